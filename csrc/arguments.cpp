@@ -1,0 +1,359 @@
+#include "arguments.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <stdexcept>
+#include <utility>
+
+#include <torch/csrc/stable/ops.h>
+#include <torch/headeronly/core/Layout.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+constexpr std::string_view kChannelHistogram = "channel_histogram";
+constexpr std::string_view kTextHistogram = "text_histogram";
+
+constexpr std::pair<std::string_view, Variant> kVariants[] = {
+    {"auto", Variant::kAuto},
+    {"global_atomic", Variant::kGlobalAtomic},
+    {"privatized_global", Variant::kPrivatizedGlobal},
+    {"privatized_shared", Variant::kPrivatizedShared},
+    {"coarsened_contiguous", Variant::kCoarsenedContiguous},
+    {"coarsened_interleaved", Variant::kCoarsenedInterleaved},
+    {"aggregated", Variant::kAggregated},
+    {"tiled", Variant::kTiled},
+    {"sequential", Variant::kSequential},
+};
+
+struct Dtype {
+  ScalarType code;
+  std::string_view name;
+  std::optional<ElementType> element;
+};
+
+constexpr Dtype kDtypes[] = {
+    {ScalarType::Bool, "bool", ElementType::kBool},
+    {ScalarType::Byte, "uint8", ElementType::kUInt8},
+    {ScalarType::Char, "int8", ElementType::kInt8},
+    {ScalarType::UInt16, "uint16", ElementType::kUInt16},
+    {ScalarType::Short, "int16", ElementType::kInt16},
+    {ScalarType::UInt32, "uint32", ElementType::kUInt32},
+    {ScalarType::Int, "int32", ElementType::kInt32},
+    {ScalarType::UInt64, "uint64", ElementType::kUInt64},
+    {ScalarType::Long, "int64", ElementType::kInt64},
+    {ScalarType::Half, "float16", std::nullopt},
+    {ScalarType::BFloat16, "bfloat16", std::nullopt},
+    {ScalarType::Float, "float32", std::nullopt},
+    {ScalarType::Double, "float64", std::nullopt},
+    {ScalarType::ComplexHalf, "complex32", std::nullopt},
+    {ScalarType::ComplexFloat, "complex64", std::nullopt},
+    {ScalarType::ComplexDouble, "complex128", std::nullopt},
+    {ScalarType::QInt8, "qint8", std::nullopt},
+    {ScalarType::QUInt8, "quint8", std::nullopt},
+    {ScalarType::QInt32, "qint32", std::nullopt},
+    {ScalarType::QUInt4x2, "quint4x2", std::nullopt},
+    {ScalarType::QUInt2x4, "quint2x4", std::nullopt},
+    {ScalarType::Float8_e5m2, "float8_e5m2", std::nullopt},
+    {ScalarType::Float8_e4m3fn, "float8_e4m3fn", std::nullopt},
+    {ScalarType::Float8_e5m2fnuz, "float8_e5m2fnuz", std::nullopt},
+    {ScalarType::Float8_e4m3fnuz, "float8_e4m3fnuz", std::nullopt},
+};
+
+std::optional<ElementType> element_type(std::string_view dtype) {
+  for (const Dtype& known : kDtypes) {
+    if (known.name == dtype) {
+      return known.element;
+    }
+  }
+  return std::nullopt;
+}
+
+template <class... Parts>
+std::string join(const Parts&... parts) {
+  std::string text;
+  (text.append(parts), ...);
+  return text;
+}
+
+std::string join_numbers(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (int64_t number : numbers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return "[" + text + "]";
+}
+
+Variant check_variant(std::string_view op, std::string_view variant) {
+  std::string known;
+  for (const auto& [name, value] : kVariants) {
+    if (name == variant) {
+      return value;
+    }
+    known.append(name).append(", ");
+  }
+  fail(join(op, ": variant must be one of ", known, "got '", variant, "'"));
+}
+
+void check_input(std::string_view op, std::string_view argument, const Description& input) {
+  // Quantized and sparse tensors have device "cpu" or "cuda" too.
+  if (input.layout != "strided") {
+    fail(join(op, ": ", argument, " must be a dense tensor, got layout ", input.layout));
+  }
+  if (input.device != "cpu" && input.device != "cuda" && input.device != "meta") {
+    fail(join(op, ": ", argument, " must be on a CPU or CUDA device, got ", input.device));
+  }
+}
+
+/// What the study kernels take. A CPU tensor never meets them: there every
+/// variant but `sequential` is the one CPU engine.
+void check_study_variant(
+    std::string_view op,
+    std::string_view argument,
+    const Description& input,
+    Variant value,
+    std::string_view variant) {
+  if (input.device != "cuda" || value == Variant::kAuto) {
+    return;
+  }
+  if (value == Variant::kSequential) {
+    fail(join(op, ": variant 'sequential' needs a CPU tensor, got one on cuda"));
+  }
+  const std::string suffix = join(" for variant '", variant, "', got ");
+  if (input.dtype != "uint8") {
+    fail(join(op, ": ", argument, " must be uint8", suffix, input.dtype));
+  }
+  if (!input.contiguous) {
+    fail(join(op, ": ", argument, " must be contiguous", suffix, "strides that are not"));
+  }
+}
+
+/// `dim` as one flag a dimension of the input; an empty `dim` means all of them.
+std::vector<bool> check_dim(std::string_view op, int64_t ndim, const std::vector<int64_t>& dim) {
+  const int64_t count = std::max<int64_t>(ndim, 1); // a 0-d tensor is 1-D here
+  std::vector<bool> reduced(static_cast<size_t>(count), dim.empty());
+  for (int64_t d : dim) {
+    if (d < -count || d >= count) {
+      fail(
+          join(op, ": dim must be between ", std::to_string(-count), " and ",
+               std::to_string(count - 1), " for a ", std::to_string(ndim), "-D input, got ",
+               std::to_string(d)));
+    }
+    auto flag = reduced.begin() + (d < 0 ? d + count : d);
+    if (*flag) {
+      fail(join(op, ": dim must name each dimension once, got ", join_numbers(dim)));
+    }
+    *flag = true;
+  }
+  return reduced;
+}
+
+/// Merges neighbours that one loop can walk, and drops loops of one step.
+std::vector<Extent> merged(const std::vector<Extent>& loops) {
+  std::vector<Extent> result;
+  for (const Extent& loop : loops) {
+    if (loop.size == 1) {
+      continue;
+    }
+    if (!result.empty() && result.back().stride == loop.size * loop.stride) {
+      result.back() = {result.back().size * loop.size, loop.stride};
+    } else {
+      result.push_back(loop);
+    }
+  }
+  return result;
+}
+
+struct Loops {
+  std::vector<Extent> channels;
+  std::vector<Extent> rows;
+};
+
+Loops loops_of(const Tensor& input, const std::vector<int64_t>& kept) {
+  Loops loops;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    const bool keep = std::find(kept.begin(), kept.end(), d) != kept.end();
+    (keep ? loops.channels : loops.rows).push_back({input.size(d), input.stride(d)});
+  }
+  // Counting has no order, so rows may be walked in any: the order of memory.
+  std::stable_sort(loops.rows.begin(), loops.rows.end(), [](const Extent& a, const Extent& b) {
+    return a.stride > b.stride;
+  });
+  return {merged(loops.channels), merged(loops.rows)};
+}
+
+/// The same elements as [kept dimensions, other dimensions], contiguous.
+Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (std::find(order.begin(), order.end(), d) == order.end()) {
+      order.push_back(d);
+    }
+  }
+  std::vector<int64_t> sizes, strides;
+  for (int64_t d : order) {
+    sizes.push_back(input.size(d));
+    strides.push_back(input.stride(d));
+  }
+  AtenTensorHandle view = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      aoti_torch_as_strided(input.get(), sizes.data(), strides.data(), &view));
+  return torch::stable::contiguous(Tensor(view));
+}
+
+Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
+  std::vector<int64_t> shape;
+  for (int64_t d : checked.kept) {
+    shape.push_back(input.size(d));
+  }
+  shape.push_back(num_bins);
+  Call call{checked.variant, Problem{}, input, torch::stable::new_empty(input, shape, ScalarType::Long)};
+
+  Loops loops = loops_of(input, checked.kept);
+  if (input.numel() > 0 && (loops.channels.size() > 2 || loops.rows.size() > 2)) {
+    call.input = kept_first(input, checked.kept);
+    const int64_t rows = input.numel() / (call.counts.numel() / num_bins);
+    loops = {{{call.input.numel() / rows, rows}}, {{rows, 1}}};
+  }
+  auto pair = [](const std::vector<Extent>& nest, Extent(&extents)[2]) {
+    extents[0] = nest.size() > 1 ? nest[0] : Extent{1, 0};
+    extents[1] = nest.empty() ? Extent{1, 0} : nest.back();
+  };
+  Problem& problem = call.problem;
+  problem.type = *element_type(describe(input).dtype);
+  problem.data = call.input.const_data_ptr();
+  if (input.numel() > 0) {
+    pair(loops.channels, problem.channels);
+    pair(loops.rows, problem.rows);
+  } else {
+    problem.channels[0] = problem.rows[0] = {1, 0};
+    problem.channels[1] = {call.counts.numel() / num_bins, 0};
+    problem.rows[1] = {0, 0};
+  }
+  problem.num_bins = num_bins;
+  problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
+  return call;
+}
+
+} // namespace
+
+void fail(const std::string& message) {
+  throw std::runtime_error(message);
+}
+
+Description describe(const Tensor& tensor) {
+  int32_t device = 0, dtype = 0, layout = 0;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_device_type(tensor.get(), &device));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
+
+  Description description{"of another kind", "another dtype", "other than strided", false, tensor.dim()};
+  const std::pair<int32_t, std::string_view> devices[] = {
+      {aoti_torch_device_type_cpu(), "cpu"},
+      {aoti_torch_device_type_cuda(), "cuda"},
+      {aoti_torch_device_type_meta(), "meta"},
+      {aoti_torch_device_type_xpu(), "xpu"},
+      {aoti_torch_device_type_mps(), "mps"},
+      {aoti_torch_device_type_privateuse1(), "privateuseone"},
+  };
+  for (const auto& [code, name] : devices) {
+    if (code == device) {
+      description.device = name;
+    }
+  }
+  for (const Dtype& known : kDtypes) {
+    if (static_cast<int32_t>(known.code) == dtype) {
+      description.dtype = known.name;
+    }
+  }
+  const std::pair<int32_t, std::string_view> layouts[] = {
+      {aoti_torch_layout_strided(), "strided"},       {aoti_torch_layout_sparse_coo(), "sparse_coo"},
+      {aoti_torch_layout_sparse_csr(), "sparse_csr"}, {aoti_torch_layout_sparse_csc(), "sparse_csc"},
+      {aoti_torch_layout_sparse_bsr(), "sparse_bsr"}, {aoti_torch_layout_sparse_bsc(), "sparse_bsc"},
+      {aoti_torch_layout__mkldnn(), "_mkldnn"},       {aoti_torch_layout_jagged(), "jagged"},
+  };
+  for (const auto& [code, name] : layouts) {
+    if (code == layout) {
+      description.layout = name;
+    }
+  }
+  // Only dense tensors know whether they are contiguous.
+  description.contiguous = description.layout == "strided" && tensor.is_contiguous();
+  return description;
+}
+
+Checked check_channel_histogram(
+    const Description& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant) {
+  const std::string_view op = kChannelHistogram;
+  check_input(op, "input", input);
+  if (!element_type(input.dtype)) {
+    fail(join(op, ": input must have an integer or bool dtype, got ", input.dtype));
+  }
+  if (num_bins < 1) {
+    fail(join(op, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
+  }
+  const std::vector<bool> reduced = check_dim(op, input.ndim, dim);
+  Checked checked{check_variant(op, variant), {}};
+  for (int64_t d = 0; d < input.ndim; ++d) {
+    if (!reduced[static_cast<size_t>(d)]) {
+      checked.kept.push_back(d);
+    }
+  }
+  check_study_variant(op, "input", input, checked.variant, variant);
+  if (input.device == "cuda" && checked.variant != Variant::kAuto) {
+    const bool rows_of_channels = input.ndim <= 1 || (input.ndim == 2 && reduced[0] && !reduced[1]);
+    if (!rows_of_channels) {
+      fail(
+          join(op, ": input must be 1-D, or 2-D and reduced over dim 0, for variant '", variant,
+               "', got a ", std::to_string(input.ndim), "-D input",
+               input.ndim == 2 ? " reduced over other dimensions" : ""));
+    }
+    if (num_bins > 256) {
+      fail(
+          join(op, ": num_bins must be between 1 and 256 for variant '", variant, "', got ",
+               std::to_string(num_bins)));
+    }
+  }
+  return checked;
+}
+
+Checked check_text_histogram(const Description& text, std::string_view variant) {
+  const std::string_view op = kTextHistogram;
+  check_input(op, "text", text);
+  if (text.dtype != "uint8" || text.ndim != 1) {
+    fail(
+        join(op, ": text must be a 1-D uint8 tensor, got a ", std::to_string(text.ndim), "-D ",
+             text.dtype, " tensor"));
+  }
+  const Checked checked{check_variant(op, variant), {}};
+  check_study_variant(op, "text", text, checked.variant, variant);
+  return checked;
+}
+
+Call prepare_channel_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant) {
+  return prepare(input, check_channel_histogram(describe(input), num_bins, dim, variant), num_bins);
+}
+
+Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
+  return prepare(text, check_text_histogram(describe(text), variant), LetterBinning::num_bins);
+}
+
+void* Workspace::operator()(int64_t bytes) {
+  const std::vector<int64_t> shape{bytes};
+  held_.push_back(torch::stable::new_empty(like_, shape, ScalarType::Byte));
+  return held_.back().mutable_data_ptr();
+}
+
+} // namespace histo

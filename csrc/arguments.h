@@ -1,0 +1,84 @@
+// Tensor -> problem: the only place that validates.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <torch/csrc/stable/tensor.h>
+
+#include "binning.h"
+#include "problem.h"
+
+namespace histo {
+
+enum class Variant {
+  kAuto,
+  kGlobalAtomic,
+  kPrivatizedGlobal,
+  kPrivatizedShared,
+  kCoarsenedContiguous,
+  kCoarsenedInterleaved,
+  kAggregated,
+  kTiled,
+  kSequential,
+};
+
+/// What the checks need to know of a tensor, so that they also serve callers
+/// whose tensors are fake. Names are torch's: "cuda", "uint8", "strided".
+struct Description {
+  std::string_view device;
+  std::string_view dtype;
+  std::string_view layout;
+  bool contiguous;
+  int64_t ndim;
+};
+
+/// Arguments that passed every check.
+struct Checked {
+  Variant variant;
+  std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
+};
+
+/// Both throw std::runtime_error with one line: argument, expected, got.
+Checked check_channel_histogram(
+    const Description& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant);
+Checked check_text_histogram(const Description& text, std::string_view variant);
+
+/// A checked call: the problem, and the tensors that own its memory.
+struct Call {
+  Variant variant;
+  Problem problem;
+  torch::stable::Tensor input; // what `problem.data` points into
+  torch::stable::Tensor counts; // the result, not initialized
+};
+
+Call prepare_channel_histogram(
+    const torch::stable::Tensor& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant);
+Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view variant);
+
+/// Uninitialized memory on the device of `like`, held until this object goes.
+class Workspace {
+ public:
+  explicit Workspace(const torch::stable::Tensor& like) : like_(like) {}
+  void* operator()(int64_t bytes);
+
+ private:
+  torch::stable::Tensor like_;
+  std::vector<torch::stable::Tensor> held_;
+};
+
+/// Throws std::runtime_error with the parts joined.
+[[noreturn]] void fail(const std::string& message);
+
+Description describe(const torch::stable::Tensor& tensor);
+
+} // namespace histo

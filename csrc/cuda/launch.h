@@ -1,0 +1,61 @@
+// What every launch needs: the stream, the device's size, memory.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <stdexcept>
+#include <string>
+
+#include "../problem.h"
+
+namespace histo::cuda {
+
+struct Launch {
+  cudaStream_t stream;
+  int sm_count;
+  int max_shared_bytes; // what one block can have
+  Allocator allocate;
+  // Where the study kernels tally their atomic additions, [global, shared]; not
+  // null only in the benchmark that counts them.
+  unsigned long long* tally = nullptr;
+};
+
+inline void check(cudaError_t error, const char* what) {
+  if (error != cudaSuccess) {
+    throw std::runtime_error(
+        std::string("histo: ") + what + " failed: " + cudaGetErrorString(error));
+  }
+}
+
+inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
+  check(
+      cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), launch.stream), "filling with zeros");
+}
+
+/// Launches a kernel, with as much dynamic shared memory as it asks for.
+template <class... Parameters, class... Arguments>
+void start(
+    const Launch& launch,
+    const char* name,
+    void (*kernel)(Parameters...),
+    dim3 grid,
+    dim3 block,
+    int64_t shared_bytes,
+    const Arguments&... arguments) {
+  // More than 48 KiB has to be asked for, on each device: cheap, so always.
+  if (shared_bytes > 48 * 1024) {
+    check(
+        cudaFuncSetAttribute(
+            reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+            static_cast<int>(shared_bytes)),
+        name);
+  }
+  cudaLaunchConfig_t config = {};
+  config.gridDim = grid;
+  config.blockDim = block;
+  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
+  config.stream = launch.stream;
+  check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,140 @@
+// The operators on CUDA.
+#include <functional>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include "../arguments.h"
+#include "engine.h"
+#include "launch.h"
+#include "variants/variants.h"
+
+namespace histo {
+namespace {
+
+using torch::stable::Tensor;
+
+struct Device {
+  int sm_count;
+  int max_shared_bytes;
+};
+
+/// Asking takes longer than a small histogram, so a device is asked once.
+Device device_properties(int index) {
+  constexpr int kMaxDevices = 64;
+  static Device devices[kMaxDevices];
+  static std::once_flag asked[kMaxDevices];
+  const auto ask = [index] {
+    Device device{};
+    cuda::check(
+        cudaDeviceGetAttribute(&device.sm_count, cudaDevAttrMultiProcessorCount, index),
+        "reading the device's properties");
+    cuda::check(
+        cudaDeviceGetAttribute(
+            &device.max_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
+        "reading the device's properties");
+    return device;
+  };
+  if (index >= kMaxDevices) {
+    return ask();
+  }
+  std::call_once(asked[index], [&] { devices[index] = ask(); });
+  return devices[index];
+}
+
+template <class Binning>
+void run_variant(
+    Variant variant,
+    const Problem& problem,
+    const Binning& binning,
+    const cuda::Launch& launch) {
+  // The checks have made sure that rows follow each other without a gap.
+  const cuda::StudyInput input{
+      static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
+      reinterpret_cast<unsigned long long*>(problem.counts)};
+  switch (variant) {
+    case Variant::kGlobalAtomic:
+      return cuda::global_atomic(input, binning, launch);
+    case Variant::kPrivatizedGlobal:
+      return cuda::privatized_global(input, binning, launch);
+    case Variant::kPrivatizedShared:
+      return cuda::privatized_shared(input, binning, launch);
+    case Variant::kCoarsenedContiguous:
+      return cuda::coarsened_contiguous(input, binning, launch);
+    case Variant::kCoarsenedInterleaved:
+      return cuda::coarsened_interleaved(input, binning, launch);
+    case Variant::kAggregated:
+      return cuda::aggregated(input, binning, launch);
+    case Variant::kTiled:
+      return cuda::tiled(input, binning, launch);
+    case Variant::kAuto:
+    case Variant::kSequential:
+      break; // auto is the engine; the checks refuse sequential
+  }
+  return cuda::count(problem, binning, launch);
+}
+
+template <class Binning>
+void run(const Call& call, const Binning& binning, unsigned long long* tally = nullptr) {
+  const int32_t device = call.counts.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  void* stream = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  const Device properties = device_properties(device);
+  Workspace workspace(call.counts);
+  const cuda::Launch launch{
+      static_cast<cudaStream_t>(stream), properties.sm_count, properties.max_shared_bytes,
+      std::ref(workspace), tally};
+
+  const Problem& problem = call.problem;
+  const int64_t outputs = problem.num_channels() * problem.num_bins;
+  if (outputs == 0) {
+    return;
+  }
+  if (problem.num_rows() == 0) {
+    cuda::fill_zero(launch, problem.counts, outputs * int64_t{sizeof(int64_t)});
+    return;
+  }
+  run_variant(call.variant, problem, binning, launch);
+}
+
+Tensor channel_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    std::vector<int64_t> dim,
+    std::string variant) {
+  const Call call = prepare_channel_histogram(input, num_bins, dim, variant);
+  run(call, ValueBinning{num_bins});
+  return call.counts;
+}
+
+Tensor text_histogram(const Tensor& text, std::string variant) {
+  const Call call = prepare_text_histogram(text, variant);
+  run(call, LetterBinning{});
+  return call.counts;
+}
+
+/// How many atomic additions a study variant issues: [global, shared].
+Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
+  const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
+  if (call.variant == Variant::kAuto) {
+    fail("_count_atomics: variant must be a study variant, got 'auto'");
+  }
+  const std::vector<int64_t> shape{2};
+  const Tensor tally = torch::stable::new_zeros(input, shape, torch::headeronly::ScalarType::Long);
+  run(call, ValueBinning{num_bins}, static_cast<unsigned long long*>(tally.mutable_data_ptr()));
+  return tally;
+}
+
+} // namespace
+} // namespace histo
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
+  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
+  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
+  m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
+}

@@ -1,0 +1,13 @@
+// Counting any type over any strides: the engine's general way.
+#pragma once
+
+#include "../binning.h"
+#include "../problem.h"
+#include "launch.h"
+
+namespace histo::cuda {
+
+template <class Binning>
+void count_strided(const Problem& problem, const Binning& binning, const Launch& launch);
+
+} // namespace histo::cuda

@@ -1,0 +1,93 @@
+// What a kernel is given: plain structs, free of torch and of CUDA.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <stdexcept>
+
+namespace histo {
+
+enum class ElementType : uint8_t {
+  kBool,
+  kUInt8,
+  kInt8,
+  kUInt16,
+  kInt16,
+  kUInt32,
+  kInt32,
+  kUInt64,
+  kInt64,
+};
+
+/// A stored bool: any nonzero byte is true, as in torch. A C++ bool that holds
+/// a byte other than 0 and 1 would be undefined behaviour.
+struct Boolean {
+  uint8_t byte;
+};
+
+/// One loop over the input: how many steps, and how many elements apart.
+struct Extent {
+  int64_t size;
+  int64_t stride;
+};
+
+/// Count the elements of `rows[0] x rows[1]` for each channel of
+/// `channels[0] x channels[1]`. Every pair is outer, inner; what a tensor does
+/// not need has size 1. Element (c0, c1, r0, r1) lies at the sum of its index
+/// times stride, in elements, from `data`.
+struct Problem {
+  ElementType type;
+  const void* data;
+  Extent channels[2];
+  Extent rows[2];
+  int64_t num_bins;
+  int64_t* counts; // [channels[0], channels[1], num_bins], not initialized
+
+  int64_t num_channels() const {
+    return channels[0].size * channels[1].size;
+  }
+  int64_t num_rows() const {
+    return rows[0].size * rows[1].size;
+  }
+};
+
+/// Memory for one call, through PyTorch: released when the call returns, and on
+/// a GPU not reused before the stream is past it.
+using Allocator = std::function<void*(int64_t bytes)>;
+
+constexpr int64_t ceil_div(int64_t a, int64_t b) {
+  return (a + b - 1) / b;
+}
+
+template <class T>
+struct TypeTag {
+  using type = T;
+};
+
+/// Calls f(TypeTag<T>{}) with the C++ type of the elements.
+template <class F>
+decltype(auto) visit_element_type(ElementType type, F&& f) {
+  switch (type) {
+    case ElementType::kBool:
+      return f(TypeTag<Boolean>{});
+    case ElementType::kUInt8:
+      return f(TypeTag<uint8_t>{});
+    case ElementType::kInt8:
+      return f(TypeTag<int8_t>{});
+    case ElementType::kUInt16:
+      return f(TypeTag<uint16_t>{});
+    case ElementType::kInt16:
+      return f(TypeTag<int16_t>{});
+    case ElementType::kUInt32:
+      return f(TypeTag<uint32_t>{});
+    case ElementType::kInt32:
+      return f(TypeTag<int32_t>{});
+    case ElementType::kUInt64:
+      return f(TypeTag<uint64_t>{});
+    case ElementType::kInt64:
+      return f(TypeTag<int64_t>{});
+  }
+  throw std::logic_error("visit_element_type: not an element type");
+}
+
+} // namespace histo

@@ -1,0 +1,19 @@
+"""Exact per-channel histograms of integer tensors, as PyTorch operators for CPU and CUDA.
+
+Importing the package registers `torch.ops.histo.channel_histogram` and
+`torch.ops.histo.text_histogram`; the functions here are the same with types.
+"""
+
+from torch_histo._library import __version__, has_cuda_kernels, load
+
+load()
+
+from torch_histo.ops import VARIANTS, channel_histogram, text_histogram  # noqa: E402
+
+__all__ = [
+    "VARIANTS",
+    "__version__",
+    "channel_histogram",
+    "has_cuda_kernels",
+    "text_histogram",
+]

@@ -1,0 +1,184 @@
+"""The operators of the namespace `histo`: typed functions, fake and vmap rules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+VARIANTS: tuple[str, ...] = (
+    "auto",
+    "global_atomic",
+    "privatized_global",
+    "privatized_shared",
+    "coarsened_contiguous",
+    "coarsened_interleaved",
+    "aggregated",
+    "tiled",
+    "sequential",
+)
+"""Every name that `variant` takes; README.md says what each kernel does."""
+
+
+def channel_histogram(
+    input: Tensor,
+    num_bins: int = 256,
+    dim: int | Sequence[int] = 0,
+    *,
+    variant: str = "auto",
+) -> Tensor:
+    """Counts the values of an integer tensor, channel by channel.
+
+    Value v counts in bin v where 0 <= v < num_bins; every other value is ignored.
+    Counts are exact at any size, and the same bits on every device, in every run
+    and with every variant. On CUDA the work is queued on the current stream of the
+    input's device and nothing synchronizes; the call can be captured in a graph.
+
+    Args:
+        input: a dense tensor of any shape and strides, of dtype bool, uint8, int8, int16,
+            int32, int64, uint16, uint32 or uint64, on a CPU or CUDA device. A 0-d tensor
+            is a 1-D tensor of one element. Strides that do not reduce to two loops
+            over channels and two over the rest (they need five dimensions or more) cost a
+            contiguous copy first.
+        num_bins: how many bins, at least 1.
+        dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
+            count from the end, an empty sequence means all.
+        variant: one of `torch_histo.VARIANTS`, the CUDA kernel. The study variants
+            take contiguous uint8, 1-D or `[length, channels]` reduced over dim 0, with
+            num_bins up to 256. A CPU tensor takes any name: "sequential" runs the
+            one-thread definition, every other the parallel engine.
+
+    Returns:
+        int64 counts: the dimensions of `input` that are not in `dim`, in order, then
+        `num_bins`. `[length, channels]` gives `[channels, num_bins]`.
+
+    Raises:
+        RuntimeError: another dtype, layout or device, num_bins below 1, a dim out of
+            range or named twice, an unknown variant, or an input that the variant does
+            not take.
+        TypeError: `input` is not a tensor.
+
+    Example:
+        >>> image = torch.tensor([[0, 1], [2, 1], [0, 1]], dtype=torch.uint8)
+        >>> torch_histo.channel_histogram(image, num_bins=3)
+        tensor([[2, 0, 1],
+                [0, 3, 0]])
+
+    Source: the two-phase shared-memory method follows Shams and Kennedy, "Efficient
+    histogram algorithms for NVIDIA CUDA compatible devices" (2007); the study variants
+    follow Kirk and Hwu, "Programming Massively Parallel Processors", chapter "Parallel
+    histogram".
+    """
+    _require_tensor("channel_histogram: input", input)
+    dims = [dim] if isinstance(dim, int) else list(dim)
+    counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    return counts
+
+
+def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tensor:
+    """Counts the lower-case letters of a text in seven bins of four letters.
+
+    The bins are a-d, e-h, i-l, m-p, q-t, u-x and y-z; everything else is ignored,
+    capitals included. A str is counted in UTF-8, whose bytes beyond ASCII are no letters.
+
+    Args:
+        text: a 1-D uint8 tensor on a CPU or CUDA device, or a str or bytes.
+        variant: as in `channel_histogram`.
+
+    Returns:
+        int64 counts of shape `[7]`, on the device of `text`.
+
+    Raises:
+        RuntimeError: a tensor that is not 1-D uint8 or not dense, an unknown variant.
+        TypeError: `text` is none of the types above.
+
+    Example:
+        >>> torch_histo.text_histogram("a histogram of text")
+        tensor([2, 4, 1, 3, 5, 1, 0])
+
+    Source: the running example of the chapter "Parallel histogram" in Kirk and Hwu,
+    "Programming Massively Parallel Processors".
+    """
+    if isinstance(text, str):
+        text = text.encode()
+    if isinstance(text, bytes):
+        # frombuffer refuses empty buffers, and warns of read-only ones.
+        text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(
+            0, dtype=torch.uint8
+        )
+    _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
+    counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
+    return counts
+
+
+def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
+
+
+def _raise_if(error: str) -> None:
+    if error:
+        raise RuntimeError(error)
+
+
+def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool, int]:
+    """What the checks in C++ need to know of a tensor that holds no data."""
+    # Asking for contiguity would guard on sizes, and only the study variants care.
+    contiguous = variant == "auto" or tensor.is_contiguous()
+    dtype, layout = str(tensor.dtype), str(tensor.layout)
+    return (
+        tensor.device.type,
+        dtype.removeprefix("torch."),
+        layout.removeprefix("torch."),
+        contiguous,
+        tensor.dim(),
+    )
+
+
+@torch.library.register_fake("histo::channel_histogram")
+def _(
+    input: Tensor, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
+) -> Tensor:
+    check = torch.ops.histo._check_channel_histogram
+    _raise_if(check(*_describe(input, variant), num_bins, dim, variant))
+    reduced = {d % max(input.dim(), 1) for d in dim} or set(range(input.dim()))
+    kept = [size for d, size in enumerate(input.shape) if d not in reduced]
+    return input.new_empty([*kept, num_bins], dtype=torch.int64)
+
+
+@torch.library.register_fake("histo::text_histogram")
+def _(text: Tensor, *, variant: str = "auto") -> Tensor:
+    check = torch.ops.histo._check_text_histogram
+    _raise_if(check(*_describe(text, variant), variant))
+    return text.new_empty([7], dtype=torch.int64)
+
+
+@torch.library.register_vmap("histo::channel_histogram")
+def _(
+    info: object,
+    in_dims: tuple[int | None, ...],
+    input: Tensor,
+    num_bins: int = 256,
+    dim: Sequence[int] = (0,),
+    *,
+    variant: str = "auto",
+) -> tuple[Tensor, int]:
+    batch = input.movedim(in_dims[0] or 0, 0)
+    if variant != "auto":  # a study variant takes one sample at a time
+        samples = [channel_histogram(x, num_bins, dim, variant=variant) for x in batch]
+        return torch.stack(samples), 0
+    sample_dims = max(batch.dim() - 1, 1)
+    if batch.dim() == 1:
+        batch = batch.unsqueeze(1)
+    # Dimensions behind the batch count from the end alike, out of range or not.
+    dims = [d if d < 0 else d - sample_dims for d in dim or range(sample_dims)]
+    return channel_histogram(batch, num_bins, dims), 0
+
+
+@torch.library.register_vmap("histo::text_histogram")
+def _(
+    info: object, in_dims: tuple[int | None, ...], text: Tensor, *, variant: str = "auto"
+) -> tuple[Tensor, int]:
+    batch = text.movedim(in_dims[0] or 0, 0)
+    return torch.stack([text_histogram(sample, variant=variant) for sample in batch]), 0
