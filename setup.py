@@ -20,8 +20,9 @@ TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020a000000000000"
 DEFAULT_ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
 # Warnings are about this project's code: torch's headers are the system's.
 TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
-CXX_FLAGS = [TORCH_HEADERS, "-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden", TORCH_TARGET]
-NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden"]
+CXX_FLAGS = "-O3 -g0 -std=c++17 -Wall -Wextra -fvisibility=hidden".split()
+CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS]
+NVCC_FLAGS = "-O3 -std=c++17 -Xcompiler=-Wall,-fvisibility=hidden -Xfatbin=-compress-all".split()
 
 
 def find_toolkit() -> str | None:
@@ -62,7 +63,9 @@ def extensions() -> list:
     ]
     toolkit = find_toolkit() if wanted != "0" else None
     if wanted == "1" and toolkit is None:
-        raise SystemExit("TORCH_HISTO_CUDA=1, but no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME")
+        raise SystemExit(
+            "TORCH_HISTO_CUDA=1 needs the CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
+        )
     if toolkit is not None:
         cpp_extension.CUDA_HOME = toolkit  # a CPU build of torch leaves it unset
         os.environ.setdefault("TORCH_CUDA_ARCH_LIST", default_archs(toolkit))

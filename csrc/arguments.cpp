@@ -140,10 +140,9 @@ std::vector<bool> check_dim(std::string_view op, int64_t ndim, const std::vector
   std::vector<bool> reduced(static_cast<size_t>(count), dim.empty());
   for (int64_t d : dim) {
     if (d < -count || d >= count) {
-      fail(
-          join(op, ": dim must be between ", std::to_string(-count), " and ",
-               std::to_string(count - 1), " for a ", std::to_string(ndim), "-D input, got ",
-               std::to_string(d)));
+      fail(join(
+          op, ": dim must be between ", std::to_string(-count), " and ", std::to_string(count - 1),
+          " for a ", std::to_string(ndim), "-D input, got ", std::to_string(d)));
     }
     auto flag = reduced.begin() + (d < 0 ? d + count : d);
     if (*flag) {
@@ -212,7 +211,8 @@ Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
     shape.push_back(input.size(d));
   }
   shape.push_back(num_bins);
-  Call call{checked.variant, Problem{}, input, torch::stable::new_empty(input, shape, ScalarType::Long)};
+  Call call{
+      checked.variant, Problem{}, input, torch::stable::new_empty(input, shape, ScalarType::Long)};
 
   Loops loops = loops_of(input, checked.kept);
   if (input.numel() > 0 && (loops.channels.size() > 2 || loops.rows.size() > 2)) {
@@ -252,7 +252,8 @@ Description describe(const Tensor& tensor) {
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
 
-  Description description{"of another kind", "another dtype", "other than strided", false, tensor.dim()};
+  Description description{
+      "of another kind", "another dtype", "other than strided", false, tensor.dim()};
   const std::pair<int32_t, std::string_view> devices[] = {
       {aoti_torch_device_type_cpu(), "cpu"},
       {aoti_torch_device_type_cuda(), "cuda"},
@@ -272,10 +273,14 @@ Description describe(const Tensor& tensor) {
     }
   }
   const std::pair<int32_t, std::string_view> layouts[] = {
-      {aoti_torch_layout_strided(), "strided"},       {aoti_torch_layout_sparse_coo(), "sparse_coo"},
-      {aoti_torch_layout_sparse_csr(), "sparse_csr"}, {aoti_torch_layout_sparse_csc(), "sparse_csc"},
-      {aoti_torch_layout_sparse_bsr(), "sparse_bsr"}, {aoti_torch_layout_sparse_bsc(), "sparse_bsc"},
-      {aoti_torch_layout__mkldnn(), "_mkldnn"},       {aoti_torch_layout_jagged(), "jagged"},
+      {aoti_torch_layout_strided(), "strided"},
+      {aoti_torch_layout_sparse_coo(), "sparse_coo"},
+      {aoti_torch_layout_sparse_csr(), "sparse_csr"},
+      {aoti_torch_layout_sparse_csc(), "sparse_csc"},
+      {aoti_torch_layout_sparse_bsr(), "sparse_bsr"},
+      {aoti_torch_layout_sparse_bsc(), "sparse_bsc"},
+      {aoti_torch_layout__mkldnn(), "_mkldnn"},
+      {aoti_torch_layout_jagged(), "jagged"},
   };
   for (const auto& [code, name] : layouts) {
     if (code == layout) {
@@ -311,15 +316,15 @@ Checked check_channel_histogram(
   if (input.device == "cuda" && checked.variant != Variant::kAuto) {
     const bool rows_of_channels = input.ndim <= 1 || (input.ndim == 2 && reduced[0] && !reduced[1]);
     if (!rows_of_channels) {
-      fail(
-          join(op, ": input must be 1-D, or 2-D and reduced over dim 0, for variant '", variant,
-               "', got a ", std::to_string(input.ndim), "-D input",
-               input.ndim == 2 ? " reduced over other dimensions" : ""));
+      fail(join(
+          op, ": input must be 1-D, or 2-D and reduced over dim 0, for variant '", variant,
+          "', got a ", std::to_string(input.ndim), "-D input",
+          input.ndim == 2 ? " reduced over other dimensions" : ""));
     }
     if (num_bins > 256) {
-      fail(
-          join(op, ": num_bins must be between 1 and 256 for variant '", variant, "', got ",
-               std::to_string(num_bins)));
+      fail(join(
+          op, ": num_bins must be between 1 and 256 for variant '", variant, "', got ",
+          std::to_string(num_bins)));
     }
   }
   return checked;
@@ -329,9 +334,9 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
   const std::string_view op = kTextHistogram;
   check_input(op, "text", text);
   if (text.dtype != "uint8" || text.ndim != 1) {
-    fail(
-        join(op, ": text must be a 1-D uint8 tensor, got a ", std::to_string(text.ndim), "-D ",
-             text.dtype, " tensor"));
+    fail(join(
+        op, ": text must be a 1-D uint8 tensor, got a ", std::to_string(text.ndim), "-D ",
+        text.dtype, " tensor"));
   }
   const Checked checked{check_variant(op, variant), {}};
   check_study_variant(op, "text", text, checked.variant, variant);

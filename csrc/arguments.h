@@ -54,7 +54,7 @@ Checked check_text_histogram(const Description& text, std::string_view variant);
 struct Call {
   Variant variant;
   Problem problem;
-  torch::stable::Tensor input; // what `problem.data` points into
+  torch::stable::Tensor input;  // what `problem.data` points into
   torch::stable::Tensor counts; // the result, not initialized
 };
 
@@ -68,7 +68,8 @@ Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view 
 /// Uninitialized memory on the device of `like`, held until this object goes.
 class Workspace {
  public:
-  explicit Workspace(const torch::stable::Tensor& like) : like_(like) {}
+  explicit Workspace(const torch::stable::Tensor& like) : like_(like) {
+  }
   void* operator()(int64_t bytes);
 
  private:

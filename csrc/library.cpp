@@ -16,6 +16,12 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "_check_text_histogram(str device, str dtype, str layout, bool contiguous, int ndim, "
       "str variant) -> str");
 
-  // For study: how many atomic additions a CUDA variant issues, as [global, shared].
+  // For the benchmarks, on CUDA only. How many atomic additions a study variant
+  // issues, as [global, shared]; a kernel that reads the input and does no more; and
+  // additions to one address, as [clock cycles, sum reached].
   m.def("_count_atomics(Tensor input, int num_bins, *, str variant) -> Tensor");
+  m.def("_read_only(Tensor input) -> Tensor");
+  m.def(
+      "_add_to_one_address(Tensor like, *, bool shared, bool dependent, int blocks, int threads, "
+      "int lanes, int additions) -> Tensor");
 }

@@ -23,11 +23,11 @@ def load() -> None:
         raise ImportError(
             "torch_histo is not built: run `pip install --no-build-isolation -e .` in its checkout"
         )
-    torch.ops.load_library(str(core))
+    torch.ops.load_library(str(core))  # type: ignore[no-untyped-call]
     _loaded.add("_C")
     cuda = _find("_cuda")
     if cuda is not None and torch.version.cuda is not None:
-        torch.ops.load_library(str(cuda))
+        torch.ops.load_library(str(cuda))  # type: ignore[no-untyped-call]
         _loaded.add("_cuda")
 
 

@@ -104,9 +104,8 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
         text = text.encode()
     if isinstance(text, bytes):
         # frombuffer refuses empty buffers, and warns of read-only ones.
-        text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else torch.empty(
-            0, dtype=torch.uint8
-        )
+        empty = torch.empty(0, dtype=torch.uint8)
+        text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else empty
     _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
     counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     return counts
@@ -136,7 +135,7 @@ def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool, int]:
     )
 
 
-@torch.library.register_fake("histo::channel_histogram")
+@torch.library.register_fake("histo::channel_histogram")  # type: ignore[untyped-decorator]
 def _(
     input: Tensor, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
 ) -> Tensor:
@@ -147,14 +146,14 @@ def _(
     return input.new_empty([*kept, num_bins], dtype=torch.int64)
 
 
-@torch.library.register_fake("histo::text_histogram")
+@torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
 def _(text: Tensor, *, variant: str = "auto") -> Tensor:
     check = torch.ops.histo._check_text_histogram
     _raise_if(check(*_describe(text, variant), variant))
     return text.new_empty([7], dtype=torch.int64)
 
 
-@torch.library.register_vmap("histo::channel_histogram")
+@torch.library.register_vmap("histo::channel_histogram")  # type: ignore[untyped-decorator]
 def _(
     info: object,
     in_dims: tuple[int | None, ...],
@@ -176,7 +175,7 @@ def _(
     return channel_histogram(batch, num_bins, dims), 0
 
 
-@torch.library.register_vmap("histo::text_histogram")
+@torch.library.register_vmap("histo::text_histogram")  # type: ignore[untyped-decorator]
 def _(
     info: object, in_dims: tuple[int | None, ...], text: Tensor, *, variant: str = "auto"
 ) -> tuple[Tensor, int]:

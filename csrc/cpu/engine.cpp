@@ -73,11 +73,7 @@ void add_rows(
 /// add(slot, byte, count).
 template <class Add>
 void count_columns(
-    const uint8_t* data,
-    int64_t row_stride,
-    int64_t num_rows,
-    int64_t width,
-    const Add& add) {
+    const uint8_t* data, int64_t row_stride, int64_t num_rows, int64_t width, const Add& add) {
   alignas(64) uint16_t table[kSlots][kByteValues];
   for (int64_t row = 0; row < num_rows; row += kMaxRowsPerTable) {
     const int64_t count = std::min(kMaxRowsPerTable, num_rows - row);
@@ -176,7 +172,8 @@ class PanelCounter {
       count_columns(
           data + c, rows.stride, rows.size, std::min(kSlots, channels.size - c),
           [&](int64_t slot, int64_t byte, int64_t count) {
-            add(histograms + (c + slot) * num_bins_, bin_of_byte_[static_cast<size_t>(byte)], count);
+            add(histograms + (c + slot) * num_bins_, bin_of_byte_[static_cast<size_t>(byte)],
+                count);
           });
     }
     return true;
@@ -228,7 +225,8 @@ class PanelCounter {
     if (num_bins_ <= kMaxBins && rows.size >= 2 * kTables * num_bins_) {
       alignas(64) uint32_t tables[kTables][kMaxBins + 1];
       while (row + kTables <= rows.size) {
-        const int64_t end = row + std::min<int64_t>(rows.size - row, int64_t{1} << 32) / kTables * kTables;
+        const int64_t end =
+            row + std::min<int64_t>(rows.size - row, int64_t{1} << 32) / kTables * kTables;
         std::memset(tables, 0, sizeof(tables));
         for (; row < end; row += kTables) {
 #pragma GCC unroll 4
@@ -336,8 +334,7 @@ void run_tasks(
           const int64_t last_row = cut(rows, 1, r + 1, parts.row_parts);
           visit_binned_type(problem.type, binning, [&](auto tag) {
             const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
-            int64_t* histograms =
-                copies + r * copy_stride + first_channel * problem.num_bins;
+            int64_t* histograms = copies + r * copy_stride + first_channel * problem.num_bins;
             for_each_run(
                 problem.channels, first_channel, last_channel,
                 [&](int64_t channel_offset, const Extent& channel_run) {

@@ -26,12 +26,8 @@ Tensor run(const Call& call, const Binning& binning) {
 }
 
 Tensor channel_histogram(
-    const Tensor& input,
-    int64_t num_bins,
-    std::vector<int64_t> dim,
-    std::string variant) {
-  return run(
-      prepare_channel_histogram(input, num_bins, dim, variant), ValueBinning{num_bins});
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
+  return run(prepare_channel_histogram(input, num_bins, dim, variant), ValueBinning{num_bins});
 }
 
 Tensor text_histogram(const Tensor& text, std::string variant) {
@@ -77,17 +73,15 @@ std::string text_histogram_error(
 [[noreturn]] void fail_without_cuda(const char* op) {
   fail(
       std::string(op) +
-      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA Toolkit "
+      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
+      "Toolkit "
       "(TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of torch");
 }
 
 // Tensors that no kernel is registered for end here: sparse, quantized, other
 // devices, and CUDA without the CUDA library. The checks name what is wrong.
 Tensor channel_histogram_elsewhere(
-    const Tensor& input,
-    int64_t num_bins,
-    std::vector<int64_t> dim,
-    std::string variant) {
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
   check_channel_histogram(describe(input), num_bins, dim, variant);
   fail_without_cuda("channel_histogram");
 }

@@ -4,27 +4,54 @@
 
 namespace histo::cpu {
 
-template <class Binning>
-void sequential(const Problem& problem, const Binning& binning) {
+namespace {
+
+/// Calls f(channel index, offset of the element) for every element. Counting has no
+/// order, so the loops are nested as the elements lie in memory.
+template <class F>
+void for_each_element(const Problem& problem, const F& f) {
   const auto& [c0, c1] = problem.channels;
   const auto& [r0, r1] = problem.rows;
-  std::fill_n(problem.counts, problem.num_channels() * problem.num_bins, 0);
-  visit_binned_type(problem.type, binning, [&](auto tag) {
-    const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
-    int64_t* histogram = problem.counts;
+  const auto for_channels = [&, &c0 = c0, &c1 = c1](const auto& g) {
     for (int64_t i = 0; i < c0.size; ++i) {
-      for (int64_t j = 0; j < c1.size; ++j, histogram += problem.num_bins) {
-        for (int64_t k = 0; k < r0.size; ++k) {
-          for (int64_t l = 0; l < r1.size; ++l) {
-            const int64_t bin =
-                binning(data[i * c0.stride + j * c1.stride + k * r0.stride + l * r1.stride]);
-            if (bin != kNoBin) {
-              ++histogram[bin];
-            }
-          }
-        }
+      for (int64_t j = 0; j < c1.size; ++j) {
+        g(i * c1.size + j, i * c0.stride + j * c1.stride);
       }
     }
+  };
+  const auto for_rows = [&, &r0 = r0, &r1 = r1](const auto& g) {
+    for (int64_t i = 0; i < r0.size; ++i) {
+      for (int64_t j = 0; j < r1.size; ++j) {
+        g(i * r0.stride + j * r1.stride);
+      }
+    }
+  };
+  if (c1.stride < r1.stride) {
+    for_rows([&](int64_t row) {
+      for_channels([&](int64_t channel, int64_t offset) { f(channel, row + offset); });
+    });
+  } else {
+    for_channels([&](int64_t channel, int64_t offset) {
+      for_rows([&](int64_t row) { f(channel, row + offset); });
+    });
+  }
+}
+
+} // namespace
+
+template <class Binning>
+void sequential(const Problem& problem, const Binning& binning) {
+  const int64_t num_bins = problem.num_bins;
+  int64_t* counts = problem.counts;
+  std::fill_n(counts, problem.num_channels() * num_bins, 0);
+  visit_binned_type(problem.type, binning, [&](auto tag) {
+    const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
+    for_each_element(problem, [&](int64_t channel, int64_t offset) {
+      const int64_t bin = binning(data[offset]);
+      if (bin != kNoBin) {
+        ++counts[channel * num_bins + bin];
+      }
+    });
   });
 }
 

@@ -32,11 +32,11 @@ constexpr int kRowsPerStep = kColumnThreads / kWarp; // a warp reads 128 bytes o
 struct Columns {
   const uint8_t* data;
   Bounds bounds;
-  Extent batch[2]; // independent sets of channels: outer, inner; strides in bytes
+  Extent batch[2];    // independent sets of channels: outer, inner; strides in bytes
   int64_t row_stride; // bytes
   int64_t rows;
   int64_t columns; // bytes of a row; column c counts for channel c % channels
-  int64_t tail; // bytes of one more row that is not whole
+  int64_t tail;    // bytes of one more row that is not whole
   int64_t channels;
   int64_t groups; // tables side by side
   int64_t chunks; // tables one below the other
@@ -65,8 +65,8 @@ struct Columns {
 /// What a block does with its table.
 enum class Finish {
   kAddChannels, // few channels: sum the columns of each, add to the counts
-  kPutCounts, // no other block counts the same channels: store them
-  kAddCounts, // add them to the counts
+  kPutCounts,   // no other block counts the same channels: store them
+  kAddCounts,   // add them to the counts
   kPutPartials, // leave them to the fold
 };
 
@@ -101,13 +101,14 @@ __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
 /// Adds the bytes of one word, of which the first `count` are there.
 struct WordAdder {
   uint32_t table; // address in shared memory
-  uint32_t even; // offset in a row of the table of word `lane`
-  uint32_t odd; // and of word `lane + 32`
+  uint32_t even;  // offset in a row of the table of word `lane`
+  uint32_t odd;   // and of word `lane + 32`
 
   __device__ explicit WordAdder(const uint32_t* shared_table, int lane)
       : table(static_cast<uint32_t>(__cvta_generic_to_shared(shared_table))),
         even(4 * lane),
-        odd(4 * (lane + kWarp)) {}
+        odd(4 * (lane + kWarp)) {
+  }
 
   __device__ __forceinline__ void operator()(uint32_t bytes) const {
     add_shared(table + __byte_perm(bytes, even, 0x5504), 1);
@@ -224,17 +225,16 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int count = static_cast<int>(max(min(in.columns - column, int64_t{4}), int64_t{0}));
   const int64_t first_row = index.chunk * in.rows_per_chunk;
   // At most kMaxRowsPerTable, so an int; none for a lane beyond the last column.
-  const int rows =
-      count == 0 ? 0 : static_cast<int>(min(in.rows_per_chunk, in.rows - first_row));
+  const int rows = count == 0 ? 0 : static_cast<int>(min(in.rows_per_chunk, in.rows - first_row));
   const uint8_t* batch = in.data + index.batch / in.batch[1].size * in.batch[0].stride +
-      index.batch % in.batch[1].size * in.batch[1].stride;
+                         index.batch % in.batch[1].size * in.batch[1].stride;
   const uint8_t* address = batch + (first_row + warp) * in.row_stride + column;
   const int64_t step = kRowsPerStep * in.row_stride;
 
   const WordAdder add(table, lane);
   // Words that may reach beyond the tensor are read byte by byte, by this lane.
   const bool inside = address - 3 >= in.bounds.begin &&
-      address + (rows - 1 - warp) * in.row_stride + 8 <= in.bounds.end;
+                      address + (rows - 1 - warp) * in.row_stride + 8 <= in.bounds.end;
   const auto load = [&](const uint8_t* word) -> uint32_t {
     if (kAligned) {
       return __ldcs(reinterpret_cast<const uint32_t*>(word));
@@ -461,11 +461,9 @@ bool find_columns(const Problem& problem, Columns& in) {
 /// As many chunks as fill the GPU with one block an SM, in whole waves, but of
 /// enough rows each.
 void cut_into_chunks(const Launch& launch, Columns& in) {
-  const int64_t a_wave =
-      std::max<int64_t>(launch.sm_count / (in.num_batches() * in.groups), 1);
+  const int64_t a_wave = std::max<int64_t>(launch.sm_count / (in.num_batches() * in.groups), 1);
   const int64_t waves = ceil_div(ceil_div(in.rows, kMaxRowsPerTable), a_wave);
-  const int64_t chunks =
-      std::clamp<int64_t>(in.rows / kMinRowsPerChunk, 1, waves * a_wave);
+  const int64_t chunks = std::clamp<int64_t>(in.rows / kMinRowsPerChunk, 1, waves * a_wave);
   in.rows_per_chunk = ceil_div(in.rows, chunks);
   in.chunks = ceil_div(in.rows, in.rows_per_chunk);
 }
@@ -501,21 +499,21 @@ bool count_columns(const Problem& problem, const Binning& binning, const Launch&
 
   // A counter has one writer where columns are channels and bins byte values.
   const bool one_writer = !in.is_stream() && std::is_same_v<Binning, ValueBinning> &&
-      problem.type != ElementType::kBool;
+                          problem.type != ElementType::kBool;
   const Finish finish = in.channels <= kMaxChannelsAddedByBlock ? Finish::kAddChannels
-      : in.chunks > 1                                           ? Finish::kPutPartials
-      : one_writer                                              ? Finish::kPutCounts
+                        : in.chunks > 1                         ? Finish::kPutPartials
+                        : one_writer                            ? Finish::kPutCounts
                                                                 : Finish::kAddCounts;
   const int64_t values = problem.type == ElementType::kInt8 ? 128 : kByteValues;
   if (finish == Finish::kAddChannels || !one_writer || problem.num_bins > values) {
-    fill_zero(
-        launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
+    fill_zero(launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
   }
   const bool aligned = reinterpret_cast<uintptr_t>(in.data) % 4 == 0 && in.columns % 4 == 0 &&
-      in.row_stride % 4 == 0 && in.batch[0].stride % 4 == 0 && in.batch[1].stride % 4 == 0;
+                       in.row_stride % 4 == 0 && in.batch[0].stride % 4 == 0 &&
+                       in.batch[1].stride % 4 == 0;
   uint4* partials = finish == Finish::kPutPartials
-      ? static_cast<uint4*>(launch.allocate(in.num_tables() * kTableBytes))
-      : nullptr;
+                        ? static_cast<uint4*>(launch.allocate(in.num_tables() * kTableBytes))
+                        : nullptr;
   start(
       launch, "count_columns",
       aligned ? count_columns_kernel<true, Binning> : count_columns_kernel<false, Binning>,

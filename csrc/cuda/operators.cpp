@@ -11,6 +11,7 @@
 #include "../arguments.h"
 #include "engine.h"
 #include "launch.h"
+#include "machine.h"
 #include "variants/variants.h"
 
 namespace histo {
@@ -48,10 +49,7 @@ Device device_properties(int index) {
 
 template <class Binning>
 void run_variant(
-    Variant variant,
-    const Problem& problem,
-    const Binning& binning,
-    const cuda::Launch& launch) {
+    Variant variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
   // The checks have made sure that rows follow each other without a gap.
   const cuda::StudyInput input{
       static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
@@ -78,18 +76,22 @@ void run_variant(
   return cuda::count(problem, binning, launch);
 }
 
-template <class Binning>
-void run(const Call& call, const Binning& binning, unsigned long long* tally = nullptr) {
-  const int32_t device = call.counts.get_device_index();
+/// Calls f with a launch on the device of `like` and the stream that is current there.
+template <class F>
+void on_device(const Tensor& like, const F& f) {
+  const int32_t device = like.get_device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
   const Device properties = device_properties(device);
-  Workspace workspace(call.counts);
-  const cuda::Launch launch{
+  Workspace workspace(like);
+  f(cuda::Launch{
       static_cast<cudaStream_t>(stream), properties.sm_count, properties.max_shared_bytes,
-      std::ref(workspace), tally};
+      std::ref(workspace)});
+}
 
+template <class Binning>
+void run(const Call& call, const Binning& binning, const cuda::Launch& launch) {
   const Problem& problem = call.problem;
   const int64_t outputs = problem.num_channels() * problem.num_bins;
   if (outputs == 0) {
@@ -103,31 +105,58 @@ void run(const Call& call, const Binning& binning, unsigned long long* tally = n
 }
 
 Tensor channel_histogram(
-    const Tensor& input,
-    int64_t num_bins,
-    std::vector<int64_t> dim,
-    std::string variant) {
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
   const Call call = prepare_channel_histogram(input, num_bins, dim, variant);
-  run(call, ValueBinning{num_bins});
+  on_device(input, [&](const cuda::Launch& launch) { run(call, ValueBinning{num_bins}, launch); });
   return call.counts;
 }
 
 Tensor text_histogram(const Tensor& text, std::string variant) {
   const Call call = prepare_text_histogram(text, variant);
-  run(call, LetterBinning{});
+  on_device(text, [&](const cuda::Launch& launch) { run(call, LetterBinning{}, launch); });
   return call.counts;
 }
 
-/// How many atomic additions a study variant issues: [global, shared].
+using torch::headeronly::ScalarType;
+
 Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
   const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
   if (call.variant == Variant::kAuto) {
     fail("_count_atomics: variant must be a study variant, got 'auto'");
   }
-  const std::vector<int64_t> shape{2};
-  const Tensor tally = torch::stable::new_zeros(input, shape, torch::headeronly::ScalarType::Long);
-  run(call, ValueBinning{num_bins}, static_cast<unsigned long long*>(tally.mutable_data_ptr()));
+  const Tensor tally = torch::stable::new_zeros(input, std::vector<int64_t>{2}, ScalarType::Long);
+  on_device(input, [&](cuda::Launch launch) {
+    launch.tally = static_cast<unsigned long long*>(tally.mutable_data_ptr());
+    run(call, ValueBinning{num_bins}, launch);
+  });
   return tally;
+}
+
+Tensor read_only(const Tensor& input) {
+  const Tensor sink = torch::stable::new_empty(input, std::vector<int64_t>{1}, ScalarType::Int);
+  const int64_t bytes = input.numel() * static_cast<int64_t>(input.element_size());
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::read_only(
+        input.const_data_ptr(), bytes, static_cast<uint32_t*>(sink.mutable_data_ptr()), launch);
+  });
+  return sink;
+}
+
+Tensor add_to_one_address(
+    const Tensor& like,
+    bool shared,
+    bool dependent,
+    int64_t blocks,
+    int64_t threads,
+    int64_t lanes,
+    int64_t additions) {
+  const Tensor result = torch::stable::new_empty(like, std::vector<int64_t>{2}, ScalarType::Long);
+  on_device(like, [&](const cuda::Launch& launch) {
+    cuda::add_to_one_address(
+        {shared, dependent, blocks, threads, lanes, additions},
+        static_cast<unsigned long long*>(result.mutable_data_ptr()), launch);
+  });
+  return result;
 }
 
 } // namespace
@@ -137,4 +166,6 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
+  m.impl("_read_only", TORCH_BOX(&histo::read_only));
+  m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }

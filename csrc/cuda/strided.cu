@@ -18,17 +18,17 @@ struct Tiles {
   int64_t num_channels;
   int64_t num_rows;
   int tile_channels; // a power of two
-  bool along_rows; // neighbouring threads take neighbouring rows
-  int64_t tiles; // of channels
-  int64_t chunks; // of rows
+  bool along_rows;   // neighbouring threads take neighbouring rows
+  int64_t tiles;     // of channels
+  int64_t chunks;    // of rows
   int64_t rows_per_chunk;
   int table_stride; // counters between channels of a table, where there is one
 };
 
 HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
   return loops[0].size == 1
-      ? i * loops[1].stride
-      : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
+             ? i * loops[1].stride
+             : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
 /// Adds 1 for every active lane, once for all that agree on the counter.
@@ -42,7 +42,10 @@ __device__ void add_together(unsigned long long* counts, int64_t counter) {
 
 template <bool kShared, class T, class Binning>
 __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
-    const T* __restrict__ data, Tiles in, Binning binning, unsigned long long* __restrict__ counts) {
+    const T* __restrict__ data,
+    Tiles in,
+    Binning binning,
+    unsigned long long* __restrict__ counts) {
   extern __shared__ uint32_t table[];
   const int64_t first_channel = blockIdx.x % in.tiles * in.tile_channels;
   const int64_t first_row = blockIdx.x / in.tiles * in.rows_per_chunk;
@@ -130,8 +133,8 @@ Tiles cut_into_tiles(const Problem& problem, const Launch& launch, int64_t table
     const int64_t least = cached ? 1 : kSectorBytes / size;
     wanted = std::clamp(in.num_channels / launch.sm_count, least, kWarp);
   }
-  const int64_t fit = std::max<int64_t>(
-      kPreferredTableBytes / (table_stride * int64_t{sizeof(uint32_t)}), 1);
+  const int64_t fit =
+      std::max<int64_t>(kPreferredTableBytes / (table_stride * int64_t{sizeof(uint32_t)}), 1);
   const int64_t most = std::min({wanted, fit, in.num_channels});
   in.tile_channels = 1;
   while (in.tile_channels * 2 <= most) {
@@ -159,8 +162,7 @@ void count_strided(const Problem& problem, const Binning& binning, const Launch&
   const bool shared = table_bytes <= launch.max_shared_bytes;
   in.table_stride = shared ? static_cast<int>(table_stride) : 0;
   if (!shared || in.chunks > 1) {
-    fill_zero(
-        launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
+    fill_zero(launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
   }
   visit_binned_type(problem.type, binning, [&](auto tag) {
     using T = typename decltype(tag)::type;

@@ -40,8 +40,8 @@ __global__ void coarsened_interleaved_kernel(
     const uint8_t* address = panel.data + w / words_per_row * panel.row_stride + first;
     const int count = static_cast<int>(min(int64_t{4}, bytes - first));
     const uint32_t word = count == 4 && is_word_aligned(address)
-        ? __ldg(reinterpret_cast<const uint32_t*>(address))
-        : load_bytes(address, count, bounds);
+                              ? __ldg(reinterpret_cast<const uint32_t*>(address))
+                              : load_bytes(address, count, bounds);
     int channel = static_cast<int>(first % panel.width);
     for (int i = 0; i < count; ++i) {
       const int64_t bin = binning(byte_of(word, i));

@@ -61,9 +61,9 @@ constexpr int kPanelChannels = 32;
 /// channels there is one panel, which is then one unbroken run of bytes.
 struct Panel {
   const uint8_t* data; // the first row's first channel
-  int64_t row_stride; // bytes
+  int64_t row_stride;  // bytes
   int64_t rows;
-  int width; // channels
+  int width;     // channels
   int64_t block; // which of the panel's blocks this is
   int64_t num_blocks;
   unsigned long long* counts; // of the first channel
@@ -108,7 +108,7 @@ __device__ inline Panel panel_of_block(const StudyInput& input, int64_t num_bins
 /// [width][num_bins] counters for one block.
 inline int64_t histogram_bytes(const StudyInput& input, int64_t num_bins) {
   return std::min<int64_t>(input.channels, kPanelChannels) * num_bins *
-      static_cast<int64_t>(sizeof(uint32_t));
+         static_cast<int64_t>(sizeof(uint32_t));
 }
 
 __device__ inline void clear_histogram(uint32_t* histogram, int size) {
@@ -145,8 +145,8 @@ inline void clear_counts(const Launch& launch, const StudyInput& input, int64_t 
 } // namespace histo::cuda
 
 /// Instantiates a variant for every binning.
-#define HISTO_INSTANTIATE_VARIANT(name)                                          \
-  namespace histo::cuda {                                                        \
-  template void name(const StudyInput&, const ValueBinning&, const Launch&);     \
-  template void name(const StudyInput&, const LetterBinning&, const Launch&);    \
+#define HISTO_INSTANTIATE_VARIANT(name)                                       \
+  namespace histo::cuda {                                                     \
+  template void name(const StudyInput&, const ValueBinning&, const Launch&);  \
+  template void name(const StudyInput&, const LetterBinning&, const Launch&); \
   }

@@ -42,7 +42,8 @@ __global__ __launch_bounds__(kTileThreads) void tiled_kernel(
   __syncthreads();
 
   const int64_t first_channel = int64_t{blockIdx.x} * kTileChannels;
-  const int channels = static_cast<int>(min(int64_t{kTileChannels}, input.channels - first_channel));
+  const int channels =
+      static_cast<int>(min(int64_t{kTileChannels}, input.channels - first_channel));
   const int word = threadIdx.x % kWordsPerRow;
   // The last word of a row may hold fewer than four channels, or none.
   const int count = min(max(channels - 4 * word, 0), 4);
@@ -130,8 +131,7 @@ void tiled(const StudyInput& input, const Binning& binning, const Launch& launch
   auto* partials =
       static_cast<uint32_t*>(launch.allocate(chunks * outputs * int64_t{sizeof(uint32_t)}));
 
-  const bool aligned =
-      input.channels % 4 == 0 && reinterpret_cast<uintptr_t>(input.data) % 4 == 0;
+  const bool aligned = input.channels % 4 == 0 && reinterpret_cast<uintptr_t>(input.data) % 4 == 0;
   with_atomics(launch, [&](auto atomics) {
     using Policy = decltype(atomics);
     start(

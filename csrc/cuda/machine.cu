@@ -1,0 +1,90 @@
+#include "machine.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kReadThreads = 512;
+constexpr int kReadUnroll = 8;
+constexpr int kReadBlocksPerSm = 4;
+
+__global__ __launch_bounds__(kReadThreads) void read_only_kernel(
+    const uint4* __restrict__ data, int64_t size, uint32_t* sink) {
+  const int64_t stride = int64_t{gridDim.x} * kReadThreads;
+  int64_t i = blockIdx.x * int64_t{kReadThreads} + threadIdx.x;
+  uint32_t seen = 0;
+  const auto look = [&](const uint4& quad) { seen ^= quad.x ^ quad.y ^ quad.z ^ quad.w; };
+  for (; i + (kReadUnroll - 1) * stride < size; i += kReadUnroll * stride) {
+    uint4 quads[kReadUnroll];
+#pragma unroll
+    for (int k = 0; k < kReadUnroll; ++k) {
+      quads[k] = __ldcs(data + i + k * stride);
+    }
+#pragma unroll
+    for (int k = 0; k < kReadUnroll; ++k) {
+      look(quads[k]);
+    }
+  }
+  for (; i < size; i += stride) {
+    look(__ldcs(data + i));
+  }
+  // Depends on every load, and next to never happens.
+  if (seen == 0x9e3779b9) {
+    *sink = seen;
+  }
+}
+
+template <bool kDependent, class T>
+__device__ void add_ones(T* address, int64_t additions) {
+  T one = 1;
+  for (int64_t i = 0; i < additions; ++i) {
+    if (kDependent) {
+      // The next operand comes from the last answer, which is never this large.
+      one = atomicAdd(address, one) == static_cast<T>(-1) ? 2 : 1;
+    } else {
+      atomicAdd(address, one);
+    }
+  }
+}
+
+template <bool kDependent>
+__global__ void add_kernel(AddPlan plan, unsigned long long* result, unsigned long long* counter) {
+  __shared__ uint32_t shared_counter;
+  if (threadIdx.x == 0) {
+    shared_counter = 0;
+  }
+  __syncthreads();
+  const bool adds = threadIdx.x % 32 < plan.lanes;
+  const long long start = clock64();
+  if (adds && plan.shared) {
+    add_ones<kDependent>(&shared_counter, plan.additions);
+  } else if (adds) {
+    add_ones<kDependent>(counter, plan.additions);
+  }
+  const long long stop = clock64();
+  if (blockIdx.x == 0 && threadIdx.x == 0) {
+    result[0] = static_cast<unsigned long long>(stop - start);
+  }
+  __syncthreads();
+  if (plan.shared && threadIdx.x == 0) {
+    atomicAdd(counter, static_cast<unsigned long long>(shared_counter));
+  }
+}
+
+} // namespace
+
+void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch) {
+  start(
+      launch, "read_only", read_only_kernel,
+      dim3(static_cast<unsigned>(kReadBlocksPerSm * launch.sm_count)), kReadThreads, 0,
+      static_cast<const uint4*>(data), bytes / 16, sink);
+}
+
+void add_to_one_address(const AddPlan& plan, unsigned long long* result, const Launch& launch) {
+  fill_zero(launch, result, 2 * int64_t{sizeof(unsigned long long)});
+  start(
+      launch, "add_to_one_address", plan.dependent ? add_kernel<true> : add_kernel<false>,
+      dim3(static_cast<unsigned>(plan.blocks)), dim3(static_cast<unsigned>(plan.threads)), 0, plan,
+      result, result + 1);
+}
+
+} // namespace histo::cuda

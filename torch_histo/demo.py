@@ -1,0 +1,91 @@
+"""What runs without arguments: every kernel on one sample, first checked and then timed."""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+
+import torch
+from torch import Tensor
+from tqdm import tqdm  # type: ignore[import-untyped]
+
+from .measure import TORCH_WAYS, histc_by_channel, median_seconds, variants_for
+from .ops import channel_histogram
+from .report import picture
+
+LENGTH, CHANNELS, NUM_BINS = 131072, 512, 256
+REPEATS = {"cpu": 3, "cuda": 20}
+BUDGET = 0.8
+"""Seconds of CPU runs of one way to count, after which no further one starts."""
+
+
+def sample() -> Tensor:
+    """A fixed [LENGTH, CHANNELS] uint8 tensor: in each channel two bells, drifting apart."""
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randn(LENGTH, CHANNELS, generator=generator)
+    drift = torch.linspace(0, 65, CHANNELS)
+    left = LENGTH * 2 // 3
+    values[:left].mul_(14).add_(120 - drift)
+    values[left:].mul_(20).add_(120 + drift)
+    return values.round_().clamp_(0, NUM_BINS - 1).to(torch.uint8)
+
+
+def run(device: torch.device) -> int:
+    """Print a table and a picture; return 0 if all counts are right and 1 if some are wrong."""
+    machine = torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
+    print(f"Sample: [{LENGTH}, {CHANNELS}] uint8, {NUM_BINS} bins a channel, on {machine}.")
+    print("Counts are compared with those of torch.histc, channel by channel, before any timing.\n")
+    print(f"{'way to count':32}{'ms':>10}{'GB/s':>10}{'speed-up':>10}  counts", flush=True)
+    theirs = {f"torch {name}": way for name, way in TORCH_WAYS.items()}
+    ours = {
+        f"torch_histo {variant}": partial(channel_histogram, variant=variant)
+        for variant in variants_for(device)
+    }
+    seconds: dict[str, float] = {}
+    wrong: list[str] = []
+    with tqdm(
+        total=len(theirs) + len(ours) + 2,
+        bar_format="{n_fmt}/{total_fmt} {desc} [{elapsed}]",
+        leave=False,
+        disable=not sys.stderr.isatty(),
+    ) as progress:
+
+        def begin(step: str) -> None:
+            progress.update()
+            progress.set_description_str(step)
+
+        begin("making the sample")
+        values = sample().to(device)
+        begin("counting it with torch.histc, channel by channel")
+        expected = histc_by_channel(values, NUM_BINS)
+        for name, count in (theirs | ours).items():
+            begin(name)
+            verdict = "reference"
+            if count is not histc_by_channel:
+                differing = int((count(values, NUM_BINS) != expected).sum())
+                verdict = f"WRONG in {differing} bins" if differing else "equal"
+                if differing:
+                    wrong.append(name)
+            seconds[name] = median_seconds(
+                partial(count, values, NUM_BINS),
+                device,
+                repeats=REPEATS[device.type],
+                warm_ups=0,  # Its counts have just been made once.
+                budget=BUDGET,
+            )
+            fastest = min(theirs, key=lambda name: seconds.get(name, math.inf))
+            speed_up = f"{seconds[fastest] / seconds[name]:.2f} x" if name in ours else ""
+            progress.write(
+                f"{name:32}{seconds[name] * 1e3:10.3f}{values.nbytes / seconds[name] / 1e9:10.2f}"
+                f"{speed_up:>10}  {verdict}"
+            )
+            sys.stdout.flush()
+    print(f"\nSpeed-up is over the fastest way of torch alone, here: {fastest}.")
+    if wrong:
+        print(f"torch_histo: wrong counts: {', '.join(wrong)}", file=sys.stderr)
+        return 1
+    print(f"All counts are equal to those of torch.histc.\n\nChannel {CHANNELS - 1} of the sample:")
+    counts = channel_histogram(values, NUM_BINS)[-1]
+    print(picture(counts.tolist(), sys.stdout.encoding))
+    return 0
