@@ -20,9 +20,9 @@ TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020a000000000000"
 DEFAULT_ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
 # Warnings are about this project's code: torch's headers are the system's.
 TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
-CXX_FLAGS = "-O3 -g0 -std=c++17 -Wall -Wextra -fvisibility=hidden".split()
+CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS]
-NVCC_FLAGS = "-O3 -std=c++17 -Xcompiler=-Wall,-fvisibility=hidden -Xfatbin=-compress-all".split()
+NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
 
 
 def find_toolkit() -> str | None:

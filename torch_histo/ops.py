@@ -71,7 +71,8 @@ def channel_histogram(
     histogram".
     """
     _require_tensor("channel_histogram: input", input)
-    dims = [dim] if isinstance(dim, int) else list(dim)
+    # int() makes a constant of what a compiled graph may have made a symbol.
+    dims = [int(dim)] if isinstance(dim, int) else [int(d) for d in dim]
     counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
     return counts
 
@@ -116,13 +117,21 @@ def _require_tensor(argument: str, value: object, expected: str = "a torch.Tenso
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
 
 
+def _check_channel_histogram(
+    input: Tensor, ndim: int, num_bins: int, dim: Sequence[int], variant: str
+) -> None:
+    """Raises what the kernels would, for a tensor of which only the metadata count."""
+    check = torch.ops.histo._check_channel_histogram
+    _raise_if(check(*_describe(input, variant), ndim, num_bins, dim, variant))
+
+
 def _raise_if(error: str) -> None:
     if error:
         raise RuntimeError(error)
 
 
-def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool, int]:
-    """What the checks in C++ need to know of a tensor that holds no data."""
+def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool]:
+    """What the checks in C++ need to know of a tensor that may hold no data."""
     # Asking for contiguity would guard on sizes, and only the study variants care.
     contiguous = variant == "auto" or tensor.is_contiguous()
     dtype, layout = str(tensor.dtype), str(tensor.layout)
@@ -131,7 +140,6 @@ def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool, int]:
         dtype.removeprefix("torch."),
         layout.removeprefix("torch."),
         contiguous,
-        tensor.dim(),
     )
 
 
@@ -139,8 +147,7 @@ def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool, int]:
 def _(
     input: Tensor, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
 ) -> Tensor:
-    check = torch.ops.histo._check_channel_histogram
-    _raise_if(check(*_describe(input, variant), num_bins, dim, variant))
+    _check_channel_histogram(input, input.dim(), num_bins, dim, variant)
     reduced = {d % max(input.dim(), 1) for d in dim} or set(range(input.dim()))
     kept = [size for d, size in enumerate(input.shape) if d not in reduced]
     return input.new_empty([*kept, num_bins], dtype=torch.int64)
@@ -149,7 +156,7 @@ def _(
 @torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
 def _(text: Tensor, *, variant: str = "auto") -> Tensor:
     check = torch.ops.histo._check_text_histogram
-    _raise_if(check(*_describe(text, variant), variant))
+    _raise_if(check(*_describe(text, variant), text.dim(), variant))
     return text.new_empty([7], dtype=torch.int64)
 
 
@@ -167,11 +174,11 @@ def _(
     if variant != "auto":  # a study variant takes one sample at a time
         samples = [channel_histogram(x, num_bins, dim, variant=variant) for x in batch]
         return torch.stack(samples), 0
-    sample_dims = max(batch.dim() - 1, 1)
-    if batch.dim() == 1:
+    _check_channel_histogram(batch, batch.dim() - 1, num_bins, dim, variant)
+    if batch.dim() == 1:  # of numbers, each a 1-D sample of one element
         batch = batch.unsqueeze(1)
-    # Dimensions behind the batch count from the end alike, out of range or not.
-    dims = [d if d < 0 else d - sample_dims for d in dim or range(sample_dims)]
+    # Dimensions of a sample count from the end alike in the batch.
+    dims = [d if d < 0 else d - batch.dim() + 1 for d in dim or range(batch.dim() - 1)]
     return channel_histogram(batch, num_bins, dims), 0
 
 

@@ -1,0 +1,122 @@
+"""Times every variant over sizes and distributions, after checking its counts.
+
+Prints, and writes to JSON and Markdown, two tables: all kernels on one large input of each
+distribution, and all kernels over sizes. Times are medians, on CUDA of graph replays over
+rotated inputs; "read only" is a kernel that reads the input and does nothing else.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import common
+import torch
+from torch import Tensor
+
+from torch_histo import channel_histogram
+from torch_histo.measure import bincount_offset, variants_for
+
+NUM_BINS = 256
+SAMPLE = (131072, 512)
+SIZES = [
+    (1 << 20, 512),
+    (1 << 17, 512),
+    (1 << 14, 512),
+    (1 << 11, 512),
+    (1 << 8, 512),
+    (1 << 17, 511),
+    (1 << 17, 100),
+    (1 << 17, 64),
+    (1 << 20, 3),
+    (1 << 26,),
+    (1 << 20,),
+    (1 << 12,),
+]
+READ_ONLY = "read only"
+BINCOUNT = "torch.bincount"
+
+
+def contenders(device: torch.device) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        variant: partial(channel_histogram, num_bins=NUM_BINS, variant=variant)
+        for variant in variants_for(device)
+    }
+    if device.type == "cuda":
+        found[READ_ONLY] = torch.ops.histo._read_only
+    return found
+
+
+def check(inputs: list[Tensor], runs: dict[str, Any]) -> None:
+    """Every kernel's counts on every input, against torch.bincount."""
+    for x in inputs[:2]:
+        columns = x.view(len(x), -1)
+        parts = [bincount_offset(part, NUM_BINS) for part in columns.split(1 << 17)]
+        expected = torch.stack(parts).sum(0).view(*x.shape[1:], NUM_BINS)
+        for name, run in runs.items():
+            if name != READ_ONLY and not torch.equal(run(x), expected):
+                raise SystemExit(f"WRONG counts: {name} on {list(x.shape)} {x.device}")
+
+
+def bincount_seconds(x: Tensor) -> float:
+    """torch.bincount synchronizes, so no graph can hold it: the time between two events."""
+    columns = x.view(len(x), -1)
+    return common.median_seconds(lambda: bincount_offset(columns, NUM_BINS), x.device, repeats=5)
+
+
+def measure(shape: tuple[int, ...], distribution: str, device: torch.device) -> dict[str, Any]:
+    inputs = common.rotated_inputs(shape, distribution, device)
+    runs = contenders(device)
+    check(inputs, runs)
+    seconds = {name: common.graph_seconds(run, inputs) for name, run in runs.items()}
+    if inputs[0].numel() <= 1 << 27:
+        seconds[BINCOUNT] = bincount_seconds(inputs[0])
+    row = {"shape": list(shape), "distribution": distribution, "seconds": seconds}
+    fastest = min((s, name) for name, s in seconds.items() if name in variants_for(device))
+    print(f"{shape!s:16} {distribution:12} {fastest[1]} {fastest[0] * 1e6:.1f} us", flush=True)
+    return row
+
+
+def table(rows: list[dict[str, Any]], label: str) -> str:
+    """A row a kernel, a column an input; microseconds."""
+    names = list(dict.fromkeys(name for row in rows for name in row["seconds"]))
+    header = ["us", *(str(row[label]) for row in rows)]
+    lines = []
+    for name in names:
+        times = [row["seconds"].get(name) for row in rows]
+        lines.append([name, *("" if t is None else f"{t * 1e6:,.1f}" for t in times)])
+    return common.markdown_table(header, lines)
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs only, to try it out")
+    arguments = parser.parse_args()
+    device = arguments.device
+    sample, sizes = SAMPLE, SIZES
+    if arguments.quick:
+        sample, sizes = (4096, 64), [(4096, 64), (1000, 3), (5000,)]
+
+    by_distribution = [measure(sample, name, device) for name in common.DISTRIBUTIONS]
+    by_size = [measure(size, "uniform", device) for size in sizes]
+    record = {
+        "machine": common.machine(device),
+        "num_bins": NUM_BINS,
+        "by_distribution": by_distribution,
+        "by_size": by_size,
+    }
+    markdown = "\n\n".join(
+        [
+            f"# Every variant, {NUM_BINS} bins\n\n{common.describe(record)}",
+            f"{list(sample)} uint8, microseconds:",
+            table(by_distribution, "distribution"),
+            "Uniform uint8 of several shapes, microseconds:",
+            table(by_size, "shape"),
+        ]
+    )
+    print("\n" + markdown)
+    common.write_results(arguments.out, common.result_name("variants", device), record, markdown)
+
+
+if __name__ == "__main__":
+    main()

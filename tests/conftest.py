@@ -1,0 +1,50 @@
+"""Devices, and memory that is dirty before every test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+
+import torch_histo
+
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+HUGE_BYTES = 40 << 30
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "huge: needs a GPU with tens of GiB of free memory")
+    if torch.cuda.is_available():
+        # Without it the CUDA half of the suite would test nothing.
+        assert torch_histo.has_cuda_kernels(), "a GPU, but torch_histo has no CUDA kernels"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if torch.cuda.is_available() and torch.cuda.mem_get_info()[0] >= HUGE_BYTES:
+        return
+    skip = pytest.mark.skip(reason=f"needs a GPU with {HUGE_BYTES >> 30} GiB of free memory")
+    for item in items:
+        if "huge" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
+
+
+@pytest.fixture(autouse=True)
+def dirty_memory(request: pytest.FixtureRequest) -> Iterator[None]:
+    """What torch.empty returns, results and workspaces too, is never zero by luck."""
+    if torch.cuda.is_available() and "huge" not in request.keywords:
+        for size in (512, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20):
+            blocks = [torch.full((size,), 0xAB, dtype=torch.uint8, device="cuda") for _ in "123"]
+            del blocks
+    # On every device torch itself then fills what it allocates with the largest integer.
+    before = torch.utils.deterministic.fill_uninitialized_memory
+    torch.utils.deterministic.fill_uninitialized_memory = True
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+    torch.utils.deterministic.fill_uninitialized_memory = before

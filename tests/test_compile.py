@@ -1,0 +1,165 @@
+"""torch.compile, opcheck, meta and fake tensors, vmap, autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from oracle import STUDY_VARIANTS, assert_counts, expected_counts, expected_letters, random_values
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from torch_histo import channel_histogram, text_histogram
+
+CHANNELS = torch.ops.histo.channel_histogram
+LETTERS = torch.ops.histo.text_histogram
+
+
+@pytest.fixture(autouse=True)
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("function", [channel_histogram, CHANNELS], ids=["typed", "op"])
+def test_one_graph_static(device: torch.device, function: Callable[..., torch.Tensor]) -> None:
+    counter = CompileCounterWithBackend("inductor")
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        return function(x + 1, 200, 1).sum(0) * 2
+
+    compiled = torch.compile(count, fullgraph=True, dynamic=False, backend=counter)
+    values = random_values((33, 70), torch.int32).to(device)
+    for _ in range(2):
+        assert torch.equal(compiled(values), count(values))
+    assert counter.frame_count == 1
+
+
+def test_one_graph_dynamic(device: torch.device) -> None:
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(
+        lambda x: channel_histogram(x, 300, (0, 2)), fullgraph=True, dynamic=True, backend=counter
+    )
+    for shape in ((5, 7, 9), (64, 3, 11), (2, 100, 50)):
+        values = random_values(shape, torch.int16)
+        expected = expected_counts(values, 300, (0, 2))
+        assert_counts(compiled(values.to(device)), expected, shape)
+    assert counter.frame_count == 1
+
+
+def test_one_graph_becomes_dynamic(device: torch.device) -> None:
+    compiled = torch.compile(lambda x: channel_histogram(x).sum(), fullgraph=True)
+    for length in (10, 11, 12, 5000):
+        values = random_values((length, 3), torch.uint8).to(device)
+        assert int(compiled(values)) == 3 * length
+
+
+def test_one_graph_text(device: torch.device) -> None:
+    text = b"one graph, and the same letters" * 9
+    compiled = torch.compile(lambda x: text_histogram(x) + 0, fullgraph=True, dynamic=True)
+    for length in (20, 30, 200):
+        values = torch.tensor(list(text[:length]), dtype=torch.uint8, device=device)
+        assert_counts(compiled(values), expected_letters(text[:length]))
+
+
+@pytest.mark.parametrize("variant", STUDY_VARIANTS)
+def test_study_variants_in_a_graph(device: torch.device, variant: str) -> None:
+    # The kernel needs what the graph hands it to be contiguous.
+    compiled = torch.compile(
+        lambda x: channel_histogram((x.t() * 2).contiguous(), 256, variant=variant),
+        fullgraph=True,
+    )
+    values = random_values((20, 500), torch.uint8, low=0, high=100)
+    assert_counts(compiled(values.to(device)), expected_counts(values.t() * 2))
+
+
+def test_data_dependent_sizes(device: torch.device) -> None:
+    with torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True):
+        compiled = torch.compile(
+            lambda x: channel_histogram(x[x > 3], 256), fullgraph=True, backend="aot_eager"
+        )
+        values = random_values((900,), torch.int32).to(device)
+        assert_counts(compiled(values), expected_counts(values.cpu()[values.cpu() > 3]))
+
+
+OPCHECK_INPUTS = [
+    (random_values((50,), torch.uint8), 256, [0]),
+    (random_values((50, 6), torch.uint8), 7, [0]),
+    (random_values((50, 6), torch.bool), 2, [1]),
+    (random_values((5, 6, 7), torch.int64).transpose(0, 2), 300, [0, -1]),
+    (random_values((4, 3, 5, 6), torch.int16), 10, [2, 3]),
+    (random_values((3,), torch.uint16).expand(4, 3), 100, []),
+    (random_values((0, 3), torch.int8), 5, [0]),
+    (torch.tensor(7, dtype=torch.int32), 9, [0]),
+]
+
+
+@pytest.mark.parametrize(("values", "num_bins", "dim"), OPCHECK_INPUTS)
+def test_opcheck(device: torch.device, values: torch.Tensor, num_bins: int, dim: list[int]) -> None:
+    torch.library.opcheck(CHANNELS.default, (values.to(device), num_bins, dim))
+
+
+@pytest.mark.parametrize("variant", ["auto", *STUDY_VARIANTS])
+def test_opcheck_variants(device: torch.device, variant: str) -> None:
+    values = random_values((300, 65), torch.uint8).to(device)
+    torch.library.opcheck(CHANNELS.default, (values,), {"variant": variant})
+    torch.library.opcheck(LETTERS.default, (values.view(-1),), {"variant": variant})
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "kept"),
+    [
+        ((5,), 0, []),
+        ((), 0, []),
+        ((5, 6), -1, [5]),
+        ((2, 3, 4, 5), (1, 3), [2, 4]),
+        ((2, 3), [], []),
+        ((0, 4), 0, [4]),
+    ],
+)
+def test_meta_and_fake(shape: tuple[int, ...], dim: int | list[int], kept: list[int]) -> None:
+    on_meta = channel_histogram(torch.empty(shape, dtype=torch.int16, device="meta"), 9, dim)
+    assert (on_meta.shape, on_meta.dtype) == ((*kept, 9), torch.int64)
+    assert on_meta.device.type == "meta"
+    with FakeTensorMode():
+        for kind in ("cpu", "cuda"):
+            fake = channel_histogram(torch.empty(shape, dtype=torch.int16, device=kind), 9, dim)
+            assert (fake.shape, fake.dtype) == ((*kept, 9), torch.int64)
+            assert fake.device.type == kind
+    assert text_histogram(torch.empty(5, dtype=torch.uint8, device="meta")).shape == (7,)
+
+
+@pytest.mark.parametrize("in_dim", [0, 1, 2, -1])
+@pytest.mark.parametrize("dim", [0, 1, -1, (0, 1), ()])
+def test_vmap(device: torch.device, in_dim: int, dim: int | tuple[int, ...]) -> None:
+    values = random_values((4, 5, 6), torch.int32, low=0, high=9)
+    got = torch.vmap(lambda x: channel_histogram(x, 10, dim), in_dims=in_dim)(values.to(device))
+    samples = [expected_counts(sample, 10, dim) for sample in values.unbind(in_dim)]
+    assert_counts(got, torch.stack(samples))
+
+
+def test_vmap_of_numbers_text_and_variants(device: torch.device) -> None:
+    numbers = torch.tensor([0, 2, 1], device=device)
+    counts = torch.vmap(lambda x: channel_histogram(x, 3))(numbers)
+    assert counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+    with pytest.raises(RuntimeError, match="dim must be between"):
+        torch.vmap(lambda x: channel_histogram(x, 3, 1))(numbers)
+    values = random_values((3, 50, 4), torch.uint8)
+    tiled = torch.vmap(lambda x: channel_histogram(x, variant="tiled"))(values.to(device))
+    assert_counts(tiled, expected_counts(values, 256, 1))
+    text = torch.tensor([list(b"abcd"), list(b"zzzA")], dtype=torch.uint8, device=device)
+    letters = torch.vmap(text_histogram)(text)
+    assert letters.tolist() == [[4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 3]]
+
+
+def test_no_gradient(device: torch.device) -> None:
+    values = random_values((30, 3), torch.int64).to(device)
+    weight = torch.ones(256, device=device, requires_grad=True)
+    counts = channel_histogram(values)
+    assert not counts.requires_grad
+    (counts * weight).sum().backward()
+    assert torch.equal(weight.grad, counts.sum(0).float())
+    with torch.inference_mode():
+        assert torch.equal(channel_histogram(values), counts)

@@ -1,0 +1,220 @@
+"""Streams, devices, graphs and memory. Everything here needs a GPU."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+
+import pytest
+import torch
+from oracle import STUDY_VARIANTS, assert_counts, expected_counts, random_values
+
+from torch_histo import channel_histogram, text_histogram
+
+if not torch.cuda.is_available():
+    pytest.skip("needs a GPU", allow_module_level=True)
+
+# Inputs that take every way through the engine, by name.
+INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
+    "columns": (random_values((40_000, 128), torch.uint8), {}),
+    "columns of a stream": (random_values((60_000, 65), torch.uint8), {}),
+    "columns, words assembled": (random_values((30_000, 200), torch.uint8)[:, 3:150], {}),
+    "one channel": (random_values((5_000_001,), torch.uint8), {}),
+    "small": (random_values((300, 7), torch.uint8), {}),
+    "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),
+    "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
+    "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
+    "rare strides": (random_values((3, 4, 5, 6, 7), torch.int16), {"dim": (0, 2, 4)}),
+    **{v: (random_values((5000, 100), torch.uint8), {"variant": v}) for v in STUDY_VARIANTS},
+}
+
+
+@pytest.fixture(params=INPUTS)
+def call(request: pytest.FixtureRequest) -> tuple[Callable[[torch.Tensor], torch.Tensor], str]:
+    arguments = INPUTS[request.param][1]
+    return (lambda x: channel_histogram(x, **arguments)), request.param
+
+
+def expected(name: str) -> torch.Tensor:
+    values, arguments = INPUTS[name]
+    return expected_counts(values, arguments.get("num_bins", 256), arguments.get("dim", 0))
+
+
+def like(values: torch.Tensor, device: str = "cuda") -> torch.Tensor:
+    """The same strides on the device."""
+    base = values if values._base is None else values._base
+    return base.to(device).as_strided(values.shape, values.stride(), values.storage_offset())
+
+
+@pytest.fixture
+def no_synchronization() -> Iterator[None]:
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    yield
+    torch.cuda.set_sync_debug_mode("default")
+
+
+def test_no_synchronization(call, request: pytest.FixtureRequest) -> None:
+    run, name = call
+    values = like(INPUTS[name][0])
+    request.getfixturevalue("no_synchronization")
+    counts = run(values)
+    torch.cuda.set_sync_debug_mode("default")
+    assert_counts(counts, expected(name))
+
+
+def test_does_not_wait_for_the_gpu(call) -> None:
+    run, name = call
+    values = like(INPUTS[name][0])
+    run(values)
+    torch.cuda.synchronize()
+    torch.cuda._sleep(2_000_000_000)  # about a second
+    counts = run(values)
+    assert not torch.cuda.current_stream().query(), "the call waited for the work before it"
+    assert_counts(counts, expected(name))
+
+
+def test_current_stream(call) -> None:
+    run, name = call
+    values, zeros = like(INPUTS[name][0]), like(torch.zeros_like(INPUTS[name][0]))
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        torch.cuda._sleep(100_000_000)
+        # Only work that is queued behind this copy sees the values.
+        zeros.copy_(values)
+        counts = run(zeros)
+        assert not side.query()
+    torch.cuda.current_stream().wait_stream(side)
+    assert_counts(counts, expected(name))
+
+
+def test_graph(call) -> None:
+    run, name = call
+    values = like(INPUTS[name][0])
+    changing = like(torch.zeros_like(INPUTS[name][0]))
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        counts = run(changing)
+    for content in (values, torch.zeros_like(values), values):
+        changing.copy_(content)
+        counts.fill_(-1)
+        graph.replay()
+        graph.replay()
+        assert torch.equal(counts, run(content))
+    assert_counts(counts, expected(name))
+
+
+FIRST_CALL_IN_A_GRAPH = """
+import torch, torch_histo
+x = torch.arange(4_000_000, device="cuda").to(torch.uint8).view(-1, 100)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    tables = torch_histo.channel_histogram(x)
+    tiled = torch_histo.channel_histogram(x, variant="tiled")
+    small = torch_histo.channel_histogram(x[:5])
+    text = torch_histo.text_histogram(x.view(-1))
+graph.replay()
+assert int(tables.sum()) == x.numel() and torch.equal(tables, tiled)
+assert int(small.sum()) == 500 and int(text.sum()) == int(((x >= 97) & (x < 123)).sum())
+print("counted")
+"""
+
+
+def test_first_call_of_a_process_in_a_graph() -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", FIRST_CALL_IN_A_GRAPH], capture_output=True, text=True
+    )
+    assert run.stdout == "counted\n", run.stderr
+
+
+def test_memory_is_torchs(call) -> None:
+    run, name = call
+    values = like(INPUTS[name][0])
+    run(values)
+    torch.cuda.synchronize()
+    held, (free, _) = torch.cuda.memory_allocated(), torch.cuda.mem_get_info()
+    counts = [run(values) for _ in range(20)]
+    torch.cuda.synchronize()
+    results = sum(c.untyped_storage().nbytes() + 512 for c in counts)
+    assert torch.cuda.memory_allocated() - held <= results
+    # What the driver gave out since, torch's allocator must have asked for.
+    grown = free - torch.cuda.mem_get_info()[0]
+    assert grown <= torch.cuda.memory_reserved()
+
+
+def test_compiled_into_a_graph() -> None:
+    compiled = torch.compile(
+        lambda x: channel_histogram(x + 1, 256) + 1, fullgraph=True, mode="reduce-overhead"
+    )
+    values = random_values((5000, 33), torch.uint8).cuda()
+    for _ in range(4):
+        assert torch.equal(compiled(values).clone(), channel_histogram(values + 1) + 1)
+
+
+def test_threads_on_streams(call) -> None:
+    run, name = call
+    values, failures = like(INPUTS[name][0]), []
+    want = run(values)
+    torch.cuda.synchronize()
+
+    def work() -> None:
+        with torch.cuda.stream(torch.cuda.Stream()):
+            for _ in range(10):
+                if not torch.equal(run(values), want):
+                    failures.append(threading.get_ident())
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_a_gpu_that_is_not_the_current_one(call) -> None:
+    run, name = call
+    last = torch.cuda.device_count() - 1
+    values = like(INPUTS[name][0], f"cuda:{last}")
+    assert torch.cuda.current_device() == 0
+    counts = run(values)
+    assert counts.device == values.device
+    assert torch.cuda.current_device() == 0
+    assert_counts(counts, expected(name))
+    with torch.cuda.device(last), torch.cuda.stream(torch.cuda.Stream()):
+        on_first = like(INPUTS[name][0], "cuda:0")
+        assert_counts(run(on_first), expected(name))
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_the_stream_of_another_gpu(call) -> None:
+    run, name = call
+    values, zeros = (
+        like(x, "cuda:1") for x in (INPUTS[name][0], torch.zeros_like(INPUTS[name][0]))
+    )
+    side = torch.cuda.Stream("cuda:1")
+    torch.cuda.synchronize("cuda:1")
+    with torch.cuda.stream(side):  # also makes cuda:1 the current device
+        torch.cuda._sleep(100_000_000)
+        zeros.copy_(values)
+        with torch.cuda.device(0):
+            counts = run(zeros)
+    side.synchronize()
+    assert_counts(counts, expected(name))
+
+
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two GPUs")
+def test_all_gpus_at_once() -> None:
+    values = random_values((50_000, 130), torch.uint8)
+    want = expected_counts(values)
+    counts = [channel_histogram(values.to(f"cuda:{i}")) for i in range(torch.cuda.device_count())]
+    letters = [
+        text_histogram(values.to(f"cuda:{i}").view(-1)) for i in range(torch.cuda.device_count())
+    ]
+    for got in counts:
+        assert_counts(got, want)
+    for got in letters:
+        assert_counts(got, letters[0])

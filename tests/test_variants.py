@@ -1,0 +1,87 @@
+"""Every variant on the inputs that its like get wrong."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import ALL_VARIANTS, STUDY_VARIANTS, assert_counts, expected_counts, random_values
+from torch import Tensor
+
+import torch_histo
+from torch_histo import channel_histogram
+
+
+def variants(device: torch.device) -> tuple[str, ...]:
+    """On CUDA the kernels there; on the CPU every name is taken."""
+    return ("auto", *STUDY_VARIANTS) if device.type == "cuda" else ALL_VARIANTS
+
+
+def assert_all_variants(values: Tensor, on_device: Tensor, num_bins: int = 256) -> None:
+    expected = expected_counts(values, num_bins)
+    for variant in variants(on_device.device):
+        counts = channel_histogram(on_device, num_bins, variant=variant)
+        assert_counts(counts, expected, variant)
+
+
+def test_the_names() -> None:
+    assert torch_histo.VARIANTS == ALL_VARIANTS
+
+
+@pytest.mark.parametrize("channels", [1, 3, 31, 32, 33, 63, 64, 65, 100, 128, 511])
+@pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 2000])
+def test_channels_and_lengths(device: torch.device, length: int, channels: int) -> None:
+    values = random_values((length, channels), torch.uint8)
+    assert_all_variants(values, values.to(device))
+
+
+@pytest.mark.parametrize("length", [0, 1, 3, 4, 5, 1023, 1024, 1025, 4095, 4096, 4097, 300_001])
+def test_one_dimension(device: torch.device, length: int) -> None:
+    values = random_values((length,), torch.uint8)
+    assert_all_variants(values, values.to(device))
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+@pytest.mark.parametrize("shape", [(777, 64), (777, 65), (3000, 3), (5001,)])
+def test_base_pointers(device: torch.device, offset: int, shape: tuple[int, ...]) -> None:
+    size = torch.Size(shape).numel()
+    buffer = random_values((size + offset,), torch.uint8)  # ends where the input ends
+    values = buffer[offset:].view(shape)
+    assert_all_variants(values, buffer.to(device)[offset:].view(shape))
+
+
+@pytest.mark.parametrize("num_bins", [1, 2, 7, 100, 128, 255, 256])
+@pytest.mark.parametrize("shape", [(1500, 70), (10_000,)])
+def test_num_bins(device: torch.device, num_bins: int, shape: tuple[int, ...]) -> None:
+    values = random_values(shape, torch.uint8)
+    assert_all_variants(values, values.to(device), num_bins)
+
+
+DISTRIBUTIONS = {
+    "constant": torch.full((4000, 66), 42),
+    "two values": torch.randint(0, 2, (4000, 66), generator=torch.Generator().manual_seed(1)) * 255,
+    "sorted": torch.arange(4000)[:, None].expand(-1, 66) * 256 // 4000,
+    "a value a channel": torch.arange(66).expand(4000, -1),
+    "all ignored": torch.full((4000, 66), 200),
+}
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_distributions(device: torch.device, name: str) -> None:
+    values = DISTRIBUTIONS[name].to(torch.uint8)
+    num_bins = 200 if name == "all ignored" else 256
+    assert_all_variants(values, values.to(device), num_bins)
+    assert_all_variants(values[:, 0].contiguous(), values[:, 0].contiguous().to(device), num_bins)
+
+
+def test_more_rows_than_16_bits_count(device: torch.device) -> None:
+    values = torch.full((200_000, 5), 9, dtype=torch.uint8)
+    values[::3] = 10
+    assert_all_variants(values, values.to(device))
+
+
+@pytest.mark.parametrize("variant", ALL_VARIANTS)
+def test_any_input_on_the_cpu(variant: str) -> None:
+    """The variant chooses the CUDA kernel; the CPU has one answer for all names."""
+    values = random_values((4, 9, 3), torch.int32).transpose(0, 2)
+    counts = channel_histogram(values, 1000, (0, 2), variant=variant)
+    assert_counts(counts, expected_counts(values, 1000, (0, 2)))
