@@ -12,7 +12,7 @@ bins, over and over) or "constant".
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
 from typing import Any
 
 import common
@@ -99,11 +99,19 @@ AGGREGATED_RUN = 64
 WORD = 4
 BLOCKS_PER_SM = 2
 
-Formula = Callable[[int, int, int, bool, int], tuple[int, int]]
-
 
 def ceil_div(a: int, b: int) -> int:
     return -(-a // b)
+
+
+def reached_bins(rows: int, stride: int, steps: int, num_bins: int) -> int:
+    """How many of the bins a block meets in each channel of cyclic data.
+
+    It takes `steps` runs of `rows` rows each, `stride` rows apart. Where the stride and the
+    bins share a factor, runs come back to the same bins.
+    """
+    distinct = num_bins // math.gcd(stride, num_bins)
+    return min(num_bins, rows * min(steps, distinct))
 
 
 def predict(
@@ -111,8 +119,8 @@ def predict(
 ) -> tuple[int, int]:
     """(global, shared) additions for `[length, channels]` values that all count.
 
-    A block adds its private histogram to the result, a global addition for each bin that is
-    not empty; on cyclic data that is every bin of its channels that its rows reach.
+    A block adds its private histogram to the result, one global addition for each bin that
+    is not empty.
     """
     elements = length * channels
     if variant == "global_atomic":
@@ -123,25 +131,29 @@ def predict(
     panels = ceil_div(channels, PANEL_CHANNELS)
     panel = length * width
 
-    def merged(blocks: int, rows_per_block: int) -> int:
-        return panels * blocks * width * (min(rows_per_block, num_bins) if cyclic else 1)
+    def merged(blocks: int, taken: int) -> int:
+        """Global additions where `blocks` blocks a panel take `taken` elements a step."""
+        rows = taken // width
+        steps = ceil_div(panel, blocks * taken)
+        bins = reached_bins(rows, blocks * rows, steps, num_bins) if cyclic else 1
+        return panels * blocks * width * bins
 
     if variant == "privatized_global":
         blocks = max(1, min(MAX_PRIVATE_BLOCKS // panels, ceil_div(panel, THREADS)))
-        return elements + merged(blocks, ceil_div(panel, blocks) // width), 0
+        return elements + merged(blocks, THREADS), 0
     if variant == "privatized_shared":
-        return merged(ceil_div(panel, THREADS), THREADS // width), elements
+        return merged(ceil_div(panel, THREADS), THREADS), elements
     if variant == "coarsened_contiguous":
         taken = THREADS * CONTIGUOUS_RUN
-        return merged(ceil_div(panel, taken), taken // width), elements
+        return merged(ceil_div(panel, taken), taken), elements
     if variant == "coarsened_interleaved":
+        taken = THREADS * WORD
         fill = max(BLOCKS_PER_SM * sm_count // panels, 1)
-        blocks = min(fill, ceil_div(panel // WORD, THREADS))
-        return merged(blocks, ceil_div(panel, blocks) // width), elements
+        return merged(min(fill, ceil_div(panel, taken)), taken), elements
     if variant == "aggregated":
-        blocks = ceil_div(ceil_div(length, AGGREGATED_RUN) * width, THREADS)
+        taken = THREADS * AGGREGATED_RUN
         shared = elements if cyclic else ceil_div(length, AGGREGATED_RUN) * channels
-        return merged(blocks, THREADS * AGGREGATED_RUN // width), shared
+        return merged(ceil_div(panel, taken), taken), shared
     raise ValueError(f"no formula for variant {variant!r}")
 
 
