@@ -11,21 +11,7 @@ struct Bounds {
   const uint8_t* end;
 };
 
-__device__ __forceinline__ bool is_word_aligned(const uint8_t* address) {
-  return (reinterpret_cast<uintptr_t>(address) & 3) == 0;
-}
-
-// Four bytes from any address come as one word, the first in the lowest bits. Any
-// two aligned words side by side hold them; but at the ends of a tensor a word may
-// reach beyond it, and there the bytes are read one by one.
-
-__device__ __forceinline__ uint32_t load_two_words(const uint8_t* __restrict__ address) {
-  const unsigned shift = reinterpret_cast<uintptr_t>(address) & 3;
-  const auto* word = reinterpret_cast<const uint32_t*>(address - shift);
-  return __funnelshift_r(__ldg(word), __ldg(word + 1), 8 * shift);
-}
-
-/// Only the first `count`, 0 to 4; the others are 0.
+/// `count` bytes, 0 to 4; the others are 0.
 __device__ __forceinline__ uint32_t
 load_single_bytes(const uint8_t* __restrict__ address, int count) {
   uint32_t bytes = 0;
@@ -35,11 +21,34 @@ load_single_bytes(const uint8_t* __restrict__ address, int count) {
   return bytes;
 }
 
-/// The first `count` bytes, 1 to 4; what lies above them is unspecified.
-__device__ __forceinline__ uint32_t
-load_bytes(const uint8_t* __restrict__ address, int count, const Bounds& bounds) {
-  const bool inside = address - 3 >= bounds.begin && address + 8 <= bounds.end;
-  return inside ? load_two_words(address) : load_single_bytes(address, count);
+/// Four bytes from any address, as the two aligned words that hold them. They are
+/// put together where they are needed, so that a load does not wait for itself.
+struct LooseWord {
+  uint32_t low;
+  uint32_t high;
+  unsigned shift;
+
+  /// The first byte in the lowest bits.
+  __device__ __forceinline__ uint32_t bytes() const {
+    return __funnelshift_r(low, high, shift);
+  }
+};
+
+/// The first `count` bytes, 1 to 4, count; the others are unspecified. At the ends of
+/// the tensor a word may reach beyond it: there the bytes are read one by one.
+__device__ __forceinline__ LooseWord
+load_loose_word(const uint8_t* __restrict__ address, int count, const Bounds& bounds) {
+  if (address - 3 >= bounds.begin && address + 8 <= bounds.end) {
+    const unsigned beyond = reinterpret_cast<uintptr_t>(address) & 3;
+    const auto* word = reinterpret_cast<const uint32_t*>(address - beyond);
+    return {__ldg(word), __ldg(word + 1), 8 * beyond};
+  }
+  return {load_single_bytes(address, count), 0, 0};
+}
+
+/// A word that is whole and aligned, in the same shape.
+__device__ __forceinline__ LooseWord load_aligned_word(const uint8_t* __restrict__ address) {
+  return {__ldcs(reinterpret_cast<const uint32_t*>(address)), 0, 0};
 }
 
 __device__ __forceinline__ uint8_t byte_of(uint32_t word, int index) {

@@ -38,17 +38,17 @@ struct Columns {
   int64_t columns; // bytes of a row; column c counts for channel c % channels
   int64_t tail;    // bytes of one more row that is not whole
   int64_t channels;
-  int64_t groups; // tables side by side
-  int64_t chunks; // tables one below the other
   int64_t rows_per_chunk;
-  ElementType type;
   int64_t num_bins;
+  // Tables are fewer than a grid's blocks, so 32 bits do, and divide sooner.
+  unsigned groups;  // tables side by side
+  unsigned chunks;  // tables one below the other
+  unsigned batches; // and for each set of channels
+  int values;       // bytes below this may have a bin; a multiple of kFewValues
+  ElementType type;
 
-  HISTO_HOST_DEVICE int64_t num_batches() const {
-    return batch[0].size * batch[1].size;
-  }
   int64_t num_tables() const {
-    return num_batches() * groups * chunks;
+    return int64_t{batches} * groups * chunks;
   }
   HISTO_HOST_DEVICE bool is_stream() const {
     return columns != channels;
@@ -73,13 +73,13 @@ enum class Finish {
 /// The table a block works on: neighbouring blocks take neighbouring groups, so
 /// that a row of memory is read by blocks that run together.
 struct TableIndex {
-  int64_t batch;
-  int64_t chunk;
-  int64_t group;
+  unsigned batch;
+  unsigned chunk;
+  unsigned group;
 };
 
-__device__ TableIndex table_index(const Columns& in, int64_t block) {
-  const int64_t above = block / in.groups;
+__device__ TableIndex table_index(const Columns& in, unsigned block) {
+  const unsigned above = block / in.groups;
   return {above / in.chunks, above % in.chunks, block % in.groups};
 }
 
@@ -125,19 +125,10 @@ struct WordAdder {
   }
 };
 
-/// The two columns that the halves of a table's word count.
-struct ColumnPair {
-  int low, high;
-};
-__device__ __forceinline__ ColumnPair columns_of(int word) {
-  const int low = word % kWarp * 4 + word / kWarp;
-  return {low, low + 2};
-}
-
+/// Stores or adds the table of the only block that counts its channels.
+///
 /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
 /// whole sectors, and few of them, so that a load meets few in its bank.
-constexpr int kPutValues = 4;
-
 template <bool kAdd, class Binning>
 __device__ void put_counts(
     const Columns& in,
@@ -145,27 +136,33 @@ __device__ void put_counts(
     const Binning& binning,
     const uint32_t* table,
     unsigned long long* counts) {
-  const auto put = [&](int column_of_table, int64_t bin, uint32_t sum) {
-    const int64_t column = index.group * kColumnsPerTable + column_of_table;
-    if (column >= in.columns) {
-      return;
-    }
-    unsigned long long* counter = &counts[in.counter(index.batch, in.channel_of(column), bin)];
+  constexpr int kValues = 4;
+  constexpr int kStep = kColumnThreads / kTableRowWords; // a thread keeps to one word
+  static_assert(kStep % kValues == 0);
+  const int word = threadIdx.x / kValues % kTableRowWords;
+  const int64_t low = int64_t{index.group} * kColumnsPerTable + word % kWarp * 4 + word / kWarp;
+  const int64_t high = low + 2;
+  unsigned long long* low_counts = &counts[in.counter(index.batch, in.channel_of(low), 0)];
+  unsigned long long* high_counts = &counts[in.counter(index.batch, in.channel_of(high), 0)];
+  const auto put = [](unsigned long long* counter, uint32_t sum) {
     if (!kAdd) {
       *counter = sum;
     } else if (sum != 0) {
       atomicAdd(counter, static_cast<unsigned long long>(sum));
     }
   };
-  for (int i = threadIdx.x; i < kTableWords; i += kColumnThreads) {
-    const int word = i / kPutValues % kTableRowWords;
-    const int value = i / (kPutValues * kTableRowWords) * kPutValues + i % kPutValues;
+  const int first = threadIdx.x / (kValues * kTableRowWords) * kValues + threadIdx.x % kValues;
+  for (int value = first; value < in.values; value += kStep) {
     const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(value));
-    if (bin != kNoBin) {
-      const uint32_t pair = table[value * kTableRowWords + word];
-      const ColumnPair columns = columns_of(word);
-      put(columns.low, bin, pair & 0xffff);
-      put(columns.high, bin, pair >> 16);
+    if (bin == kNoBin) {
+      continue;
+    }
+    const uint32_t pair = table[value * kTableRowWords + word];
+    if (low < in.columns) {
+      put(low_counts + bin, pair & 0xffff);
+    }
+    if (high < in.columns) {
+      put(high_counts + bin, pair >> 16);
     }
   }
 }
@@ -182,9 +179,9 @@ __device__ void add_channels(
   int64_t channels[4];
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
-    channels[i] = in.channel_of(index.group * kColumnsPerTable + 4 * lane + i);
+    channels[i] = in.channel_of(int64_t{index.group} * kColumnsPerTable + 4 * lane + i);
   }
-  for (int value = threadIdx.x / kWarp; value < kByteValues; value += kRowsPerStep) {
+  for (int value = threadIdx.x / kWarp; value < in.values; value += kRowsPerStep) {
     const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(value));
     if (bin == kNoBin) {
       continue;
@@ -221,7 +218,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
 
-  const int64_t column = index.group * kColumnsPerTable + 4 * lane;
+  const int64_t column = int64_t{index.group} * kColumnsPerTable + 4 * lane;
   const int count = static_cast<int>(max(min(in.columns - column, int64_t{4}), int64_t{0}));
   const int64_t first_row = index.chunk * in.rows_per_chunk;
   // At most kMaxRowsPerTable, so an int; none for a lane beyond the last column.
@@ -232,16 +229,11 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int64_t step = kRowsPerStep * in.row_stride;
 
   const WordAdder add(table, lane);
-  // Words that may reach beyond the tensor are read byte by byte, by this lane.
-  const bool inside = address - 3 >= in.bounds.begin &&
-                      address + (rows - 1 - warp) * in.row_stride + 8 <= in.bounds.end;
-  const auto load = [&](const uint8_t* word) -> uint32_t {
-    if (kAligned) {
-      return __ldcs(reinterpret_cast<const uint32_t*>(word));
-    }
-    return inside ? load_two_words(word) : load_single_bytes(word, count);
+  const auto load = [&](const uint8_t* word) {
+    return kAligned ? load_aligned_word(word) : load_loose_word(word, count, in.bounds);
   };
-  const auto add_word = [&](uint32_t bytes) {
+  const auto add_word = [&](const LooseWord& word) {
+    const uint32_t bytes = kAligned ? word.low : word.bytes();
     if (kAligned || count == 4) {
       add(bytes);
     } else {
@@ -251,7 +243,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   // The first loads are on their way while the table is cleared.
   int row = warp;
-  uint32_t words[kUnroll];
+  LooseWord words[kUnroll];
   const bool any_full_round = row + (kUnroll - 1) * kRowsPerStep < rows;
   if (any_full_round) {
 #pragma unroll
@@ -271,7 +263,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     for (; row + (kUnroll - 1) * kRowsPerStep < rows; row += kUnroll * kRowsPerStep) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        const uint32_t next = load(address + i * step);
+        const LooseWord next = load(address + i * step);
         add_word(words[i]);
         words[i] = next;
       }
@@ -279,7 +271,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
   }
   // What is left for the last round is loaded before the round in hand is counted.
-  uint32_t last[kUnroll];
+  LooseWord last[kUnroll];
 #pragma unroll
   for (int i = 0; i < kUnroll; ++i) {
     if (row + i * kRowsPerStep < rows) {
@@ -306,7 +298,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   if (finish == Finish::kPutPartials) {
     uint4* partial = partials + blockIdx.x * int64_t{kTableQuads};
-    for (int i = threadIdx.x; i < kTableQuads; i += kColumnThreads) {
+    for (int i = threadIdx.x; i < in.values * kTableRowWords / 4; i += kColumnThreads) {
       __stcg(partial + i, quads[i]);
     }
   } else if (finish == Finish::kAddChannels) {
@@ -322,6 +314,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 // and transposes [value][column] into [channel][bin]. Chunks are dealt to several
 // threads, so that many loads are on their way at once.
 constexpr int kFoldThreads = 512;
+constexpr int kManyValues = 8;
+constexpr int kFewValues = 2;
 
 /// kAdd: other blocks add to the same counters.
 template <int kValues, bool kAdd, class Binning>
@@ -333,20 +327,21 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   constexpr int kWords = kValues * kTableRowWords;
   constexpr int kQuads = kWords / 4; // one a thread
   constexpr int kSplits = kFoldThreads / kQuads;
-  constexpr int kUnits = kByteValues / kValues;
   __shared__ uint32_t sums[kSplits][2][kWords]; // the halves of a pair apart
-  const int unit = static_cast<int>(blockIdx.x % kUnits);
-  const int64_t group = blockIdx.x / kUnits % in.groups;
-  const int64_t batch = blockIdx.x / kUnits / in.groups;
+  const unsigned units = (in.values + kValues - 1) / kValues;
+  const unsigned unit = blockIdx.x % units;
+  const unsigned group = blockIdx.x / units % in.groups;
+  const unsigned batch = blockIdx.x / units / in.groups;
   const int quad = threadIdx.x % kQuads;
   const int split = threadIdx.x / kQuads;
 
   uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
-  const uint4* partial =
-      partials + (batch * in.chunks * in.groups + group) * kTableQuads + unit * kQuads + quad;
+  const uint4* partial = partials + (int64_t{batch} * in.chunks * in.groups + group) * kTableQuads +
+                         unit * kQuads + quad;
+  const int64_t between_chunks = int64_t{in.groups} * kTableQuads;
 #pragma unroll 4
-  for (int64_t chunk = split; chunk < in.chunks; chunk += kSplits) {
-    const uint4 pairs = __ldcg(partial + chunk * in.groups * kTableQuads);
+  for (unsigned chunk = split; chunk < in.chunks; chunk += kSplits) {
+    const uint4 pairs = __ldcg(partial + chunk * between_chunks);
     const uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -367,7 +362,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     const int column_of_table = i / kValues;
     const int half = column_of_table / 2 % 2;
     const int word = column_of_table / 4 + column_of_table % 2 * kWarp;
-    const int64_t column = group * kColumnsPerTable + column_of_table;
+    const int64_t column = int64_t{group} * kColumnsPerTable + column_of_table;
     const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(unit * kValues + value));
     if (column >= in.columns || bin == kNoBin) {
       continue;
@@ -386,30 +381,29 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   }
 }
 
-/// How many bytes of a stream make a row: a multiple of the channels and of whole
-/// words that leaves few columns of its tables idle, and needs few tables.
+/// How many bytes of a stream make a row: a multiple of the channels, and of whole
+/// words, so that every row is aligned; one that leaves not too many columns of its
+/// tables idle, and needs few tables.
 int64_t stream_width(int64_t channels) {
   const int64_t unit = std::lcm(channels, int64_t{4});
+  const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
   int64_t best = unit;
-  double best_score = 0;
+  double best_score = -1;
   for (int64_t width = unit;; width += unit) {
     const int64_t groups = ceil_div(width, kColumnsPerTable);
     if (width > unit && groups > kMaxStreamGroups) {
       return best;
     }
     const double fill = static_cast<double>(width) / static_cast<double>(groups * kColumnsPerTable);
-    const double score = fill - kStreamGroupCost * static_cast<double>(groups);
+    const double score = std::min(fill, enough) - kGroupCost * static_cast<double>(groups);
     if (score > best_score) {
       best = width;
       best_score = score;
     }
-    if (fill == 1) {
-      return best;
-    }
   }
 }
 
-/// Fills `in` but for the cut into chunks; false where the bytes lie otherwise.
+/// Fills `in` but for the cut into tables; false where the bytes lie otherwise.
 bool find_columns(const Problem& problem, Columns& in) {
   const auto& [outer, inner] = problem.channels;
   const Extent& rows = problem.rows[1];
@@ -441,31 +435,56 @@ bool find_columns(const Problem& problem, Columns& in) {
   in.rows = rows.size;
   in.columns = in.channels;
   in.tail = 0;
+  const bool narrow = in.channels < kColumnsPerTable / 2;
   if (rows.stride == in.channels && in.channels % kColumnsPerTable != 0) {
     const int64_t bytes = rows.size * in.channels;
     const int64_t width = stream_width(in.channels);
-    if (in.channels == 1 || bytes / ceil_div(width, kColumnsPerTable) >= kMinBytesPerTable) {
+    const int64_t least = narrow ? kMinBytesPerTable : kMinStreamBytesPerTable;
+    if (bytes >= ceil_div(width, kColumnsPerTable) * least) {
       in.row_stride = width;
       in.columns = width;
       in.rows = bytes / width;
       in.tail = bytes % width;
     }
   }
-  in.groups = ceil_div(in.columns, kColumnsPerTable);
+  return in.is_stream() || !narrow; // narrow rows leave most of a warp idle
+}
+
+/// False where the tables are too small to pay, or too many for a grid.
+bool cut_into_tables(const Launch& launch, Columns& in) {
+  const int64_t groups = ceil_div(in.columns, kColumnsPerTable);
+  const int64_t batches = in.batch[0].size * in.batch[1].size;
   const int64_t per_table = in.rows * std::min<int64_t>(in.columns, kColumnsPerTable);
   const int64_t least =
       in.channels <= kMaxChannelsAddedByBlock ? kMinBytesForFewChannels : kMinBytesForColumns;
-  return per_table >= kMinBytesPerTable && per_table * in.groups * in.num_batches() >= least;
+  if (per_table < kMinBytesPerTable || per_table * groups * batches < least) {
+    return false;
+  }
+  // As many chunks as fill the GPU with one block an SM, in whole waves, but of
+  // enough rows each; and a single one, without a fold, where that is soon counted.
+  const int64_t a_wave = std::max<int64_t>(launch.sm_count / (batches * groups), 1);
+  const int64_t waves = ceil_div(ceil_div(in.rows, kMaxRowsPerTable), a_wave);
+  const bool single = in.rows <= kRowsOfOneChunkPerTable * batches * groups;
+  const int64_t chunks =
+      single ? 1 : std::clamp<int64_t>(in.rows / kMinRowsPerChunk, 1, waves * a_wave);
+  in.rows_per_chunk = ceil_div(in.rows, chunks);
+  if (batches * groups * ceil_div(in.rows, in.rows_per_chunk) * kByteValues > kMaxBlocks) {
+    return false;
+  }
+  in.groups = static_cast<unsigned>(groups);
+  in.batches = static_cast<unsigned>(batches);
+  in.chunks = static_cast<unsigned>(ceil_div(in.rows, in.rows_per_chunk));
+  return true;
 }
 
-/// As many chunks as fill the GPU with one block an SM, in whole waves, but of
-/// enough rows each.
-void cut_into_chunks(const Launch& launch, Columns& in) {
-  const int64_t a_wave = std::max<int64_t>(launch.sm_count / (in.num_batches() * in.groups), 1);
-  const int64_t waves = ceil_div(ceil_div(in.rows, kMaxRowsPerTable), a_wave);
-  const int64_t chunks = std::clamp<int64_t>(in.rows / kMinRowsPerChunk, 1, waves * a_wave);
-  in.rows_per_chunk = ceil_div(in.rows, chunks);
-  in.chunks = ceil_div(in.rows, in.rows_per_chunk);
+/// Bytes from here on have no bin.
+template <class Binning>
+int end_of_values(const Problem& problem, const Binning& binning) {
+  int end = kByteValues;
+  while (end > 0 && bin_of_byte(problem.type, binning, static_cast<uint8_t>(end - 1)) == kNoBin) {
+    --end;
+  }
+  return static_cast<int>(ceil_div(end, kFewValues) * kFewValues);
 }
 
 template <bool kAdd, class Binning>
@@ -476,14 +495,14 @@ void fold(
     const uint4* partials,
     unsigned long long* counts) {
   // Few tables side by side: fewer values a block, so that enough blocks read.
-  constexpr int kMany = 8, kFew = 2;
-  const int64_t tables = in.num_batches() * in.groups;
-  const bool many = tables * (kByteValues / kMany) >= launch.sm_count / 2;
+  const int64_t tables = int64_t{in.batches} * in.groups;
+  const bool many = tables * ceil_div(in.values, kManyValues) >= launch.sm_count / 2;
   start(
       launch, "fold_columns",
-      many ? fold_columns_kernel<kMany, kAdd, Binning> : fold_columns_kernel<kFew, kAdd, Binning>,
-      dim3(static_cast<unsigned>(tables * (kByteValues / (many ? kMany : kFew)))), kFoldThreads, 0,
-      in, binning, partials, counts);
+      many ? fold_columns_kernel<kManyValues, kAdd, Binning>
+           : fold_columns_kernel<kFewValues, kAdd, Binning>,
+      grid_of(tables * ceil_div(in.values, many ? kManyValues : kFewValues)), kFoldThreads, 0, in,
+      binning, partials, counts);
 }
 
 } // namespace
@@ -491,10 +510,10 @@ void fold(
 template <class Binning>
 bool count_columns(const Problem& problem, const Binning& binning, const Launch& launch) {
   Columns in{};
-  if (!find_columns(problem, in)) {
+  if (!find_columns(problem, in) || !cut_into_tables(launch, in)) {
     return false;
   }
-  cut_into_chunks(launch, in);
+  in.values = end_of_values(problem, binning);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
 
   // A counter has one writer where columns are channels and bins byte values.
@@ -504,8 +523,7 @@ bool count_columns(const Problem& problem, const Binning& binning, const Launch&
                         : in.chunks > 1                         ? Finish::kPutPartials
                         : one_writer                            ? Finish::kPutCounts
                                                                 : Finish::kAddCounts;
-  const int64_t values = problem.type == ElementType::kInt8 ? 128 : kByteValues;
-  if (finish == Finish::kAddChannels || !one_writer || problem.num_bins > values) {
+  if (finish == Finish::kAddChannels || !one_writer || problem.num_bins > in.values) {
     fill_zero(launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
   }
   const bool aligned = reinterpret_cast<uintptr_t>(in.data) % 4 == 0 && in.columns % 4 == 0 &&
@@ -517,8 +535,7 @@ bool count_columns(const Problem& problem, const Binning& binning, const Launch&
   start(
       launch, "count_columns",
       aligned ? count_columns_kernel<true, Binning> : count_columns_kernel<false, Binning>,
-      dim3(static_cast<unsigned>(in.num_tables())), kColumnThreads, kTableBytes, in, binning,
-      finish, partials, counts);
+      grid_of(in.num_tables()), kColumnThreads, kTableBytes, in, binning, finish, partials, counts);
   if (finish == Finish::kPutPartials) {
     one_writer ? fold<false>(in, binning, launch, partials, counts)
                : fold<true>(in, binning, launch, partials, counts);

@@ -32,6 +32,18 @@ inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
       cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), launch.stream), "filling with zeros");
 }
 
+constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
+
+/// A grid of one dimension.
+inline dim3 grid_of(int64_t blocks) {
+  if (blocks > kMaxBlocks) {
+    throw std::runtime_error(
+        "histo: the input needs " + std::to_string(blocks) + " blocks, a grid holds " +
+        std::to_string(kMaxBlocks));
+  }
+  return dim3(static_cast<unsigned>(blocks));
+}
+
 /// Launches a kernel, with as much dynamic shared memory as it asks for.
 template <class... Parameters, class... Arguments>
 void start(

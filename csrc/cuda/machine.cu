@@ -74,17 +74,15 @@ __global__ void add_kernel(AddPlan plan, unsigned long long* result, unsigned lo
 
 void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch) {
   start(
-      launch, "read_only", read_only_kernel,
-      dim3(static_cast<unsigned>(kReadBlocksPerSm * launch.sm_count)), kReadThreads, 0,
-      static_cast<const uint4*>(data), bytes / 16, sink);
+      launch, "read_only", read_only_kernel, grid_of(kReadBlocksPerSm * launch.sm_count),
+      kReadThreads, 0, static_cast<const uint4*>(data), bytes / 16, sink);
 }
 
 void add_to_one_address(const AddPlan& plan, unsigned long long* result, const Launch& launch) {
   fill_zero(launch, result, 2 * int64_t{sizeof(unsigned long long)});
   start(
       launch, "add_to_one_address", plan.dependent ? add_kernel<true> : add_kernel<false>,
-      dim3(static_cast<unsigned>(plan.blocks)), dim3(static_cast<unsigned>(plan.threads)), 0, plan,
-      result, result + 1);
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, plan, result, result + 1);
 }
 
 } // namespace histo::cuda

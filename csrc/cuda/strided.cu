@@ -75,19 +75,21 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
         add_together(counts, (first_channel + channel) * binning.num_bins + bin);
       }
     };
-    for (; row + (kStridedUnroll - 1) * step < end; row += kStridedUnroll * step) {
+    // All loads of a round are on their way before the first is counted.
+    for (; row < end; row += kStridedUnroll * step) {
       T values[kStridedUnroll];
 #pragma unroll
       for (int i = 0; i < kStridedUnroll; ++i) {
-        values[i] = column[offset_of(in.rows, row + i * step)];
+        if (row + i * step < end) {
+          values[i] = column[offset_of(in.rows, row + i * step)];
+        }
       }
 #pragma unroll
       for (int i = 0; i < kStridedUnroll; ++i) {
-        add(values[i]);
+        if (row + i * step < end) {
+          add(values[i]);
+        }
       }
-    }
-    for (; row < end; row += step) {
-      add(column[offset_of(in.rows, row)]);
     }
   }
   if (!kShared) {
@@ -120,18 +122,19 @@ Tiles cut_into_tiles(const Problem& problem, const Launch& launch, int64_t table
   in.num_rows = problem.num_rows();
   in.along_rows = in.num_channels == 1 || problem.rows[1].stride < problem.channels[1].stride;
 
-  constexpr int64_t kWarp = 32;
   int64_t wanted;
   if (in.along_rows) {
     // Several channels a block only where each has few rows, a warp or more each.
-    wanted = std::min(kStridedThreads * kStridedUnroll / in.num_rows, kStridedThreads / kWarp);
+    constexpr int64_t kWarps = kStridedThreads / 32;
+    wanted = std::min(kStridedThreads * kStridedUnroll / in.num_rows, kWarps);
   } else {
-    // As few as keep every SM busy, but no part of a sector read in vain where
-    // that costs memory bandwidth; 32 fill a warp.
+    // As few as keep every SM busy, though a sector read for part of its bytes
+    // costs traffic with the second-level cache.
     const int64_t size = element_size(problem.type);
-    const bool cached = in.num_channels * in.num_rows * size <= kCachedBytes;
-    const int64_t least = cached ? 1 : kSectorBytes / size;
-    wanted = std::clamp(in.num_channels / launch.sm_count, least, kWarp);
+    const int64_t least = std::clamp<int64_t>(
+        in.num_channels * in.num_rows / kElementsPerSector, 1, kSectorBytes / size);
+    const int64_t most = std::max(kTileRowElements, kTileRowBytes / size);
+    wanted = std::clamp(in.num_channels / launch.sm_count, least, most);
   }
   const int64_t fit =
       std::max<int64_t>(kPreferredTableBytes / (table_stride * int64_t{sizeof(uint32_t)}), 1);
@@ -169,8 +172,8 @@ void count_strided(const Problem& problem, const Binning& binning, const Launch&
     start(
         launch, "count_strided",
         shared ? count_strided_kernel<true, T, Binning> : count_strided_kernel<false, T, Binning>,
-        dim3(static_cast<unsigned>(in.tiles * in.chunks)), kStridedThreads,
-        shared ? table_bytes : 0, static_cast<const T*>(problem.data), in, binning, counts);
+        grid_of(in.tiles * in.chunks), kStridedThreads, shared ? table_bytes : 0,
+        static_cast<const T*>(problem.data), in, binning, counts);
   });
 }
 

@@ -22,6 +22,11 @@ constexpr int64_t kMaxRowsPerTable = 65534;
 constexpr int64_t kMinBytesPerTable = 16 * 1024;
 constexpr int64_t kMinRowsPerChunk = 192;
 
+// The more tables lie side by side, the more rows are counted sooner in one chunk, by
+// fewer blocks, than in several that are written out and folded: [3000, 4096], 32
+// tables, takes 18.5 us in one and 31 in four.
+constexpr int64_t kRowsOfOneChunkPerTable = 96;
+
 // Smaller inputs are counted sooner by strided.cu, in one launch: [2048, 512] takes
 // 6.4 us there and 9.7 us here, [4096, 512] 12.4 and 10.8. Where blocks add whole
 // channels to the counts, they meet there: 2 MiB of one channel take 9.8 us and 12.1,
@@ -33,10 +38,17 @@ constexpr int64_t kMinBytesForFewChannels = 4 << 20;
 // the counts; with more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
-// A stream may need more tables side by side to fill their columns better, up to
-// this many, where each costs as much as leaving 0.2 % of the columns idle.
+// Additions are twice as fast as memory, so a quarter of the columns may be idle; a
+// stream of few channels, which costs no fold, leaves none. Every further table side
+// by side is more to fold: it has to fill one column in a hundred more.
+constexpr double kEnoughFill = 0.75;
+constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
-constexpr double kStreamGroupCost = 0.002;
+
+// A stream's rows are aligned, but its fold adds to counters that several columns
+// share: [10000, 511], 16 tables side by side, takes 20 us as a stream and 14 as rows
+// whose words are put together; [131072, 511] 36 and 64.
+constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
 // --- Any type, any strides (strided.cu) --------------------------------------------
 
@@ -44,10 +56,16 @@ constexpr int kStridedThreads = 512;
 constexpr int kStridedUnroll = 8;
 constexpr int64_t kStridedBlocksPerSm = 4;
 
-// Less input than this is read from the second-level cache, where a block that
-// reads single bytes of a row costs little, and more blocks are worth it.
-constexpr int64_t kCachedBytes = 4 << 20;
+// Where channels lie side by side a block may use only one element of each sector it
+// reads: up to this many elements; for twice as many it uses two, and so on. Reading
+// whole sectors for 2^18 elements is 8 MiB of traffic with the second-level cache.
+constexpr int64_t kElementsPerSector = 1 << 18;
 constexpr int64_t kSectorBytes = 32;
+
+// A row of a tile is at most this long: memory hands out 64 bytes at a time, and a
+// warp takes 32 elements.
+constexpr int64_t kTileRowBytes = 64;
+constexpr int64_t kTileRowElements = 32;
 
 // Four blocks an SM share its 227 KiB.
 constexpr int64_t kPreferredTableBytes = 48 * 1024;

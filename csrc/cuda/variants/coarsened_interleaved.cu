@@ -39,9 +39,9 @@ __global__ void coarsened_interleaved_kernel(
     const int64_t first = w % words_per_row * 4;
     const uint8_t* address = panel.data + w / words_per_row * panel.row_stride + first;
     const int count = static_cast<int>(min(int64_t{4}, bytes - first));
-    const uint32_t word = count == 4 && is_word_aligned(address)
-                              ? __ldg(reinterpret_cast<const uint32_t*>(address))
-                              : load_bytes(address, count, bounds);
+    const bool whole = count == 4 && reinterpret_cast<uintptr_t>(address) % 4 == 0;
+    const uint32_t word =
+        whole ? load_aligned_word(address).low : load_loose_word(address, count, bounds).bytes();
     int channel = static_cast<int>(first % panel.width);
     for (int i = 0; i < count; ++i) {
       const int64_t bin = binning(byte_of(word, i));

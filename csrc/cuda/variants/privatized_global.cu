@@ -9,7 +9,7 @@ namespace histo::cuda {
 namespace {
 
 /// At most this many blocks, hence private histograms, over all panels.
-constexpr int64_t kMaxBlocks = 512;
+constexpr int64_t kMaxPrivateBlocks = 512;
 
 template <class Binning, class AtomicPolicy>
 __global__ void privatized_global_kernel(
@@ -41,7 +41,7 @@ void privatized_global(const StudyInput& input, const Binning& binning, const La
   const int64_t panels = num_panels(input);
   const int64_t blocks =
       panels *
-      std::clamp<int64_t>(kMaxBlocks / panels, 1, ceil_div(panel_elements(input), kThreads));
+      std::clamp<int64_t>(kMaxPrivateBlocks / panels, 1, ceil_div(panel_elements(input), kThreads));
   const int64_t bytes = histogram_bytes(input, binning.num_bins);
   auto* histograms = static_cast<uint32_t*>(launch.allocate(blocks * bytes));
   with_atomics(launch, [&](auto atomics) {

@@ -133,11 +133,6 @@ __device__ void merge_histogram(
 
 // --- Launching ----------------------------------------------------------------------
 
-inline dim3 grid_of(int64_t blocks) {
-  // 2^31 - 1 blocks of 1,024 elements or more: beyond the memory of any GPU.
-  return dim3(static_cast<unsigned>(blocks));
-}
-
 inline void clear_counts(const Launch& launch, const StudyInput& input, int64_t num_bins) {
   fill_zero(launch, input.counts, input.channels * num_bins * int64_t{sizeof(int64_t)});
 }

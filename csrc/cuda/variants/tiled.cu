@@ -51,18 +51,18 @@ __global__ __launch_bounds__(kTileThreads) void tiled_kernel(
   const uint8_t* data = input.data + first_channel + 4 * word;
   const Bounds bounds{input.data, input.data + input.length * input.channels};
 
-  const auto load = [&](int64_t row) -> uint32_t {
+  const auto load = [&](int64_t row) -> LooseWord {
     if (count == 0 || row >= end) {
-      return 0;
+      return {0, 0, 0};
     }
     const uint8_t* address = data + row * input.channels;
-    return kAligned ? __ldg(reinterpret_cast<const uint32_t*>(address))
-                    : load_bytes(address, count, bounds);
+    return kAligned ? load_aligned_word(address) : load_loose_word(address, count, bounds);
   };
-  const auto add = [&](int64_t row, uint32_t bytes) {
+  const auto add = [&](int64_t row, const LooseWord& word_of_row) {
     if (row >= end) {
       return;
     }
+    const uint32_t bytes = kAligned ? word_of_row.low : word_of_row.bytes();
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t bin = binning(byte_of(bytes, i));
@@ -73,7 +73,7 @@ __global__ __launch_bounds__(kTileThreads) void tiled_kernel(
   };
 
   int64_t row = blockIdx.y * rows_per_chunk + threadIdx.x / kWordsPerRow;
-  uint32_t now[kUnroll], next[kUnroll];
+  LooseWord now[kUnroll], next[kUnroll];
 #pragma unroll
   for (int i = 0; i < kUnroll; ++i) {
     now[i] = load(row + i * kRowsPerStep);
@@ -137,7 +137,7 @@ void tiled(const StudyInput& input, const Binning& binning, const Launch& launch
     start(
         launch, "tiled",
         aligned ? tiled_kernel<true, Binning, Policy> : tiled_kernel<false, Binning, Policy>,
-        dim3(static_cast<unsigned>(groups), static_cast<unsigned>(chunks)), kTileThreads,
+        dim3(grid_of(groups).x, grid_of(chunks).x), kTileThreads,
         kTableWords * int64_t{sizeof(uint32_t)}, input, binning, atomics, rows_per_chunk, partials);
   });
   start(
