@@ -13,6 +13,7 @@ bins, over and over) or "constant".
 from __future__ import annotations
 
 import math
+import time
 from typing import Any
 
 import common
@@ -35,6 +36,7 @@ def add(device: torch.device, **plan: Any) -> Tensor:
 
 def measure_address(device: torch.device, shared: bool) -> list[dict[str, Any]]:
     """Latency, then throughput with one and with all lanes of each warp adding."""
+    wake(device)
     one = {"shared": shared, "dependent": True, "blocks": 1, "threads": 32, "lanes": 1}
     add(device, **one, additions=100)
     cycles = int(add(device, **one, additions=LATENCY_ADDITIONS)[0]) / LATENCY_ADDITIONS
@@ -62,6 +64,15 @@ def measure_address(device: torch.device, shared: bool) -> list[dict[str, Any]]:
             }
         )
     return rows
+
+
+def wake(device: torch.device) -> None:
+    """Half a second of work: an idle GPU runs at a lower clock."""
+    busy = {"shared": True, "dependent": False, "blocks": 256, "threads": 1024, "lanes": 32}
+    end = time.monotonic() + 0.5
+    while time.monotonic() < end:
+        add(device, **busy, additions=1000)
+        torch.cuda.synchronize(device)
 
 
 def time_of(device: torch.device, **plan: Any) -> float:

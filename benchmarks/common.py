@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import pydoc_data.topics
 import statistics
@@ -116,7 +117,10 @@ def graph_seconds(run: Callable[[Tensor], object], inputs: list[Tensor]) -> floa
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Where and with what something was measured."""
+    """Where and with what something was measured.
+
+    The commit is that of the checkout, or HISTO_COMMIT where the sources are no checkout.
+    """
     if device.type == "cuda":
         properties = torch.cuda.get_device_properties(device)
         name, units = properties.name, f"{properties.multi_processor_count} SMs"
@@ -134,7 +138,7 @@ def machine(device: torch.device) -> dict[str, Any]:
         "torch": torch.__version__,
         "python": platform.python_version(),
         "torch_histo": torch_histo.__version__,
-        "commit": commit or "unknown",
+        "commit": commit or os.environ.get("HISTO_COMMIT", "unknown"),
     }
 
 

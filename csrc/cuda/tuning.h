@@ -53,7 +53,10 @@ constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 // --- Any type, any strides (strided.cu) --------------------------------------------
 
 constexpr int kStridedThreads = 512;
-constexpr int kStridedUnroll = 8;
+// Loads in flight a thread, of a type of `size` bytes: single bytes are few to wait for.
+constexpr int strided_unroll(int64_t size) {
+  return size == 1 ? 16 : 8;
+}
 constexpr int64_t kStridedBlocksPerSm = 4;
 
 // Where channels lie side by side a block may use only one element of each sector it
