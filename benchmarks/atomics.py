@@ -34,13 +34,29 @@ def add(device: torch.device, **plan: Any) -> Tensor:
     return result
 
 
+def latency(device: torch.device, shared: bool) -> tuple[float, float]:
+    """Clock cycles and seconds of one addition: the median over addresses.
+
+    In global memory addresses differ: some live in the part of the cache that is farther away.
+    """
+    wake(device)
+    plan = {"shared": shared, "dependent": True, "blocks": 1, "threads": 32, "lanes": 1}
+    runs, results = [], []
+    for _ in range(15):
+        start = torch.cuda.Event(enable_timing=True)
+        end = torch.cuda.Event(enable_timing=True)
+        start.record()
+        results.append(add(device, **plan, additions=LATENCY_ADDITIONS))  # kept: a new address
+        end.record()
+        end.synchronize()
+        runs.append((int(results[-1][0]), start.elapsed_time(end) / 1e3))
+    cycles, seconds = sorted(runs)[len(runs) // 2]
+    return cycles / LATENCY_ADDITIONS, seconds / LATENCY_ADDITIONS
+
+
 def measure_address(device: torch.device, shared: bool) -> list[dict[str, Any]]:
     """Latency, then throughput with one and with all lanes of each warp adding."""
-    wake(device)
-    one = {"shared": shared, "dependent": True, "blocks": 1, "threads": 32, "lanes": 1}
-    add(device, **one, additions=100)
-    cycles = int(add(device, **one, additions=LATENCY_ADDITIONS)[0]) / LATENCY_ADDITIONS
-    latency = time_of(device, **one, additions=LATENCY_ADDITIONS) / LATENCY_ADDITIONS
+    cycles, seconds_each = latency(device, shared)
 
     # A shared address belongs to a block; a global one to the whole GPU.
     sm_count = torch.cuda.get_device_properties(device).multi_processor_count
@@ -58,8 +74,8 @@ def measure_address(device: torch.device, shared: bool) -> list[dict[str, Any]]:
                 "memory": "shared" if shared else "global",
                 "lanes": lanes,
                 "latency_cycles": cycles,
-                "latency_seconds": latency,
-                "model_per_second": 1 / latency,
+                "latency_seconds": seconds_each,
+                "model_per_second": 1 / seconds_each,
                 "measured_per_second": additions / seconds,
             }
         )

@@ -1,7 +1,7 @@
 #include "arguments.h"
 
 #include <algorithm>
-#include <array>
+#include <cctype>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -55,16 +55,29 @@ constexpr Dtype kDtypes[] = {
     {ScalarType::ComplexHalf, "complex32", std::nullopt},
     {ScalarType::ComplexFloat, "complex64", std::nullopt},
     {ScalarType::ComplexDouble, "complex128", std::nullopt},
-    {ScalarType::QInt8, "qint8", std::nullopt},
-    {ScalarType::QUInt8, "quint8", std::nullopt},
-    {ScalarType::QInt32, "qint32", std::nullopt},
-    {ScalarType::QUInt4x2, "quint4x2", std::nullopt},
-    {ScalarType::QUInt2x4, "quint2x4", std::nullopt},
-    {ScalarType::Float8_e5m2, "float8_e5m2", std::nullopt},
-    {ScalarType::Float8_e4m3fn, "float8_e4m3fn", std::nullopt},
-    {ScalarType::Float8_e5m2fnuz, "float8_e5m2fnuz", std::nullopt},
-    {ScalarType::Float8_e4m3fnuz, "float8_e4m3fnuz", std::nullopt},
 };
+
+/// torch's name of a dtype: most are ScalarType's own in lower case.
+std::string_view dtype_name(ScalarType code) {
+  for (const Dtype& known : kDtypes) {
+    if (known.code == code) {
+      return known.name;
+    }
+  }
+  static const std::vector<std::string> names = [] {
+    std::vector<std::string> lower_case;
+    for (int i = 0; i < static_cast<int>(ScalarType::NumOptions); ++i) {
+      std::string name = torch::headeronly::toString(static_cast<ScalarType>(i));
+      std::transform(name.begin(), name.end(), name.begin(), [](char c) {
+        return static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+      });
+      lower_case.push_back(name);
+    }
+    return lower_case;
+  }();
+  const auto index = static_cast<size_t>(code);
+  return index < names.size() ? std::string_view(names[index]) : "an unknown one";
+}
 
 std::optional<ElementType> element_type(std::string_view dtype) {
   for (const Dtype& known : kDtypes) {
@@ -252,8 +265,7 @@ Description describe(const Tensor& tensor) {
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
 
-  Description description{
-      "of another kind", "another dtype", "other than strided", false, tensor.dim()};
+  Description description{"of another kind", "", "other than strided", false, tensor.dim()};
   const std::pair<int32_t, std::string_view> devices[] = {
       {aoti_torch_device_type_cpu(), "cpu"},
       {aoti_torch_device_type_cuda(), "cuda"},
@@ -267,11 +279,7 @@ Description describe(const Tensor& tensor) {
       description.device = name;
     }
   }
-  for (const Dtype& known : kDtypes) {
-    if (static_cast<int32_t>(known.code) == dtype) {
-      description.dtype = known.name;
-    }
-  }
+  description.dtype = dtype_name(static_cast<ScalarType>(dtype));
   const std::pair<int32_t, std::string_view> layouts[] = {
       {aoti_torch_layout_strided(), "strided"},
       {aoti_torch_layout_sparse_coo(), "sparse_coo"},

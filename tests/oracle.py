@@ -54,6 +54,12 @@ def expected_counts(values: Tensor, num_bins: int = 256, dim: int | Sequence[int
     return torch.from_numpy(counts)
 
 
+def like(values: Tensor, device: torch.device | str) -> Tensor:
+    """The same view on the device, gaps and all: to() alone would make it dense."""
+    base = torch.empty(0, dtype=values.dtype).set_(values.untyped_storage()).to(device)
+    return base.as_strided(values.shape, values.stride(), values.storage_offset())
+
+
 def expected_letters(text: bytes) -> Tensor:
     counts = [0] * 7
     for byte in text:

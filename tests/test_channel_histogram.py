@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 import torch
 from oracle import DTYPES, assert_counts, expected_counts, random_values
@@ -9,6 +10,12 @@ from oracle import DTYPES, assert_counts, expected_counts, random_values
 from torch_histo import channel_histogram
 
 EDGES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025]
+
+
+def test_memory_starts_dirty(device: torch.device) -> None:
+    """Else the other tests would not see a count that starts from what is in memory."""
+    memory = torch.empty(1000, dtype=torch.int64, device=device)
+    assert int(memory.min()) == torch.iinfo(torch.int64).max
 
 
 def test_the_example() -> None:
@@ -22,7 +29,9 @@ def test_one_channel(device: torch.device, length: int) -> None:
     assert_counts(channel_histogram(values.to(device)), expected_counts(values))
 
 
-@pytest.mark.parametrize("channels", [0, 1, 2, 3, 4, 7, 63, 64, 65, 100, 127, 128, 129, 511, 1000])
+@pytest.mark.parametrize(
+    "channels", [0, 1, 2, 3, 4, 7, 63, 64, 65, 100, 127, 128, 129, 511, 512, 513]
+)
 @pytest.mark.parametrize("length", [0, 1, 2, 25, 255, 256, 257, 3000])
 def test_length_by_channels(device: torch.device, length: int, channels: int) -> None:
     values = random_values((length, channels), torch.uint8)
@@ -41,6 +50,26 @@ def test_large(device: torch.device, shape: tuple[int, ...], constant: bool) -> 
         torch.full(shape, 7, dtype=torch.uint8) if constant else random_values(shape, torch.uint8)
     )
     assert_counts(channel_histogram(values.to(device)), expected_counts(values))
+
+
+@pytest.mark.parametrize("length", [65534, 65535, 65536, 65537, 131_071])
+@pytest.mark.parametrize("channels", [1, 3, 64, 100, 128])
+def test_counts_around_16_bits(device: torch.device, length: int, channels: int) -> None:
+    values = torch.full((length, channels), 255, dtype=torch.uint8)
+    values[-1] = 1
+    expected = torch.zeros(channels, 256, dtype=torch.int64)
+    expected[:, 255], expected[:, 1] = length - 1, 1
+    assert_counts(channel_histogram(values.to(device)), expected)
+    assert_counts(
+        channel_histogram(torch.full_like(values, 255).to(device)).sum(1),
+        torch.full((channels,), length),
+    )
+
+
+def test_a_count_beyond_32_bits_on_the_cpu() -> None:
+    length = (1 << 32) + 100
+    counts = channel_histogram(torch.tensor([7], dtype=torch.uint8).expand(length), 9)
+    assert counts.tolist() == [0, 0, 0, 0, 0, 0, 0, length, 0]
 
 
 @pytest.mark.parametrize("offset", [1, 2, 3, 5])
@@ -173,10 +202,38 @@ def test_batches_of_images(device: torch.device) -> None:
     assert_counts(channel_histogram(planes.to(device), 256, (0, 2, 3)), whole, "all images")
 
 
-def test_any_nonzero_byte_is_true(device: torch.device) -> None:
-    bytes_ = torch.tensor([0, 1, 2, 255, 0, 128], dtype=torch.uint8).repeat(1 << 18)
-    counts = channel_histogram(bytes_.view(torch.bool).to(device), 4)
-    assert counts.tolist() == [2 << 18, 4 << 18, 0, 0]
+@pytest.mark.parametrize("shape", [(6,), (1 << 20,), (40, 30), (9000, 300), (300, 5, 7)])
+@pytest.mark.parametrize("num_bins", [1, 2, 256])
+@pytest.mark.parametrize("step", [1, 2])
+def test_any_nonzero_byte_is_true(
+    device: torch.device, shape: tuple[int, ...], num_bins: int, step: int
+) -> None:
+    # Alternating, so that a step of two in the last dimension still meets every byte.
+    pattern = torch.tensor([0, 0, 1, 1, 2, 2, 255, 255, 0, 128, 128], dtype=torch.uint8)
+    bytes_ = pattern.repeat(torch.Size(shape).numel() // 11 + 1)[: torch.Size(shape).numel()]
+    values = bytes_.view(shape).view(torch.bool)
+    counts = channel_histogram(values.to(device)[..., ::step], num_bins)
+    assert_counts(counts, expected_counts(values[..., ::step], num_bins))
+
+
+@pytest.mark.parametrize("dtype", [d for d in DTYPES if d.itemsize > 1], ids=str)
+@pytest.mark.parametrize("num_bins", [10, 300, 70_000])
+@pytest.mark.parametrize("repeats", [1, 4000])
+def test_values_that_a_narrower_type_would_put_in_a_bin(
+    device: torch.device, dtype: torch.dtype, num_bins: int, repeats: int
+) -> None:
+    limits = torch.iinfo(dtype)
+    around = [
+        k * (1 << bits) + low for bits in (8, 16, 31, 32, 63) for k in (-1, 1) for low in (0, 5)
+    ]
+    numbers = [n for n in around if limits.min <= n <= limits.max] + [5]
+    name = str(dtype).removeprefix("torch.")
+    values = torch.from_numpy(np.array(numbers * repeats, dtype=name))
+    expected = torch.zeros(num_bins, dtype=torch.int64)
+    for n in numbers:
+        if 0 <= n < num_bins:
+            expected[n] += repeats
+    assert_counts(channel_histogram(values.to(device), num_bins), expected)
 
 
 def test_extremes_are_ignored(device: torch.device) -> None:

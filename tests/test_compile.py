@@ -6,7 +6,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
-from oracle import STUDY_VARIANTS, assert_counts, expected_counts, expected_letters, random_values
+from oracle import (
+    STUDY_VARIANTS,
+    assert_counts,
+    expected_counts,
+    expected_letters,
+    like,
+    random_values,
+)
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 
@@ -58,10 +65,14 @@ def test_one_graph_becomes_dynamic(device: torch.device) -> None:
 
 def test_one_graph_text(device: torch.device) -> None:
     text = b"one graph, and the same letters" * 9
-    compiled = torch.compile(lambda x: text_histogram(x) + 0, fullgraph=True, dynamic=True)
+    counter = CompileCounterWithBackend("inductor")
+    compiled = torch.compile(
+        lambda x: text_histogram(x) + 0, fullgraph=True, dynamic=True, backend=counter
+    )
     for length in (20, 30, 200):
         values = torch.tensor(list(text[:length]), dtype=torch.uint8, device=device)
         assert_counts(compiled(values), expected_letters(text[:length]))
+    assert counter.frame_count == 1
 
 
 @pytest.mark.parametrize("variant", STUDY_VARIANTS)
@@ -98,7 +109,7 @@ OPCHECK_INPUTS = [
 
 @pytest.mark.parametrize(("values", "num_bins", "dim"), OPCHECK_INPUTS)
 def test_opcheck(device: torch.device, values: torch.Tensor, num_bins: int, dim: list[int]) -> None:
-    torch.library.opcheck(CHANNELS.default, (values.to(device), num_bins, dim))
+    torch.library.opcheck(CHANNELS.default, (like(values, device), num_bins, dim))
 
 
 @pytest.mark.parametrize("variant", ["auto", *STUDY_VARIANTS])
@@ -152,6 +163,27 @@ def test_vmap_of_numbers_text_and_variants(device: torch.device) -> None:
     text = torch.tensor([list(b"abcd"), list(b"zzzA")], dtype=torch.uint8, device=device)
     letters = torch.vmap(text_histogram)(text)
     assert letters.tolist() == [[4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 3]]
+
+
+def test_vmap_within_vmap_and_in_a_graph(device: torch.device) -> None:
+    values = random_values((2, 3, 40, 5), torch.int32, low=0, high=9)
+    count = torch.vmap(torch.vmap(lambda x: channel_histogram(x, 10, -1), in_dims=1))
+    expected = expected_counts(values.transpose(1, 2), 10, 3)
+    assert_counts(count(values.to(device)), expected)
+    compiled = torch.compile(count, fullgraph=True, backend="aot_eager")
+    assert_counts(compiled(values.to(device)), expected)
+
+
+@pytest.mark.parametrize("variant", ["auto", "tiled"])
+def test_vmap_of_no_samples(device: torch.device, variant: str) -> None:
+    values = torch.empty(0, 5, 3, dtype=torch.uint8, device=device)
+    counts = torch.vmap(lambda x: channel_histogram(x, 9, variant=variant))(values)
+    assert_counts(counts, torch.zeros(0, 3, 9, dtype=torch.int64))
+
+
+def test_vmap_of_no_texts(device: torch.device) -> None:
+    text = torch.empty(0, 5, dtype=torch.uint8, device=device)
+    assert_counts(torch.vmap(text_histogram)(text), torch.zeros(0, 7, dtype=torch.int64))
 
 
 def test_no_gradient(device: torch.device) -> None:

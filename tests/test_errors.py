@@ -92,6 +92,15 @@ def test_compiled(device: torch.device, case: str) -> None:
     assert f"channel_histogram: {line}" in error_line(lambda: compiled(values.to(device)))
 
 
+@pytest.mark.parametrize("dtype", ["float8_e5m2", "uint4", "int4", "bits8", "float8_e8m0fnu"])
+def test_rare_dtypes(dtype: str) -> None:
+    """Eager calls and fake tensors give the very same line, whatever the dtype."""
+    values = torch.zeros(4, dtype=torch.uint8).view(getattr(torch, dtype))
+    line = f"channel_histogram: input must have an integer or bool dtype, got {dtype}"
+    assert error_line(lambda: CHANNELS(values.to("meta"))) == line
+    assert error_line(lambda: CHANNELS(values)) == line
+
+
 def test_sparse(device: torch.device) -> None:
     sparse = BYTES.to(device).to_sparse()
     line = "channel_histogram: input must be a dense tensor, got layout sparse_coo"
@@ -108,12 +117,13 @@ def test_quantized(device: torch.device) -> None:
 
 
 def test_another_device() -> None:
+    name = "mps"
     with FakeTensorMode():
-        values = torch.empty(4, 3, dtype=torch.uint8, device="mps")
+        values = torch.empty(4, 3, dtype=torch.uint8, device=name)
         line = error_line(lambda: CHANNELS(values))
-        assert line == "channel_histogram: input must be on a CPU or CUDA device, got mps"
+        assert line == f"channel_histogram: input must be on a CPU or CUDA device, got {name}"
         line = error_line(lambda: LETTERS(values.view(-1)))
-        assert line == "text_histogram: text must be on a CPU or CUDA device, got mps"
+        assert line == f"text_histogram: text must be on a CPU or CUDA device, got {name}"
 
 
 # How to make the input on a device, arguments, and the line; {} is the variant.
@@ -163,6 +173,11 @@ def test_study_variants_on_cuda(case: str, variant: str) -> None:
     if torch.cuda.is_available():
         real = make("cuda")
         assert error_line(lambda: CHANNELS(real, variant=variant, **arguments)) == line
+        torch._dynamo.reset()
+        compiled = torch.compile(
+            lambda x: CHANNELS(x, variant=variant, **arguments), fullgraph=True, backend="eager"
+        )
+        assert line in error_line(lambda: compiled(real))
 
 
 def test_sequential_on_cuda() -> None:
@@ -188,6 +203,7 @@ def test_sequential_on_cuda() -> None:
 def test_text(device: torch.device, text: torch.Tensor, got: str) -> None:
     line = f"text_histogram: text must be a 1-D uint8 tensor, got {got}"
     assert error_line(lambda: LETTERS(text.to(device))) == line
+    assert error_line(lambda: torch_histo.text_histogram(text.to(device))) == line
     assert error_line(lambda: LETTERS(text.to("meta"))) == line
     compiled = torch.compile(LETTERS, fullgraph=True, backend="eager")
     assert line in error_line(lambda: compiled(text.to(device)))

@@ -7,7 +7,7 @@ import string
 
 import pytest
 import torch
-from oracle import ALL_VARIANTS, STUDY_VARIANTS, assert_counts, expected_letters
+from oracle import ALL_VARIANTS, STUDY_VARIANTS, assert_counts, expected_letters, like
 
 from torch_histo import text_histogram
 
@@ -35,11 +35,20 @@ def test_real_text(device: torch.device, length: int) -> None:
 
 def test_long_text(device: torch.device) -> None:
     text = as_tensor(REAL_TEXT).repeat(20)
-    for values in (text, text[1:], text[::2], text[:1].expand(1 << 23)):
-        ours = text_histogram(values.to(device) if values.stride() != (0,) else values)
+    for values in (text, text[1:], text[3:-2], text[::2], text[5:6].expand(1 << 23)):
+        ours = text_histogram(like(values, device))
         letters = torch.bincount(values.long(), minlength=256)[97:123]
         expected = torch.stack([part.sum() for part in letters.split(4)])
-        assert_counts(ours, expected)
+        assert_counts(ours, expected, values.stride())
+
+
+@pytest.mark.parametrize("offset", [1, 2, 3])
+def test_base_pointers(device: torch.device, offset: int) -> None:
+    buffer = as_tensor(REAL_TEXT[:6000]).to(device)
+    names = ("auto", *STUDY_VARIANTS) if device.type == "cuda" else ALL_VARIANTS
+    for variant in names:
+        counts = text_histogram(buffer[offset:5000], variant=variant)
+        assert_counts(counts, expected_letters(REAL_TEXT[offset:5000]), variant)
 
 
 def test_str_and_bytes() -> None:

@@ -40,13 +40,16 @@ def test_one_dimension(device: torch.device, length: int) -> None:
     assert_all_variants(values, values.to(device))
 
 
-@pytest.mark.parametrize("offset", [1, 2, 3])
-@pytest.mark.parametrize("shape", [(777, 64), (777, 65), (3000, 3), (5001,)])
-def test_base_pointers(device: torch.device, offset: int, shape: tuple[int, ...]) -> None:
+@pytest.mark.parametrize("offset", [0, 1, 2, 3, 13])
+@pytest.mark.parametrize("after", [0, 64])  # bytes that would count if they were read
+@pytest.mark.parametrize("shape", [(777, 64), (777, 65), (3000, 3), (5001,), (3,)])
+def test_base_pointers(
+    device: torch.device, offset: int, after: int, shape: tuple[int, ...]
+) -> None:
     size = torch.Size(shape).numel()
-    buffer = random_values((size + offset,), torch.uint8)  # ends where the input ends
-    values = buffer[offset:].view(shape)
-    assert_all_variants(values, buffer.to(device)[offset:].view(shape))
+    buffer = random_values((offset + size + after,), torch.uint8)
+    values = buffer[offset : offset + size].view(shape)
+    assert_all_variants(values, buffer.to(device)[offset : offset + size].view(shape))
 
 
 @pytest.mark.parametrize("num_bins", [1, 2, 7, 100, 128, 255, 256])

@@ -171,7 +171,7 @@ def _(
     variant: str = "auto",
 ) -> tuple[Tensor, int]:
     batch = input.movedim(in_dims[0] or 0, 0)
-    if variant != "auto":  # a study variant takes one sample at a time
+    if variant != "auto" and len(batch):  # a study variant takes one sample at a time
         samples = [channel_histogram(x, num_bins, dim, variant=variant) for x in batch]
         return torch.stack(samples), 0
     _check_channel_histogram(batch, batch.dim() - 1, num_bins, dim, variant)
@@ -187,4 +187,5 @@ def _(
     info: object, in_dims: tuple[int | None, ...], text: Tensor, *, variant: str = "auto"
 ) -> tuple[Tensor, int]:
     batch = text.movedim(in_dims[0] or 0, 0)
-    return torch.stack([text_histogram(sample, variant=variant) for sample in batch]), 0
+    samples = [text_histogram(sample, variant=variant) for sample in batch]
+    return torch.stack(samples) if samples else batch.new_empty((0, 7), dtype=torch.int64), 0

@@ -75,18 +75,17 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
         add_together(counts, (first_channel + channel) * binning.num_bins + bin);
       }
     };
-    constexpr int kUnroll = strided_unroll(sizeof(T));
     // All loads of a round are on their way before the first is counted.
-    for (; row < end; row += kUnroll * step) {
-      T values[kUnroll];
+    for (; row < end; row += kStridedUnroll * step) {
+      T values[kStridedUnroll];
 #pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
+      for (int i = 0; i < kStridedUnroll; ++i) {
         if (row + i * step < end) {
           values[i] = column[offset_of(in.rows, row + i * step)];
         }
       }
 #pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
+      for (int i = 0; i < kStridedUnroll; ++i) {
         if (row + i * step < end) {
           add(values[i]);
         }
@@ -121,18 +120,17 @@ Tiles cut_into_tiles(const Problem& problem, const Launch& launch, int64_t table
   std::copy_n(problem.rows, 2, in.rows);
   in.num_channels = problem.num_channels();
   in.num_rows = problem.num_rows();
-  const int64_t size = element_size(problem.type);
-  const int unroll = strided_unroll(size);
   in.along_rows = in.num_channels == 1 || problem.rows[1].stride < problem.channels[1].stride;
 
   int64_t wanted;
   if (in.along_rows) {
     // Several channels a block only where each has few rows, a warp or more each.
     constexpr int64_t kWarps = kStridedThreads / 32;
-    wanted = std::min(kStridedThreads * unroll / in.num_rows, kWarps);
+    wanted = std::min(kStridedThreads * kStridedUnroll / in.num_rows, kWarps);
   } else {
     // As few as keep every SM busy, though a sector read for part of its bytes
     // costs traffic with the second-level cache.
+    const int64_t size = element_size(problem.type);
     const int64_t least = std::clamp<int64_t>(
         in.num_channels * in.num_rows / kElementsPerSector, 1, kSectorBytes / size);
     const int64_t most = std::max(kTileRowElements, kTileRowBytes / size);
@@ -140,14 +138,14 @@ Tiles cut_into_tiles(const Problem& problem, const Launch& launch, int64_t table
   }
   const int64_t fit =
       std::max<int64_t>(kPreferredTableBytes / (table_stride * int64_t{sizeof(uint32_t)}), 1);
-  const int64_t most = std::min({wanted, fit, in.num_channels});
+  const int64_t most = std::min(wanted, fit);
   in.tile_channels = 1;
-  while (in.tile_channels * 2 <= most) {
+  while (in.tile_channels * 2 <= most && in.tile_channels < in.num_channels) {
     in.tile_channels *= 2;
   }
   in.tiles = ceil_div(in.num_channels, in.tile_channels);
 
-  const int64_t rows_a_round = kStridedThreads / in.tile_channels * unroll;
+  const int64_t rows_a_round = kStridedThreads / in.tile_channels * kStridedUnroll;
   const int64_t fill = kStridedBlocksPerSm * launch.sm_count / in.tiles;
   const int64_t chunks = std::max<int64_t>(std::min(fill, ceil_div(in.num_rows, rows_a_round)), 1);
   // A block's counters are 32 bits wide.

@@ -53,10 +53,9 @@ constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 // --- Any type, any strides (strided.cu) --------------------------------------------
 
 constexpr int kStridedThreads = 512;
-// Loads in flight a thread, of a type of `size` bytes: single bytes are few to wait for.
-constexpr int strided_unroll(int64_t size) {
-  return size == 1 ? 16 : 8;
-}
+// Loads in flight a thread. With 16 of single bytes [1, 20000] takes 35 us and not 28,
+// [100, 20000] with 16 bins 11 and not 9.
+constexpr int kStridedUnroll = 8;
 constexpr int64_t kStridedBlocksPerSm = 4;
 
 // Where channels lie side by side a block may use only one element of each sector it
