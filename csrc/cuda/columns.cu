@@ -125,6 +125,15 @@ struct WordAdder {
   }
 };
 
+template <bool kAdd>
+__device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
+  if (!kAdd) {
+    *counter = sum;
+  } else if (sum != 0) {
+    atomicAdd(counter, static_cast<unsigned long long>(sum));
+  }
+}
+
 /// Stores or adds the table of the only block that counts its channels.
 ///
 /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -144,13 +153,6 @@ __device__ void put_counts(
   const int64_t high = low + 2;
   unsigned long long* low_counts = &counts[in.counter(index.batch, in.channel_of(low), 0)];
   unsigned long long* high_counts = &counts[in.counter(index.batch, in.channel_of(high), 0)];
-  const auto put = [](unsigned long long* counter, uint32_t sum) {
-    if (!kAdd) {
-      *counter = sum;
-    } else if (sum != 0) {
-      atomicAdd(counter, static_cast<unsigned long long>(sum));
-    }
-  };
   const int first = threadIdx.x / (kValues * kTableRowWords) * kValues + threadIdx.x % kValues;
   for (int value = first; value < in.values; value += kStep) {
     const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(value));
@@ -159,10 +161,10 @@ __device__ void put_counts(
     }
     const uint32_t pair = table[value * kTableRowWords + word];
     if (low < in.columns) {
-      put(low_counts + bin, pair & 0xffff);
+      put<kAdd>(low_counts + bin, pair & 0xffff);
     }
     if (high < in.columns) {
-      put(high_counts + bin, pair >> 16);
+      put<kAdd>(high_counts + bin, pair >> 16);
     }
   }
 }
@@ -372,12 +374,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     for (int s = 0; s < kSplits; ++s) {
       sum += sums[s][half][value * kTableRowWords + word];
     }
-    unsigned long long* counter = &counts[in.counter(batch, in.channel_of(column), bin)];
-    if (!kAdd) {
-      *counter = sum;
-    } else if (sum != 0) {
-      atomicAdd(counter, static_cast<unsigned long long>(sum));
-    }
+    put<kAdd>(&counts[in.counter(batch, in.channel_of(column), bin)], sum);
   }
 }
 
