@@ -30,7 +30,7 @@ def test_one_channel(device: torch.device, length: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "channels", [0, 1, 2, 3, 4, 7, 63, 64, 65, 100, 127, 128, 129, 511, 512, 513]
+    "channels", [0, 1, 2, 3, 4, 7, 63, 64, 65, 100, 127, 128, 129, 511, 512, 513, 1000]
 )
 @pytest.mark.parametrize("length", [0, 1, 2, 25, 255, 256, 257, 3000])
 def test_length_by_channels(device: torch.device, length: int, channels: int) -> None:
