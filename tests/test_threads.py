@@ -35,6 +35,15 @@ def test_callers_do_not_meet(device: torch.device) -> None:
 
 
 @pytest.mark.usefixtures("thread_count")
+@pytest.mark.parametrize("threads", [1, 2])  # a sum of one thread, and a sum of their sums
+def test_a_count_beyond_32_bits(threads: int) -> None:
+    torch.set_num_threads(threads)
+    length = (1 << 32) + 100
+    counts = channel_histogram(torch.tensor([7], dtype=torch.uint8).expand(length), 9)
+    assert counts.tolist() == [0, 0, 0, 0, 0, 0, 0, length, 0]
+
+
+@pytest.mark.usefixtures("thread_count")
 @pytest.mark.parametrize("threads", [1, 2, 3, 7])
 @pytest.mark.parametrize(
     ("shape", "dtype", "num_bins", "dim"),

@@ -83,8 +83,12 @@ def test_more_rows_than_16_bits_count(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize("variant", ALL_VARIANTS)
-def test_any_input_on_the_cpu(variant: str) -> None:
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 1, 0, 2), (1, 0, 3, 2), (2, 3, 1, 0)])
+@pytest.mark.parametrize("dim", [0, 2, (0, 2), (1, 3), (1, 2), (0, 1, 3), ()])
+def test_any_input_on_the_cpu(
+    variant: str, order: tuple[int, ...], dim: int | tuple[int, ...]
+) -> None:
     """The variant chooses the CUDA kernel; the CPU has one answer for all names."""
-    values = random_values((4, 9, 3), torch.int32).transpose(0, 2)
-    counts = channel_histogram(values, 1000, (0, 2), variant=variant)
-    assert_counts(counts, expected_counts(values, 1000, (0, 2)))
+    values = random_values((4, 9, 3, 5), torch.int32)[:, 1:, :, ::2].permute(order)
+    counts = channel_histogram(values, 1000, dim, variant=variant)
+    assert_counts(counts, expected_counts(values, 1000, dim))

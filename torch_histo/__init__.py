@@ -4,11 +4,8 @@ Importing the package registers `torch.ops.histo.channel_histogram` and
 `torch.ops.histo.text_histogram`; the functions here are the same with types.
 """
 
-from torch_histo._library import __version__, has_cuda_kernels, load
-
-load()
-
-from torch_histo.ops import VARIANTS, channel_histogram, text_histogram  # noqa: E402
+from torch_histo._library import __version__, has_cuda_kernels
+from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 
 __all__ = [
     "VARIANTS",

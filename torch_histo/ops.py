@@ -7,6 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from torch_histo import _library
+
+_library.load()  # the rules below need the operators
+
 VARIANTS: tuple[str, ...] = (
     "auto",
     "global_atomic",
