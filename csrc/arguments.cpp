@@ -218,14 +218,25 @@ Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   return torch::stable::contiguous(Tensor(view));
 }
 
+/// Uninitialized memory on the device of `like`.
+Tensor allocate(const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype) {
+  try {
+    return torch::stable::new_empty(like, shape, dtype);
+  } catch (const std::runtime_error&) {
+    // The stable ABI does not pass on what torch said.
+    fail(join(
+        "histo: out of memory on ", describe(like).device, " for a tensor of shape ",
+        join_numbers(shape), dtype == ScalarType::Byte ? " bytes" : " int64"));
+  }
+}
+
 Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
   std::vector<int64_t> shape;
   for (int64_t d : checked.kept) {
     shape.push_back(input.size(d));
   }
   shape.push_back(num_bins);
-  Call call{
-      checked.variant, Problem{}, input, torch::stable::new_empty(input, shape, ScalarType::Long)};
+  Call call{checked.variant, Problem{}, input, allocate(input, shape, ScalarType::Long)};
 
   Loops loops = loops_of(input, checked.kept);
   if (input.numel() > 0 && (loops.channels.size() > 2 || loops.rows.size() > 2)) {
@@ -365,7 +376,7 @@ Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
 
 void* Workspace::operator()(int64_t bytes) {
   const std::vector<int64_t> shape{bytes};
-  held_.push_back(torch::stable::new_empty(like_, shape, ScalarType::Byte));
+  held_.push_back(allocate(like_, shape, ScalarType::Byte));
   return held_.back().mutable_data_ptr();
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 
 import torch
 from torch import Tensor
@@ -75,8 +76,7 @@ def channel_histogram(
     histogram".
     """
     _require_tensor("channel_histogram: input", input)
-    # int() makes a constant of what a compiled graph may have made a symbol.
-    dims = [int(dim)] if isinstance(dim, int) else [int(d) for d in dim]
+    dims = [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
     counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
     return counts
 
