@@ -103,6 +103,20 @@ std::string join_numbers(const std::vector<int64_t>& numbers) {
   return "[" + text + "]";
 }
 
+/// The name that `known` gives a code.
+template <size_t N>
+std::string_view name_of(
+    int32_t code,
+    const std::pair<int32_t, std::string_view> (&known)[N],
+    std::string_view otherwise) {
+  for (const auto& [known_code, name] : known) {
+    if (known_code == code) {
+      return name;
+    }
+  }
+  return otherwise;
+}
+
 Variant check_variant(std::string_view op, std::string_view variant) {
   std::string known;
   for (const auto& [name, value] : kVariants) {
@@ -249,7 +263,7 @@ Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
     extents[1] = nest.empty() ? Extent{1, 0} : nest.back();
   };
   Problem& problem = call.problem;
-  problem.type = *element_type(describe(input).dtype);
+  problem.type = checked.element;
   problem.data = call.input.const_data_ptr();
   if (input.numel() > 0) {
     pair(loops.channels, problem.channels);
@@ -276,7 +290,6 @@ Description describe(const Tensor& tensor) {
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_dtype(tensor.get(), &dtype));
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_layout(tensor.get(), &layout));
 
-  Description description{"of another kind", "", "other than strided", false, tensor.dim()};
   const std::pair<int32_t, std::string_view> devices[] = {
       {aoti_torch_device_type_cpu(), "cpu"},
       {aoti_torch_device_type_cuda(), "cuda"},
@@ -285,12 +298,6 @@ Description describe(const Tensor& tensor) {
       {aoti_torch_device_type_mps(), "mps"},
       {aoti_torch_device_type_privateuse1(), "privateuseone"},
   };
-  for (const auto& [code, name] : devices) {
-    if (code == device) {
-      description.device = name;
-    }
-  }
-  description.dtype = dtype_name(static_cast<ScalarType>(dtype));
   const std::pair<int32_t, std::string_view> layouts[] = {
       {aoti_torch_layout_strided(), "strided"},
       {aoti_torch_layout_sparse_coo(), "sparse_coo"},
@@ -301,14 +308,12 @@ Description describe(const Tensor& tensor) {
       {aoti_torch_layout__mkldnn(), "_mkldnn"},
       {aoti_torch_layout_jagged(), "jagged"},
   };
-  for (const auto& [code, name] : layouts) {
-    if (code == layout) {
-      description.layout = name;
-    }
-  }
-  // Only dense tensors know whether they are contiguous.
-  description.contiguous = description.layout == "strided" && tensor.is_contiguous();
-  return description;
+  const std::string_view layout_name = name_of(layout, layouts, "other than strided");
+  return {
+      name_of(device, devices, "of another kind"), dtype_name(static_cast<ScalarType>(dtype)),
+      layout_name,
+      // Only dense tensors know whether they are contiguous.
+      layout_name == "strided" && tensor.is_contiguous(), tensor.dim()};
 }
 
 Checked check_channel_histogram(
@@ -318,14 +323,15 @@ Checked check_channel_histogram(
     std::string_view variant) {
   const std::string_view op = kChannelHistogram;
   check_input(op, "input", input);
-  if (!element_type(input.dtype)) {
+  const std::optional<ElementType> element = element_type(input.dtype);
+  if (!element) {
     fail(join(op, ": input must have an integer or bool dtype, got ", input.dtype));
   }
   if (num_bins < 1) {
     fail(join(op, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
   }
   const std::vector<bool> reduced = check_dim(op, input.ndim, dim);
-  Checked checked{check_variant(op, variant), {}};
+  Checked checked{check_variant(op, variant), *element, {}};
   for (int64_t d = 0; d < input.ndim; ++d) {
     if (!reduced[static_cast<size_t>(d)]) {
       checked.kept.push_back(d);
@@ -357,7 +363,7 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
         op, ": text must be a 1-D uint8 tensor, got a ", std::to_string(text.ndim), "-D ",
         text.dtype, " tensor"));
   }
-  const Checked checked{check_variant(op, variant), {}};
+  const Checked checked{check_variant(op, variant), ElementType::kUInt8, {}};
   check_study_variant(op, "text", text, checked.variant, variant);
   return checked;
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -39,6 +38,7 @@ struct Description {
 /// Arguments that passed every check.
 struct Checked {
   Variant variant;
+  ElementType element;
   std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
 };
 
@@ -77,7 +77,7 @@ class Workspace {
   std::vector<torch::stable::Tensor> held_;
 };
 
-/// Throws std::runtime_error with the parts joined.
+/// Throws std::runtime_error.
 [[noreturn]] void fail(const std::string& message);
 
 Description describe(const torch::stable::Tensor& tensor);

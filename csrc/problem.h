@@ -49,6 +49,9 @@ struct Problem {
   int64_t num_rows() const {
     return rows[0].size * rows[1].size;
   }
+  int64_t num_counts() const {
+    return num_channels() * num_bins;
+  }
 };
 
 /// Memory for one call, through PyTorch: released when the call returns, and on

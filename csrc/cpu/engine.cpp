@@ -361,7 +361,7 @@ void run_tasks(
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Allocator& allocate) {
-  const int64_t size = problem.num_channels() * problem.num_bins;
+  const int64_t size = problem.num_counts();
   if (size == 0) {
     return;
   }

@@ -74,8 +74,8 @@ std::string text_histogram_error(
   fail(
       std::string(op) +
       ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
-      "Toolkit "
-      "(TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of torch");
+      "Toolkit (TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of "
+      "torch");
 }
 
 // Tensors that no kernel is registered for end here: sparse, quantized, other

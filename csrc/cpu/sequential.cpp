@@ -43,7 +43,7 @@ template <class Binning>
 void sequential(const Problem& problem, const Binning& binning) {
   const int64_t num_bins = problem.num_bins;
   int64_t* counts = problem.counts;
-  std::fill_n(counts, problem.num_channels() * num_bins, 0);
+  std::fill_n(counts, problem.num_counts(), 0);
   visit_binned_type(problem.type, binning, [&](auto tag) {
     const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
     for_each_element(problem, [&](int64_t channel, int64_t offset) {

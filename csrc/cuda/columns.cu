@@ -15,6 +15,7 @@
 
 #include "bytes.cuh"
 #include "columns.h"
+#include "counts.cuh"
 #include "tuning.h"
 
 namespace histo::cuda {
@@ -125,15 +126,6 @@ struct WordAdder {
   }
 };
 
-template <bool kAdd>
-__device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
-  if (!kAdd) {
-    *counter = sum;
-  } else if (sum != 0) {
-    atomicAdd(counter, static_cast<unsigned long long>(sum));
-  }
-}
-
 /// Stores or adds the table of the only block that counts its channels.
 ///
 /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -198,9 +190,8 @@ __device__ void add_channels(
         sum += channels[i] == channel ? sums[i] : 0;
       }
       sum = sum_of_warp(sum);
-      if (lane == 0 && sum != 0) {
-        atomicAdd(
-            &counts[in.counter(index.batch, channel, bin)], static_cast<unsigned long long>(sum));
+      if (lane == 0) {
+        put<true>(&counts[in.counter(index.batch, channel, bin)], sum);
       }
     }
   }
@@ -521,7 +512,7 @@ bool count_columns(const Problem& problem, const Binning& binning, const Launch&
                         : one_writer                            ? Finish::kPutCounts
                                                                 : Finish::kAddCounts;
   if (finish == Finish::kAddChannels || !one_writer || problem.num_bins > in.values) {
-    fill_zero(launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
+    clear_counts(launch, problem);
   }
   const bool aligned = reinterpret_cast<uintptr_t>(in.data) % 4 == 0 && in.columns % 4 == 0 &&
                        in.row_stride % 4 == 0 && in.batch[0].stride % 4 == 0 &&

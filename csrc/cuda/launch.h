@@ -32,6 +32,10 @@ inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
       cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), launch.stream), "filling with zeros");
 }
 
+inline void clear_counts(const Launch& launch, const Problem& problem) {
+  fill_zero(launch, problem.counts, problem.num_counts() * int64_t{sizeof(int64_t)});
+}
+
 constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
 
 /// A grid of one dimension.

@@ -93,12 +93,11 @@ void on_device(const Tensor& like, const F& f) {
 template <class Binning>
 void run(const Call& call, const Binning& binning, const cuda::Launch& launch) {
   const Problem& problem = call.problem;
-  const int64_t outputs = problem.num_channels() * problem.num_bins;
-  if (outputs == 0) {
+  if (problem.num_counts() == 0) {
     return;
   }
   if (problem.num_rows() == 0) {
-    cuda::fill_zero(launch, problem.counts, outputs * int64_t{sizeof(int64_t)});
+    cuda::clear_counts(launch, problem);
     return;
   }
   run_variant(call.variant, problem, binning, launch);

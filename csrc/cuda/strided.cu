@@ -6,6 +6,7 @@
 // straight in the result, lanes that agree on a counter adding once.
 #include <algorithm>
 
+#include "counts.cuh"
 #include "strided.h"
 #include "tuning.h"
 
@@ -102,9 +103,9 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   for (int i = threadIdx.x; i < channels * num_bins; i += kStridedThreads) {
     const uint32_t sum = table[i / num_bins * in.table_stride + i % num_bins];
     if (in.chunks == 1) {
-      histograms[i] = sum; // this block alone counts these channels
-    } else if (sum != 0) {
-      atomicAdd(&histograms[i], static_cast<unsigned long long>(sum));
+      put<false>(&histograms[i], sum); // this block alone counts these channels
+    } else {
+      put<true>(&histograms[i], sum);
     }
   }
 }
@@ -165,7 +166,7 @@ void count_strided(const Problem& problem, const Binning& binning, const Launch&
   const bool shared = table_bytes <= launch.max_shared_bytes;
   in.table_stride = shared ? static_cast<int>(table_stride) : 0;
   if (!shared || in.chunks > 1) {
-    fill_zero(launch, counts, problem.num_channels() * problem.num_bins * int64_t{sizeof(int64_t)});
+    clear_counts(launch, problem);
   }
   visit_binned_type(problem.type, binning, [&](auto tag) {
     using T = typename decltype(tag)::type;

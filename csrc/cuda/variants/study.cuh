@@ -80,7 +80,7 @@ struct Panel {
   }
 };
 
-inline int64_t num_panels(const StudyInput& input) {
+HISTO_HOST_DEVICE int64_t num_panels(const StudyInput& input) {
   return ceil_div(input.channels, kPanelChannels);
 }
 
@@ -91,7 +91,7 @@ inline int64_t panel_elements(const StudyInput& input) {
 
 /// Blocks take panels in turn.
 __device__ inline Panel panel_of_block(const StudyInput& input, int64_t num_bins) {
-  const int64_t panels = (input.channels + kPanelChannels - 1) / kPanelChannels;
+  const int64_t panels = num_panels(input);
   const int64_t first = blockIdx.x % panels * kPanelChannels;
   return Panel{
       input.data + first,

@@ -1,0 +1,18 @@
+// Writing a block's sums to the result.
+#pragma once
+
+#include <cstdint>
+
+namespace histo::cuda {
+
+/// kAdd: other blocks add to the same counter; without it this is its only writer.
+template <bool kAdd>
+__device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
+  if (!kAdd) {
+    *counter = sum;
+  } else if (sum != 0) {
+    atomicAdd(counter, static_cast<unsigned long long>(sum));
+  }
+}
+
+} // namespace histo::cuda
