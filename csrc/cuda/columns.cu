@@ -1,91 +1,40 @@
-// Counting bytes that lie side by side.
+// Counting elements that lie side by side.
 //
-// A table is laid out [byte value][column]: 256 rows of 64 words, each word two
-// 16-bit counters, so 128 columns in 64 KiB. Lane l of a warp reads one 32-bit word
-// of a row (columns 4l to 4l + 3) and its four additions all go to bank l: no two
-// lanes ever share a bank, whatever the data look like. A row of the table is 256
-// bytes, so an address is one byte permutation: the value in byte 1, the column's
-// word in byte 0.
+// A table in shared memory has a row for every bin and a counter for every column. The
+// lanes of a warp read neighbouring words of a row, so they add to different columns,
+// and the columns are laid out so that these lie in different banks: no two lanes ever
+// wait for each other, whatever the data look like.
 //
-// A column is a channel. Rows that follow each other without a gap may also be read
-// as one stream and cut into longer rows, of a whole number of words that fills the
-// tables: then several columns hold the same channel, and their sums are added.
+// A column is a channel. Rows that follow each other without a gap may also be read as
+// one stream and cut into longer rows, of a whole number of words that fills the
+// tables: then several columns hold the same channel, and their sums are added. One
+// channel is the extreme: all columns are copies of it.
+//
+// A block counts an equal share of all rows. What it has of a unit goes straight to the
+// counts where it is all there is, and into its one table in the workspace otherwise;
+// the fold sums those.
 #include <algorithm>
-#include <numeric>
 
 #include "bytes.cuh"
 #include "columns.h"
 #include "counts.cuh"
-#include "tuning.h"
+#include "overlap.cuh"
 
 namespace histo::cuda {
 namespace {
 
-constexpr int kByteValues = 256;
-constexpr int kTableRowWords = kColumnsPerTable / 2;
-constexpr int kTableWords = kByteValues * kTableRowWords;
-constexpr int kTableQuads = kTableWords / 4;
-constexpr int64_t kTableBytes = kTableWords * int64_t{sizeof(uint32_t)};
+using Counts = unsigned long long*;
+
 constexpr int kWarp = 32;
-constexpr int kRowsPerStep = kColumnThreads / kWarp; // a warp reads 128 bytes of a row
-
-/// Where the bytes lie, and how they are cut into tables.
-struct Columns {
-  const uint8_t* data;
-  Bounds bounds;
-  Extent batch[2];    // independent sets of channels: outer, inner; strides in bytes
-  int64_t row_stride; // bytes
-  int64_t rows;
-  int64_t columns; // bytes of a row; column c counts for channel c % channels
-  int64_t tail;    // bytes of one more row that is not whole
-  int64_t channels;
-  int64_t rows_per_chunk;
-  int64_t num_bins;
-  // Tables are fewer than a grid's blocks, so 32 bits do, and divide sooner.
-  unsigned groups;  // tables side by side
-  unsigned chunks;  // tables one below the other
-  unsigned batches; // and for each set of channels
-  int values;       // bytes below this may have a bin; a multiple of kFewValues
-  ElementType type;
-
-  int64_t num_tables() const {
-    return int64_t{batches} * groups * chunks;
-  }
-  HISTO_HOST_DEVICE bool is_stream() const {
-    return columns != channels;
-  }
-  /// A stream's rows are short, so 32 bits do for its columns.
-  HISTO_HOST_DEVICE int64_t channel_of(int64_t column) const {
-    return is_stream() ? static_cast<int>(column) % static_cast<int>(channels) : column;
-  }
-  HISTO_HOST_DEVICE int64_t counter(int64_t of_batch, int64_t channel, int64_t bin) const {
-    return (of_batch * channels + channel) * num_bins + bin;
-  }
-};
-
-/// What a block does with its table.
-enum class Finish {
-  kAddChannels, // few channels: sum the columns of each, add to the counts
-  kPutCounts,   // no other block counts the same channels: store them
-  kAddCounts,   // add them to the counts
-  kPutPartials, // leave them to the fold
-};
-
-/// The table a block works on: neighbouring blocks take neighbouring groups, so
-/// that a row of memory is read by blocks that run together.
-struct TableIndex {
-  unsigned batch;
-  unsigned chunk;
-  unsigned group;
-};
-
-__device__ TableIndex table_index(const Columns& in, unsigned block) {
-  const unsigned above = block / in.groups;
-  return {above / in.chunks, above % in.chunks, block % in.groups};
-}
+constexpr unsigned kLogWarp = 5;
+constexpr int kByteRowWords = kByteColumns / 2;
 
 __device__ __forceinline__ void add_shared(uint32_t address, uint32_t value) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ uint32_t address_of(const uint32_t* table) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(table));
 }
 
 __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
@@ -99,439 +48,789 @@ __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
 #endif
 }
 
-/// Adds the bytes of one word, of which the first `count` are there.
-struct WordAdder {
-  uint32_t table; // address in shared memory
-  uint32_t even;  // offset in a row of the table of word `lane`
-  uint32_t odd;   // and of word `lane + 32`
+__device__ __forceinline__ void put_or_add(Counts counter, uint32_t sum, bool add) {
+  add ? put<true>(counter, sum) : put<false>(counter, sum);
+}
 
-  __device__ explicit WordAdder(const uint32_t* shared_table, int lane)
-      : table(static_cast<uint32_t>(__cvta_generic_to_shared(shared_table))),
-        even(4 * lane),
-        odd(4 * (lane + kWarp)) {
+/// Which table a block works on, and whose columns are in it.
+struct Unit {
+  unsigned batch;
+  int64_t first_column;
+  int64_t head; // elements of a stream before its first aligned word
+};
+
+__device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& unit, int64_t column) {
+  if (in.columns == in.channels && unit.head == 0) {
+    return column;
+  }
+  // A stream's rows are short, so 32 bits do.
+  return static_cast<unsigned>(column + unit.head) % static_cast<unsigned>(in.channels);
+}
+
+/// All batches of the first group of columns, then all of the next.
+__device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index, int table_columns) {
+  const unsigned group = index / in.batches;
+  return {index - group * in.batches, int64_t{group} * table_columns, 0};
+}
+
+__device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
+  const auto inner = static_cast<unsigned>(in.batch[1].size);
+  return in.data + batch / inner * in.batch[0].stride + batch % inner * in.batch[1].stride;
+}
+
+/// Elements of a stream before its first aligned word.
+__device__ __forceinline__ int64_t
+head_of(const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
+  const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) % word_bytes);
+  return in.is_stream() && beyond > 0 ? (word_bytes - beyond) / element_bytes : 0;
+}
+
+/// Bytes: 256 rows of 64 words, each word two 16-bit counters, so 128 columns in 64 KiB.
+///
+/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to
+/// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
+/// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
+/// 256 sums, not of every element.
+template <Access kAccess, class Binning>
+struct ByteTable {
+  const Columns& in;
+  const Binning& binning;
+  uint32_t* table;
+  uint32_t address;
+  uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
+  bool turned[2];      // whether its words come one later, and two later
+
+  __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
+      : in(columns), binning(bins), table(shared), address(address_of(shared)) {
+    // Eight lanes read 16 bytes each of a row, and the next eight of the next row: each
+    // eight begins with another word of its 16 bytes.
+    const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int word = lane % 8 * 4 + (i + row) % 4;
+      offsets[i] = 4 * (in.log_lanes == kLogWarp ? lane : word);
+    }
+    turned[0] = row & 1;
+    turned[1] = row & 2;
   }
 
-  __device__ __forceinline__ void operator()(uint32_t bytes) const {
-    add_shared(table + __byte_perm(bytes, even, 0x5504), 1);
-    add_shared(table + __byte_perm(bytes, odd, 0x5514), 1);
-    add_shared(table + __byte_perm(bytes, even, 0x5524), 0x10000);
-    add_shared(table + __byte_perm(bytes, odd, 0x5534), 0x10000);
+  __device__ __forceinline__ void add_word(uint32_t bytes, uint32_t offset) const {
+    const uint32_t odd = offset + 4 * kWarp;
+    add_shared(address + __byte_perm(bytes, offset, 0x5504), 1);
+    add_shared(address + __byte_perm(bytes, odd, 0x5514), 1);
+    add_shared(address + __byte_perm(bytes, offset, 0x5524), 0x10000);
+    add_shared(address + __byte_perm(bytes, odd, 0x5534), 0x10000);
+  }
+  __device__ __forceinline__ void add(uint32_t bytes) const {
+    add_word(bytes, offsets[0]);
+  }
+  __device__ __forceinline__ void add(const LooseWord& word) const {
+    add(word.bytes());
+  }
+  __device__ __forceinline__ void add(uint4 v) const {
+    if (turned[0]) {
+      v = make_uint4(v.y, v.z, v.w, v.x);
+    }
+    if (turned[1]) {
+      v = make_uint4(v.z, v.w, v.x, v.y);
+    }
+    add_word(v.x, offsets[0]);
+    add_word(v.y, offsets[1]);
+    add_word(v.z, offsets[2]);
+    add_word(v.w, offsets[3]);
   }
 
-  __device__ __forceinline__ void operator()(uint32_t bytes, int count) const {
-    for (int i = 0; i < count; ++i) {
-      const uint32_t value = byte_of(bytes, i);
-      add_shared(table + value * 256 + (i % 2 ? odd : even), i < 2 ? 1 : 0x10000);
+  static __device__ int word_of(int column) {
+    return column / 4 + column % 2 * kWarp;
+  }
+  static __device__ int half_of(int column) {
+    return column / 2 % 2;
+  }
+
+  __device__ void add_one(int column, uint8_t byte) const {
+    column %= kByteColumns; // one channel may have longer rows
+    add_shared(
+        address + 4 * (byte * kByteRowWords + word_of(column)), half_of(column) ? 0x10000 : 1);
+  }
+
+  static __device__ int column_of_word(int word, int half) {
+    return word % kWarp * 4 + word / kWarp + 2 * half;
+  }
+  static __device__ int place_of_row(int row) {
+    return row;
+  }
+
+  __device__ __forceinline__ int64_t bin_of_row(int row) const {
+    return row < static_cast<int>(in.table_rows)
+               ? bin_of_byte(in.type, binning, static_cast<uint8_t>(row))
+               : kNoBin;
+  }
+
+  /// Empties the counters of the upper half of their range, so that none overflows.
+  __device__ void spill(const Unit& unit, Counts counts) const {
+    for (int i = threadIdx.x; i < static_cast<int>(in.table_rows) * kByteRowWords;
+         i += kColumnThreads) {
+      const uint32_t pair = table[i] & 0x80008000u;
+      if (pair == 0) {
+        continue;
+      }
+      const int64_t bin = bin_of_row(i / kByteRowWords);
+      const int word = i % kByteRowWords;
+      const int64_t low = unit.first_column + word % kWarp * 4 + word / kWarp;
+      table[i] -= pair;
+      if (bin == kNoBin) {
+        continue;
+      }
+      for (int half = 0; half < 2; ++half) {
+        const int64_t column = low + 2 * half;
+        if ((pair >> (16 * half) & 0x8000) != 0 && column < in.columns) {
+          atomicAdd(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], 0x8000ull);
+        }
+      }
+    }
+  }
+
+  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
+  /// whole sectors, and few of them, so that a load meets few in its bank.
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    constexpr int kRows = 4;
+    // A thread keeps to one word.
+    constexpr int kStep = kColumnThreads / kByteRowWords;
+    static_assert(kStep % kRows == 0);
+    const int word = threadIdx.x / kRows % kByteRowWords;
+    const int64_t low = unit.first_column + word % kWarp * 4 + word / kWarp;
+    const int64_t high = low + 2;
+    Counts low_counts = &counts[in.counter(unit.batch, channel_of(in, unit, low), 0)];
+    Counts high_counts = &counts[in.counter(unit.batch, channel_of(in, unit, high), 0)];
+    const int first = threadIdx.x / (kRows * kByteRowWords) * kRows + threadIdx.x % kRows;
+    for (int row = first; row < static_cast<int>(in.table_rows); row += kStep) {
+      const int64_t bin = bin_of_row(row);
+      if (bin == kNoBin) {
+        continue;
+      }
+      const uint32_t pair = table[row * kByteRowWords + word];
+      if (low < in.columns) {
+        put_or_add(low_counts + bin, pair & 0xffff, in.adds);
+      }
+      if (high < in.columns) {
+        put_or_add(high_counts + bin, pair >> 16, in.adds);
+      }
+    }
+  }
+
+  /// A warp sums a row, all its columns at once; then neighbouring threads add
+  /// neighbouring bins, so that the memory sees few requests.
+  __device__ void add_channels(const Unit& unit, Counts counts) const {
+    const int lane = threadIdx.x % kWarp;
+    const int channels = static_cast<int>(in.channels);
+    const int rows = static_cast<int>(in.table_rows);
+    int channel_of_lane[4];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      channel_of_lane[i] = channel_of(in, unit, unit.first_column + 4 * lane + i);
+    }
+    // The sums of a row take its own place, in different banks for different rows.
+    const auto sum_of = [&](int row, int channel) -> uint32_t& {
+      return table[row * kByteRowWords + (row + channel * kWarp / 4) % kByteRowWords];
+    };
+#pragma unroll 4
+    for (int row = threadIdx.x / kWarp; row < rows; row += kColumnThreads / kWarp) {
+      const uint32_t even = table[row * kByteRowWords + lane];
+      const uint32_t odd = table[row * kByteRowWords + lane + kWarp];
+      const uint32_t sums[4] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
+      if (channels == 1) {
+        const uint32_t sum = sum_of_warp(sums[0] + sums[1] + sums[2] + sums[3]);
+        if (lane == 0) {
+          sum_of(row, 0) = sum;
+        }
+        continue;
+      }
+      __syncwarp();
+      for (int channel = 0; channel < channels; ++channel) {
+        uint32_t sum = 0;
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          sum += channel_of_lane[i] == channel ? sums[i] : 0;
+        }
+        sum = sum_of_warp(sum);
+        if (lane == 0) {
+          sum_of(row, channel) = sum;
+        }
+      }
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < rows * channels; i += kColumnThreads) {
+      const int row = i % rows;
+      const int64_t bin = bin_of_row(row);
+      if (bin != kNoBin) {
+        put<true>(&counts[in.counter(unit.batch, i / rows, bin)], sum_of(row, i / rows));
+      }
     }
   }
 };
 
-/// Stores or adds the table of the only block that counts its channels.
+/// Wider types: a row for every bin, with up to 32 counters a bin and a lane.
 ///
-/// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
-/// whole sectors, and few of them, so that a load meets few in its bank.
-template <bool kAdd, class Binning>
-__device__ void put_counts(
-    const Columns& in,
-    const TableIndex& index,
-    const Binning& binning,
-    const uint32_t* table,
-    unsigned long long* counts) {
-  constexpr int kValues = 4;
-  constexpr int kStep = kColumnThreads / kTableRowWords; // a thread keeps to one word
-  static_assert(kStep % kValues == 0);
-  const int word = threadIdx.x / kValues % kTableRowWords;
-  const int64_t low = int64_t{index.group} * kColumnsPerTable + word % kWarp * 4 + word / kWarp;
-  const int64_t high = low + 2;
-  unsigned long long* low_counts = &counts[in.counter(index.batch, in.channel_of(low), 0)];
-  unsigned long long* high_counts = &counts[in.counter(index.batch, in.channel_of(high), 0)];
-  const int first = threadIdx.x / (kValues * kTableRowWords) * kValues + threadIdx.x % kValues;
-  for (int value = first; value < in.values; value += kStep) {
-    const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(value));
-    if (bin == kNoBin) {
-      continue;
-    }
-    const uint32_t pair = table[value * kTableRowWords + word];
-    if (low < in.columns) {
-      put<kAdd>(low_counts + bin, pair & 0xffff);
-    }
-    if (high < in.columns) {
-      put<kAdd>(high_counts + bin, pair >> 16);
-    }
-  }
-}
+/// Where a row has fewer, several rows share the 32 banks. Which of them starts where is
+/// mixed from all digits of the bin, so that bins that differ in a few bits only do not
+/// all meet in the same banks.
+template <class T, Access kAccess, bool kMixed, class Binning>
+struct WideTable {
+  using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
 
-/// A warp takes a byte value, all its columns at once.
-template <class Binning>
-__device__ void add_channels(
-    const Columns& in,
-    const TableIndex& index,
-    const Binning& binning,
-    const uint32_t* table,
-    unsigned long long* counts) {
-  const int lane = threadIdx.x % kWarp;
-  int64_t channels[4];
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    channels[i] = in.channel_of(int64_t{index.group} * kColumnsPerTable + 4 * lane + i);
-  }
-  for (int value = threadIdx.x / kWarp; value < in.values; value += kRowsPerStep) {
-    const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(value));
-    if (bin == kNoBin) {
-      continue;
-    }
-    const uint32_t even = table[value * kTableRowWords + lane];
-    const uint32_t odd = table[value * kTableRowWords + lane + kWarp];
-    const uint32_t sums[4] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
-    for (int64_t channel = 0; channel < in.channels; ++channel) {
-      uint32_t sum = 0;
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        sum += channels[i] == channel ? sums[i] : 0;
-      }
-      sum = sum_of_warp(sum);
-      if (lane == 0) {
-        put<true>(&counts[in.counter(index.batch, channel, bin)], sum);
-      }
-    }
-  }
-}
+  const Columns& in;
+  const Binning& binning;
+  uint32_t* table;
+  uint32_t address;    // of this lane's slot for the first element of a word, in row 0
+  uint32_t of_next;    // and for the second
+  uint32_t mixed_bits; // of a row
 
-/// kAligned: every word is whole, and aligned.
-template <bool kAligned, class Binning>
+  __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
+      : in(columns), binning(bins), table(shared) {
+    const unsigned slots = 1u << (in.channels == 1 ? in.log_row_words : in.log_lanes);
+    address = address_of(shared) + 4 * (lane & (slots - 1));
+    of_next = address + (in.channels == 1 ? 0 : 4 << in.log_lanes);
+    mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
+    mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
+  }
+
+  /// The row of a bin; of both bins of a word, where they are 16 bits wide.
+  __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
+    if (!kMixed) {
+      return bin;
+    }
+    uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
+    mix ^= mix >> 2;
+    return (bin & ~mixed_bits) | (mix & mixed_bits);
+  }
+  __device__ int slot_of(int column) const {
+    return (column % kElements << in.log_lanes) + column / kElements;
+  }
+  __device__ int column_of(int slot) const {
+    return (slot & ((1 << in.log_lanes) - 1)) * kElements + (slot >> in.log_lanes);
+  }
+  __device__ int column_of_word(int slot, int) const {
+    return column_of(slot);
+  }
+  __device__ int place_of_row(int bin) const {
+    return static_cast<int>(row_of(bin));
+  }
+  __device__ int64_t bin_of_row(int bin) const {
+    return bin < num_bins() ? bin : kNoBin;
+  }
+  /// Bins that have a row; the others stay as they were cleared.
+  __device__ int num_bins() const {
+    return static_cast<int>(min(in.num_bins, int64_t{in.table_rows}));
+  }
+
+  __device__ __forceinline__ void add(Word word) const {
+    // A value without a bin has no row either, or one that nobody reads.
+    uint32_t low = row_of(static_cast<uint32_t>(word));
+    if constexpr (sizeof(T) == 8) {
+      if (word >> 32 != 0) {
+        return;
+      }
+    } else if constexpr (sizeof(T) == 2) {
+      const uint32_t high = low >> 16;
+      if (high < in.table_rows) {
+        add_shared(of_next + (high << (in.log_row_words + 2)), 1);
+      }
+      low &= 0xffff;
+    }
+    if (low < in.table_rows) {
+      add_shared(address + (low << (in.log_row_words + 2)), 1);
+    }
+  }
+
+  __device__ __forceinline__ void add(const LooseWord& word) const {
+    add(word.bytes());
+  }
+  __device__ __forceinline__ void add(const uint4& v) const {
+    if constexpr (sizeof(T) == 8) {
+      add(uint64_t{v.y} << 32 | v.x);
+      add(uint64_t{v.w} << 32 | v.z);
+    } else {
+      add(v.x);
+      add(v.y);
+      add(v.z);
+      add(v.w);
+    }
+  }
+
+  __device__ void add_one(int column, T value) const {
+    if (value < in.table_rows) {
+      const uint32_t row = row_of(static_cast<uint32_t>(value));
+      const int slot = in.channels == 1 ? column & ((1 << in.log_row_words) - 1) : slot_of(column);
+      atomicAdd(&table[(row << in.log_row_words) + slot], 1);
+    }
+  }
+
+  __device__ void spill(const Unit&, Counts) const { // counters are 32 bits wide
+  }
+
+  /// Thread after thread takes bin after bin of a channel, starting in different slots.
+  __device__ void add_channels(const Unit& unit, Counts counts) const {
+    const int slots = 1 << in.log_row_words;
+    for (int bin = threadIdx.x; bin < num_bins(); bin += kColumnThreads) {
+      const uint32_t* row = table + (row_of(bin) << in.log_row_words);
+      if (in.channels == 1) {
+        uint32_t sum = 0;
+#pragma unroll 8
+        for (int i = 0; i < slots; ++i) {
+          sum += row[(i + threadIdx.x) & (slots - 1)];
+        }
+        put<true>(&counts[in.counter(unit.batch, 0, bin)], sum);
+        continue;
+      }
+      for (int i = 0; i < slots; ++i) {
+        const int slot = (i + threadIdx.x) & (slots - 1);
+        const int64_t column = unit.first_column + column_of(slot);
+        if (column < in.columns) {
+          put<true>(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], row[slot]);
+        }
+      }
+    }
+  }
+
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    constexpr int kRows = 4; // neighbouring lanes fill a sector of the counts
+    const int slots = 1 << in.log_row_words;
+    const int padded = (num_bins() + kRows - 1) / kRows * kRows;
+    for (int i = threadIdx.x; i < padded * slots; i += kColumnThreads) {
+      const int bin = (i / kRows >> in.log_row_words) * kRows + i % kRows;
+      const int slot = i / kRows & (slots - 1);
+      const int64_t column = unit.first_column + column_of(slot);
+      if (bin < num_bins() && column < in.columns) {
+        put_or_add(
+            &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
+            table[(row_of(bin) << in.log_row_words) + slot], in.adds);
+      }
+    }
+  }
+};
+
+template <class T, Access kAccess, bool kMixed, class Binning>
+using Table = std::conditional_t<
+    sizeof(T) == 1,
+    ByteTable<kAccess, Binning>,
+    WideTable<T, kAccess, kMixed, Binning>>;
+
+/// What a lane loads at once.
+template <class T, Access kAccess>
+struct Loaded {
+  using type = std::conditional_t<
+      kAccess == Access::kQuad,
+      uint4,
+      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
+};
+template <class T>
+struct Loaded<T, Access::kLoose> {
+  using type = LooseWord;
+};
+
+/// Rows of one run that a block counts without a stop.
+struct Piece {
+  unsigned index; // of the unit
+  Unit unit;
+  const uint8_t* run;
+  unsigned first_row; // of the run
+  unsigned rows;
+  bool ends_unit;
+};
+
+template <class T, Access kAccess, bool kMixed, class Binning>
 __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
-    Columns in,
-    Binning binning,
-    Finish finish,
+    const __grid_constant__ Columns in,
+    const Binning binning,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  constexpr int kUnroll = kAligned ? kColumnUnroll : kColumnUnroll / 2;
-  const TableIndex index = table_index(in, blockIdx.x);
-  const int lane = threadIdx.x % kWarp;
-  const int warp = threadIdx.x / kWarp;
+  constexpr bool kBytes = sizeof(T) == 1;
+  constexpr int kLoadBytes = bytes_of_load<T>(kAccess);
+  constexpr int kElements = kLoadBytes / int{sizeof(T)};
+  constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
+  constexpr int kWarps = kColumnThreads / kWarp;
+  using Load = typename Loaded<T, kAccess>::type;
 
-  const int64_t column = int64_t{index.group} * kColumnsPerTable + 4 * lane;
-  const int count = static_cast<int>(max(min(in.columns - column, int64_t{4}), int64_t{0}));
-  const int64_t first_row = index.chunk * in.rows_per_chunk;
-  // At most kMaxRowsPerTable, so an int; none for a lane beyond the last column.
-  const int rows = count == 0 ? 0 : static_cast<int>(min(in.rows_per_chunk, in.rows - first_row));
-  const uint8_t* batch = in.data + index.batch / in.batch[1].size * in.batch[0].stride +
-                         index.batch % in.batch[1].size * in.batch[1].stride;
-  const uint8_t* address = batch + (first_row + warp) * in.row_stride + column;
-  const int64_t step = kRowsPerStep * in.row_stride;
+  const Table<T, kAccess, kMixed, Binning> cells(in, binning, table, threadIdx.x % kWarp);
+  const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
+  const int own_row = static_cast<int>(threadIdx.x) >> in.log_lanes;
+  const int rows_per_step = kWarps << (kLogWarp - in.log_lanes);
+  const int64_t step = rows_per_step * in.row_stride;
+  const Bounds bounds{in.data, in.data_end};
+  const unsigned part = blockIdx.x % in.parts;
+  const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
+  const unsigned end = min(begin + in.share, (part + 1) * in.part_rows);
 
-  const WordAdder add(table, lane);
-  const auto load = [&](const uint8_t* word) {
-    return kAligned ? load_aligned_word(word) : load_loose_word(word, count, in.bounds);
+  const auto piece_at = [&](unsigned row) {
+    Piece piece;
+    piece.index = row / in.unit_rows;
+    piece.unit = unit_at(in, piece.index, kElements << in.log_lanes);
+    const unsigned row_of_unit = row - piece.index * in.unit_rows;
+    const unsigned outer = row_of_unit / in.rows;
+    piece.first_row = row_of_unit - outer * in.rows;
+    piece.rows = min(in.rows - piece.first_row, end - row);
+    piece.ends_unit = row_of_unit + piece.rows == in.unit_rows;
+    piece.run = batch_of(in, piece.unit.batch) + outer * in.outer.stride;
+    piece.unit.head = head_of(in, piece.run, kLoadBytes, sizeof(T));
+    return piece;
   };
-  const auto add_word = [&](const LooseWord& word) {
-    const uint32_t bytes = kAligned ? word.low : word.bytes();
-    if (kAligned || count == 4) {
-      add(bytes);
+  const auto rounds_of = [&](const Piece& piece) {
+    return static_cast<int>(piece.rows) / (kUnroll * rows_per_step);
+  };
+  // A lane beyond the last column counts that one once more, for a column that is not there.
+  const int64_t last_column = (in.columns - 1) / kElements * kElements;
+  const auto column_of = [&](const Piece& piece) {
+    return min(piece.unit.first_column + lane_of_row * kElements, last_column);
+  };
+  const auto address_in = [&](const Piece& piece) {
+    return piece.run + (piece.unit.head + column_of(piece)) * int64_t{sizeof(T)} +
+           (piece.first_row + own_row) * in.row_stride;
+  };
+  const auto load = [&](const uint8_t* address, int count) -> Load {
+    if constexpr (kAccess == Access::kLoose) {
+      return load_loose_word(address, count, bounds);
     } else {
-      add(bytes, count);
+      return __ldcs(reinterpret_cast<const Load*>(address));
+    }
+  };
+  const auto loaded_bytes = [&](const Piece& piece) { // of a loose word
+    return static_cast<int>(min(in.columns - column_of(piece), int64_t{kElements})) *
+           static_cast<int>(sizeof(T));
+  };
+  const auto clear_table = [&] {
+    auto* quads = reinterpret_cast<uint4*>(table);
+    const unsigned size = (kBytes ? 256 * kByteRowWords : in.table_words()) / 4;
+    for (unsigned i = threadIdx.x; i < size; i += kColumnThreads) {
+      quads[i] = make_uint4(0, 0, 0, 0);
     }
   };
 
-  // The first loads are on their way while the table is cleared.
-  int row = warp;
-  LooseWord words[kUnroll];
-  const bool any_full_round = row + (kUnroll - 1) * kRowsPerStep < rows;
-  if (any_full_round) {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      words[i] = load(address + i * step);
-    }
-    row += kUnroll * kRowsPerStep;
-    address += kUnroll * step;
-  }
-  auto* quads = reinterpret_cast<uint4*>(table);
-  for (int i = threadIdx.x; i < kTableQuads; i += kColumnThreads) {
-    quads[i] = make_uint4(0, 0, 0, 0);
-  }
-  __syncthreads();
-
-  if (any_full_round) {
-    for (; row + (kUnroll - 1) * kRowsPerStep < rows; row += kUnroll * kRowsPerStep) {
+  unsigned row = begin;
+  Piece piece = piece_at(row);
+  int rounds = rounds_of(piece);
+  const uint8_t* address = address_in(piece);
+  int count = loaded_bytes(piece);
+  Load words[kUnroll];
+  const auto load_first_round = [&] {
+    if (rounds > 0) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        const LooseWord next = load(address + i * step);
-        add_word(words[i]);
+        words[i] = load(address + i * step, count);
+      }
+      address += kUnroll * step;
+    }
+  };
+  const auto add_words = [&] {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(words[i]);
+    }
+  };
+
+  // Loads are on their way while the table is cleared.
+  load_first_round();
+  clear_table();
+  let_next_start();
+  wait_for_previous(); // it cleared the counts
+  __syncthreads();
+
+  int64_t room = kMaxPairCount; // what counters of pairs still hold
+  bool first_of_unit = row == piece.index * in.unit_rows;
+  while (true) {
+    // Before so many rows more are counted; the whole block comes here together.
+    const auto make_room = [&](int rows) {
+      if (!kBytes) {
+        return;
+      }
+      const int added = rows << in.log_adds_a_row;
+      if (room < added) {
+        __syncthreads();
+        cells.spill(piece.unit, counts);
+        room = kMaxPairCount / 2;
+        __syncthreads();
+      }
+      room -= added;
+    };
+    for (int round = 1; round < rounds; ++round) {
+      make_room(kUnroll * rows_per_step);
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        const Load next = load(address + i * step, count);
+        cells.add(words[i]);
         words[i] = next;
       }
       address += kUnroll * step;
     }
-  }
-  // What is left for the last round is loaded before the round in hand is counted.
-  LooseWord last[kUnroll];
-#pragma unroll
-  for (int i = 0; i < kUnroll; ++i) {
-    if (row + i * kRowsPerStep < rows) {
-      last[i] = load(address + i * step);
-    }
-  }
-  if (any_full_round) {
+    // What is left for the last round is loaded before the round in hand is counted, and
+    // the first round of the next piece before that.
+    const int rest = static_cast<int>(piece.rows) - rounds * kUnroll * rows_per_step;
+    make_room(
+        static_cast<int>(piece.rows) - max(rounds - 1, 0) * kUnroll * rows_per_step +
+        (in.is_stream() ? static_cast<int>(kRaggedRows) : 0));
+    Load last[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      add_word(words[i]);
+      if (own_row + i * rows_per_step < rest) {
+        last[i] = load(address + i * step, count);
+      }
     }
-  }
+    if (rounds > 0) {
+      add_words();
+    }
+    const Piece done = piece;
+    row += done.rows;
+    const bool more = row < end;
+    if (more) {
+      piece = piece_at(row);
+      rounds = rounds_of(piece);
+      address = address_in(piece);
+      count = loaded_bytes(piece);
+      load_first_round();
+    }
 #pragma unroll
-  for (int i = 0; i < kUnroll; ++i) {
-    if (row + i * kRowsPerStep < rows) {
-      add_word(last[i]);
+    for (int i = 0; i < kUnroll; ++i) {
+      if (own_row + i * rows_per_step < rest) {
+        cells.add(last[i]);
+      }
     }
-  }
-  if (warp == 0 && index.chunk == in.chunks - 1 && column < in.tail) {
-    const int rest = static_cast<int>(min(in.tail - column, int64_t{4}));
-    add(load_single_bytes(batch + in.rows * in.row_stride + column, rest), rest);
-  }
-  __syncthreads();
-
-  if (finish == Finish::kPutPartials) {
-    uint4* partial = partials + blockIdx.x * int64_t{kTableQuads};
-    for (int i = threadIdx.x; i < in.values * kTableRowWords / 4; i += kColumnThreads) {
-      __stcg(partial + i, quads[i]);
+    if (in.is_stream()) {
+      // Rows that are not whole: before the first word, and after the last whole row.
+      const auto count_ragged = [&](int64_t ragged_row) {
+        const int64_t column = done.unit.first_column + threadIdx.x;
+        const int64_t element = done.unit.head + ragged_row * in.columns + column;
+        if (threadIdx.x < kElements << in.log_lanes && column < in.columns && element >= 0 &&
+            element < in.run) {
+          cells.add_one(threadIdx.x, reinterpret_cast<const T*>(done.run)[element]);
+        }
+      };
+      if (done.first_row == 0 && done.unit.head != 0) {
+        count_ragged(-1);
+      }
+      if (done.first_row + done.rows == in.rows) {
+        count_ragged(in.rows);
+        count_ragged(int64_t{in.rows} + 1);
+      }
     }
-  } else if (finish == Finish::kAddChannels) {
-    add_channels(in, index, binning, table, counts);
-  } else if (finish == Finish::kPutCounts) {
-    put_counts<false>(in, index, binning, table, counts);
-  } else {
-    put_counts<true>(in, index, binning, table, counts);
+    if (more && piece.index == done.index) {
+      continue;
+    }
+    __syncthreads();
+    if (in.few_channels) {
+      cells.add_channels(done.unit, counts);
+    } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
+      // All of the unit; or its first part, to which the fold adds the others.
+      cells.put_counts(done.unit, counts);
+    } else {
+      const unsigned size = in.table_words() / 4;
+      uint4* partial = partials + int64_t{part * in.blocks_of_part + blockIdx.x / in.parts} * size;
+      const auto* quads = reinterpret_cast<const uint4*>(table);
+      for (unsigned i = threadIdx.x; i < size; i += kColumnThreads) {
+        __stcg(partial + i, quads[i]);
+      }
+    }
+    if (!more) {
+      return;
+    }
+    __syncthreads();
+    clear_table();
+    room = kMaxPairCount;
+    first_of_unit = true;
+    __syncthreads();
   }
 }
 
-// The fold sums the tables of a group over its chunks, kValues byte values a block,
-// and transposes [value][column] into [channel][bin]. Chunks are dealt to several
-// threads, so that many loads are on their way at once.
-constexpr int kFoldThreads = 512;
-constexpr int kManyValues = 8;
-constexpr int kFewValues = 2;
-
-/// kAdd: other blocks add to the same counters.
-template <int kValues, bool kAdd, class Binning>
+/// Sums a unit's tables, kFoldWords words a block, and transposes [row][column] into
+/// [channel][bin]. The tables are dealt to several threads, so that many loads are on
+/// their way at once.
+template <class T, Access kAccess, bool kMixed, int kFoldWords, class Binning>
 __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
-    Columns in,
-    Binning binning,
+    const __grid_constant__ Columns in,
+    const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  constexpr int kWords = kValues * kTableRowWords;
-  constexpr int kQuads = kWords / 4; // one a thread
+  constexpr bool kBytes = sizeof(T) == 1;
+  constexpr int kQuads = kFoldWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
-  __shared__ uint32_t sums[kSplits][2][kWords]; // the halves of a pair apart
-  const unsigned units = (in.values + kValues - 1) / kValues;
-  const unsigned unit = blockIdx.x % units;
-  const unsigned group = blockIdx.x / units % in.groups;
-  const unsigned batch = blockIdx.x / units / in.groups;
+  constexpr int kHalves = kBytes ? 2 : 1; // of a word
+  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kFoldWords];
+  // Rows of columns in turn, an odd number of words apart.
+  __shared__ uint32_t sums[kHalves * 2 * kFoldWords];
+  const Table<T, kAccess, kMixed, Binning> cells(in, binning, nullptr, 0);
+
+  const unsigned table_words = in.table_words();
+  const unsigned slices = (table_words + kFoldWords - 1) / kFoldWords;
+  const unsigned index = blockIdx.x / slices;
+  const unsigned first_word = blockIdx.x % slices * kFoldWords;
+  const unsigned part = index * in.unit_rows / in.part_rows;
+  const unsigned unit_begin = index * in.unit_rows - part * in.part_rows;
+  const unsigned unit_end = unit_begin + in.unit_rows;
+  const unsigned first_block = (unit_begin + in.share - 1) / in.share;
+  const unsigned last_block = (unit_end - 1) / in.share;
+  // A unit that starts within a share has its first part in the counts; one that ends
+  // in the same share is all there.
+  const bool started = unit_begin != first_block * in.share;
+  if (started ? last_block < first_block : unit_end <= unit_begin + in.share) {
+    return;
+  }
+
   const int quad = threadIdx.x % kQuads;
   const int split = threadIdx.x / kQuads;
-
   uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
-  const uint4* partial = partials + (int64_t{batch} * in.chunks * in.groups + group) * kTableQuads +
-                         unit * kQuads + quad;
-  const int64_t between_chunks = int64_t{in.groups} * kTableQuads;
-#pragma unroll 4
-  for (unsigned chunk = split; chunk < in.chunks; chunk += kSplits) {
-    const uint4 pairs = __ldcg(partial + chunk * between_chunks);
-    const uint32_t words[4] = {pairs.x, pairs.y, pairs.z, pairs.w};
+  const uint4* partial = partials + first_word / 4 + quad;
+  if (first_word + 4 * quad < table_words) { // a slice may be cut short
+    // All loads of a batch are on their way at once.
+    for (unsigned block = first_block + split; block <= last_block;
+         block += kFoldUnroll * kSplits) {
+      uint4 quads[kFoldUnroll];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      low[i] += words[i] & 0xffff;
-      high[i] += words[i] >> 16;
+      for (int k = 0; k < kFoldUnroll; ++k) {
+        const unsigned of = block + k * kSplits;
+        quads[k] =
+            of <= last_block
+                ? __ldcg(partial + int64_t{part * in.blocks_of_part + of} * (table_words / 4))
+                : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int k = 0; k < kFoldUnroll; ++k) {
+        const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          low[i] += kBytes ? words[i] & 0xffff : words[i];
+          high[i] += words[i] >> 16;
+        }
+      }
     }
   }
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    sums[split][0][quad * 4 + i] = low[i];
-    sums[split][1][quad * 4 + i] = high[i];
+  reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
+  if (kBytes) {
+    reinterpret_cast<uint4*>(parts[split][kHalves - 1])[quad] =
+        make_uint4(high[0], high[1], high[2], high[3]);
   }
   __syncthreads();
 
-  for (int i = threadIdx.x; i < kValues * kColumnsPerTable; i += kFoldThreads) {
-    // Neighbouring threads write neighbouring bins of one channel.
-    const int value = i % kValues;
-    const int column_of_table = i / kValues;
-    const int half = column_of_table / 2 % 2;
-    const int word = column_of_table / 4 + column_of_table % 2 * kWarp;
-    const int64_t column = int64_t{group} * kColumnsPerTable + column_of_table;
-    const int64_t bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(unit * kValues + value));
-    if (column >= in.columns || bin == kNoBin) {
-      continue;
-    }
+  const int log_row_words = static_cast<int>(in.log_row_words);
+  const int rows = kFoldWords >> log_row_words; // a power of two
+  const int first_row = static_cast<int>(first_word) >> log_row_words;
+  for (int i = threadIdx.x; i < kHalves * kFoldWords; i += kFoldThreads) {
+    const int half = i / kFoldWords;
+    const int word = i % kFoldWords;
     uint32_t sum = 0;
 #pragma unroll
     for (int s = 0; s < kSplits; ++s) {
-      sum += sums[s][half][value * kTableRowWords + word];
+      sum += parts[s][half][word];
     }
-    put<kAdd>(&counts[in.counter(batch, in.channel_of(column), bin)], sum);
+    const int column = cells.column_of_word(word & ((1 << log_row_words) - 1), half);
+    sums[column * (rows | 1) + (word >> log_row_words)] = sum;
   }
-}
+  __syncthreads();
 
-/// How many bytes of a stream make a row: a multiple of the channels, and of whole
-/// words, so that every row is aligned; one that leaves not too many columns of its
-/// tables idle, and needs few tables.
-int64_t stream_width(int64_t channels) {
-  const int64_t unit = std::lcm(channels, int64_t{4});
-  const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
-  int64_t best = unit;
-  double best_score = -1;
-  for (int64_t width = unit;; width += unit) {
-    const int64_t groups = ceil_div(width, kColumnsPerTable);
-    if (width > unit && groups > kMaxStreamGroups) {
-      return best;
-    }
-    const double fill = static_cast<double>(width) / static_cast<double>(groups * kColumnsPerTable);
-    const double score = std::min(fill, enough) - kGroupCost * static_cast<double>(groups);
-    if (score > best_score) {
-      best = width;
-      best_score = score;
-    }
-  }
-}
-
-/// Fills `in` but for the cut into tables; false where the bytes lie otherwise.
-bool find_columns(const Problem& problem, Columns& in) {
-  const auto& [outer, inner] = problem.channels;
-  const Extent& rows = problem.rows[1];
-  // Sums of a column are 32 bits wide; strides of 0 make more rows than memory.
-  if (!is_one_byte(problem.type) || problem.rows[0].size != 1 || rows.size >= int64_t{1} << 31) {
-    return false;
-  }
-  in.data = static_cast<const uint8_t*>(problem.data);
-  in.type = problem.type;
-  in.num_bins = problem.num_bins;
-  int64_t last = 0; // the highest offset
-  for (const Extent& loop : {outer, inner, rows}) {
-    last += (loop.size - 1) * loop.stride;
-  }
-  in.bounds = {in.data, in.data + last + 1};
-
-  if (rows.stride == 1) { // one channel after another
-    in.channels = 1;
-    in.batch[0] = outer;
-    in.batch[1] = inner;
-  } else if (inner.stride == 1) { // side by side
-    in.channels = inner.size;
-    in.batch[0] = {1, 0};
-    in.batch[1] = outer;
-  } else {
-    return false;
-  }
-  in.row_stride = rows.stride;
-  in.rows = rows.size;
-  in.columns = in.channels;
-  in.tail = 0;
-  const bool narrow = in.channels < kColumnsPerTable / 2;
-  if (rows.stride == in.channels && in.channels % kColumnsPerTable != 0) {
-    const int64_t bytes = rows.size * in.channels;
-    const int64_t width = stream_width(in.channels);
-    const int64_t least = narrow ? kMinBytesPerTable : kMinStreamBytesPerTable;
-    if (bytes >= ceil_div(width, kColumnsPerTable) * least) {
-      in.row_stride = width;
-      in.columns = width;
-      in.rows = bytes / width;
-      in.tail = bytes % width;
+  const int table_columns = kHalves << log_row_words;
+  Unit unit = unit_at(in, index, table_columns);
+  unit.head = // the same for all its runs
+      head_of(in, batch_of(in, unit.batch), bytes_of_load<T>(kAccess), sizeof(T));
+  const bool add = in.adds || started;
+  for (int i = threadIdx.x; i < kHalves * kFoldWords; i += kFoldThreads) {
+    // Neighbouring threads write neighbouring bins of one channel.
+    const int column_of_table = (i << log_row_words) / kFoldWords;
+    const int row = i & (rows - 1);
+    const int64_t column = unit.first_column + column_of_table;
+    const int64_t bin = cells.bin_of_row(first_row + row);
+    if (column < in.columns && bin != kNoBin) {
+      // A bin's row lies within a group of rows that a slice has all of.
+      const int place = cells.place_of_row(first_row + row) - first_row;
+      put_or_add(
+          &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
+          sums[column_of_table * (rows | 1) + place], add);
     }
   }
-  return in.is_stream() || !narrow; // narrow rows leave most of a warp idle
 }
 
-/// False where the tables are too small to pay, or too many for a grid.
-bool cut_into_tables(const Launch& launch, Columns& in) {
-  const int64_t groups = ceil_div(in.columns, kColumnsPerTable);
-  const int64_t batches = in.batch[0].size * in.batch[1].size;
-  const int64_t per_table = in.rows * std::min<int64_t>(in.columns, kColumnsPerTable);
-  const int64_t least =
-      in.channels <= kMaxChannelsAddedByBlock ? kMinBytesForFewChannels : kMinBytesForColumns;
-  if (per_table < kMinBytesPerTable || per_table * groups * batches < least) {
-    return false;
+__global__ void clear_kernel(uint64_t* __restrict__ counts, int64_t size) {
+  let_next_start();
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < size; i += step) {
+    counts[i] = 0;
   }
-  // As many chunks as fill the GPU with one block an SM, in whole waves, but of
-  // enough rows each; and a single one, without a fold, where that is soon counted.
-  const int64_t a_wave = std::max<int64_t>(launch.sm_count / (batches * groups), 1);
-  const int64_t waves = ceil_div(ceil_div(in.rows, kMaxRowsPerTable), a_wave);
-  const bool single = in.rows <= kRowsOfOneChunkPerTable * batches * groups;
-  const int64_t chunks =
-      single ? 1 : std::clamp<int64_t>(in.rows / kMinRowsPerChunk, 1, waves * a_wave);
-  in.rows_per_chunk = ceil_div(in.rows, chunks);
-  if (batches * groups * ceil_div(in.rows, in.rows_per_chunk) * kByteValues > kMaxBlocks) {
-    return false;
-  }
-  in.groups = static_cast<unsigned>(groups);
-  in.batches = static_cast<unsigned>(batches);
-  in.chunks = static_cast<unsigned>(ceil_div(in.rows, in.rows_per_chunk));
-  return true;
 }
 
-/// Bytes from here on have no bin.
-template <class Binning>
-int end_of_values(const Problem& problem, const Binning& binning) {
-  int end = kByteValues;
-  while (end > 0 && bin_of_byte(problem.type, binning, static_cast<uint8_t>(end - 1)) == kNoBin) {
-    --end;
+/// Zeroes the counts in a kernel that the next one overlaps, where it can.
+void clear(const Launch& launch, const Problem& problem, bool overlaps) {
+  if (!overlaps) {
+    return clear_counts(launch, problem);
   }
-  return static_cast<int>(ceil_div(end, kFewValues) * kFewValues);
-}
-
-template <bool kAdd, class Binning>
-void fold(
-    const Columns& in,
-    const Binning& binning,
-    const Launch& launch,
-    const uint4* partials,
-    unsigned long long* counts) {
-  // Few tables side by side: fewer values a block, so that enough blocks read.
-  const int64_t tables = int64_t{in.batches} * in.groups;
-  const bool many = tables * ceil_div(in.values, kManyValues) >= launch.sm_count / 2;
+  constexpr int kThreads = 512;
+  const int64_t blocks = std::min<int64_t>(
+      ceil_div(problem.num_counts(), kThreads), int64_t{4} * launch.limits.sm_count);
   start(
-      launch, "fold_columns",
-      many ? fold_columns_kernel<kManyValues, kAdd, Binning>
-           : fold_columns_kernel<kFewValues, kAdd, Binning>,
-      grid_of(tables * ceil_div(in.values, many ? kManyValues : kFewValues)), kFoldThreads, 0, in,
-      binning, partials, counts);
+      launch, "clear_counts", clear_kernel, grid_of(blocks), kThreads, 0,
+      reinterpret_cast<uint64_t*>(problem.counts), problem.num_counts());
 }
 
 } // namespace
 
 template <class Binning>
-bool count_columns(const Problem& problem, const Binning& binning, const Launch& launch) {
-  Columns in{};
-  if (!find_columns(problem, in) || !cut_into_tables(launch, in)) {
-    return false;
-  }
-  in.values = end_of_values(problem, binning);
+void count_columns(
+    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+  const auto& in = std::get<Columns>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
-
-  // A counter has one writer where columns are channels and bins byte values.
-  const bool one_writer = !in.is_stream() && std::is_same_v<Binning, ValueBinning> &&
-                          problem.type != ElementType::kBool;
-  const Finish finish = in.channels <= kMaxChannelsAddedByBlock ? Finish::kAddChannels
-                        : in.chunks > 1                         ? Finish::kPutPartials
-                        : one_writer                            ? Finish::kPutCounts
-                                                                : Finish::kAddCounts;
-  if (finish == Finish::kAddChannels || !one_writer || problem.num_bins > in.values) {
-    clear_counts(launch, problem);
+  const bool overlaps = launch.limits.has_clusters();
+  const bool folds = plan.fold_blocks > 0;
+  // Two kernels overlap; three launches begin with a memset.
+  const bool clear_overlaps = overlaps && !folds;
+  if (plan.clears) {
+    clear(launch, problem, clear_overlaps);
   }
-  const bool aligned = reinterpret_cast<uintptr_t>(in.data) % 4 == 0 && in.columns % 4 == 0 &&
-                       in.row_stride % 4 == 0 && in.batch[0].stride % 4 == 0 &&
-                       in.batch[1].stride % 4 == 0;
-  uint4* partials = finish == Finish::kPutPartials
-                        ? static_cast<uint4*>(launch.allocate(in.num_tables() * kTableBytes))
-                        : nullptr;
-  start(
-      launch, "count_columns",
-      aligned ? count_columns_kernel<true, Binning> : count_columns_kernel<false, Binning>,
-      grid_of(in.num_tables()), kColumnThreads, kTableBytes, in, binning, finish, partials, counts);
-  if (finish == Finish::kPutPartials) {
-    one_writer ? fold<false>(in, binning, launch, partials, counts)
-               : fold<true>(in, binning, launch, partials, counts);
-  }
-  return true;
+  uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
+  const auto run = [&](auto tag, auto access, auto mixed) {
+    using T = typename decltype(tag)::type;
+    constexpr Access kAccess = decltype(access)::value;
+    constexpr bool kMixed = decltype(mixed)::value;
+    start(
+        launch, "count_columns", count_columns_kernel<T, kAccess, kMixed, Binning>,
+        Shape{
+            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+            plan.clears && clear_overlaps},
+        in, binning, partials, counts);
+    if (folds) {
+      // It starts after the count has ended: waiting on the SMs it takes longer.
+      start(
+          launch, "fold_columns",
+          plan.fold_words == kFewFoldWords
+              ? fold_columns_kernel<T, kAccess, kMixed, kFewFoldWords, Binning>
+              : fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>,
+          grid_of(plan.fold_blocks), kFoldThreads, 0, in, binning,
+          static_cast<const uint4*>(partials), counts);
+    }
+  };
+  // Signed or not, true or 1: the tables tell apart, not the loops.
+  const auto with_access = [&](auto tag, auto mixed) {
+    switch (in.access) {
+      case Access::kQuad:
+        return run(tag, std::integral_constant<Access, Access::kQuad>{}, mixed);
+      case Access::kWord:
+        return run(tag, std::integral_constant<Access, Access::kWord>{}, mixed);
+      case Access::kLoose:
+        if constexpr (sizeof(typename decltype(tag)::type) <= 2) {
+          return run(tag, std::integral_constant<Access, Access::kLoose>{}, mixed);
+        }
+    }
+  };
+  visit_element_type(problem.type, [&](auto tag) {
+    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
+    if constexpr (kSize == 1) {
+      with_access(TypeTag<uint8_t>{}, std::false_type{});
+    } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
+      using T = std::conditional_t<
+          kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>;
+      in.log_row_words < kLogWarp ? with_access(TypeTag<T>{}, std::true_type{})
+                                  : with_access(TypeTag<T>{}, std::false_type{});
+    }
+  });
 }
 
-template bool count_columns(const Problem&, const ValueBinning&, const Launch&);
-template bool count_columns(const Problem&, const LetterBinning&, const Launch&);
+template void count_columns(const Plan&, const Problem&, const ValueBinning&, const Launch&);
+template void count_columns(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

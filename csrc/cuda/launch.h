@@ -1,4 +1,4 @@
-// What every launch needs: the stream, the device's size, memory.
+// What every launch needs: the stream, the device's limits, memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -7,13 +7,13 @@
 #include <string>
 
 #include "../problem.h"
+#include "plan.h"
 
 namespace histo::cuda {
 
 struct Launch {
   cudaStream_t stream;
-  int sm_count;
-  int max_shared_bytes; // what one block can have
+  DeviceLimits limits;
   Allocator allocate;
   // Where the study kernels tally their atomic additions, [global, shared]; not
   // null only in the benchmark that counts them.
@@ -48,7 +48,54 @@ inline dim3 grid_of(int64_t blocks) {
   return dim3(static_cast<unsigned>(blocks));
 }
 
+/// The shape of a launch. What an older GPU cannot do must not be asked of it.
+struct Shape {
+  dim3 grid;
+  dim3 block;
+  int64_t shared_bytes = 0;
+  int cluster = 1;
+  // Starts before the kernel launched last has ended; the kernel itself waits for
+  // that one's writes (wait_for_previous).
+  bool overlaps = false;
+};
+
 /// Launches a kernel, with as much dynamic shared memory as it asks for.
+template <class... Parameters, class... Arguments>
+void start(
+    const Launch& launch,
+    const char* name,
+    void (*kernel)(Parameters...),
+    const Shape& shape,
+    const Arguments&... arguments) {
+  // More than 48 KiB has to be asked for, on each device: cheap, so always.
+  if (shape.shared_bytes > 48 * 1024) {
+    check(
+        cudaFuncSetAttribute(
+            reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
+            static_cast<int>(shape.shared_bytes)),
+        name);
+  }
+  cudaLaunchAttribute attributes[2];
+  cudaLaunchConfig_t config = {};
+  config.gridDim = shape.grid;
+  config.blockDim = shape.block;
+  config.dynamicSmemBytes = static_cast<size_t>(shape.shared_bytes);
+  config.stream = launch.stream;
+  config.attrs = attributes;
+  if (shape.cluster > 1) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeClusterDimension;
+    attribute.val.clusterDim.x = static_cast<unsigned>(shape.cluster);
+    attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  }
+  if (shape.overlaps) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
+    attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
+}
+
 template <class... Parameters, class... Arguments>
 void start(
     const Launch& launch,
@@ -58,20 +105,7 @@ void start(
     dim3 block,
     int64_t shared_bytes,
     const Arguments&... arguments) {
-  // More than 48 KiB has to be asked for, on each device: cheap, so always.
-  if (shared_bytes > 48 * 1024) {
-    check(
-        cudaFuncSetAttribute(
-            reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,
-            static_cast<int>(shared_bytes)),
-        name);
-  }
-  cudaLaunchConfig_t config = {};
-  config.gridDim = grid;
-  config.blockDim = block;
-  config.dynamicSmemBytes = static_cast<size_t>(shared_bytes);
-  config.stream = launch.stream;
-  check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
+  start(launch, name, kernel, Shape{grid, block, shared_bytes}, arguments...);
 }
 
 } // namespace histo::cuda

@@ -74,7 +74,7 @@ __global__ void add_kernel(AddPlan plan, unsigned long long* result, unsigned lo
 
 void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch) {
   start(
-      launch, "read_only", read_only_kernel, grid_of(kReadBlocksPerSm * launch.sm_count),
+      launch, "read_only", read_only_kernel, grid_of(kReadBlocksPerSm * launch.limits.sm_count),
       kReadThreads, 0, static_cast<const uint4*>(data), bytes / 16, sink);
 }
 

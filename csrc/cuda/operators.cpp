@@ -19,26 +19,23 @@ namespace {
 
 using torch::stable::Tensor;
 
-struct Device {
-  int sm_count;
-  int max_shared_bytes;
-};
-
 /// Asking takes longer than a small histogram, so a device is asked once.
-Device device_properties(int index) {
+cuda::DeviceLimits device_limits(int index) {
   constexpr int kMaxDevices = 64;
-  static Device devices[kMaxDevices];
+  static cuda::DeviceLimits devices[kMaxDevices];
   static std::once_flag asked[kMaxDevices];
   const auto ask = [index] {
-    Device device{};
-    cuda::check(
-        cudaDeviceGetAttribute(&device.sm_count, cudaDevAttrMultiProcessorCount, index),
-        "reading the device's properties");
-    cuda::check(
-        cudaDeviceGetAttribute(
-            &device.max_shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, index),
-        "reading the device's properties");
-    return device;
+    const auto attribute = [index](cudaDeviceAttr which) {
+      int value = 0;
+      cuda::check(cudaDeviceGetAttribute(&value, which, index), "reading the device's limits");
+      return value;
+    };
+    return cuda::DeviceLimits{
+        attribute(cudaDevAttrMultiProcessorCount),
+        attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+        attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor), attribute(cudaDevAttrL2CacheSize),
+        10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+            attribute(cudaDevAttrComputeCapabilityMinor)};
   };
   if (index >= kMaxDevices) {
     return ask();
@@ -83,11 +80,8 @@ void on_device(const Tensor& like, const F& f) {
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-  const Device properties = device_properties(device);
   Workspace workspace(like);
-  f(cuda::Launch{
-      static_cast<cudaStream_t>(stream), properties.sm_count, properties.max_shared_bytes,
-      std::ref(workspace)});
+  f(cuda::Launch{static_cast<cudaStream_t>(stream), device_limits(device), std::ref(workspace)});
 }
 
 template <class Binning>

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "../binning.h"
-#include "../problem.h"
 #include "launch.h"
 
 namespace histo::cuda {
 
 template <class Binning>
-void count_strided(const Problem& problem, const Binning& binning, const Launch& launch);
+void count_strided(
+    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch);
 
 } // namespace histo::cuda

@@ -5,42 +5,69 @@
 
 namespace histo::cuda {
 
-// --- Columns of bytes (columns.cu) ----------------------------------------------
+// --- Columns (columns.cu) --------------------------------------------------------
 
-// A block's table: 128 columns as 16-bit counters, 64 KiB, one block an SM. Over
-// [1M, 512] uint8 this reaches 0.94 of the read-only limit before the fold; 256
-// columns a table, and more and smaller blocks an SM, gave less.
-constexpr int kColumnsPerTable = 128;
+// A block is one an SM. 768 threads that have 64 bytes in flight each keep 48 KiB on
+// their way: [1M, 512] uint8 is counted in 125.9 us where reading takes 122.8; 1024
+// threads take 127.9, two blocks of 384 or 512 threads 129.5 and 130.6.
 constexpr int kColumnThreads = 768;
-constexpr int kColumnUnroll = 16; // loads in flight a thread; 8 where words need assembling
+constexpr int kBytesInFlight = 64; // a thread
+constexpr int64_t kQuadBytes = 16;
+// Loads in flight where a word is two loads.
+constexpr int kLooseUnroll = 8;
 
-// What a 16-bit counter holds, less the one row that a stream's end may add.
-constexpr int64_t kMaxRowsPerTable = 65534;
+// Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
+// is a whole line of memory: 64 columns a table, half lines, reach 0.66 of the speed
+// of reading and 32 columns 0.58.
+constexpr int kByteColumns = 128;
+constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 
-// A table for fewer bytes than this, or a chunk of fewer rows, costs more to clear
-// and fold than it saves.
-constexpr int64_t kMinBytesPerTable = 16 * 1024;
-constexpr int64_t kMinRowsPerChunk = 192;
+// What a counter of a pair holds. Before more rows come, those of the upper half of the
+// range are emptied into the counts, which leaves room for half as many.
+constexpr int64_t kMaxPairCount = 65535;
+// A stream begins with one row that is not whole, and ends with two.
+constexpr int64_t kRaggedRows = 3;
 
-// The more tables lie side by side, the more rows are counted sooner in one chunk, by
-// fewer blocks, than in several that are written out and folded: [3000, 4096], 32
-// tables, takes 18.5 us in one and 31 in four.
-constexpr int64_t kRowsOfOneChunkPerTable = 96;
+// Wider types: up to 32 counters a bin, one a bank; of channels side by side at least
+// four, or a block reads too little of each sector.
+constexpr int64_t kBanks = 32;
+constexpr int64_t kFewestColumns = 4;
+// A table is at most this part of what its block reads, so that clearing and folding
+// it stay small beside counting.
+constexpr int64_t kReadPerTable = 4;
 
-// Smaller inputs are counted sooner by strided.cu, in one launch: [2048, 512] takes
-// 6.4 us there and 9.7 us here, [4096, 512] 12.4 and 10.8. Where blocks add whole
-// channels to the counts, they meet there: 2 MiB of one channel take 9.8 us and 12.1,
-// 4 MiB 14.0 and 14.5. All by graph replay.
+// Less than this for a block costs more to clear and fold than a table saves.
+constexpr int64_t kMinShareBytes = 16 * 1024;
+constexpr int64_t kMinShareRows = 192;
+
+// Words of a table that a block of the fold sums over all the tables of a unit: 256 and
+// 512 threads take 3.1 us for 132 tables of 64 KiB, and 512 words or 256 threads no
+// less. Where that makes fewer blocks than SMs, fewer words.
+constexpr int kManyFoldWords = 256;
+constexpr int kFewFoldWords = 64;
+constexpr int kFoldThreads = 512;
+constexpr int kFoldUnroll = 5; // 33 tables a unit, dealt to 8
+
+// The more tables lie side by side, the more rows are counted sooner in one block than
+// in several whose tables are folded: [3000, 4096], 32 tables, takes 18.5 us in one
+// and 31 in four.
+constexpr int64_t kRowsOfOneBlockPerUnit = 96;
+// Blocks that each keep to one unit must be so many of the SMs.
+constexpr double kEnoughBlocks = 0.9;
+// With more units than SMs, a unit of so many rows is counted in the time of a fold.
+constexpr int64_t kRowsOfWholeUnits = 1500;
+
+// Smaller inputs are counted sooner by strided.cu, in one launch.
 constexpr int64_t kMinBytesForColumns = 2 << 20;
-constexpr int64_t kMinBytesForFewChannels = 4 << 20;
+constexpr int64_t kMinBytesForFewChannels = 2 << 20;
 
 // Up to this many channels a block sums the columns of each and adds the sums to
 // the counts; with more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
-// Additions are twice as fast as memory, so a quarter of the columns may be idle; a
-// stream of few channels, which costs no fold, leaves none. Every further table side
-// by side is more to fold: it has to fill one column in a hundred more.
+// Additions are faster than memory, so a quarter of the columns may be idle; a stream of
+// few channels, which costs no fold, leaves none. Every further table side by side is
+// more to fold: it has to fill one column in a hundred more.
 constexpr double kEnoughFill = 0.75;
 constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
@@ -50,13 +77,18 @@ constexpr int64_t kMaxStreamGroups = 16;
 // whose words are put together; [131072, 511] 36 and 64.
 constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
-// --- Any type, any strides (strided.cu) --------------------------------------------
+// --- Any strides (strided.cu) --------------------------------------------------------
 
 constexpr int kStridedThreads = 512;
 // Loads in flight a thread. With 16 of single bytes [1, 20000] takes 35 us and not 28,
 // [100, 20000] with 16 bins 11 and not 9.
 constexpr int kStridedUnroll = 8;
 constexpr int64_t kStridedBlocksPerSm = 4;
+
+// Blocks of a cluster fold their tables among themselves: one launch. 65,536 int64 ids
+// in 256 bins take 3.4 us in a cluster of eight, 3.8 with 32 blocks that add.
+constexpr int64_t kMaxCluster = 8;
+constexpr int64_t kMaxClusterRounds = 4; // of kStridedUnroll loads a thread
 
 // Where channels lie side by side a block may use only one element of each sector it
 // reads: up to this many elements; for twice as many it uses two, and so on. Reading
@@ -69,7 +101,7 @@ constexpr int64_t kSectorBytes = 32;
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileRowElements = 32;
 
-// Four blocks an SM share its 227 KiB.
+// Four blocks share what an SM has, 227 KiB on a Hopper.
 constexpr int64_t kPreferredTableBytes = 48 * 1024;
 
 } // namespace histo::cuda

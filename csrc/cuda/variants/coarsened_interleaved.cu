@@ -62,7 +62,7 @@ void coarsened_interleaved(const StudyInput& input, const Binning& binning, cons
   const int64_t panels = num_panels(input);
   const int64_t width = std::min<int64_t>(input.channels, kPanelChannels);
   const int64_t words = num_words(input.channels, input.length, width);
-  const int64_t fill = std::max<int64_t>(kBlocksPerSm * launch.sm_count / panels, 1);
+  const int64_t fill = std::max<int64_t>(kBlocksPerSm * launch.limits.sm_count / panels, 1);
   with_atomics(launch, [&](auto atomics) {
     start(
         launch, "coarsened_interleaved", coarsened_interleaved_kernel<Binning, decltype(atomics)>,

@@ -124,7 +124,7 @@ void tiled(const StudyInput& input, const Binning& binning, const Launch& launch
   // Two blocks an SM (33 chunks for 512 channels on 132 SMs), none of them idle.
   const int64_t most_chunks =
       std::min<int64_t>(ceil_div(input.length, kUnroll * kRowsPerStep), 65535);
-  const int64_t wanted = std::clamp<int64_t>(2 * launch.sm_count / groups, 1, most_chunks);
+  const int64_t wanted = std::clamp<int64_t>(2 * launch.limits.sm_count / groups, 1, most_chunks);
   const int64_t rows_per_chunk = ceil_div(input.length, wanted);
   const int64_t chunks = ceil_div(input.length, rows_per_chunk);
   const int64_t outputs = input.channels * binning.num_bins;

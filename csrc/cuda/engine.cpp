@@ -7,9 +7,11 @@ namespace histo::cuda {
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
-  // Bytes that lie side by side have the fastest way; strided takes everything.
-  if (!count_columns(problem, binning, launch)) {
-    count_strided(problem, binning, launch);
+  const Plan plan = make_plan(problem, binning, launch.limits);
+  if (std::holds_alternative<Columns>(plan.layout)) {
+    count_columns(plan, problem, binning, launch);
+  } else {
+    count_strided(plan, problem, binning, launch);
   }
 }
 

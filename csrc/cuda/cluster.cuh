@@ -1,0 +1,44 @@
+// Thread block clusters (Hopper on): blocks that read each other's shared memory.
+#pragma once
+
+#include <cstdint>
+
+namespace histo::cuda {
+
+__device__ __forceinline__ uint32_t rank_in_cluster() {
+  uint32_t rank = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+#endif
+  return rank;
+}
+
+/// A barrier of all the threads of the cluster.
+__device__ __forceinline__ void sync_cluster() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile(
+      "barrier.cluster.arrive.aligned;\n"
+      "barrier.cluster.wait.aligned;" ::
+          : "memory");
+#endif
+}
+
+/// What lies at `address` of this block's shared memory, in the block of that rank.
+__device__ __forceinline__ uint32_t load_from_rank(const uint32_t* address, uint32_t rank) {
+  uint32_t value = 0;
+#if __CUDA_ARCH__ >= 900
+  const auto local = static_cast<uint32_t>(__cvta_generic_to_shared(address));
+  asm volatile(
+      "{\n"
+      ".reg .u32 remote;\n"
+      "mapa.shared::cluster.u32 remote, %1, %2;\n"
+      "ld.shared::cluster.u32 %0, [remote];\n"
+      "}"
+      : "=r"(value)
+      : "r"(local), "r"(rank)
+      : "memory");
+#endif
+  return value;
+}
+
+} // namespace histo::cuda

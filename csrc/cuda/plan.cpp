@@ -1,0 +1,343 @@
+#include "plan.h"
+
+#include <algorithm>
+#include <initializer_list>
+#include <numeric>
+#include <optional>
+
+#include "tuning.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr unsigned kByteValues = 256;
+constexpr int64_t kCounterBytes = 4;
+
+int element_size(ElementType type) {
+  return visit_element_type(
+      type, [](auto tag) { return static_cast<int>(sizeof(typename decltype(tag)::type)); });
+}
+
+int64_t power_of_two_below(int64_t n) {
+  int64_t power = 1;
+  while (power * 2 <= n) {
+    power *= 2;
+  }
+  return power;
+}
+
+unsigned log2_of(int64_t power) {
+  unsigned log = 0;
+  while (int64_t{1} << log < power) {
+    ++log;
+  }
+  return log;
+}
+
+/// Bytes from here on have no bin.
+template <class Binning>
+unsigned end_of_values(ElementType type, const Binning& binning) {
+  unsigned end = kByteValues;
+  while (end > 0 && bin_of_byte(type, binning, static_cast<uint8_t>(end - 1)) == kNoBin) {
+    --end;
+  }
+  return std::max(end, 1u);
+}
+
+/// How many elements of a stream make a row: a multiple of the channels, and of whole
+/// words, so that every row is aligned; one that leaves not too many columns of its
+/// tables idle, and needs few tables.
+int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
+  const int64_t unit = std::lcm(channels, word);
+  const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
+  int64_t best = unit;
+  double best_score = -1;
+  for (int64_t width = unit;; width += unit) {
+    const int64_t groups = ceil_div(width, table);
+    if (width > unit && groups > kMaxStreamGroups) {
+      return best;
+    }
+    const double fill = static_cast<double>(width) / static_cast<double>(groups * table);
+    const double score = std::min(fill, enough) - kGroupCost * static_cast<double>(groups);
+    if (score > best_score) {
+      best = width;
+      best_score = score;
+    }
+  }
+}
+
+/// A row for each bin that a value of a wider type can have. Rows that share the 32
+/// banks may change places among themselves, so they are whole groups of such rows.
+int64_t rows_of_table(const Problem& problem, int64_t row_words) {
+  const int64_t values = problem.type == ElementType::kInt16    ? int64_t{1} << 15
+                         : problem.type == ElementType::kUInt16 ? int64_t{1} << 16
+                                                                : problem.num_bins;
+  const int64_t group = std::max<int64_t>(kBanks / row_words, 1);
+  return ceil_div(std::min(problem.num_bins, values), group) * group;
+}
+
+/// Counters of a row of the table for a type wider than a byte: copies of one channel,
+/// or channels side by side. 0 where too few fit.
+int64_t slots_of_row(
+    const Problem& problem, int64_t channels, int64_t bytes_of_block, const DeviceLimits& limits) {
+  const int64_t bytes_of_slot = rows_of_table(problem, 1) * kCounterBytes;
+  const int64_t elements_of_word = std::max<int64_t>(4 / element_size(problem.type), 1);
+  const int64_t most = channels == 1 ? kBanks : kBanks * elements_of_word;
+  const int64_t least = channels == 1 ? 1 : kFewestColumns;
+  const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_slot), least);
+  const int64_t slots = std::min({limits.shared_per_block / bytes_of_slot, most, worth});
+  return slots < least ? 0 : power_of_two_below(slots);
+}
+
+/// The elements as columns, without a cut into tables and shares: none where they lie
+/// otherwise, or are too few for tables to pay.
+struct Rows {
+  Columns in;
+  int64_t table_columns;
+  int64_t of_run; // whole rows
+};
+std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits) {
+  const auto& [outer_channels, inner_channels] = problem.channels;
+  const auto& [outer_rows, inner_rows] = problem.rows;
+  const bool planar = inner_rows.stride == 1; // one channel after another
+  if (!planar && inner_channels.stride != 1) {
+    return std::nullopt;
+  }
+  const int64_t size = element_size(problem.type);
+  const bool bytes = size == 1;
+  const int64_t total_bytes = problem.num_channels() * problem.num_rows() * size;
+  Rows found{};
+  Columns& in = found.in;
+  in.channels = planar ? 1 : inner_channels.size;
+  in.few_channels = in.channels <= kMaxChannelsAddedByBlock;
+  if (total_bytes < (in.few_channels ? kMinBytesForFewChannels : kMinBytesForColumns)) {
+    return std::nullopt;
+  }
+  const int64_t slots =
+      bytes ? kByteColumns / 2
+            : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
+  if (slots == 0 || (bytes && kByteTableBytes > limits.shared_per_block)) {
+    return std::nullopt;
+  }
+
+  in.data = static_cast<const uint8_t*>(problem.data);
+  in.type = problem.type;
+  in.num_bins = problem.num_bins;
+  int64_t last = 0; // the highest offset
+  for (const Extent& loop : {outer_channels, inner_channels, outer_rows, inner_rows}) {
+    last += (loop.size - 1) * loop.stride;
+  }
+  in.data_end = in.data + (last + 1) * size;
+  const auto in_bytes = [size](const Extent& loop) {
+    return Extent{loop.size, loop.stride * size};
+  };
+  in.batch[0] = planar ? in_bytes(outer_channels) : Extent{1, 0};
+  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels);
+  in.outer = in_bytes(outer_rows);
+  in.log_row_words = log2_of(slots);
+
+  if (planar) {
+    // A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
+    in.access = Access::kQuad;
+    in.log_lanes = log2_of(kBanks);
+    in.log_adds_a_row = bytes ? 2 : 0; // 512 columns on 128 counters
+    in.columns = kBanks * kQuadBytes / size;
+    in.run = inner_rows.size;
+    in.row_stride = in.columns * size;
+    found.table_columns = in.columns;
+    found.of_run = (in.run - kQuadBytes / size + 1) / in.columns;
+    return found;
+  }
+
+  const int64_t word = std::max<int64_t>(4 / size, 1);
+  found.table_columns = bytes ? kByteColumns : slots;
+  const auto aligned_to = [&](int64_t bound) {
+    const auto address = reinterpret_cast<uintptr_t>(in.data);
+    return address % static_cast<uintptr_t>(bound) == 0 && in.batch[1].stride % bound == 0 &&
+           in.outer.stride % bound == 0 && inner_rows.stride * size % bound == 0 &&
+           in.channels * size % bound == 0;
+  };
+  const int64_t word_bytes = word * size;
+  const bool narrow = in.channels * 2 < found.table_columns;
+  in.columns = in.channels;
+  in.row_stride = inner_rows.stride * size;
+  found.of_run = inner_rows.size;
+  in.access = bytes && aligned_to(kQuadBytes) ? Access::kQuad
+              : aligned_to(word_bytes)        ? Access::kWord
+                                              : Access::kLoose;
+  if (inner_rows.stride == in.channels &&
+      (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
+    // A stream; all its runs must begin at the same distance from an aligned address.
+    const int64_t width = stream_width(in.channels, word, found.table_columns);
+    const auto access = bytes && width % kQuadBytes == 0 ? Access::kQuad : Access::kWord;
+    const int64_t load_bytes = access == Access::kQuad ? kQuadBytes : word_bytes;
+    const int64_t run = inner_rows.size * in.channels;
+    const int64_t least = narrow ? kMinShareBytes : kMinStreamBytesPerTable;
+    if ((in.outer.size == 1 || in.outer.stride % load_bytes == 0) &&
+        run * in.outer.size * size >= ceil_div(width, found.table_columns) * least) {
+      in.access = access;
+      in.run = run;
+      in.columns = width;
+      in.row_stride = width * size;
+      found.of_run = (run - load_bytes / size + 1) / width; // after the longest head
+    }
+  }
+  if (!in.is_stream() && narrow) { // narrow rows leave most of a warp idle
+    return std::nullopt;
+  }
+  in.log_lanes =
+      log2_of(found.table_columns * size / (in.access == Access::kQuad ? kQuadBytes : word_bytes));
+  return found;
+}
+
+template <class Binning>
+std::optional<Plan> plan_columns(
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  std::optional<Rows> found = find_rows(problem, limits);
+  if (!found) {
+    return std::nullopt;
+  }
+  Columns& in = found->in;
+  const int64_t size = element_size(problem.type);
+  const bool bytes = size == 1;
+  const int64_t groups = ceil_div(in.columns, found->table_columns);
+  const int64_t batches = in.batch[0].size * in.batch[1].size;
+  const int64_t units = groups * batches;
+  const int64_t unit_rows = in.outer.size * found->of_run;
+  const int64_t row_bytes = std::min(in.columns, found->table_columns) * size;
+  const int64_t rows = units * unit_rows;
+  constexpr int64_t kMaxRows = int64_t{1} << 30; // with the gaps between units, 31 bits
+  if (unit_rows * row_bytes < kMinShareBytes || rows > kMaxRows) {
+    return std::nullopt;
+  }
+
+  // Equal shares fill the GPU with one block an SM, unless whole units a block are
+  // counted sooner than tables are folded.
+  int64_t fewest = ceil_div(kMinShareBytes, row_bytes);
+  fewest = std::min(unit_rows, in.few_channels ? fewest : std::max(kMinShareRows, fewest));
+  int64_t share = std::max(ceil_div(rows, limits.sm_count), fewest);
+  // Groups read neighbouring columns of the same rows, at the same time.
+  int64_t parts = groups <= limits.sm_count ? groups : 1;
+  const bool whole_units =
+      !in.few_channels && (units <= limits.sm_count ? unit_rows <= kRowsOfOneBlockPerUnit * units
+                                                    : unit_rows <= kRowsOfWholeUnits);
+  if (!in.few_channels) {
+    const int64_t blocks_of_unit = std::min(ceil_div(unit_rows, share), limits.sm_count / units);
+    // A block that works on two units takes longer than most: better none does, where
+    // that leaves few SMs idle.
+    parts =
+        whole_units || blocks_of_unit * units >= kEnoughBlocks * limits.sm_count || share == fewest
+            ? units
+            : 1;
+  }
+  const int64_t part_rows = rows / parts;
+  const int64_t blocks_of_part = std::clamp<int64_t>(
+      ceil_div(part_rows, fewest), 1, std::max<int64_t>(limits.sm_count / parts, 1));
+  share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
+  in.rows = static_cast<unsigned>(found->of_run);
+  in.unit_rows = static_cast<unsigned>(unit_rows);
+  in.groups = static_cast<unsigned>(groups);
+  in.batches = static_cast<unsigned>(batches);
+  in.parts = static_cast<unsigned>(parts);
+  in.part_rows = static_cast<unsigned>(part_rows);
+  in.blocks_of_part = static_cast<unsigned>(ceil_div(part_rows, share));
+  in.share = static_cast<unsigned>(share);
+  in.table_rows =
+      bytes ? end_of_values(problem.type, binning)
+            : static_cast<unsigned>(rows_of_table(problem, int64_t{1} << in.log_row_words));
+
+  // A counter has one writer where columns are channels and rows are bins.
+  const bool one_writer =
+      in.columns == in.channels &&
+      (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
+  const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
+  const bool spills =
+      bytes && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
+  in.adds = in.few_channels || !one_writer || spills;
+
+  Plan plan{};
+  plan.blocks = parts * in.blocks_of_part;
+  plan.threads = kColumnThreads;
+  plan.cluster = 1;
+  plan.shared_bytes = bytes ? kByteTableBytes : int64_t{in.table_words()} * kCounterBytes;
+  plan.clears = in.adds || problem.num_bins > in.table_rows;
+  if (!in.few_channels && share % unit_rows != 0) {
+    plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
+    const int64_t many = units * ceil_div(in.table_words(), kManyFoldWords);
+    plan.fold_words = many < limits.sm_count ? kFewFoldWords : kManyFoldWords;
+    plan.fold_blocks = units * ceil_div(in.table_words(), plan.fold_words);
+  }
+  plan.layout = in;
+  return plan;
+}
+
+Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
+  Tiles in{};
+  std::copy_n(problem.channels, 2, in.channels);
+  std::copy_n(problem.rows, 2, in.rows);
+  in.num_channels = problem.num_channels();
+  in.num_rows = problem.num_rows();
+  in.along_rows = in.num_channels == 1 || problem.rows[1].stride < problem.channels[1].stride;
+  const int64_t table_stride = problem.num_bins | 1; // odd: channels start in different banks
+
+  int64_t wanted;
+  if (in.along_rows) {
+    // Several channels a block only where each has few rows, a warp or more each.
+    constexpr int64_t kWarps = kStridedThreads / 32;
+    wanted = std::min(kStridedThreads * kStridedUnroll / in.num_rows, kWarps);
+  } else {
+    // As few as keep every SM busy, though a sector read for part of its bytes
+    // costs traffic with the second-level cache.
+    const int64_t size = element_size(problem.type);
+    const int64_t least = std::clamp<int64_t>(
+        in.num_channels * in.num_rows / kElementsPerSector, 1, kSectorBytes / size);
+    const int64_t most = std::max(kTileRowElements, kTileRowBytes / size);
+    wanted = std::clamp(in.num_channels / limits.sm_count, least, most);
+  }
+  const int64_t fit = std::max<int64_t>(kPreferredTableBytes / (table_stride * kCounterBytes), 1);
+  const int64_t most = std::min(wanted, fit);
+  in.tile_channels = 1;
+  while (in.tile_channels * 2 <= most && in.tile_channels < in.num_channels) {
+    in.tile_channels *= 2;
+  }
+  in.tiles = ceil_div(in.num_channels, in.tile_channels);
+
+  const int64_t table_bytes = in.tile_channels * table_stride * kCounterBytes;
+  const bool table = table_bytes <= limits.shared_per_block;
+  in.table_stride = table ? static_cast<int>(table_stride) : 0;
+
+  const int64_t rounds = ceil_div(in.num_rows, kStridedThreads / in.tile_channels * kStridedUnroll);
+  const int64_t fill = kStridedBlocksPerSm * limits.sm_count / in.tiles;
+  int64_t chunks = std::max<int64_t>(std::min(fill, rounds), 1);
+  if (limits.has_clusters() && table && chunks > 1 && rounds <= kMaxCluster * kMaxClusterRounds) {
+    in.clustered = true;
+    chunks = std::min(chunks, kMaxCluster);
+  }
+  // A block's counters are 32 bits wide.
+  in.rows_per_chunk = std::min(ceil_div(in.num_rows, chunks), int64_t{1} << 31);
+  in.chunks = ceil_div(in.num_rows, in.rows_per_chunk);
+  in.clustered = in.clustered && in.chunks > 1;
+
+  Plan plan{};
+  plan.layout = in;
+  plan.blocks = in.tiles * in.chunks;
+  plan.threads = kStridedThreads;
+  plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
+  plan.shared_bytes = table ? table_bytes : 0;
+  plan.clears = !table || (in.chunks > 1 && !in.clustered);
+  return plan;
+}
+
+} // namespace
+
+template <class Binning>
+Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  // Elements side by side have the fastest way; tiles take everything.
+  const std::optional<Plan> columns = plan_columns(problem, binning, limits);
+  return columns ? *columns : plan_tiles(problem, limits);
+}
+
+template Plan make_plan(const Problem&, const ValueBinning&, const DeviceLimits&);
+template Plan make_plan(const Problem&, const LetterBinning&, const DeviceLimits&);
+
+} // namespace histo::cuda

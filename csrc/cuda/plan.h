@@ -1,0 +1,124 @@
+// How a problem is counted on a GPU: decided here, on the host, from the problem and
+// the limits of the device alone, so that it can be explained and tested without one.
+#pragma once
+
+#include <cstdint>
+#include <variant>
+
+#include "../binning.h"
+#include "../problem.h"
+#include "tuning.h"
+
+namespace histo::cuda {
+
+struct DeviceLimits {
+  int sm_count;
+  int64_t shared_per_block; // bytes that one block can have
+  int64_t shared_per_sm;
+  int64_t l2_bytes;
+  int capability; // 10 * major + minor
+
+  /// Thread block clusters, and launches that overlap the one before.
+  bool has_clusters() const {
+    return capability >= 90;
+  }
+};
+
+/// How a lane reads its part of a row.
+enum class Access {
+  kLoose, // four bytes, put together from two words, at any address
+  kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
+  kQuad,  // 16 aligned bytes
+};
+
+template <class T>
+HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access) {
+  return access == Access::kQuad ? 16 : sizeof(T) == 8 ? 8 : 4;
+}
+
+/// Elements that lie side by side, cut into columns.
+///
+/// A unit is a set of channels (a batch) and a group of columns that one table holds; a
+/// table has a row for every bin. All rows of all units, one unit after the other, are
+/// dealt to the blocks in equal shares.
+struct Columns {
+  const uint8_t* data;
+  const uint8_t* data_end;
+  Extent batch[2];    // outer, inner; strides in bytes
+  Extent outer;       // runs of rows that are counted together; stride in bytes
+  int64_t run;        // elements of a run that is a stream, or 0
+  int64_t row_stride; // bytes
+  int64_t columns;    // elements of a row; column c counts for channel c % channels
+  int64_t channels;   // of a batch
+  int64_t num_bins;
+  // Rows and units are fewer than 2^31: 32 bits divide much sooner than 64.
+  unsigned rows;      // whole rows of a run
+  unsigned unit_rows; // of all runs
+  // The rows of all units, one unit after the other, are cut into equal parts, and
+  // each part into shares. Neighbouring blocks take different parts.
+  unsigned parts;
+  unsigned part_rows;
+  unsigned blocks_of_part;
+  unsigned share;  // rows a block
+  unsigned groups; // of columns
+  unsigned batches;
+  unsigned log_lanes;      // neighbouring lanes that read one row
+  unsigned log_row_words;  // of a table; bytes have two counters in a word
+  unsigned table_rows;     // of bytes a row a value, of wider types a row a bin
+  unsigned log_adds_a_row; // what a row adds to a counter of a table, at most
+  ElementType type;
+  Access access;
+  bool adds;         // the counts are zeroed, and all that is written is added
+  bool few_channels; // a block sums the columns of each channel
+
+  HISTO_HOST_DEVICE unsigned units() const {
+    return batches * groups;
+  }
+  /// A stream's rows follow each other without a gap: their length is a choice.
+  HISTO_HOST_DEVICE bool is_stream() const {
+    return run != 0;
+  }
+  HISTO_HOST_DEVICE unsigned table_words() const {
+    return ((table_rows << log_row_words) + 3) & ~3u; // whole loads of 16 bytes
+  }
+  HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
+    return (batch_index * channels + channel) * num_bins + bin;
+  }
+};
+
+/// Any strides: a block takes a few channels and a chunk of rows.
+struct Tiles {
+  Extent channels[2]; // outer, inner; strides in elements
+  Extent rows[2];
+  int64_t num_channels;
+  int64_t num_rows;
+  int64_t tiles;  // of channels
+  int64_t chunks; // of rows
+  int64_t rows_per_chunk;
+  int tile_channels; // a power of two
+  int table_stride;  // counters between channels of a table; 0: no table, atomics in memory
+  bool along_rows;   // neighbouring threads take neighbouring rows
+  bool clustered;    // the blocks of a tile are a cluster, which folds its tables
+};
+
+struct Plan {
+  std::variant<Columns, Tiles> layout;
+  int64_t blocks;
+  int threads;
+  int cluster;             // blocks of a cluster; 1: no clusters
+  int64_t shared_bytes;    // of a block, for its table
+  int64_t workspace_bytes; // tables that the blocks leave to the fold
+  int64_t fold_blocks;     // 0: no fold
+  int fold_words;          // of a table, a block of the fold
+  bool clears;             // the counts are zeroed first
+
+  int launches() const {
+    return 1 + (fold_blocks > 0) + clears;
+  }
+};
+
+/// The problem has channels and rows.
+template <class Binning>
+Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits);
+
+} // namespace histo::cuda
