@@ -22,6 +22,8 @@ DEFAULT_ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
 TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS]
+# How a GPU would count is pure C++, and explained where there is no GPU, too.
+PLAN = "csrc/cuda/plan.cpp"
 NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
 
 
@@ -56,7 +58,7 @@ def extensions() -> list:
     found = [
         cpp_extension.CppExtension(
             "torch_histo._C",
-            ["csrc/library.cpp", "csrc/arguments.cpp", *sorted(glob.glob("csrc/cpu/*.cpp"))],
+            [*sorted(glob.glob("csrc/*.cpp") + glob.glob("csrc/cpu/*.cpp")), PLAN],
             extra_compile_args={"cxx": CXX_FLAGS},
             **common,
         )

@@ -201,11 +201,11 @@ struct Loops {
   std::vector<Extent> rows;
 };
 
-Loops loops_of(const Tensor& input, const std::vector<int64_t>& kept) {
+Loops loops_of(const std::vector<Extent>& dimensions, const std::vector<int64_t>& kept) {
   Loops loops;
-  for (int64_t d = 0; d < input.dim(); ++d) {
-    const bool keep = std::find(kept.begin(), kept.end(), d) != kept.end();
-    (keep ? loops.channels : loops.rows).push_back({input.size(d), input.stride(d)});
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    const bool keep = std::find(kept.begin(), kept.end(), static_cast<int64_t>(d)) != kept.end();
+    (keep ? loops.channels : loops.rows).push_back(dimensions[d]);
   }
   // Counting has no order, so rows may be walked in any: the order of memory.
   std::stable_sort(loops.rows.begin(), loops.rows.end(), [](const Extent& a, const Extent& b) {
@@ -252,28 +252,17 @@ Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
   shape.push_back(num_bins);
   Call call{checked.variant, Problem{}, input, allocate(input, shape, ScalarType::Long)};
 
-  Loops loops = loops_of(input, checked.kept);
-  if (input.numel() > 0 && (loops.channels.size() > 2 || loops.rows.size() > 2)) {
-    call.input = kept_first(input, checked.kept);
-    const int64_t rows = input.numel() / (call.counts.numel() / num_bins);
-    loops = {{{call.input.numel() / rows, rows}}, {{rows, 1}}};
+  std::vector<Extent> dimensions;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    dimensions.push_back({input.size(d), input.stride(d)});
   }
-  auto pair = [](const std::vector<Extent>& nest, Extent(&extents)[2]) {
-    extents[0] = nest.size() > 1 ? nest[0] : Extent{1, 0};
-    extents[1] = nest.empty() ? Extent{1, 0} : nest.back();
-  };
+  bool copies = false;
   Problem& problem = call.problem;
-  problem.type = checked.element;
-  problem.data = call.input.const_data_ptr();
-  if (input.numel() > 0) {
-    pair(loops.channels, problem.channels);
-    pair(loops.rows, problem.rows);
-  } else {
-    problem.channels[0] = problem.rows[0] = {1, 0};
-    problem.channels[1] = {call.counts.numel() / num_bins, 0};
-    problem.rows[1] = {0, 0};
+  problem = loops_as_problem(dimensions, checked, num_bins, copies);
+  if (copies) {
+    call.input = kept_first(input, checked.kept);
   }
-  problem.num_bins = num_bins;
+  problem.data = call.input.const_data_ptr();
   problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
   return call;
 }
@@ -314,6 +303,40 @@ Description describe(const Tensor& tensor) {
       layout_name,
       // Only dense tensors know whether they are contiguous.
       layout_name == "strided" && tensor.is_contiguous(), tensor.dim()};
+}
+
+Problem loops_as_problem(
+    const std::vector<Extent>& dimensions, const Checked& checked, int64_t num_bins, bool& copies) {
+  int64_t channels = 1, elements = 1;
+  for (size_t d = 0; d < dimensions.size(); ++d) {
+    elements *= dimensions[d].size;
+  }
+  for (int64_t d : checked.kept) {
+    channels *= dimensions[static_cast<size_t>(d)].size;
+  }
+  Problem problem{};
+  problem.type = checked.element;
+  problem.num_bins = num_bins;
+  if (elements == 0) {
+    problem.channels[0] = problem.rows[0] = {1, 0};
+    problem.channels[1] = {channels, 0};
+    problem.rows[1] = {0, 0};
+    copies = false;
+    return problem;
+  }
+  Loops loops = loops_of(dimensions, checked.kept);
+  copies = loops.channels.size() > 2 || loops.rows.size() > 2;
+  if (copies) {
+    const int64_t rows = elements / channels;
+    loops = {{{channels, rows}}, {{rows, 1}}};
+  }
+  const auto pair = [](const std::vector<Extent>& nest, Extent(&extents)[2]) {
+    extents[0] = nest.size() > 1 ? nest[0] : Extent{1, 0};
+    extents[1] = nest.empty() ? Extent{1, 0} : nest.back();
+  };
+  pair(loops.channels, problem.channels);
+  pair(loops.rows, problem.rows);
+  return problem;
 }
 
 Checked check_channel_histogram(

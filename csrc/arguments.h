@@ -50,6 +50,12 @@ Checked check_channel_histogram(
     std::string_view variant);
 Checked check_text_histogram(const Description& text, std::string_view variant);
 
+/// The problem of a tensor with these dimensions, without its memory. `copies`: its
+/// strides are too many loops; the problem is that of a contiguous copy, kept
+/// dimensions first.
+Problem loops_as_problem(
+    const std::vector<Extent>& dimensions, const Checked& checked, int64_t num_bins, bool& copies);
+
 /// A checked call: the problem, and the tensors that own its memory.
 struct Call {
   Variant variant;

@@ -16,6 +16,13 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "_check_text_histogram(str device, str dtype, str layout, bool contiguous, int ndim, "
       "str variant) -> str");
 
+  // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
+  // `address` is that of the first element, or how it is aligned.
+  m.def(
+      "_plan_channel_histogram(str dtype, int[] sizes, int[] strides, int address, int num_bins, "
+      "int[] dim, *, int sm_count, int shared_bytes_per_block, int shared_bytes_per_sm, "
+      "int l2_bytes, int capability) -> str");
+
   // For the benchmarks, on CUDA only. How many atomic additions a study variant
   // issues, as [global, shared]; a kernel that reads the input and does no more; and
   // additions to one address, as [clock cycles, sum reached].

@@ -52,9 +52,16 @@ __device__ __forceinline__ void put_or_add(Counts counter, uint32_t sum, bool ad
   add ? put<true>(counter, sum) : put<false>(counter, sum);
 }
 
+__device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
+  for (unsigned i = threadIdx.x; i < words / 4; i += kColumnThreads) {
+    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+}
+
 /// Which table a block works on, and whose columns are in it.
 struct Unit {
   unsigned batch;
+  unsigned group;
   int64_t first_column;
   int64_t head; // elements of a stream before its first aligned word
 };
@@ -70,7 +77,8 @@ __device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& uni
 /// All batches of the first group of columns, then all of the next.
 __device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index, int table_columns) {
   const unsigned group = index / in.batches;
-  return {index - group * in.batches, int64_t{group} * table_columns, 0};
+  const int64_t first_column = in.channels == 1 ? 0 : int64_t{group} * table_columns;
+  return {index - group * in.batches, group, first_column, 0};
 }
 
 __device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
@@ -166,6 +174,12 @@ struct ByteTable {
                : kNoBin;
   }
 
+  __device__ void begin_unit(const Unit&) {
+  }
+  __device__ void clear() const {
+    clear_words(table, 256 * kByteRowWords);
+  }
+
   /// Empties the counters of the upper half of their range, so that none overflows.
   __device__ void spill(const Unit& unit, Counts counts) const {
     for (int i = threadIdx.x; i < static_cast<int>(in.table_rows) * kByteRowWords;
@@ -218,52 +232,44 @@ struct ByteTable {
     }
   }
 
-  /// A warp sums a row, all its columns at once; then neighbouring threads add
-  /// neighbouring bins, so that the memory sees few requests.
-  __device__ void add_channels(const Unit& unit, Counts counts) const {
+  /// A warp sums a row, all its columns at once, and clears it; then neighbouring threads
+  /// add neighbouring bins, so that the memory sees few requests. The next unit's first
+  /// additions need not wait for these.
+  __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
+    __shared__ uint32_t sums[kMaxChannelsAddedByBlock][256];
     const int lane = threadIdx.x % kWarp;
     const int channels = static_cast<int>(in.channels);
-    const int rows = static_cast<int>(in.table_rows);
     int channel_of_lane[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       channel_of_lane[i] = channel_of(in, unit, unit.first_column + 4 * lane + i);
     }
-    // The sums of a row take its own place, in different banks for different rows.
-    const auto sum_of = [&](int row, int channel) -> uint32_t& {
-      return table[row * kByteRowWords + (row + channel * kWarp / 4) % kByteRowWords];
-    };
 #pragma unroll 4
-    for (int row = threadIdx.x / kWarp; row < rows; row += kColumnThreads / kWarp) {
-      const uint32_t even = table[row * kByteRowWords + lane];
-      const uint32_t odd = table[row * kByteRowWords + lane + kWarp];
-      const uint32_t sums[4] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
-      if (channels == 1) {
-        const uint32_t sum = sum_of_warp(sums[0] + sums[1] + sums[2] + sums[3]);
-        if (lane == 0) {
-          sum_of(row, 0) = sum;
-        }
-        continue;
-      }
-      __syncwarp();
+    for (int row = threadIdx.x / kWarp; row < 256; row += kColumnThreads / kWarp) {
+      uint32_t* words = table + row * kByteRowWords + lane;
+      const uint32_t even = words[0];
+      const uint32_t odd = words[kWarp];
+      words[0] = words[kWarp] = 0;
+      const uint32_t of_columns[4] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
       for (int channel = 0; channel < channels; ++channel) {
         uint32_t sum = 0;
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          sum += channel_of_lane[i] == channel ? sums[i] : 0;
+          sum += channel_of_lane[i] == channel ? of_columns[i] : 0;
         }
         sum = sum_of_warp(sum);
         if (lane == 0) {
-          sum_of(row, channel) = sum;
+          sums[channel][row] = sum;
         }
       }
     }
     __syncthreads();
-    for (int i = threadIdx.x; i < rows * channels; i += kColumnThreads) {
-      const int row = i % rows;
+    const int rows = static_cast<int>(in.table_rows);
+    for (int i = threadIdx.x; i < 256 * channels; i += kColumnThreads) {
+      const int row = i % 256;
       const int64_t bin = bin_of_row(row);
-      if (bin != kNoBin) {
-        put<true>(&counts[in.counter(unit.batch, i / rows, bin)], sum_of(row, i / rows));
+      if (row < rows && bin != kNoBin) {
+        put<true>(&counts[in.counter(unit.batch, i / 256, bin)], sums[i / 256][row]);
       }
     }
   }
@@ -285,9 +291,10 @@ struct WideTable {
   uint32_t address;    // of this lane's slot for the first element of a word, in row 0
   uint32_t of_next;    // and for the second
   uint32_t mixed_bits; // of a row
+  uint32_t first_bin;  // of the range of bins that the table is for
 
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : in(columns), binning(bins), table(shared) {
+      : in(columns), binning(bins), table(shared), first_bin(0) {
     const unsigned slots = 1u << (in.channels == 1 ? in.log_row_words : in.log_lanes);
     address = address_of(shared) + 4 * (lane & (slots - 1));
     of_next = address + (in.channels == 1 ? 0 : 4 << in.log_lanes);
@@ -321,11 +328,20 @@ struct WideTable {
   }
   /// Bins that have a row; the others stay as they were cleared.
   __device__ int num_bins() const {
-    return static_cast<int>(min(in.num_bins, int64_t{in.table_rows}));
+    return static_cast<int>(min(in.num_bins - first_bin, int64_t{in.table_rows}));
+  }
+  __device__ void clear() const {
+    clear_words(table, in.table_words());
+  }
+  __device__ __forceinline__ void begin_unit(const Unit& unit) {
+    first_bin = in.channels == 1 ? unit.group * in.table_rows : 0;
   }
 
   __device__ __forceinline__ void add(Word word) const {
     // A value without a bin has no row either, or one that nobody reads.
+    if constexpr (sizeof(T) > 2) {
+      word -= first_bin;
+    }
     uint32_t low = row_of(static_cast<uint32_t>(word));
     if constexpr (sizeof(T) == 8) {
       if (word >> 32 != 0) {
@@ -359,6 +375,7 @@ struct WideTable {
   }
 
   __device__ void add_one(int column, T value) const {
+    value -= first_bin;
     if (value < in.table_rows) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
       const int slot = in.channels == 1 ? column & ((1 << in.log_row_words) - 1) : slot_of(column);
@@ -370,6 +387,12 @@ struct WideTable {
   }
 
   /// Thread after thread takes bin after bin of a channel, starting in different slots.
+  __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
+    add_channels(unit, counts);
+    __syncthreads();
+    clear();
+    __syncthreads();
+  }
   __device__ void add_channels(const Unit& unit, Counts counts) const {
     const int slots = 1 << in.log_row_words;
     for (int bin = threadIdx.x; bin < num_bins(); bin += kColumnThreads) {
@@ -380,7 +403,7 @@ struct WideTable {
         for (int i = 0; i < slots; ++i) {
           sum += row[(i + threadIdx.x) & (slots - 1)];
         }
-        put<true>(&counts[in.counter(unit.batch, 0, bin)], sum);
+        put<true>(&counts[in.counter(unit.batch, 0, first_bin + bin)], sum);
         continue;
       }
       for (int i = 0; i < slots; ++i) {
@@ -453,7 +476,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   constexpr int kWarps = kColumnThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
 
-  const Table<T, kAccess, kMixed, Binning> cells(in, binning, table, threadIdx.x % kWarp);
+  Table<T, kAccess, kMixed, Binning> cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
   const int own_row = static_cast<int>(threadIdx.x) >> in.log_lanes;
   const int rows_per_step = kWarps << (kLogWarp - in.log_lanes);
@@ -499,13 +522,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     return static_cast<int>(min(in.columns - column_of(piece), int64_t{kElements})) *
            static_cast<int>(sizeof(T));
   };
-  const auto clear_table = [&] {
-    auto* quads = reinterpret_cast<uint4*>(table);
-    const unsigned size = (kBytes ? 256 * kByteRowWords : in.table_words()) / 4;
-    for (unsigned i = threadIdx.x; i < size; i += kColumnThreads) {
-      quads[i] = make_uint4(0, 0, 0, 0);
-    }
-  };
 
   unsigned row = begin;
   Piece piece = piece_at(row);
@@ -531,12 +547,13 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   // Loads are on their way while the table is cleared.
   load_first_round();
-  clear_table();
+  cells.clear();
   let_next_start();
   wait_for_previous(); // it cleared the counts
   __syncthreads();
 
   int64_t room = kMaxPairCount; // what counters of pairs still hold
+  cells.begin_unit(piece.unit);
   bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
     // Before so many rows more are counted; the whole block comes here together.
@@ -618,7 +635,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     __syncthreads();
     if (in.few_channels) {
-      cells.add_channels(done.unit, counts);
+      cells.add_channels_and_clear(done.unit, counts);
     } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
       // All of the unit; or its first part, to which the fold adds the others.
       cells.put_counts(done.unit, counts);
@@ -633,11 +650,14 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (!more) {
       return;
     }
-    __syncthreads();
-    clear_table();
+    if (!in.few_channels) {
+      __syncthreads();
+      cells.clear();
+      __syncthreads();
+    }
+    cells.begin_unit(piece.unit);
     room = kMaxPairCount;
     first_of_unit = true;
-    __syncthreads();
   }
 }
 

@@ -95,6 +95,7 @@ struct Rows {
   Columns in;
   int64_t table_columns;
   int64_t of_run; // whole rows
+  int64_t ranges; // of bins
 };
 std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits) {
   const auto& [outer_channels, inner_channels] = problem.channels;
@@ -113,9 +114,14 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   if (total_bytes < (in.few_channels ? kMinBytesForFewChannels : kMinBytesForColumns)) {
     return std::nullopt;
   }
-  const int64_t slots =
-      bytes ? kByteColumns / 2
-            : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
+  int64_t slots = bytes ? kByteColumns / 2
+                        : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
+  found.ranges = 1;
+  if (slots == 0 && in.channels == 1 && size >= 4) {
+    const int64_t fit = limits.shared_per_block / (kBanks * kCounterBytes) * kBanks;
+    found.ranges = ceil_div(rows_of_table(problem, 1), fit);
+    slots = found.ranges <= kMaxRanges ? 1 : 0;
+  }
   if (slots == 0 || (bytes && kByteTableBytes > limits.shared_per_block)) {
     return std::nullopt;
   }
@@ -200,7 +206,8 @@ std::optional<Plan> plan_columns(
   Columns& in = found->in;
   const int64_t size = element_size(problem.type);
   const bool bytes = size == 1;
-  const int64_t groups = ceil_div(in.columns, found->table_columns);
+  const int64_t groups =
+      in.channels == 1 && !bytes ? found->ranges : ceil_div(in.columns, found->table_columns);
   const int64_t batches = in.batch[0].size * in.batch[1].size;
   const int64_t units = groups * batches;
   const int64_t unit_rows = in.outer.size * found->of_run;
@@ -242,9 +249,13 @@ std::optional<Plan> plan_columns(
   in.part_rows = static_cast<unsigned>(part_rows);
   in.blocks_of_part = static_cast<unsigned>(ceil_div(part_rows, share));
   in.share = static_cast<unsigned>(share);
+  const int64_t table_rows = rows_of_table(problem, int64_t{1} << in.log_row_words);
   in.table_rows =
       bytes ? end_of_values(problem.type, binning)
-            : static_cast<unsigned>(rows_of_table(problem, int64_t{1} << in.log_row_words));
+            : static_cast<unsigned>(ceil_div(table_rows, found->ranges * kBanks) * kBanks);
+  if (!bytes && found->ranges == 1) {
+    in.table_rows = static_cast<unsigned>(table_rows);
+  }
 
   // A counter has one writer where columns are channels and rows are bins.
   const bool one_writer =
@@ -323,7 +334,7 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   plan.blocks = in.tiles * in.chunks;
   plan.threads = kStridedThreads;
   plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
-  plan.shared_bytes = table ? table_bytes : 0;
+  plan.shared_bytes = table ? table_bytes : 2 * int64_t{kOwnCounters} * kCounterBytes;
   plan.clears = !table || (in.chunks > 1 && !in.clustered);
   return plan;
 }

@@ -60,7 +60,7 @@ struct Columns {
   unsigned part_rows;
   unsigned blocks_of_part;
   unsigned share;  // rows a block
-  unsigned groups; // of columns
+  unsigned groups; // of columns; of one channel, ranges of bins with a table each
   unsigned batches;
   unsigned log_lanes;      // neighbouring lanes that read one row
   unsigned log_row_words;  // of a table; bytes have two counters in a word

@@ -32,6 +32,9 @@ constexpr int64_t kRaggedRows = 3;
 // four, or a block reads too little of each sector.
 constexpr int64_t kBanks = 32;
 constexpr int64_t kFewestColumns = 4;
+// One channel may have more bins than a table: so many blocks then read the same data,
+// mostly from the second-level cache, each for a range of the bins.
+constexpr int64_t kMaxRanges = 4;
 // A table is at most this part of what its block reads, so that clearing and folding
 // it stay small beside counting.
 constexpr int64_t kReadPerTable = 4;
@@ -84,6 +87,10 @@ constexpr int kStridedThreads = 512;
 // [100, 20000] with 16 bins 11 and not 9.
 constexpr int kStridedUnroll = 8;
 constexpr int64_t kStridedBlocksPerSm = 4;
+
+// Slots for counters that a block counts itself where the bins are too many for a table.
+constexpr unsigned kLogOwnCounters = 12;
+constexpr unsigned kOwnCounters = 1 << kLogOwnCounters;
 
 // Blocks of a cluster fold their tables among themselves: one launch. 65,536 int64 ids
 // in 256 bins take 3.4 us in a cluster of eight, 3.8 with 32 blocks that add.
