@@ -29,7 +29,12 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "columns of a stream": (random_values((60_000, 65), torch.uint8), {}),
     "columns, words assembled": (random_values((30_000, 200), torch.uint8)[:, 3:150], {}),
     "one channel": (random_values((5_000_001,), torch.uint8), {}),
+    "three channels": (random_values((1_000_001, 3), torch.uint8), {}),
+    "images": (random_values((4, 3, 500, 401), torch.uint8), {"dim": (2, 3)}),
+    "wide columns": (random_values((20_000, 64), torch.int32), {"num_bins": 1000}),
+    "ranges of bins": (random_values((400_001,), torch.int32), {"num_bins": 1 << 16}),
     "small": (random_values((300, 7), torch.uint8), {}),
+    "a cluster": (random_values((50_000,), torch.int64), {}),
     "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),
     "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
     "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
@@ -113,6 +118,45 @@ def test_graph(call) -> None:
         graph.replay()
         assert torch.equal(counts, run(content))
     assert_counts(counts, expected(name))
+
+
+def test_the_same_bits_every_time(call) -> None:
+    run, name = call
+    values, want = like(INPUTS[name][0], "cuda"), expected(name).cuda()
+    differing = torch.zeros((), dtype=torch.int64, device="cuda")
+    for _ in range(1000):
+        differing += (run(values) != want).sum()
+    assert int(differing) == 0
+
+
+def test_a_graph_replayed_10_000_times(call) -> None:
+    run, name = call
+    values, want = like(INPUTS[name][0], "cuda"), expected(name).cuda()
+    differing = torch.zeros((), dtype=torch.int64, device="cuda")
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(10):
+            differing += (run(values) != want).sum()
+    for _ in range(1000):
+        graph.replay()
+    assert int(differing) == 0
+
+
+def test_beside_kernels_that_fill_the_gpu(call) -> None:
+    run, name = call
+    values, want = like(INPUTS[name][0], "cuda"), expected(name).cuda()
+    matrix = torch.rand(4096, 4096, device="cuda")
+    differing = torch.zeros(2, dtype=torch.int64, device="cuda")
+    streams = [torch.cuda.Stream() for _ in range(3)]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        with torch.cuda.stream(streams[2]):
+            matrix @ matrix
+        for i in range(2):
+            with torch.cuda.stream(streams[i]):
+                differing[i] += (run(values) != want).sum()
+    torch.cuda.synchronize()
+    assert differing.tolist() == [0, 0]
 
 
 FIRST_CALL_IN_A_GRAPH = """

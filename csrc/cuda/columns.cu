@@ -242,7 +242,8 @@ struct ByteTable {
     int channel_of_lane[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      channel_of_lane[i] = channel_of(in, unit, unit.first_column + 4 * lane + i);
+      const int64_t column = unit.first_column + 4 * lane + i;
+      channel_of_lane[i] = column < in.columns ? channel_of(in, unit, column) : -1;
     }
 #pragma unroll 4
     for (int row = threadIdx.x / kWarp; row < 256; row += kColumnThreads / kWarp) {

@@ -111,7 +111,10 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   Columns& in = found.in;
   in.channels = planar ? 1 : inner_channels.size;
   in.few_channels = in.channels <= kMaxChannelsAddedByBlock;
-  if (total_bytes < (in.few_channels ? kMinBytesForFewChannels : kMinBytesForColumns)) {
+  const int64_t least_bytes = !in.few_channels ? kMinBytesForColumns
+                              : bytes          ? kMinBytesForFewChannels
+                                               : kMinBytesForFewWideChannels;
+  if (total_bytes < least_bytes) {
     return std::nullopt;
   }
   int64_t slots = bytes ? kByteColumns / 2

@@ -60,9 +60,15 @@ constexpr double kEnoughBlocks = 0.9;
 // With more units than SMs, a unit of so many rows is counted in the time of a fold.
 constexpr int64_t kRowsOfWholeUnits = 1500;
 
-// Smaller inputs are counted sooner by strided.cu, in one launch.
-constexpr int64_t kMinBytesForColumns = 2 << 20;
-constexpr int64_t kMinBytesForFewChannels = 2 << 20;
+// Smaller inputs are counted sooner by strided.cu, in one launch (graph replay): bytes of
+// 512 channels take 6.7 us there and 9.6 here at 1 MiB, 13.9 and 10.3 at 2 MiB; of 64
+// channels 8.5 and 10.6 at 1.5 MiB, 13.7 and 12.1 at 3 MiB.
+constexpr int64_t kMinBytesForColumns = 7 << 18;
+// One channel of bytes 7.2 and 7.4 at 1 MiB, 9.7 and 7.9 at 1.5 MiB; three 7.5 and 9.4,
+// 11.6 and 10.0.
+constexpr int64_t kMinBytesForFewChannels = 5 << 18;
+// One channel of int64 4.1 and 4.3 at 256 KiB, 5.1 and 4.4 at 512 KiB.
+constexpr int64_t kMinBytesForFewWideChannels = 1 << 19;
 
 // Up to this many channels a block sums the columns of each and adds the sums to
 // the counts; with more it writes its table out.

@@ -1,0 +1,132 @@
+"""Inputs large enough for the production engine, in every layout, at awkward edges."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from oracle import assert_counts, expected_counts, like, random_values
+from torch import Tensor
+
+from torch_histo import channel_histogram
+
+MIB = 1 << 20
+
+
+def at_offset(
+    shape: tuple[int, ...], dtype: torch.dtype, offset: int, *, high: int = 300
+) -> Tensor:
+    """Contiguous values that begin `offset` elements after an aligned address."""
+    size = torch.Size(shape).numel()
+    return random_values((size + offset,), dtype, seed=size, high=high)[offset:].view(shape)
+
+
+def assert_counted(
+    values: Tensor, device: torch.device, num_bins: int = 256, dim: int | tuple[int, ...] = 0
+) -> None:
+    about = f"{list(values.shape)} {values.dtype} stride {values.stride()}"
+    counts = channel_histogram(like(values, device), num_bins, dim)
+    assert_counts(counts, expected_counts(values, num_bins, dim), about)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 2, 15])
+@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 63, 64, 65, 128, 129, 500, 511, 512])
+def test_channels_side_by_side(device: torch.device, channels: int, offset: int) -> None:
+    length = 2 * MIB // channels + 7
+    shape = (length,) if channels == 1 else (length, channels)
+    assert_counted(at_offset(shape, torch.uint8, offset), device)
+
+
+@pytest.mark.parametrize("shape", [(600, 4096), (150, 20_000), (33, 70_001)])
+def test_more_channels_than_a_table_holds(device: torch.device, shape: tuple[int, int]) -> None:
+    values = at_offset(shape, torch.uint8, 0)
+    counts = channel_histogram(values.to(device))
+    some = torch.tensor([0, 1, 127, 128, 129, shape[1] // 2, shape[1] - 1])
+    assert_counts(counts[some.to(device)], expected_counts(values[:, some]))
+    assert int(counts.sum()) == values.numel()
+
+
+@pytest.mark.parametrize("first", [0, 1, 3, 4])
+@pytest.mark.parametrize("channels", [128, 130, 147])
+def test_columns_of_a_wider_matrix(device: torch.device, first: int, channels: int) -> None:
+    values = at_offset((15_000, 301), torch.uint8, 0)[:, first : first + channels]
+    assert_counted(values, device)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7])
+@pytest.mark.parametrize("length", [20_000, 262_144, 262_145, 1_000_003])
+def test_one_channel_after_another(device: torch.device, length: int, offset: int) -> None:
+    values = at_offset((3 * MIB // length + 1, length), torch.uint8, offset)
+    assert_counted(values, device, dim=1)
+    assert_counted(values, device, dim=(0, 1))
+    assert_counted(values[:, 5:-3], device, dim=1)  # gaps between the runs
+
+
+@pytest.mark.parametrize("dim", [(2, 3), (0, 2, 3), (1, 2), (0, 1, 2), (0, 1)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_images(device: torch.device, dim: tuple[int, ...], offset: int) -> None:
+    planar = at_offset((5, 3, 401, 403), torch.uint8, offset)
+    assert_counted(planar, device, dim=dim)
+    interleaved = at_offset((5, 401, 403, 3), torch.uint8, offset)
+    assert_counted(interleaved.permute(0, 3, 1, 2), device, dim=dim)
+
+
+@pytest.mark.parametrize(
+    "dtype", [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64]
+)
+# The last bins that fit 32, 8 and 1 to a counter's bank, and in one table; one more; ranges.
+@pytest.mark.parametrize("num_bins", [100, 1001, 1816, 1817, 7264, 40_000, 58_112, 58_113, 65_536])
+def test_wide_types_in_one_channel(device: torch.device, dtype: torch.dtype, num_bins: int) -> None:
+    values = at_offset((400_003,), dtype, 1, high=num_bins + 100)
+    assert_counted(values, device, num_bins)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("channels", [2, 3, 33, 64])
+@pytest.mark.parametrize("num_bins", [129, 1000])
+def test_wide_types_side_by_side(
+    device: torch.device, dtype: torch.dtype, channels: int, num_bins: int
+) -> None:
+    length = 4 * MIB // dtype.itemsize // channels
+    assert_counted(at_offset((length, channels), dtype, 1, high=num_bins + 9), device, num_bins)
+
+
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool])
+@pytest.mark.parametrize("channels", [1, 3, 130])
+def test_bytes_that_are_not_numbers_from_0(
+    device: torch.device, dtype: torch.dtype, channels: int
+) -> None:
+    values = at_offset((2 * MIB // channels, channels), dtype, 1)
+    for num_bins in (1, 2, 100, 256, 300):
+        assert_counted(values, device, num_bins)
+
+
+SKEWED = {
+    "constant": lambda n, bins: torch.full((n,), bins // 3),
+    "two values": lambda n, bins: torch.arange(n) % 2 * (bins // 2 + 1),
+    "sorted": lambda n, bins: torch.arange(n) * bins // n,
+    "multiples of 1024": lambda n, bins: torch.arange(n) * 7919 % bins // 1024 * 1024,
+}
+
+
+@pytest.mark.parametrize("skew", SKEWED)
+@pytest.mark.parametrize(
+    ("dtype", "num_bins"),
+    [(torch.int16, 4096), (torch.int32, 65_536), (torch.int32, 1 << 20), (torch.int64, 256)],
+)
+def test_skewed_values(device: torch.device, skew: str, dtype: torch.dtype, num_bins: int) -> None:
+    values = SKEWED[skew](300_000, num_bins).to(dtype)
+    assert_counted(values, device, num_bins)
+
+
+@pytest.mark.huge
+@pytest.mark.parametrize("channels", [1, 3, 100, 128])
+def test_counters_are_emptied_before_they_overflow(channels: int) -> None:
+    """A GPU counts in pairs of 16 bits: here are more equal values a block and a column."""
+    rows = 3 * (1 << 30) // channels
+    values = torch.full((rows, channels), 7, dtype=torch.uint8, device="cuda")
+    values[: rows // 3] = 200
+    counts = channel_histogram(values)
+    wanted = torch.zeros(channels, 256, dtype=torch.int64)
+    wanted[:, 200] = rows // 3
+    wanted[:, 7] = rows - rows // 3
+    assert_counts(counts, wanted)
