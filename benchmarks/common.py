@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
+import math
 import os
 import platform
 import pydoc_data.topics
 import statistics
 import subprocess
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
@@ -17,100 +22,224 @@ import torch
 from torch import Tensor
 
 import torch_histo
-from torch_histo.measure import median_seconds
 
 RESULTS = Path(__file__).parent / "results"
 ROTATED_BYTES = 256 << 20
 """Inputs are rotated until they exceed this, several times what a GPU's cache holds."""
+MAX_ROTATED = 1024
+ALIGNMENT = 256
+"""Elements."""
+PART_ELEMENTS = 1 << 26
+ROUNDS = 10
+MIN_CALLS = 8
+"""At least so many calls a graph, so that what its replay costs is little beside them."""
+LONG_SECONDS = 20e-3
+"""Of a call, beside which a launch is nothing. Compositions of hundreds of launches are shorter."""
 
 
 # --- Inputs -----------------------------------------------------------------------------
 
 
-def uniform(size: int, generator: torch.Generator) -> Tensor:
+@dataclass(frozen=True)
+class Stretch:
+    """Elements `start` to `start + count` of inputs of `size` elements, one after the other."""
+
+    start: int
+    count: int
+    size: int
+    num_bins: int
+    dtype: torch.dtype
+    generator: torch.Generator
+
+    def positions(self) -> Tensor:
+        return torch.arange(self.start, self.start + self.count, device=self.generator.device)
+
+
+def uniform(part: Stretch) -> Tensor:
     return torch.randint(
-        0, 256, (size,), dtype=torch.uint8, device=generator.device, generator=generator
+        0,
+        part.num_bins,
+        (part.count,),
+        dtype=part.dtype,
+        device=part.generator.device,
+        generator=part.generator,
     )
 
 
-def constant(size: int, generator: torch.Generator) -> Tensor:
-    return torch.full((size,), 42, dtype=torch.uint8, device=generator.device)
+def constant(part: Stretch) -> Tensor:
+    value = part.num_bins // 6
+    return torch.full((part.count,), value, dtype=part.dtype, device=part.generator.device)
 
 
-def two_values(size: int, generator: torch.Generator) -> Tensor:
-    return uniform(size, generator) % 2 * 200
+def two_values(part: Stretch) -> Tensor:
+    return uniform(part) % 2 * (part.num_bins * 25 // 32)
 
 
-def normal(size: int, generator: torch.Generator) -> Tensor:
-    bell = torch.randn(size, device=generator.device, generator=generator)
-    return bell.mul_(20).add_(128).clamp_(0, 255).to(torch.uint8)
+def normal(part: Stretch) -> Tensor:
+    bell = torch.randn(part.count, device=part.generator.device, generator=part.generator)
+    bell.mul_(part.num_bins / 12).add_(part.num_bins / 2).clamp_(0, part.num_bins - 1)
+    return bell.to(part.dtype)
 
 
-def ascending(size: int, generator: torch.Generator) -> Tensor:
-    # Value v fills 1/256 of the input: what sorting uniform data gives.
-    step = torch.arange(size, dtype=torch.int64, device=generator.device)
-    return (step * 256 // max(size, 1)).to(torch.uint8)
+def ascending(part: Stretch) -> Tensor:
+    # Every bin fills as much of the input as any other: what sorting uniform data gives.
+    return part.positions() % part.size * part.num_bins // part.size
 
 
-def text(size: int, generator: torch.Generator) -> Tensor:
-    """Python's own documentation, over and over."""
+def run_length(part: Stretch) -> Tensor:
+    """Runs of equal values, geometrically distributed around 64 elements."""
+    starts = torch.rand(part.count, device=part.generator.device, generator=part.generator) < 1 / 64
+    starts[0] = False
+    return uniform(part)[starts.cumsum(0)]
+
+
+def bitwise_and(part: Stretch, words: int) -> Tensor:
+    """The bits of several uniform words must agree to be 1, as CUB's benchmarks reduce entropy."""
+    return reduce(torch.bitwise_and, (uniform(part) for _ in range(words)))
+
+
+@cache
+def letters(device: torch.device) -> Tensor:
     once = "".join(pydoc_data.topics.topics.values()).encode()
-    letters = torch.frombuffer(bytearray(once), dtype=torch.uint8).to(generator.device)
-    start = int(torch.randint(0, len(letters), (), generator=generator, device=generator.device))
-    repeats = -(-(size + start) // len(letters))
-    return letters.repeat(repeats)[start : start + size].clone()
+    return torch.frombuffer(bytearray(once), dtype=torch.uint8).to(device)
 
 
-DISTRIBUTIONS: dict[str, Callable[[int, torch.Generator], Tensor]] = {
+def text(part: Stretch) -> Tensor:
+    """Python's own documentation, over and over: bytes."""
+    once = letters(part.generator.device)
+    return once[part.positions() % len(once)]
+
+
+DISTRIBUTIONS: dict[str, Callable[[Stretch], Tensor]] = {
     "uniform": uniform,
     "constant": constant,
     "two values": two_values,
     "normal": normal,
     "sorted": ascending,
+    "run-length": run_length,
+    "entropy 0.54": partial(bitwise_and, words=3),
+    "entropy 0.20": partial(bitwise_and, words=5),
     "text": text,
 }
+"""What the values are like; the entropies are those of a bit of the value."""
 
 
-def rotated_inputs(shape: Sequence[int], distribution: str, device: torch.device) -> list[Tensor]:
-    """Different inputs of one kind, together more than a cache holds (at most 32 of them)."""
+def rotated_inputs(
+    shape: Sequence[int],
+    distribution: str,
+    device: torch.device,
+    dtype: torch.dtype = torch.uint8,
+    num_bins: int = 256,
+) -> list[Tensor]:
+    """Different inputs of one kind, together more than a cache holds (one on the CPU).
+
+    They are views of one tensor, which is filled in parts so that little memory is needed.
+    """
     generator = torch.Generator(device).manual_seed(0)
-    size = 1
-    for n in shape:
-        size *= n
-    count = 1 if device.type == "cpu" else min(32, max(1, ROTATED_BYTES // max(size, 1)))
-    return [DISTRIBUTIONS[distribution](size, generator).view(*shape) for _ in range(count)]
+    elements = math.prod(shape)
+    # As far apart as keeps every input aligned.
+    size = -(-max(elements, 1) // ALIGNMENT) * ALIGNMENT
+    rotated = min(MAX_ROTATED, -(-ROTATED_BYTES // (size * dtype.itemsize)))
+    count = 1 if device.type == "cpu" else rotated
+    inputs = torch.empty(count * size, dtype=dtype, device=device)
+    for i, out in enumerate(inputs.split(PART_ELEMENTS)):
+        part = Stretch(i * PART_ELEMENTS, len(out), size, num_bins, dtype, generator)
+        out.copy_(DISTRIBUTIONS[distribution](part))
+    return [x[:elements].view(*shape) for x in inputs.split(size)]
 
 
 # --- Timing -----------------------------------------------------------------------------
 
+Run = Callable[[Tensor], object]
 
-def graph_seconds(run: Callable[[Tensor], object], inputs: list[Tensor]) -> float:
-    """The median time of one `run`, in seconds, over replays of a CUDA graph of many.
 
-    A replay has no launch in it that the CPU could delay, and each run finds another input.
-    On the CPU it is the median of calls.
+def graph_seconds(run: Run, inputs: list[Tensor]) -> float:
+    """The time of one `run`, as `interleaved_seconds` takes it."""
+    return interleaved_seconds({"": run}, inputs)[""]
+
+
+def interleaved_seconds(
+    runs: Mapping[str, Run],
+    inputs: list[Tensor],
+    *,
+    uncaptured: Collection[str] = (),
+    rounds: int = ROUNDS,
+    budget: float = math.inf,
+) -> dict[str, float]:
+    """The median time of one call of each of `runs`, in seconds, each having been called before.
+
+    They take turns for several rounds, so that a clock that drifts does so for all of them. On
+    CUDA a turn is a replay of a graph of many calls, which has no launch in it that the CPU could
+    delay, and in which each call finds another input; `uncaptured` names those that no graph can
+    hold: their turn is one call between two events. Who would exceed `budget` seconds in all
+    turns gets fewer of them.
     """
     device = inputs[0].device
-    if device.type != "cuda":
-        return median_seconds(lambda: run(inputs[0]), device, repeats=5)
-    for x in inputs:
-        run(x)
-    torch.cuda.synchronize(device)
-    runs = max(len(inputs), 8)
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        for i in range(runs):
-            run(inputs[i % len(inputs)])
-    seconds = []
-    for _ in range(12):
-        start = torch.cuda.Event(enable_timing=True)
-        end = torch.cuda.Event(enable_timing=True)
-        start.record()
-        graph.replay()
-        end.record()
-        end.synchronize()
-        seconds.append(start.elapsed_time(end) / 1e3 / runs)
-    return statistics.median(seconds[2:])
+    turns: dict[str, Turns] = {}
+    for name, run in runs.items():
+        try:
+            turns[name] = Turns(run, inputs, name not in uncaptured)
+        except RuntimeError as error:
+            raise RuntimeError(f"{name} cannot be timed on {list(inputs[0].shape)}") from error
+    # The last ones synchronize: those before them are queued while the GPU is busy.
+    ordered = sorted(turns.values(), key=lambda turn: not turn.captured)
+    for i in range(rounds):
+        if device.type == "cuda":
+            ordered[0].play()  # not timed: keeps the GPU busy until the next ones are queued
+        for turn in ordered:
+            if i < max(1, budget / turn.estimate):
+                turn.take()
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return {name: turn.median() for name, turn in turns.items()}
+
+
+class Turns:
+    """The turns of one implementation: one call, or where `captured` a graph of several."""
+
+    def __init__(self, run: Run, inputs: list[Tensor], captured: bool) -> None:
+        self.rotation = itertools.cycle(inputs)
+        self.run = run
+        self.on_cuda = inputs[0].device.type == "cuda"
+        start = time.perf_counter()
+        self.call()
+        if self.on_cuda:
+            torch.cuda.synchronize()
+        self.estimate = time.perf_counter() - start
+        """Seconds of a turn."""
+        # What a graph saves is nothing beside a long call.
+        self.captured = self.on_cuda and captured and self.estimate < LONG_SECONDS
+        self.play: Callable[[], None] = self.call
+        self.calls = 1
+        if self.captured:
+            self.calls = max(len(inputs), MIN_CALLS)
+            self.estimate *= self.calls
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph):
+                for _ in range(self.calls):
+                    self.call()
+            self.play = graph.replay
+        self.taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
+        self.seconds: list[float] = []
+
+    def call(self) -> None:
+        self.run(next(self.rotation))
+
+    def take(self) -> None:
+        if self.on_cuda:
+            start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+            start.record()
+            self.play()
+            end.record()
+            self.taken.append((start, end))
+        else:
+            began = time.perf_counter()
+            self.play()
+            self.seconds.append(time.perf_counter() - began)
+
+    def median(self) -> float:
+        spans = [start.elapsed_time(end) / 1e3 for start, end in self.taken]
+        return float(statistics.median(self.seconds + spans)) / self.calls
 
 
 # --- Results ----------------------------------------------------------------------------
@@ -126,20 +255,27 @@ def machine(device: torch.device) -> dict[str, Any]:
         name, units = properties.name, f"{properties.multi_processor_count} SMs"
     else:
         name, units = cpu_name(), f"{torch.get_num_threads()} threads"
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
+    driver = output_of("nvidia-smi", "--query-gpu=driver_version", "--format=csv,noheader")
+    commit = output_of("git", "describe", "--always", "--dirty")
     return {
         "device": name,
         "units": units,
+        "driver": driver.partition("\n")[0] or None,
+        "cuda": torch.version.cuda,
         "torch": torch.__version__,
         "python": platform.python_version(),
         "torch_histo": torch_histo.__version__,
         "commit": commit or os.environ.get("HISTO_COMMIT", "unknown"),
     }
+
+
+def output_of(*command: str) -> str:
+    """What a command prints, or nothing where there is no such command."""
+    try:
+        ran = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except FileNotFoundError:
+        return ""
+    return ran.stdout.strip() if ran.returncode == 0 else ""
 
 
 def cpu_name() -> str:

@@ -33,6 +33,7 @@ SIZES = [
     (1 << 20,),
     (1 << 12,),
 ]
+DISTRIBUTIONS = ["uniform", "constant", "two values", "normal", "sorted", "text"]
 READ_ONLY = "read only"
 BINCOUNT = "torch.bincount"
 
@@ -58,19 +59,18 @@ def check(inputs: list[Tensor], runs: dict[str, Any]) -> None:
                 raise SystemExit(f"WRONG counts: {name} on {list(x.shape)} {x.device}")
 
 
-def bincount_seconds(x: Tensor) -> float:
-    """torch.bincount synchronizes, so no graph can hold it: the time between two events."""
-    columns = x.view(len(x), -1)
-    return common.median_seconds(lambda: bincount_offset(columns, NUM_BINS), x.device, repeats=5)
+def bincount(x: Tensor) -> Tensor:
+    return bincount_offset(x.view(len(x), -1), NUM_BINS)
 
 
 def measure(shape: tuple[int, ...], distribution: str, device: torch.device) -> dict[str, Any]:
     inputs = common.rotated_inputs(shape, distribution, device)
     runs = contenders(device)
     check(inputs, runs)
-    seconds = {name: common.graph_seconds(run, inputs) for name, run in runs.items()}
     if inputs[0].numel() <= 1 << 27:
-        seconds[BINCOUNT] = bincount_seconds(inputs[0])
+        runs[BINCOUNT] = bincount
+    # torch.bincount synchronizes.
+    seconds = common.interleaved_seconds(runs, inputs, uncaptured=[BINCOUNT], budget=1)
     row = {"shape": list(shape), "distribution": distribution, "seconds": seconds}
     fastest = min((s, name) for name, s in seconds.items() if name in variants_for(device))
     print(f"{shape!s:16} {distribution:12} {fastest[1]} {fastest[0] * 1e6:.1f} us", flush=True)
@@ -97,7 +97,7 @@ def main() -> None:
     if arguments.quick:
         sample, sizes = (4096, 64), [(4096, 64), (1000, 3), (5000,)]
 
-    by_distribution = [measure(sample, name, device) for name in common.DISTRIBUTIONS]
+    by_distribution = [measure(sample, name, device) for name in DISTRIBUTIONS]
     by_size = [measure(size, "uniform", device) for size in sizes]
     record = {
         "machine": common.machine(device),

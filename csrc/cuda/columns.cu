@@ -752,18 +752,24 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   unit.head = // the same for all its runs
       head_of(in, batch_of(in, unit.batch), bytes_of_load<T>(kAccess), sizeof(T));
   const bool add = in.adds || started;
+  // Of a channel's columns in the table the first, and how many follow, a row of channels
+  // apart.
+  const int channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
+  const int copies = static_cast<int>(in.columns) / channels;
   for (int i = threadIdx.x; i < kHalves * kFoldWords; i += kFoldThreads) {
     // Neighbouring threads write neighbouring bins of one channel.
     const int column_of_table = (i << log_row_words) / kFoldWords;
     const int row = i & (rows - 1);
     const int64_t column = unit.first_column + column_of_table;
     const int64_t bin = cells.bin_of_row(first_row + row);
-    if (column < in.columns && bin != kNoBin) {
+    if (column < channels && bin != kNoBin) {
       // A bin's row lies within a group of rows that a slice has all of.
       const int place = cells.place_of_row(first_row + row) - first_row;
-      put_or_add(
-          &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
-          sums[column_of_table * (rows | 1) + place], add);
+      uint32_t sum = 0;
+      for (int copy = 0; copy < copies; ++copy) {
+        sum += sums[(column_of_table + copy * channels) * (rows | 1) + place];
+      }
+      put_or_add(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], sum, add);
     }
   }
 }

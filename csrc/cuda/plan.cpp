@@ -260,9 +260,11 @@ std::optional<Plan> plan_columns(
     in.table_rows = static_cast<unsigned>(table_rows);
   }
 
-  // A counter has one writer where columns are channels and rows are bins.
+  // A counter has one writer where columns are channels, or summed, and rows are bins.
+  in.sums_columns = !in.few_channels && in.columns != in.channels && groups == 1 &&
+                    parts == units && in.blocks_of_part > 1;
   const bool one_writer =
-      in.columns == in.channels &&
+      (in.columns == in.channels || in.sums_columns) &&
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
   const bool spills =

@@ -69,6 +69,7 @@ struct Columns {
   ElementType type;
   Access access;
   bool adds;         // the counts are zeroed, and all that is written is added
+  bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
 
   HISTO_HOST_DEVICE unsigned units() const {

@@ -1,0 +1,166 @@
+"""Measures torch_histo and its peers against the time that only reading the input takes.
+
+Every result is checked, then all implementations take turns on one input. Results go to JSON, to
+Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables and
+the pictures anew from JSON, also on another machine.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import common
+import report
+import torch
+from cases import CASES, QUICK, Case
+from peers import OURS, PEERS, Count, Peer, read_only, torch_bincount
+from torch import Tensor
+
+DISTRIBUTIONS = [name for name in common.DISTRIBUTIONS if name != "text"]
+PEER_DISTRIBUTIONS = ["uniform", "constant", "normal"]
+"""Where peers are measured too: with all of them it would take most of an hour."""
+QUICK_DISTRIBUTIONS = ["uniform", "constant"]
+SLOW_TO_COMPILE = ["torch.compile"]
+READ_ONLY = "read only"
+BUDGET_SECONDS = 0.2
+"""For all turns of an implementation on an input; a slower one gets fewer."""
+
+Record = dict[str, Any]
+
+
+class Bench:
+    """Measures cases with the peers that work, and notes those that do not."""
+
+    def __init__(self, device: torch.device, peers: list[Peer]) -> None:
+        self.device = device
+        self.peers = [peer for peer in peers if device.type in peer.devices]
+        self.read_only = read_only(device)
+        self.notes: list[str] = []
+
+    def measure(self, case: Case, distributions: list[str]) -> Iterator[list[Record]]:
+        """The records of each distribution."""
+        prepared: dict[str, Count | None] = {}
+        fastest = ""
+        for distribution in distributions:
+            inputs = common.rotated_inputs(
+                case.shape, distribution, self.device, case.torch_dtype, case.num_bins
+            )
+            expected = torch_bincount(case)(inputs[0])
+            runs: dict[str, common.Run] = {}
+            for peer in self.peers:
+                if peer.name != OURS and distribution not in PEER_DISTRIBUTIONS:
+                    continue
+                if peer.name not in prepared:
+                    prepared[peer.name] = self.prepare(peer, case, inputs[0])
+                run = prepared[peer.name]
+                if run is None:
+                    continue
+                if not torch.equal(run(inputs[0]).flatten().long(), expected):
+                    raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
+                runs[peer.name] = run
+            if not fastest:
+                ways = common.interleaved_seconds(self.read_only, inputs, rounds=5)
+                fastest = min(ways, key=lambda way: ways[way])
+            seconds = common.interleaved_seconds(
+                {READ_ONLY: self.read_only[fastest], **runs},
+                inputs,
+                uncaptured=[peer.name for peer in self.peers if not peer.captured],
+                budget=BUDGET_SECONDS,
+            )
+            limit = seconds.pop(READ_ONLY)
+            yield [record_of(case, distribution, name, s, limit) for name, s in seconds.items()]
+
+    def prepare(self, peer: Peer, case: Case, x: Tensor) -> Count | None:
+        """What counts, after its first call; None where a peer cannot."""
+        if not peer.supports(case):
+            return None
+        try:
+            run = peer.prepare(case)
+            run(x)
+        except ImportError as error:
+            self.note(f"{peer.name} left out: {error}")
+        except Exception as error:
+            # A peer that has no memory, or cannot compile, is no reason to measure nothing.
+            if peer.name == OURS:
+                raise
+            message = (str(error).splitlines() or [""])[0]
+            self.note(f"{peer.name} left out of {case}: {type(error).__name__}: {message}")
+        else:
+            return run
+        return None
+
+    def note(self, line: str) -> None:
+        if line not in self.notes:
+            self.notes.append(line)
+
+
+def record_of(case: Case, distribution: str, name: str, seconds: float, limit: float) -> Record:
+    return {
+        "dtype": case.dtype,
+        "shape": list(case.shape),
+        "dim": list(case.dim),
+        "num_bins": case.num_bins,
+        "distribution": distribution,
+        "implementation": name,
+        "seconds": seconds,
+        "read_only_seconds": limit,
+        "share": limit / seconds,
+    }
+
+
+def progress(steps: Iterable[list[Record]], total: int) -> Iterable[list[Record]]:
+    try:
+        from tqdm import tqdm
+    except ImportError:
+        print("No progress bar: tqdm is not installed")
+        return steps
+    bar: Iterable[list[Record]] = tqdm(steps, total=total, unit="input")
+    return bar
+
+
+def main() -> None:
+    parser = common.parser(__doc__)
+    parser.add_argument("--quick", action="store_true", help="small inputs, to try it out")
+    parser.add_argument("--cases", metavar="REGEX", default="", help='as in "uint8 .*512]"')
+    parser.add_argument("--distributions", metavar="REGEX", default="")
+    parser.add_argument("--peers", metavar="REGEX", default="", help="torch_histo always runs")
+    parser.add_argument("--list", action="store_true", help="the names of all of these")
+    parser.add_argument("--draw", type=Path, metavar="JSON", help="measure nothing, only draw")
+    arguments = parser.parse_args()
+    if arguments.draw:
+        report.write(json.loads(arguments.draw.read_text()), arguments.draw)
+        return
+
+    def chosen(pattern: str, names: list[Any]) -> list[Any]:
+        return [name for name in names if re.search(pattern, str(name))]
+
+    quick = arguments.quick
+    cases = chosen(arguments.cases, QUICK if quick else CASES)
+    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions else DISTRIBUTIONS
+    distributions = chosen(arguments.distributions, some)
+    skipped = SLOW_TO_COMPILE if quick and not arguments.peers else []
+    names = chosen(arguments.peers, [peer.name for peer in PEERS if peer.name not in skipped])
+    if arguments.list:
+        print(*cases, "", *distributions, "", *names, sep="\n")
+        return
+
+    device = arguments.device
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    name = common.result_name("bench-quick" if quick else "bench", device)
+    path = arguments.out / f"{name}.json"
+    bench = Bench(device, [peer for peer in PEERS if peer.name in [OURS, *names]])
+    record: Record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
+    steps = (step for case in cases for step in bench.measure(case, distributions))
+    for records in progress(steps, len(cases) * len(distributions)):
+        record["records"] += records
+        # At every step: what was measured outlives an interruption.
+        path.write_text(json.dumps(record, indent=1) + "\n")
+    report.write(record, path)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""What the histograms are measured on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+
+
+@dataclass(frozen=True)
+class Case:
+    """An input without its values: those are a distribution of `common.DISTRIBUTIONS`."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    dim: tuple[int, ...] = (0,)
+    num_bins: int = 256
+
+    @property
+    def torch_dtype(self) -> torch.dtype:
+        dtype: torch.dtype = getattr(torch, self.dtype)
+        return dtype
+
+    @property
+    def bytes(self) -> int:
+        return math.prod(self.shape) * self.torch_dtype.itemsize
+
+    @property
+    def kept(self) -> list[int]:
+        """The shape with every dimension of `dim` as 1."""
+        return [1 if d in self.dim else size for d, size in enumerate(self.shape)]
+
+    @property
+    def channels(self) -> int:
+        return math.prod(self.kept)
+
+    def __str__(self) -> str:
+        """For example uint8 [2^20, 512], or int16 [64, 3, 224, 224] over (2, 3), 4096 bins."""
+        shape = ", ".join(short(size) for size in self.shape)
+        over = "" if self.dim == (0,) else f" over {self.dim}".replace(",)", ")")
+        bins = "" if self.num_bins == 256 else f", {short(self.num_bins)} bins"
+        return f"{self.dtype} [{shape}]{over}{bins}"
+
+
+def short(size: int) -> str:
+    power = size.bit_length() - 1
+    return f"2^{power}" if power >= 14 and size == 1 << power else str(size)
+
+
+CASES = [
+    # Bytes by rows: activations, from what caches hold to 4 GiB; whole words, lines, and neither.
+    Case("uint8", (1 << 23, 512)),
+    Case("uint8", (1 << 20, 512)),
+    Case("uint8", (1 << 17, 512)),
+    Case("uint8", (1 << 14, 512)),
+    Case("uint8", (1 << 20, 511)),
+    Case("uint8", (1 << 20, 500)),
+    Case("uint8", (1 << 18, 2048)),
+    Case("uint8", (1 << 22, 128)),
+    Case("uint8", (1 << 20, 64)),
+    Case("uint8", (1 << 29,)),
+    # Bytes by planes, and images.
+    Case("uint8", (512, 1 << 20), (1,)),
+    Case("uint8", (64, 3, 1664, 1664), (2, 3)),
+    Case("uint8", (64, 3, 1664, 1664), (0, 2, 3)),
+    Case("uint8", (64, 1664, 1664, 3), (1, 2)),
+    # 1 GiB of wider types, in one channel and in 64.
+    Case("int16", (1 << 29,), num_bins=4096),
+    Case("int16", (1 << 23, 64), num_bins=4096),
+    Case("int32", (1 << 28,), num_bins=1024),
+    Case("int32", (1 << 22, 64), num_bins=1024),
+    Case("int64", (1 << 27,)),
+    Case("int64", (1 << 21, 64)),
+    # More bins than shared memory holds.
+    Case("int32", (1 << 28,), num_bins=1 << 16),
+    Case("int32", (1 << 28,), num_bins=1 << 20),
+    # Small: tokens of experts.
+    Case("int64", (1 << 16,)),
+    Case("int32", (4096, 8), num_bins=128),
+]
+
+QUICK = [
+    Case("uint8", (1 << 14, 512)),
+    Case("uint8", (1 << 16, 100)),
+    Case("uint8", (1 << 22,)),
+    Case("uint8", (64, 1 << 16), (1,)),
+    Case("uint8", (8, 3, 256, 256), (0, 2, 3)),
+    Case("uint8", (8, 256, 256, 3), (1, 2)),
+    Case("int16", (1 << 16, 64), num_bins=4096),
+    Case("int32", (1 << 22,), num_bins=1 << 16),
+    Case("int64", (1 << 16,)),
+    Case("int32", (4096, 8), num_bins=128),
+]

@@ -1,0 +1,305 @@
+"""The implementations that are measured, each a plug-in, and what only reads the input."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import itertools
+import math
+import operator
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache, partial, reduce
+from pathlib import Path
+from typing import Any
+
+import torch
+from cases import Case
+from torch import Tensor
+from torch.utils import cpp_extension
+from torch.utils.dlpack import from_dlpack
+
+from torch_histo import channel_histogram
+
+Count = Callable[[Tensor], Tensor]
+"""Returns counts of any integer type and shape, in the order of channel_histogram's."""
+
+
+@dataclass(frozen=True)
+class Peer:
+    name: str
+    prepare: Callable[[Case], Count]
+    """Raises ImportError where what it needs is not there."""
+    supports: Callable[[Case], bool] = lambda case: True
+    devices: tuple[str, ...] = ("cuda",)
+    captured: bool = True
+    """Whether a CUDA graph can hold it: it does not synchronize."""
+
+
+def one_channel(case: Case) -> bool:
+    return case.channels == 1
+
+
+# --- torch_histo ------------------------------------------------------------------------
+
+
+def ours(case: Case, variant: str) -> Count:
+    return partial(channel_histogram, num_bins=case.num_bins, dim=case.dim, variant=variant)
+
+
+def tiled_supports(case: Case) -> bool:
+    return case.dtype == "uint8" and len(case.shape) <= 2 and case.dim == (0,)
+
+
+# --- PyTorch ----------------------------------------------------------------------------
+
+PART_ELEMENTS = 1 << 26
+"""Channels cost eight or more bytes an element, so the largest inputs are counted in parts."""
+
+
+def offset_values(x: Tensor, case: Case, part_elements: int = PART_ELEMENTS) -> Iterator[Tensor]:
+    """All value + channel * num_bins, flat: one histogram for all channels. In parts."""
+    if case.channels == 1:
+        yield x.flatten()
+        return
+    total = case.channels * case.num_bins
+    steps = torch.arange(0, total, case.num_bins, dtype=torch.int32, device=x.device)
+    offsets = steps.view(case.kept)
+    rows = max(1, part_elements // x[0].numel())
+    for start in range(0, len(x), rows):
+        stop = start + rows
+        yield (x[start:stop] + (offsets if len(offsets) == 1 else offsets[start:stop])).flatten()
+
+
+def torch_bincount(case: Case) -> Count:
+    total = case.channels * case.num_bins
+
+    def run(x: Tensor) -> Tensor:
+        parts = (torch.bincount(part, minlength=total) for part in offset_values(x, case))
+        return reduce(operator.add, parts)
+
+    return run
+
+
+def torch_scatter_add(case: Case, part_elements: int = PART_ELEMENTS) -> Count:
+    def run(x: Tensor) -> Tensor:
+        counts = torch.zeros(case.channels * case.num_bins, dtype=torch.int32, device=x.device)
+        ones = counts.new_ones(())
+        for part in offset_values(x, case, part_elements):
+            index = part.long()
+            counts.scatter_add_(0, index, ones.expand_as(index))
+        return counts
+
+    return run
+
+
+def torch_compile(case: Case) -> Count:
+    # Whole: the compiler makes one kernel of it, which stores no index.
+    torch.compiler.reset()  # or else it gives up after a few cases
+    run: Count = torch.compile(torch_scatter_add(case, 1 << 31), dynamic=False, fullgraph=True)
+    return run
+
+
+def compile_supports(case: Case) -> bool:
+    return case.bytes <= 1 << 30
+
+
+def torch_histc(case: Case) -> Count:
+    def run(x: Tensor) -> Tensor:
+        # It counts in the type of its input: a byte would overflow. On the CPU it takes floating
+        # point only, and float32 has no odd numbers beyond 2^24.
+        on_cpu = torch.float32 if x.numel() <= 1 << 24 else torch.float64
+        values = x.to(torch.int32 if x.is_cuda else on_cpu)
+        return torch.histc(values, case.num_bins, 0, case.num_bins)
+
+    return run
+
+
+# --- CUB and the read-only limit, compiled when they are needed -------------------------
+
+
+@cache
+def library(source: str) -> ctypes.CDLL:
+    """Compiles a CUDA file of this folder for the GPU at hand, once, and loads it."""
+    nvcc = shutil.which("nvcc") or shutil.which(f"{cpp_extension.CUDA_HOME}/bin/nvcc")
+    if nvcc is None:
+        raise ImportError("no nvcc: put it on PATH or set CUDA_HOME")
+    file = Path(__file__).with_name(source)
+    arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    command = [nvcc, "-O3", "-std=c++17", f"-arch={arch}", "-shared", "-Xcompiler=-fPIC"]
+    key = hashlib.sha256(file.read_bytes() + " ".join(command).encode()).hexdigest()
+    folder = Path(cpp_extension.get_default_build_root()) / "torch_histo_benchmarks"
+    built = folder / f"{file.stem}-{key[:16]}.so"
+    if not built.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        unfinished = built.with_suffix(".tmp")
+        ran = subprocess.run(
+            [*command, str(file), "-o", str(unfinished)], capture_output=True, text=True
+        )
+        if ran.returncode != 0:
+            raise ImportError(f"nvcc failed on {source}:\n{ran.stdout}{ran.stderr}")
+        unfinished.rename(built)
+    return ctypes.CDLL(str(built))
+
+
+def call(function: Any, *arguments: Any) -> None:
+    """Calls a function of a library on the current stream."""
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    error = function(*arguments, stream)
+    if error != 0:
+        raise RuntimeError(f"{function.__name__}: CUDA error {error}")
+
+
+def address(x: Tensor) -> ctypes.c_void_p:
+    return ctypes.c_void_p(x.data_ptr())
+
+
+def cub(case: Case, name: str, interleaved: int, *more: int) -> Count:
+    """A call for every `interleaved` channels, which lie together."""
+    function = library("cub.cu")[name]
+    segments, length = case.channels // interleaved, math.prod(case.shape) // case.channels
+    plan = (case.num_bins, segments, length, *more)
+    size = ctypes.c_size_t()
+    call(function, None, ctypes.byref(size), None, None, *plan)
+
+    def run(x: Tensor) -> Tensor:
+        workspace = torch.empty(max(1, size.value), dtype=torch.uint8, device=x.device)
+        shape = (case.channels, case.num_bins)
+        counts = torch.empty(shape, dtype=torch.int32, device=x.device)
+        buffers = (address(workspace), ctypes.byref(size), address(x), address(counts))
+        call(function, *buffers, *plan)
+        return counts
+
+    return run
+
+
+def cub_even(case: Case) -> Count:
+    return cub(case, "histogram_even", 1, case.torch_dtype.itemsize)
+
+
+def cub_even_supports(case: Case) -> bool:
+    """Each channel lies in one piece."""
+    return case.dim == tuple(range(len(case.shape)))[-len(case.dim) :]
+
+
+def cub_multi_supports(case: Case) -> bool:
+    pixels = tuple(range(len(case.shape) - 1))[-len(case.dim) :]
+    return case.dtype == "uint8" and case.shape[-1] == 3 and case.dim == pixels
+
+
+READ_GRIDS = list(itertools.product((1, 4, 8), (1, 2, 4, 16)))
+"""Loads in flight a thread, and blocks a multiprocessor."""
+
+
+def read_only(device: torch.device) -> dict[str, Callable[[Tensor], object]]:
+    """Ways to only read an input, of which the fastest is the limit."""
+    if device.type == "cpu":
+        return {"sum": read_on_cpu}
+    function = library("read_only.cu").read_only
+    sink = torch.zeros(1, dtype=torch.int32, device=device)
+    sm_count = torch.cuda.get_device_properties(device).multi_processor_count
+
+    def run(x: Tensor, unroll: int, blocks_per_sm: int) -> None:
+        bytes_ = ctypes.c_int64(x.numel() * x.itemsize)
+        call(function, address(x), bytes_, address(sink), unroll, blocks_per_sm * sm_count)
+
+    return {
+        f"{unroll} loads, {blocks} blocks": partial(run, unroll=unroll, blocks_per_sm=blocks)
+        for unroll, blocks in READ_GRIDS
+    }
+
+
+def read_on_cpu(x: Tensor) -> Tensor:
+    """Adds 64-bit words, which takes no longer than reading them."""
+    data = x.flatten().view(torch.uint8)
+    return data[: len(data) // 8 * 8].view(torch.int64).sum()
+
+
+# --- Other packages ---------------------------------------------------------------------
+
+
+def cupy_bincount(case: Case) -> Count:
+    import cupy
+
+    return lambda x: from_dlpack(
+        cupy.bincount(cupy.from_dlpack(x.flatten()), minlength=case.num_bins)
+    )
+
+
+def np_bincount(case: Case) -> Count:
+    import numpy as np
+
+    total = case.channels * case.num_bins
+    return lambda x: torch.from_numpy(
+        sum(np.bincount(part.numpy(), minlength=total) for part in offset_values(x, case))
+    )
+
+
+def np_histogram(case: Case) -> Count:
+    import numpy as np
+
+    bins = case.num_bins
+    return lambda x: torch.from_numpy(np.histogram(x.numpy(), bins, (0, bins))[0])
+
+
+CV2_WIDTH = 4096
+
+
+def cv2_calc_hist(case: Case) -> Count:
+    import cv2
+
+    def run(x: Tensor) -> Tensor:
+        counts = torch.zeros(case.num_bins, dtype=torch.int64)
+        # It counts in float32, exactly up to 2^24, and shares out the rows of an image.
+        for image in x.view(-1, CV2_WIDTH).split((1 << 24) // CV2_WIDTH):
+            part = cv2.calcHist([image.numpy()], [0], None, [case.num_bins], [0, case.num_bins])
+            counts += torch.from_numpy(part).flatten().long()
+        return counts
+
+    return run
+
+
+def cv2_supports(case: Case) -> bool:
+    return case.dtype == "uint8" and one_channel(case) and case.shape[0] % CV2_WIDTH == 0
+
+
+def boost_histogram(case: Case) -> Count:
+    import boost_histogram as bh
+
+    def run(x: Tensor) -> Tensor:
+        axis = bh.axis.Integer(0, case.channels * case.num_bins, underflow=False, overflow=False)
+        counts = bh.Histogram(axis, storage=bh.storage.Int64())
+        for part in offset_values(x, case):
+            counts.fill(part.numpy(), threads=torch.get_num_threads())
+        return torch.from_numpy(counts.view())
+
+    return run
+
+
+# --- All of them ------------------------------------------------------------------------
+
+OURS = "torch_histo"
+BOTH = ("cpu", "cuda")
+CPU = ("cpu",)
+PEERS = [
+    Peer(OURS, partial(ours, variant="auto"), devices=BOTH),
+    Peer("torch_histo tiled", partial(ours, variant="tiled"), tiled_supports),
+    Peer("CUB HistogramEven", cub_even, cub_even_supports),
+    Peer(
+        "CUB MultiHistogramEven",
+        partial(cub, name="multi_histogram_even", interleaved=3),
+        cub_multi_supports,
+    ),
+    Peer("torch.compile", torch_compile, compile_supports),
+    Peer("torch.scatter_add_", torch_scatter_add, devices=BOTH),
+    Peer("torch.bincount", torch_bincount, devices=BOTH, captured=False),
+    # It asks for the free memory.
+    Peer("torch.histc", torch_histc, one_channel, devices=BOTH, captured=False),
+    Peer("cupy.bincount", cupy_bincount, one_channel, captured=False),
+    Peer("np.bincount", np_bincount, devices=CPU),
+    Peer("np.histogram", np_histogram, one_channel, devices=CPU),
+    Peer("cv2.calcHist", cv2_calc_hist, cv2_supports, devices=CPU),
+    Peer("boost-histogram", boost_histogram, devices=CPU),
+]

@@ -1,0 +1,224 @@
+"""Tables and pictures of what bench.py measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import common
+from cases import Case
+from peers import OURS, PEERS
+
+Record = dict[str, Any]
+Table = dict[Case, dict[str, dict[str, Record]]]
+"""Records by case, distribution and implementation, each in the order of measurement."""
+
+# Colours that also those tell apart who see few of them (Okabe and Ito), and a marker each.
+STYLES = dict(
+    zip(
+        [peer.name for peer in PEERS],
+        [
+            ("#0072B2", "o"),
+            ("#56B4E9", "D"),
+            ("#D55E00", "s"),
+            ("#E69F00", "^"),
+            ("#009E73", "v"),
+            ("#CC79A7", "P"),
+            ("#000000", "x"),
+            ("#7F7F7F", "+"),
+            ("#B8A000", "*"),
+            ("#D55E00", "s"),
+            ("#E69F00", "^"),
+            ("#009E73", "v"),
+            ("#B8A000", "*"),
+        ],
+        strict=True,
+    )
+)
+
+
+def table_of(record: Record) -> Table:
+    table: Table = {}
+    for row in record["records"]:
+        case = Case(row["dtype"], tuple(row["shape"]), tuple(row["dim"]), row["num_bins"])
+        by_distribution = table.setdefault(case, {}).setdefault(row["distribution"], {})
+        by_distribution[row["implementation"]] = row
+    return table
+
+
+def main_distribution(table: Table) -> str:
+    """Uniform, unless something else was chosen."""
+    found = next(iter(table.values()))
+    return "uniform" if "uniform" in found else next(iter(found))
+
+
+def shares(rows: dict[str, dict[str, Record]]) -> list[float]:
+    """Ours, of all distributions."""
+    return [row[OURS]["share"] for row in rows.values()]
+
+
+def by_case(table: Table) -> str:
+    main = main_distribution(table)
+    measured = {name for rows in table.values() for name in rows[main]}
+    peers = [peer.name for peer in PEERS if peer.name in measured and peer.name != OURS]
+    header = ["us", "read only", OURS, "share", "slowest", "fastest", "best peer", "share", *peers]
+    lines = []
+    for case, rows in table.items():
+        row = rows[main]
+        # The study kernel is no peer.
+        others = [r for name, r in row.items() if not name.startswith(OURS)]
+        best = max(others, key=lambda r: float(r["share"]), default=None)
+        lines.append(
+            [
+                str(case),
+                us(row[OURS]["read_only_seconds"]),
+                us(row[OURS]["seconds"]),
+                f"{row[OURS]['share']:.2f}",
+                f"{min(shares(rows)):.2f}",
+                f"{max(shares(rows)):.2f}",
+                best["implementation"] if best else "",
+                f"{best['share']:.3f}" if best else "",
+                *(us(row[name]["seconds"]) if name in row else "" for name in peers),
+            ]
+        )
+    return common.markdown_table(header, lines)
+
+
+def us(seconds: float) -> str:
+    return f"{seconds * 1e6:,.1f}"
+
+
+def by_distribution(table: Table) -> str:
+    names = distributions(table)
+    lines = [
+        [str(case), *(f"{rows[name][OURS]['share']:.2f}" if name in rows else "" for name in names)]
+        for case, rows in table.items()
+    ]
+    return common.markdown_table(["share of the limit", *names], lines)
+
+
+def distributions(table: Table) -> list[str]:
+    return list(dict.fromkeys(name for rows in table.values() for name in rows))
+
+
+def markdown(record: Record) -> str:
+    table = table_of(record)
+    main = main_distribution(table)
+    where = record["machine"]
+    cuda = f", CUDA {where['cuda']}, driver {where['driver']}" if where["driver"] else ""
+    return "\n\n".join(
+        [
+            f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
+            "Each input is dtype [shape], counted over dimension 0 in 256 bins unless it says "
+            f"otherwise. Times are microseconds for {main} data. Shares are of the time that "
+            "only reading the input takes, measured in turns with the rest; slowest and fastest "
+            "are torch_histo's shares over all distributions. torch counts channels as value + "
+            "channel * bins.",
+            by_case(table),
+            f"{OURS}'s share of the limit by distribution; an entropy is that of each bit:",
+            by_distribution(table),
+            *(f"- {note}" for note in record["notes"]),
+        ]
+    )
+
+
+def write(record: Record, path: Path) -> None:
+    """Tables and pictures beside the JSON at `path`."""
+    text = markdown(record)
+    path.with_suffix(".md").write_text(text + "\n")
+    print(f"\n{text}\n\nWritten: {path} and .md")
+    try:
+        draw(record, path)
+    except ImportError:
+        print(f"No pictures: matplotlib is not installed. Elsewhere: bench.py --draw {path.name}")
+
+
+# --- Pictures ---------------------------------------------------------------------------
+
+
+def draw(record: Record, path: Path) -> None:
+    import matplotlib
+
+    matplotlib.use("agg")
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"font.size": 10, "axes.spines.top": False, "axes.spines.right": False})
+    for figure, end in [(draw_cases(record), ""), (draw_distributions(record), "-distributions")]:
+        picture = path.with_name(f"{path.stem}{end}.png")
+        figure.savefig(picture, dpi=150, bbox_inches="tight", facecolor="white")
+        print(f"Written: {picture}")
+        plt.close(figure)
+
+
+def draw_cases(record: Record) -> Any:
+    """A row a case, a mark an implementation, and a line for ours over all distributions."""
+    import matplotlib.pyplot as plt
+
+    table = table_of(record)
+    main = main_distribution(table)
+    figure, axes = plt.subplots(figsize=(10, 1.8 + 0.34 * len(table)))
+    axes.axvline(1, color="#404040", linewidth=1)
+    blue = STYLES[OURS][0]
+    right = 0.1 + max(1, *(row["share"] for row in record["records"]))
+    for y, rows in enumerate(table.values()):
+        # Of neighbours, the one that is drawn last is in front.
+        for name, (colour, marker) in reversed(STYLES.items()):
+            if name in rows[main]:
+                size = 90 if name == OURS else 42
+                share = rows[main][name]["share"]
+                axes.scatter(share, y, s=size, c=colour, marker=marker, lw=1.5, zorder=3)
+        axes.plot([min(shares(rows)), max(shares(rows))], [y, y], color=blue, lw=3, alpha=0.5)
+        label = f"{rows[main][OURS]['share']:.2f}"
+        axes.text(right, y, label, color=blue, weight="bold", va="center", ha="right")
+    measured = {name for rows in table.values() for name in rows[main]}
+    for name, (colour, marker) in STYLES.items():
+        if name in measured:
+            axes.scatter([], [], s=60, c=colour, marker=marker, lw=1.5, label=name)
+    axes.set_yticks(range(len(table)), [str(case) for case in table])
+    axes.set_ylim(len(table) - 0.4, -0.6)
+    axes.set_xlim(0, right)
+    axes.grid(color="#E4E4E4", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0)
+    axes.set_xlabel(
+        f"time to only read the input / time to count it, {main} data "
+        "(1 = bound by memory)\n"
+        f"bar: {OURS} over {len(distributions(table))} distributions of the data"
+    )
+    title(axes, "Share of the read-only limit, by input", record)
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1), frameon=False)
+    return figure
+
+
+def draw_distributions(record: Record) -> Any:
+    """A row a case, a column a distribution: ours."""
+    import matplotlib.pyplot as plt
+
+    table = table_of(record)
+    names = distributions(table)
+    values = [
+        [rows[name][OURS]["share"] if name in rows else float("nan") for name in names]
+        for rows in table.values()
+    ]
+    figure, axes = plt.subplots(figsize=(1.6 + 0.95 * len(names), 1.6 + 0.34 * len(table)))
+    axes.imshow(values, cmap="cividis", vmin=0, vmax=1, aspect="auto")
+    for y, row in enumerate(values):
+        for x, share in enumerate(row):
+            colour = "black" if share > 0.5 else "white"
+            axes.text(x, y, f"{share:.2f}", color=colour, ha="center", va="center")
+    axes.set_yticks(range(len(table)), [str(case) for case in table])
+    axes.set_xticks(range(len(names)), [name.replace(" ", "\n") for name in names])
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("time to only read the input / time to count it; entropy is that of a bit")
+    title(axes, f"{OURS}: share of the read-only limit, by distribution", record, 46)
+    return figure
+
+
+def title(axes: Any, text: str, record: Record, above: int = 8) -> None:
+    """In points above the axes: what it is, and where it was measured."""
+    place = {"xycoords": "axes fraction", "textcoords": "offset points", "ha": "left"}
+    axes.annotate(text, (0, 1), xytext=(0, above + 18), weight="bold", size=13, **place)
+    where = common.describe(record)
+    axes.annotate(where, (0, 1), xytext=(0, above), color="#606060", size=9, **place)

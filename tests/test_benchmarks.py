@@ -1,0 +1,61 @@
+"""The benchmarks run, check what they time, and write what they promise."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+import torch
+
+import torch_histo
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torch_histo.__file__).parents[1])}
+FIELDS = ["dtype", "shape", "dim", "num_bins", "distribution", "implementation"]
+FIELDS += ["seconds", "read_only_seconds", "share"]
+
+
+@pytest.fixture
+def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    return importlib.import_module("common")
+
+
+def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), "--device", "cpu", "--quick"]
+    some = ["--cases", "int(64|32 .4096)", "--peers", r"torch.*bincount", "--out", str(tmp_path)]
+    subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
+    record = json.loads((tmp_path / "bench-quick-cpu.json").read_text())
+    assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
+    assert len(record["records"]) == 2 * 2 * 2  # cases, distributions, implementations
+    for row in record["records"]:
+        assert list(row) == FIELDS
+        assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
+    assert "torch.bincount" in (tmp_path / "bench-quick-cpu.md").read_text()
+    assert (tmp_path / "bench-quick-cpu.png").stat().st_size > 0
+    assert (tmp_path / "bench-quick-cpu-distributions.png").stat().st_size > 0
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize("size", [1, 1000, 70_000])
+def test_distributions_stay_in_their_bins(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, size: int
+) -> None:
+    monkeypatch.setattr(common, "PART_ELEMENTS", 4096)  # inputs are filled in parts
+    num_bins = 256 if dtype == torch.uint8 else 4096
+    for name in common.DISTRIBUTIONS:
+        (x,) = common.rotated_inputs((size,), name, torch.device("cpu"), dtype, num_bins)
+        assert x.dtype == dtype
+        assert x.shape == (size,)
+        assert 0 <= int(x.min()) <= int(x.max()) < num_bins
+
+
+def test_sorted_is_sorted_and_covers_all_bins(common: ModuleType) -> None:
+    (x,) = common.rotated_inputs((1 << 16,), "sorted", torch.device("cpu"), torch.int32, 1024)
+    assert torch.equal(x, torch.arange(1 << 16, dtype=torch.int32) // 64)
