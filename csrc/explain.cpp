@@ -53,7 +53,7 @@ void add_layout(Json& json, const cuda::Columns& in) {
 
 void add_layout(Json& json, const cuda::Tiles& in) {
   json.add("method", in.table_stride > 0 ? "tiles" : "atomics");
-  json.add("access", "elements");
+  json.add("access", in.quads ? "16 bytes" : "elements");
   json.add("tile_channels", int64_t{in.tile_channels});
   json.add("tiles", in.tiles);
   json.add("chunks", in.chunks);

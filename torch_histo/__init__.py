@@ -5,12 +5,16 @@ Importing the package registers `torch.ops.histo.channel_histogram` and
 """
 
 from torch_histo._library import __version__, has_cuda_kernels
+from torch_histo.explain import Device, Explanation, explain
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 
 __all__ = [
     "VARIANTS",
+    "Device",
+    "Explanation",
     "__version__",
     "channel_histogram",
+    "explain",
     "has_cuda_kernels",
     "text_histogram",
 ]

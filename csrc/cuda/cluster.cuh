@@ -13,12 +13,12 @@ __device__ __forceinline__ uint32_t rank_in_cluster() {
   return rank;
 }
 
-/// A barrier of all the threads of the cluster.
+/// A barrier of all the threads of the cluster; those of a warp may come one by one.
 __device__ __forceinline__ void sync_cluster() {
 #if __CUDA_ARCH__ >= 900
   asm volatile(
-      "barrier.cluster.arrive.aligned;\n"
-      "barrier.cluster.wait.aligned;" ::
+      "barrier.cluster.arrive;\n"
+      "barrier.cluster.wait;" ::
           : "memory");
 #endif
 }

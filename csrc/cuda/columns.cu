@@ -232,47 +232,53 @@ struct ByteTable {
     }
   }
 
-  /// A warp sums a row, all its columns at once, and clears it; then neighbouring threads
-  /// add neighbouring bins, so that the memory sees few requests. The next unit's first
-  /// additions need not wait for these.
+  /// A warp sums some rows, each with all its columns at once, and clears them. A lane
+  /// keeps the sum of a row, so that neighbouring lanes add neighbouring bins and the
+  /// memory sees few requests.
   __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
-    __shared__ uint32_t sums[kMaxChannelsAddedByBlock][256];
+    constexpr int kRows = (256 + kColumnThreads / kWarp - 1) / (kColumnThreads / kWarp);
     const int lane = threadIdx.x % kWarp;
-    const int channels = static_cast<int>(in.channels);
+    const int first_row = threadIdx.x / kWarp * kRows;
     int channel_of_lane[4];
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t column = unit.first_column + 4 * lane + i;
       channel_of_lane[i] = column < in.columns ? channel_of(in, unit, column) : -1;
     }
+    uint32_t sums[kMaxChannelsAddedByBlock] = {0, 0, 0, 0};
+    static_assert(kMaxChannelsAddedByBlock == 4);
 #pragma unroll 4
-    for (int row = threadIdx.x / kWarp; row < 256; row += kColumnThreads / kWarp) {
-      uint32_t* words = table + row * kByteRowWords + lane;
+    for (int k = 0; k < kRows; ++k) {
+      if (first_row + k >= 256) {
+        break;
+      }
+      uint32_t* words = table + (first_row + k) * kByteRowWords + lane;
       const uint32_t even = words[0];
       const uint32_t odd = words[kWarp];
       words[0] = words[kWarp] = 0;
       const uint32_t of_columns[4] = {even & 0xffff, odd & 0xffff, even >> 16, odd >> 16};
-      for (int channel = 0; channel < channels; ++channel) {
-        uint32_t sum = 0;
 #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          sum += channel_of_lane[i] == channel ? of_columns[i] : 0;
+      for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
+        if (channel < in.channels) {
+          uint32_t sum = 0;
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            sum += channel_of_lane[i] == channel ? of_columns[i] : 0;
+          }
+          sum = sum_of_warp(sum);
+          sums[channel] = lane == k ? sum : sums[channel];
         }
-        sum = sum_of_warp(sum);
-        if (lane == 0) {
-          sums[channel][row] = sum;
-        }
+      }
+    }
+    const int row = first_row + lane;
+    const int64_t bin = lane < kRows ? bin_of_row(row) : kNoBin;
+#pragma unroll
+    for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
+      if (channel < in.channels && bin != kNoBin) {
+        put<true>(&counts[in.counter(unit.batch, channel, bin)], sums[channel]);
       }
     }
     __syncthreads();
-    const int rows = static_cast<int>(in.table_rows);
-    for (int i = threadIdx.x; i < 256 * channels; i += kColumnThreads) {
-      const int row = i % 256;
-      const int64_t bin = bin_of_row(row);
-      if (row < rows && bin != kNoBin) {
-        put<true>(&counts[in.counter(unit.batch, i / 256, bin)], sums[i / 256][row]);
-      }
-    }
   }
 };
 
@@ -549,8 +555,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   // Loads are on their way while the table is cleared.
   load_first_round();
   cells.clear();
-  let_next_start();
-  wait_for_previous(); // it cleared the counts
   __syncthreads();
 
   int64_t room = kMaxPairCount; // what counters of pairs still hold
@@ -564,6 +568,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       }
       const int added = rows << in.log_adds_a_row;
       if (room < added) {
+        wait_for_previous(); // it cleared the counts
         __syncthreads();
         cells.spill(piece.unit, counts);
         room = kMaxPairCount / 2;
@@ -634,6 +639,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (more && piece.index == done.index) {
       continue;
     }
+    wait_for_previous(); // it cleared the counts
     __syncthreads();
     if (in.few_channels) {
       cells.add_channels_and_clear(done.unit, counts);

@@ -216,8 +216,7 @@ std::optional<Plan> plan_columns(
   const int64_t unit_rows = in.outer.size * found->of_run;
   const int64_t row_bytes = std::min(in.columns, found->table_columns) * size;
   const int64_t rows = units * unit_rows;
-  constexpr int64_t kMaxRows = int64_t{1} << 30; // with the gaps between units, 31 bits
-  if (unit_rows * row_bytes < kMinShareBytes || rows > kMaxRows) {
+  if (unit_rows * row_bytes < kMinShareBytes || rows >= int64_t{1} << 31) {
     return std::nullopt;
   }
 
@@ -331,6 +330,15 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   }
   // A block's counters are 32 bits wide.
   in.rows_per_chunk = std::min(ceil_div(in.num_rows, chunks), int64_t{1} << 31);
+  const int64_t size = element_size(problem.type);
+  in.quads = in.along_rows && in.tile_channels == 1 && in.rows[0].size == 1 &&
+             in.rows[1].stride == 1 &&
+             reinterpret_cast<uintptr_t>(problem.data) % kQuadBytes == 0 &&
+             in.channels[0].stride * size % kQuadBytes == 0 &&
+             in.channels[1].stride * size % kQuadBytes == 0;
+  if (in.quads) {
+    in.rows_per_chunk = ceil_div(in.rows_per_chunk, kQuadBytes) * kQuadBytes; // whole quads
+  }
   in.chunks = ceil_div(in.num_rows, in.rows_per_chunk);
   in.clustered = in.clustered && in.chunks > 1;
 

@@ -99,6 +99,7 @@ struct Tiles {
   int tile_channels; // a power of two
   int table_stride;  // counters between channels of a table; 0: no table, atomics in memory
   bool along_rows;   // neighbouring threads take neighbouring rows
+  bool quads;        // and 16 aligned bytes each
   bool clustered;    // the blocks of a tile are a cluster, which folds its tables
 };
 

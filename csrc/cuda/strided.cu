@@ -116,6 +116,32 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
     };
     // All loads of a round are on their way before the first is counted.
+    if (in.quads) {
+      constexpr int kOfQuad = kQuadBytes / sizeof(T);
+      constexpr int kUnroll = kStridedUnroll / 2;
+      const auto* quads = reinterpret_cast<const uint4*>(column + first_row);
+      const int64_t size = (end - first_row) / kOfQuad;
+      for (int64_t quad = threadIdx.x; quad < size; quad += kUnroll * kStridedThreads) {
+        uint4 loaded[kUnroll];
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+          if (quad + i * kStridedThreads < size) {
+            loaded[i] = __ldcs(quads + quad + i * kStridedThreads);
+          }
+        }
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+          if (quad + i * kStridedThreads < size) {
+            const T* elements = reinterpret_cast<const T*>(&loaded[i]);
+#pragma unroll
+            for (int j = 0; j < kOfQuad; ++j) {
+              add(elements[j]);
+            }
+          }
+        }
+      }
+      row += size * kOfQuad; // what is left is less than a quad
+    }
     for (; row < end; row += kStridedUnroll * step) {
       T values[kStridedUnroll];
 #pragma unroll

@@ -1,0 +1,609 @@
+"""Plans for GPUs that need not be there, and `explain`, which puts them in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import doctest
+import json
+import math
+import re
+import sys
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from oracle import DTYPES
+
+import torch_histo
+from torch_histo import Device, Explanation, explain
+from torch_histo.explain import DEVICES
+
+H200 = DEVICES[0]
+TINY = Device("tiny", 1, 48 << 10, 64 << 10, 1 << 20, (7, 5), 1e11)
+GPUS = [*DEVICES, TINY]
+BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
+
+on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
+generated = settings(max_examples=80, deadline=None, derandomize=True, database=None)
+
+
+class Case(NamedTuple):
+    dtype: torch.dtype
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    num_bins: int
+    dim: tuple[int, ...]
+    address: int = 0  # of the first element
+
+    @property
+    def channels(self) -> int:
+        return math.prod(size for d, size in enumerate(self.sizes) if d not in self.dim)
+
+    @property
+    def rows(self) -> int:
+        return math.prod(self.sizes) // self.channels
+
+
+def contiguous(
+    sizes: tuple[int, ...],
+    dtype: torch.dtype = torch.uint8,
+    num_bins: int = 256,
+    dim: tuple[int, ...] = (0,),
+) -> Case:
+    strides = tuple(math.prod(sizes[d + 1 :]) for d in range(len(sizes)))
+    return Case(dtype, sizes, strides, num_bins, dim)
+
+
+def plan_of(case: Case, gpu: Device) -> dict[str, Any]:
+    text = torch.ops.histo._plan_channel_histogram(
+        str(case.dtype).removeprefix("torch."),
+        case.sizes,
+        case.strides,
+        case.address,
+        case.num_bins,
+        case.dim,
+        sm_count=gpu.sm_count,
+        shared_bytes_per_block=gpu.shared_bytes_per_block,
+        shared_bytes_per_sm=gpu.shared_bytes_per_sm,
+        l2_bytes=gpu.l2_bytes,
+        capability=10 * gpu.capability[0] + gpu.capability[1],
+    )
+    plan: dict[str, Any] = json.loads(text)
+    return plan
+
+
+def explained(case: Case, gpu: Device | str, capsys: pytest.CaptureFixture[str]) -> Explanation:
+    """The explanation of a contiguous case, and that what it prints is its text."""
+    capsys.readouterr()
+    explanation = explain(case.sizes, case.num_bins, case.dim, dtype=case.dtype, device=gpu)
+    assert capsys.readouterr().out == f"{explanation}\n"
+    return explanation
+
+
+# Sizes over all magnitudes alike.
+sizes_up_to = {
+    log: st.integers(0, log).flatmap(lambda n: st.integers(1 << n, 2 << n)) for log in (6, 14, 30)
+}
+
+
+@st.composite
+def cases(draw: st.DrawFn) -> Case:
+    """Rows of channels, or two dimensions or three with gaps and in any order; any address."""
+    dtype = draw(st.sampled_from(DTYPES))
+    num_bins = draw(st.one_of(st.just(256), st.sampled_from(BINS), st.integers(1, 70_000)))
+    # Mostly large: small inputs all have the same kind of plan.
+    large = st.integers(18, 26).flatmap(lambda n: st.integers(1 << n, 2 << n))
+    sizes = [draw(st.one_of(large, large, sizes_up_to[30])), draw(sizes_up_to[14])]
+    dim, order, gaps = [0], [1, 0], [0, 0]
+    if draw(st.booleans()):
+        sizes += draw(st.lists(sizes_up_to[6], max_size=1))
+        sizes = list(draw(st.permutations(sizes)))
+        dim = draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, min_size=1))
+        order = list(draw(st.permutations(range(len(sizes)))))
+        gaps = [draw(st.sampled_from([0, 0, 0, 1, 3, 4, 16, 64])) for _ in sizes]
+    # What memory holds, of the input and of the counts.
+    while math.prod(sizes) >= 1 << 33:
+        sizes[sizes.index(max(sizes))] //= 16
+    strides, stride = [0] * len(sizes), 1
+    for d, gap in zip(order, gaps, strict=True):
+        strides[d] = stride
+        stride = stride * sizes[d] + gap
+    address = draw(st.integers(0, 16)) * dtype.itemsize if draw(st.booleans()) else 0
+    case = Case(dtype, tuple(sizes), tuple(strides), num_bins, tuple(dim), address)
+    most = max((1 << 33) // case.channels, 1)
+    return case._replace(num_bins=min(num_bins, most))
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_within_the_limits(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    assert 0 < plan["blocks"] < 1 << 31
+    assert 0 < plan["threads"] <= 1024
+    assert plan["threads"] % 32 == 0
+    assert 0 < plan["shared_bytes"] <= gpu.shared_bytes_per_block
+    assert plan["blocks"] % plan["cluster"] == 0
+    assert 1 <= plan["cluster"] <= (8 if gpu.capability >= (9, 0) else 1)
+    assert plan["launches"] == 1 + plan["clears_counts"] + (plan["fold_blocks"] > 0)
+    assert 0 <= plan["fold_blocks"] < 1 << 31
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_workspace_is_a_table_a_block(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    assert (plan["workspace_bytes"] > 0) == (plan["fold_blocks"] > 0)
+    assert plan["workspace_bytes"] <= plan["blocks"] * plan["shared_bytes"]
+    if plan["workspace_bytes"]:
+        assert plan["blocks"] <= gpu.sm_count
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_bytes(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    assert plan["bytes_read"] == math.prod(case.sizes) * case.dtype.itemsize
+    assert plan["bytes_of_counts"] == case.channels * case.num_bins * 8
+    assert len(case.sizes) > 2 or not plan["copies_input"]  # two loops are always enough
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    if plan["method"] == "tiles":
+        assert plan["counter_bits"] == 32
+        assert plan["shared_bytes"] >= plan["tile_channels"] * case.num_bins * 4
+        assert plan["rows_per_block"] < 1 << 32
+    elif plan["method"] == "columns":
+        table_bits = plan["table_rows"] * plan["table_counters_per_row"] * plan["counter_bits"]
+        assert table_bits <= 8 * plan["shared_bytes"] < table_bits + 8 * 16
+        tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
+        last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
+        assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
+    else:
+        assert plan["method"] == "atomics"
+        assert case.num_bins * 4 > gpu.shared_bytes_per_block - 4
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_tiles_cover_the_input(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    if plan["method"] != "columns":
+        assert plan["blocks"] == plan["tiles"] * plan["chunks"]
+        assert (plan["tiles"] - 1) * plan["tile_channels"] < case.channels
+        assert plan["tiles"] * plan["tile_channels"] >= case.channels
+        assert (plan["chunks"] - 1) * plan["rows_per_block"] < case.rows
+        assert plan["chunks"] * plan["rows_per_block"] >= case.rows
+
+
+@on_every_gpu
+@generated
+@given(
+    dtype=st.sampled_from(DTYPES),
+    runs=sizes_up_to[6],
+    channels=sizes_up_to[14],
+    length=sizes_up_to[30],
+    num_bins=st.sampled_from(BINS),
+    layout=st.sampled_from(["rows", "rows with gaps", "channels one after another"]),
+)
+def test_blocks_cover_the_rows(
+    gpu: Device,
+    dtype: torch.dtype,
+    runs: int,
+    channels: int,
+    length: int,
+    num_bins: int,
+    layout: str,
+) -> None:
+    length = max(min(length, (1 << 33) // (runs * channels)), 1)
+    if layout == "channels one after another":
+        case = contiguous((runs, channels, length), dtype, num_bins, (0, 2))
+        sets, run, channels = channels, length, 1
+    else:
+        case = contiguous((length, channels), dtype, num_bins)
+        if layout == "rows with gaps":
+            case = case._replace(strides=(channels + 3, 1))
+        sets, runs, run = 1, 1, length * channels
+    plan = plan_of(case, gpu)
+    if plan["method"] != "columns":
+        return
+    assert plan["batches"] == sets
+    # A stream is cut after up to 15 elements that come before an aligned address.
+    rows = (run - 15) // plan["columns"] if plan["stream"] else length
+    units = plan["batches"] * plan["groups"]
+    assert plan["blocks"] * plan["rows_per_block"] >= units * runs * rows
+    if channels > 1:
+        width = plan["groups"] * plan["table_counters_per_row"]
+        assert width - plan["table_counters_per_row"] < plan["columns"] <= width
+        assert plan["columns"] % channels == 0
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_pure(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    plan_of(contiguous((12345, 67)), TINY)
+    assert plan_of(case, gpu) == plan
+    assert plan_of(case._replace(address=case.address + 4096), gpu) == plan
+
+
+@on_every_gpu
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("tail", [(), (3,), (64,), (511,), (512,)])
+def test_workspace_does_not_grow_with_the_input(
+    gpu: Device, dtype: torch.dtype, tail: tuple[int, ...]
+) -> None:
+    workspaces = [
+        plan_of(contiguous((1 << log, *tail), dtype), gpu)["workspace_bytes"] for log in (20, 26)
+    ]
+    assert workspaces[1] <= max(workspaces[0], gpu.sm_count * gpu.shared_bytes_per_block)
+    beyond = plan_of(contiguous((1 << 30, *tail), dtype), gpu)["workspace_bytes"]
+    assert beyond <= workspaces[1]
+
+
+def test_on_the_h200() -> None:
+    plan = plan_of(contiguous((1 << 20, 512)), H200)
+    assert (plan["method"], plan["access"]) == ("columns", "16 bytes")
+    assert (plan["blocks"], plan["launches"]) == (132, 2)
+    assert plan["workspace_bytes"] <= 132 * (64 << 10)
+
+    plan = plan_of(contiguous((65_536,), torch.int64), H200)
+    assert plan["launches"] == 1
+    assert plan["blocks"] == plan["cluster"] > 1
+
+    plan = plan_of(contiguous((4096, 8), torch.int32, 128), H200)
+    assert plan["launches"] == 1
+
+    plan = plan_of(contiguous((1 << 29,)), H200)
+    assert plan["workspace_bytes"] == 0
+    assert plan["launches"] <= 2
+
+
+def test_without_clusters() -> None:
+    """What takes one launch in a cluster takes zeroing and atomic additions elsewhere."""
+    case = contiguous((65_536,), torch.int64)
+    plan = plan_of(case, dataclasses.replace(H200, capability=(8, 9)))
+    assert plan["cluster"] == 1
+    assert plan["launches"] <= 2
+
+
+def test_alignment() -> None:
+    aligned = Case(torch.uint8, (1 << 20, 512), (1024, 1), 256, (0,), 0)
+    access = {a: plan_of(aligned._replace(address=a), H200)["access"] for a in (0, 4, 1, 16)}
+    assert access == {0: "16 bytes", 4: "words", 1: "words put together", 16: "16 bytes"}
+    odd = aligned._replace(strides=(1023, 1))
+    assert plan_of(odd, H200)["access"] == "words put together"
+    # Without gaps a stream finds aligned words.
+    stream = plan_of(contiguous((1 << 20, 511)), H200)
+    assert (stream["stream"], stream["access"]) == (True, "words")
+
+
+def test_rare_strides() -> None:
+    case = contiguous((4, 5, 6, 7, 8, 9), torch.int32, dim=(0, 2, 4))
+    plan = plan_of(case, H200)
+    assert plan["copies_input"]
+    assert plan_of(case._replace(address=4), H200) == plan  # the copy is aligned
+    # A box cut from three dimensions that are all counted over needs three loops.
+    box = Case(torch.uint8, (100, 100, 3), (1 << 12, 1 << 3, 1), 256, (0, 1, 2))
+    assert plan_of(box, H200)["copies_input"]
+    assert not plan_of(box._replace(dim=(0, 1)), H200)["copies_input"]
+
+
+@pytest.mark.parametrize(("sizes", "launches"), [((0, 5), 1), ((5, 0), 0), ((0,), 1)])
+def test_nothing_to_count(
+    sizes: tuple[int, ...], launches: int, capsys: pytest.CaptureFixture[str]
+) -> None:
+    explanation = explained(contiguous(sizes), H200, capsys)
+    assert explanation.method == "nothing to count"
+    assert explanation.launches == launches == len(explanation.steps)
+    assert "nothing to count" in str(explanation)
+
+
+# A case, and words of its text.
+WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
+    "columns": (
+        contiguous((1 << 20, 512)),
+        ("512 columns, a channel each, in 4 groups of 128", "16 bytes a lane", "summed by"),
+    ),
+    "stream": (
+        contiguous((1 << 20, 511)),
+        ("for each of 511 channels", "rows without a gap are cut anew"),
+    ),
+    "few channels": (contiguous((1 << 22, 3)), ("for each of 3 channels", "workspace  none")),
+    "one channel": (
+        contiguous((1 << 29,)),
+        ("one channel, cut into rows of", "workspace  none", "straight into the zeroed counts"),
+    ),
+    "planes": (
+        contiguous((64, 32, 1 << 16), dim=(0, 2)),
+        ("32 channels one after another", "cut into rows of"),
+    ),
+    "batches": (contiguous((8, 1 << 16, 128), dim=(1,)), ("8 times 128 columns",)),
+    "ranges": (
+        contiguous((1 << 26,), torch.int32, 100_000),
+        ("2 ranges of bins, and all is read for each", "x 1 counter of 32 bits"),
+    ),
+    "tiles": (
+        contiguous((4096, 8), torch.int32, 128),
+        ("tiles of", "4 bytes a thread", "a block writes the counts of channels"),
+    ),
+    "cluster": (
+        contiguous((65_536,), torch.int64),
+        ("in clusters of", "the blocks of a cluster sum their tables", "launches take longer"),
+    ),
+    "atomics": (
+        contiguous((1 << 20,), torch.int32, 1 << 20),
+        ("more bins than one holds", "additions in memory"),
+    ),
+    "copy": (
+        contiguous((4, 5, 6, 7, 8, 9), torch.int32, dim=(0, 2, 4)),
+        ("a contiguous one first", "the strides are rare"),
+    ),
+    "bool": (
+        contiguous((1 << 20, 512), torch.bool, 2),
+        ("bool over dim 0, 2 bins", "false is 0, any other byte is 1"),
+    ),
+    "empty bins": (contiguous((100,), torch.int8), ("bins from 128 on stay empty",)),
+    "all dims": (contiguous((100, 100), dim=()), ("over all dims",)),
+    "number": (contiguous((), dim=()), ("channel_histogram of [] uint8",)),
+}
+
+
+@pytest.mark.parametrize("name", WORDS)
+def test_words(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    case, words = WORDS[name]
+    text = str(explained(case, H200, capsys))
+    for word in words:
+        assert word in text
+
+
+@on_every_gpu
+@pytest.mark.parametrize("name", WORDS)
+def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[str]) -> None:
+    case, _ = WORDS[name]
+    plan = plan_of(case, gpu)
+    explanation = explained(case, gpu, capsys)
+    for key, value in plan.items():
+        assert getattr(explanation, key) == value, key
+
+    title, *rest = str(explanation).splitlines()
+    dtype = str(case.dtype).removeprefix("torch.")
+    assert title.startswith(f"channel_histogram of {list(case.sizes)} {dtype} over ")
+    assert f" on {gpu.name} ({gpu.sm_count} SM" in title
+    assert all(len(line) <= 120 for line in rest)
+    lines = {line[2:13].strip(): line[13:] for line in rest}
+    assert list(lines)[-8:] == [
+        *("layout", "reads", "table", "grid", "launches", "workspace", "memory", "predicted")
+    ]
+    blocks, threads, rows = f"{plan['blocks']:,}", plan["threads"], f"{plan['rows_per_block']:,}"
+    assert re.fullmatch(
+        rf"{blocks} blocks? of {threads} threads(?: in clusters of {plan['cluster']})?, "
+        rf"up to {rows} rows? each",
+        lines["grid"],
+    )
+    assert lines["launches"] == f"{plan['launches']}: {', '.join(explanation.steps)}"
+    assert len(explanation.steps) == plan["launches"]
+    shared = re.search(r"([\d,.]+) (bytes|KiB) of shared memory a block", lines["table"])
+    assert shared is not None
+    stated = float(shared[1].replace(",", "")) * (1024 if shared[2] == "KiB" else 1)
+    assert stated == pytest.approx(plan["shared_bytes"], rel=0.01)
+    if plan["workspace_bytes"]:
+        stated = float(lines["workspace"].split(" MiB, one table a block")[0])
+        assert stated == pytest.approx(plan["workspace_bytes"] / (1 << 20), rel=0.01)
+        assert f"{plan['fold_blocks']:,} block" in lines["workspace"]
+    else:
+        assert lines["workspace"].startswith("none")
+    assert re.fullmatch(r"reads [\d,.]+ \w+, writes [\d,.]+ \w+ of counts", lines["memory"])
+    assert re.match(r"at least [\d,.]+ (ns|us|ms), at [\d.]+ TB/s", lines["predicted"])
+
+
+def test_prediction(capsys: pytest.CaptureFixture[str]) -> None:
+    case = contiguous((1 << 20, 512))
+    explanation = explained(case, "H200", capsys)
+    expected = ((512 << 20) + (1 << 20)) / 4.8e12
+    assert explanation.predicted_seconds == pytest.approx(expected)
+    assert "at least 112 us, at 4.8 TB/s" in str(explanation)
+    assert "reads 512 MiB, writes 1 MiB of counts" in str(explanation)
+
+    unknown = explained(case, dataclasses.replace(H200, bytes_per_second=None), capsys)
+    assert unknown.predicted_seconds is None
+    assert "predicted  unknown" in str(unknown)
+
+    # Elements that share memory are read from it once; a copy is written and read again.
+    one = explain(torch.zeros(1, dtype=torch.uint8).expand(1 << 20, 64))
+    assert one.bytes_moved == 1 + one.bytes_of_counts
+    copied = explained(WORDS["copy"][0], H200, capsys)
+    assert copied.bytes_moved == 3 * copied.bytes_read + copied.bytes_of_counts
+
+
+def test_tensors(capsys: pytest.CaptureFixture[str]) -> None:
+    """A tensor's dtype, strides and address count; its device is none of the known."""
+    base = torch.zeros(20_000, 1025, dtype=torch.uint8)
+    explanation = explain(base[:, 1:512], dtype=torch.int64)
+    assert (explanation.dtype, explanation.shape) == (torch.uint8, (20_000, 511))
+    assert explanation.access == "words put together"
+    assert explanation.device == H200
+    assert explanation.device_is_assumed
+    assert "assumed, as the input is on no GPU" in capsys.readouterr().out
+    assert not explain(base, device="T4").device_is_assumed
+    assert explain(base.to("meta")[:, 1:512]).access == "words put together"
+    transposed = explain(base.t(), dim=1)
+    assert dataclasses.replace(transposed, shape=base.shape, dim=(0,)) == explain(base)
+
+
+def test_repr_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    explanation = explained(contiguous((1 << 20, 512)), H200, capsys)
+    assert repr(explanation) == "<Explanation: columns, 132 blocks, 2 launches, on H200>"
+
+
+@pytest.mark.parametrize("name", ["rtx 4090", "RTX4090", "Rtx 4090"])
+def test_names(name: str) -> None:
+    assert explain((4, 3), device=name).device.name == "RTX 4090"
+
+
+def gpu_properties(name: str, clock: int, width: int) -> SimpleNamespace:
+    return SimpleNamespace(
+        name=name,
+        multi_processor_count=132,
+        shared_memory_per_block_optin=232448,
+        shared_memory_per_multiprocessor=233472,
+        L2_cache_size=50 << 20,
+        major=9,
+        minor=0,
+        memory_clock_rate=clock,
+        memory_bus_width=width,
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "clock", "width", "bandwidth"),
+    [
+        ("NVIDIA H100 80GB HBM3", 2_619_000, 5120, 3.35e12),
+        ("NVIDIA H200", 0, 6144, 4.8e12),
+        ("Tesla T4", 0, 0, 0.32e12),
+        ("NVIDIA GeForce RTX 4090", 0, 0, 1.008e12),
+        ("NVIDIA H100 NVL", 0, 0, None),
+    ],
+)
+def test_limits_of_a_gpu(
+    monkeypatch: pytest.MonkeyPatch, name: str, clock: int, width: int, bandwidth: float | None
+) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: gpu_properties(name, clock, width)
+    )
+    device = explain((4, 3), device="cuda:0").device
+    expected = dataclasses.replace(H200, name=name, l2_bytes=50 << 20, bytes_per_second=None)
+    assert dataclasses.replace(device, bytes_per_second=None) == expected
+    assert (device.bytes_per_second or 0) == pytest.approx(bandwidth or 0, rel=0.01)
+
+
+KNOWN = "H200, H100, A100, RTX 4090, L40S, T4, B200"
+ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] = {
+    "unknown device": (
+        ValueError,
+        ((4, 3),),
+        {"device": "H300"},
+        f"explain: device must be a CUDA device, a Device or one of {KNOWN}, got 'H300'",
+    ),
+    "no CUDA device": (
+        ValueError,
+        ((4, 3),),
+        {"device": torch.device("cpu")},
+        f"explain: device must be a CUDA device, a Device or one of {KNOWN}, got 'cpu'",
+    ),
+    "a number": (
+        TypeError,
+        (3,),
+        {},
+        "explain: input must be a torch.Tensor or a shape, got int",
+    ),
+    "words": (
+        TypeError,
+        ("12",),
+        {},
+        "explain: input must be a torch.Tensor or a shape, got str",
+    ),
+    "half a size": (
+        TypeError,
+        ((2.5,),),
+        {},
+        "explain: input must be a torch.Tensor or a shape, whole numbers, got (2.5,)",
+    ),
+    "negative size": (
+        ValueError,
+        ((3, -4),),
+        {},
+        "explain: input must be a torch.Tensor or a shape, no size below 0, got [3, -4]",
+    ),
+    "huge": (
+        ValueError,
+        ((1 << 40, 1 << 30),),
+        {},
+        f"explain: input must take less than 2^62 bytes, got [{1 << 40}, {1 << 30}]",
+    ),
+    "too many bins": (
+        ValueError,
+        ((3,), 1 << 60),
+        {},
+        "explain: num_bins must be so few that the counts take less than 2^62 bytes, "
+        f"got {1 << 60}",
+    ),
+    "dtype by name": (
+        TypeError,
+        ((3,),),
+        {"dtype": "uint8"},
+        "explain: dtype must be a torch.dtype, got str",
+    ),
+    "float": (
+        RuntimeError,
+        ((3,),),
+        {"dtype": torch.float32},
+        "channel_histogram: input must have an integer or bool dtype, got float32",
+    ),
+    "no bins": (RuntimeError, ((3,), 0), {}, "channel_histogram: num_bins must be at least 1"),
+    "dim": (RuntimeError, ((3,), 2, 1), {}, "channel_histogram: dim must be between -1 and 0"),
+    "sparse": (
+        RuntimeError,
+        (torch.zeros(3, dtype=torch.uint8).to_sparse(),),
+        {},
+        "channel_histogram: input must be a dense tensor, got layout sparse_coo",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ERRORS)
+def test_errors(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    kind, arguments, options, line = ERRORS[name]
+    with pytest.raises(kind, match=f"^{re.escape(line)}") as caught:
+        explain(*arguments, **options)
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_limits_are_checked() -> None:
+    with pytest.raises(ValueError, match=r"^Device: sm_count must be at least 1, got 0$"):
+        dataclasses.replace(H200, sm_count=0)
+    with pytest.raises(ValueError, match=r"^Device: bytes_per_second must be above 0 or None"):
+        dataclasses.replace(H200, bytes_per_second=0.0)
+
+
+def test_examples_in_docstrings() -> None:
+    module = sys.modules["torch_histo.explain"]  # the package gives the function this name
+    results = doctest.testmod(module, extraglobs={"torch_histo": torch_histo})
+    assert results.attempted >= 2
+    assert results.failed == 0
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="for machines without a GPU")
+def test_no_gpu() -> None:
+    line = "explain: device must be a GPU that PyTorch finds, got cuda:1"
+    with pytest.raises(RuntimeError, match=f"^{line}$"):
+        explain((4, 3), device="cuda:1")
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_on_this_gpu() -> None:
+    values = torch.zeros(5000, 100, dtype=torch.uint8, device="cuda")
+    explanation = explain(values)
+    properties = torch.cuda.get_device_properties(values.device)
+    device = explanation.device
+    assert not explanation.device_is_assumed
+    assert (device.name, device.sm_count) == (properties.name, properties.multi_processor_count)
+    assert device.capability == torch.cuda.get_device_capability(values.device)
+    assert 48 << 10 <= device.shared_bytes_per_block <= device.shared_bytes_per_sm
+    assert explain(values.shape, device="cuda").device == device
+    assert explain(values, device="T4").device.name == "T4"
+    if explanation.predicted_seconds is not None:  # any GPU reads 10 GB/s to 100 TB/s
+        assert 5e-9 < explanation.predicted_seconds < 5e-5
