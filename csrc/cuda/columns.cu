@@ -18,6 +18,7 @@
 #include "bytes.cuh"
 #include "columns.h"
 #include "counts.cuh"
+#include "loads.cuh"
 #include "overlap.cuh"
 
 namespace histo::cuda {
@@ -522,7 +523,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if constexpr (kAccess == Access::kLoose) {
       return load_loose_word(address, count, bounds);
     } else {
-      return __ldcs(reinterpret_cast<const Load*>(address));
+      return load_once(reinterpret_cast<const Load*>(address));
     }
   };
   const auto loaded_bytes = [&](const Piece& piece) { // of a loose word
@@ -668,28 +669,28 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   }
 }
 
-/// Sums a unit's tables, kFoldWords words a block, and transposes [row][column] into
+/// Sums a unit's tables, kWords words a block, and transposes [row][column] into
 /// [channel][bin]. The tables are dealt to several threads, so that many loads are on
 /// their way at once.
-template <class T, Access kAccess, bool kMixed, int kFoldWords, class Binning>
+template <class T, Access kAccess, bool kMixed, int kWords, class Binning>
 __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   constexpr bool kBytes = sizeof(T) == 1;
-  constexpr int kQuads = kFoldWords / 4;
+  constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
   constexpr int kHalves = kBytes ? 2 : 1; // of a word
-  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kFoldWords];
+  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
   // Rows of columns in turn, an odd number of words apart.
-  __shared__ uint32_t sums[kHalves * 2 * kFoldWords];
+  __shared__ uint32_t sums[kHalves * 2 * kWords];
   const Table<T, kAccess, kMixed, Binning> cells(in, binning, nullptr, 0);
 
   const unsigned table_words = in.table_words();
-  const unsigned slices = (table_words + kFoldWords - 1) / kFoldWords;
+  const unsigned slices = (table_words + kWords - 1) / kWords;
   const unsigned index = blockIdx.x / slices;
-  const unsigned first_word = blockIdx.x % slices * kFoldWords;
+  const unsigned first_word = blockIdx.x % slices * kWords;
   const unsigned part = index * in.unit_rows / in.part_rows;
   const unsigned unit_begin = index * in.unit_rows - part * in.part_rows;
   const unsigned unit_end = unit_begin + in.unit_rows;
@@ -738,11 +739,11 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   __syncthreads();
 
   const int log_row_words = static_cast<int>(in.log_row_words);
-  const int rows = kFoldWords >> log_row_words; // a power of two
+  const int rows = kWords >> log_row_words; // a power of two
   const int first_row = static_cast<int>(first_word) >> log_row_words;
-  for (int i = threadIdx.x; i < kHalves * kFoldWords; i += kFoldThreads) {
-    const int half = i / kFoldWords;
-    const int word = i % kFoldWords;
+  for (int i = threadIdx.x; i < kHalves * kWords; i += kFoldThreads) {
+    const int half = i / kWords;
+    const int word = i % kWords;
     uint32_t sum = 0;
 #pragma unroll
     for (int s = 0; s < kSplits; ++s) {
@@ -762,9 +763,9 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   // apart.
   const int channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
   const int copies = static_cast<int>(in.columns) / channels;
-  for (int i = threadIdx.x; i < kHalves * kFoldWords; i += kFoldThreads) {
+  for (int i = threadIdx.x; i < kHalves * kWords; i += kFoldThreads) {
     // Neighbouring threads write neighbouring bins of one channel.
-    const int column_of_table = (i << log_row_words) / kFoldWords;
+    const int column_of_table = (i << log_row_words) / kWords;
     const int row = i & (rows - 1);
     const int64_t column = unit.first_column + column_of_table;
     const int64_t bin = cells.bin_of_row(first_row + row);
@@ -832,7 +833,9 @@ void count_columns(
           launch, "fold_columns",
           plan.fold_words == kFewFoldWords
               ? fold_columns_kernel<T, kAccess, kMixed, kFewFoldWords, Binning>
-              : fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>,
+          : plan.fold_words == kManyFoldWords
+              ? fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>
+              : fold_columns_kernel<T, kAccess, kMixed, kFoldWords, Binning>,
           grid_of(plan.fold_blocks), kFoldThreads, 0, in, binning,
           static_cast<const uint4*>(partials), counts);
     }

@@ -278,9 +278,13 @@ std::optional<Plan> plan_columns(
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
-    const int64_t many = units * ceil_div(in.table_words(), kManyFoldWords);
-    plan.fold_words = many < limits.sm_count ? kFewFoldWords : kManyFoldWords;
-    plan.fold_blocks = units * ceil_div(in.table_words(), plan.fold_words);
+    const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };
+    plan.fold_words = blocks(kFoldWords) < limits.sm_count        ? kFewFoldWords
+                      : in.blocks_of_part > kTablesOfManyFoldWords ||
+                              blocks(kManyFoldWords) < limits.sm_count
+                          ? kFoldWords
+                          : kManyFoldWords;
+    plan.fold_blocks = blocks(plan.fold_words);
   }
   plan.layout = in;
   return plan;

@@ -45,9 +45,12 @@ constexpr int64_t kMinShareRows = 192;
 
 // Words of a table that a block of the fold sums over all the tables of a unit: 256 and
 // 512 threads take 3.1 us for 132 tables of 64 KiB, and 512 words or 256 threads no
-// less. Where that makes fewer blocks than SMs, fewer words.
-constexpr int kManyFoldWords = 256;
+// less. Fewer where that makes fewer blocks than SMs; more where a unit has few tables,
+// so that a thread still has several loads in flight.
 constexpr int kFewFoldWords = 64;
+constexpr int kFoldWords = 256;
+constexpr int kManyFoldWords = 1024;
+constexpr int64_t kTablesOfManyFoldWords = 16;
 constexpr int kFoldThreads = 512;
 constexpr int kFoldUnroll = 5; // 33 tables a unit, dealt to 8
 
