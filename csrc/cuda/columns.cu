@@ -703,6 +703,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     return;
   }
 
+  wait_for_previous();
   const int quad = threadIdx.x % kQuads;
   const int split = threadIdx.x / kQuads;
   uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
@@ -836,7 +837,7 @@ void count_columns(
           : plan.fold_words == kManyFoldWords
               ? fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>
               : fold_columns_kernel<T, kAccess, kMixed, kFoldWords, Binning>,
-          grid_of(plan.fold_blocks), kFoldThreads, 0, in, binning,
+          Shape{grid_of(plan.fold_blocks), kFoldThreads, 0, 1, overlaps}, in, binning,
           static_cast<const uint4*>(partials), counts);
     }
   };
