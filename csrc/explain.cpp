@@ -45,10 +45,9 @@ void add_layout(Json& json, const cuda::Columns& in) {
   json.add("groups", int64_t{in.groups});
   json.add("batches", int64_t{in.batches});
   json.add("rows_per_block", int64_t{in.share});
-  const bool bytes = is_one_byte(in.type);
-  json.add("table_rows", int64_t{bytes ? 256 : in.table_rows});
-  json.add("table_counters_per_row", int64_t{bytes ? 2 : 1} << in.log_row_words);
-  json.add("counter_bits", int64_t{bytes ? 16 : 32});
+  json.add("table_rows", int64_t{is_one_byte(in.type) ? 256 : in.table_rows});
+  json.add("table_counters_per_row", int64_t{in.paired ? 2 : 1} << in.log_row_words);
+  json.add("counter_bits", int64_t{in.paired ? 16 : 32});
 }
 
 void add_layout(Json& json, const cuda::Tiles& in) {

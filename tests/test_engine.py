@@ -45,6 +45,11 @@ def test_more_channels_than_a_table_holds(device: torch.device, shape: tuple[int
     assert int(counts.sum()) == values.numel()
 
 
+@pytest.mark.parametrize("channels", [2047, 2048])
+def test_few_tables_of_many_channels(device: torch.device, channels: int) -> None:
+    assert_counted(at_offset((5000, channels), torch.uint8, 0), device)
+
+
 @pytest.mark.parametrize("first", [0, 1, 3, 4])
 @pytest.mark.parametrize("channels", [128, 130, 147])
 def test_columns_of_a_wider_matrix(device: torch.device, first: int, channels: int) -> None:
@@ -119,11 +124,22 @@ def test_skewed_values(device: torch.device, skew: str, dtype: torch.dtype, num_
 
 
 @pytest.mark.huge
-@pytest.mark.parametrize("channels", [1, 3, 100, 128])
-def test_counters_are_emptied_before_they_overflow(channels: int) -> None:
+@pytest.mark.parametrize(
+    ("dtype", "channels"),
+    [
+        (torch.uint8, 1),
+        (torch.uint8, 3),
+        (torch.uint8, 100),
+        (torch.uint8, 128),
+        (torch.int16, 3),
+        (torch.int16, 63),
+        (torch.int16, 64),
+    ],
+)
+def test_counters_are_emptied_before_they_overflow(dtype: torch.dtype, channels: int) -> None:
     """A GPU counts in pairs of 16 bits: here are more equal values a block and a column."""
-    rows = 3 * (1 << 30) // channels
-    values = torch.full((rows, channels), 7, dtype=torch.uint8, device="cuda")
+    rows = 3 * (1 << 30) // (channels * dtype.itemsize)
+    values = torch.full((rows, channels), 7, dtype=dtype, device="cuda")
     values[: rows // 3] = 200
     counts = channel_histogram(values)
     wanted = torch.zeros(channels, 256, dtype=torch.int64)

@@ -75,6 +75,32 @@ __device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& uni
   return static_cast<unsigned>(column + unit.head) % static_cast<unsigned>(in.channels);
 }
 
+/// The counter of a column of the unit's table; kNoBin for none.
+__device__ __forceinline__ int64_t
+counter_of(const Columns& in, const Unit& unit, int column_of_table, int64_t bin) {
+  const int64_t column = unit.first_column + column_of_table;
+  return column < in.columns && bin != kNoBin
+             ? in.counter(unit.batch, channel_of(in, unit, column), bin)
+             : kNoBin;
+}
+
+/// Empties a pair's counters of the upper half of their range into the counts.
+template <class CounterOf>
+__device__ __forceinline__ void spill_pair(
+    uint32_t& pair, Counts counts, const CounterOf& counter_of_half) {
+  const uint32_t full = pair & 0x80008000u;
+  if (full == 0) {
+    return;
+  }
+  pair -= full;
+  for (int half = 0; half < 2; ++half) {
+    const int64_t counter = counter_of_half(half);
+    if ((full >> (16 * half) & 0x8000) != 0 && counter != kNoBin) {
+      atomicAdd(&counts[counter], 0x8000ull);
+    }
+  }
+}
+
 /// All batches of the first group of columns, then all of the next.
 __device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index, int table_columns) {
   const unsigned group = index / in.batches;
@@ -102,6 +128,8 @@ head_of(const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned ele
 /// 256 sums, not of every element.
 template <Access kAccess, class Binning>
 struct ByteTable {
+  static constexpr int kHalves = 2; // counters of a word
+
   const Columns& in;
   const Binning& binning;
   uint32_t* table;
@@ -185,23 +213,10 @@ struct ByteTable {
   __device__ void spill(const Unit& unit, Counts counts) const {
     for (int i = threadIdx.x; i < static_cast<int>(in.table_rows) * kByteRowWords;
          i += kColumnThreads) {
-      const uint32_t pair = table[i] & 0x80008000u;
-      if (pair == 0) {
-        continue;
-      }
-      const int64_t bin = bin_of_row(i / kByteRowWords);
-      const int word = i % kByteRowWords;
-      const int64_t low = unit.first_column + word % kWarp * 4 + word / kWarp;
-      table[i] -= pair;
-      if (bin == kNoBin) {
-        continue;
-      }
-      for (int half = 0; half < 2; ++half) {
-        const int64_t column = low + 2 * half;
-        if ((pair >> (16 * half) & 0x8000) != 0 && column < in.columns) {
-          atomicAdd(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], 0x8000ull);
-        }
-      }
+      spill_pair(table[i], counts, [&](int half) {
+        return counter_of(
+            in, unit, column_of_word(i % kByteRowWords, half), bin_of_row(i / kByteRowWords));
+      });
     }
   }
 
@@ -283,7 +298,8 @@ struct ByteTable {
   }
 };
 
-/// Wider types: a row for every bin, with up to 32 counters a bin and a lane.
+/// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column,
+/// or, of channels of two bytes, the two that a lane reads at once.
 ///
 /// Where a row has fewer, several rows share the 32 banks. Which of them starts where is
 /// mixed from all digits of the bin, so that bins that differ in a few bits only do not
@@ -292,20 +308,20 @@ template <class T, Access kAccess, bool kMixed, class Binning>
 struct WideTable {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
+  static constexpr int kHalves = kElements;                  // counters of a word, at most
 
   const Columns& in;
   const Binning& binning;
   uint32_t* table;
-  uint32_t address;    // of this lane's slot for the first element of a word, in row 0
-  uint32_t of_next;    // and for the second
+  uint32_t address;    // of this lane's slot in row 0
+  uint32_t of_second;  // what the second element of a word adds there
   uint32_t mixed_bits; // of a row
   uint32_t first_bin;  // of the range of bins that the table is for
 
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), first_bin(0) {
-    const unsigned slots = 1u << (in.channels == 1 ? in.log_row_words : in.log_lanes);
-    address = address_of(shared) + 4 * (lane & (slots - 1));
-    of_next = address + (in.channels == 1 ? 0 : 4 << in.log_lanes);
+    address = address_of(shared) + 4 * (lane & ((1u << in.log_row_words) - 1));
+    of_second = in.paired ? 0x10000 : 1;
     mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
     mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
   }
@@ -319,14 +335,17 @@ struct WideTable {
     mix ^= mix >> 2;
     return (bin & ~mixed_bits) | (mix & mixed_bits);
   }
-  __device__ int slot_of(int column) const {
-    return (column % kElements << in.log_lanes) + column / kElements;
+  static __device__ int column_of_word(int slot, int half) {
+    return slot * kElements + half;
   }
-  __device__ int column_of(int slot) const {
-    return (slot & ((1 << in.log_lanes) - 1)) * kElements + (slot >> in.log_lanes);
-  }
-  __device__ int column_of_word(int slot, int) const {
-    return column_of(slot);
+  /// Hands on the columns that a word counts, and their counts.
+  template <class Use>
+  __device__ __forceinline__ void for_columns(int slot, uint32_t word, Use&& use) const {
+    if (kHalves == 1 || !in.paired) {
+      return use(slot, word);
+    }
+    use(column_of_word(slot, 0), word & 0xffff);
+    use(column_of_word(slot, 1), word >> 16);
   }
   __device__ int place_of_row(int bin) const {
     return static_cast<int>(row_of(bin));
@@ -358,7 +377,7 @@ struct WideTable {
     } else if constexpr (sizeof(T) == 2) {
       const uint32_t high = low >> 16;
       if (high < in.table_rows) {
-        add_shared(of_next + (high << (in.log_row_words + 2)), 1);
+        add_shared(address + (high << (in.log_row_words + 2)), of_second);
       }
       low &= 0xffff;
     }
@@ -386,12 +405,21 @@ struct WideTable {
     value -= first_bin;
     if (value < in.table_rows) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
-      const int slot = in.channels == 1 ? column & ((1 << in.log_row_words) - 1) : slot_of(column);
-      atomicAdd(&table[(row << in.log_row_words) + slot], 1);
+      const int slot = column / kElements & ((1 << in.log_row_words) - 1);
+      atomicAdd(&table[(row << in.log_row_words) + slot], column % kElements == 0 ? 1 : of_second);
     }
   }
 
-  __device__ void spill(const Unit&, Counts) const { // counters are 32 bits wide
+  __device__ void spill(const Unit& unit, Counts counts) const {
+    const int slots = 1 << in.log_row_words;
+    for (int i = threadIdx.x; i < num_bins() * slots; i += kColumnThreads) {
+      const int bin = i >> in.log_row_words;
+      const int slot = i & (slots - 1);
+      uint32_t* word = &table[(row_of(bin) << in.log_row_words) + slot];
+      spill_pair(*word, counts, [&](int half) {
+        return counter_of(in, unit, column_of_word(slot, half), bin);
+      });
+    }
   }
 
   /// Thread after thread takes bin after bin of a channel, starting in different slots.
@@ -416,10 +444,12 @@ struct WideTable {
       }
       for (int i = 0; i < slots; ++i) {
         const int slot = (i + threadIdx.x) & (slots - 1);
-        const int64_t column = unit.first_column + column_of(slot);
-        if (column < in.columns) {
-          put<true>(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], row[slot]);
-        }
+        for_columns(slot, row[slot], [&](int column, uint32_t sum) {
+          const int64_t counter = counter_of(in, unit, column, bin);
+          if (counter != kNoBin) {
+            put<true>(&counts[counter], sum);
+          }
+        });
       }
     }
   }
@@ -431,11 +461,14 @@ struct WideTable {
     for (int i = threadIdx.x; i < padded * slots; i += kColumnThreads) {
       const int bin = (i / kRows >> in.log_row_words) * kRows + i % kRows;
       const int slot = i / kRows & (slots - 1);
-      const int64_t column = unit.first_column + column_of(slot);
-      if (bin < num_bins() && column < in.columns) {
-        put_or_add(
-            &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
-            table[(row_of(bin) << in.log_row_words) + slot], in.adds);
+      if (bin < num_bins()) {
+        const uint32_t word = table[(row_of(bin) << in.log_row_words) + slot];
+        for_columns(slot, word, [&](int column, uint32_t sum) {
+          const int64_t counter = counter_of(in, unit, column, bin);
+          if (counter != kNoBin) {
+            put_or_add(&counts[counter], sum, in.adds);
+          }
+        });
       }
     }
   }
@@ -477,7 +510,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  constexpr bool kBytes = sizeof(T) == 1;
   constexpr int kLoadBytes = bytes_of_load<T>(kAccess);
   constexpr int kElements = kLoadBytes / int{sizeof(T)};
   constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
@@ -558,13 +590,13 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   cells.clear();
   __syncthreads();
 
-  int64_t room = kMaxPairCount; // what counters of pairs still hold
+  int64_t room = kMaxPairCount; // what the counters of a pair still hold
   cells.begin_unit(piece.unit);
   bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
     // Before so many rows more are counted; the whole block comes here together.
     const auto make_room = [&](int rows) {
-      if (!kBytes) {
+      if (!in.paired) {
         return;
       }
       const int added = rows << in.log_adds_a_row;
@@ -678,14 +710,14 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  constexpr bool kBytes = sizeof(T) == 1;
+  using Cells = Table<T, kAccess, kMixed, Binning>;
+  constexpr int kHalves = Cells::kHalves;
   constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
-  constexpr int kHalves = kBytes ? 2 : 1; // of a word
   __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
   // Rows of columns in turn, an odd number of words apart.
   __shared__ uint32_t sums[kHalves * 2 * kWords];
-  const Table<T, kAccess, kMixed, Binning> cells(in, binning, nullptr, 0);
+  const Cells cells(in, binning, nullptr, 0);
 
   const unsigned table_words = in.table_words();
   const unsigned slices = (table_words + kWords - 1) / kWords;
@@ -726,14 +758,14 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
         const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          low[i] += kBytes ? words[i] & 0xffff : words[i];
+          low[i] += kHalves == 2 ? words[i] & 0xffff : words[i];
           high[i] += words[i] >> 16;
         }
       }
     }
   }
   reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
-  if (kBytes) {
+  if (kHalves == 2) {
     reinterpret_cast<uint4*>(parts[split][kHalves - 1])[quad] =
         make_uint4(high[0], high[1], high[2], high[3]);
   }

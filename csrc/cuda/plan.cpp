@@ -76,16 +76,15 @@ int64_t rows_of_table(const Problem& problem, int64_t row_words) {
   return ceil_div(std::min(problem.num_bins, values), group) * group;
 }
 
-/// Counters of a row of the table for a type wider than a byte: copies of one channel,
-/// or channels side by side. 0 where too few fit.
+/// Words of a row of the table for a type wider than a byte: copies of one channel, or
+/// channels side by side. 0 where too few fit.
 int64_t slots_of_row(
     const Problem& problem, int64_t channels, int64_t bytes_of_block, const DeviceLimits& limits) {
   const int64_t bytes_of_slot = rows_of_table(problem, 1) * kCounterBytes;
-  const int64_t elements_of_word = std::max<int64_t>(4 / element_size(problem.type), 1);
-  const int64_t most = channels == 1 ? kBanks : kBanks * elements_of_word;
-  const int64_t least = channels == 1 ? 1 : kFewestColumns;
+  const int64_t columns_of_slot = std::max(4 / element_size(problem.type), 1);
+  const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_slot;
   const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_slot), least);
-  const int64_t slots = std::min({limits.shared_per_block / bytes_of_slot, most, worth});
+  const int64_t slots = std::min({limits.shared_per_block / bytes_of_slot, kBanks, worth});
   return slots < least ? 0 : power_of_two_below(slots);
 }
 
@@ -159,7 +158,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   }
 
   const int64_t word = std::max<int64_t>(4 / size, 1);
-  found.table_columns = bytes ? kByteColumns : slots;
+  found.table_columns = bytes ? kByteColumns : slots * word;
   const auto aligned_to = [&](int64_t bound) {
     const auto address = reinterpret_cast<uintptr_t>(in.data);
     return address % static_cast<uintptr_t>(bound) == 0 && in.batch[1].stride % bound == 0 &&
@@ -266,8 +265,9 @@ std::optional<Plan> plan_columns(
       (in.columns == in.channels || in.sums_columns) &&
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
+  in.paired = bytes || (size == 2 && in.channels > 1);
   const bool spills =
-      bytes && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
+      in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
 
   Plan plan{};
@@ -279,11 +279,11 @@ std::optional<Plan> plan_columns(
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };
-    plan.fold_words = blocks(kFoldWords) < limits.sm_count        ? kFewFoldWords
-                      : in.blocks_of_part > kTablesOfManyFoldWords ||
-                              blocks(kManyFoldWords) < limits.sm_count
-                          ? kFoldWords
-                          : kManyFoldWords;
+    plan.fold_words =
+        blocks(kFoldWords) < limits.sm_count ? kFewFoldWords
+        : in.blocks_of_part > kTablesOfManyFoldWords || blocks(kManyFoldWords) < limits.sm_count
+            ? kFoldWords
+            : kManyFoldWords;
     plan.fold_blocks = blocks(plan.fold_words);
   }
   plan.layout = in;

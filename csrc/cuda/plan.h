@@ -71,6 +71,7 @@ struct Columns {
   bool adds;         // the counts are zeroed, and all that is written is added
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
+  bool paired;       // a word of a table is two counters of 16 bits
 
   HISTO_HOST_DEVICE unsigned units() const {
     return batches * groups;
