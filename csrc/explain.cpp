@@ -60,6 +60,16 @@ void add_layout(Json& json, const cuda::Tiles& in) {
   json.add("counter_bits", int64_t{in.table_stride > 0 ? 32 : 64});
 }
 
+void add_layout(Json& json, const cuda::Exchange& in) {
+  json.add("method", "exchange");
+  json.add("access", "16 bytes");
+  json.add("owners", int64_t{1} << in.log_owners);
+  json.add("bins_per_owner", int64_t{1} << in.log_owned);
+  json.add("rounds", int64_t{in.rounds});
+  json.add("rows_per_block", int64_t{in.rounds} * in.quads_of_tile * 16 / in.element_bytes);
+  json.add("counter_bits", int64_t{32});
+}
+
 std::string plan_channel_histogram(
     std::string dtype,
     std::vector<int64_t> sizes,

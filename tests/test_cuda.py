@@ -38,6 +38,7 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),
     "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
     "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
+    "exchange": (random_values((4_300_003,), torch.int32, high=1 << 18), {"num_bins": 1 << 18}),
     "rare strides": (random_values((3, 4, 5, 6, 7), torch.int16), {"dim": (0, 2, 4)}),
     **{v: (random_values((5000, 100), torch.uint8), {"variant": v}) for v in STUDY_VARIANTS},
 }
@@ -272,3 +273,16 @@ def test_all_gpus_at_once() -> None:
         assert_counts(got, want)
     for got in letters:
         assert_counts(got, expected_letters(values.numpy().tobytes()))
+
+
+def test_values_that_crowd_for_a_while() -> None:
+    """Blocks that count crowded tiles in memory return to sending values when they spread."""
+    half, num_bins = 1 << 26, 1 << 18
+    values = torch.arange(3 * half, dtype=torch.int32, device="cuda") % num_bins
+    values[:half] %= 2
+    values[2 * half :] = 77
+    counts = channel_histogram(values, num_bins)
+    expected = torch.full((num_bins,), half // num_bins)
+    expected[:2] += half // 2
+    expected[77] += half
+    assert_counts(counts, expected)

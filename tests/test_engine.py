@@ -123,6 +123,43 @@ def test_skewed_values(device: torch.device, skew: str, dtype: torch.dtype, num_
     assert_counted(values, device, num_bins)
 
 
+SPREAD = {
+    "spread": lambda n, bins: torch.arange(n) * 7919 % (bins + 50) - 20,
+    "runs": lambda n, bins: torch.arange(n) // 67 * 7919 % bins,
+    "pairs of runs": lambda n, bins: torch.arange(n) // 4 * 7919 % bins,
+    "a crowd in the middle": lambda n, bins: (
+        (torch.arange(n) * 7919 % 1000 - 500) ** 3 // 1000 + bins // 2
+    ),
+    **SKEWED,
+}
+
+
+@pytest.mark.parametrize("spread", SPREAD)
+@pytest.mark.parametrize(
+    ("dtype", "num_bins"),
+    [
+        (torch.int16, 60_000),
+        (torch.uint16, 65_536),
+        (torch.int32, 300_001),
+        (torch.uint32, 1 << 20),
+        (torch.int64, 1 << 18),
+        (torch.uint64, 230_000),
+    ],
+)
+def test_more_bins_than_a_block_holds(
+    device: torch.device, spread: str, dtype: torch.dtype, num_bins: int
+) -> None:
+    values = SPREAD[spread](20 * MIB // dtype.itemsize + 3, num_bins).to(dtype)
+    assert_counted(values[1:], device, num_bins)
+
+
+@pytest.mark.parametrize("short", [-1, 0, 1])
+def test_the_last_round_is_not_whole(device: torch.device, short: int) -> None:
+    """Two rounds of 132 tiles on an H200, and a round that one element begins."""
+    values = torch.arange(2 * 132 * 28 * 1024 - short, dtype=torch.int32) * 7919 % (1 << 18)
+    assert_counted(values, device, 1 << 18)
+
+
 @pytest.mark.huge
 @pytest.mark.parametrize(
     ("dtype", "channels"),

@@ -137,8 +137,8 @@ def test_within_the_limits(gpu: Device, case: Case) -> None:
 @given(case=cases())
 def test_workspace_is_a_table_a_block(gpu: Device, case: Case) -> None:
     plan = plan_of(case, gpu)
-    assert (plan["workspace_bytes"] > 0) == (plan["fold_blocks"] > 0)
-    assert plan["workspace_bytes"] <= plan["blocks"] * plan["shared_bytes"]
+    assert (plan["workspace_bytes"] > 0) == (plan["fold_blocks"] > 0 or "rounds" in plan)
+    assert plan["workspace_bytes"] <= plan["blocks"] * gpu.shared_bytes_per_block
     if plan["workspace_bytes"]:
         assert plan["blocks"] <= gpu.sm_count
 
@@ -168,6 +168,11 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
         assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
+    elif plan["method"] == "exchange":
+        assert plan["owners"] * plan["bins_per_owner"] >= case.num_bins
+        assert 4 * plan["bins_per_owner"] < plan["shared_bytes"]
+        assert plan["owners"] <= plan["blocks"] == gpu.sm_count
+        assert plan["blocks"] * plan["rows_per_block"] >= case.rows - 16
     else:
         assert plan["method"] == "atomics"
         assert case.num_bins * 4 > gpu.shared_bytes_per_block - 4
@@ -178,7 +183,7 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
 @given(case=cases())
 def test_tiles_cover_the_input(gpu: Device, case: Case) -> None:
     plan = plan_of(case, gpu)
-    if plan["method"] != "columns":
+    if plan["method"] in ("tiles", "atomics"):
         assert plan["blocks"] == plan["tiles"] * plan["chunks"]
         assert (plan["tiles"] - 1) * plan["tile_channels"] < case.channels
         assert plan["tiles"] * plan["tile_channels"] >= case.channels
@@ -346,6 +351,10 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         contiguous((1 << 20,), torch.int32, 1 << 20),
         ("more bins than one holds", "additions in memory"),
     ),
+    "exchange": (
+        contiguous((1 << 28,), torch.int32, 1 << 20),
+        ("128 blocks own 8,192 bins each", "in 71 rounds", "values on their way"),
+    ),
     "copy": (
         contiguous((4, 5, 6, 7, 8, 9), torch.int32, dim=(0, 2, 4)),
         ("a contiguous one first", "the strides are rare"),
@@ -399,9 +408,9 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
     stated = float(shared[1].replace(",", "")) * (1024 if shared[2] == "KiB" else 1)
     assert stated == pytest.approx(plan["shared_bytes"], rel=0.01)
     if plan["workspace_bytes"]:
-        stated = float(lines["workspace"].split(" MiB, one table a block")[0])
+        stated = float(lines["workspace"].split(" MiB, ")[0])
         assert stated == pytest.approx(plan["workspace_bytes"] / (1 << 20), rel=0.01)
-        assert f"{plan['fold_blocks']:,} block" in lines["workspace"]
+        assert not plan["fold_blocks"] or f"{plan['fold_blocks']:,} block" in lines["workspace"]
     else:
         assert lines["workspace"].startswith("none")
     assert re.fullmatch(r"reads [\d,.]+ \w+, writes [\d,.]+ \w+ of counts", lines["memory"])

@@ -77,8 +77,9 @@ class Explanation:
         device_is_assumed: nobody named one, and the input is on none.
         shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
         method: "columns" (elements side by side, a table with a counter for each column),
-            "tiles" (any strides, a table for a few channels), "atomics" (more bins than a
-            table holds) or "nothing to count".
+            "tiles" (any strides, a table for a few channels), "exchange" (more bins than a
+            table holds: each block has a table of some bins, and others send it their values),
+            "atomics" (more bins than a table holds, in memory) or "nothing to count".
         access: what a load takes: "16 bytes", "words", "words put together" (from two aligned
             ones) or "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
@@ -87,12 +88,15 @@ class Explanation:
             the ranges of bins of one channel; sets of channels that are counted alike.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
             across the rows.
-        rows_per_block: rows that a block counts at most.
+        owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
+            blocks exchange what they have read.
+        rows_per_block: rows that a block counts at most; that it reads, in an exchange.
         table_rows, table_counters_per_row, counter_bits: the table of a block.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
         shared_bytes: shared memory of a block.
-        workspace_bytes: memory that is allocated besides the counts, and besides the copy.
-        clears_counts: the counts are zeroed first.
+        workspace_bytes: memory that is allocated besides the counts, and besides the copy:
+            tables to be summed, or values on their way to another block.
+        clears_counts: the counts are zeroed first; in an exchange what the blocks meet at.
         fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches: kernels and fillings with zeros, besides the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
@@ -119,6 +123,9 @@ class Explanation:
     tiles: int = 0
     tile_channels: int = 0
     chunks: int = 0
+    owners: int = 0
+    bins_per_owner: int = 0
+    rounds: int = 0
     rows_per_block: int = 0
     table_rows: int = 0
     table_counters_per_row: int = 0
@@ -139,10 +146,12 @@ class Explanation:
 
     @property
     def steps(self) -> tuple[str, ...]:
-        """The launches in order: kernels by name, and "zeroing" of the counts."""
+        """The launches in order: kernels by name, and "zeroing" before them."""
         kernels: tuple[str, ...] = ()
         if self.method == "columns":
             kernels = ("count_columns", "fold_columns") if self.fold_blocks else ("count_columns",)
+        elif self.method == "exchange":
+            kernels = ("count_exchange",)
         elif self.blocks:
             kernels = ("count_strided",)
         zeroing = self.clears_counts or (not kernels and self.launches)
@@ -378,6 +387,11 @@ def _values(e: Explanation) -> str:
 def _layout(e: Explanation) -> str:
     if e.method == "columns":
         return _layout_of_columns(e)
+    if e.method == "exchange":
+        return (
+            f"one channel; {_count(e.owners, 'block')} own {_count(e.bins_per_owner, 'bin')} each, "
+            f"values are sent to them in {_count(e.rounds, 'round')}"
+        )
     if not e.blocks:
         return "nothing to count: the input is empty"
     tiles = f"{_count(e.tiles, 'tile')} of {_count(e.tile_channels, 'channel')}"
@@ -424,6 +438,9 @@ def _table(e: Explanation) -> str:
         channels = _count(e.tile_channels, "channel")
         bins = _count(e.num_bins, "bin")
         return f"{channels} x {bins}, counters of {e.counter_bits} bits: {shared}"
+    if e.method == "exchange":
+        bins = _count(e.bins_per_owner, "bin")
+        return f"{bins} of a block, counters of {e.counter_bits} bits: {shared}"
     if e.method == "atomics":
         return f"more bins than one holds: additions in memory, and a few counters in {shared}"
     return ""
@@ -443,6 +460,8 @@ def _workspace(e: Explanation) -> str:
     if e.fold_blocks:
         fold = _count(e.fold_blocks, "block")
         return f"{_bytes(e.workspace_bytes)}, one table a block, summed by {fold}"
+    if e.method == "exchange":
+        return f"{_bytes(e.workspace_bytes)}, values on their way from block to block"
     if e.cluster > 1:
         return "none: the blocks of a cluster sum their tables"
     if not e.blocks:

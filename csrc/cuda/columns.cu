@@ -20,6 +20,7 @@
 #include "counts.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
+#include "shared.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -29,14 +30,6 @@ using Counts = unsigned long long*;
 constexpr int kWarp = 32;
 constexpr unsigned kLogWarp = 5;
 constexpr int kByteRowWords = kByteColumns / 2;
-
-__device__ __forceinline__ void add_shared(uint32_t address, uint32_t value) {
-  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ uint32_t address_of(const uint32_t* table) {
-  return static_cast<uint32_t>(__cvta_generic_to_shared(table));
-}
 
 __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
 #if __CUDA_ARCH__ >= 800

@@ -1,6 +1,7 @@
 #include "engine.h"
 
 #include "columns.h"
+#include "exchange.h"
 #include "strided.h"
 
 namespace histo::cuda {
@@ -10,6 +11,8 @@ void count(const Problem& problem, const Binning& binning, const Launch& launch)
   const Plan plan = make_plan(problem, binning, launch.limits);
   if (std::holds_alternative<Columns>(plan.layout)) {
     count_columns(plan, problem, binning, launch);
+  } else if (std::holds_alternative<Exchange>(plan.layout)) {
+    count_exchange(plan, problem, launch);
   } else {
     count_strided(plan, problem, binning, launch);
   }

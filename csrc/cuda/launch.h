@@ -57,6 +57,8 @@ struct Shape {
   // Starts before the kernel launched last has ended; the kernel itself waits for
   // that one's writes (wait_for_previous).
   bool overlaps = false;
+  // All blocks are resident at the same time, so that they can wait for each other.
+  bool cooperative = false;
 };
 
 /// Launches a kernel, with as much dynamic shared memory as it asks for.
@@ -75,7 +77,7 @@ void start(
             static_cast<int>(shape.shared_bytes)),
         name);
   }
-  cudaLaunchAttribute attributes[2];
+  cudaLaunchAttribute attributes[3];
   cudaLaunchConfig_t config = {};
   config.gridDim = shape.grid;
   config.blockDim = shape.block;
@@ -92,6 +94,11 @@ void start(
     cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
     attribute.id = cudaLaunchAttributeProgrammaticStreamSerialization;
     attribute.val.programmaticStreamSerializationAllowed = 1;
+  }
+  if (shape.cooperative) {
+    cudaLaunchAttribute& attribute = attributes[config.numAttrs++];
+    attribute.id = cudaLaunchAttributeCooperative;
+    attribute.val.cooperative = 1;
   }
   check(cudaLaunchKernelEx(&config, kernel, Parameters(arguments)...), name);
 }

@@ -290,6 +290,66 @@ std::optional<Plan> plan_columns(
   return plan;
 }
 
+/// x with a * x = 1, modulo 2^32.
+constexpr uint32_t inverse_of(uint32_t a) {
+  uint32_t x = a; // right in 3 bits, and in twice as many with each step
+  for (int bits = 3; bits < 32; bits *= 2) {
+    x *= 2 - a * x;
+  }
+  return x;
+}
+
+std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& limits) {
+  const int64_t size = element_size(problem.type);
+  const int64_t elements = problem.rows[1].size;
+  if (problem.num_channels() != 1 || problem.rows[0].size != 1 || problem.rows[1].stride != 1 ||
+      size == 1 || elements * size < kMinBytesForExchange ||
+      elements < kMinElementsPerBin * problem.num_bins) {
+    return std::nullopt;
+  }
+  const int64_t owners = power_of_two_below(limits.sm_count);
+  Exchange in{};
+  in.element_bytes = static_cast<int>(size);
+  in.num_bins = problem.num_bins;
+  in.log_owners = log2_of(owners);
+  in.log_owned = log2_of(ceil_div(problem.num_bins, owners));
+  const int64_t table_bytes = (kCounterBytes << in.log_owned) + 2 * kOwnCounters * kCounterBytes;
+  const int64_t staged_bytes =
+      owners * (kSegmentBytes + kQuadBytes + kCounterBytes) + kBanks * kCounterBytes;
+  if (owners < kFewestOwners || in.log_owned > kMaxLogOwned ||
+      table_bytes + staged_bytes > limits.shared_per_block) {
+    return std::nullopt;
+  }
+  const unsigned log_bins = in.log_owners + in.log_owned;
+  constexpr uint32_t kGoldenRatio = 0x9e3779b1; // odd: it can be undone
+  in.mixer = kGoldenRatio << (32 - log_bins);
+  in.unmixer = inverse_of(kGoldenRatio);
+  // A negative value is above the limit as it stands.
+  const int64_t values = problem.type == ElementType::kInt16 ? int64_t{1} << 15 : int64_t{1} << 32;
+  in.limit = static_cast<uint32_t>(std::min(problem.num_bins, values - 1));
+
+  const auto address = reinterpret_cast<uintptr_t>(problem.data);
+  const auto beyond = static_cast<int64_t>(address % kQuadBytes);
+  const int64_t head = beyond > 0 ? (kQuadBytes - beyond) / size : 0;
+  in.head = static_cast<unsigned>(head);
+  in.data = static_cast<const uint8_t*>(problem.data) + head * size;
+  in.quads = (elements - head) * size / kQuadBytes;
+  in.ragged = static_cast<unsigned>(elements - in.quads * kQuadBytes / size);
+  const int64_t quads_of_thread = size == 2 ? kExchangeQuads<2> : kExchangeQuads<4>;
+  in.quads_of_tile = quads_of_thread * kExchangeThreads;
+  in.rounds = static_cast<unsigned>(ceil_div(in.quads, in.quads_of_tile * limits.sm_count));
+
+  Plan plan{};
+  plan.layout = in;
+  plan.blocks = limits.sm_count;
+  plan.threads = kExchangeThreads;
+  plan.cluster = 1;
+  plan.shared_bytes = table_bytes + staged_bytes;
+  plan.workspace_bytes = kBarrierBytes + 2 * owners * limits.sm_count * kSegmentBytes;
+  plan.clears = true;
+  return plan;
+}
+
 Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   Tiles in{};
   std::copy_n(problem.channels, 2, in.channels);
@@ -361,8 +421,11 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
-  const std::optional<Plan> columns = plan_columns(problem, binning, limits);
-  return columns ? *columns : plan_tiles(problem, limits);
+  if (const std::optional<Plan> columns = plan_columns(problem, binning, limits)) {
+    return *columns;
+  }
+  const std::optional<Plan> exchange = plan_exchange(problem, limits);
+  return exchange ? *exchange : plan_tiles(problem, limits);
 }
 
 template Plan make_plan(const Problem&, const ValueBinning&, const DeviceLimits&);

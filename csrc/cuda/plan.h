@@ -104,16 +104,34 @@ struct Tiles {
   bool clustered;    // the blocks of a tile are a cluster, which folds its tables
 };
 
+/// One channel without gaps: every block owns some of the bins.
+struct Exchange {
+  const uint8_t* data; // aligned
+  int64_t quads;       // of 16 bytes
+  unsigned head;       // elements before the first of them
+  unsigned ragged;     // and after the last, together
+  int64_t num_bins;
+  uint32_t limit; // elements below it have a bin
+  unsigned rounds;
+  int64_t quads_of_tile; // what a block reads in a round
+  // A bin times `mixer` has the owner in its highest bits and then the owner's bin.
+  unsigned log_owners;
+  unsigned log_owned;
+  uint32_t mixer;
+  uint32_t unmixer; // undoes it, of the two together as one number
+  int element_bytes;
+};
+
 struct Plan {
-  std::variant<Columns, Tiles> layout;
+  std::variant<Columns, Tiles, Exchange> layout;
   int64_t blocks;
   int threads;
   int cluster;             // blocks of a cluster; 1: no clusters
   int64_t shared_bytes;    // of a block, for its table
-  int64_t workspace_bytes; // tables that the blocks leave to the fold
+  int64_t workspace_bytes; // tables that the blocks leave to the fold, or segments to each other
   int64_t fold_blocks;     // 0: no fold
   int fold_words;          // of a table, a block of the fold
-  bool clears;             // the counts are zeroed first
+  bool clears;             // the counts, or what the blocks meet at, are zeroed first
 
   int launches() const {
     return 1 + (fold_blocks > 0) + clears;

@@ -6,6 +6,7 @@
 // straight in the result, lanes that agree on a counter adding once.
 #include "cluster.cuh"
 #include "counts.cuh"
+#include "own_counters.cuh"
 #include "strided.h"
 
 namespace histo::cuda {
@@ -16,60 +17,6 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              ? i * loops[1].stride
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
-
-/// Counters in memory that a block counts itself: those that it meets first, each in
-/// a slot that it then keeps. It takes the crowd off a counter that many values hit;
-/// where the values are spread, the memory counts them as fast as it can.
-struct OwnCounters {
-  static constexpr uint32_t kFree = 0xffffffff;
-  static constexpr unsigned kSlots = kOwnCounters;
-
-  uint32_t* owners; // [kSlots], then their counts
-  unsigned long long* counts;
-  int64_t first; // counter of the tile
-  int64_t size;  // counters of the tile
-
-  __device__ void begin() const {
-    for (unsigned i = threadIdx.x; i < 2 * kSlots; i += kStridedThreads) {
-      owners[i] = i < kSlots ? kFree : 0;
-    }
-    __syncthreads();
-  }
-
-  __device__ __forceinline__ void add(int64_t counter) const {
-    const auto key = static_cast<uint32_t>(counter);
-    const unsigned active = __activemask();
-    // Runs of one value fill whole warps.
-    if (__all_sync(active, __shfl_sync(active, key, __ffs(active) - 1) == key)) {
-      if (static_cast<int>(threadIdx.x % 32) == __ffs(active) - 1) {
-        add_in_slot(counter, key, __popc(active));
-      }
-    } else {
-      add_in_slot(counter, key, 1);
-    }
-  }
-
-  __device__ __forceinline__ void add_in_slot(int64_t counter, uint32_t key, uint32_t n) const {
-    const unsigned slot = key * 0x9e3779b1u >> (32 - kLogOwnCounters); // Fibonacci hashing
-    uint32_t owner = *static_cast<volatile uint32_t*>(&owners[slot]);
-    if (owner == kFree && size <= kFree) {
-      owner = atomicCAS(&owners[slot], kFree, key);
-      owner = owner == kFree ? key : owner;
-    }
-    if (owner == key && size <= kFree) {
-      atomicAdd(&owners[kSlots + slot], n);
-    } else {
-      atomicAdd(&counts[first + counter], static_cast<unsigned long long>(n));
-    }
-  }
-
-  __device__ void end() const {
-    __syncthreads();
-    for (unsigned i = threadIdx.x; i < kSlots; i += kStridedThreads) {
-      put<true>(&counts[first + owners[i]], owners[kSlots + i]);
-    }
-  }
-};
 
 template <bool kShared, class T, class Binning>
 __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
@@ -93,7 +40,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     __syncthreads();
   }
 
-  const OwnCounters own{
+  const OwnCounters<kStridedThreads> own{
       table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
   if (!kShared) {
     own.begin();

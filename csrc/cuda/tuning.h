@@ -89,6 +89,29 @@ constexpr int64_t kMaxStreamGroups = 16;
 // whose words are put together; [131072, 511] 36 and 64.
 constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
+// --- One channel with many bins (exchange.cu) ------------------------------------------
+
+// One block an SM: two of 512 threads, each with half of the segments, take 12 % longer.
+constexpr int kExchangeThreads = 1024;
+// A segment is what one block leaves for another in a round. A round costs the same
+// whatever the segments hold, so a tile nearly fills them: 28 elements a thread make 224
+// of 255 entries on average, and 1 in 2000 finds no room; 24 elements take 20 % longer.
+constexpr int64_t kSegmentBytes = 512;
+template <int kElementBytes>
+constexpr int kExchangeQuads = kElementBytes == 2 ? 3 : 7; // a thread
+// Where more than one in so many elements of one in so many threads find no room, the
+// block counts so many tiles in memory before it looks again.
+constexpr int kCrowdedPart = 4;
+constexpr unsigned kRoundsInMemory = 16;
+// The words that the blocks count their arrivals in, alone in their line.
+constexpr int64_t kBarrierBytes = 128;
+// Fewer owners leave most of what a round costs the same, and have more bins each.
+constexpr int64_t kFewestOwners = 32;
+constexpr int64_t kMinBytesForExchange = 16 << 20;
+constexpr int64_t kMinElementsPerBin = 4;
+// An entry of 16 bits is one of an owner's bins, and whether it stands for 16 bytes.
+constexpr unsigned kMaxLogOwned = 15;
+
 // --- Any strides (strided.cu) --------------------------------------------------------
 
 constexpr int kStridedThreads = 512;

@@ -1,0 +1,349 @@
+// Counting one channel in more bins than one block's shared memory holds.
+//
+// The shared memory of all blocks together holds them: each block owns some of the bins
+// and counts them for all. In rounds, a block reads a tile, sorts it by owner into
+// segments, leaves those in the workspace, which stays in the second-level cache, waits
+// until all have done so, and counts what the others have left for it.
+//
+// The bits of a value are mixed before they are split into the owner and the bin among
+// the owner's, so that neighbouring bins, of which data are often full, have different
+// owners. A lane's 16 bytes of equal elements are one entry of a segment. A segment that is
+// full turns further values away: the block that has read them counts them in memory, and
+// where these are many, because a few values fill the tile, all of the next tiles too.
+#include "exchange.h"
+#include "loads.cuh"
+#include "own_counters.cuh"
+#include "shared.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kWarps = kExchangeThreads / kWarp;
+constexpr int kEntryBytes = 2;
+// Of a segment; the first one is twice the number of those that follow.
+constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
+constexpr uint32_t kNoPlace = 0x80000000; // and those from there on
+constexpr int kEntriesOfLane = kEntries / kWarp;
+static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
+
+using Own = OwnCounters<kExchangeThreads>;
+
+/// Elements of 16 bytes as they lie there, as keys: those below the limit have a bin.
+template <class T>
+struct Quad {
+  static constexpr int kSize = sizeof(uint4) / sizeof(T);
+
+  uint32_t keys[kSize];
+
+  __device__ explicit Quad(const uint4& v) {
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      if constexpr (sizeof(T) == 2) {
+        keys[i] = i % 2 == 0 ? words[i / 2] & 0xffff : words[i / 2] >> 16;
+      } else if constexpr (sizeof(T) == 4) {
+        keys[i] = words[i];
+      } else {
+        keys[i] = words[2 * i + 1] == 0 ? words[2 * i] : ~0u;
+      }
+    }
+  }
+};
+
+/// All blocks of the grid meet here; they are resident at the same time.
+///
+/// A word for the even times and one for the odd: nobody comes the time after next before
+/// all have seen this one. The higher half counts those that came with nothing.
+struct Barrier {
+  static constexpr uint64_t kWithNothing = uint64_t{1} << 32;
+
+  unsigned long long* words;
+  uint32_t nothing[2]; // seen so far
+
+  __device__ void arrive(unsigned time, bool with_nothing) const {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      __threadfence();
+      atomicAdd(&words[time % 2], with_nothing ? kWithNothing + 1 : 1ull);
+    }
+  }
+  /// Until all blocks have arrived; whether one came with something.
+  __device__ bool wait(unsigned time) {
+    const uint32_t expected = (time / 2 + 1) * gridDim.x;
+    uint64_t seen = 0;
+    if (threadIdx.x == 0) {
+      do {
+        asm volatile("ld.acquire.gpu.global.u64 %0, [%1];"
+                     : "=l"(seen)
+                     : "l"(&words[time % 2])
+                     : "memory");
+      } while (static_cast<int32_t>(static_cast<uint32_t>(seen) - expected) < 0);
+    }
+    const auto all = static_cast<uint32_t>(seen >> 32);
+    const bool some = all - nothing[time % 2] < gridDim.x;
+    nothing[time % 2] = all; // of thread 0
+    return __syncthreads_or(threadIdx.x == 0 && some);
+  }
+};
+
+template <class T>
+__global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
+    const __grid_constant__ Exchange in,
+    unsigned long long* __restrict__ arrived,
+    uint4* segments,
+    unsigned long long* __restrict__ counts) {
+  constexpr int kOfQuad = Quad<T>::kSize;
+  constexpr int kQuads = kExchangeQuads<sizeof(T)>;
+  extern __shared__ __align__(16) uint4 shared[];
+  // Segments lie 16 bytes further apart than they are long, and so in different banks.
+  constexpr unsigned kStagedBytes = kSegmentBytes + sizeof(uint4);
+  const unsigned owners = 1u << in.log_owners;
+  auto* staged = reinterpret_cast<uint8_t*>(shared);
+  auto* filled = reinterpret_cast<unsigned*>(staged + owners * kStagedBytes); // entries of segments
+  uint32_t* table = filled + owners + kWarp;
+  const Own own{table + (1u << in.log_owned), counts, 0, in.num_bins};
+  Barrier barrier{arrived, {0, 0}};
+  const int lane = threadIdx.x % kWarp;
+  const unsigned warp = threadIdx.x / kWarp;
+  const unsigned me = blockIdx.x;
+  const uint32_t staged_address = address_of(staged);
+  const uint32_t filled_address = address_of(filled);
+  const uint32_t table_address = address_of(table);
+  // Counts what nobody asks for: a branch around an addition would cost more.
+  const uint32_t nowhere = filled_address + 4 * (owners + lane);
+  const auto owner_of = [&](uint32_t mixed) { return mixed >> (32 - in.log_owners); };
+
+  // In turn two sets of segments: who has come to a round has counted the one before the
+  // last.
+  const unsigned segments_of_set = owners * gridDim.x;
+  const auto segment = [&](unsigned round, unsigned owner, unsigned from) {
+    return segments + (round % 2 * segments_of_set + owner * gridDim.x + from) * kWarp + lane;
+  };
+
+  uint4 quads[kQuads];
+  int have = 0; // of them
+  const auto load = [&](unsigned round) {
+    const int64_t first = (int64_t{round} * gridDim.x + me) * in.quads_of_tile + threadIdx.x;
+    const auto* data = reinterpret_cast<const uint4*>(in.data) + first;
+    const int64_t left = (in.quads - first + kExchangeThreads - 1) / kExchangeThreads;
+    have = static_cast<int>(max(min(left, int64_t{kQuads}), int64_t{0}));
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      if (i < have) {
+        quads[i] = load_once(data + i * kExchangeThreads);
+      }
+    }
+  };
+  /// Sorts the tile; returns how many elements of this thread found no room.
+  const auto sort = [&] {
+    uint32_t turned_away[kQuads * kOfQuad]; // few, and rarely any
+    int away = 0;
+#pragma unroll
+    for (int i = 0; i < kQuads; ++i) {
+      const Quad<T> quad(quads[i]);
+      const uint32_t limit = i < have ? in.limit : 0;
+      uint32_t differ = 0;
+#pragma unroll
+      for (int j = 1; j < kOfQuad; ++j) {
+        differ |= quad.keys[j] ^ quad.keys[0];
+      }
+      const uint32_t first = __shfl_sync(0xffffffff, quad.keys[0], 0);
+      if (__all_sync(0xffffffff, (differ | (quad.keys[0] ^ first)) == 0 && first < limit)) {
+        if (lane == 0) {
+          own.add_in_slot(first, first, kWarp * kOfQuad);
+        }
+        continue;
+      }
+      // Of equal elements the first stands for all.
+      const uint32_t limit_of_others = differ != 0 ? limit : 0;
+      const uint32_t whole = differ == 0;
+      uint32_t mixed[kOfQuad];
+      uint32_t place[kOfQuad];
+#pragma unroll
+      for (int j = 0; j < kOfQuad; ++j) {
+        mixed[j] = quad.keys[j] * in.mixer;
+        const bool enters = quad.keys[j] < (j == 0 ? limit : limit_of_others);
+        place[j] = count_shared(enters ? filled_address + 4 * owner_of(mixed[j]) : nowhere);
+      }
+      bool all_in = true;
+#pragma unroll
+      for (int j = 0; j < kOfQuad; ++j) {
+        const uint32_t entry = mixed[j] >> (16 - in.log_owners) | (j == 0 ? whole : 0);
+        store_shared_if_below(
+            place[j], kEntries,
+            staged_address + owner_of(mixed[j]) * kStagedBytes + place[j] * kEntryBytes,
+            static_cast<uint16_t>(entry));
+        all_in = all_in && static_cast<int32_t>(place[j]) < static_cast<int32_t>(kEntries);
+      }
+      if (!all_in) {
+#pragma unroll
+        for (int j = 0; j < kOfQuad; ++j) {
+          if (static_cast<int32_t>(place[j]) >= static_cast<int32_t>(kEntries)) {
+            turned_away[away++] = quad.keys[j] | (j == 0 ? whole << 31 : 0);
+          }
+        }
+      }
+    }
+#pragma unroll 1
+    for (int i = 0; i < away; ++i) {
+      const uint32_t key = turned_away[i] & 0x7fffffff;
+      own.add_in_slot(key, key, turned_away[i] >> 31 != 0 ? kOfQuad : 1);
+    }
+    return away;
+  };
+  const auto count_in_memory = [&] {
+  // One after the other to the front: the code that counts is long.
+#pragma unroll 1
+    for (int i = 0; i < have; ++i) {
+      const Quad<T> quad(quads[0]);
+#pragma unroll
+      for (int j = 0; j < kOfQuad; ++j) {
+        if (quad.keys[j] < in.limit) {
+          own.add(quad.keys[j]);
+        }
+      }
+#pragma unroll
+      for (int k = 1; k < kQuads; ++k) {
+        quads[k - 1] = quads[k];
+      }
+    }
+  };
+  const auto leave = [&](unsigned round, bool nothing) {
+    for (unsigned owner = warp; owner < owners; owner += kWarps) {
+      if (nothing) {
+        if (lane == 0) {
+          __stcg(segment(round, owner, me), make_uint4(0, 0, 0, 0));
+        }
+        continue;
+      }
+      uint4 quad = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
+      if (lane == 0) {
+        quad.x = (quad.x & 0xffff0000) | 2 * min(filled[owner] - 1, kEntries - 1);
+        filled[owner] = 1;
+      }
+      __stcg(segment(round, owner, me), quad);
+    }
+  };
+  const auto count = [&](unsigned round) {
+    constexpr int kUnroll = 4;
+    const int first_entry = lane > 0 ? 0 : kEntriesOfLane * kWarp;
+    const uint4* own_segments = segment(round, me, 0);
+    for (unsigned first = warp; first < gridDim.x; first += kUnroll * kWarps) {
+      uint4 loaded[kUnroll];
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        const unsigned from = first + i * kWarps;
+        loaded[i] = from < gridDim.x ? __ldcg(own_segments + from * kWarp) : make_uint4(0, 0, 0, 0);
+      }
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        const uint32_t words[4] = {loaded[i].x, loaded[i].y, loaded[i].z, loaded[i].w};
+        const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
+        const int last = entries - kEntriesOfLane * lane; // of this lane
+        const auto add_entries = [&](auto weight_of) {
+#pragma unroll
+          for (int j = 0; j < kEntriesOfLane; ++j) {
+            const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
+            // The first lane's first one is the number of the others.
+            const bool counts_here = (j == 0 ? first_entry : j) <= last;
+            const uint32_t bin = entry >> (32 - in.log_owned);
+            add_shared(counts_here ? table_address + 4 * bin : nowhere, weight_of(entry));
+          }
+        };
+        // Where the data have no runs, no entry stands for 16 bytes.
+        if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
+          add_entries([](uint32_t entry) { return (entry & 0x10000) != 0 ? kOfQuad : 1; });
+        } else {
+          add_entries([](uint32_t) { return 1; });
+        }
+      }
+    }
+  };
+
+  load(0);
+  const int64_t step = int64_t{gridDim.x} * kExchangeThreads;
+  for (int64_t i = int64_t{me} * kExchangeThreads + threadIdx.x; i < in.num_bins; i += step) {
+    counts[i] = 0;
+  }
+  barrier.arrive(0, true); // the counts may be added to when all have come
+  for (unsigned i = threadIdx.x; i < owners + kWarp; i += kExchangeThreads) {
+    filled[i] = i < owners ? 1 : kNoPlace;
+  }
+  for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
+    table[i] = 0;
+  }
+  own.begin();
+  barrier.wait(0);
+  if (me == 0 && threadIdx.x < in.ragged) {
+    const auto* elements = reinterpret_cast<const T*>(in.data);
+    const int64_t after = in.quads * kOfQuad - in.head + threadIdx.x;
+    const T value = elements[threadIdx.x < in.head ? threadIdx.x - int64_t{in.head} : after];
+    if (value < in.limit) {
+      atomicAdd(&counts[value], 1ull);
+    }
+  }
+
+  unsigned in_memory_until = 0;
+  for (unsigned round = 0; round <= in.rounds; ++round) {
+    const bool reads = round < in.rounds;
+    const bool in_memory = round < in_memory_until;
+    if (reads) {
+      if (in_memory) {
+        count_in_memory();
+      } else {
+        const int most = kQuads * kOfQuad / kCrowdedPart;
+        const int crowded = __syncthreads_count(sort() > most);
+        in_memory_until = crowded > kExchangeThreads / kCrowdedPart ? round + kRoundsInMemory : 0;
+      }
+      load(round + 1);
+    }
+    // The barrier's times are one ahead: the first was for the counts.
+    if (round > 0 && barrier.wait(round) && me < owners) {
+      count(round - 1);
+    }
+    if (reads) {
+      leave(round, in_memory);
+      barrier.arrive(round + 1, in_memory);
+    }
+  }
+  own.end();
+  if (me < owners) {
+    const uint32_t mask = (owners << in.log_owned) - 1;
+    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
+      const uint32_t bin = (me << in.log_owned | i) * in.unmixer & mask;
+      if (bin < in.num_bins) {
+        put<true>(&counts[bin], table[i]);
+      }
+    }
+  }
+}
+
+} // namespace
+
+void count_exchange(const Plan& plan, const Problem& problem, const Launch& launch) {
+  const auto& in = std::get<Exchange>(plan.layout);
+  auto* workspace = static_cast<uint8_t*>(launch.allocate(plan.workspace_bytes));
+  fill_zero(launch, workspace, kBarrierBytes);
+  const auto run = [&](auto tag) {
+    start(
+        launch, "count_exchange", count_exchange_kernel<typename decltype(tag)::type>,
+        Shape{
+            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+            false, true},
+        in, reinterpret_cast<unsigned long long*>(workspace),
+        reinterpret_cast<uint4*>(workspace + kBarrierBytes),
+        reinterpret_cast<unsigned long long*>(problem.counts));
+  };
+  // What is negative is above the limit as it stands.
+  switch (in.element_bytes) {
+    case 2:
+      return run(TypeTag<uint16_t>{});
+    case 4:
+      return run(TypeTag<uint32_t>{});
+    default:
+      return run(TypeTag<uint64_t>{});
+  }
+}
+
+} // namespace histo::cuda

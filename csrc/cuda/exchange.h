@@ -1,0 +1,10 @@
+// Counting one channel in more bins than shared memory holds: blocks own bins.
+#pragma once
+
+#include "launch.h"
+
+namespace histo::cuda {
+
+void count_exchange(const Plan& plan, const Problem& problem, const Launch& launch);
+
+} // namespace histo::cuda

@@ -1,0 +1,36 @@
+// Shared memory by 32-bit address.
+#pragma once
+
+#include <cstdint>
+
+namespace histo::cuda {
+
+__device__ __forceinline__ uint32_t address_of(const void* shared) {
+  return static_cast<uint32_t>(__cvta_generic_to_shared(shared));
+}
+
+__device__ __forceinline__ void add_shared(uint32_t address, uint32_t value) {
+  asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+/// Returns what was there.
+__device__ __forceinline__ uint32_t count_shared(uint32_t address) {
+  uint32_t before;
+  asm volatile("atom.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(address) : "memory");
+  return before;
+}
+
+/// Where a < b, as unsigned numbers.
+__device__ __forceinline__ void store_shared_if_below(
+    uint32_t a, uint32_t b, uint32_t address, uint16_t value) {
+  asm volatile(
+      "{\n"
+      ".reg .pred below;\n"
+      "setp.lt.u32 below, %0, %1;\n"
+      "@below st.shared.u16 [%2], %3;\n"
+      "}" ::"r"(a),
+      "r"(b), "r"(address), "h"(value)
+      : "memory");
+}
+
+} // namespace histo::cuda
