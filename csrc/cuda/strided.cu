@@ -26,30 +26,48 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     unsigned long long* __restrict__ counts) {
   extern __shared__ uint32_t table[];
   // The blocks of a cluster follow each other, and so do those that read the same rows.
-  const int64_t tile = in.clustered ? blockIdx.x / in.chunks : blockIdx.x % in.tiles;
-  const int64_t chunk = in.clustered ? blockIdx.x % in.chunks : blockIdx.x / in.tiles;
+  // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64.
+  const auto tiles = static_cast<unsigned>(in.tiles);
+  const auto chunks = static_cast<unsigned>(in.chunks);
+  const int64_t tile = in.clustered ? blockIdx.x / chunks : blockIdx.x % tiles;
+  const int64_t chunk = in.clustered ? blockIdx.x % chunks : blockIdx.x / tiles;
   const int64_t first_channel = tile * in.tile_channels;
   const int64_t first_row = chunk * in.rows_per_chunk;
   const int64_t end = min(first_row + in.rows_per_chunk, in.num_rows);
   const int channels =
       static_cast<int>(min(int64_t{in.tile_channels}, in.num_channels - first_channel));
+  const OwnCounters<kStridedThreads> own{
+      table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
+
+  const int step = kStridedThreads / in.tile_channels;
+  const int channel = in.along_rows ? threadIdx.x / step : threadIdx.x % in.tile_channels;
+  const T* column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
+  // All loads of a round are on their way before the first is counted, those of the first
+  // round before the table is cleared.
+  constexpr int kOfQuad = kQuadBytes / sizeof(T);
+  constexpr int kUnroll = kStridedQuads<sizeof(T)>;
+  const auto* quads = reinterpret_cast<const uint4*>(column + first_row);
+  const int64_t num_quads = in.quads ? (end - first_row) / kOfQuad : 0;
+  uint4 loaded[kUnroll];
+  const auto load = [&](int64_t quad) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      if (quad + i * kStridedThreads < num_quads) {
+        loaded[i] = __ldcs(quads + quad + i * kStridedThreads);
+      }
+    }
+  };
+  load(threadIdx.x);
   if (kShared) {
     for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {
       table[i] = 0;
     }
     __syncthreads();
-  }
-
-  const OwnCounters<kStridedThreads> own{
-      table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
-  if (!kShared) {
+  } else {
     own.begin();
   }
 
-  const int step = kStridedThreads / in.tile_channels;
-  const int channel = in.along_rows ? threadIdx.x / step : threadIdx.x % in.tile_channels;
   if (channel < channels) {
-    const T* column = data + offset_of(in.channels, first_channel + channel);
     int64_t row = first_row + (in.along_rows ? threadIdx.x % step : threadIdx.x / in.tile_channels);
     const auto add = [&](T value) {
       const int64_t bin = binning(value);
@@ -62,33 +80,20 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
         own.add(channel * binning.num_bins + bin);
       }
     };
-    // All loads of a round are on their way before the first is counted.
-    if (in.quads) {
-      constexpr int kOfQuad = kQuadBytes / sizeof(T);
-      constexpr int kUnroll = kStridedUnroll / 2;
-      const auto* quads = reinterpret_cast<const uint4*>(column + first_row);
-      const int64_t size = (end - first_row) / kOfQuad;
-      for (int64_t quad = threadIdx.x; quad < size; quad += kUnroll * kStridedThreads) {
-        uint4 loaded[kUnroll];
+    for (int64_t quad = threadIdx.x; quad < num_quads; quad += kUnroll * kStridedThreads) {
 #pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-          if (quad + i * kStridedThreads < size) {
-            loaded[i] = __ldcs(quads + quad + i * kStridedThreads);
-          }
-        }
+      for (int i = 0; i < kUnroll; ++i) {
+        if (quad + i * kStridedThreads < num_quads) {
+          const T* elements = reinterpret_cast<const T*>(&loaded[i]);
 #pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-          if (quad + i * kStridedThreads < size) {
-            const T* elements = reinterpret_cast<const T*>(&loaded[i]);
-#pragma unroll
-            for (int j = 0; j < kOfQuad; ++j) {
-              add(elements[j]);
-            }
+          for (int j = 0; j < kOfQuad; ++j) {
+            add(elements[j]);
           }
         }
       }
-      row += size * kOfQuad; // what is left is less than a quad
+      load(quad + kUnroll * kStridedThreads);
     }
+    row += num_quads * kOfQuad; // what is left is less than a quad
     for (; row < end; row += kStridedUnroll * step) {
       T values[kStridedUnroll];
 #pragma unroll
@@ -114,13 +119,12 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   if (in.clustered) {
     sync_cluster();
     // A block sums every so many counters, and is their only writer.
-    const auto blocks = static_cast<unsigned>(in.chunks);
     for (int i = rank_in_cluster() * kStridedThreads + threadIdx.x; i < channels * num_bins;
-         i += blocks * kStridedThreads) {
+         i += chunks * kStridedThreads) {
       const uint32_t* counter = &table[i / num_bins * in.table_stride + i % num_bins];
       unsigned long long sum = 0;
 #pragma unroll 8
-      for (unsigned rank = 0; rank < blocks; ++rank) {
+      for (unsigned rank = 0; rank < chunks; ++rank) {
         sum += load_from_rank(counter, rank);
       }
       histograms[i] = sum;

@@ -118,6 +118,9 @@ constexpr int kStridedThreads = 512;
 // Loads in flight a thread. With 16 of single bytes [1, 20000] takes 35 us and not 28,
 // [100, 20000] with 16 bins 11 and not 9.
 constexpr int kStridedUnroll = 8;
+// Loads of 16 bytes in flight.
+template <int kElementBytes>
+constexpr int kStridedQuads = kElementBytes == 8 ? 8 : 4;
 constexpr int64_t kStridedBlocksPerSm = 4;
 
 // Slots for counters that a block counts itself where the bins are too many for a table.
