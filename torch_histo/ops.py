@@ -7,6 +7,7 @@ from operator import index
 
 import torch
 from torch import Tensor
+from torch.overrides import is_tensor_like
 
 from torch_histo import _library
 
@@ -131,7 +132,8 @@ def _dimensions(dim: int | Sequence[int]) -> list[int]:
 
 
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
-    if not isinstance(value, Tensor):
+    # A proxy of a tracer is like a tensor, too.
+    if not is_tensor_like(value):  # type: ignore[no-untyped-call]
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
 
 
