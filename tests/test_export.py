@@ -19,6 +19,7 @@ from conftest import DEVICES
 from oracle import assert_counts, expected_counts, expected_letters, random_values
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
+from torch.export.passes import move_to_device_pass
 
 import torch_histo
 from torch_histo import _library, channel_histogram, text_histogram
@@ -123,6 +124,13 @@ torch.save(program.module()(values), sys.argv[1] + "/counts.pt")
     assert_counts(counts, expected_counts(values))
 
 
+def test_exported_on_the_cpu_and_moved(device: torch.device) -> None:
+    program = exported(channel_histogram, random_values((20, 5), torch.uint8))
+    values = random_values((500, 66), torch.uint8)
+    moved = move_to_device_pass(program, str(device))
+    assert_counts(moved.module()(values.to(device)), expected_counts(values))
+
+
 @pytest.fixture(scope="module", params=DEVICES)
 def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
@@ -166,6 +174,7 @@ def test_package_calls_the_operator_once_and_copies_nothing(package: Path, examp
 
 def test_package_in_a_new_process(package: Path, kind: str, tmp_path: Path) -> None:
     inputs = [random_values(shape, torch.uint8) for shape in ((500, 66), (2, 3), (40000, 1))]
+    inputs.append(random_values((66, 500), torch.uint8).t())  # another layout than the sample's
     torch.save([values.to(kind) for values in inputs], tmp_path / "inputs.pt")
     run_python(
         """
