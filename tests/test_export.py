@@ -178,6 +178,7 @@ def test_package_in_a_new_process(package: Path, kind: str, tmp_path: Path) -> N
     torch.save([values.to(kind) for values in inputs], tmp_path / "inputs.pt")
     run_python(
         """
+import torch._inductor.codecache  # which torch 2.10 forgets
 model = torch._inductor.aoti_load_package(sys.argv[1])
 inputs = torch.load(sys.argv[2] + "/inputs.pt")
 torch.save([model(values) for values in inputs], sys.argv[2] + "/results.pt")
