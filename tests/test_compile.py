@@ -1,4 +1,4 @@
-"""torch.compile, opcheck, meta and fake tensors, vmap, autograd."""
+"""torch.compile, opcheck, meta and fake tensors, autograd."""
 
 from __future__ import annotations
 
@@ -140,50 +140,6 @@ def test_meta_and_fake(shape: tuple[int, ...], dim: int | list[int], kept: list[
             assert (fake.shape, fake.dtype) == ((*kept, 9), torch.int64)
             assert fake.device.type == kind
     assert text_histogram(torch.empty(5, dtype=torch.uint8, device="meta")).shape == (7,)
-
-
-@pytest.mark.parametrize("in_dim", [0, 1, 2, -1])
-@pytest.mark.parametrize("dim", [0, 1, -1, (0, 1), ()])
-def test_vmap(device: torch.device, in_dim: int, dim: int | tuple[int, ...]) -> None:
-    values = random_values((4, 5, 6), torch.int32, low=0, high=9)
-    got = torch.vmap(lambda x: channel_histogram(x, 10, dim), in_dims=in_dim)(values.to(device))
-    samples = [expected_counts(sample, 10, dim) for sample in values.unbind(in_dim)]
-    assert_counts(got, torch.stack(samples))
-
-
-def test_vmap_of_numbers_text_and_variants(device: torch.device) -> None:
-    numbers = torch.tensor([0, 2, 1], device=device)
-    counts = torch.vmap(lambda x: channel_histogram(x, 3))(numbers)
-    assert counts.tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
-    with pytest.raises(RuntimeError, match="dim must be between"):
-        torch.vmap(lambda x: channel_histogram(x, 3, 1))(numbers)
-    values = random_values((3, 50, 4), torch.uint8)
-    tiled = torch.vmap(lambda x: channel_histogram(x, variant="tiled"))(values.to(device))
-    assert_counts(tiled, expected_counts(values, 256, 1))
-    text = torch.tensor([list(b"abcd"), list(b"zzzA")], dtype=torch.uint8, device=device)
-    letters = torch.vmap(text_histogram)(text)
-    assert letters.tolist() == [[4, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 0, 0, 3]]
-
-
-def test_vmap_within_vmap_and_in_a_graph(device: torch.device) -> None:
-    values = random_values((2, 3, 40, 5), torch.int32, low=0, high=9)
-    count = torch.vmap(torch.vmap(lambda x: channel_histogram(x, 10, -1), in_dims=1))
-    expected = expected_counts(values.transpose(1, 2), 10, 3)
-    assert_counts(count(values.to(device)), expected)
-    compiled = torch.compile(count, fullgraph=True, backend="aot_eager")
-    assert_counts(compiled(values.to(device)), expected)
-
-
-@pytest.mark.parametrize("variant", ["auto", "tiled"])
-def test_vmap_of_no_samples(device: torch.device, variant: str) -> None:
-    values = torch.empty(0, 5, 3, dtype=torch.uint8, device=device)
-    counts = torch.vmap(lambda x: channel_histogram(x, 9, variant=variant))(values)
-    assert_counts(counts, torch.zeros(0, 3, 9, dtype=torch.int64))
-
-
-def test_vmap_of_no_texts(device: torch.device) -> None:
-    text = torch.empty(0, 5, dtype=torch.uint8, device=device)
-    assert_counts(torch.vmap(text_histogram)(text), torch.zeros(0, 7, dtype=torch.int64))
 
 
 def test_no_gradient(device: torch.device) -> None:

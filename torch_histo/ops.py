@@ -7,6 +7,7 @@ from operator import index
 
 import torch
 from torch import Tensor
+from torch.overrides import is_tensor_like
 
 from torch_histo import _library
 
@@ -131,27 +132,41 @@ def _dimensions(dim: int | Sequence[int]) -> list[int]:
 
 
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
-    if not isinstance(value, Tensor):
+    # A proxy of a tracer is like a tensor, too.
+    if not is_tensor_like(value):  # type: ignore[no-untyped-call]
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
 
 
 def _check_channel_histogram(
-    input: Tensor, ndim: int, num_bins: int, dim: Sequence[int], variant: str
+    input: Tensor,
+    ndim: int,
+    num_bins: int,
+    dim: Sequence[int],
+    variant: str,
+    *,
+    contiguous: bool = True,
 ) -> None:
     """Raises what the kernels would, for a tensor of which only the metadata count."""
-    check = torch.ops.histo._check_channel_histogram
-    _raise_if(check(*_describe(input, variant), ndim, num_bins, dim, variant))
+    check = torch.ops.histo._check_channel_histogram.default
+    _raise_from(check, *_describe(input, contiguous), ndim, num_bins, dim, variant)
 
 
-def _raise_if(error: str) -> None:
+def _check_text_histogram(
+    text: Tensor, ndim: int, variant: str, *, contiguous: bool = True
+) -> None:
+    check = torch.ops.histo._check_text_histogram.default
+    _raise_from(check, *_describe(text, contiguous), ndim, variant)
+
+
+def _raise_from(check: torch._ops.OpOverload, *description: object) -> None:
+    # Straight to the kernel: no call for the modes of a user or a tracer to see.
+    error = check.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *description)
     if error:
         raise RuntimeError(error)
 
 
-def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool]:
+def _describe(tensor: Tensor, contiguous: bool) -> tuple[str, str, str, bool]:
     """What the checks in C++ need to know of a tensor that may hold no data."""
-    # Asking for contiguity would guard on sizes, and only the study variants care.
-    contiguous = variant == "auto" or tensor.is_contiguous()
     dtype, layout = str(tensor.dtype), str(tensor.layout)
     return (
         tensor.device.type,
@@ -161,11 +176,17 @@ def _describe(tensor: Tensor, variant: str) -> tuple[str, str, str, bool]:
     )
 
 
+def _contiguous_enough(tensor: Tensor, variant: str) -> bool:
+    # Asking for contiguity would guard on sizes, and only the study variants care.
+    return variant == "auto" or tensor.is_contiguous()
+
+
 @torch.library.register_fake("histo::channel_histogram")  # type: ignore[untyped-decorator]
 def _(
     input: Tensor, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
 ) -> Tensor:
-    _check_channel_histogram(input, input.dim(), num_bins, dim, variant)
+    contiguous = _contiguous_enough(input, variant)
+    _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
     reduced = {d % max(input.dim(), 1) for d in dim} or set(range(input.dim()))
     kept = [size for d, size in enumerate(input.shape) if d not in reduced]
     return input.new_empty([*kept, num_bins], dtype=torch.int64)
@@ -173,37 +194,52 @@ def _(
 
 @torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
 def _(text: Tensor, *, variant: str = "auto") -> Tensor:
-    check = torch.ops.histo._check_text_histogram
-    _raise_if(check(*_describe(text, variant), text.dim(), variant))
+    contiguous = _contiguous_enough(text, variant)
+    _check_text_histogram(text, text.dim(), variant, contiguous=contiguous)
     return text.new_empty([7], dtype=torch.int64)
+
+
+def _count_samples(
+    batch: Tensor, at: int, reduced: set[int], num_bins: int, variant: str
+) -> tuple[Tensor, int]:
+    """The counts of all samples by one call, and where their dimension is in the result.
+
+    The samples lie along dimension `at` of the batch; `reduced` are dimensions of a sample.
+    """
+    if variant != "auto" and batch.device.type == "cuda":
+        # A study variant takes rows of channels: those of all samples side by side.
+        rows = batch.movedim(at, 1)
+        counts = channel_histogram(rows.flatten(1).contiguous(), num_bins, variant=variant)
+        return counts.reshape(*rows.shape[1:], num_bins), 0
+    dims = [d + (d >= at) for d in reduced]
+    counts = channel_histogram(batch, num_bins, dims, variant=variant)
+    return counts, at - sum(d < at for d in reduced)
 
 
 @torch.library.register_vmap("histo::channel_histogram")  # type: ignore[untyped-decorator]
 def _(
     info: object,
-    in_dims: tuple[int | None, ...],
+    in_dims: tuple[int, ...],
     input: Tensor,
     num_bins: int = 256,
     dim: Sequence[int] = (0,),
     *,
     variant: str = "auto",
 ) -> tuple[Tensor, int]:
-    batch = input.movedim(in_dims[0] or 0, 0)
-    if variant != "auto" and len(batch):  # a study variant takes one sample at a time
-        samples = [channel_histogram(x, num_bins, dim, variant=variant) for x in batch]
-        return torch.stack(samples), 0
-    _check_channel_histogram(batch, batch.dim() - 1, num_bins, dim, variant)
-    if batch.dim() == 1:  # of numbers, each a 1-D sample of one element
-        batch = batch.unsqueeze(1)
-    # Dimensions of a sample count from the end alike in the batch.
-    dims = [d if d < 0 else d - batch.dim() + 1 for d in dim or range(batch.dim() - 1)]
-    return channel_histogram(batch, num_bins, dims), 0
+    ndim = input.dim() - 1
+    _check_channel_histogram(input, ndim, num_bins, dim, variant)
+    if ndim == 0:  # numbers, each a 1-D sample of one element
+        input, ndim = input.unsqueeze(1), 1
+    reduced = {d % ndim for d in dim} or set(range(ndim))
+    return _count_samples(input, in_dims[0], reduced, num_bins, variant)
 
 
 @torch.library.register_vmap("histo::text_histogram")  # type: ignore[untyped-decorator]
 def _(
-    info: object, in_dims: tuple[int | None, ...], text: Tensor, *, variant: str = "auto"
+    info: object, in_dims: tuple[int, ...], text: Tensor, *, variant: str = "auto"
 ) -> tuple[Tensor, int]:
-    batch = text.movedim(in_dims[0] or 0, 0)
-    samples = [text_histogram(sample, variant=variant) for sample in batch]
-    return torch.stack(samples) if samples else batch.new_empty((0, 7), dtype=torch.int64), 0
+    _check_text_histogram(text, text.dim() - 1, variant)
+    # One text is a call of its own; many are channels, whose letters join four to a bin.
+    counts, at = _count_samples(text, in_dims[0], {0}, ord("z") + 1, variant)
+    letters = torch.nn.functional.pad(counts[..., ord("a") :], (0, 2))
+    return letters.reshape(*letters.shape[:-1], 7, 4).sum(-1), at
