@@ -130,6 +130,12 @@ def _dimensions(dim: int | Sequence[int]) -> list[int]:
     return [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
 
 
+def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
+    """The dimensions of an input that the counts have, too."""
+    reduced = {d % max(ndim, 1) for d in dim} or set(range(ndim))
+    return [d for d in range(ndim) if d not in reduced]
+
+
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
     if not isinstance(value, Tensor):
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
@@ -166,8 +172,7 @@ def _(
     input: Tensor, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
 ) -> Tensor:
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant)
-    reduced = {d % max(input.dim(), 1) for d in dim} or set(range(input.dim()))
-    kept = [size for d, size in enumerate(input.shape) if d not in reduced]
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim)]
     return input.new_empty([*kept, num_bins], dtype=torch.int64)
 
 
