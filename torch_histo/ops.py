@@ -62,6 +62,9 @@ def channel_histogram(
         RuntimeError: another dtype, layout or device, num_bins below 1, a dim out of
             range or named twice, an unknown variant, or an input that the variant does
             not take.
+        torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
+            RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
+            compiled code. What was allocated is free again, and the next call works.
         TypeError: `input` is not a tensor.
 
     Example:
@@ -87,7 +90,11 @@ def channel_histogram(
     """
     _require_tensor("channel_histogram: input", input)
     dims = _dimensions(dim)
-    counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    try:
+        counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    except RuntimeError as error:
+        _raise_if_out_of_memory(error)
+        raise
     return counts
 
 
@@ -122,8 +129,18 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
         empty = torch.empty(0, dtype=torch.uint8)
         text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else empty
     _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
-    counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
+    try:
+        counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
+    except RuntimeError as error:
+        _raise_if_out_of_memory(error)
+        raise
     return counts
+
+
+def _raise_if_out_of_memory(error: RuntimeError) -> None:
+    # The stable ABI passes every error on as a RuntimeError.
+    if "CUDA out of memory." in str(error):
+        raise torch.OutOfMemoryError(str(error)) from None
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
