@@ -214,6 +214,24 @@ Loops loops_of(const std::vector<Extent>& dimensions, const std::vector<int64_t>
   return {merged(loops.channels), merged(loops.rows)};
 }
 
+/// A tensor that `make` returns, or torch's words for too little memory: its own message does
+/// not pass the stable ABI.
+template <class Make>
+Tensor allocated(
+    const Tensor& like,
+    const std::vector<int64_t>& shape,
+    std::string_view dtype,
+    const Make& make) {
+  try {
+    return make();
+  } catch (const std::runtime_error&) {
+    const std::string_view device = describe(like).device == "cuda" ? "CUDA" : "CPU";
+    fail(join(
+        "histo: ", device, " out of memory. Tried to allocate a tensor of shape ",
+        join_numbers(shape), " ", dtype));
+  }
+}
+
 /// The same elements as [kept dimensions, other dimensions], contiguous.
 Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   for (int64_t d = 0; d < input.dim(); ++d) {
@@ -229,19 +247,15 @@ Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   AtenTensorHandle view = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(
       aoti_torch_as_strided(input.get(), sizes.data(), strides.data(), &view));
-  return torch::stable::contiguous(Tensor(view));
+  const Tensor permuted(view);
+  return allocated(
+      input, sizes, describe(input).dtype, [&] { return torch::stable::contiguous(permuted); });
 }
 
 /// Uninitialized memory on the device of `like`.
 Tensor allocate(const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype) {
-  try {
-    return torch::stable::new_empty(like, shape, dtype);
-  } catch (const std::runtime_error&) {
-    // The stable ABI does not pass on what torch said.
-    fail(join(
-        "histo: out of memory on ", describe(like).device, " for a tensor of shape ",
-        join_numbers(shape), dtype == ScalarType::Byte ? " bytes" : " int64"));
-  }
+  return allocated(
+      like, shape, dtype_name(dtype), [&] { return torch::stable::new_empty(like, shape, dtype); });
 }
 
 Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {

@@ -4,6 +4,7 @@ Importing the package registers `torch.ops.histo.channel_histogram` and
 `torch.ops.histo.text_histogram`; the functions here are the same with types.
 """
 
+from torch_histo import _sharding, distributed
 from torch_histo._library import __version__, has_cuda_kernels
 from torch_histo.explain import Device, Explanation, explain
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
@@ -14,7 +15,10 @@ __all__ = [
     "Explanation",
     "__version__",
     "channel_histogram",
+    "distributed",
     "explain",
     "has_cuda_kernels",
     "text_histogram",
 ]
+
+_sharding.register_when_imported()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .cli import main
+import signal
+
+from .cli import main, terminate
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, terminate)
     raise SystemExit(main())

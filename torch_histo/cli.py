@@ -7,6 +7,7 @@ import io
 import math
 import os
 import re
+import signal
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -24,8 +25,9 @@ MAX_COUNTS = 1 << 27
 PROGRESS_DELAY = 0.5
 """Seconds that pass before a file gets a progress bar."""
 
-INTERRUPTED = 130
 PIPE_CLOSED = 141
+SIGNALLED = 128
+"""Plus the number of the signal: the status of who was ended by it."""
 
 DESCRIPTION = """\
 Count how often each value occurs in each channel of files, exactly.
@@ -71,8 +73,9 @@ exit status:
   1    a kernel counted wrong in the run without FILE
   2    a file could not be counted, the output or the plot could not be written, or the
        command line was wrong
-  130  interrupted (Ctrl-C)
+  130  interrupted (Ctrl-C, SIGINT)
   141  the reader of standard output went away
+  143  terminated (SIGTERM)
 
 examples:
   python -m torch_histo
@@ -82,6 +85,15 @@ examples:
   python -m torch_histo --text book.txt
   zcat samples.gz | python -m torch_histo --channels 2 -
 """
+
+
+class _Terminated(BaseException):
+    """What SIGTERM raises, as SIGINT raises KeyboardInterrupt."""
+
+
+def terminate(signum: int, frame: object) -> NoReturn:
+    """A handler of SIGTERM with which `main` closes what it opened before it returns."""
+    raise _Terminated
 
 
 class _Parser(argparse.ArgumentParser):
@@ -99,7 +111,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return SIGNALLED + signal.SIGINT
+    except _Terminated:
+        return SIGNALLED + signal.SIGTERM
     except OSError as error:
         # The interpreter flushes standard output once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -63,6 +63,9 @@ def channel_histogram(
         RuntimeError: another dtype, layout or device, num_bins below 1, a dim out of
             range or named twice, an unknown variant, or an input that the variant does
             not take.
+        torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
+            RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
+            compiled code. What was allocated is free again, and the next call works.
         TypeError: `input` is not a tensor.
 
     Example:
@@ -88,7 +91,11 @@ def channel_histogram(
     """
     _require_tensor("channel_histogram: input", input)
     dims = _dimensions(dim)
-    counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    try:
+        counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    except RuntimeError as error:
+        _raise_if_out_of_memory(error)
+        raise
     return counts
 
 
@@ -123,12 +130,28 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
         empty = torch.empty(0, dtype=torch.uint8)
         text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else empty
     _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
-    counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
+    try:
+        counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
+    except RuntimeError as error:
+        _raise_if_out_of_memory(error)
+        raise
     return counts
+
+
+def _raise_if_out_of_memory(error: RuntimeError) -> None:
+    # The stable ABI passes every error on as a RuntimeError.
+    if "CUDA out of memory." in str(error):
+        raise torch.OutOfMemoryError(str(error)) from None
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
     return [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
+
+
+def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
+    """The dimensions of an input that the counts have, too."""
+    reduced = {d % max(ndim, 1) for d in dim} or set(range(ndim))
+    return [d for d in range(ndim) if d not in reduced]
 
 
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
@@ -187,8 +210,7 @@ def _(
 ) -> Tensor:
     contiguous = _contiguous_enough(input, variant)
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
-    reduced = {d % max(input.dim(), 1) for d in dim} or set(range(input.dim()))
-    kept = [size for d, size in enumerate(input.shape) if d not in reduced]
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim)]
     return input.new_empty([*kept, num_bins], dtype=torch.int64)
 
 

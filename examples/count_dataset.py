@@ -1,0 +1,156 @@
+"""Counts a data set that is larger than one machine: its files are shared out among ranks.
+
+    torchrun --nproc-per-node 4 examples/count_dataset.py DATA --out counts.npy
+
+DATA is a folder of .npy files, integer arrays whose last dimension is the channels, the same
+number in each. The result, int64 `[channels, num_bins]`, is exact, whatever the number of ranks.
+
+It can be killed at any time, or lose a rank, and be started again, also with another number of
+ranks: it goes on where it was, and no file is counted twice. Each rank keeps one state file: the
+names of the files that it has finished, and the sum of their counts. It is replaced as a whole, so
+that a name is in it if and only if its counts are. What no state file names is shared out anew at
+the start. Ranks on several machines need a state folder that all of them see. One run at a time
+may use it; delete it to count anew, after a change of the data set, say.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from tqdm import tqdm
+
+import torch_histo
+
+PIECE_VALUES = 1 << 24
+"""Most values of a file that are in memory at once (a row is always read as a whole)."""
+
+
+class State:
+    """What one rank has finished, on disk: all of it as of some moment, whenever it is killed."""
+
+    def __init__(self, path: Path, shape: tuple[int, int]) -> None:
+        self.path = path
+        self.files: list[str] = []
+        self.counts = torch.zeros(shape, dtype=torch.int64)
+        if path.exists():
+            saved = torch.load(path)
+            if saved["counts"].shape != shape:
+                raise SystemExit(
+                    f"{path} holds counts of shape {list(saved['counts'].shape)}, expected "
+                    f"{list(shape)}: delete it, or count with the same --num-bins"
+                )
+            self.files, self.counts = saved["files"], saved["counts"]
+
+    def add(self, files: list[str], counts: Tensor) -> None:
+        self.files += files
+        self.counts += counts.cpu()
+        unfinished = self.path.with_suffix(".unfinished")
+        with unfinished.open("wb") as file:
+            torch.save({"files": self.files, "counts": self.counts}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(self.path)  # atomic: whoever reads finds the old state or the new one
+
+
+def saved_states(folder: Path, shape: tuple[int, int]) -> list[State]:
+    return [State(path, shape) for path in sorted(folder.glob("rank-*.pt"))]
+
+
+def channels_of(path: Path) -> int:
+    return int(np.load(path, mmap_mode="r").shape[-1])
+
+
+def count_file(path: Path, shape: tuple[int, int], device: torch.device) -> Tensor:
+    """The counts of one file, read piece by piece."""
+    channels, num_bins = shape
+    array = np.load(path, mmap_mode="r")
+    if array.shape[-1] != channels:
+        raise SystemExit(f"{path}: expected {channels} channels, got {array.shape[-1]}")
+    rows = array.reshape(-1, channels)
+    counts = torch.zeros(shape, dtype=torch.int64, device=device)
+    step = max(1, PIECE_VALUES // channels)
+    for start in range(0, len(rows), step):
+        piece = torch.from_numpy(np.array(rows[start : start + step]))
+        counts += torch_histo.channel_histogram(piece.to(device), num_bins)
+    return counts
+
+
+def count_files(
+    files: list[str], folder: Path, state: State, device: torch.device, save_seconds: float
+) -> None:
+    """Adds the counts of the files to the state, and saves it every `save_seconds`."""
+    shape = (state.counts.shape[0], state.counts.shape[1])
+    unsaved: list[str] = []
+    counts = torch.zeros(shape, dtype=torch.int64, device=device)
+    saved_at = time.monotonic()
+    local_rank = int(os.environ.get("LOCAL_RANK", 0))
+    # A bar for each rank, one below the other; none where standard error is no terminal.
+    for name in tqdm(files, f"rank {local_rank}", position=local_rank, unit="file", disable=None):
+        counts += count_file(folder / name, shape, device)
+        unsaved.append(name)
+        if time.monotonic() - saved_at >= save_seconds:
+            state.add(unsaved, counts)
+            unsaved, counts, saved_at = [], torch.zeros_like(counts), time.monotonic()
+    if unsaved:
+        state.add(unsaved, counts)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("data", type=Path, help="folder of .npy files")
+    parser.add_argument("--out", type=Path, default=Path("counts.npy"), help="where counts go")
+    parser.add_argument("--state", type=Path, help="default: OUT with the suffix .state")
+    parser.add_argument("--num-bins", type=int, default=256)
+    parser.add_argument("--save-seconds", type=float, default=5, help="what a kill costs at most")
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    parser.add_argument("--device", choices=["cpu", "cuda"], default=default)
+    arguments = parser.parse_args()
+    if "RANK" not in os.environ:
+        parser.error("it is started by torchrun: torchrun --nproc-per-node 2 " + " ".join(sys.argv))
+    folder: Path = arguments.state or arguments.out.with_suffix(".state")
+
+    device = torch.device(arguments.device)
+    if device.type == "cuda":
+        torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
+    dist.init_process_group("nccl" if device.type == "cuda" else "gloo")
+    rank, world = dist.get_rank(), dist.get_world_size()
+
+    # One rank looks: the others would see states that grow already.
+    plan: list = [None, None]
+    if rank == 0:
+        folder.mkdir(parents=True, exist_ok=True)
+        names = sorted(path.name for path in arguments.data.glob("*.npy"))
+        if not names:
+            raise SystemExit(f"{arguments.data}: no .npy files")
+        shape = (channels_of(arguments.data / names[0]), arguments.num_bins)
+        finished = {name for state in saved_states(folder, shape) for name in state.files}
+        plan = [shape, [name for name in names if name not in finished]]
+    dist.broadcast_object_list(plan)
+    shape, todo = plan
+    state = State(folder / f"rank-{rank}.pt", shape)
+    count_files(todo[rank::world], arguments.data, state, device, arguments.save_seconds)
+
+    counts = state.counts.to(device)
+    if rank == 0:  # a run of more ranks may have left more states
+        for other in saved_states(folder, shape):
+            if int(other.path.stem.removeprefix("rank-")) >= world:
+                counts += other.counts.to(device)
+    dist.all_reduce(counts)
+    if rank == 0:
+        np.save(arguments.out, counts.cpu().numpy())
+        print(f"{arguments.out}: {int(counts.sum()):,} values, {len(todo)} files in this run")
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,291 @@
+"""What the processes of test_distributed.py run: every case on every rank, one start for all."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import os
+import random
+import traceback
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from unittest import mock
+
+import torch
+import torch.distributed as dist
+from oracle import DTYPES, assert_counts, expected_counts, expected_letters, random_values
+from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
+from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+from torch.distributed.tensor.debug import CommDebugMode
+from torch.distributed.tensor.placement_types import Placement
+
+from torch_histo import channel_histogram, distributed, text_histogram
+
+Case = Callable[[str], None]
+CASES: dict[str, Case] = {}
+
+
+def case(function: Case) -> Case:
+    """A test of all ranks; it gets the kind of device that the backend serves."""
+    CASES[function.__name__] = function
+    return function
+
+
+def run(rank: int, world: int, backend: str, folder: Path) -> None:
+    """Runs the cases on one rank and writes `{case: traceback or ""}` to `{rank}.json`."""
+    torch.set_num_threads(1)
+    device = "cuda" if backend == "nccl" else "cpu"
+    os.environ["LOCAL_RANK"] = str(rank)
+    if device == "cuda":
+        torch.cuda.set_device(rank)
+    dist.init_process_group(
+        backend,
+        init_method=f"file://{folder}/rendezvous",
+        rank=rank,
+        world_size=world,
+        timeout=timedelta(seconds=60),
+    )
+    results = {}
+    for name, function in CASES.items():
+        try:
+            function(device)
+            results[name] = ""
+        except Exception:
+            results[name] = traceback.format_exc()
+            raise  # ends all ranks: others may wait for what this one did not send
+        finally:
+            (folder / f"{rank}.json").write_text(json.dumps(results))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+def meshes(device: str) -> list[DeviceMesh]:
+    """One dimension over 2 ranks up to all, and two dimensions."""
+    world = dist.get_world_size()
+    found = [DeviceMesh(device, list(range(size))) for size in range(2, world + 1)]
+    if world == 4:
+        found.append(init_device_mesh(device, (2, 2)))
+    return found
+
+
+def sharded(values: torch.Tensor, mesh: DeviceMesh, placements: Sequence[Placement]) -> DTensor:
+    # Every rank has the values: nothing need be sent, which not every dtype can be.
+    return distribute_tensor(values, mesh, placements, src_data_rank=None)
+
+
+def expected_placement(placement: object, kept: list[int]) -> object:
+    if isinstance(placement, Shard):
+        return Shard(kept.index(placement.dim)) if placement.dim in kept else Partial("sum")
+    return placement
+
+
+@case
+def counts_of_random_shards(device: str) -> None:
+    """Any shape, dims and placements: the counts, where they lie, and nothing sent for them."""
+    chance = random.Random(0)  # the same on every rank
+    for mesh in meshes(device):
+        for seed in range(25):
+            ndim = chance.randint(1, 4)
+            # From the size of the mesh up: PyTorch replicates what has fewer rows than ranks.
+            shape = [chance.randint(mesh.size(), 9) for _ in range(ndim)]
+            dims = chance.sample(range(ndim), chance.randint(1, ndim))
+            kept = [d for d in range(ndim) if d not in dims]
+            dims = [d - ndim if chance.random() < 0.3 else d for d in dims]
+            if not kept and chance.random() < 0.5:
+                dims = []
+            num_bins = chance.choice([1, 7, 256, 300])
+            dtype = chance.choice(DTYPES)
+            placements = [
+                chance.choice([Replicate(), *map(Shard, range(ndim))]) for _ in mesh.shape
+            ]
+            values = random_values(shape, dtype, seed)
+            about = (shape, dtype, dims, num_bins, placements, mesh)
+            if mesh.get_coordinate() is None:
+                continue
+            shards = sharded(values.to(device), mesh, placements)
+            with CommDebugMode() as sent:
+                counts = channel_histogram(shards, num_bins, dims)
+            assert isinstance(counts, DTensor), about
+            want = tuple(expected_placement(p, kept) for p in placements)
+            assert counts.placements == want, (about, counts.placements)
+            assert sent.get_total_counts() == 0, about
+            assert_counts(counts.full_tensor(), expected_counts(values, num_bins, dims), about)
+
+
+@case
+def ranks_without_rows(device: str) -> None:
+    """5 rows on 4 ranks leave the last one none; 1 row leaves it to one rank."""
+    for mesh, length in itertools.product(meshes(device), (1, 2, 5)):
+        if mesh.get_coordinate() is None or mesh.ndim > 1:
+            continue
+        values = random_values((length, 6, length), torch.uint8)
+        want = expected_counts(values, 256, 0)
+        for d in (0, 2):
+            counts = channel_histogram(sharded(values.to(device), mesh, [Shard(d)]))
+            assert_counts(counts.full_tensor(), want, (mesh, length, d))
+            if length >= mesh.size():
+                assert counts.placements == ((Shard(1) if d else Partial("sum")),)
+
+
+@case
+def local_counts(device: str) -> None:
+    """What each rank holds are the counts of its own shard, not only their sum."""
+    mesh = meshes(device)[-1 if dist.get_world_size() < 4 else -2]
+    values = random_values((13, 11), torch.int16)
+    for d in range(2):
+        shards = sharded(values.to(device), mesh, [Shard(d)])
+        counts = channel_histogram(shards, 300)
+        own = values.chunk(dist.get_world_size(), d)[dist.get_rank()]
+        assert_counts(counts.to_local(), expected_counts(own, 300, 0), d)
+
+
+@case
+def partial_inputs_are_summed_first(device: str) -> None:
+    mesh = meshes(device)[0]
+    if mesh.get_coordinate() is None:
+        return
+    values = torch.arange(40).view(10, 4)
+    partial = DTensor.from_local(values.to(device), mesh, [Partial("sum")])
+    counts = channel_histogram(partial, 100)
+    assert_counts(counts.full_tensor(), expected_counts(values * mesh.size(), 100))
+
+
+@case
+def every_call_has_its_own_rule(device: str) -> None:
+    """One tensor, other dims and bins: what PyTorch keeps of one call is not for the next."""
+    mesh = meshes(device)[0]
+    if mesh.get_coordinate() is None:
+        return
+    values = random_values((6, 5, 4), torch.uint8)
+    shards = sharded(values.to(device), mesh, [Shard(1)])
+    for _ in range(2):
+        for dim, num_bins in itertools.product([0, 1, 2, (0, 1), (1, 2), ()], [10, 256]):
+            counts = channel_histogram(shards, num_bins, dim)
+            assert_counts(counts.full_tensor(), expected_counts(values, num_bins, dim), dim)
+
+
+@case
+def letters(device: str) -> None:
+    text = bytes(range(256)) * 3
+    values = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)
+    for mesh in meshes(device):
+        if mesh.get_coordinate() is None:
+            continue
+        counts = text_histogram(sharded(values, mesh, [Shard(0)] * mesh.ndim))
+        assert counts.placements == (Partial("sum"),) * mesh.ndim
+        assert_counts(counts.full_tensor(), expected_letters(text))
+
+
+@case
+def study_variants(device: str) -> None:
+    mesh = meshes(device)[0]
+    if mesh.get_coordinate() is None:
+        return
+    values = random_values((101, 7), torch.uint8)
+    for d in range(2):
+        counts = channel_histogram(sharded(values.to(device), mesh, [Shard(d)]), variant="tiled")
+        assert_counts(counts.full_tensor(), expected_counts(values), d)
+
+
+@case
+def errors_are_those_of_the_operator(device: str) -> None:
+    mesh = meshes(device)[0]
+    if mesh.get_coordinate() is None:
+        return
+    shards = sharded(torch.zeros(8, 3, dtype=torch.uint8, device=device), mesh, [Shard(0)])
+    for arguments, message in (
+        ((0,), "num_bins must be at least 1, got 0"),
+        ((256, 2), "dim must be between -2 and 1 for a 2-D input, got 2"),
+    ):
+        try:
+            channel_histogram(shards, *arguments)
+        except RuntimeError as error:
+            assert message in str(error), error  # noqa: PT017
+        else:
+            raise AssertionError(message)
+    assert_counts(channel_histogram(shards, 1).full_tensor(), torch.full((3, 1), 8))
+
+
+@case
+def compiled(device: str) -> None:
+    """One graph, uneven shards, over reduced and over kept dimensions."""
+    mesh = meshes(device)[-1 if dist.get_world_size() < 4 else -2]
+
+    def count(x: torch.Tensor) -> torch.Tensor:
+        return channel_histogram(x + 1, 300) * 2
+
+    # A graph loaded from this cache has forgotten which rank holds how much.
+    with mock.patch("torch._functorch.config.enable_autograd_cache", False):
+        for length, d in ((13, 0), (13, 1), (8, 0)):
+            torch._dynamo.reset()
+            values = random_values((length, 11), torch.int32)
+            shards = sharded(values.to(device), mesh, [Shard(d)])
+            run = torch.compile(count, fullgraph=True)
+            for _ in range(2):
+                counts = run(shards)
+                assert counts.placements == ((Shard(0) if d else Partial("sum")),)
+                assert_counts(counts.full_tensor(), expected_counts(values + 1, 300) * 2)
+    torch._dynamo.reset()
+
+
+@case
+def parts_of_any_length(device: str) -> None:
+    """distributed.channel_histogram: parts of different lengths, one of them none."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    for dtype, num_bins, dim in ((torch.uint8, 256, 0), (torch.int64, 300, (0, 2))):
+        parts = [random_values((50 * i, 6, 3), dtype, seed=i) for i in range(world)]
+        with CommDebugMode() as sent:
+            counts = distributed.channel_histogram(parts[rank].to(device), num_bins, dim)
+        assert {str(op): n for op, n in sent.get_comm_counts().items()} == {"c10d.allreduce_": 1}
+        assert_counts(counts, expected_counts(torch.cat(parts), num_bins, dim), dtype)
+
+
+@case
+def counts_beyond_32_bits(device: str) -> None:
+    length = (1 << 31) + 5
+    many = torch.tensor([3], dtype=torch.uint8, device=device).expand(length)
+    counts = distributed.channel_histogram(many, 5)
+    assert counts.tolist() == [0, 0, 0, length * dist.get_world_size(), 0]
+
+
+@case
+def groups(device: str) -> None:
+    """A group of some ranks counts theirs alone, and refuses the others."""
+    rank = dist.get_rank()
+    group = dist.new_group([0, 1])
+    values = [random_values((100 + i, 3), torch.uint8, seed=i) for i in range(2)]
+    if rank < 2:
+        counts = distributed.channel_histogram(values[rank].to(device), group=group)
+        assert_counts(counts, expected_counts(torch.cat(values)))
+    else:
+        try:
+            distributed.channel_histogram(values[0].to(device), group=group)
+        except RuntimeError as error:
+            assert f"group must hold this process, got one without rank {rank}" in str(error)  # noqa: PT017
+        else:
+            raise AssertionError("a group of others counted")
+
+
+@case
+def sharding_does_not_show(device: str) -> None:
+    """The same bits however the data are divided, or not at all."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    values = random_values((1000, 8), torch.uint8).to(device)
+    whole = channel_histogram(values)
+    for part in (values.chunk(world)[rank], values[rank::world]):
+        assert torch.equal(distributed.channel_histogram(part), whole)
+    mesh = meshes(device)[-1]
+    for placements in itertools.product([Shard(0), Shard(1), Replicate()], repeat=mesh.ndim):
+        shards = sharded(values, mesh, placements)
+        assert torch.equal(channel_histogram(shards).full_tensor(), whole)
+
+
+@case
+def compiled_with_its_all_reduce(device: str) -> None:
+    rank, world = dist.get_rank(), dist.get_world_size()
+    parts = [random_values((50, 6), torch.uint8, seed=i) for i in range(world)]
+    run = torch.compile(
+        lambda x: distributed.channel_histogram(x) + 1, fullgraph=True, backend="aot_eager"
+    )
+    assert_counts(run(parts[rank].to(device)), expected_counts(torch.cat(parts)) + 1)

@@ -1,0 +1,174 @@
+"""The example that counts a data set by files: killed at any point, it counts no file twice."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+from oracle import assert_counts, expected_counts, random_values
+
+import torch_histo
+
+EXAMPLE = Path(__file__).parents[1] / "examples" / "count_dataset.py"
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": str(Path(torch_histo.__file__).parents[1]),
+    "OMP_NUM_THREADS": "1",
+}
+FILES = 9
+TIMEOUT = 120
+
+
+@pytest.fixture
+def example() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("count_dataset", EXAMPLE)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> tuple[Path, torch.Tensor]:
+    """A folder of files of different lengths and dtypes, and what they hold together."""
+    folder = tmp_path / "data"
+    folder.mkdir()
+    dtypes = (torch.uint8, torch.int16, torch.int64)
+    parts = [random_values((40 + i, 2, 5), dtypes[i % 3], seed=i) for i in range(FILES)]
+    for i, part in enumerate(parts):
+        np.save(folder / f"{i}.npy", part.numpy())
+    return folder, expected_counts(torch.cat([p.to(torch.int64) for p in parts]), 256, (0, 1))
+
+
+def torchrun(ranks: int, folder: Path, out: Path) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(ranks), str(EXAMPLE), str(folder), "--out", str(out)]
+    return subprocess.Popen(
+        [*command, "--save-seconds", "0", "--device", "cpu"],
+        env=ENVIRONMENT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def process_of_rank(launcher: int, rank: int) -> int:
+    children = Path(f"/proc/{launcher}/task/{launcher}/children").read_text().split()
+    for child in children:
+        if f"RANK={rank}".encode() in Path(f"/proc/{child}/environ").read_bytes().split(b"\0"):
+            return int(child)
+    raise AssertionError(f"no rank {rank} among {children}")
+
+
+def test_a_killed_rank(data: tuple[Path, torch.Tensor], tmp_path: Path) -> None:
+    folder, expected = data
+    out, state = tmp_path / "counts.npy", tmp_path / "counts.state" / "rank-1.pt"
+    # Ranks take turns: rank 1 finishes 1 and 3, and then waits for somebody to write 5.
+    missing = folder / "5.npy"
+    kept = missing.rename(tmp_path / "5.npy")
+    os.mkfifo(missing)
+    run = torchrun(2, folder, out)
+    try:
+        end = time.monotonic() + TIMEOUT
+        while not state.exists() or torch.load(state)["files"] != ["1.npy", "3.npy"]:
+            assert run.poll() is None, run.communicate()
+            assert time.monotonic() < end
+            time.sleep(0.05)
+        os.kill(process_of_rank(run.pid, 1), signal.SIGKILL)
+        output, _ = run.communicate(timeout=TIMEOUT)
+    finally:
+        run.terminate()  # and with it its ranks
+    assert run.returncode != 0, output
+    assert not out.exists()
+
+    missing.unlink()
+    kept.rename(missing)
+    run = torchrun(1, folder, out)
+    output, _ = run.communicate(timeout=TIMEOUT)
+    assert run.returncode == 0, output
+    assert_counts(torch.from_numpy(np.load(out)), expected)
+    files = [name for path in state.parent.glob("*.pt") for name in torch.load(path)["files"]]
+    assert sorted(files) == [f"{i}.npy" for i in range(FILES)]
+    assert not {"1.npy", "3.npy"} & set(torch.load(state.with_name("rank-0.pt"))["files"])
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("step", ["save", "fsync", "replace", "replaced"])
+def test_killed_at_any_step(
+    example: ModuleType,
+    data: tuple[Path, torch.Tensor],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    step: str,
+) -> None:
+    """Killed in every save in turn, until one run gets through: the sum is that of one run."""
+    folder, expected = data
+    holder, name = {"save": (torch, "save"), "fsync": (os, "fsync")}.get(step, (Path, "replace"))
+    original = getattr(holder, name)
+    calls = 0
+
+    def kill(*arguments: object) -> object:
+        nonlocal calls
+        calls += 1
+        if step == "save" and calls % 2:
+            arguments[1].write(b"half of a state")  # type: ignore[attr-defined]
+        if calls % 2 and step != "replaced":
+            raise Killed
+        result = original(*arguments)
+        if calls % 2:
+            raise Killed
+        return result
+
+    monkeypatch.setattr(holder, name, kill)
+    shape = tuple(expected.shape)
+    states = tmp_path / "states"
+    states.mkdir()
+    runs = 0
+    while True:
+        finished = {n for state in example.saved_states(states, shape) for n in state.files}
+        todo = [f"{i}.npy" for i in range(FILES) if f"{i}.npy" not in finished]
+        state = example.State(states / "rank-0.pt", shape)
+        runs += 1
+        try:
+            example.count_files(todo, folder, state, torch.device("cpu"), 0)
+        except Killed:
+            continue
+        break
+    assert runs > FILES // 2
+    (state,) = example.saved_states(states, shape)
+    assert_counts(state.counts, expected)
+    assert sorted(state.files) == sorted(set(state.files))
+
+
+def test_state_of_other_bins(example: ModuleType, tmp_path: Path) -> None:
+    path = tmp_path / "rank-0.pt"
+    example.State(path, (5, 256)).add(["0.npy"], torch.zeros(5, 256, dtype=torch.int64))
+    with pytest.raises(SystemExit, match=r"shape \[5, 256\], expected \[5, 100\]"):
+        example.State(path, (5, 100))
+
+
+def test_pieces_of_a_file(
+    example: ModuleType, data: tuple[Path, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(example, "PIECE_VALUES", 37)
+    values = torch.from_numpy(np.load(data[0] / "3.npy"))
+    counts = example.count_file(data[0] / "3.npy", (5, 256), torch.device("cpu"))
+    assert_counts(counts, expected_counts(values, 256, (0, 1)))
+
+
+def test_other_channels_are_refused(example: ModuleType, data: tuple[Path, torch.Tensor]) -> None:
+    with pytest.raises(SystemExit, match="expected 4 channels, got 5"):
+        example.count_file(data[0] / "0.npy", (4, 256), torch.device("cpu"))

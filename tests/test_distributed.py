@@ -1,0 +1,87 @@
+"""DTensors, and counts that ranks add up: with Gloo on the CPU, with NCCL on several GPUs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+import pytest
+import ranks
+import torch
+import torch.distributed as dist
+from torch.multiprocessing.spawn import ProcessException, spawn
+
+from torch_histo import distributed
+
+WORLD = 4
+GPUS = min(torch.cuda.device_count(), WORLD)
+BACKENDS = {"gloo": WORLD, **({"nccl": GPUS} if GPUS >= 2 else {})}
+
+pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch without torch.distributed")
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory):
+    """Of every rank of a backend: `{case: traceback or ""}`. All cases share one start."""
+
+    @cache
+    def run(backend: str) -> list[dict[str, str]]:
+        folder = tmp_path_factory.mktemp(backend)
+        world = BACKENDS[backend]
+        with suppress(ProcessException):  # what failed is in the files
+            spawn(ranks.run, (world, backend, folder), nprocs=world)
+        files = [folder / f"{rank}.json" for rank in range(world)]
+        return [json.loads(file.read_text()) if file.exists() else {} for file in files]
+
+    return run
+
+
+@pytest.mark.parametrize("case", ranks.CASES)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_on_every_rank(results, backend: str, case: str) -> None:
+    for rank, outcome in enumerate(results(backend)):
+        failure = outcome.get(case, "it did not get that far")
+        assert not failure, f"rank {rank} of {BACKENDS[backend]}: {failure}"
+
+
+def test_without_a_process_group() -> None:
+    with pytest.raises(RuntimeError, match="to be initialized, got no process group"):
+        distributed.channel_histogram(torch.zeros(3, dtype=torch.uint8))
+
+
+@pytest.mark.parametrize("first", ["torch_histo", "torch.distributed.tensor"])
+def test_rules_are_there_whichever_is_imported_first(first: str) -> None:
+    code = f"""
+import sys, torch, {first}
+if {first!r} == "torch_histo":
+    assert "torch.distributed.tensor" not in sys.modules  # which takes long to import
+import torch_histo, torch.distributed.tensor
+from torch.distributed.tensor import DTensor
+rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
+assert torch.ops.histo.channel_histogram.default in rules
+assert torch.ops.histo.text_histogram.default in rules
+assert not any(type(finder).__module__.startswith("torch_histo") for finder in sys.meta_path)
+"""
+    package = Path(distributed.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", code], cwd=package, check=True, timeout=60)
+
+
+def test_weak_scaling_is_measured(tmp_path: Path) -> None:
+    package = Path(distributed.__file__).parents[1]
+    script = Path(__file__).parents[1] / "benchmarks" / "scaling.py"
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    command += [str(script), "--device", "cpu", "--mib-per-rank", "1", "--out", str(tmp_path)]
+    environment = {**os.environ, "PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
+    subprocess.run(command, env=environment, check=True, timeout=120)
+    record = json.loads((tmp_path / "scaling-cpu-x2.json").read_text())
+    assert {"device", "torch", "commit"} <= record["machine"].keys()
+    assert [row["shape"] for row in record["records"]] == [[2048, 512], [1 << 20, 1]]
+    for row in record["records"]:
+        assert row["share"] == row["seconds_alone"] / row["seconds"] > 0
+        assert row["bytes_per_second"] == 2 * (1 << 20) / row["seconds"]
+    assert "| share |" in (tmp_path / "scaling-cpu-x2.md").read_text()

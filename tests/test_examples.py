@@ -1,0 +1,35 @@
+"""The example of a router runs, and checks its own counts; shorter where there is no GPU."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import torch
+
+import torch_histo
+
+EXAMPLES = Path(__file__).parents[1] / "examples"
+SMALL = ["--tokens", "512", "--width", "64", "--experts", "16", "--top", "2"]
+
+
+def test_moe_router() -> None:
+    run = subprocess.run(
+        [sys.executable, str(EXAMPLES / "moe_router.py"), *SMALL],
+        env={**os.environ, "PYTHONPATH": str(Path(torch_histo.__file__).parents[1])},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert run.returncode == 0, run.stderr
+    lines = ["eager: counts equal", "16,777,216 for 16,777,217", "channel_histogram: 16,777,217"]
+    lines += ["counts 100 padding ids"]
+    if torch.cuda.is_available():
+        lines += ["CUDA graph: counts equal", 'torch.compile(mode="reduce-overhead"): counts equal']
+        lines += ["torch.bincount synchronizes", "torch.bincount cannot be captured"]
+    else:
+        lines += ["No GPU: CUDA graphs are left out", "compiled: counts equal"]
+    for line in lines:
+        assert line in run.stdout
