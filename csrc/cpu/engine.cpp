@@ -83,9 +83,14 @@ struct Plan {
   int64_t strip;       // so many channels share the tables at a time, or fewer
   int64_t indices;     // of a table
   int64_t pairs;       // tables
+  int64_t pair_bytes;  // from one to the next
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
 };
+
+int64_t round_up(int64_t size, int64_t unit) {
+  return ceil_div(size, unit) * unit;
+}
 
 int64_t size_of(ElementType type) {
   return visit_element_type(
@@ -98,37 +103,38 @@ Plan plan_of(const Problem& problem) {
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, 0, 0, 0};
+  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, 0, 0, 0, 0};
   if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
   plan.indices = size == 1 ? 256 : problem.num_bins + 1;
-  const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
-  const int64_t pair_bytes = kSlotsPerPair * plan.indices * (wide ? 4 : 2);
-  const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / pair_bytes; };
-  if (problem.num_bins > kMaxTableBytes || problem.num_rows() < kMinRowsPerIndex * plan.indices) {
+  if (plan.indices > kMaxTableBytes || problem.num_rows() < kMinRowsPerIndex * plan.indices) {
     return plan;
   }
+  const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
+  plan.pair_bytes = round_up(kSlotsPerPair * plan.indices * (wide ? 4 : 2) - kPairBytes, 4096);
+  plan.pair_bytes += kPairBytes;
+  const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / plan.pair_bytes; };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
-    const int64_t pairs = wide ? kPairsOf32BitsWhereValuesAgree : kPairsWhereValuesAgree;
+    const int64_t pairs = wide ? 1 : kPairsWhereValuesAgree;
     if (!fits(pairs) || rows.size < kMinStream) {
       return plan;
     }
     const int64_t strip = interleaved ? channels.size : 1;
     plan.way = Way::kStreams;
-    plan.strip = std::min(strip, kMaxTableBytes / (pairs * pair_bytes));
+    plan.strip = std::min(strip, kMaxTableBytes / (pairs * plan.pair_bytes));
     plan.pairs = plan.strip * pairs;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
   } else {
     // Whole turns of the loop over pairs; slots without a channel count for nothing.
-    plan.pairs = (plan.strip + 7) / 8 * kPairsWhereValuesAgree;
+    plan.pairs = round_up(ceil_div(plan.strip, kSlotsPerPair), kPairsWhereValuesAgree);
     if (wide || !fits(plan.pairs)) {
       return plan;
     }
     plan.way = Way::kColumns;
     plan.tile_bytes = kTileRows * kLineBytes;
   }
-  plan.table_bytes = ceil_div(plan.pairs * pair_bytes, kLineBytes) * kLineBytes;
+  plan.table_bytes = plan.pairs * plan.pair_bytes;
   return plan;
 }
 
@@ -170,12 +176,12 @@ class Tables {
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr bool kStaged = sizeof(Counter) == 4;
-  static constexpr int kTurns = kStaged ? kPairsOf32BitsWhereValuesAgree : kPairsWhereValuesAgree;
+  static constexpr int kTurns = kStaged ? 1 : kPairsWhereValuesAgree;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
   int64_t pair_size() const {
-    return kSlotsPerPair * plan_.indices;
+    return plan_.pair_bytes / static_cast<int64_t>(sizeof(Counter));
   }
 
   /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
@@ -184,7 +190,10 @@ class Tables {
       if constexpr (kBytes) {
         return static_cast<size_t>(value);
       } else {
-        return static_cast<size_t>(binning(value) + 1);
+        int64_t bin = binning(value);
+        // Or else the compiler makes a branch of it, which data could make mispredicted.
+        __asm__ volatile("" : "+r"(bin));
+        return static_cast<size_t>(bin + 1);
       }
     };
   }
@@ -201,7 +210,7 @@ class Tables {
   }
 
   void clear_pair(int64_t pair) {
-    std::fill_n(tables_ + pair * pair_size(), pair_size(), Counter{0});
+    std::fill_n(tables_ + pair * pair_size(), kSlotsPerPair * plan_.indices, Counter{0});
   }
 
   /// Makes room for so many more in every counter.
@@ -263,19 +272,16 @@ class Tables {
       int64_t channel,
       Ahead& ahead) {
     Counter* tables = tables_ + channel * kTurns * pair_size();
-    int64_t done;
-    if (values_agree(data, step, kSlotsPerPair, size, index)) {
+    const bool agree = kTurns > 1 && values_agree(data, step, kSlotsPerPair, size, index);
+    const int64_t slots = agree ? kTurns * kSlotsPerPair : kSlotsPerPair;
+    const Rows<U> rows{data, step, slots * step, size / slots};
+    if (agree) {
       use_all_pairs();
-      const Pairs<U> pairs{
-          data, step, kSlotsPerPair * step, kTurns * kSlotsPerPair * step,
-          size / (kTurns * kSlotsPerPair)};
-      count_pairs<kTurns>(pairs, index, tables, pair_size(), ahead);
-      done = pairs.rows * kTurns * kSlotsPerPair;
+      count_pairs<kTurns>(rows, index, tables, pair_size(), ahead);
     } else {
-      const Pairs<U> pairs{data, step, 0, kSlotsPerPair * step, size / kSlotsPerPair};
-      count_pairs<1>(pairs, index, tables, pair_size(), ahead);
-      done = pairs.rows * kSlotsPerPair;
+      count_pairs<1>(rows, index, tables, pair_size(), ahead);
     }
+    int64_t done = rows.size * slots;
     for (; done < size; ++done) {
       ++tables[kSlotsPerPair * index(data[done * step])];
     }
@@ -315,12 +321,12 @@ class Tables {
         const bool agree = values_agree(tile, 1, kLine, size * kLine, index);
         const int64_t turns = agree ? kPairsWhereValuesAgree : 1;
         for (int64_t pair = 0; kSlotsPerPair * pair < channels.size; pair += turns) {
-          const Pairs<T> pairs{tile + kSlotsPerPair * pair, 1, kSlotsPerPair, kLine, size};
+          const Rows<T> slots{tile + kSlotsPerPair * pair, 1, kLine, size};
           Counter* tables = tables_ + pair * pair_size();
           if (agree) {
-            count_pairs<kPairsWhereValuesAgree>(pairs, index, tables, pair_size(), ahead);
+            count_pairs<kPairsWhereValuesAgree>(slots, index, tables, pair_size(), ahead);
           } else {
-            count_pairs<1>(pairs, index, tables, pair_size(), ahead);
+            count_pairs<1>(slots, index, tables, pair_size(), ahead);
           }
         }
       }
