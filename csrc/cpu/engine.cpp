@@ -3,6 +3,7 @@
 // them into the result. What needs no table, or has none that fits, is counted in the
 // result itself.
 #include <pthread.h>
+#include <sys/mman.h>
 
 #include <algorithm>
 #include <array>
@@ -66,6 +67,20 @@ int64_t cut(int64_t size, int64_t part, int64_t parts) {
   return size / parts * part + size % parts * part / parts;
 }
 
+/// Half the time of a result of many pages would go by for handing them out one by one.
+void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
+#ifdef MADV_HUGEPAGE
+  const int64_t bytes = size * static_cast<int64_t>(sizeof(int64_t));
+  if (bytes >= kMinHugeBytes) {
+    const auto begin = reinterpret_cast<uintptr_t>(counts);
+    const auto first = (begin + 4095) / 4096 * 4096;
+    // Where the system has no such pages, nothing is lost.
+    (void)madvise(
+        reinterpret_cast<void*>(first), begin + static_cast<size_t>(bytes) - first, MADV_HUGEPAGE);
+  }
+#endif
+}
+
 void fill_zero(int64_t* counts, int64_t size) {
   parallel_for(size, kMinCountersPerTask, [&](int64_t begin, int64_t end) {
     std::fill(counts + begin, counts + end, 0);
@@ -116,7 +131,7 @@ Plan plan_of(const Problem& problem) {
   plan.pair_bytes += kPairBytes;
   const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / plan.pair_bytes; };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
-    const int64_t pairs = wide ? 1 : kPairsWhereValuesAgree;
+    const int64_t pairs = wide ? 1 : kStreamPairsWhereValuesAgree;
     if (!fits(pairs) || rows.size < kMinStream) {
       return plan;
     }
@@ -153,15 +168,18 @@ class Tables {
     for (int64_t i = 0; kBytes && i < 256; ++i) {
       bin_of_byte_[static_cast<size_t>(i)] =
           bin_of_byte(problem.type, binning, static_cast<uint8_t>(i));
+      own_bins_ += own_bins_ == i && bin_of_byte_[static_cast<size_t>(i)] == i;
     }
   }
 
   /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
-  /// lie in one run. Others may add to the same counts: a lock is held for that.
-  void count(int64_t first, int64_t size, int64_t begin_row, int64_t end_row, std::mutex& lock) {
+  /// lie in one run. Others may add to the same counts, of which they hold the lock; without
+  /// a lock nobody does, and the counts are not initialized.
+  void count(int64_t first, int64_t size, int64_t begin_row, int64_t end_row, std::mutex* lock) {
     num_channels_ = size;
     histograms_ = problem_.counts + first * problem_.num_bins;
-    lock_ = &lock;
+    lock_ = lock;
+    fresh_ = lock == nullptr;
     clear();
     for_each_run(problem_.channels, first, first + size, [&](int64_t offset, const Extent& run) {
       const T* data = static_cast<const T*>(problem_.data) + offset;
@@ -176,7 +194,7 @@ class Tables {
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr bool kStaged = sizeof(Counter) == 4;
-  static constexpr int kTurns = kStaged ? 1 : kPairsWhereValuesAgree;
+  static constexpr int kTurns = kStaged ? 1 : kStreamPairsWhereValuesAgree;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
@@ -226,17 +244,20 @@ class Tables {
 
   void count_streams(const Panel<T>& panel) {
     const auto& [data, channels, rows] = panel;
-    const int64_t step = std::max<int64_t>(rows.stride, 1);
-    const int64_t chunk =
-        kStaged ? kStagedElements
-                : std::max(kMinStream, kChunkBytes / (step * static_cast<int64_t>(sizeof(T))));
-    const int64_t last_chunk = (rows.size - 1) / chunk * chunk;
+    // Channels that lie together read a chunk in turns, from the first-level cache.
+    const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
+    const int64_t ahead_rows = kChunkBytes / row_bytes;
+    const int64_t chunk = kStaged             ? kStagedElements
+                          : channels.size > 1 ? std::max(kMinStream, ahead_rows)
+                                              : kChunkElements;
     for (int64_t row = 0; row < rows.size; row += chunk) {
       const int64_t size = std::min(chunk, rows.size - row);
       const T* first = data + row * rows.stride;
       hold(size / kSlotsPerPair + kTurns * kSlotsPerPair);
-      const int64_t next = row < last_chunk ? chunk * rows.stride : 0;
-      Ahead ahead{reinterpret_cast<const char*>(first + next), next != 0 ? kLineBytes : 0};
+      const bool more = row + size + ahead_rows <= rows.size;
+      Ahead ahead{
+          reinterpret_cast<const char*>(more ? first + ahead_rows * rows.stride : first),
+          more ? kLineBytes : 0};
       for (int64_t channel = 0; channel < channels.size; ++channel, first += channels.stride) {
         if constexpr (kStaged) {
           auto* indices = reinterpret_cast<uint32_t*>(tile_);
@@ -273,11 +294,16 @@ class Tables {
       Ahead& ahead) {
     Counter* tables = tables_ + channel * kTurns * pair_size();
     const bool agree = kTurns > 1 && values_agree(data, step, kSlotsPerPair, size, index);
-    const int64_t slots = agree ? kTurns * kSlotsPerPair : kSlotsPerPair;
+    const int64_t turns = !agree ? 1 : step == 1 ? kTurns : kPairsWhereValuesAgree;
+    const int64_t slots = turns * kSlotsPerPair;
     const Rows<U> rows{data, step, slots * step, size / slots};
     if (agree) {
-      use_all_pairs();
+      use_pairs(turns);
+    }
+    if (turns == kTurns && kTurns > 1) {
       count_pairs<kTurns>(rows, index, tables, pair_size(), ahead);
+    } else if (agree) {
+      count_pairs<kPairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
     } else {
       count_pairs<1>(rows, index, tables, pair_size(), ahead);
     }
@@ -287,16 +313,13 @@ class Tables {
     }
   }
 
-  void use_all_pairs() {
-    if (pairs_in_use_ == kTurns) {
-      return;
-    }
+  void use_pairs(int64_t count) {
     for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
-      if (pair % kTurns >= pairs_in_use_) {
+      if (pair % kTurns >= pairs_in_use_ && pair % kTurns < count) {
         clear_pair(pair);
       }
     }
-    pairs_in_use_ = kTurns;
+    pairs_in_use_ = std::max(pairs_in_use_, count);
   }
 
   // --- Columns
@@ -358,42 +381,50 @@ class Tables {
   // --- Fold
 
   void fold() {
-    const std::lock_guard<std::mutex> held(*lock_);
+    std::unique_lock<std::mutex> held;
+    if (lock_ != nullptr) {
+      held = std::unique_lock<std::mutex>(*lock_);
+    }
     for (int64_t channel = 0; channel < num_channels_; ++channel) {
       int64_t* histogram = histograms_ + channel * problem_.num_bins;
       if (plan_.way == Way::kStreams) {
-        const Counter* tables = tables_ + channel * kTurns * pair_size();
-        for (int64_t pair = 0; pair < pairs_in_use_; ++pair) {
-          const Counter* table = tables + pair * pair_size();
-          add(histogram, [=](int64_t index) {
+        const Counter* table = tables_ + channel * kTurns * pair_size();
+        for (int64_t pair = 0; pair < pairs_in_use_; ++pair, table += pair_size()) {
+          put(histogram, fresh_ && pair == 0, [=](int64_t index) {
             return int64_t{table[kSlotsPerPair * index]} + table[kSlotsPerPair * index + 1];
           });
         }
       } else {
         const Counter* table = tables_ + channel / kSlotsPerPair * pair_size();
         table += channel % kSlotsPerPair;
-        add(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
+        put(histogram, fresh_,
+            [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
       }
     }
+    fresh_ = false;
   }
 
+  /// Adds the count of every index to its bin; a fresh histogram is written instead.
   template <class CountOf>
-  void add(int64_t* histogram, const CountOf& count_of) const {
-    if constexpr (kBytes) {
-      // Most bytes are their own bins.
-      int64_t byte = 0;
-      for (; byte < 256 && bin_of_byte_[static_cast<size_t>(byte)] == byte; ++byte) {
-        histogram[byte] += count_of(byte);
+  void put(int64_t* histogram, bool fresh, const CountOf& count_of) const {
+    constexpr int64_t kFirst = kBytes ? 0 : 1;
+    const int64_t own = kBytes ? own_bins_ : problem_.num_bins;
+    if (fresh) {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] = count_of(bin + kFirst);
       }
-      for (; byte < 256; ++byte) {
+      std::fill(histogram + own, histogram + problem_.num_bins, 0);
+    } else {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] += count_of(bin + kFirst);
+      }
+    }
+    if constexpr (kBytes) {
+      for (int64_t byte = own; byte < 256; ++byte) {
         const int64_t bin = bin_of_byte_[static_cast<size_t>(byte)];
         if (bin != kNoBin) {
           histogram[bin] += count_of(byte);
         }
-      }
-    } else {
-      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
-        histogram[bin] += count_of(bin + 1);
       }
     }
   }
@@ -404,10 +435,12 @@ class Tables {
   Counter* tables_; // [pair][index][slot]
   char* tile_;
   std::array<int64_t, 256> bin_of_byte_{};
+  int64_t own_bins_ = 0; // bytes below are their own bins
 
   int64_t num_channels_ = 0;
   int64_t* histograms_ = nullptr;
   std::mutex* lock_ = nullptr;
+  bool fresh_ = false;
   int64_t pairs_in_use_ = 0; // of each channel of streams
   int64_t held_ = 0;         // no counter holds more
 };
@@ -453,7 +486,7 @@ void count_in_tables(
   const int64_t wanted_tasks = workers == 1 ? 1 : workers * kTasksPerThread;
   const int64_t pieces = std::clamp<int64_t>(
       rows * plan.strip / kMinElementsPerThread, 1, ceil_div(wanted_tasks, strips.count));
-  // Where a strip is one task, its counts are cleared by that.
+  // Where a strip is one task, that writes all its counts.
   if (pieces > 1) {
     fill_zero(problem.counts, problem.num_counts());
   }
@@ -473,13 +506,9 @@ void count_in_tables(
         const int64_t strip = task % strips.count;
         const int64_t piece = task / strips.count;
         const int64_t first = strips.first(strip), size = strips.size_of(strip);
-        if (pieces == 1) {
-          std::fill_n(
-              problem.counts + first * problem.num_bins, size * problem.num_bins, int64_t{0});
-        }
         tables.count(
             first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces),
-            locks[static_cast<size_t>(strip) % locks.size()]);
+            pieces == 1 ? nullptr : &locks[static_cast<size_t>(strip) % locks.size()]);
       }
     }
   };
@@ -619,6 +648,7 @@ void count(const Problem& problem, const Binning& binning, const Allocator& allo
   if (problem.num_counts() == 0) {
     return;
   }
+  advise_huge_pages(problem.counts, problem.num_counts());
   const Plan plan = plan_of(problem);
   if (plan.way == Way::kDirect) {
     count_directly(problem, plan, binning, allocate);

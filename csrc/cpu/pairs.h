@@ -44,7 +44,7 @@ template <int kPairs, bool kAdjacent, class Counter, class T, class IndexOf>
   const T* data = rows.data;
   Ahead next = ahead;
   const auto add_row = [&] {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int pair = 0; pair < kPairs; ++pair) {
       const T* first = data + pair * tuning::kSlotsPerPair * slot_step;
       Counter* table = tables + pair * pair_size;
@@ -55,7 +55,7 @@ template <int kPairs, bool kAdjacent, class Counter, class T, class IndexOf>
   };
   int64_t row = 0;
   for (; row + kRows <= rows.size; row += kRows) {
-#pragma GCC unroll 4
+#pragma GCC unroll 8
     for (int64_t line = 0; line < kLines; ++line) {
       next.fetch();
     }
