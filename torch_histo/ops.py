@@ -12,6 +12,9 @@ from torch_histo import _library
 
 _library.load()  # the rules below need the operators
 
+# Three look-ups less a call.
+_channel_histogram = torch.ops.histo.channel_histogram
+
 VARIANTS: tuple[str, ...] = (
     "auto",
     "global_atomic",
@@ -86,8 +89,7 @@ def channel_histogram(
     histogram".
     """
     _require_tensor("channel_histogram: input", input)
-    dims = _dimensions(dim)
-    counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+    counts: Tensor = _channel_histogram(input, num_bins, _dimensions(dim), variant=variant)
     return counts
 
 
@@ -127,6 +129,8 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
+    if isinstance(dim, int):  # as nearly always; the check below takes longer than the count
+        return [dim]
     return [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
 
 

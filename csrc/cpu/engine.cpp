@@ -162,14 +162,10 @@ class Tables {
         plan_(plan),
         binning_(binning),
         tables_(reinterpret_cast<Counter*>(scratch)),
-        tile_(scratch + plan.table_bytes) {
+        tile_(scratch + plan.table_bytes),
+        own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
     // Slots without a channel are counted too.
     std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes));
-    for (int64_t i = 0; kBytes && i < 256; ++i) {
-      bin_of_byte_[static_cast<size_t>(i)] =
-          bin_of_byte(problem.type, binning, static_cast<uint8_t>(i));
-      own_bins_ += own_bins_ == i && bin_of_byte_[static_cast<size_t>(i)] == i;
-    }
   }
 
   /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
@@ -408,7 +404,7 @@ class Tables {
   template <class CountOf>
   void put(int64_t* histogram, bool fresh, const CountOf& count_of) const {
     constexpr int64_t kFirst = kBytes ? 0 : 1;
-    const int64_t own = kBytes ? own_bins_ : problem_.num_bins;
+    const int64_t own = own_bins_;
     if (fresh) {
       for (int64_t bin = 0; bin < own; ++bin) {
         histogram[bin] = count_of(bin + kFirst);
@@ -421,7 +417,7 @@ class Tables {
     }
     if constexpr (kBytes) {
       for (int64_t byte = own; byte < 256; ++byte) {
-        const int64_t bin = bin_of_byte_[static_cast<size_t>(byte)];
+        const int64_t bin = bin_of_byte(problem_.type, binning_, static_cast<uint8_t>(byte));
         if (bin != kNoBin) {
           histogram[bin] += count_of(byte);
         }
@@ -434,8 +430,7 @@ class Tables {
   Binning binning_;
   Counter* tables_; // [pair][index][slot]
   char* tile_;
-  std::array<int64_t, 256> bin_of_byte_{};
-  int64_t own_bins_ = 0; // bytes below are their own bins
+  int64_t own_bins_; // values below are their own bins
 
   int64_t num_channels_ = 0;
   int64_t* histograms_ = nullptr;
@@ -493,9 +488,13 @@ void count_in_tables(
   const int64_t tasks = strips.count * pieces;
   const int64_t batch = std::max<int64_t>(1, tasks / (workers * kTasksPerThread * 8));
   const int64_t scratch_bytes = plan.table_bytes + plan.tile_bytes;
-  auto* scratch = static_cast<char*>(allocate(workers * scratch_bytes));
+  // The tables of a small call are on the stack: nothing is allocated but the result.
+  alignas(kLineBytes) char on_stack[kStackBytes];
+  char* scratch = workers * scratch_bytes <= kStackBytes
+                      ? on_stack
+                      : static_cast<char*>(allocate(workers * scratch_bytes));
   std::atomic<int64_t> next_task{0};
-  std::array<std::mutex, 64> locks;
+  static std::array<std::mutex, 64> locks; // of strips; those of several calls may share one
 
   const auto work = [&](auto tag, auto counter, int64_t worker) {
     using T = typename decltype(tag)::type;
