@@ -2,6 +2,7 @@
 
 TORCH_HISTO_CUDA=0     leave the CUDA kernels out
 TORCH_HISTO_CUDA=1     fail where no toolkit is found
+TORCH_HISTO_SANITIZE   sanitizers of the CPU library: "address,undefined" (docs/testing.md)
 TORCH_CUDA_ARCH_LIST   the GPUs to compile for, e.g. "8.0;9.0+PTX"
 """
 
@@ -22,6 +23,9 @@ DEFAULT_ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
 TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS]
+SANITIZE = [
+    f"-fsanitize={kind}" for kind in os.environ.get("TORCH_HISTO_SANITIZE", "").split(",") if kind
+]
 # How a GPU would count is pure C++, and explained where there is no GPU, too.
 PLAN = "csrc/cuda/plan.cpp"
 NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
@@ -59,7 +63,8 @@ def extensions() -> list:
         cpp_extension.CppExtension(
             "torch_histo._C",
             [*sorted(glob.glob("csrc/*.cpp") + glob.glob("csrc/cpu/*.cpp")), PLAN],
-            extra_compile_args={"cxx": CXX_FLAGS},
+            extra_compile_args={"cxx": CXX_FLAGS + SANITIZE},
+            extra_link_args=SANITIZE,
             **common,
         )
     ]

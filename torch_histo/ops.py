@@ -13,6 +13,9 @@ from torch_histo import _library
 
 _library.load()  # the rules below need the operators
 
+# Three look-ups less a call.
+_channel_histogram = torch.ops.histo.channel_histogram
+
 VARIANTS: tuple[str, ...] = (
     "auto",
     "global_atomic",
@@ -75,13 +78,15 @@ def channel_histogram(
                 [0, 3, 0]])
 
     Cost: on CUDA one to three launches: zeroing of the counts, where several blocks add to
-    the same ones; the count, which reads the input once (of one channel with more bins than a
-    table holds up to four times, mostly from the cache); a fold, where blocks leave the tables
-    they counted in. Only for the fold there is a workspace besides the result, at most a
-    table for each multiprocessor: of 64 KiB for bytes, which makes 8.25 MiB on an H200, and at
-    most the shared memory of a block for wider types (227 KiB on an H200). Inputs of up to
-    1 MiB have none, nor have channels that are no more than four or lie one after another.
-    Nothing grows with the input but the contiguous copy for rare strides.
+    the same ones; the count, which reads the input once (of one channel with up to four times
+    the bins that a table holds once for each table, mostly from the cache); a fold, where
+    blocks leave the tables they counted in. There is a workspace besides the result for the
+    fold, at most a table for each multiprocessor: of 64 KiB for bytes, which makes 8.25 MiB on
+    an H200, and at most the shared memory of a block for wider types (227 KiB on an H200);
+    and for one channel of 16 MiB and more with still more bins, where blocks own bins and
+    leave each other 128 KiB each, 16.5 MiB on an H200. Inputs of up to 1 MiB have none, nor
+    have channels that are no more than four or lie one after another. Nothing grows with the
+    input but the contiguous copy for rare strides.
     `torch_histo.explain` prints all this for one input and one GPU.
 
     Source: the two-phase shared-memory method follows Shams and Kennedy, "Efficient
@@ -92,7 +97,7 @@ def channel_histogram(
     _require_tensor("channel_histogram: input", input)
     dims = _dimensions(dim)
     try:
-        counts: Tensor = torch.ops.histo.channel_histogram(input, num_bins, dims, variant=variant)
+        counts: Tensor = _channel_histogram(input, num_bins, dims, variant=variant)
     except RuntimeError as error:
         _raise_if_out_of_memory(error)
         raise
@@ -145,6 +150,8 @@ def _raise_if_out_of_memory(error: RuntimeError) -> None:
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
+    if isinstance(dim, int):  # as nearly always; the check below takes longer than the count
+        return [dim]
     return [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
 
 

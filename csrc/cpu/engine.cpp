@@ -1,17 +1,45 @@
-// The CPU engine. The problem is cut into tasks of channels x rows, one or more a
-// thread; a task walks flat panels (two loops, no more) and counts each with the
-// kernel that suits its strides. Bytes are counted in small private tables that
-// stay in the first-level cache, and binned when a table is emptied.
+// The CPU engine. Channels are cut into strips that share tables of small counters, and
+// strips into tasks by their rows; a thread takes a task, counts in its tables and folds
+// them into the result. What needs no table, or has none that fits, is counted in the
+// result itself.
+#include <pthread.h>
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstring>
+#include <mutex>
 
 #include <torch/csrc/stable/ops.h>
 
+#include "indices.h"
 #include "kernels.h"
+#include "pairs.h"
 
 namespace histo::cpu {
 namespace {
+
+using namespace tuning;
+
+// The threads of a parent do not live in its child, and their pool would wait for them.
+bool in_forked_child = false;
+[[maybe_unused]] const int watches_forks =
+    pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
+
+int64_t num_threads() {
+  return in_forked_child ? 1 : static_cast<int64_t>(torch::stable::get_num_threads());
+}
+
+/// Calls f(begin, end) for parts of [0, size), in threads.
+template <class F>
+void parallel_for(int64_t size, int64_t grain, const F& f) {
+  if (size <= grain || num_threads() == 1) {
+    f(int64_t{0}, size);
+  } else {
+    torch::stable::parallel_for(0, size, grain, f);
+  }
+}
 
 /// `channels x rows` elements: a rectangle of the input.
 template <class T>
@@ -19,243 +47,6 @@ struct Panel {
   const T* data;
   Extent channels;
   Extent rows;
-};
-
-// A table has 64 slots (a cache line of a row of bytes) of 256 16-bit counters:
-// 32 KiB. Measured on one core of Zen 5 over [R, 512]: 3.0-3.6 G elements/s; with
-// 128 or 16 slots, 1.2.
-constexpr int64_t kSlots = 64;
-constexpr int64_t kByteValues = 256;
-constexpr int64_t kMaxRowsPerTable = 65535; // what a 16-bit counter holds
-
-// Emptying a table costs about as much as counting this many rows one by one.
-constexpr int64_t kMinRowsPerTable = 1024;
-
-// How far ahead a row is fetched: on Cascade Lake, over [R, 512], 1.7 G elements/s
-// with any distance from 8 to 64 rows, 0.8 without.
-constexpr int64_t kRowsAhead = 16;
-
-// Below this many elements a second thread costs more than it saves.
-constexpr int64_t kMinElementsPerTask = 1 << 15;
-
-// And below this many counters to clear or to add: 2 MiB, which one thread clears in
-// the time that another takes to wake up.
-constexpr int64_t kMinCountersPerTask = 1 << 18;
-
-/// Adds `width` neighbouring bytes of every row to one slot each.
-/// kWidth fixes the width at compile time, for loops that unroll.
-template <int64_t kWidth>
-void add_rows(
-    const uint8_t* data,
-    int64_t row_stride,
-    int64_t num_rows,
-    int64_t width,
-    uint16_t (*table)[kByteValues]) {
-  if constexpr (kWidth > 0) {
-    width = kWidth;
-  }
-  for (int64_t row = 0; row < num_rows; ++row, data += row_stride) {
-    // One line of every row: too far apart for the hardware to foresee.
-    __builtin_prefetch(data + kRowsAhead * row_stride);
-    int64_t slot = 0;
-#pragma GCC unroll 8
-    for (; slot + 8 <= width; slot += 8) {
-      uint64_t word;
-      std::memcpy(&word, data + slot, 8);
-#pragma GCC unroll 8
-      for (int i = 0; i < 8; ++i) {
-        ++table[slot + i][(word >> (8 * i)) & 255];
-      }
-    }
-    for (; slot < width; ++slot) {
-      ++table[slot][data[slot]];
-    }
-  }
-}
-
-/// Counts rows of `width <= 64` bytes through a table and hands every sum to
-/// add(slot, byte, count).
-template <class Add>
-void count_columns(
-    const uint8_t* data, int64_t row_stride, int64_t num_rows, int64_t width, const Add& add) {
-  alignas(64) uint16_t table[kSlots][kByteValues];
-  for (int64_t row = 0; row < num_rows; row += kMaxRowsPerTable) {
-    const int64_t count = std::min(kMaxRowsPerTable, num_rows - row);
-    const uint8_t* first = data + row * row_stride;
-    std::memset(table, 0, static_cast<size_t>(width) * sizeof(table[0]));
-    switch (width) {
-      case 8: // one channel, and 2, 4 and 8
-        add_rows<8>(first, row_stride, count, width, table);
-        break;
-      case 24: // RGB
-        add_rows<24>(first, row_stride, count, width, table);
-        break;
-      case kSlots:
-        add_rows<kSlots>(first, row_stride, count, width, table);
-        break;
-      default:
-        add_rows<0>(first, row_stride, count, width, table);
-    }
-    for (int64_t slot = 0; slot < width; ++slot) {
-      for (int64_t byte = 0; byte < kByteValues; ++byte) {
-        if (table[slot][byte] != 0) {
-          add(slot, byte, table[slot][byte]);
-        }
-      }
-    }
-  }
-}
-
-/// How many bytes of an interleaved stream make a row of the table: a multiple
-/// of the channels, of whole 8-byte words where the table has the room.
-int64_t stream_width(int64_t channels) {
-  int64_t width = channels;
-  while (width % 8 != 0 && width + channels <= kSlots) {
-    width += channels;
-  }
-  return width;
-}
-
-/// Counts one panel into histograms that lie num_bins apart. kShared: other
-/// threads add to the same histograms.
-template <class Binning, bool kShared>
-class PanelCounter {
- public:
-  PanelCounter(const Problem& problem, const Binning& binning)
-      : binning_(binning), num_bins_(problem.num_bins) {
-    for (int64_t byte = 0; byte < kByteValues; ++byte) {
-      bin_of_byte_[static_cast<size_t>(byte)] =
-          bin_of_byte(problem.type, binning, static_cast<uint8_t>(byte));
-    }
-  }
-
-  template <class T>
-  void operator()(const Panel<T>& panel, int64_t* histograms) const {
-    if constexpr (sizeof(T) == 1) {
-      const Panel<uint8_t> bytes{
-          reinterpret_cast<const uint8_t*>(panel.data), panel.channels, panel.rows};
-      if (count_bytes(bytes, histograms)) {
-        return;
-      }
-    }
-    count_elements(panel, histograms);
-  }
-
- private:
-  void add(int64_t* histogram, int64_t bin, int64_t count) const {
-    if (bin == kNoBin) {
-      return;
-    }
-    if constexpr (kShared) {
-      __atomic_fetch_add(histogram + bin, count, __ATOMIC_RELAXED);
-    } else {
-      histogram[bin] += count;
-    }
-  }
-
-  /// False where tables would not pay.
-  bool count_bytes(const Panel<uint8_t>& panel, int64_t* histograms) const {
-    const auto& [data, channels, rows] = panel;
-    if (channels.size < kSlots && (channels.stride == 1 || channels.size == 1) &&
-        rows.stride == channels.size) {
-      return count_stream(data, channels.size, rows.size, histograms);
-    }
-    if (rows.stride == 1) {
-      if (rows.size < kMinRowsPerTable * stream_width(1)) {
-        return false; // as each of the streams would
-      }
-      for (int64_t c = 0; c < channels.size; ++c) {
-        count_stream(data + c * channels.stride, 1, rows.size, histograms + c * num_bins_);
-      }
-      return true;
-    }
-    if (channels.stride != 1 || rows.size < kMinRowsPerTable) {
-      return false;
-    }
-    for (int64_t c = 0; c < channels.size; c += kSlots) {
-      count_columns(
-          data + c, rows.stride, rows.size, std::min(kSlots, channels.size - c),
-          [&](int64_t slot, int64_t byte, int64_t count) {
-            add(histograms + (c + slot) * num_bins_, bin_of_byte_[static_cast<size_t>(byte)],
-                count);
-          });
-    }
-    return true;
-  }
-
-  /// Rows that follow each other without a gap are one stream, and the table
-  /// may take several of them at once.
-  bool count_stream(
-      const uint8_t* data, int64_t channels, int64_t num_rows, int64_t* histograms) const {
-    const int64_t width = stream_width(channels);
-    const int64_t bytes = channels * num_rows;
-    const int64_t table_rows = bytes / width;
-    if (table_rows < kMinRowsPerTable) {
-      return false;
-    }
-    auto add_byte = [&](int64_t slot, int64_t byte, int64_t count) {
-      add(histograms + slot % channels * num_bins_, bin_of_byte_[static_cast<size_t>(byte)], count);
-    };
-    count_columns(data, width, table_rows, width, add_byte);
-    for (int64_t i = table_rows * width; i < bytes; ++i) {
-      add_byte(i, data[i], 1);
-    }
-    return true;
-  }
-
-  template <class T>
-  void count_elements(const Panel<T>& panel, int64_t* histograms) const {
-    const auto& [data, channels, rows] = panel;
-    if (channels.size > 1 && channels.stride < rows.stride) {
-      for (int64_t r = 0; r < rows.size; ++r) {
-        const T* row = data + r * rows.stride;
-        for (int64_t c = 0; c < channels.size; ++c) {
-          add(histograms + c * num_bins_, binning_(row[c * channels.stride]), 1);
-        }
-      }
-      return;
-    }
-    for (int64_t c = 0; c < channels.size; ++c) {
-      count_channel(data + c * channels.stride, rows, histograms + c * num_bins_);
-    }
-  }
-
-  /// Four tables, so that equal neighbours do not wait for each other's sum.
-  template <class T>
-  void count_channel(const T* data, const Extent& rows, int64_t* histogram) const {
-    constexpr int64_t kTables = 4;
-    constexpr int64_t kMaxBins = 2048; // 32 KiB of tables
-    int64_t row = 0;
-    if (num_bins_ <= kMaxBins && rows.size >= 2 * kTables * num_bins_) {
-      alignas(64) uint32_t tables[kTables][kMaxBins + 1];
-      while (row + kTables <= rows.size) {
-        const int64_t end =
-            row + std::min<int64_t>(rows.size - row, int64_t{1} << 32) / kTables * kTables;
-        std::memset(tables, 0, sizeof(tables));
-        for (; row < end; row += kTables) {
-#pragma GCC unroll 4
-          for (int64_t i = 0; i < kTables; ++i) {
-            // Bin -1, what counts nowhere, is kept in a column of its own.
-            ++tables[i][binning_(data[(row + i) * rows.stride]) + 1];
-          }
-        }
-        for (int64_t bin = 0; bin < num_bins_; ++bin) {
-          int64_t sum = 0;
-          for (const auto& table : tables) {
-            sum += table[bin + 1];
-          }
-          add(histogram, bin, sum);
-        }
-      }
-    }
-    for (; row < rows.size; ++row) {
-      add(histogram, binning_(data[row * rows.stride]), 1);
-    }
-  }
-
-  Binning binning_;
-  int64_t num_bins_;
-  std::array<int64_t, kByteValues> bin_of_byte_;
 };
 
 /// Calls f(first, run) for every stretch of [begin, end) that stays within one
@@ -271,35 +62,532 @@ void for_each_run(const Extent (&loops)[2], int64_t begin, int64_t end, const F&
   }
 }
 
-/// How the problem is cut: `channel_parts x row_parts` tasks. Channels are cut at
-/// multiples of `grain`.
-struct Split {
-  int64_t grain;
-  int64_t channel_parts;
-  int64_t row_parts;
-};
-
-Split split(const Problem& problem) {
-  const int64_t channels = problem.num_channels();
-  const int64_t rows = problem.num_rows();
-  const int64_t threads = torch::stable::get_num_threads();
-  const int64_t tasks = std::clamp<int64_t>(channels * rows / kMinElementsPerTask, 1, threads);
-  // Interleaved channels share cache lines and are kept together; planar ones
-  // may be cut anywhere.
-  const bool interleaved = problem.channels[1].stride < problem.rows[1].stride;
-  const int64_t grain = interleaved ? std::min(kSlots, problem.channels[1].size) : 1;
-  const int64_t channel_parts = std::min(tasks, ceil_div(channels, grain));
-  return {grain, channel_parts, std::min(ceil_div(tasks, channel_parts), rows)};
+/// Where part `part` of `parts` begins.
+int64_t cut(int64_t size, int64_t part, int64_t parts) {
+  return size / parts * part + size % parts * part / parts;
 }
 
-/// Where part `part` of `parts` begins, in multiples of grain.
-int64_t cut(int64_t size, int64_t grain, int64_t part, int64_t parts) {
-  const int64_t grains = ceil_div(size, grain);
-  return std::min(size, (grains / parts * part + grains % parts * part / parts) * grain);
+/// Half the time of a result of many pages would go by for handing them out one by one.
+void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
+#ifdef MADV_HUGEPAGE
+  const int64_t bytes = size * static_cast<int64_t>(sizeof(int64_t));
+  if (bytes >= kMinHugeBytes) {
+    const auto begin = reinterpret_cast<uintptr_t>(counts);
+    const auto first = (begin + 4095) / 4096 * 4096;
+    // Where the system has no such pages, nothing is lost.
+    (void)madvise(
+        reinterpret_cast<void*>(first), begin + static_cast<size_t>(bytes) - first, MADV_HUGEPAGE);
+  }
+#endif
+}
+
+void fill_zero(int64_t* counts, int64_t size) {
+  parallel_for(size, kMinCountersPerTask, [&](int64_t begin, int64_t end) {
+    std::fill(counts + begin, counts + end, 0);
+  });
+}
+
+// --- Counting in tables -------------------------------------------------------------------
+
+/// kStreams: a channel after the other, its elements in turns to several slots.
+/// kColumns: channels lie side by side, and each has a slot.
+enum class Way { kDirect, kStreams, kColumns };
+
+struct Plan {
+  Way way;
+  int64_t strip;       // so many channels share the tables at a time, or fewer
+  int64_t indices;     // of a table
+  int64_t pairs;       // tables
+  int64_t pair_bytes;  // from one to the next
+  int64_t table_bytes; // of all of them
+  int64_t tile_bytes;
+};
+
+int64_t round_up(int64_t size, int64_t unit) {
+  return ceil_div(size, unit) * unit;
+}
+
+int64_t size_of(ElementType type) {
+  return visit_element_type(
+      type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
+}
+
+Plan plan_of(const Problem& problem) {
+  const Extent& channels = problem.channels[1];
+  const Extent& rows = problem.rows[1];
+  const int64_t size = size_of(problem.type);
+  const int64_t line = kLineBytes / size;
+  const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
+  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, 0, 0, 0, 0};
+  if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
+    return plan; // and no number below can overflow
+  }
+  plan.indices = size == 1 ? 256 : problem.num_bins + 1;
+  if (plan.indices > kMaxTableBytes || problem.num_rows() < kMinRowsPerIndex * plan.indices) {
+    return plan;
+  }
+  const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
+  plan.pair_bytes = round_up(kSlotsPerPair * plan.indices * (wide ? 4 : 2) - kPairBytes, 4096);
+  plan.pair_bytes += kPairBytes;
+  const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / plan.pair_bytes; };
+  if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
+    const int64_t pairs = wide ? 1 : kStreamPairsWhereValuesAgree;
+    if (!fits(pairs) || rows.size < kMinStream) {
+      return plan;
+    }
+    const int64_t strip = interleaved ? channels.size : 1;
+    plan.way = Way::kStreams;
+    plan.strip = std::min(strip, kMaxTableBytes / (pairs * plan.pair_bytes));
+    plan.pairs = plan.strip * pairs;
+    plan.tile_bytes = wide ? kStagedElements * 4 : 0;
+  } else {
+    // Whole turns of the loop over pairs; slots without a channel count for nothing.
+    plan.pairs = round_up(ceil_div(plan.strip, kSlotsPerPair), kPairsWhereValuesAgree);
+    if (wide || !fits(plan.pairs)) {
+      return plan;
+    }
+    plan.way = Way::kColumns;
+    plan.tile_bytes = kTileRows * kLineBytes;
+  }
+  plan.table_bytes = plan.pairs * plan.pair_bytes;
+  return plan;
+}
+
+/// Counts strips in the tables of one thread.
+template <class T, class Counter, class Binning>
+class Tables {
+ public:
+  Tables(const Problem& problem, const Plan& plan, const Binning& binning, char* scratch)
+      : problem_(problem),
+        plan_(plan),
+        binning_(binning),
+        tables_(reinterpret_cast<Counter*>(scratch)),
+        tile_(scratch + plan.table_bytes),
+        own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
+    // Slots without a channel are counted too.
+    std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes));
+  }
+
+  /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
+  /// lie in one run. Others may add to the same counts, of which they hold the lock; without
+  /// a lock nobody does, and the counts are not initialized.
+  void count(int64_t first, int64_t size, int64_t begin_row, int64_t end_row, std::mutex* lock) {
+    num_channels_ = size;
+    histograms_ = problem_.counts + first * problem_.num_bins;
+    lock_ = lock;
+    fresh_ = lock == nullptr;
+    clear();
+    for_each_run(problem_.channels, first, first + size, [&](int64_t offset, const Extent& run) {
+      const T* data = static_cast<const T*>(problem_.data) + offset;
+      for_each_run(problem_.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
+        const Panel<T> panel{data + row, run, rows};
+        plan_.way == Way::kStreams ? count_streams(panel) : count_columns(panel);
+      });
+    });
+    fold();
+  }
+
+ private:
+  static constexpr bool kBytes = sizeof(T) == 1;
+  static constexpr bool kStaged = sizeof(Counter) == 4;
+  static constexpr int kTurns = kStaged ? 1 : kStreamPairsWhereValuesAgree;
+  static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
+  static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
+
+  int64_t pair_size() const {
+    return plan_.pair_bytes / static_cast<int64_t>(sizeof(Counter));
+  }
+
+  /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
+  auto index_of() const {
+    return [binning = binning_](T value) {
+      if constexpr (kBytes) {
+        return static_cast<size_t>(value);
+      } else {
+        int64_t bin = binning(value);
+        // Or else the compiler makes a branch of it, which data could make mispredicted.
+        __asm__ volatile("" : "+r"(bin));
+        return static_cast<size_t>(bin + 1);
+      }
+    };
+  }
+
+  void clear() {
+    // The tables of streams but for the first are seldom needed.
+    pairs_in_use_ = plan_.way == Way::kStreams ? 1 : kTurns;
+    for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
+      if (pair % kTurns < pairs_in_use_) {
+        clear_pair(pair);
+      }
+    }
+    held_ = 0;
+  }
+
+  void clear_pair(int64_t pair) {
+    std::fill_n(tables_ + pair * pair_size(), kSlotsPerPair * plan_.indices, Counter{0});
+  }
+
+  /// Makes room for so many more in every counter.
+  void hold(int64_t count) {
+    if (held_ + count > kMaxCount) {
+      fold();
+      clear();
+    }
+    held_ += count;
+  }
+
+  // --- Streams
+
+  void count_streams(const Panel<T>& panel) {
+    const auto& [data, channels, rows] = panel;
+    // Channels that lie together read a chunk in turns, from the first-level cache.
+    const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
+    const int64_t ahead_rows = kChunkBytes / row_bytes;
+    const int64_t chunk = kStaged             ? kStagedElements
+                          : channels.size > 1 ? std::max(kMinStream, ahead_rows)
+                                              : kChunkElements;
+    for (int64_t row = 0; row < rows.size; row += chunk) {
+      const int64_t size = std::min(chunk, rows.size - row);
+      const T* first = data + row * rows.stride;
+      hold(size / kSlotsPerPair + kTurns * kSlotsPerPair);
+      const bool more = row + size + ahead_rows <= rows.size;
+      Ahead ahead{
+          reinterpret_cast<const char*>(more ? first + ahead_rows * rows.stride : first),
+          more ? kLineBytes : 0};
+      for (int64_t channel = 0; channel < channels.size; ++channel, first += channels.stride) {
+        if constexpr (kStaged) {
+          auto* indices = reinterpret_cast<uint32_t*>(tile_);
+          stage(first, rows.stride, size, indices);
+          const auto same = [](uint32_t index) { return static_cast<size_t>(index); };
+          count_stream(indices, 1, size, same, channel, ahead);
+        } else {
+          count_stream(first, rows.stride, size, index_of(), channel, ahead);
+        }
+      }
+    }
+  }
+
+  void stage(const T* data, int64_t step, int64_t size, uint32_t* indices) const {
+    if constexpr (kStaged) {
+      if (step == 1) {
+        make_indices(data, size, problem_.num_bins, indices);
+        return;
+      }
+      const auto index = index_of();
+      for (int64_t i = 0; i < size; ++i) {
+        indices[i] = static_cast<uint32_t>(index(data[i * step]));
+      }
+    }
+  }
+
+  template <class U, class IndexOf>
+  void count_stream(
+      const U* data,
+      int64_t step,
+      int64_t size,
+      const IndexOf& index,
+      int64_t channel,
+      Ahead& ahead) {
+    Counter* tables = tables_ + channel * kTurns * pair_size();
+    const bool agree = kTurns > 1 && values_agree(data, step, kSlotsPerPair, size, index);
+    const int64_t turns = !agree ? 1 : step == 1 ? kTurns : kPairsWhereValuesAgree;
+    const int64_t slots = turns * kSlotsPerPair;
+    const Rows<U> rows{data, step, slots * step, size / slots};
+    if (agree) {
+      use_pairs(turns);
+    }
+    if (turns == kTurns && kTurns > 1) {
+      count_pairs<kTurns>(rows, index, tables, pair_size(), ahead);
+    } else if (agree) {
+      count_pairs<kPairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
+    } else {
+      count_pairs<1>(rows, index, tables, pair_size(), ahead);
+    }
+    int64_t done = rows.size * slots;
+    for (; done < size; ++done) {
+      ++tables[kSlotsPerPair * index(data[done * step])];
+    }
+  }
+
+  void use_pairs(int64_t count) {
+    for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
+      if (pair % kTurns >= pairs_in_use_ && pair % kTurns < count) {
+        clear_pair(pair);
+      }
+    }
+    pairs_in_use_ = std::max(pairs_in_use_, count);
+  }
+
+  // --- Columns
+
+  void count_columns(const Panel<T>& panel) {
+    if constexpr (kStaged) {
+      return; // the plan has none
+    } else {
+      const auto& [data, channels, rows] = panel;
+      const auto index = index_of();
+      auto* tile = reinterpret_cast<T*>(tile_);
+      for (int64_t row = 0; row < rows.size; row += kTileRows) {
+        const int64_t size = std::min(kTileRows, rows.size - row);
+        const T* first = data + row * rows.stride;
+        hold(size);
+        copy_rows(Panel<T>{first, channels, {size, rows.stride}}, rows.size - row, tile);
+        const bool more = row + size < rows.size;
+        const int64_t bytes = static_cast<int64_t>(sizeof(T));
+        Ahead ahead{
+            reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
+            more ? rows.stride * bytes : 0};
+        const bool agree = values_agree(tile, 1, kLine, size * kLine, index);
+        const int64_t turns = agree ? kPairsWhereValuesAgree : 1;
+        for (int64_t pair = 0; kSlotsPerPair * pair < channels.size; pair += turns) {
+          const Rows<T> slots{tile + kSlotsPerPair * pair, 1, kLine, size};
+          Counter* tables = tables_ + pair * pair_size();
+          if (agree) {
+            count_pairs<kPairsWhereValuesAgree>(slots, index, tables, pair_size(), ahead);
+          } else {
+            count_pairs<1>(slots, index, tables, pair_size(), ahead);
+          }
+        }
+      }
+    }
+  }
+
+  /// Rows to lines. What stands behind the channels of a row may be anything.
+  void copy_rows(const Panel<T>& panel, int64_t readable_rows, T* tile) const {
+    const auto& [data, channels, rows] = panel;
+    if (channels.stride != 1) {
+      for (int64_t row = 0; row < rows.size; ++row) {
+        for (int64_t channel = 0; channel < channels.size; ++channel) {
+          tile[row * kLine + channel] = data[row * rows.stride + channel * channels.stride];
+        }
+      }
+      return;
+    }
+    // A whole line is copied faster than a part; it must end before the last row does.
+    const int64_t last = (readable_rows - 1) * rows.stride + channels.size - kLine;
+    const int64_t lines = last < 0 ? 0 : std::min(rows.size, last / rows.stride + 1);
+    for (int64_t row = 0; row < lines; ++row) {
+      std::memcpy(tile + row * kLine, data + row * rows.stride, kLineBytes);
+    }
+    for (int64_t row = lines; row < rows.size; ++row) {
+      std::copy_n(data + row * rows.stride, channels.size, tile + row * kLine);
+    }
+  }
+
+  // --- Fold
+
+  void fold() {
+    std::unique_lock<std::mutex> held;
+    if (lock_ != nullptr) {
+      held = std::unique_lock<std::mutex>(*lock_);
+    }
+    for (int64_t channel = 0; channel < num_channels_; ++channel) {
+      int64_t* histogram = histograms_ + channel * problem_.num_bins;
+      if (plan_.way == Way::kStreams) {
+        const Counter* table = tables_ + channel * kTurns * pair_size();
+        for (int64_t pair = 0; pair < pairs_in_use_; ++pair, table += pair_size()) {
+          put(histogram, fresh_ && pair == 0, [=](int64_t index) {
+            return int64_t{table[kSlotsPerPair * index]} + table[kSlotsPerPair * index + 1];
+          });
+        }
+      } else {
+        const Counter* table = tables_ + channel / kSlotsPerPair * pair_size();
+        table += channel % kSlotsPerPair;
+        put(histogram, fresh_,
+            [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
+      }
+    }
+    fresh_ = false;
+  }
+
+  /// Adds the count of every index to its bin; a fresh histogram is written instead.
+  template <class CountOf>
+  void put(int64_t* histogram, bool fresh, const CountOf& count_of) const {
+    constexpr int64_t kFirst = kBytes ? 0 : 1;
+    const int64_t own = own_bins_;
+    if (fresh) {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] = count_of(bin + kFirst);
+      }
+      std::fill(histogram + own, histogram + problem_.num_bins, 0);
+    } else {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] += count_of(bin + kFirst);
+      }
+    }
+    if constexpr (kBytes) {
+      for (int64_t byte = own; byte < 256; ++byte) {
+        const int64_t bin = bin_of_byte(problem_.type, binning_, static_cast<uint8_t>(byte));
+        if (bin != kNoBin) {
+          histogram[bin] += count_of(byte);
+        }
+      }
+    }
+  }
+
+  const Problem& problem_;
+  const Plan& plan_;
+  Binning binning_;
+  Counter* tables_; // [pair][index][slot]
+  char* tile_;
+  int64_t own_bins_; // values below are their own bins
+
+  int64_t num_channels_ = 0;
+  int64_t* histograms_ = nullptr;
+  std::mutex* lock_ = nullptr;
+  bool fresh_ = false;
+  int64_t pairs_in_use_ = 0; // of each channel of streams
+  int64_t held_ = 0;         // no counter holds more
+};
+
+/// A strip is a stretch of channels in one run of them.
+struct Strips {
+  int64_t size; // of a strip, but for the last of a run
+  int64_t run;
+  int64_t per_run;
+  int64_t count;
+
+  Strips(const Problem& problem, int64_t strip)
+      : size(strip),
+        run(problem.channels[1].size),
+        per_run(ceil_div(run, strip)),
+        count(problem.channels[0].size * per_run) {
+  }
+  int64_t first(int64_t strip) const {
+    return strip / per_run * run + strip % per_run * size;
+  }
+  int64_t size_of(int64_t strip) const {
+    return std::min(size, run - strip % per_run * size);
+  }
+};
+
+/// Calls f(worker) in as many threads as there are workers.
+template <class F>
+void run_workers(int64_t workers, const F& f) {
+  parallel_for(workers, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t worker = begin; worker < end; ++worker) {
+      f(worker);
+    }
+  });
+}
+
+template <class Binning>
+void count_in_tables(
+    const Problem& problem, const Plan& plan, const Binning& binning, const Allocator& allocate) {
+  const Strips strips(problem, plan.strip);
+  const int64_t rows = problem.num_rows();
+  const int64_t elements = problem.num_channels() * rows;
+  const int64_t workers = std::clamp<int64_t>(elements / kMinElementsPerThread, 1, num_threads());
+  const int64_t wanted_tasks = workers == 1 ? 1 : workers * kTasksPerThread;
+  const int64_t pieces = std::clamp<int64_t>(
+      rows * plan.strip / kMinElementsPerThread, 1, ceil_div(wanted_tasks, strips.count));
+  // Where a strip is one task, that writes all its counts.
+  if (pieces > 1) {
+    fill_zero(problem.counts, problem.num_counts());
+  }
+  const int64_t tasks = strips.count * pieces;
+  const int64_t batch = std::max<int64_t>(1, tasks / (workers * kTasksPerThread * 8));
+  const int64_t scratch_bytes = plan.table_bytes + plan.tile_bytes;
+  // The tables of a small call are on the stack: nothing is allocated but the result.
+  alignas(kLineBytes) char on_stack[kStackBytes];
+  char* scratch = workers * scratch_bytes <= kStackBytes
+                      ? on_stack
+                      : static_cast<char*>(allocate(workers * scratch_bytes));
+  std::atomic<int64_t> next_task{0};
+  static std::array<std::mutex, 64> locks; // of strips; those of several calls may share one
+
+  const auto work = [&](auto tag, auto counter, int64_t worker) {
+    using T = typename decltype(tag)::type;
+    using Counter = decltype(counter);
+    Tables<T, Counter, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
+    for (int64_t begin; (begin = next_task.fetch_add(batch)) < tasks;) {
+      for (int64_t task = begin; task < std::min(tasks, begin + batch); ++task) {
+        const int64_t strip = task % strips.count;
+        const int64_t piece = task / strips.count;
+        const int64_t first = strips.first(strip), size = strips.size_of(strip);
+        tables.count(
+            first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces),
+            pieces == 1 ? nullptr : &locks[static_cast<size_t>(strip) % locks.size()]);
+      }
+    }
+  };
+  run_workers(workers, [&](int64_t worker) {
+    visit_binned_type(problem.type, binning, [&](auto tag) {
+      if constexpr (sizeof(typename decltype(tag)::type) == 1) {
+        work(TypeTag<uint8_t>{}, uint16_t{}, worker);
+      } else if (plan.indices <= kMaxBinsOf16Bits + 1) {
+        work(tag, uint16_t{}, worker);
+      } else {
+        work(tag, uint32_t{}, worker);
+      }
+    });
+  });
+}
+
+// --- Counting in the result ---------------------------------------------------------------
+
+/// Adds one panel to histograms that lie num_bins apart. kShared: other threads add to the
+/// same ones.
+template <bool kShared, class T, class Binning>
+void count_panel(
+    const Panel<T>& panel, const Binning& binning, int64_t num_bins, int64_t* histograms) {
+  const auto& [data, channels, rows] = panel;
+  const auto add = [&](int64_t channel, T value) {
+    const int64_t bin = binning(value);
+    if (bin == kNoBin) {
+      return;
+    }
+    if constexpr (kShared) {
+      __atomic_fetch_add(histograms + channel * num_bins + bin, 1, __ATOMIC_RELAXED);
+    } else {
+      ++histograms[channel * num_bins + bin];
+    }
+  };
+  // As the elements lie in memory.
+  if (channels.stride < rows.stride) {
+    for (int64_t row = 0; row < rows.size; ++row) {
+      for (int64_t channel = 0; channel < channels.size; ++channel) {
+        add(channel, data[row * rows.stride + channel * channels.stride]);
+      }
+    }
+  } else {
+    for (int64_t channel = 0; channel < channels.size; ++channel) {
+      for (int64_t row = 0; row < rows.size; ++row) {
+        add(channel, data[row * rows.stride + channel * channels.stride]);
+      }
+    }
+  }
+}
+
+/// Adds rows of channels, wherever their runs end.
+template <bool kShared, class Binning>
+void count_range(
+    const Problem& problem,
+    const Binning& binning,
+    int64_t first_channel,
+    int64_t last_channel,
+    int64_t first_row,
+    int64_t last_row,
+    int64_t* counts) {
+  visit_binned_type(problem.type, binning, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    const auto* data = static_cast<const T*>(problem.data);
+    int64_t* histograms = counts + first_channel * problem.num_bins;
+    for_each_run(
+        problem.channels, first_channel, last_channel,
+        [&](int64_t channel_offset, const Extent& channels) {
+          for_each_run(
+              problem.rows, first_row, last_row, [&](int64_t row_offset, const Extent& rows) {
+                const Panel<T> panel{data + channel_offset + row_offset, channels, rows};
+                count_panel<kShared>(panel, binning, problem.num_bins, histograms);
+              });
+          histograms += channels.size * problem.num_bins;
+        });
+  });
 }
 
 void add_into(const int64_t* copies, int64_t num_copies, int64_t size, int64_t* counts) {
-  torch::stable::parallel_for(0, size, kMinCountersPerTask, [&](int64_t begin, int64_t end) {
+  parallel_for(size, kMinCountersPerTask, [&](int64_t begin, int64_t end) {
     std::copy(copies + begin, copies + end, counts + begin);
     for (int64_t copy = 1; copy < num_copies; ++copy) {
       for (int64_t i = begin; i < end; ++i) {
@@ -309,82 +597,62 @@ void add_into(const int64_t* copies, int64_t num_copies, int64_t size, int64_t* 
   });
 }
 
-void fill_zero(int64_t* counts, int64_t size) {
-  torch::stable::parallel_for(0, size, kMinCountersPerTask, [&](int64_t begin, int64_t end) {
-    std::fill(counts + begin, counts + end, 0);
-  });
-}
-
-/// Runs every task; task (c, r) counts into copy r of `copies`, which are
-/// `copy_stride` counters apart (0: all into the same).
-template <bool kShared, class Binning>
-void run_tasks(
-    const Problem& problem,
-    const Binning& binning,
-    const Split& parts,
-    int64_t* copies,
-    int64_t copy_stride) {
-  const PanelCounter<Binning, kShared> count_panel(problem, binning);
+template <class Binning>
+void count_directly(
+    const Problem& problem, const Plan& plan, const Binning& binning, const Allocator& allocate) {
   const int64_t channels = problem.num_channels();
   const int64_t rows = problem.num_rows();
-  torch::stable::parallel_for(
-      0, parts.channel_parts * parts.row_parts, 1, [&](int64_t begin, int64_t end) {
-        for (int64_t task = begin; task < end; ++task) {
-          const int64_t c = task % parts.channel_parts;
-          const int64_t r = task / parts.channel_parts;
-          const int64_t first_channel = cut(channels, parts.grain, c, parts.channel_parts);
-          const int64_t last_channel = cut(channels, parts.grain, c + 1, parts.channel_parts);
-          const int64_t first_row = cut(rows, 1, r, parts.row_parts);
-          const int64_t last_row = cut(rows, 1, r + 1, parts.row_parts);
-          visit_binned_type(problem.type, binning, [&](auto tag) {
-            const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
-            int64_t* histograms = copies + r * copy_stride + first_channel * problem.num_bins;
-            for_each_run(
-                problem.channels, first_channel, last_channel,
-                [&](int64_t channel_offset, const Extent& channel_run) {
-                  for_each_run(
-                      problem.rows, first_row, last_row,
-                      [&](int64_t row_offset, const Extent& row_run) {
-                        count_panel(
-                            Panel<typename decltype(tag)::type>{
-                                data + channel_offset + row_offset, channel_run, row_run},
-                            histograms);
-                      });
-                  histograms += channel_run.size * problem.num_bins;
-                });
-          });
-        }
-      });
+  const int64_t size = problem.num_counts();
+  const int64_t workers =
+      std::clamp<int64_t>(channels * rows / kMinElementsPerThread, 1, num_threads());
+  // Channels that share cache lines stay together.
+  const int64_t strips = ceil_div(channels, plan.strip);
+  if (strips >= workers) {
+    run_workers(workers, [&](int64_t worker) {
+      const int64_t first = std::min(channels, cut(strips, worker, workers) * plan.strip);
+      const int64_t last = std::min(channels, cut(strips, worker + 1, workers) * plan.strip);
+      std::fill(
+          problem.counts + first * problem.num_bins, problem.counts + last * problem.num_bins, 0);
+      count_range<false>(problem, binning, first, last, 0, rows, problem.counts);
+    });
+    return;
+  }
+  const auto by_rows = [&](const auto& f) {
+    run_workers(workers, [&](int64_t worker) {
+      f(worker, cut(rows, worker, workers), cut(rows, worker + 1, workers));
+    });
+  };
+  const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
+  if (copies_bytes <= channels * rows * size_of(problem.type)) {
+    auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
+    by_rows([&](int64_t worker, int64_t begin, int64_t end) {
+      int64_t* copy = copies + worker * size;
+      std::fill_n(copy, size, 0);
+      count_range<false>(problem, binning, 0, channels, begin, end, copy);
+    });
+    add_into(copies, workers, size, problem.counts);
+  } else {
+    // Private copies would outgrow the input. Threads seldom meet in so many counters.
+    fill_zero(problem.counts, size);
+    by_rows([&](int64_t, int64_t begin, int64_t end) {
+      count_range<true>(problem, binning, 0, channels, begin, end, problem.counts);
+    });
+  }
 }
 
 } // namespace
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Allocator& allocate) {
-  const int64_t size = problem.num_counts();
-  if (size == 0) {
+  if (problem.num_counts() == 0) {
     return;
   }
-  const int64_t elements = problem.num_channels() * problem.num_rows();
-  if (elements == 0) {
-    fill_zero(problem.counts, size);
-    return;
-  }
-  const Split parts = split(problem);
-  if (parts.row_parts == 1) {
-    fill_zero(problem.counts, size);
-    run_tasks<false>(problem, binning, parts, problem.counts, 0);
-  } else if (parts.row_parts * size <= elements) {
-    auto* copies = static_cast<int64_t*>(
-        allocate(parts.row_parts * size * static_cast<int64_t>(sizeof(int64_t))));
-    fill_zero(copies, parts.row_parts * size);
-    run_tasks<false>(problem, binning, parts, copies, size);
-    add_into(copies, parts.row_parts, size, problem.counts);
+  advise_huge_pages(problem.counts, problem.num_counts());
+  const Plan plan = plan_of(problem);
+  if (plan.way == Way::kDirect) {
+    count_directly(problem, plan, binning, allocate);
   } else {
-    // More counters than elements: a private copy a thread would cost more than
-    // atomic additions, which seldom meet.
-    fill_zero(problem.counts, size);
-    run_tasks<true>(problem, binning, parts, problem.counts, 0);
+    count_in_tables(problem, plan, binning, allocate);
   }
 }
 

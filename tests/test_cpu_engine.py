@@ -1,0 +1,292 @@
+"""The CPU engine: every layout it tells apart, every kind of counter, forks, and its memory."""
+
+from __future__ import annotations
+
+import ctypes
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from oracle import assert_counts, expected_counts, random_values
+from torch import Tensor
+
+import torch_histo
+from torch_histo import channel_histogram
+
+# As in csrc/cpu/tuning.h: what the shapes below lie around.
+TILE_ROWS = 256
+CHUNK = 16384
+MAX_BINS_OF_16_BITS = 4096
+MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
+
+PROT_NONE = 0
+PACKAGE = Path(torch_histo.__file__).parents[1]
+
+
+def uniform(values: Tensor) -> Tensor:
+    return values
+
+
+def constant(values: Tensor) -> Tensor:
+    return torch.full_like(values, 3)
+
+
+def runs(values: Tensor) -> Tensor:
+    flat = values.reshape(-1)
+    numbers = torch.arange(len(flat)) // 64 * 64
+    return flat.view(values.dtype)[numbers].view(values.shape)
+
+
+def half_and_half(values: Tensor) -> Tensor:
+    """Chunks and tiles of both kinds in one input."""
+    copy = values.clone()
+    copy[: len(copy) // 2] = 3
+    return copy
+
+
+DISTRIBUTIONS = [uniform, constant, runs, half_and_half]
+
+
+@pytest.fixture(params=[1, 3])
+def threads(request: pytest.FixtureRequest) -> Iterator[int]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
+def test_malloc_is_dirty() -> None:
+    """Else counts that start from what is in memory could be right by luck."""
+    libc = ctypes.CDLL(None)
+    libc.malloc.restype = ctypes.c_void_p
+    for size in (2048, 8 << 20):
+        block = libc.malloc(size)
+        assert set(ctypes.string_at(block, 2048)) == {ctypes.string_at(block, 1)[0]} != {0}
+        libc.free(ctypes.c_void_p(block))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (CHUNK - 1,),
+        (CHUNK + 1,),
+        (9 * CHUNK + 13,),
+        (70_001, 1),
+        (30_011, 2),
+        (40_013, 3),
+        (9001, 31),
+        (5003, 32),
+        (TILE_ROWS - 1, 33),
+        (TILE_ROWS, 64),
+        (TILE_ROWS + 1, 65),
+        (5 * TILE_ROWS + 7, 63),
+        (3001, 129),
+        (300, 3000),
+    ],
+)
+def test_bytes_in_rows(distribution: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
+    values = distribution(random_values(shape, torch.uint8))
+    assert_counts(channel_histogram(values), expected_counts(values))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bool, torch.uint16, torch.int32, torch.int64])
+@pytest.mark.parametrize("shape", [(40_003,), (5001, 3), (2003, 40), (601, 8), (601, 17)])
+def test_types_in_rows(
+    distribution: Callable[[Tensor], Tensor], dtype: torch.dtype, shape: tuple[int, ...]
+) -> None:
+    values = random_values(shape, torch.int64, low=-3, high=80)
+    values = distribution(values).numpy().astype(str(dtype).removeprefix("torch."))
+    moved = torch.from_numpy(values)
+    assert_counts(channel_histogram(moved, 70), expected_counts(moved, 70))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize(
+    ("shape", "steps", "dim"),
+    [
+        ((30_000, 4), (1, 2), 0),  # channels with gaps
+        ((30_000, 5), (2, 1), 0),  # rows with gaps
+        ((40_000, 1), (7, 1), 0),
+        ((40_000, 1), (400, 1), 0),
+        ((2000, 100), (1, 2), 0),  # columns with gaps
+        ((2000, 100), (3, 1), 0),
+        ((60, 9000), (1, 3), 1),  # planes of every third element
+        ((60, 9000), (2, 1), 1),
+        ((6, 60, 50, 3), (1, 1, 1, 1), (1, 2)),
+        ((6, 3, 60, 50), (1, 1, 1, 1), (0, 2, 3)),
+        ((6, 3, 60, 50), (1, 1, 2, 1), (0, 2, 3)),
+        ((50, 40, 6, 70), (1, 1, 1, 1), (0, 2)),
+        ((50, 4, 40, 80), (1, 1, 1, 1), (0, 2)),
+        ((900, 50, 3), (1, 1, 1), (0, 2)),  # runs too short for a stream
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
+def test_strides(
+    shape: tuple[int, ...], steps: tuple[int, ...], dim: int | tuple[int, ...], dtype: torch.dtype
+) -> None:
+    sizes = [size * step for size, step in zip(shape, steps, strict=True)]
+    if torch.Size(sizes).numel() > 1 << 25:
+        sizes[0] //= 8
+    values = random_values(sizes, dtype)[tuple(slice(None, None, step) for step in steps)]
+    assert_counts(channel_histogram(values, 256, dim), expected_counts(values, 256, dim))
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
+@pytest.mark.parametrize(
+    ("rows", "channels"), [(TILE_ROWS, 40), (300, 33), (1000, 63), (TILE_ROWS + 1, 100)]
+)
+def test_nothing_behind_the_last_row_is_read(rows: int, channels: int, dtype: torch.dtype) -> None:
+    """Rows are copied by whole lines of 64 bytes. Behind this buffer lies a forbidden page."""
+    page = mmap.PAGESIZE
+    used = rows * channels * dtype.itemsize
+    size = -(-used // page) * page
+    memory = mmap.mmap(-1, size + page)
+    libc = ctypes.CDLL(None)
+    last = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size)
+    assert libc.mprotect(last, ctypes.c_size_t(page), PROT_NONE) == 0
+    values = torch.frombuffer(memory, dtype=torch.uint8, count=size)[size - used :]
+    values = values.view(dtype).view(rows, channels)
+    values.copy_(random_values((rows, channels), dtype))
+    assert_counts(channel_histogram(values), expected_counts(values))
+    libc.mprotect(last, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
+
+
+@pytest.mark.parametrize(
+    "num_bins",
+    [
+        2,
+        MAX_BINS_OF_16_BITS - 1,
+        MAX_BINS_OF_16_BITS,
+        MAX_BINS_OF_16_BITS + 1,
+        65_535,
+        65_536,
+        65_537,
+        MAX_BINS_OF_TABLES - 500,
+        MAX_BINS_OF_TABLES + 500,
+    ],
+)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64],
+    ids=str,
+)
+@pytest.mark.parametrize("shape", [(200_001,), (3, 140_000), (140_000, 3)])
+def test_bins(num_bins: int, dtype: torch.dtype, shape: tuple[int, ...]) -> None:
+    dim = max(range(len(shape)), key=shape.__getitem__)
+    values = random_values(shape, dtype, low=-9, high=num_bins + 9)
+    assert_counts(channel_histogram(values, num_bins, dim), expected_counts(values, num_bins, dim))
+
+
+@pytest.mark.parametrize("loops", ["portable", "avx2"])
+def test_every_instruction_set(loops: str) -> None:
+    """The set is chosen once a process: the tests that depend on it, in another one."""
+    chosen = "test_bins and 65536"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-k",
+        chosen,
+        __file__,
+    ]
+    environment = {**os.environ, "TORCH_HISTO_CPU": loops, "PYTHONPATH": str(PACKAGE)}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert ran.returncode == 0, ran.stdout
+    assert " passed" in ran.stdout
+
+
+def run_python(code: str, *, timeout: float = 120) -> str:
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    command = [sys.executable, "-c", code]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_after_a_fork() -> None:
+    """A child of a process whose threads have run: they are not there, and nobody waits."""
+    # In the child the other operators of torch would wait for ever.
+    code = """
+import os, torch, torch_histo
+torch.set_num_threads(4)
+values = torch.arange(1 << 22).to(torch.uint8)
+wide = values.int()
+expected = [1 << 14] * 256
+assert torch_histo.channel_histogram(values).tolist() == expected
+child = os.fork()
+if child == 0:
+    counts = torch_histo.channel_histogram(values)
+    many = torch_histo.channel_histogram(wide, 1 << 20)
+    os._exit(0 if counts.tolist() == expected == many.tolist()[:256] else 1)
+assert os.waitpid(child, 0)[1] == 0
+assert torch_histo.channel_histogram(values).tolist() == expected
+"""
+    run_python(code, timeout=60)
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_in_the_workers_of_a_data_loader(context: str, tmp_path: Path) -> None:
+    (tmp_path / "audit.py").write_text(
+        """
+import torch, torch_histo
+from torch.utils.data import DataLoader, Dataset
+
+class Images(Dataset):
+    def __len__(self):
+        return 12
+    def __getitem__(self, i):
+        image = torch.full((3, 300, 400), i, dtype=torch.uint8)
+        return torch_histo.channel_histogram(image, dim=(1, 2))
+
+if __name__ == "__main__":
+    torch.set_num_threads(3)
+    torch_histo.channel_histogram(torch.zeros(1 << 22, dtype=torch.uint8))
+    loader = DataLoader(Images(), 3, num_workers=2, multiprocessing_context="CONTEXT")
+    counts = torch.cat(list(loader)).sum(1)
+    assert torch.equal(counts, 360_000 * torch.eye(12, 256, dtype=torch.int64))
+""".replace("CONTEXT", context)
+    )
+    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    command = [sys.executable, str(tmp_path / "audit.py")]
+    subprocess.run(command, env=environment, check=True, timeout=120)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "num_bins", "limit_mib"),
+    [
+        ((50_000, 1, 128), "int32", 1 << 21, 16 + 8),  # a result of 16 MiB, elements in one channel
+        ((1, 1 << 15, 300), "uint8", 256, 64 + 8),  # a result of 64 MiB, channels in planes
+        ((300, 1 << 15, 1), "uint8", 256, 64 + 8),  # and side by side
+        ((1 << 22, 1, 1), "uint8", 256, 4),
+        ((1 << 14, 512, 1), "uint8", 256, 1 + 4),
+    ],
+)
+def test_memory_beyond_the_result(
+    shape: tuple[int, ...], dtype: str, num_bins: int, limit_mib: int
+) -> None:
+    """At most 1 MiB a thread, and no private result for each thread."""
+    code = f"""
+import torch, torch_histo
+def peak():
+    return int(next(l for l in open("/proc/self/status") if l.startswith("VmHWM")).split()[1])
+torch.set_num_threads(4)
+values = torch.randint(0, 250, {shape}, dtype=torch.{dtype})
+torch_histo.channel_histogram(torch.zeros(1 << 20, dtype=torch.uint8))
+open("/proc/self/clear_refs", "w").write("5")  # forget the peak
+before = peak()
+torch_histo.channel_histogram(values, {num_bins}, (0, 2))
+print((peak() - before) / 1024)
+"""
+    assert float(run_python(code)) <= limit_mib
