@@ -57,10 +57,11 @@ def shares(rows: dict[str, dict[str, Record]]) -> list[float]:
     return [row[OURS]["share"] for row in rows.values()]
 
 
-def by_case(table: Table) -> str:
+def by_case(table: Table, *, every_peer: bool = True) -> str:
     main = main_distribution(table)
     measured = {name for rows in table.values() for name in rows[main]}
     peers = [peer.name for peer in PEERS if peer.name in measured and peer.name != OURS]
+    peers = peers if every_peer else []
     header = ["us", "read only", OURS, "share", "slowest", "fastest", "best peer", "share", *peers]
     lines = []
     for case, rows in table.items():

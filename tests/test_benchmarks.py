@@ -59,3 +59,10 @@ def test_distributions_stay_in_their_bins(
 def test_sorted_is_sorted_and_covers_all_bins(common: ModuleType) -> None:
     (x,) = common.rotated_inputs((1 << 16,), "sorted", torch.device("cpu"), torch.int32, 1024)
     assert torch.equal(x, torch.arange(1 << 16, dtype=torch.int32) // 64)
+
+
+def test_the_readme_shows_the_results(common: ModuleType) -> None:
+    report = importlib.import_module("report")
+    record = json.loads((BENCHMARKS / "results" / "bench-nvidia-h200.json").read_text())
+    table = report.by_case(report.table_of(record), every_peer=False)
+    assert f"\n{table}\n" in (BENCHMARKS.parent / "README.md").read_text()
