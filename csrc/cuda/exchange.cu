@@ -23,7 +23,8 @@ constexpr int kWarps = kExchangeThreads / kWarp;
 constexpr int kEntryBytes = 2;
 // Of a segment; the first one is twice the number of those that follow.
 constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
-constexpr uint32_t kNoPlace = 0x80000000; // and those from there on
+// And those from there on; 2^31 are more than there are elements for a lane of a block.
+constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
 
@@ -192,8 +193,8 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
     }
     return away;
   };
+  // The quads come to the front one after the other: the code that counts one is long.
   const auto count_in_memory = [&] {
-  // One after the other to the front: the code that counts is long.
 #pragma unroll 1
     for (int i = 0; i < have; ++i) {
       const Quad<T> quad(quads[0]);
