@@ -23,9 +23,7 @@ DEFAULT_ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
 TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS]
-SANITIZE = [
-    f"-fsanitize={kind}" for kind in os.environ.get("TORCH_HISTO_SANITIZE", "").split(",") if kind
-]
+SANITIZE = [f"-fsanitize={kinds}"] if (kinds := os.environ.get("TORCH_HISTO_SANITIZE")) else []
 # How a GPU would count is pure C++, and explained where there is no GPU, too.
 PLAN = "csrc/cuda/plan.cpp"
 NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]

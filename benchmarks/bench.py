@@ -16,13 +16,18 @@ from typing import Any
 import common
 import report
 import torch
-from cases import CASES, QUICK, Case
-from peers import OURS, PEERS, Count, Peer, read_only, torch_bincount
+from cases import CASES, CPU_CASES, QUICK, Case
+from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
 from torch import Tensor
 
-DISTRIBUTIONS = [name for name in common.DISTRIBUTIONS if name != "text"]
+DISTRIBUTIONS = {
+    "cuda": [name for name in common.DISTRIBUTIONS if name not in ("text", "alternating")],
+    "cpu": [name for name in common.DISTRIBUTIONS if not name.startswith("entropy")],
+}
 PEER_DISTRIBUTIONS = ["uniform", "constant", "normal"]
 """Where peers are measured too: with all of them it would take most of an hour."""
+QUICK_PEERS = ["torch.bincount", "cv2.calcHist"]
+"""On the CPU these are measured everywhere."""
 QUICK_DISTRIBUTIONS = ["uniform", "constant"]
 SLOW_TO_COMPILE = ["torch.compile"]
 READ_ONLY = "read only"
@@ -52,7 +57,7 @@ class Bench:
             expected = torch_bincount(case)(inputs[0])
             runs: dict[str, common.Run] = {}
             for peer in self.peers:
-                if peer.name != OURS and distribution not in PEER_DISTRIBUTIONS:
+                if not self.measures(peer, distribution):
                     continue
                 if peer.name not in prepared:
                     prepared[peer.name] = self.prepare(peer, case, inputs[0])
@@ -73,6 +78,10 @@ class Bench:
             )
             limit = seconds.pop(READ_ONLY)
             yield [record_of(case, distribution, name, s, limit) for name, s in seconds.items()]
+
+    def measures(self, peer: Peer, distribution: str) -> bool:
+        everywhere = [OURS, *(QUICK_PEERS if self.device.type == "cpu" else [])]
+        return peer.name in everywhere or distribution in PEER_DISTRIBUTIONS
 
     def prepare(self, peer: Peer, case: Case, x: Tensor) -> Count | None:
         """What counts, after its first call; None where a peer cannot."""
@@ -138,9 +147,14 @@ def main() -> None:
     def chosen(pattern: str, names: list[Any]) -> list[Any]:
         return [name for name in names if re.search(pattern, str(name))]
 
-    quick = arguments.quick
-    cases = chosen(arguments.cases, QUICK if quick else CASES)
-    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions else DISTRIBUTIONS
+    quick, device = arguments.quick, arguments.device
+    if arguments.threads:
+        set_num_threads(arguments.threads)
+    cases = chosen(
+        arguments.cases, QUICK if quick else CPU_CASES if device.type == "cpu" else CASES
+    )
+    every = DISTRIBUTIONS[device.type]
+    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions else every
     distributions = chosen(arguments.distributions, some)
     skipped = SLOW_TO_COMPILE if quick and not arguments.peers else []
     names = chosen(arguments.peers, [peer.name for peer in PEERS if peer.name not in skipped])
@@ -148,7 +162,6 @@ def main() -> None:
         print(*cases, "", *distributions, "", *names, sep="\n")
         return
 
-    device = arguments.device
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = common.result_name("bench-quick" if quick else "bench", device)
     path = arguments.out / f"{name}.json"

@@ -80,6 +80,27 @@ CASES = [
     Case("int32", (4096, 8), num_bins=128),
 ]
 
+CPU_CASES = [
+    Case("uint8", (1 << 26,)),
+    # Activations: lines of a cache, parts of one, rows longer than a page.
+    Case("uint8", (131_072, 512)),
+    Case("uint8", ((1 << 26) // 3, 3)),
+    Case("uint8", (1 << 20, 64)),
+    Case("uint8", ((1 << 26) // 100, 100)),
+    Case("uint8", (1 << 15, 2048)),
+    Case("uint8", ((1 << 26) // 20_000, 20_000)),
+    # Images.
+    Case("uint8", (16, 1024, 1024, 3), (1, 2)),
+    Case("uint8", (16, 3, 1024, 1024), (2, 3)),
+    # Wider types: what a cache holds, and more.
+    Case("int64", (1 << 20,)),
+    Case("int32", (1 << 24,), num_bins=1024),
+    Case("int32", (1 << 24,), num_bins=1 << 16),
+    Case("int16", (1 << 25,), num_bins=4096),
+    # The whole of a small call.
+    Case("uint8", (1000,)),
+]
+
 QUICK = [
     Case("uint8", (1 << 14, 512)),
     Case("uint8", (1 << 16, 100)),

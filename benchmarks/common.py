@@ -35,6 +35,8 @@ MIN_CALLS = 8
 """At least so many calls a graph, so that what its replay costs is little beside them."""
 LONG_SECONDS = 20e-3
 """Of a call, beside which a launch is nothing. Compositions of hundreds of launches are shorter."""
+SHORT_SECONDS = 2e-3
+"""On the CPU calls shorter than this take their turns many at once."""
 
 
 # --- Inputs -----------------------------------------------------------------------------
@@ -73,6 +75,10 @@ def constant(part: Stretch) -> Tensor:
 
 def two_values(part: Stretch) -> Tensor:
     return uniform(part) % 2 * (part.num_bins * 25 // 32)
+
+
+def alternating(part: Stretch) -> Tensor:
+    return part.positions() % 2 * (part.num_bins * 25 // 32)
 
 
 def normal(part: Stretch) -> Tensor:
@@ -114,6 +120,7 @@ DISTRIBUTIONS: dict[str, Callable[[Stretch], Tensor]] = {
     "uniform": uniform,
     "constant": constant,
     "two values": two_values,
+    "alternating": alternating,
     "normal": normal,
     "sorted": ascending,
     "run-length": run_length,
@@ -219,6 +226,9 @@ class Turns:
                 for _ in range(self.calls):
                     self.call()
             self.play = graph.replay
+        if not self.on_cuda and self.estimate < SHORT_SECONDS:
+            self.calls = int(SHORT_SECONDS / self.estimate) + 1
+            self.estimate *= self.calls
         self.taken: list[tuple[torch.cuda.Event, torch.cuda.Event]] = []
         self.seconds: list[float] = []
 
@@ -234,7 +244,8 @@ class Turns:
             self.taken.append((start, end))
         else:
             began = time.perf_counter()
-            self.play()
+            for _ in range(self.calls):
+                self.play()
             self.seconds.append(time.perf_counter() - began)
 
     def median(self) -> float:
@@ -320,6 +331,7 @@ def parser(description: str | None) -> argparse.ArgumentParser:
     )
     default = "cuda" if torch.cuda.is_available() else "cpu"
     found.add_argument("--device", type=torch.device, default=torch.device(default))
+    found.add_argument("--threads", type=int, help="of torch and of its peers, on the CPU")
     found.add_argument(
         "--out", type=Path, default=RESULTS, help="folder for the JSON and Markdown files"
     )
@@ -328,5 +340,6 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def result_name(benchmark: str, device: torch.device) -> str:
     """For example variants-nvidia-h200."""
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu"
+    on_cpu = f"cpu-{torch.get_num_threads()}-threads"
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else on_cpu
     return f"{benchmark}-{name.lower().replace(' ', '-')}"

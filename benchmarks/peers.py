@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import itertools
@@ -15,6 +16,7 @@ from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from cases import Case
 from torch import Tensor
@@ -40,6 +42,18 @@ class Peer:
 
 def one_channel(case: Case) -> bool:
     return case.channels == 1
+
+
+MAX_LOOPED = 2048
+"""Channels: loops over more take minutes."""
+
+
+def loops(case: Case) -> bool:
+    return 1 < case.channels <= MAX_LOOPED
+
+
+def few_calls(case: Case) -> bool:
+    return one_channel(case) or (not torch.cuda.is_available() and loops(case))
 
 
 # --- torch_histo ------------------------------------------------------------------------
@@ -75,6 +89,8 @@ def offset_values(x: Tensor, case: Case, part_elements: int = PART_ELEMENTS) -> 
 
 def torch_bincount(case: Case) -> Count:
     total = case.channels * case.num_bins
+    if len(case.shape) == 1:
+        return partial(torch.bincount, minlength=total)
 
     def run(x: Tensor) -> Tensor:
         parts = (torch.bincount(part, minlength=total) for part in offset_values(x, case))
@@ -106,13 +122,32 @@ def compile_supports(case: Case) -> bool:
     return case.bytes <= 1 << 30
 
 
-def torch_histc(case: Case) -> Count:
+def each_channel(x: Tensor, case: Case) -> Iterator[Tensor]:
+    """The elements of every channel, as views where that is possible."""
+    kept = [d for d in range(x.dim()) if d not in case.dim]
+    channels = x.permute(*kept, *case.dim)
+    for index in itertools.product(*(range(x.shape[d]) for d in kept)):
+        yield channels[index].flatten()
+
+
+def torch_bincount_looped(case: Case) -> Count:
     def run(x: Tensor) -> Tensor:
+        channels = each_channel(x, case)
+        return torch.stack([torch.bincount(part, minlength=case.num_bins) for part in channels])
+
+    return run
+
+
+def torch_histc(case: Case) -> Count:
+    def count(x: Tensor) -> Tensor:
         # It counts in the type of its input: a byte would overflow. On the CPU it takes floating
         # point only, and float32 has no odd numbers beyond 2^24.
         on_cpu = torch.float32 if x.numel() <= 1 << 24 else torch.float64
         values = x.to(torch.int32 if x.is_cuda else on_cpu)
         return torch.histc(values, case.num_bins, 0, case.num_bins)
+
+    def run(x: Tensor) -> Tensor:
+        return torch.stack([count(part) for part in each_channel(x, case)])
 
     return run
 
@@ -229,8 +264,6 @@ def cupy_bincount(case: Case) -> Count:
 
 
 def np_bincount(case: Case) -> Count:
-    import numpy as np
-
     total = case.channels * case.num_bins
     return lambda x: torch.from_numpy(
         sum(np.bincount(part.numpy(), minlength=total) for part in offset_values(x, case))
@@ -238,8 +271,6 @@ def np_bincount(case: Case) -> Count:
 
 
 def np_histogram(case: Case) -> Count:
-    import numpy as np
-
     bins = case.num_bins
     return lambda x: torch.from_numpy(np.histogram(x.numpy(), bins, (0, bins))[0])
 
@@ -247,22 +278,48 @@ def np_histogram(case: Case) -> Count:
 CV2_WIDTH = 4096
 
 
+def cv2_images(x: Tensor, case: Case) -> Iterator[tuple[Any, int]]:
+    """Images of at most 2^24 pixels, which it counts exactly, in float32; and their channels."""
+    if len(case.shape) == 1:
+        for part in x.view(-1, CV2_WIDTH).split((1 << 24) // CV2_WIDTH):
+            yield part.numpy(), 1
+    elif case.dim == (1, 2):
+        for image in x.numpy():
+            yield image, case.shape[3]
+    else:
+        for plane in x.numpy().reshape(-1, *case.shape[2:]):
+            yield plane, 1
+
+
 def cv2_calc_hist(case: Case) -> Count:
     import cv2
 
+    bins = [case.num_bins]
+
     def run(x: Tensor) -> Tensor:
-        counts = torch.zeros(case.num_bins, dtype=torch.int64)
-        # It counts in float32, exactly up to 2^24, and shares out the rows of an image.
-        for image in x.view(-1, CV2_WIDTH).split((1 << 24) // CV2_WIDTH):
-            part = cv2.calcHist([image.numpy()], [0], None, [case.num_bins], [0, case.num_bins])
-            counts += torch.from_numpy(part).flatten().long()
-        return counts
+        counts = [
+            cv2.calcHist([image], [channel], None, bins, [0, case.num_bins])
+            for image, channels in cv2_images(x, case)
+            for channel in range(channels)
+        ]
+        parts = torch.tensor(np.stack(counts)).view(-1, case.num_bins).long()
+        return parts.sum(0) if case.channels == 1 else parts
 
     return run
 
 
 def cv2_supports(case: Case) -> bool:
-    return case.dtype == "uint8" and one_channel(case) and case.shape[0] % CV2_WIDTH == 0
+    rows = len(case.shape) == 1 and case.shape[0] % CV2_WIDTH == 0
+    return case.dtype == "uint8" and (rows or (len(case.shape) == 4 and len(case.dim) == 2))
+
+
+def set_num_threads(threads: int) -> None:
+    """Of torch, and of OpenCV where that is installed. NumPy's histograms have one."""
+    torch.set_num_threads(threads)
+    with contextlib.suppress(ImportError):
+        import cv2
+
+        cv2.setNumThreads(threads)
 
 
 def boost_histogram(case: Case) -> Count:
@@ -296,7 +353,8 @@ PEERS = [
     Peer("torch.scatter_add_", torch_scatter_add, devices=BOTH),
     Peer("torch.bincount", torch_bincount, devices=BOTH, captured=False),
     # It asks for the free memory.
-    Peer("torch.histc", torch_histc, one_channel, devices=BOTH, captured=False),
+    Peer("torch.histc", torch_histc, few_calls, devices=BOTH, captured=False),
+    Peer("torch.bincount looped", torch_bincount_looped, loops, devices=CPU),
     Peer("cupy.bincount", cupy_bincount, one_channel, captured=False),
     Peer("np.bincount", np_bincount, devices=CPU),
     Peer("np.histogram", np_histogram, one_channel, devices=CPU),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ STYLES = dict(
             ("#000000", "x"),
             ("#7F7F7F", "+"),
             ("#B8A000", "*"),
+            ("#56B4E9", "D"),
             ("#D55E00", "s"),
             ("#E69F00", "^"),
             ("#009E73", "v"),
@@ -98,6 +100,30 @@ def by_distribution(table: Table) -> str:
     return common.markdown_table(["share of the limit", *names], lines)
 
 
+def speeds(table: Table) -> str:
+    """Elements a second, and against every peer that was measured on the same data."""
+    names = distributions(table)
+    lines = []
+    for case, rows in table.items():
+        rates = {name: math.prod(case.shape) / row[OURS]["seconds"] for name, row in rows.items()}
+        ratios: dict[str, list[float]] = {}
+        for row in rows.values():
+            for peer, measured in row.items():
+                if not peer.startswith(OURS):
+                    ratios.setdefault(peer, []).append(measured["seconds"] / row[OURS]["seconds"])
+        least = {peer: min(found) for peer, found in ratios.items()}
+        lines.append(
+            [
+                str(case),
+                *(f"{rates[name] / 1e9:.2f}" if name in rates else "" for name in names),
+                f"{max(rates.values()) / min(rates.values()):.2f}",
+                ", ".join(f"{peer} {ratio:.2f}" for peer, ratio in least.items()),
+            ]
+        )
+    header = ["G elements/s", *names, "fastest / slowest", "times as fast as, at least"]
+    return common.markdown_table(header, lines)
+
+
 def distributions(table: Table) -> list[str]:
     return list(dict.fromkeys(name for rows in table.values() for name in rows))
 
@@ -118,6 +144,8 @@ def markdown(record: Record) -> str:
             by_case(table),
             f"{OURS}'s share of the limit by distribution; an entropy is that of each bit:",
             by_distribution(table),
+            f"{OURS}'s speed by distribution, and the least of its ratios to each peer:",
+            speeds(table),
             *(f"- {note}" for note in record["notes"]),
         ]
     )

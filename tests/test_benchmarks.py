@@ -28,18 +28,26 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
-    command = [sys.executable, str(BENCHMARKS / "bench.py"), "--device", "cpu", "--quick"]
+    command = [
+        sys.executable,
+        str(BENCHMARKS / "bench.py"),
+        "--device",
+        "cpu",
+        "--quick",
+        "--threads",
+        "1",
+    ]
     some = ["--cases", "int(64|32 .4096)", "--peers", r"torch.*bincount", "--out", str(tmp_path)]
     subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
-    record = json.loads((tmp_path / "bench-quick-cpu.json").read_text())
+    record = json.loads((tmp_path / "bench-quick-cpu-1-threads.json").read_text())
     assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
     assert len(record["records"]) == 2 * 2 * 2  # cases, distributions, implementations
     for row in record["records"]:
         assert list(row) == FIELDS
         assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
-    assert "torch.bincount" in (tmp_path / "bench-quick-cpu.md").read_text()
-    assert (tmp_path / "bench-quick-cpu.png").stat().st_size > 0
-    assert (tmp_path / "bench-quick-cpu-distributions.png").stat().st_size > 0
+    assert "torch.bincount" in (tmp_path / "bench-quick-cpu-1-threads.md").read_text()
+    assert (tmp_path / "bench-quick-cpu-1-threads.png").stat().st_size > 0
+    assert (tmp_path / "bench-quick-cpu-1-threads-distributions.png").stat().st_size > 0
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])

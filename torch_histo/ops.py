@@ -89,6 +89,15 @@ def channel_histogram(
     input but the contiguous copy for rare strides.
     `torch_histo.explain` prints all this for one input and one GPU.
 
+    On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it
+    is one thread, since those of its parent are not there. Each thread counts in tables of at
+    most 1 MiB besides 16 KiB of the input and adds them to the result: up to 4096 bins the
+    tables of 16-bit counters, up to some 130,000 bins of 32 bits. With more (2^24 bins), or with
+    fewer elements a channel than bins, threads count in the result itself: each in channels of
+    its own (2^20 channels of 256 bins take no memory beyond the result), or where there are
+    fewer channels than threads, in a private copy of the result, as long as all copies together
+    are no larger than the input, and otherwise in the one result with atomic additions.
+
     Source: the two-phase shared-memory method follows Shams and Kennedy, "Efficient
     histogram algorithms for NVIDIA CUDA compatible devices" (2007); the study variants
     follow Kirk and Hwu, "Programming Massively Parallel Processors", chapter "Parallel
@@ -150,9 +159,11 @@ def _raise_if_out_of_memory(error: RuntimeError) -> None:
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
-    if isinstance(dim, int):  # as nearly always; the check below takes longer than the count
+    if isinstance(dim, int):  # as nearly always; a small count takes less than the check below
         return [dim]
-    return [index(d) for d in dim] if isinstance(dim, Sequence) else [index(dim)]
+    if isinstance(dim, (tuple, list, Sequence)):
+        return [index(d) for d in dim]
+    return [index(dim)]
 
 
 def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
