@@ -1,0 +1,50 @@
+// Counts one input with the CPU engine, for callgrind. Torch is left out: one thread needs none
+// of it. Arguments: the type ("uint8"), bins, rows, channels, "uniform" or "constant".
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/stable/c/shim.h>
+
+#include "../csrc/cpu/kernels.h"
+
+// What the engine calls of torch: with one thread the second is never reached.
+extern "C" AOTITorchError torch_get_num_threads(uint32_t* threads) {
+  *threads = 1;
+  return AOTI_TORCH_SUCCESS;
+}
+extern "C" AOTITorchError torch_parallel_for(int64_t, int64_t, int64_t, ParallelFunc, void*) {
+  return AOTI_TORCH_FAILURE;
+}
+
+int main(int, char** arguments) {
+  using histo::ElementType;
+  const std::string dtype = arguments[1];
+  const int64_t num_bins = std::atoll(arguments[2]);
+  const int64_t rows = std::atoll(arguments[3]);
+  const int64_t channels = std::atoll(arguments[4]);
+  const bool constant = std::string(arguments[5]) == "constant";
+  const auto [type, size] = dtype == "uint8"   ? std::pair(ElementType::kUInt8, 1)
+                            : dtype == "int16" ? std::pair(ElementType::kInt16, 2)
+                            : dtype == "int32" ? std::pair(ElementType::kInt32, 4)
+                                               : std::pair(ElementType::kInt64, 8);
+  std::vector<char> data(static_cast<size_t>(rows * channels * size));
+  uint64_t random = 88172645463325252;
+  for (int64_t i = 0; i < rows * channels; ++i) {
+    random ^= random << 13, random ^= random >> 7, random ^= random << 17;
+    const uint64_t value = constant ? 3 : (random >> 20) % static_cast<uint64_t>(num_bins);
+    std::memcpy(data.data() + i * size, &value, static_cast<size_t>(size));
+  }
+  std::vector<int64_t> counts(static_cast<size_t>(channels * num_bins));
+  const histo::Problem problem{
+      type,     data.data(),  {{1, 0}, {channels, 1}}, {{1, 0}, {rows, channels}},
+      num_bins, counts.data()};
+  std::vector<std::unique_ptr<char[]>> held;
+  histo::cpu::count(problem, histo::ValueBinning{num_bins}, [&](int64_t bytes) {
+    held.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes)));
+    return held.back().get();
+  });
+  return 0;
+}
