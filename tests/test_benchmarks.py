@@ -37,7 +37,7 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
         "--threads",
         "1",
     ]
-    some = ["--cases", "int(64|32 .4096)", "--peers", r"torch.*bincount", "--out", str(tmp_path)]
+    some = ["--cases", "int(64|32 .4096)", "--peers", r"torch.bincount$", "--out", str(tmp_path)]
     subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
     record = json.loads((tmp_path / "bench-quick-cpu-1-threads.json").read_text())
     assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
