@@ -77,10 +77,10 @@ def test_weak_scaling_is_measured(tmp_path: Path) -> None:
     command += [str(script), "--device", "cpu", "--mib-per-rank", "1", "--out", str(tmp_path)]
     environment = {**os.environ, "PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
     subprocess.run(command, env=environment, check=True, timeout=120)
-    record = json.loads((tmp_path / "scaling-cpu-x2.json").read_text())
+    record = json.loads((tmp_path / "scaling-cpu-1-threads-x2.json").read_text())
     assert {"device", "torch", "commit"} <= record["machine"].keys()
     assert [row["shape"] for row in record["records"]] == [[2048, 512], [1 << 20, 1]]
     for row in record["records"]:
         assert row["share"] == row["seconds_alone"] / row["seconds"] > 0
         assert row["bytes_per_second"] == 2 * (1 << 20) / row["seconds"]
-    assert "| share |" in (tmp_path / "scaling-cpu-x2.md").read_text()
+    assert "| share |" in (tmp_path / "scaling-cpu-1-threads-x2.md").read_text()
