@@ -289,8 +289,11 @@ class Tables {
       int64_t channel,
       Ahead& ahead) {
     Counter* tables = tables_ + channel * kTurns * pair_size();
-    const bool agree = kTurns > 1 && values_agree(data, step, kSlotsPerPair, size, index);
-    const int64_t turns = !agree ? 1 : step == 1 ? kTurns : kPairsWhereValuesAgree;
+    const Agreement agreement =
+        kTurns > 1 ? agreement_of(data, step, kSlotsPerPair, size, index) : Agreement::kRare;
+    const bool agree = agreement != Agreement::kRare;
+    const bool runs = agreement == Agreement::kFrequent && step == 1;
+    const int64_t turns = !agree ? 1 : runs ? kTurns : kPairsWhereValuesAgree;
     const int64_t slots = turns * kSlotsPerPair;
     const Rows<U> rows{data, step, slots * step, size / slots};
     if (agree) {
@@ -337,7 +340,7 @@ class Tables {
         Ahead ahead{
             reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
             more ? rows.stride * bytes : 0};
-        const bool agree = values_agree(tile, 1, kLine, size * kLine, index);
+        const bool agree = agreement_of(tile, 1, kLine, size * kLine, index) != Agreement::kRare;
         const int64_t turns = agree ? kPairsWhereValuesAgree : 1;
         for (int64_t pair = 0; kSlotsPerPair * pair < channels.size; pair += turns) {
           const Rows<T> slots{tile + kSlotsPerPair * pair, 1, kLine, size};

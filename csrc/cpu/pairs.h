@@ -87,10 +87,12 @@ void count_pairs(
   }
 }
 
-/// Whether many of `size` values, a step apart, equal the one `distance` steps on, to which
-/// the same slot goes.
+enum class Agreement { kRare, kFrequent, kComplete };
+
+/// How many of `size` values, a step apart, equal the one `distance` steps on, to which the
+/// same slot goes.
 template <class T, class IndexOf>
-bool values_agree(
+Agreement agreement_of(
     const T* data, int64_t step, int64_t distance, int64_t size, const IndexOf& index_of) {
   const int64_t sample = std::min(tuning::kSample, size - 3 * distance);
   const auto agreeing = [&](const T* first) {
@@ -102,7 +104,10 @@ bool values_agree(
   };
   // At the beginning and in the middle.
   const int64_t found = agreeing(data) + agreeing(data + size / 2 * step);
-  return found * tuning::kSample > tuning::kMaxAgreeing * sample && sample > 0;
+  if (sample <= 0 || found * tuning::kSample <= tuning::kMaxAgreeing * sample) {
+    return Agreement::kRare;
+  }
+  return found == sample / 2 * 2 ? Agreement::kComplete : Agreement::kFrequent;
 }
 
 } // namespace histo::cpu

@@ -23,8 +23,9 @@ namespace histo::cpu::tuning {
 /// at once in a table of 32 KiB (3.7 at best, [R, 512] 2.9).
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
-/// Of one channel, whose elements lie side by side, eight at once: runs of 64 equal bytes 3.8
-/// instead of 3.2, though constant ones 3.8 instead of 5.4. Three channels 3.0 and 4.9: four.
+/// Of one channel, whose elements lie side by side, eight at once where not all of a sample
+/// agree: runs of 64 equal bytes 3.8 instead of 3.2; constant ones would be 3.8 instead of
+/// 5.4. Three channels 3.0 and 4.9: four.
 constexpr int kStreamPairsWhereValuesAgree = 8;
 
 /// Elements of one turn of the loop. Constant bytes in four pairs: 16 6.3, 64 2.3 (the
