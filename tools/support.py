@@ -91,7 +91,8 @@ def try_pair(wheel: Path, folder: Path, result: Result) -> None:
     interpreter = folder / "venv" / "bin" / "python"
     install = ["uv", "pip", "install", "--quiet", "--python", interpreter]
     wanted = [f"torch=={result['torch']}.*", f"torch_histo[test] @ {wheel.as_uri()}"]
-    run("not to be had", [*install, *wanted])
+    # The compiler of torch 2.10 imports setuptools, which torch asks for only from Python 3.12 on.
+    run("not to be had", [*install, *wanted, "setuptools"])
     # Away from the sources, which would be imported in place of the wheel.
     for part in ("tests", "examples", "docs"):
         shutil.copytree(ROOT / part, folder / part)
@@ -110,7 +111,9 @@ def try_pair(wheel: Path, folder: Path, result: Result) -> None:
         env={
             **os.environ,
             "PATH": f"{interpreter.parent}{os.pathsep}{os.environ['PATH']}",
-            "TORCHINDUCTOR_COMPILE_THREADS": "1",  # in this process: no pool to set up and end
+            # Nothing compiled for another pair, and no pool of processes to set up and end.
+            "TORCHINDUCTOR_CACHE_DIR": str(folder / "inductor"),
+            "TORCHINDUCTOR_COMPILE_THREADS": "1",
         },
         capture_output=True,
         text=True,
