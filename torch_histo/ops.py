@@ -173,8 +173,8 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
 
 
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
-    # A proxy of a tracer is like a tensor, too.
-    if not is_tensor_like(value):  # type: ignore[no-untyped-call]
+    # A proxy of a tracer is like a tensor, too; asking that takes longer.
+    if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
 
 
