@@ -46,11 +46,12 @@ constexpr int64_t kMaxBinsOf16Bits = 4096;
 /// processor takes counters a multiple of 4096 bytes apart for the same ones at first.
 constexpr int64_t kPairBytes = 1024;
 
-/// What the tables of a thread may take; with more bins the result itself is counted in.
-constexpr int64_t kMaxTableBytes = 1 << 20;
+/// What the tables of a thread may take, 1 MiB with the tile or the indices; with more bins the
+/// result itself is counted in.
+constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 
-/// Of 32-bit counters there is one pair, and indices are made apart from the counting, vectorized: additions that miss
-/// the first-level cache then overlap more. int32 in 65,536 bins: 1.5 in one loop, 1.6 in
+/// Of 32-bit counters there is one pair, and indices are made apart from the counting,
+/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536 bins: 1.5 in one loop, 1.6 in
 /// two of portable code, 1.9 with AVX2 and with AVX-512. With fewer bins the one loop wins:
 /// int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 bins
 /// 4.0 against 3.3.
