@@ -62,8 +62,8 @@ def shares(rows: dict[str, dict[str, Record]]) -> list[float]:
 def by_case(table: Table, *, every_peer: bool = True) -> str:
     main = main_distribution(table)
     measured = {name for rows in table.values() for name in rows[main]}
-    peers = [peer.name for peer in PEERS if peer.name in measured and peer.name != OURS]
-    peers = peers if every_peer else []
+    shown = measured - {OURS} if every_peer else set()
+    peers = [peer.name for peer in PEERS if peer.name in shown]
     header = ["us", "read only", OURS, "share", "slowest", "fastest", "best peer", "share", *peers]
     lines = []
     for case, rows in table.items():

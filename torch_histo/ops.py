@@ -91,7 +91,7 @@ def channel_histogram(
 
     On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it
     is one thread, since those of its parent are not there. Each thread counts in tables of at
-    most 1 MiB besides 16 KiB of the input and adds them to the result: up to 4096 bins the
+    most 1 MiB, a tile of the input included, and adds them to the result: up to 4096 bins the
     tables of 16-bit counters, up to some 130,000 bins of 32 bits. With more (2^24 bins), or with
     fewer elements a channel than bins, threads count in the result itself: each in channels of
     its own (2^20 channels of 256 bins take no memory beyond the result), or where there are
@@ -166,9 +166,13 @@ def _dimensions(dim: int | Sequence[int]) -> list[int]:
     return [index(dim)]
 
 
+def _reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:
+    return {d % max(ndim, 1) for d in dim} or set(range(ndim))
+
+
 def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
     """The dimensions of an input that the counts have, too."""
-    reduced = {d % max(ndim, 1) for d in dim} or set(range(ndim))
+    reduced = _reduced_dimensions(ndim, dim)
     return [d for d in range(ndim) if d not in reduced]
 
 
@@ -270,7 +274,7 @@ def _(
     _check_channel_histogram(input, ndim, num_bins, dim, variant)
     if ndim == 0:  # numbers, each a 1-D sample of one element
         input, ndim = input.unsqueeze(1), 1
-    reduced = {d % ndim for d in dim} or set(range(ndim))
+    reduced = _reduced_dimensions(ndim, dim)
     return _count_samples(input, in_dims[0], reduced, num_bins, variant)
 
 
