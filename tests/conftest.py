@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import importlib.util
+import os
 from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -11,9 +15,22 @@ import torch
 import torch_histo
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+PACKAGE = Path(torch_histo.__file__).parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+"""Of a new process that is to find the same torch_histo."""
 HUGE_BYTES = 40 << 30
 M_PERTURB = -6
 """What mallopt of glibc calls the byte that memory is filled with."""
+
+
+def load_module(path: Path) -> ModuleType:
+    """A program that is in no package, as a module."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +11,9 @@ from types import ModuleType
 
 import pytest
 import torch
-
-import torch_histo
+from conftest import ENVIRONMENT
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torch_histo.__file__).parents[1])}
 FIELDS = ["dtype", "shape", "dim", "num_bins", "distribution", "implementation"]
 FIELDS += ["seconds", "read_only_seconds", "share"]
 

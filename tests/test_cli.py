@@ -17,6 +17,7 @@ import matplotlib
 import numpy as np
 import pytest
 import torch
+from conftest import ENVIRONMENT
 from PIL import Image, ImageSequence
 
 import torch_histo
@@ -25,11 +26,7 @@ from torch_histo import cli, demo, measure, sources
 PHOTO = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
 TEXT = Path(argparse.__file__)
 COMMAND = [sys.executable, "-m", "torch_histo"]
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(Path(torch_histo.__file__).parents[1]),
-    "PYTHONIOENCODING": "utf-8",
-}
+UTF_8 = {**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"}
 TIMEOUT = 120
 
 
@@ -37,7 +34,7 @@ def run(
     arguments: list[Any],
     cwd: Path,
     *,
-    env: dict[str, str] = ENVIRONMENT,
+    env: dict[str, str] = UTF_8,
     input: bytes | None = None,
     stdout: int | BinaryIO = subprocess.PIPE,
 ) -> subprocess.CompletedProcess[bytes]:
@@ -191,7 +188,7 @@ def test_reader_that_goes_away(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "--json", "wide.npy"],
         cwd=tmp_path,
-        env=ENVIRONMENT,
+        env=UTF_8,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -208,7 +205,7 @@ def test_interrupt(tmp_path: Path) -> None:
     process = subprocess.Popen(
         [*COMMAND, "-"],
         cwd=tmp_path,
-        env=ENVIRONMENT,
+        env=UTF_8,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

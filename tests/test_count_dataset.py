@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import signal
 import subprocess
@@ -14,28 +13,18 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
+from conftest import ENVIRONMENT, load_module
 from oracle import assert_counts, expected_counts, random_values
 
-import torch_histo
-
 EXAMPLE = Path(__file__).parents[1] / "examples" / "count_dataset.py"
-ENVIRONMENT = {
-    **os.environ,
-    "PYTHONPATH": str(Path(torch_histo.__file__).parents[1]),
-    "OMP_NUM_THREADS": "1",
-}
+ONE_THREAD = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
 FILES = 9
 TIMEOUT = 120
 
 
 @pytest.fixture
 def example() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("count_dataset", EXAMPLE)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(EXAMPLE)
 
 
 @pytest.fixture
@@ -55,7 +44,7 @@ def torchrun(ranks: int, folder: Path, out: Path) -> subprocess.Popen[str]:
     command += ["--nproc-per-node", str(ranks), str(EXAMPLE), str(folder), "--out", str(out)]
     return subprocess.Popen(
         [*command, "--save-seconds", "0", "--device", "cpu"],
-        env=ENVIRONMENT,
+        env=ONE_THREAD,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from conftest import ENVIRONMENT
 from oracle import assert_counts, expected_counts, random_values
 from torch import Tensor
 
-import torch_histo
 from torch_histo import channel_histogram
 
 # As in csrc/cpu/tuning.h: what the shapes below lie around.
@@ -25,7 +24,6 @@ MAX_BINS_OF_16_BITS = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 
 PROT_NONE = 0
-PACKAGE = Path(torch_histo.__file__).parents[1]
 
 
 def uniform(values: Tensor) -> Tensor:
@@ -201,16 +199,15 @@ def test_every_instruction_set(loops: str) -> None:
         chosen,
         __file__,
     ]
-    environment = {**os.environ, "TORCH_HISTO_CPU": loops, "PYTHONPATH": str(PACKAGE)}
+    environment = {**ENVIRONMENT, "TORCH_HISTO_CPU": loops}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
     assert ran.returncode == 0, ran.stdout
     assert " passed" in ran.stdout
 
 
 def run_python(code: str, *, timeout: float = 120) -> str:
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     command = [sys.executable, "-c", code]
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=timeout)
+    ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
     assert ran.returncode == 0, ran.stderr
     return ran.stdout
 
@@ -258,9 +255,8 @@ if __name__ == "__main__":
     assert torch.equal(counts, 360_000 * torch.eye(12, 256, dtype=torch.int64))
 """.replace("CONTEXT", context)
     )
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
     command = [sys.executable, str(tmp_path / "audit.py")]
-    subprocess.run(command, env=environment, check=True, timeout=120)
+    subprocess.run(command, env=ENVIRONMENT, check=True, timeout=120)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from contextlib import suppress
@@ -14,6 +13,7 @@ import pytest
 import ranks
 import torch
 import torch.distributed as dist
+from conftest import ENVIRONMENT, PACKAGE
 from torch.multiprocessing.spawn import ProcessException, spawn
 
 from torch_histo import distributed
@@ -66,16 +66,14 @@ assert torch.ops.histo.channel_histogram.default in rules
 assert torch.ops.histo.text_histogram.default in rules
 assert not any(type(finder).__module__.startswith("torch_histo") for finder in sys.meta_path)
 """
-    package = Path(distributed.__file__).parents[1]
-    subprocess.run([sys.executable, "-c", code], cwd=package, check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], cwd=PACKAGE, check=True, timeout=120)
 
 
 def test_weak_scaling_is_measured(tmp_path: Path) -> None:
-    package = Path(distributed.__file__).parents[1]
     script = Path(__file__).parents[1] / "benchmarks" / "scaling.py"
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
     command += [str(script), "--device", "cpu", "--mib-per-rank", "1", "--out", str(tmp_path)]
-    environment = {**os.environ, "PYTHONPATH": str(package), "OMP_NUM_THREADS": "1"}
+    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
     subprocess.run(command, env=environment, check=True, timeout=120)
     record = json.loads((tmp_path / "scaling-cpu-1-threads-x2.json").read_text())
     assert {"device", "torch", "commit"} <= record["machine"].keys()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from conftest import ENVIRONMENT
 
 import torch_histo
 
@@ -23,10 +23,9 @@ def blocks(document: str, language: str) -> list[str]:
 
 def test_the_profiled_program(tmp_path: Path) -> None:
     (program,) = blocks("docs/profiling.md", "python")
-    package = {"PYTHONPATH": str(Path(torch_histo.__file__).parents[1])}
     command = [sys.executable, "-c", program]
     ran = subprocess.run(
-        command, cwd=tmp_path, env=os.environ | package, capture_output=True, text=True, check=True
+        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True
     )
     assert "histo::channel_histogram" in ran.stdout
     assert "[[131072, 512], [], [], []]" in ran.stdout

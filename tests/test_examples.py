@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import torch
-
-import torch_histo
+from conftest import ENVIRONMENT
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = ["--tokens", "512", "--width", "64", "--experts", "16", "--top", "2"]
@@ -18,7 +16,7 @@ SMALL = ["--tokens", "512", "--width", "64", "--experts", "16", "--top", "2"]
 def test_moe_router() -> None:
     run = subprocess.run(
         [sys.executable, str(EXAMPLES / "moe_router.py"), *SMALL],
-        env={**os.environ, "PYTHONPATH": str(Path(torch_histo.__file__).parents[1])},
+        env=ENVIRONMENT,
         capture_output=True,
         text=True,
         timeout=300,

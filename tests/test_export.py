@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import re
@@ -17,7 +16,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import DEVICES
+from conftest import DEVICES, load_module
 from oracle import assert_counts, expected_counts, expected_letters, random_values
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
@@ -140,12 +139,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture(scope="module")
 def example() -> Any:
-    spec = importlib.util.spec_from_file_location("export_example", EXAMPLE / "export.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(EXAMPLE / "export.py")
 
 
 @pytest.fixture(scope="module")

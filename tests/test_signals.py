@@ -12,13 +12,10 @@ import subprocess
 import sys
 import termios
 import time
-from pathlib import Path
 
 import pytest
+from conftest import ENVIRONMENT
 
-import torch_histo
-
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(Path(torch_histo.__file__).parents[1])}
 TIMEOUT = 60
 
 

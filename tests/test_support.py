@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from conftest import load_module
 
 TOOL = Path(__file__).parents[1] / "tools" / "support.py"
 
 
 @pytest.fixture(scope="module")
 def support() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("support", TOOL)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    return load_module(TOOL)
 
 
 @pytest.fixture
