@@ -25,9 +25,12 @@ if not torch.cuda.is_available():
 
 # Inputs that take every way through the engine, by name.
 INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
-    "columns": (random_values((40_000, 128), torch.uint8), {}),
+    "columns": (random_values((50_000, 512), torch.uint8), {}),
     "columns of a stream": (random_values((60_000, 65), torch.uint8), {}),
-    "columns, words assembled": (random_values((30_000, 200), torch.uint8)[:, 3:150], {}),
+    "columns, words assembled": (random_values((15_000, 201), torch.uint8)[:, 3:133], {}),
+    "clusters": (random_values((9_000, 512), torch.uint8), {}),
+    "clusters that add": (random_values((40_000, 128), torch.uint8), {}),
+    "clusters, words assembled": (random_values((30_000, 201), torch.uint8)[:, 3:150], {}),
     "one channel": (random_values((5_000_001,), torch.uint8), {}),
     "three channels": (random_values((1_000_001, 3), torch.uint8), {}),
     "images": (random_values((4, 3, 500, 401), torch.uint8), {"dim": (2, 3)}),

@@ -29,11 +29,34 @@ def assert_counted(
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 15])
-@pytest.mark.parametrize("channels", [1, 2, 3, 4, 5, 63, 64, 65, 128, 129, 500, 511, 512])
-def test_channels_side_by_side(device: torch.device, channels: int, offset: int) -> None:
-    length = 2 * MIB // channels + 7
+@pytest.mark.parametrize(
+    ("channels", "mib"),
+    [
+        *((c, 2) for c in (1, 2, 3, 4, 5, 48, 63, 64, 65, 100, 128, 129, 500, 511, 512, 2000)),
+        *((c, 24) for c in (500, 511, 512)),
+    ],
+)
+def test_channels_side_by_side(device: torch.device, channels: int, mib: int, offset: int) -> None:
+    length = mib * MIB // channels + 7
     shape = (length,) if channels == 1 else (length, channels)
     assert_counted(at_offset(shape, torch.uint8, offset), device)
+
+
+@pytest.mark.parametrize("channels", [256, 253])
+@pytest.mark.parametrize("more", [-1, 0, 1, 2, 3, 100])
+def test_rows_of_a_cluster(device: torch.device, channels: int, more: int) -> None:
+    """Blocks read multiples of 512 rows, and words that are put together end a row sooner."""
+    for length in (8 * 512 + more, 16 * 512 + more, 3 * 8 * 512 + 512 + more):
+        assert_counted(at_offset((length, channels), torch.uint8, 0), device)
+
+
+@pytest.mark.parametrize("first", [0, 1, 4])
+@pytest.mark.parametrize("shape", [(3, 12_000, 100), (7, 3000, 200), (2, 5000, 500)])
+def test_batches_of_rows(device: torch.device, shape: tuple[int, int, int], first: int) -> None:
+    values = at_offset(shape, torch.uint8, 0)
+    assert_counted(values, device, dim=1)
+    assert_counted(values[:, 5:-2, first:], device, dim=1)
+    assert_counted(values[:, ::2], device, 300, dim=1)
 
 
 @pytest.mark.parametrize("shape", [(600, 4096), (150, 20_000), (33, 70_001)])
@@ -55,6 +78,12 @@ def test_few_tables_of_many_channels(device: torch.device, channels: int) -> Non
 def test_columns_of_a_wider_matrix(device: torch.device, first: int, channels: int) -> None:
     values = at_offset((15_000, 301), torch.uint8, 0)[:, first : first + channels]
     assert_counted(values, device)
+
+
+def test_many_columns_of_a_wider_matrix(device: torch.device) -> None:
+    values = at_offset((60_000, 601), torch.uint8, 0)
+    for first, channels in ((3, 512), (0, 597), (88, 513)):
+        assert_counted(values[:, first : first + channels], device)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7])
@@ -96,7 +125,7 @@ def test_wide_types_side_by_side(
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.bool])
-@pytest.mark.parametrize("channels", [1, 3, 130])
+@pytest.mark.parametrize("channels", [1, 3, 128, 130])
 def test_bytes_that_are_not_numbers_from_0(
     device: torch.device, dtype: torch.dtype, channels: int
 ) -> None:

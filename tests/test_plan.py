@@ -263,6 +263,13 @@ def test_on_the_h200() -> None:
     assert (plan["blocks"], plan["launches"]) == (132, 2)
     assert plan["workspace_bytes"] <= 132 * (64 << 10)
 
+    plan = plan_of(contiguous((1 << 14, 512)), H200)
+    assert (plan["launches"], plan["cluster"], plan["workspace_bytes"]) == (1, 8, 0)
+    assert plan["blocks"] == 8 * plan["groups"]
+    plan = plan_of(contiguous((1 << 20, 64)), H200)
+    assert (plan["launches"], plan["cluster"], plan["fold_blocks"]) == (2, 8, 0)
+    assert 100 < plan["blocks"] <= 120
+
     plan = plan_of(contiguous((65_536,), torch.int64), H200)
     assert plan["launches"] == 1
     assert plan["blocks"] == plan["cluster"] > 1
@@ -277,10 +284,10 @@ def test_on_the_h200() -> None:
 
 def test_without_clusters() -> None:
     """What takes one launch in a cluster takes zeroing and atomic additions elsewhere."""
-    case = contiguous((65_536,), torch.int64)
-    plan = plan_of(case, dataclasses.replace(H200, capability=(8, 9)))
-    assert plan["cluster"] == 1
-    assert plan["launches"] <= 2
+    for case in (contiguous((65_536,), torch.int64), contiguous((1 << 14, 512))):
+        plan = plan_of(case, dataclasses.replace(H200, capability=(8, 9)))
+        assert plan["cluster"] == 1
+        assert plan["launches"] <= 2
 
 
 def test_alignment() -> None:
@@ -346,6 +353,14 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "cluster": (
         contiguous((65_536,), torch.int64),
         ("in clusters of", "the blocks of a cluster sum their tables", "launches take longer"),
+    ),
+    "clusters": (
+        contiguous((1 << 14, 512)),
+        ("in 8 groups of 64", "4 bytes a lane", "in clusters of 8", "1: count_clustered"),
+    ),
+    "clusters that add": (
+        contiguous((1 << 17, 64)),
+        ("2: zeroing, count_clustered", "and add the sums to the zeroed counts"),
     ),
     "atomics": (
         contiguous((1 << 20,), torch.int32, 1 << 20),

@@ -149,7 +149,8 @@ class Explanation:
         """The launches in order: kernels by name, and "zeroing" before them."""
         kernels: tuple[str, ...] = ()
         if self.method == "columns":
-            kernels = ("count_columns", "fold_columns") if self.fold_blocks else ("count_columns",)
+            kernels = ("count_clustered" if self.cluster > 1 else "count_columns",)
+            kernels += ("fold_columns",) if self.fold_blocks else ()
         elif self.method == "exchange":
             kernels = ("count_exchange",)
         elif self.blocks:
@@ -463,7 +464,8 @@ def _workspace(e: Explanation) -> str:
     if e.method == "exchange":
         return f"{_bytes(e.workspace_bytes)}, values on their way from block to block"
     if e.cluster > 1:
-        return "none: the blocks of a cluster sum their tables"
+        added = ", and add the sums to the zeroed counts" if e.clears_counts else ""
+        return f"none: the blocks of a cluster sum their tables{added}"
     if not e.blocks:
         return "none"
     if e.clears_counts:

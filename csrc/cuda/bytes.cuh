@@ -34,14 +34,19 @@ struct LooseWord {
   }
 };
 
+/// Four bytes that have others around them in the tensor, three before and seven behind.
+__device__ __forceinline__ LooseWord load_inner_word(const uint8_t* __restrict__ address) {
+  const unsigned beyond = reinterpret_cast<uintptr_t>(address) & 3;
+  const auto* word = reinterpret_cast<const uint32_t*>(address - beyond);
+  return {__ldg(word), __ldg(word + 1), 8 * beyond};
+}
+
 /// The first `count` bytes, 1 to 4, count; the others are unspecified. At the ends of
 /// the tensor a word may reach beyond it: there the bytes are read one by one.
 __device__ __forceinline__ LooseWord
 load_loose_word(const uint8_t* __restrict__ address, int count, const Bounds& bounds) {
   if (address - 3 >= bounds.begin && address + 8 <= bounds.end) {
-    const unsigned beyond = reinterpret_cast<uintptr_t>(address) & 3;
-    const auto* word = reinterpret_cast<const uint32_t*>(address - beyond);
-    return {__ldg(word), __ldg(word + 1), 8 * beyond};
+    return load_inner_word(address);
   }
   return {load_single_bytes(address, count), 0, 0};
 }

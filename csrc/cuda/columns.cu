@@ -13,9 +13,8 @@
 // A block counts an equal share of all rows. What it has of a unit goes straight to the
 // counts where it is all there is, and into its one table in the workspace otherwise;
 // the fold sums those.
-#include <algorithm>
-
 #include "bytes.cuh"
+#include "clear.h"
 #include "columns.h"
 #include "counts.cuh"
 #include "loads.cuh"
@@ -511,9 +510,16 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   Table<T, kAccess, kMixed, Binning> cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
-  const int own_row = static_cast<int>(threadIdx.x) >> in.log_lanes;
-  const int rows_per_step = kWarps << (kLogWarp - in.log_lanes);
-  const int64_t step = rows_per_step * in.row_stride;
+  const int rows_of_load = kWarp >> in.log_lanes;
+  const int rows_of_step = kWarps * rows_of_load;
+  const int rows_of_round = kUnroll * rows_of_step;
+  // What is left after the last round may be few rows, of which every warp has some.
+  const int own_row_left = static_cast<int>(threadIdx.x) >> in.log_lanes;
+  const int warp_rows = in.warps_apart ? kUnroll * rows_of_load : rows_of_load;
+  const int own_row = static_cast<int>(threadIdx.x / kWarp) * warp_rows +
+                      (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes);
+  const int64_t step_left = rows_of_step * in.row_stride;
+  const int64_t step = in.warps_apart ? rows_of_load * in.row_stride : step_left;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
   const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
@@ -533,7 +539,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     return piece;
   };
   const auto rounds_of = [&](const Piece& piece) {
-    return static_cast<int>(piece.rows) / (kUnroll * rows_per_step);
+    return static_cast<int>(piece.rows) / rows_of_round;
   };
   // A lane beyond the last column counts that one once more, for a column that is not there.
   const int64_t last_column = (in.columns - 1) / kElements * kElements;
@@ -568,7 +574,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       for (int i = 0; i < kUnroll; ++i) {
         words[i] = load(address + i * step, count);
       }
-      address += kUnroll * step;
+      address += rows_of_round * in.row_stride;
     }
   };
   const auto add_words = [&] {
@@ -603,26 +609,28 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       room -= added;
     };
     for (int round = 1; round < rounds; ++round) {
-      make_room(kUnroll * rows_per_step);
+      make_room(rows_of_round);
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
         const Load next = load(address + i * step, count);
         cells.add(words[i]);
         words[i] = next;
       }
-      address += kUnroll * step;
+      address += rows_of_round * in.row_stride;
     }
     // What is left for the last round is loaded before the round in hand is counted, and
     // the first round of the next piece before that.
-    const int rest = static_cast<int>(piece.rows) - rounds * kUnroll * rows_per_step;
+    const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
     make_room(
-        static_cast<int>(piece.rows) - max(rounds - 1, 0) * kUnroll * rows_per_step +
+        static_cast<int>(piece.rows) - max(rounds - 1, 0) * rows_of_round +
         (in.is_stream() ? static_cast<int>(kRaggedRows) : 0));
     Load last[kUnroll];
+    address += (own_row_left - own_row) * in.row_stride;
+    const auto is_left = [&](int i) { return own_row_left + i * rows_of_step < rest; };
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      if (own_row + i * rows_per_step < rest) {
-        last[i] = load(address + i * step, count);
+      if (is_left(i)) {
+        last[i] = load(address + i * step_left, count);
       }
     }
     if (rounds > 0) {
@@ -640,7 +648,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      if (own_row + i * rows_per_step < rest) {
+      if (is_left(i)) {
         cells.add(last[i]);
       }
     }
@@ -805,27 +813,6 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
       put_or_add(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], sum, add);
     }
   }
-}
-
-__global__ void clear_kernel(uint64_t* __restrict__ counts, int64_t size) {
-  let_next_start();
-  const int64_t step = int64_t{gridDim.x} * blockDim.x;
-  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < size; i += step) {
-    counts[i] = 0;
-  }
-}
-
-/// Zeroes the counts in a kernel that the next one overlaps, where it can.
-void clear(const Launch& launch, const Problem& problem, bool overlaps) {
-  if (!overlaps) {
-    return clear_counts(launch, problem);
-  }
-  constexpr int kThreads = 512;
-  const int64_t blocks = std::min<int64_t>(
-      ceil_div(problem.num_counts(), kThreads), int64_t{4} * launch.limits.sm_count);
-  start(
-      launch, "clear_counts", clear_kernel, grid_of(blocks), kThreads, 0,
-      reinterpret_cast<uint64_t*>(problem.counts), problem.num_counts());
 }
 
 } // namespace

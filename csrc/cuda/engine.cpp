@@ -1,5 +1,6 @@
 #include "engine.h"
 
+#include "clustered.h"
 #include "columns.h"
 #include "exchange.h"
 #include "strided.h"
@@ -9,7 +10,9 @@ namespace histo::cuda {
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
   const Plan plan = make_plan(problem, binning, launch.limits);
-  if (std::holds_alternative<Columns>(plan.layout)) {
+  if (std::holds_alternative<Columns>(plan.layout) && plan.cluster > 1) {
+    count_clustered(plan, problem, launch);
+  } else if (std::holds_alternative<Columns>(plan.layout)) {
     count_columns(plan, problem, binning, launch);
   } else if (std::holds_alternative<Exchange>(plan.layout)) {
     count_exchange(plan, problem, launch);

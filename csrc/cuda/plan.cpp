@@ -266,6 +266,7 @@ std::optional<Plan> plan_columns(
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
   in.paired = bytes || (size == 2 && in.channels > 1);
+  in.warps_apart = in.paired && !(in.is_stream() && groups > 1);
   const bool spills =
       in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
@@ -287,6 +288,69 @@ std::optional<Plan> plan_columns(
     plan.fold_blocks = blocks(plan.fold_words);
   }
   plan.layout = in;
+  return plan;
+}
+
+/// A few MiB of bytes in channels side by side: clusters of blocks, and no fold.
+template <class Binning>
+std::optional<Plan> plan_clustered(
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  const auto& [batches, channels] = problem.channels;
+  const auto& [outer, rows] = problem.rows;
+  if (!limits.has_clusters() || !std::is_same_v<Binning, ValueBinning> ||
+      !is_one_byte(problem.type) || channels.stride != 1 || outer.size != 1 ||
+      rows.stride < channels.size || rows.stride > kMaxRowStride) {
+    return std::nullopt;
+  }
+  const int64_t groups = ceil_div(channels.size, kClusteredColumns);
+  const int64_t units = groups * batches.size;
+  if (static_cast<double>(channels.size) <
+      kEnoughFill * static_cast<double>(groups * kClusteredColumns)) {
+    return std::nullopt;
+  }
+  const auto most = static_cast<int64_t>(kSmsInClusters * limits.sm_count);
+  const int64_t cluster = power_of_two_below(std::clamp(most / units, int64_t{1}, kMaxCluster));
+  const int64_t bytes = channels.size * batches.size * rows.size;
+  const int64_t wanted = ceil_div(bytes, units * cluster * kEnoughBytesOfClusteredBlock);
+  const int64_t clusters = std::clamp<int64_t>(wanted, 1, most / (units * cluster));
+  const int64_t blocks = units * cluster * clusters;
+  const int64_t share = ceil_div(rows.size, cluster * clusters * kClusteredRows) * kClusteredRows;
+  if (cluster == 1 || bytes < kMinBytesForClusters ||
+      bytes / blocks - bytes / limits.sm_count > kMaxExcessOfClusteredBlock ||
+      share + 2 > kMaxPairCount) {
+    return std::nullopt;
+  }
+
+  Columns in{};
+  in.data = static_cast<const uint8_t*>(problem.data);
+  in.data_end =
+      in.data + (batches.size - 1) * batches.stride + (rows.size - 1) * rows.stride + channels.size;
+  in.batch[0] = {1, 0};
+  in.batch[1] = batches;
+  in.row_stride = rows.stride;
+  in.columns = in.channels = channels.size;
+  in.num_bins = problem.num_bins;
+  in.rows = in.unit_rows = static_cast<unsigned>(rows.size);
+  in.share = static_cast<unsigned>(share);
+  in.groups = static_cast<unsigned>(groups);
+  in.batches = static_cast<unsigned>(batches.size);
+  in.log_row_words = log2_of(kClusteredColumns / 2);
+  in.table_rows = end_of_values(problem.type, binning);
+  in.type = problem.type;
+  const auto address = reinterpret_cast<uintptr_t>(problem.data);
+  in.access = (address | static_cast<uintptr_t>(batches.stride | rows.stride | channels.size)) % 4
+                  ? Access::kLoose
+                  : Access::kWord;
+  in.adds = clusters > 1 || problem.type == ElementType::kBool;
+  in.paired = true;
+
+  Plan plan{};
+  plan.layout = in;
+  plan.blocks = blocks;
+  plan.threads = kClusteredThreads;
+  plan.cluster = static_cast<int>(cluster);
+  plan.shared_bytes = kByteValues * kClusteredColumns * 2;
+  plan.clears = in.adds || problem.num_bins > in.table_rows;
   return plan;
 }
 
@@ -421,6 +485,9 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
+  if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
+    return *clustered;
+  }
   if (const std::optional<Plan> columns = plan_columns(problem, binning, limits)) {
     return *columns;
   }

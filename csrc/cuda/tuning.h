@@ -90,6 +90,32 @@ constexpr int64_t kMaxStreamGroups = 16;
 // whose words are put together; [131072, 511] 36 and 64.
 constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
+// --- Some MiB of bytes in clusters (clustered.cu) ----------------------------------------
+
+// Bytes of 512 channels: 8 MiB take 8.3 us in 8 clusters of 8 blocks of 64 columns, and 11.9
+// in the tables of columns.cu. A prototype that did nothing else took 7.4, with 1024 threads
+// 7.6, in 16 clusters of 32 columns 10.2, in 8 clusters of 16 blocks 8.8, in 12 clusters of
+// 128 columns 11.1. With more code the kernel takes 1.7 us longer: what runs once is waited
+// for.
+constexpr int kClusteredThreads = 512;
+constexpr int64_t kClusteredColumns = 64;
+// A block reads a multiple of so many rows, but for the last one.
+constexpr int64_t kClusteredRows = 512;
+constexpr int64_t kMaxRowStride = (int64_t{1} << 31) - 1;
+// Clusters of 8 find room on 120 of 132 SMs, and on others perhaps fewer; one cluster more
+// than find room takes as long again as all of them.
+constexpr double kSmsInClusters = 0.85;
+// 1 MiB takes 4.8 us and 7.0 in strided.cu, of 64 channels 7.3 and 7.1.
+constexpr int64_t kMinBytesForClusters = 1 << 20;
+// The columns of a table are shared out to more clusters until a block reads no more than
+// this. With more than one they add to zeroed counts: 8 MiB of 64 channels take 8.3 us, and
+// 11.7 in columns.cu.
+constexpr int64_t kEnoughBytesOfClusteredBlock = 128 * 1024;
+// A block may read so much more than its share if all SMs were used. On 64 SMs 16 MiB of 512
+// channels take 12.3 us and 13.8 in columns.cu, 24 MiB 16.2 and 15.8; on 112 SMs 24 MiB of 64
+// channels take 12.0 and 15.5.
+constexpr int64_t kMaxExcessOfClusteredBlock = 170 * 1024;
+
 // --- One channel with many bins (exchange.cu) ------------------------------------------
 
 // int32 in 2^20 bins, 1 GiB: 762 us for uniform data, where additions in memory take 2,675;

@@ -1,0 +1,33 @@
+// Zeroing the counts before they are added to.
+#include "clear.h"
+
+#include <algorithm>
+
+#include "overlap.cuh"
+
+namespace histo::cuda {
+namespace {
+
+__global__ void clear_kernel(uint64_t* __restrict__ counts, int64_t size) {
+  let_next_start();
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < size; i += step) {
+    counts[i] = 0;
+  }
+}
+
+} // namespace
+
+void clear(const Launch& launch, const Problem& problem, bool overlaps) {
+  if (!overlaps) {
+    return clear_counts(launch, problem);
+  }
+  constexpr int kThreads = 512;
+  const int64_t blocks = std::min<int64_t>(
+      ceil_div(problem.num_counts(), kThreads), int64_t{4} * launch.limits.sm_count);
+  start(
+      launch, "clear_counts", clear_kernel, grid_of(blocks), kThreads, 0,
+      reinterpret_cast<uint64_t*>(problem.counts), problem.num_counts());
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,205 @@
+// Counting a few MiB of bytes that lie side by side, in one launch.
+//
+// What columns.cu spends beside counting is the time of its tables on the way through
+// memory, and of a second kernel. A few MiB are counted sooner by fewer blocks: those
+// of a cluster count the rows of the same columns, and then each sums some bins of all
+// their tables, which it reads where they are, in shared memory.
+//
+// A table has half the columns of one of columns.cu, so that there is a cluster for
+// each group of few channels, and as few bytes to read from the other blocks.
+#include "bytes.cuh"
+#include "clear.h"
+#include "cluster.cuh"
+#include "clustered.h"
+#include "counts.cuh"
+#include "loads.cuh"
+#include "overlap.cuh"
+#include "shared.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kWarp = 32;
+constexpr int kWarps = kClusteredThreads / kWarp;
+constexpr int kLanesOfRow = kClusteredColumns / 4; // of four bytes
+constexpr int kRowWords = kClusteredColumns / 2;   // of a table: a word counts two columns
+static_assert(kWarp == 2 * kLanesOfRow && kRowWords == kWarp);
+
+/// 256 rows of 32 words, each word two 16-bit counters.
+///
+/// Half a warp reads 64 bytes of a row, the other half of the next row. A lane has two
+/// words of the table, and begins with the first in one half of the warp and with the
+/// second in the other: no two lanes ever meet in a bank.
+struct HalfTable {
+  uint32_t address;
+  unsigned turn; // bits
+  uint32_t first;
+  uint32_t second;
+
+  __device__ HalfTable(const uint32_t* table, int lane) : address(address_of(table)) {
+    const int half = lane / kLanesOfRow;
+    turn = 16 * half;
+    first = 4 * (lane % kLanesOfRow * 2 + half);
+    second = first ^ 4;
+  }
+  __device__ __forceinline__ void add(uint32_t bytes) const {
+    constexpr uint32_t kRow = 255 * 4 * kRowWords; // the value times the bytes of a row
+    bytes = __funnelshift_r(bytes, bytes, turn);
+    add_shared(address + ((bytes << 7 & kRow) | first), 1);
+    add_shared(address + ((bytes >> 1 & kRow) | first), 0x10000);
+    add_shared(address + ((bytes >> 9 & kRow) | second), 1);
+    add_shared(address + ((bytes >> 17 & kRow) | second), 0x10000);
+  }
+  __device__ __forceinline__ void add(const LooseWord& word) const {
+    add(word.bytes());
+  }
+};
+
+template <bool kLoose, unsigned kCluster>
+__global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
+    const __grid_constant__ Columns in,
+    const ValueBinning binning,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  // Of as many bins as a warp has lanes, with a word between columns against bank conflicts.
+  __shared__ uint32_t sums[kClusteredColumns][kWarp + 1];
+  constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
+  constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
+  constexpr int kRound = kWarps * kRowsOfLoad * kUnroll;
+  static_assert(kClusteredRows % kRound == 0);
+  using Load = std::conditional_t<kLoose, LooseWord, uint32_t>;
+
+  const int lane = threadIdx.x % kWarp;
+  const int warp = threadIdx.x / kWarp;
+  const HalfTable cells(table, lane);
+  const int64_t first_column = int64_t{blockIdx.y} * kClusteredColumns;
+  // A word that is put together may reach beyond the first row and the last.
+  constexpr int kEdge = kLoose ? 1 : 0;
+  const int64_t first_row = kEdge + int64_t{blockIdx.x} * in.share;
+  const auto rows = static_cast<int>(min(int64_t{in.share}, in.rows - kEdge - first_row));
+
+  // A lane beyond the last column counts that one once more, for a column that is not there.
+  const int64_t column = min(first_column + lane % kLanesOfRow * 4, (in.columns - 1) / 4 * 4);
+  const auto row_stride = static_cast<int>(in.row_stride);
+  const uint8_t* data = in.data + blockIdx.z * in.batch[1].stride + column;
+  const auto load = [&](const uint8_t* address) -> Load {
+    if constexpr (kLoose) {
+      return load_inner_word(address);
+    } else {
+      return load_once(reinterpret_cast<const uint32_t*>(address));
+    }
+  };
+  // Of a round a warp reads neighbouring rows.
+  const int64_t own_row = first_row + warp * kRowsOfLoad * kUnroll + lane / kLanesOfRow;
+  const uint8_t* address = data + own_row * row_stride;
+  const auto load_next = [&](int i) {
+    return load(address + int64_t{i * kRowsOfLoad} * row_stride);
+  };
+
+  // Loads are on their way while the table is cleared, and while words are counted.
+  const int rounds = rows / kRound;
+  Load words[kUnroll];
+  if (rounds > 0) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      words[i] = load_next(i);
+    }
+  }
+#pragma unroll
+  for (int i = 0; i < 256 * kRowWords / 4 / kClusteredThreads; ++i) {
+    reinterpret_cast<uint4*>(table)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
+  }
+  __syncthreads();
+  for (int round = 1; round < rounds; ++round) {
+    address += int64_t{kRound} * row_stride;
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      const Load next = load_next(i);
+      cells.add(words[i]);
+      words[i] = next;
+    }
+  }
+  if (rounds > 0) {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(words[i]);
+    }
+  }
+  // Only the last block that has rows has some left, or all where they are few.
+  const int rows_of_step = kWarps * kRowsOfLoad;
+  const int left = max(rounds, 0) * kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
+#pragma unroll 4
+  for (int row = left; row < rows; row += rows_of_step) {
+    cells.add(load(data + (first_row + row) * row_stride));
+  }
+  if (kLoose && blockIdx.x == 0 && warp == 0) {
+    const int64_t edge = lane < kLanesOfRow ? 0 : in.rows - 1;
+    const int count = static_cast<int>(min(in.columns - column, int64_t{4}));
+    cells.add(load_loose_word(data + edge * row_stride, count, {in.data, in.data_end}));
+  }
+
+  sync_cluster();
+  wait_for_previous(); // it cleared the counts
+  const unsigned rank = blockIdx.x % kCluster;
+  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
+  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
+  const int columns = static_cast<int>(min(in.columns - first_column, kClusteredColumns));
+#pragma unroll 1
+  for (unsigned bin = rank * bins; bin < end_bin; bin += kWarp) {
+    // A warp sums a row of all tables at once.
+    for (unsigned i = warp; i < kWarp; i += kWarps) {
+      uint32_t low = 0, high = 0;
+#pragma unroll
+      for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
+        const unsigned row = min(bin + i, end_bin - 1);
+        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
+        low += word & 0xffff;
+        high += word >> 16;
+      }
+      sums[2 * lane][i] = low;
+      sums[2 * lane + 1][i] = high;
+    }
+    __syncthreads();
+    // Neighbouring lanes write neighbouring bins of one channel.
+    const int64_t of = bin + lane < end_bin
+                           ? bin_of_byte(in.type, binning, static_cast<uint8_t>(bin + lane))
+                           : kNoBin;
+    if (of != kNoBin) {
+      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
+      for (int i = warp; i < columns; i += kWarps) {
+        in.adds ? put<true>(counter, sums[i][lane]) : put<false>(counter, sums[i][lane]);
+        counter += kWarps * in.num_bins;
+      }
+    }
+    __syncthreads();
+  }
+  sync_cluster(); // no block may leave while another reads its table
+}
+
+} // namespace
+
+void count_clustered(const Plan& plan, const Problem& problem, const Launch& launch) {
+  const auto& in = std::get<Columns>(plan.layout);
+  if (plan.clears) {
+    clear(launch, problem, true);
+  }
+  const dim3 grid(static_cast<unsigned>(plan.blocks / in.units()), in.groups, in.batches);
+  const auto run = [&](auto loose, auto cluster) {
+    start(
+        launch, "count_clustered",
+        count_clustered_kernel<decltype(loose)::value, decltype(cluster)::value>,
+        Shape{
+            grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster,
+            plan.clears},
+        in, ValueBinning{problem.num_bins}, reinterpret_cast<unsigned long long*>(problem.counts));
+  };
+  const auto with_access = [&](auto cluster) {
+    in.access == Access::kLoose ? run(std::true_type{}, cluster) : run(std::false_type{}, cluster);
+  };
+  static_assert(kMaxCluster == 8);
+  plan.cluster == 8   ? with_access(std::integral_constant<unsigned, 8>{})
+  : plan.cluster == 4 ? with_access(std::integral_constant<unsigned, 4>{})
+                      : with_access(std::integral_constant<unsigned, 2>{});
+}
+
+} // namespace histo::cuda
