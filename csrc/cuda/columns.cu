@@ -513,13 +513,15 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int rows_of_load = kWarp >> in.log_lanes;
   const int rows_of_step = kWarps * rows_of_load;
   const int rows_of_round = kUnroll * rows_of_step;
-  // What is left after the last round may be few rows, of which every warp has some.
+  // Of a round a warp may read neighbouring rows; what is left after the last round may be
+  // few rows, of which every warp has some.
+  const bool apart = kWarpsApart<sizeof(T), kAccess> && (sizeof(T) > 1 || in.warps_apart);
   const int own_row_left = static_cast<int>(threadIdx.x) >> in.log_lanes;
-  const int warp_rows = in.warps_apart ? kUnroll * rows_of_load : rows_of_load;
-  const int own_row = static_cast<int>(threadIdx.x / kWarp) * warp_rows +
-                      (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes);
+  const int own_row = apart ? static_cast<int>(threadIdx.x / kWarp) * kUnroll * rows_of_load +
+                                  (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes)
+                            : own_row_left;
   const int64_t step_left = rows_of_step * in.row_stride;
-  const int64_t step = in.warps_apart ? rows_of_load * in.row_stride : step_left;
+  const int64_t step = apart ? rows_of_load * in.row_stride : step_left;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
   const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;

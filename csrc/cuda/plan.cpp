@@ -266,7 +266,7 @@ std::optional<Plan> plan_columns(
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
   in.paired = bytes || (size == 2 && in.channels > 1);
-  in.warps_apart = in.paired && !(in.is_stream() && groups > 1);
+  in.warps_apart = !(in.is_stream() && groups > 1);
   const bool spills =
       in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
@@ -316,7 +316,8 @@ std::optional<Plan> plan_clustered(
   const int64_t blocks = units * cluster * clusters;
   const int64_t share = ceil_div(rows.size, cluster * clusters * kClusteredRows) * kClusteredRows;
   if (cluster == 1 || bytes < kMinBytesForClusters ||
-      bytes / blocks - bytes / limits.sm_count > kMaxExcessOfClusteredBlock ||
+      bytes / blocks - bytes / limits.sm_count >
+          (clusters == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds) ||
       share + 2 > kMaxPairCount) {
     return std::nullopt;
   }

@@ -24,13 +24,6 @@ struct DeviceLimits {
   }
 };
 
-/// How a lane reads its part of a row.
-enum class Access {
-  kLoose, // four bytes, put together from two words, at any address
-  kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
-  kQuad,  // 16 aligned bytes
-};
-
 template <class T>
 HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access) {
   return access == Access::kQuad ? 16 : sizeof(T) == 8 ? 8 : 4;
@@ -72,7 +65,7 @@ struct Columns {
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
-  bool warps_apart;  // of a round each warp reads neighbouring rows, not each step of a block
+  bool warps_apart;  // of a round each warp reads neighbouring rows, where it may
 
   HISTO_HOST_DEVICE unsigned units() const {
     return batches * groups;

@@ -5,6 +5,13 @@
 
 namespace histo::cuda {
 
+/// How a lane reads its part of a row.
+enum class Access {
+  kLoose, // four bytes, put together from two words, at any address
+  kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
+  kQuad,  // 16 aligned bytes
+};
+
 // --- Columns (columns.cu) --------------------------------------------------------
 
 // A block is one an SM. 768 threads that have 64 bytes in flight each keep 48 KiB on
@@ -15,6 +22,16 @@ constexpr int kBytesInFlight = 64; // a thread
 constexpr int64_t kQuadBytes = 16;
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
+
+// Of a round each warp reads neighbouring rows, and not the whole block: uint8 [512, 2^20] over
+// 1 takes 133.3 us and not 135.2, [2^22, 128] 130.5 and not 131.1, int16 [2^23, 64] 397 and
+// not 424; but as words uint8 [2^20, 511] takes 145.7 and not 137.4, in one channel int16 266
+// and not 256. Streams of several groups of columns lose too (plan.cpp): [2^20, 500] takes
+// 131.8 and not 129.4.
+template <int kElementBytes, Access kAccess>
+constexpr bool kWarpsApart = kElementBytes == 1   ? kAccess == Access::kQuad
+                             : kElementBytes == 2 ? kAccess == Access::kWord
+                                                  : false;
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
 // is a whole line of memory: 64 columns a table, half lines, reach 0.66 of the speed
@@ -112,9 +129,12 @@ constexpr int64_t kMinBytesForClusters = 1 << 20;
 // 11.7 in columns.cu.
 constexpr int64_t kEnoughBytesOfClusteredBlock = 128 * 1024;
 // A block may read so much more than its share if all SMs were used. On 64 SMs 16 MiB of 512
-// channels take 12.3 us and 13.8 in columns.cu, 24 MiB 16.2 and 15.8; on 112 SMs 24 MiB of 64
-// channels take 12.0 and 15.5.
+// channels take 12.3 us and 13.8 in columns.cu, 24 MiB 16.2 and 15.8; on 112 SMs 64 MiB of 64
+// channels 22.2 and 25.6.
 constexpr int64_t kMaxExcessOfClusteredBlock = 170 * 1024;
+// Rows of several groups are read by halves of lines: 32 MiB of 448 channels take 16.6 us and
+// 18.0, 64 MiB 27.1 and 25.9.
+constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
 
 // --- One channel with many bins (exchange.cu) ------------------------------------------
 
