@@ -93,16 +93,22 @@ __device__ __forceinline__ void spill_pair(
   }
 }
 
+/// Without the time of a division where there is nothing to divide.
+__device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
+  return b == 1 ? a : a / b;
+}
+
 /// All batches of the first group of columns, then all of the next.
 __device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index, int table_columns) {
-  const unsigned group = index / in.batches;
+  const unsigned group = quotient(index, in.batches);
   const int64_t first_column = in.channels == 1 ? 0 : int64_t{group} * table_columns;
   return {index - group * in.batches, group, first_column, 0};
 }
 
 __device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
   const auto inner = static_cast<unsigned>(in.batch[1].size);
-  return in.data + batch / inner * in.batch[0].stride + batch % inner * in.batch[1].stride;
+  const unsigned outer = quotient(batch, inner);
+  return in.data + outer * in.batch[0].stride + (batch - outer * inner) * in.batch[1].stride;
 }
 
 /// Elements of a stream before its first aligned word.
@@ -305,7 +311,8 @@ struct WideTable {
   const Columns& in;
   const Binning& binning;
   uint32_t* table;
-  uint32_t address;    // of this lane's slot in row 0
+  uint32_t address; // of this lane's slot in row 0
+  uint32_t row_bytes;
   uint32_t of_second;  // what the second element of a word adds there
   uint32_t mixed_bits; // of a row
   uint32_t first_bin;  // of the range of bins that the table is for
@@ -313,6 +320,7 @@ struct WideTable {
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), first_bin(0) {
     address = address_of(shared) + 4 * (lane & ((1u << in.log_row_words) - 1));
+    row_bytes = 4u << in.log_row_words;
     of_second = in.paired ? 0x10000 : 1;
     mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
     mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
@@ -357,25 +365,23 @@ struct WideTable {
   }
 
   __device__ __forceinline__ void add(Word word) const {
-    // A value without a bin has no row either, or one that nobody reads.
     if constexpr (sizeof(T) > 2) {
       word -= first_bin;
     }
     uint32_t low = row_of(static_cast<uint32_t>(word));
     if constexpr (sizeof(T) == 8) {
-      if (word >> 32 != 0) {
-        return;
-      }
+      low = word >> 32 != 0 ? 0xffffffff : low;
     } else if constexpr (sizeof(T) == 2) {
-      const uint32_t high = low >> 16;
-      if (high < in.table_rows) {
-        add_shared(address + (high << (in.log_row_words + 2)), of_second);
-      }
+      add_in_row(low >> 16, of_second);
       low &= 0xffff;
     }
-    if (low < in.table_rows) {
-      add_shared(address + (low << (in.log_row_words + 2)), 1);
-    }
+    add_in_row(low, 1);
+  }
+
+  /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
+  /// branches around them would cost more than all the rest.
+  __device__ __forceinline__ void add_in_row(uint32_t row, uint32_t value) const {
+    add_shared(address + min(row, in.table_rows) * row_bytes, value);
   }
 
   __device__ __forceinline__ void add(const LooseWord& word) const {
@@ -529,10 +535,10 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   const auto piece_at = [&](unsigned row) {
     Piece piece;
-    piece.index = row / in.unit_rows;
+    piece.index = in.part_rows == in.unit_rows ? part : row / in.unit_rows;
     piece.unit = unit_at(in, piece.index, kElements << in.log_lanes);
     const unsigned row_of_unit = row - piece.index * in.unit_rows;
-    const unsigned outer = row_of_unit / in.rows;
+    const unsigned outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
     piece.first_row = row_of_unit - outer * in.rows;
     piece.rows = min(in.rows - piece.first_row, end - row);
     piece.ends_unit = row_of_unit + piece.rows == in.unit_rows;

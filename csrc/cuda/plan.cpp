@@ -80,7 +80,7 @@ int64_t rows_of_table(const Problem& problem, int64_t row_words) {
 /// channels side by side. 0 where too few fit.
 int64_t slots_of_row(
     const Problem& problem, int64_t channels, int64_t bytes_of_block, const DeviceLimits& limits) {
-  const int64_t bytes_of_slot = rows_of_table(problem, 1) * kCounterBytes;
+  const int64_t bytes_of_slot = (rows_of_table(problem, 1) + 1) * kCounterBytes;
   const int64_t columns_of_slot = std::max(4 / element_size(problem.type), 1);
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_slot;
   const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_slot), least);
@@ -120,7 +120,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
                         : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
   found.ranges = 1;
   if (slots == 0 && in.channels == 1 && size >= 4) {
-    const int64_t fit = limits.shared_per_block / (kBanks * kCounterBytes) * kBanks;
+    const int64_t fit = (limits.shared_per_block / kCounterBytes - 1) / kBanks * kBanks;
     found.ranges = ceil_div(rows_of_table(problem, 1), fit);
     slots = found.ranges <= kMaxRanges ? 1 : 0;
   }
@@ -275,7 +275,9 @@ std::optional<Plan> plan_columns(
   plan.blocks = parts * in.blocks_of_part;
   plan.threads = kColumnThreads;
   plan.cluster = 1;
-  plan.shared_bytes = bytes ? kByteTableBytes : int64_t{in.table_words()} * kCounterBytes;
+  // Of wider types what has no bin is counted in a row behind the last.
+  const int64_t words = in.table_words() + (int64_t{1} << in.log_row_words);
+  plan.shared_bytes = bytes ? kByteTableBytes : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
@@ -422,7 +424,8 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   in.num_channels = problem.num_channels();
   in.num_rows = problem.num_rows();
   in.along_rows = in.num_channels == 1 || problem.rows[1].stride < problem.channels[1].stride;
-  const int64_t table_stride = problem.num_bins | 1; // odd: channels start in different banks
+  // A counter for what has no bin; and odd, so that channels start in different banks.
+  const int64_t table_stride = (problem.num_bins + 1) | 1;
 
   int64_t wanted;
   if (in.along_rows) {

@@ -71,12 +71,11 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     int64_t row = first_row + (in.along_rows ? threadIdx.x % step : threadIdx.x / in.tile_channels);
     const auto add = [&](T value) {
       const int64_t bin = binning(value);
-      if (bin == kNoBin) {
-        return;
-      }
       if (kShared) {
-        atomicAdd(&table[channel * in.table_stride + bin], 1);
-      } else {
+        // What has no bin is counted behind the last one: branches would take longer.
+        const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(binning.num_bins));
+        atomicAdd(&table[channel * in.table_stride + place], 1);
+      } else if (bin != kNoBin) {
         own.add(channel * binning.num_bins + bin);
       }
     };
