@@ -85,8 +85,9 @@ def channel_histogram(
     an H200, and at most the shared memory of a block for wider types (227 KiB on an H200);
     and for one channel of 16 MiB and more with still more bins, where blocks own bins and
     leave each other 128 KiB each, 16.5 MiB on an H200. Inputs of up to 1 MiB have none, nor
-    have channels that are no more than four or lie one after another. Nothing grows with the
-    input but the contiguous copy for rare strides.
+    have channels that are no more than four or lie one after another, nor bytes of up to some
+    20 MiB on a GPU whose blocks form clusters (Hopper and later). Nothing grows with the input
+    but the contiguous copy for rare strides.
     `torch_histo.explain` prints all this for one input and one GPU.
 
     On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it
