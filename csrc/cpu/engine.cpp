@@ -131,7 +131,7 @@ Plan plan_of(const Problem& problem) {
   plan.pair_bytes += kPairBytes;
   const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / plan.pair_bytes; };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
-    const int64_t pairs = wide ? 1 : kStreamPairsWhereValuesAgree;
+    const int64_t pairs = wide ? 1 : kMorePairsWhereValuesAgree;
     if (!fits(pairs) || rows.size < kMinStream) {
       return plan;
     }
@@ -190,7 +190,7 @@ class Tables {
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr bool kStaged = sizeof(Counter) == 4;
-  static constexpr int kTurns = kStaged ? 1 : kStreamPairsWhereValuesAgree;
+  static constexpr int kTurns = kStaged ? 1 : kMorePairsWhereValuesAgree;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
@@ -291,34 +291,48 @@ class Tables {
     Counter* tables = tables_ + channel * kTurns * pair_size();
     const Agreement agreement =
         kTurns > 1 ? agreement_of(data, step, kSlotsPerPair, size, index) : Agreement::kRare;
-    const bool agree = agreement != Agreement::kRare;
-    const bool runs = agreement == Agreement::kFrequent && step == 1;
-    const int64_t turns = !agree ? 1 : runs ? kTurns : kPairsWhereValuesAgree;
+    const int64_t turns = turns_of(agreement, step == 1);
     const int64_t slots = turns * kSlotsPerPair;
     const Rows<U> rows{data, step, slots * step, size / slots};
-    if (agree) {
-      use_pairs(turns);
-    }
-    if (turns == kTurns && kTurns > 1) {
-      count_pairs<kTurns>(rows, index, tables, pair_size(), ahead);
-    } else if (agree) {
-      count_pairs<kPairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
-    } else {
-      count_pairs<1>(rows, index, tables, pair_size(), ahead);
-    }
+    use_pairs(turns);
+    count_in_turns(turns, rows, index, tables, ahead);
     int64_t done = rows.size * slots;
     for (; done < size; ++done) {
       ++tables[kSlotsPerPair * index(data[done * step])];
     }
   }
 
+  /// How many pairs are counted at once.
+  static int64_t turns_of(Agreement agreement, bool more) {
+    return agreement == Agreement::kRare               ? 1
+           : agreement == Agreement::kFrequent && more ? kMorePairsWhereValuesAgree
+                                                       : kPairsWhereValuesAgree;
+  }
+
+  template <class U, class IndexOf>
+  void count_in_turns(
+      int64_t turns, const Rows<U>& rows, const IndexOf& index, Counter* tables, Ahead& ahead) {
+    if constexpr (kTurns > 1) {
+      if (turns == kMorePairsWhereValuesAgree) {
+        return count_pairs<kMorePairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
+      }
+      if (turns == kPairsWhereValuesAgree) {
+        return count_pairs<kPairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
+      }
+    }
+    count_pairs<1>(rows, index, tables, pair_size(), ahead);
+  }
+
   void use_pairs(int64_t count) {
+    if (count <= pairs_in_use_) {
+      return;
+    }
     for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
       if (pair % kTurns >= pairs_in_use_ && pair % kTurns < count) {
         clear_pair(pair);
       }
     }
-    pairs_in_use_ = std::max(pairs_in_use_, count);
+    pairs_in_use_ = count;
   }
 
   // --- Columns
@@ -340,16 +354,12 @@ class Tables {
         Ahead ahead{
             reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
             more ? rows.stride * bytes : 0};
-        const bool agree = agreement_of(tile, 1, kLine, size * kLine, index) != Agreement::kRare;
-        const int64_t turns = agree ? kPairsWhereValuesAgree : 1;
+        const Agreement agreement = agreement_of(tile, 1, kLine, size * kLine, index);
+        const bool whole = channels.size % (kSlotsPerPair * kMorePairsWhereValuesAgree) == 0;
+        const int64_t turns = turns_of(agreement, whole);
         for (int64_t pair = 0; kSlotsPerPair * pair < channels.size; pair += turns) {
           const Rows<T> slots{tile + kSlotsPerPair * pair, 1, kLine, size};
-          Counter* tables = tables_ + pair * pair_size();
-          if (agree) {
-            count_pairs<kPairsWhereValuesAgree>(slots, index, tables, pair_size(), ahead);
-          } else {
-            count_pairs<1>(slots, index, tables, pair_size(), ahead);
-          }
+          count_in_turns(turns, slots, index, tables_ + pair * pair_size(), ahead);
         }
       }
     }
