@@ -313,14 +313,16 @@ std::optional<Plan> plan_clustered(
   const auto most = static_cast<int64_t>(kSmsInClusters * limits.sm_count);
   const int64_t cluster = power_of_two_below(std::clamp(most / units, int64_t{1}, kMaxCluster));
   const int64_t bytes = channels.size * batches.size * rows.size;
+  if (cluster == 1 || bytes < kMinBytesForClusters) {
+    return std::nullopt;
+  }
   const int64_t wanted = ceil_div(bytes, units * cluster * kEnoughBytesOfClusteredBlock);
-  const int64_t clusters = std::clamp<int64_t>(wanted, 1, most / (units * cluster));
+  const int64_t clusters = std::min(wanted, most / (units * cluster));
   const int64_t blocks = units * cluster * clusters;
   const int64_t share = ceil_div(rows.size, cluster * clusters * kClusteredRows) * kClusteredRows;
-  if (cluster == 1 || bytes < kMinBytesForClusters ||
-      bytes / blocks - bytes / limits.sm_count >
-          (clusters == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds) ||
-      share + 2 > kMaxPairCount) {
+  const int64_t most_excess =
+      clusters == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds;
+  if (bytes / blocks - bytes / limits.sm_count > most_excess || share + 2 > kMaxPairCount) {
     return std::nullopt;
   }
 
