@@ -19,7 +19,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kWarps = kClusteredThreads / kWarp;
 constexpr int kLanesOfRow = kClusteredColumns / 4; // of four bytes
 constexpr int kRowWords = kClusteredColumns / 2;   // of a table: a word counts two columns
@@ -167,7 +166,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     if (of != kNoBin) {
       auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
       for (int i = warp; i < columns; i += kWarps) {
-        in.adds ? put<true>(counter, sums[i][lane]) : put<false>(counter, sums[i][lane]);
+        put_or_add(counter, sums[i][lane], in.adds);
         counter += kWarps * in.num_bins;
       }
     }

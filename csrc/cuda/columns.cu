@@ -26,7 +26,6 @@ namespace {
 
 using Counts = unsigned long long*;
 
-constexpr int kWarp = 32;
 constexpr unsigned kLogWarp = 5;
 constexpr int kByteRowWords = kByteColumns / 2;
 
@@ -39,10 +38,6 @@ __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
   }
   return value;
 #endif
-}
-
-__device__ __forceinline__ void put_or_add(Counts counter, uint32_t sum, bool add) {
-  add ? put<true>(counter, sum) : put<false>(counter, sum);
 }
 
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {

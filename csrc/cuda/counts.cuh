@@ -15,4 +15,8 @@ __device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
   }
 }
 
+__device__ __forceinline__ void put_or_add(unsigned long long* counter, uint32_t sum, bool add) {
+  add ? put<true>(counter, sum) : put<false>(counter, sum);
+}
+
 } // namespace histo::cuda

@@ -18,7 +18,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kWarp = 32;
 constexpr int kWarps = kExchangeThreads / kWarp;
 constexpr int kEntryBytes = 2;
 // Of a segment; the first one is twice the number of those that follow.

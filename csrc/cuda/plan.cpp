@@ -18,6 +18,17 @@ int element_size(ElementType type) {
       type, [](auto tag) { return static_cast<int>(sizeof(typename decltype(tag)::type)); });
 }
 
+/// The byte behind the last element.
+const uint8_t* end_of(const Problem& problem) {
+  const auto& [outer_channels, inner_channels] = problem.channels;
+  const auto& [outer_rows, inner_rows] = problem.rows;
+  int64_t last = 0; // the highest offset
+  for (const Extent& loop : {outer_channels, inner_channels, outer_rows, inner_rows}) {
+    last += (loop.size - 1) * loop.stride;
+  }
+  return static_cast<const uint8_t*>(problem.data) + (last + 1) * element_size(problem.type);
+}
+
 int64_t power_of_two_below(int64_t n) {
   int64_t power = 1;
   while (power * 2 <= n) {
@@ -80,6 +91,7 @@ int64_t rows_of_table(const Problem& problem, int64_t row_words) {
 /// channels side by side. 0 where too few fit.
 int64_t slots_of_row(
     const Problem& problem, int64_t channels, int64_t bytes_of_block, const DeviceLimits& limits) {
+  // With a row for what has no bin.
   const int64_t bytes_of_slot = (rows_of_table(problem, 1) + 1) * kCounterBytes;
   const int64_t columns_of_slot = std::max(4 / element_size(problem.type), 1);
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_slot;
@@ -131,11 +143,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   in.data = static_cast<const uint8_t*>(problem.data);
   in.type = problem.type;
   in.num_bins = problem.num_bins;
-  int64_t last = 0; // the highest offset
-  for (const Extent& loop : {outer_channels, inner_channels, outer_rows, inner_rows}) {
-    last += (loop.size - 1) * loop.stride;
-  }
-  in.data_end = in.data + (last + 1) * size;
+  in.data_end = end_of(problem);
   const auto in_bytes = [size](const Extent& loop) {
     return Extent{loop.size, loop.stride * size};
   };
@@ -328,8 +336,7 @@ std::optional<Plan> plan_clustered(
 
   Columns in{};
   in.data = static_cast<const uint8_t*>(problem.data);
-  in.data_end =
-      in.data + (batches.size - 1) * batches.stride + (rows.size - 1) * rows.stride + channels.size;
+  in.data_end = end_of(problem);
   in.batch[0] = {1, 0};
   in.batch[1] = batches;
   in.row_stride = rows.stride;

@@ -1,9 +1,11 @@
-// Shared memory by 32-bit address.
+// Shared memory by 32-bit address, and how many threads reach for it at once.
 #pragma once
 
 #include <cstdint>
 
 namespace histo::cuda {
+
+constexpr int kWarp = 32;
 
 __device__ __forceinline__ uint32_t address_of(const void* shared) {
   return static_cast<uint32_t>(__cvta_generic_to_shared(shared));

@@ -134,11 +134,8 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   __syncthreads();
   for (int i = threadIdx.x; i < channels * num_bins; i += kStridedThreads) {
     const uint32_t sum = table[i / num_bins * in.table_stride + i % num_bins];
-    if (in.chunks == 1) {
-      put<false>(&histograms[i], sum); // this block alone counts these channels
-    } else {
-      put<true>(&histograms[i], sum);
-    }
+    // One block alone counts these channels, or several do.
+    put_or_add(&histograms[i], sum, in.chunks != 1);
   }
 }
 
