@@ -124,6 +124,95 @@ def test_graph(call) -> None:
     assert_counts(counts, expected(name))
 
 
+COPY_LATE = """
+extern "C" __global__ void copy_late(char* to, const char* from, int bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+#endif
+  const long long began = clock64();
+  while (clock64() - began < 1000000) {
+  }
+  for (int i = threadIdx.x; i < bytes; i += blockDim.x) to[i] = from[i];
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def copy_late() -> Callable[[torch.Tensor, torch.Tensor], None]:
+    """A copy that lets the next kernel start at once, if that was launched to overlap it."""
+    kernel = torch.cuda._compile_kernel(COPY_LATE, "copy_late")
+
+    def copy(to: torch.Tensor, source: torch.Tensor) -> None:
+        nbytes = source.untyped_storage().nbytes()
+        whole = [x.as_strided((1,), (1,), 0) for x in (to, source)]
+        kernel((1, 1, 1), (1024, 1, 1), [*whole, nbytes])
+
+    return copy
+
+
+@pytest.mark.parametrize("in_graph", [False, True])
+def test_after_a_kernel_that_lets_it_start(call, copy_late, in_graph: bool) -> None:
+    run, name = call
+    values, written = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])
+    counts = run(written)  # what a first call loads must not wait for the GPU below
+    pattern = torch.randint(1 << 40, counts.shape, device="cuda")
+    kept = torch.zeros_like(pattern)
+
+    def work() -> torch.Tensor:
+        read = pattern.clone()
+        copy_late(written, values)
+        copy_late(kept, read)
+        del read  # whose memory the counts may now have
+        return run(written)
+
+    if in_graph:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            counts = work()
+        graph.replay()
+    else:
+        counts = work()
+    assert_counts(counts, expected(name))
+    assert torch.equal(kept, pattern)
+
+
+def test_graphs_in_which_other_things_come_first(call) -> None:
+    run, name = call
+    values, zeros = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])
+    pinned = INPUTS[name][0].contiguous().pin_memory()
+    side = torch.cuda.Stream()
+
+    def after_a_fill(x: torch.Tensor) -> torch.Tensor:
+        return run(x.zero_())
+
+    def after_a_copy(x: torch.Tensor) -> torch.Tensor:
+        torch.empty_like(pinned, device="cuda").copy_(pinned, non_blocking=True)
+        return run(x)
+
+    def after_a_join(x: torch.Tensor) -> torch.Tensor:
+        current = torch.cuda.current_stream()
+        side.wait_stream(current)
+        with torch.cuda.stream(side):
+            there = run(x)
+        here = run(x)
+        current.wait_stream(side)
+        return run(x) + here + there
+
+    for body, x, factor in (
+        (after_a_fill, zeros, 1),
+        (after_a_copy, values, 1),
+        (after_a_join, values, 3),
+    ):
+        want = run(x) * factor
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            counts = body(x)
+        for _ in range(3):
+            counts.fill_(-1)
+            graph.replay()
+            assert torch.equal(counts, want), body.__name__
+
+
 def test_the_same_bits_every_time(call) -> None:
     run, name = call
     values, want = like(INPUTS[name][0], "cuda"), expected(name).cuda()

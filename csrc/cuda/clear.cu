@@ -9,6 +9,7 @@ namespace histo::cuda {
 namespace {
 
 __global__ void clear_kernel(uint64_t* __restrict__ counts, int64_t size) {
+  wait_for_previous(); // it may read the memory that the counts have now
   let_next_start();
   const int64_t step = int64_t{gridDim.x} * blockDim.x;
   for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < size; i += step) {
@@ -26,7 +27,7 @@ void clear(const Launch& launch, const Problem& problem, bool overlaps) {
   const int64_t blocks = std::min<int64_t>(
       ceil_div(problem.num_counts(), kThreads), int64_t{4} * launch.limits.sm_count);
   start(
-      launch, "clear_counts", clear_kernel, grid_of(blocks), kThreads, 0,
+      launch, "clear_counts", clear_kernel, Shape{grid_of(blocks), kThreads, 0, 1, true},
       reinterpret_cast<uint64_t*>(problem.counts), problem.num_counts());
 }
 

@@ -95,6 +95,9 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     return load(address + int64_t{i * kRowsOfLoad} * row_stride);
   };
 
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
   // Loads are on their way while the table is cleared, and while words are counted.
   const int rounds = rows / kRound;
   Load words[kUnroll];
@@ -188,8 +191,7 @@ void count_clustered(const Plan& plan, const Problem& problem, const Launch& lau
         launch, "count_clustered",
         count_clustered_kernel<decltype(loose)::value, decltype(cluster)::value>,
         Shape{
-            grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster,
-            plan.clears},
+            grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster, true},
         in, ValueBinning{problem.num_bins}, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_access = [&](auto cluster) {

@@ -46,6 +46,29 @@ __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
   }
 }
 
+/// Copies a table to global memory, in loads of 16 bytes; all threads have counted.
+///
+/// One bulk copy takes 0.7 us less than stores of all threads do, and no more than several.
+__device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, unsigned quads) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+        "cp.async.bulk.commit_group;\n"
+        "cp.async.bulk.wait_group 0;" ::"l"(to),
+        "r"(address_of(table)), "r"(16 * quads)
+        : "memory");
+  }
+#else
+  const auto* from = reinterpret_cast<const uint4*>(table);
+  for (unsigned i = threadIdx.x; i < quads; i += kColumnThreads) {
+    __stcg(to + i, from[i]);
+  }
+#endif
+}
+
 /// Which table a block works on, and whose columns are in it.
 struct Unit {
   unsigned batch;
@@ -556,6 +579,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const auto load = [&](const uint8_t* address, int count) -> Load {
     if constexpr (kAccess == Access::kLoose) {
       return load_loose_word(address, count, bounds);
+    } else if constexpr (kAccess == Access::kWord && sizeof(T) == 1) {
+      return load_of_shared_line(reinterpret_cast<const Load*>(address));
     } else {
       return load_once(reinterpret_cast<const Load*>(address));
     }
@@ -587,6 +612,9 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
   };
 
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
   // Loads are on their way while the table is cleared.
   load_first_round();
   cells.clear();
@@ -684,12 +712,9 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       // All of the unit; or its first part, to which the fold adds the others.
       cells.put_counts(done.unit, counts);
     } else {
-      const unsigned size = in.table_words() / 4;
-      uint4* partial = partials + int64_t{part * in.blocks_of_part + blockIdx.x / in.parts} * size;
-      const auto* quads = reinterpret_cast<const uint4*>(table);
-      for (unsigned i = threadIdx.x; i < size; i += kColumnThreads) {
-        __stcg(partial + i, quads[i]);
-      }
+      const unsigned quads = in.table_words() / 4;
+      const int64_t block = part * in.blocks_of_part + blockIdx.x / in.parts;
+      store_table(partials + block * quads, table, quads);
     }
     if (!more) {
       return;
@@ -816,6 +841,17 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
       put_or_add(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], sum, add);
     }
   }
+
+  // Nobody reads the slices again: the cache need not write them to memory.
+  constexpr unsigned kLineWords = kLineBytes / 4;
+  constexpr unsigned kLines = kWords / kLineWords;
+  for (unsigned i = threadIdx.x; i < (last_block + 1 - first_block) * kLines; i += kFoldThreads) {
+    const unsigned of = first_block + i / kLines;
+    const unsigned word = first_word + i % kLines * kLineWords;
+    if (word < table_words) {
+      discard_line(partials + (int64_t{part * in.blocks_of_part + of} * table_words + word) / 4);
+    }
+  }
 }
 
 } // namespace
@@ -828,9 +864,9 @@ void count_columns(
   const bool overlaps = launch.limits.has_clusters();
   const bool folds = plan.fold_blocks > 0;
   // Two kernels overlap; three launches begin with a memset.
-  const bool clear_overlaps = overlaps && !folds;
+  const bool fills = plan.clears && folds;
   if (plan.clears) {
-    clear(launch, problem, clear_overlaps);
+    clear(launch, problem, overlaps && !fills);
   }
   uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
   const auto run = [&](auto tag, auto access, auto mixed) {
@@ -841,7 +877,7 @@ void count_columns(
         launch, "count_columns", count_columns_kernel<T, kAccess, kMixed, Binning>,
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-            plan.clears && clear_overlaps},
+            overlaps && !fills},
         in, binning, partials, counts);
     if (folds) {
       // It starts after the count has ended: waiting on the SMs it takes longer.

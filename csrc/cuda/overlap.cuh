@@ -1,4 +1,7 @@
-// Kernels of one call that overlap (programmatic dependent launch, Hopper on).
+// Kernels that overlap (programmatic dependent launch, Hopper on): those of one call, and the
+// first of a call with the end of what the stream does before. The launch is then on its way
+// while that ends, so graphs of nothing but calls take 0.6 us less each: int32 [4096, 8] 3.3 us
+// and not 3.9, uint8 [2^17, 512] 24.0 and not 24.6, [2^29] 122.5 and not 123.1.
 #pragma once
 
 namespace histo::cuda {

@@ -151,6 +151,16 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   in.batch[1] = in_bytes(planar ? inner_channels : outer_channels);
   in.outer = in_bytes(outer_rows);
   in.log_row_words = log2_of(slots);
+  // Of a stream, behind what lies before its first aligned load: known where all runs begin
+  // alike. A row that is not counted whole costs a load for every element.
+  const auto whole_rows = [&](int64_t load_bytes) {
+    const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data)) % load_bytes;
+    int64_t head = beyond > 0 ? load_bytes - beyond : 0;
+    for (const Extent& loop : {in.batch[0], in.batch[1], in.outer}) {
+      head = loop.size > 1 && loop.stride % load_bytes != 0 ? load_bytes - size : head;
+    }
+    return (in.run - head / size) / in.columns;
+  };
 
   if (planar) {
     // A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
@@ -161,7 +171,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     in.run = inner_rows.size;
     in.row_stride = in.columns * size;
     found.table_columns = in.columns;
-    found.of_run = (in.run - kQuadBytes / size + 1) / in.columns;
+    found.of_run = whole_rows(kQuadBytes);
     return found;
   }
 
@@ -195,7 +205,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
       in.run = run;
       in.columns = width;
       in.row_stride = width * size;
-      found.of_run = (run - load_bytes / size + 1) / width; // after the longest head
+      found.of_run = whole_rows(load_bytes);
     }
   }
   if (!in.is_stream() && narrow) { // narrow rows leave most of a warp idle
@@ -287,6 +297,7 @@ std::optional<Plan> plan_columns(
   const int64_t words = in.table_words() + (int64_t{1} << in.log_row_words);
   plan.shared_bytes = bytes ? kByteTableBytes : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
+  in.cleared = plan.clears;
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };

@@ -62,6 +62,7 @@ struct Columns {
   ElementType type;
   Access access;
   bool adds;         // the counts are zeroed, and all that is written is added
+  bool cleared;      // so they are, perhaps by a kernel that this one overlaps
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
@@ -74,8 +75,9 @@ struct Columns {
   HISTO_HOST_DEVICE bool is_stream() const {
     return run != 0;
   }
+  /// Whole lines of memory: rows shorter than one come in groups (rows_of_table).
   HISTO_HOST_DEVICE unsigned table_words() const {
-    return ((table_rows << log_row_words) + 3) & ~3u; // whole loads of 16 bytes
+    return table_rows << log_row_words;
   }
   HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
     return (batch_index * channels + channel) * num_bins + bin;

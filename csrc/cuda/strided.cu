@@ -6,6 +6,7 @@
 // straight in the result, lanes that agree on a counter adding once.
 #include "cluster.cuh"
 #include "counts.cuh"
+#include "overlap.cuh"
 #include "own_counters.cuh"
 #include "strided.h"
 
@@ -57,6 +58,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
     }
   };
+  wait_for_previous(); // it may write what is counted
   load(threadIdx.x);
   if (kShared) {
     for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {
@@ -156,7 +158,7 @@ void count_strided(
         launch, "count_strided", kernel,
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-            plan.cluster},
+            plan.cluster, !plan.clears && launch.limits.has_clusters()},
         static_cast<const T*>(problem.data), in, binning,
         reinterpret_cast<unsigned long long*>(problem.counts));
   });
