@@ -304,6 +304,19 @@ def test_alignment() -> None:
     assert (stream["stream"], stream["access"]) == (True, "words")
 
 
+@pytest.mark.parametrize(("address", "rows"), [(0, 2048), (16, 2048), (1, 2047)])
+def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
+    images = contiguous((512, 1 << 20), dim=(1,))._replace(address=address)
+    plan = plan_of(images, H200)
+    assert (plan["columns"], plan["blocks"]) == (512, 132)
+    assert plan["rows_per_block"] == -(-512 * rows // 132)
+
+
+def test_rows_of_runs_that_begin_differently() -> None:
+    plan = plan_of(contiguous((512, (1 << 20) + 4), dim=(1,)), H200)
+    assert plan["rows_per_block"] == -(-512 * 2047 // 132)
+
+
 def test_rare_strides() -> None:
     case = contiguous((4, 5, 6, 7, 8, 9), torch.int32, dim=(0, 2, 4))
     plan = plan_of(case, H200)
