@@ -591,7 +591,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     cut(piece, row);
   };
-  const auto rounds_of = [&](const Piece& piece) {
+  const auto rounds_of = [&](const Piece& piece) { // by a constant, which takes no division
     return static_cast<int>(piece.rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
   };
   // A lane beyond the last column counts that one once more, for a column that is not there.
