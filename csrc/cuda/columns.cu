@@ -73,9 +73,12 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 struct Unit {
   unsigned batch;
   unsigned group;
-  int64_t first_column;
-  int64_t head; // elements of a stream before its first aligned word
+  unsigned head; // elements of a stream before its first aligned word
 };
+
+__device__ __forceinline__ int64_t first_column_of(const Columns& in, const Unit& unit) {
+  return int64_t{unit.group} * in.group_columns;
+}
 
 __device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& unit, int64_t column) {
   if (in.columns == in.channels && unit.head == 0) {
@@ -91,7 +94,7 @@ __device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& uni
 /// The counter of a column of the unit's table; kNoBin for none.
 __device__ __forceinline__ int64_t
 counter_of(const Columns& in, const Unit& unit, int column_of_table, int64_t bin) {
-  const int64_t column = unit.first_column + column_of_table;
+  const int64_t column = first_column_of(in, unit) + column_of_table;
   return column < in.columns && bin != kNoBin
              ? in.counter(unit.batch, channel_of(in, unit, column), bin)
              : kNoBin;
@@ -120,10 +123,9 @@ __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
 }
 
 /// All batches of the first group of columns, then all of the next.
-__device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index, int table_columns) {
+__device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index) {
   const unsigned group = quotient(index, in.batches);
-  const int64_t first_column = in.channels == 1 ? 0 : int64_t{group} * table_columns;
-  return {index - group * in.batches, group, first_column, 0};
+  return {index - group * in.batches, group, 0};
 }
 
 __device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
@@ -133,8 +135,8 @@ __device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned b
 }
 
 /// Elements of a stream before its first aligned word.
-__device__ __forceinline__ int64_t
-head_of(const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
+__device__ __forceinline__ unsigned head_of(
+    const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
   const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) % word_bytes);
   return in.is_stream() && beyond > 0 ? (word_bytes - beyond) / element_bytes : 0;
 }
@@ -247,7 +249,7 @@ struct ByteTable {
     constexpr int kStep = kColumnThreads / kByteRowWords;
     static_assert(kStep % kRows == 0);
     const int word = threadIdx.x / kRows % kByteRowWords;
-    const int64_t low = unit.first_column + word % kWarp * 4 + word / kWarp;
+    const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
     const int64_t high = low + 2;
     Counts low_counts = &counts[in.counter(unit.batch, channel_of(in, unit, low), 0)];
     Counts high_counts = &counts[in.counter(unit.batch, channel_of(in, unit, high), 0)];
@@ -280,7 +282,7 @@ struct ByteTable {
     uint32_t weights[kMaxChannelsAddedByBlock] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      const int64_t column = unit.first_column + 4 * lane + i;
+      const int64_t column = first_column_of(in, unit) + 4 * lane + i;
       const int64_t of = column < in.columns ? channel_of(in, unit, column) : -1;
 #pragma unroll
       for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
@@ -536,7 +538,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  constexpr int kLoadBytes = bytes_of_load<T>(kAccess);
+  constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   constexpr int kElements = kLoadBytes / int{sizeof(T)};
   constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
   constexpr int kWarps = kColumnThreads / kWarp;
@@ -549,13 +551,18 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int rows_of_round = kUnroll * rows_of_step;
   // Of a round a warp may read neighbouring rows; what is left after the last round may be
   // few rows, of which every warp has some.
-  const bool apart = kWarpsApart<sizeof(T), kAccess> && (sizeof(T) > 1 || in.warps_apart);
   const int own_row_left = static_cast<int>(threadIdx.x) >> in.log_lanes;
-  const int own_row = apart ? static_cast<int>(threadIdx.x / kWarp) * kUnroll * rows_of_load +
-                                  (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes)
-                            : own_row_left;
+  const int own_row = in.warps_apart
+                          ? static_cast<int>(threadIdx.x / kWarp) * kUnroll * rows_of_load +
+                                (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes)
+                          : own_row_left;
   const int64_t step_left = rows_of_step * in.row_stride;
-  const int64_t step = apart ? rows_of_load * in.row_stride : step_left;
+  // Few loads a round take their steps from the parameters; of many the compiler works them
+  // out in instructions that do not wait for the additions'.
+  constexpr bool kFewLoads = kAccess == Access::kQuad;
+  const int64_t step =
+      kFewLoads ? in.load_step : (in.warps_apart ? rows_of_load : rows_of_step) * in.row_stride;
+  const int64_t round_step = kFewLoads ? in.round_step : rows_of_round * in.row_stride;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
   const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
@@ -569,7 +576,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const auto first_piece = [&] {
     Piece piece;
     piece.index = in.part_rows == in.unit_rows ? part : begin / in.unit_rows;
-    piece.unit = unit_at(in, piece.index, kElements << in.log_lanes);
+    piece.unit = unit_at(in, piece.index);
     const unsigned row_of_unit = begin - piece.index * in.unit_rows;
     piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
     piece.first_row = row_of_unit - piece.outer * in.rows;
@@ -585,7 +592,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       piece.outer = 0;
       ++piece.index;
       if (++piece.unit.batch == in.batches) {
-        piece.unit = unit_at(in, piece.index, kElements << in.log_lanes);
+        piece.unit = unit_at(in, piece.index);
       }
       piece.run = batch_of(in, piece.unit.batch);
     }
@@ -597,7 +604,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   // A lane beyond the last column counts that one once more, for a column that is not there.
   const int64_t last_column = (in.columns - 1) / kElements * kElements;
   const auto column_of = [&](const Piece& piece) {
-    return min(piece.unit.first_column + lane_of_row * kElements, last_column);
+    return min(first_column_of(in, piece.unit) + lane_of_row * kElements, last_column);
   };
   const auto address_in = [&](const Piece& piece) {
     return piece.run + (piece.unit.head + column_of(piece)) * int64_t{sizeof(T)} +
@@ -629,7 +636,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       for (int i = 0; i < kUnroll; ++i) {
         words[i] = load(address + i * step, count);
       }
-      address += rows_of_round * in.row_stride;
+      address += round_step;
     }
   };
   const auto add_words = [&] {
@@ -647,7 +654,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   cells.clear();
   __syncthreads();
 
-  int64_t room = kMaxPairCount; // what the counters of a pair still hold
+  int room = kMaxPairCount; // what the counters of a pair still hold
   cells.begin_unit(piece.unit);
   bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
@@ -668,13 +675,36 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     };
     for (int round = 1; round < rounds; ++round) {
       make_room(rows_of_round);
+      constexpr int kBefore = kAddedBeforeLoads<sizeof(T), kAccess>;
+      Load next[kUnroll];
+      if constexpr (kBefore >= 0) {
+        // No instruction passes the barriers, which take none themselves.
+#pragma unroll
+        for (int i = 0; i < kBefore; ++i) {
+          cells.add(words[i]);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+          next[i] = load(address + i * step, count);
+        }
+        __syncwarp();
+#pragma unroll
+        for (int i = kBefore; i < kUnroll; ++i) {
+          cells.add(words[i]);
+        }
+      } else {
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+          next[i] = load(address + i * step, count);
+          cells.add(words[i]);
+        }
+      }
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        const Load next = load(address + i * step, count);
-        cells.add(words[i]);
-        words[i] = next;
+        words[i] = next[i];
       }
-      address += rows_of_round * in.row_stride;
+      address += round_step;
     }
     // What is left for the last round is loaded before the round in hand is counted, and
     // the first round of the next piece before that.
@@ -713,7 +743,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (in.is_stream()) {
       // Rows that are not whole: before the first word, and after the last whole row.
       const auto count_ragged = [&](int64_t ragged_row) {
-        const int64_t column = done.unit.first_column + threadIdx.x;
+        const int64_t column = first_column_of(in, done.unit) + threadIdx.x;
         const int64_t element = done.unit.head + ragged_row * in.columns + column;
         if (threadIdx.x < kElements << in.log_lanes && column < in.columns && element >= 0 &&
             element < in.run) {
@@ -843,10 +873,9 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   }
   __syncthreads();
 
-  const int table_columns = kHalves << log_row_words;
-  Unit unit = unit_at(in, index, table_columns);
+  Unit unit = unit_at(in, index);
   unit.head = // the same for all its runs
-      head_of(in, batch_of(in, unit.batch), bytes_of_load<T>(kAccess), sizeof(T));
+      head_of(in, batch_of(in, unit.batch), bytes_of_load(kAccess, sizeof(T)), sizeof(T));
   const bool add = in.adds || started;
   // Of a channel's columns in the table the first, and how many follow, a row of channels
   // apart.
@@ -856,7 +885,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     // Neighbouring threads write neighbouring bins of one channel.
     const int column_of_table = (i << log_row_words) / kWords;
     const int row = i & (rows - 1);
-    const int64_t column = unit.first_column + column_of_table;
+    const int64_t column = first_column_of(in, unit) + column_of_table;
     const int64_t bin = cells.bin_of_row(first_row + row);
     if (column < channels && bin != kNoBin) {
       // A bin's row lies within a group of rows that a slice has all of.

@@ -263,6 +263,7 @@ std::optional<Plan> plan_columns(
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
   in.groups = static_cast<unsigned>(groups);
+  in.group_columns = in.channels == 1 ? 0 : static_cast<unsigned>(found->table_columns);
   in.batches = static_cast<unsigned>(batches);
   in.parts = static_cast<unsigned>(parts);
   in.part_rows = static_cast<unsigned>(part_rows);
@@ -284,7 +285,13 @@ std::optional<Plan> plan_columns(
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
   in.paired = bytes || (size == 2 && in.channels > 1);
-  in.warps_apart = !(in.is_stream() && groups > 1);
+  in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
+  if (in.access == Access::kQuad) {
+    constexpr int64_t kWarps = kColumnThreads / kBanks;
+    const int64_t load_rows = kBanks >> in.log_lanes;
+    in.load_step = (in.warps_apart ? 1 : kWarps) * load_rows * in.row_stride;
+    in.round_step = kBytesInFlight / kQuadBytes * kWarps * load_rows * in.row_stride;
+  }
   const bool spills =
       in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
@@ -368,12 +375,13 @@ std::optional<Plan> plan_clustered(
   in.paired = true;
 
   Plan plan{};
-  plan.layout = in;
   plan.blocks = blocks;
   plan.threads = kClusteredThreads;
   plan.cluster = static_cast<int>(cluster);
   plan.shared_bytes = kByteValues * kClusteredColumns * 2;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
+  in.cleared = plan.clears;
+  plan.layout = in;
   return plan;
 }
 

@@ -24,9 +24,8 @@ struct DeviceLimits {
   }
 };
 
-template <class T>
-HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access) {
-  return access == Access::kQuad ? 16 : sizeof(T) == 8 ? 8 : 4;
+HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access, int64_t element_bytes) {
+  return access == Access::kQuad ? 16 : element_bytes == 8 ? 8 : 4;
 }
 
 /// Elements that lie side by side, cut into columns.
@@ -41,6 +40,8 @@ struct Columns {
   Extent outer;       // runs of rows that are counted together; stride in bytes
   int64_t run;        // elements of a run that is a stream, or 0
   int64_t row_stride; // bytes
+  int64_t load_step;  // of whole quads: bytes between two loads of a thread
+  int64_t round_step; // and between two rounds of them
   int64_t columns;    // elements of a row; column c counts for channel c % channels
   int64_t channels;   // of a batch
   int64_t num_bins;
@@ -52,8 +53,9 @@ struct Columns {
   unsigned parts;
   unsigned part_rows;
   unsigned blocks_of_part;
-  unsigned share;  // rows a block
-  unsigned groups; // of columns; of one channel, ranges of bins with a table each
+  unsigned share;         // rows a block
+  unsigned groups;        // of columns; of one channel, ranges of bins with a table each
+  unsigned group_columns; // between the first of a group and of the next; 0: ranges of bins
   unsigned batches;
   unsigned log_lanes;      // neighbouring lanes that read one row
   unsigned log_row_words;  // of a table; bytes have two counters in a word

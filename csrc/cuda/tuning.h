@@ -28,10 +28,24 @@ constexpr int kLooseUnroll = 8;
 // not 424; but as words uint8 [2^20, 511] takes 145.7 and not 137.4, in one channel int16 266
 // and not 256. Streams of several groups of columns lose too (plan.cpp): [2^20, 500] takes
 // 131.8 and not 129.4.
+constexpr bool warps_apart(int64_t element_bytes, Access access) {
+  return element_bytes == 1   ? access == Access::kQuad
+         : element_bytes == 2 ? access == Access::kWord
+                              : false;
+}
+
+// What of a round a thread adds before it issues the loads of the next one, in loads; below 0
+// where the compiler may mix them. Between the 4 loads of a round of bytes it puts additions,
+// as registers allow, which took up to 8 % longer with other code elsewhere in the kernel; uint8
+// [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first, 127.5 so; of words,
+// which are 16 a round, [2^20, 500] takes 138 us with 4 before and 126 with none. int16 [2^29]
+// takes 237.5 us with the loads first and 244.5 mixed, in words [2^23, 64] 389 and 372.
 template <int kElementBytes, Access kAccess>
-constexpr bool kWarpsApart = kElementBytes == 1   ? kAccess == Access::kQuad
-                             : kElementBytes == 2 ? kAccess == Access::kWord
-                                                  : false;
+constexpr int kAddedBeforeLoads = kElementBytes == 1 ? (kAccess == Access::kQuad   ? 1
+                                                        : kAccess == Access::kWord ? 0
+                                                                                   : -1)
+                                  : kElementBytes == 2 && kAccess == Access::kQuad ? 0
+                                                                                   : -1;
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
 // is a whole line of memory: 64 columns a table, half lines, reach 0.66 of the speed
