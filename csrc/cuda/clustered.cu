@@ -114,11 +114,16 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   __syncthreads();
   for (int round = 1; round < rounds; ++round) {
     address += int64_t{kRound} * row_stride;
+    Load next[kUnroll];
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      const Load next = load_next(i);
+      next[i] = load_next(i);
+    }
+    __syncwarp(); // which no instruction passes
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
       cells.add(words[i]);
-      words[i] = next;
+      words[i] = next[i];
     }
   }
   if (rounds > 0) {

@@ -675,7 +675,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     };
     for (int round = 1; round < rounds; ++round) {
       make_room(rows_of_round);
-      constexpr int kBefore = kAddedBeforeLoads<sizeof(T), kAccess>;
+      constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
       Load next[kUnroll];
       if constexpr (kBefore >= 0) {
         // No instruction passes the barriers, which take none themselves.

@@ -35,17 +35,20 @@ constexpr bool warps_apart(int64_t element_bytes, Access access) {
 }
 
 // What of a round a thread adds before it issues the loads of the next one, in loads; below 0
-// where the compiler may mix them. Between the 4 loads of a round of bytes it puts additions,
-// as registers allow, which took up to 8 % longer with other code elsewhere in the kernel; uint8
-// [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first, 127.5 so; of words,
-// which are 16 a round, [2^20, 500] takes 138 us with 4 before and 126 with none. int16 [2^29]
-// takes 237.5 us with the loads first and 244.5 mixed, in words [2^23, 64] 389 and 372.
-template <int kElementBytes, Access kAccess>
-constexpr int kAddedBeforeLoads = kElementBytes == 1 ? (kAccess == Access::kQuad   ? 1
-                                                        : kAccess == Access::kWord ? 0
-                                                                                   : -1)
-                                  : kElementBytes == 2 && kAccess == Access::kQuad ? 0
-                                                                                   : -1;
+// where the compiler may mix them, which takes up to 9 % longer or not, as other code of the
+// kernel leaves it registers.
+//
+// Bytes: [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first and 127.5 so; in
+// words, 16 a round, [2^20, 500] 126 with the loads first and 138 with 4 behind. int16 [2^29]
+// takes 237.5 with the loads first and 244.5 mixed; in words [2^23, 64] 389 and 372. int32
+// [2^28] 242.4 and 241.2; in words [2^22, 64] 243 and 243 to 266.
+constexpr int added_before_loads(int64_t element_bytes, Access access) {
+  const bool quad = access == Access::kQuad;
+  return access == Access::kLoose ? -1
+         : element_bytes == 1     ? (quad ? 1 : 0)
+         : element_bytes == 2     ? (quad ? 0 : -1)
+                                  : (quad ? -1 : 0);
+}
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
 // is a whole line of memory: 64 columns a table, half lines, reach 0.66 of the speed
