@@ -333,7 +333,7 @@ class Tables {
       Ahead& ahead) {
     Agreement agreement = Agreement::kRare;
     if constexpr (!kStaged) {
-      agreement = agreement_of(data, step, kSampledDistance, size, index);
+      agreement = agreement_of(data, size - kSampledDistance, step, kSampledDistance * step, index);
     }
     if (agreement == Agreement::kRare) {
       count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
@@ -380,7 +380,9 @@ class Tables {
         Ahead ahead{
             reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
             more ? rows.stride * bytes : 0};
-        const Agreement agreement = agreement_of(tile, 1, kLine, size * kLine, index);
+        // Of each row another channel: where values seldom change, they may in one row.
+        const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
+        const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
         const bool whole = channels.size % (kSlotsPerPair * kMorePairsWhereValuesAgree) == 0;
         if (agreement == Agreement::kRare) {
           count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);

@@ -122,24 +122,29 @@ void count_rows(
 
 enum class Agreement { kRare, kFrequent, kComplete };
 
-/// How many of `size` values, a step apart, equal the one `distance` steps on.
+/// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
 template <class T, class IndexOf>
 Agreement agreement_of(
-    const T* data, int64_t step, int64_t distance, int64_t size, const IndexOf& index_of) {
-  const int64_t sample = std::min(tuning::kSample, size - 3 * distance);
+    const T* data, int64_t size, int64_t step, int64_t distance, const IndexOf& index_of) {
+  const int64_t half = std::min(tuning::kSample, size) / 2;
+  if (half <= 0) {
+    return Agreement::kRare;
+  }
   const auto agreeing = [&](const T* first) {
     int64_t sum = 0;
-    for (int64_t i = 0; i < sample / 2; ++i) {
-      sum += index_of(first[i * step]) == index_of(first[(i + distance) * step]);
+    for (int64_t i = 0; i < half; ++i) {
+      sum += index_of(first[i * step]) == index_of(first[i * step + distance]);
     }
     return sum;
   };
   // At the beginning and in the middle.
   const int64_t found = agreeing(data) + agreeing(data + size / 2 * step);
-  if (sample <= 0 || found * tuning::kSample <= tuning::kMaxAgreeing * sample) {
-    return Agreement::kRare;
-  }
-  return found == sample / 2 * 2 ? Agreement::kComplete : Agreement::kFrequent;
+  const auto is_rare = [&](int64_t part) {
+    return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;
+  };
+  return is_rare(found)              ? Agreement::kRare
+         : is_rare(2 * half - found) ? Agreement::kComplete
+                                     : Agreement::kFrequent;
 }
 
 } // namespace histo::cpu

@@ -38,8 +38,9 @@ constexpr int kSlotsOfIndices = 4;
 constexpr int64_t kElementsFetched = 32;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
-/// once, and eight where whole lines of columns agree in part: two random values in [R, 512]
-/// 4.05 instead of 3.9, text 4.5 instead of 4.3; [R, 100] 3.2 and 3.35: four.
+/// once, and eight where whole lines of columns agree, but not nearly all: two random values in
+/// [R, 512] 4.05 instead of 3.9, text 4.5 instead of 4.3, runs of 13 rows in [R, 20000] 2.4 instead
+/// of 2.0; constant ones would be 3.5 instead of 5.2; [R, 100] 3.2 and 3.35: four.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
@@ -57,7 +58,7 @@ constexpr int64_t kUnrolledElements = 16;
 /// Values agree where more than this share of a sample of a chunk equal the next but one (values
 /// that take turns wait as long as equal ones). Few and many counters at a share of 0.004 give
 /// 5.8 and 4.4, at 0.013 5.8 and 5.1, at 0.06 4.9 and 6.0. More than 2, 3 and 5 of 128: text 5.7,
-/// 5.5 and 5.0, normal 5.3, 5.4 and 5.35.
+/// 5.5 and 5.0, normal 5.3, 5.4 and 5.35. Nearly all agree where no more than this differ.
 constexpr int64_t kSample = 128;
 constexpr int64_t kMaxAgreeing = 3;
 constexpr int64_t kSampledDistance = 2;
