@@ -47,7 +47,12 @@ def half_and_half(values: Tensor) -> Tensor:
     return copy
 
 
-DISTRIBUTIONS = [uniform, constant, runs, half_and_half]
+def ascending(values: Tensor) -> Tensor:
+    """In the channels of a row, too: their values change at once, and not again for some rows."""
+    return values.flatten().sort().values.view(values.shape)
+
+
+DISTRIBUTIONS = [uniform, constant, runs, half_and_half, ascending]
 
 
 @pytest.fixture(params=[1, 3])
