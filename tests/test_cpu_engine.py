@@ -47,7 +47,12 @@ def half_and_half(values: Tensor) -> Tensor:
     return copy
 
 
-DISTRIBUTIONS = [uniform, constant, runs, half_and_half]
+def ascending(values: Tensor) -> Tensor:
+    """In the channels of a row, too: their values change at once, and not again for some rows."""
+    return values.flatten().sort().values.view(values.shape)
+
+
+DISTRIBUTIONS = [uniform, constant, runs, half_and_half, ascending]
 
 
 @pytest.fixture(params=[1, 3])
@@ -55,6 +60,15 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)
     yield request.param
+    torch.set_num_threads(before)
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Of several, each has less to count."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
     torch.set_num_threads(before)
 
 
@@ -107,6 +121,44 @@ def test_types_in_rows(
     assert_counts(channel_histogram(moved, 70), expected_counts(moved, 70))
 
 
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
+@pytest.mark.parametrize("distribution", [uniform, constant, runs])
+@pytest.mark.parametrize("step", [1, 3])
+def test_every_length_around_a_turn_of_the_loop(
+    distribution: Callable[[Tensor], Tensor], step: int, dtype: torch.dtype
+) -> None:
+    lengths = [*range(4), *range(60, 140), *range(254, 360), *range(CHUNK - 2, CHUNK + 99)]
+    values = distribution(random_values((step * (lengths[-1] + 5),), dtype, low=0, high=7))
+    for i, length in enumerate(lengths):
+        part = values[i % 5 :][: length * step : step]
+        assert_counts(channel_histogram(part, 5), expected_counts(part, 5))
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize("rest", [-16, -1, 0, 1, 16, CHUNK])
+def test_no_counter_of_16_bits_overflows(rest: int, dtype: torch.dtype) -> None:
+    """Equal values go to 16 counters."""
+    values = torch.full((16 * 65_535 + rest,), 3, dtype=dtype)
+    values[100:104] = 7
+    assert_counts(channel_histogram(values, 9), expected_counts(values, 9))
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize("shape", [(20 * CHUNK,), (20 * CHUNK, 2)])
+def test_no_counter_overflows_where_a_sample_misleads(
+    shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    """Equal values but where a chunk is sampled: fewer counters, which are full sooner."""
+    chunk = CHUNK // shape[1] if len(shape) > 1 else CHUNK
+    values = torch.full(shape, 3, dtype=dtype)
+    for part in values.split(chunk):
+        for sample in (part[:80], part[chunk // 2 :][:80]):
+            sample.copy_(random_values(sample.shape, dtype, low=0, high=99))
+    assert_counts(channel_histogram(values, 99), expected_counts(values, 99))
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(
     ("shape", "steps", "dim"),
@@ -140,7 +192,8 @@ def test_strides(
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 @pytest.mark.parametrize(
-    ("rows", "channels"), [(TILE_ROWS, 40), (300, 33), (1000, 63), (TILE_ROWS + 1, 100)]
+    ("rows", "channels"),
+    [(TILE_ROWS, 40), (300, 33), (1000, 63), (TILE_ROWS + 1, 100), (20_000, 1), (CHUNK, 3)],
 )
 def test_nothing_behind_the_last_row_is_read(rows: int, channels: int, dtype: torch.dtype) -> None:
     """Rows are copied by whole lines of 64 bytes. Behind this buffer lies a forbidden page."""
@@ -153,8 +206,9 @@ def test_nothing_behind_the_last_row_is_read(rows: int, channels: int, dtype: to
     assert libc.mprotect(last, ctypes.c_size_t(page), PROT_NONE) == 0
     values = torch.frombuffer(memory, dtype=torch.uint8, count=size)[size - used :]
     values = values.view(dtype).view(rows, channels)
-    values.copy_(random_values((rows, channels), dtype))
-    assert_counts(channel_histogram(values), expected_counts(values))
+    for distribution in (uniform, constant):
+        values.copy_(distribution(random_values((rows, channels), dtype)))
+        assert_counts(channel_histogram(values), expected_counts(values))
     libc.mprotect(last, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
 
 

@@ -15,7 +15,7 @@
 
 #include "indices.h"
 #include "kernels.h"
-#include "pairs.h"
+#include "loops.h"
 
 namespace histo::cpu {
 namespace {
@@ -89,16 +89,27 @@ void fill_zero(int64_t* counts, int64_t size) {
 
 // --- Counting in tables -------------------------------------------------------------------
 
-/// kStreams: a channel after the other, its elements in turns to several slots.
+/// kStreams: a channel after the other, its elements in turns to several counters.
 /// kColumns: channels lie side by side, and each has a slot.
 enum class Way { kDirect, kStreams, kColumns };
+
+/// Tables [index][slot] that are counted in together.
+struct Group {
+  int64_t slots;
+  int64_t tables;
+  int64_t table_bytes; // from one to the next
+
+  int64_t bytes() const {
+    return tables * table_bytes;
+  }
+};
 
 struct Plan {
   Way way;
   int64_t strip;       // so many channels share the tables at a time, or fewer
   int64_t indices;     // of a table
-  int64_t pairs;       // tables
-  int64_t pair_bytes;  // from one to the next
+  Group few;           // of each channel of streams, where values differ; of all columns
+  Group many;          // behind them, of each channel of streams, where values agree
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
 };
@@ -118,7 +129,7 @@ Plan plan_of(const Problem& problem) {
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, 0, 0, 0, 0};
+  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, {}, {}, 0, 0};
   if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
@@ -127,29 +138,35 @@ Plan plan_of(const Problem& problem) {
     return plan;
   }
   const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
-  plan.pair_bytes = round_up(kSlotsPerPair * plan.indices * (wide ? 4 : 2) - kPairBytes, 4096);
-  plan.pair_bytes += kPairBytes;
-  const auto fits = [&](int64_t pairs) { return pairs <= kMaxTableBytes / plan.pair_bytes; };
+  const auto group = [&](int64_t slots, int64_t tables) {
+    const int64_t bytes = slots * plan.indices * (wide ? 4 : 2);
+    return Group{slots, tables, round_up(bytes - kPairBytes, 4096) + kPairBytes};
+  };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
-    const int64_t pairs = wide ? 1 : kMorePairsWhereValuesAgree;
-    if (!fits(pairs) || rows.size < kMinStream) {
+    plan.few = wide ? group(kSlotsPerPair, 1) : group(1, kTablesWhereValuesDiffer);
+    if (!wide) {
+      const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
+      plan.many = group(slots, kCountersWhereValuesAgree / slots);
+    }
+    const int64_t bytes = plan.few.bytes() + plan.many.bytes();
+    if (bytes > kMaxTableBytes || rows.size < kMinStream) {
       return plan;
     }
-    const int64_t strip = interleaved ? channels.size : 1;
     plan.way = Way::kStreams;
-    plan.strip = std::min(strip, kMaxTableBytes / (pairs * plan.pair_bytes));
-    plan.pairs = plan.strip * pairs;
+    plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
+    plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
   } else {
     // Whole turns of the loop over pairs; slots without a channel count for nothing.
-    plan.pairs = round_up(ceil_div(plan.strip, kSlotsPerPair), kPairsWhereValuesAgree);
-    if (wide || !fits(plan.pairs)) {
+    const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
+    plan.few = group(kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree));
+    if (wide || plan.few.bytes() > kMaxTableBytes) {
       return plan;
     }
     plan.way = Way::kColumns;
+    plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kTileRows * kLineBytes;
   }
-  plan.table_bytes = plan.pairs * plan.pair_bytes;
   return plan;
 }
 
@@ -176,7 +193,6 @@ class Tables {
     histograms_ = problem_.counts + first * problem_.num_bins;
     lock_ = lock;
     fresh_ = lock == nullptr;
-    clear();
     for_each_run(problem_.channels, first, first + size, [&](int64_t offset, const Extent& run) {
       const T* data = static_cast<const T*>(problem_.data) + offset;
       for_each_run(problem_.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
@@ -184,18 +200,43 @@ class Tables {
         plan_.way == Way::kStreams ? count_streams(panel) : count_columns(panel);
       });
     });
-    fold();
+    fold(few_);
+    fold(many_);
   }
 
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
   static constexpr bool kStaged = sizeof(Counter) == 4;
-  static constexpr int kTurns = kStaged ? 1 : kMorePairsWhereValuesAgree;
+  template <int kPairs, int64_t kUnrolled = kUnrolledElements>
+  using Pairs = Shape<kPairs, kSlotsPerPair, kSlotsPerPair, kUnrolled>;
+  using Few = std::conditional_t<
+      kStaged,
+      Pairs<1>,
+      Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>;
+  static constexpr int kManySlots = kBytes ? kSlotsOfBytes : kSlotsOfIndices;
+  using Many = Shape<
+      kCountersWhereValuesAgree / kManySlots,
+      kManySlots,
+      kManySlots,
+      kUnrolledElements,
+      kBytes ? 0 : kElementsFetched>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
-  int64_t pair_size() const {
-    return plan_.pair_bytes / static_cast<int64_t>(sizeof(Counter));
+  /// A group of tables as it is used.
+  struct Counters {
+    const Group& group;
+    int64_t first;    // of the counters of a channel
+    int64_t held = 0; // no counter has more
+    bool in_use = false;
+  };
+
+  static constexpr int64_t size_of(int64_t bytes) {
+    return bytes / static_cast<int64_t>(sizeof(Counter));
+  }
+
+  Counter* tables_of(const Counters& counters, int64_t channel) const {
+    return tables_ + channel * size_of(plan_.few.bytes() + plan_.many.bytes()) + counters.first;
   }
 
   /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
@@ -212,28 +253,28 @@ class Tables {
     };
   }
 
-  void clear() {
-    // The tables of streams but for the first are seldom needed.
-    pairs_in_use_ = plan_.way == Way::kStreams ? 1 : kTurns;
-    for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
-      if (pair % kTurns < pairs_in_use_) {
-        clear_pair(pair);
+  /// Makes room for so many more in every counter.
+  void hold(Counters& counters, int64_t count) {
+    if (counters.held + count > kMaxCount) {
+      fold(counters);
+    }
+    counters.held += count;
+  }
+
+  /// Clears them when they are needed first: most inputs need one of the groups.
+  void use(Counters& counters) {
+    if (counters.in_use) {
+      return;
+    }
+    const Group& group = counters.group;
+    const int64_t channels = plan_.way == Way::kStreams ? num_channels_ : 1;
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      Counter* table = tables_of(counters, channel);
+      for (int64_t i = 0; i < group.tables; ++i, table += size_of(group.table_bytes)) {
+        std::fill_n(table, group.slots * plan_.indices, Counter{0});
       }
     }
-    held_ = 0;
-  }
-
-  void clear_pair(int64_t pair) {
-    std::fill_n(tables_ + pair * pair_size(), kSlotsPerPair * plan_.indices, Counter{0});
-  }
-
-  /// Makes room for so many more in every counter.
-  void hold(int64_t count) {
-    if (held_ + count > kMaxCount) {
-      fold();
-      clear();
-    }
-    held_ += count;
+    counters.in_use = true;
   }
 
   // --- Streams
@@ -249,7 +290,9 @@ class Tables {
     for (int64_t row = 0; row < rows.size; row += chunk) {
       const int64_t size = std::min(chunk, rows.size - row);
       const T* first = data + row * rows.stride;
-      hold(size / kSlotsPerPair + kTurns * kSlotsPerPair);
+      // What is left of the last row goes to one counter.
+      hold(few_, size / Few::kCounters + Few::kPerRow);
+      hold(many_, size / Many::kCounters + Many::kPerRow);
       const bool more = row + size + ahead_rows <= rows.size;
       Ahead ahead{
           reinterpret_cast<const char*>(more ? first + ahead_rows * rows.stride : first),
@@ -288,51 +331,33 @@ class Tables {
       const IndexOf& index,
       int64_t channel,
       Ahead& ahead) {
-    Counter* tables = tables_ + channel * kTurns * pair_size();
-    const Agreement agreement =
-        kTurns > 1 ? agreement_of(data, step, kSlotsPerPair, size, index) : Agreement::kRare;
-    const int64_t turns = turns_of(agreement, step == 1);
-    const int64_t slots = turns * kSlotsPerPair;
-    const Rows<U> rows{data, step, slots * step, size / slots};
-    use_pairs(turns);
-    count_in_turns(turns, rows, index, tables, ahead);
-    int64_t done = rows.size * slots;
-    for (; done < size; ++done) {
-      ++tables[kSlotsPerPair * index(data[done * step])];
+    Agreement agreement = Agreement::kRare;
+    if constexpr (!kStaged) {
+      agreement = agreement_of(data, size - kSampledDistance, step, kSampledDistance * step, index);
+    }
+    if (agreement == Agreement::kRare) {
+      count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+    } else if constexpr (!kStaged) {
+      count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
     }
   }
 
-  /// How many pairs are counted at once.
-  static int64_t turns_of(Agreement agreement, bool more) {
-    return agreement == Agreement::kRare               ? 1
-           : agreement == Agreement::kFrequent && more ? kMorePairsWhereValuesAgree
-                                                       : kPairsWhereValuesAgree;
-  }
-
-  template <class U, class IndexOf>
-  void count_in_turns(
-      int64_t turns, const Rows<U>& rows, const IndexOf& index, Counter* tables, Ahead& ahead) {
-    if constexpr (kTurns > 1) {
-      if (turns == kMorePairsWhereValuesAgree) {
-        return count_pairs<kMorePairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
-      }
-      if (turns == kPairsWhereValuesAgree) {
-        return count_pairs<kPairsWhereValuesAgree>(rows, index, tables, pair_size(), ahead);
-      }
+  template <class Shape, class U, class IndexOf>
+  void count_stream_in(
+      Counters& counters,
+      const U* data,
+      int64_t step,
+      int64_t size,
+      const IndexOf& index,
+      int64_t channel,
+      Ahead& ahead) {
+    use(counters);
+    Counter* tables = tables_of(counters, channel);
+    const Rows<U> rows{data, step, Shape::kPerRow * step, size / Shape::kPerRow};
+    count_rows<Shape>(rows, index, tables, size_of(counters.group.table_bytes), ahead);
+    for (int64_t i = rows.size * Shape::kPerRow; i < size; ++i) {
+      ++tables[Shape::kSlots * index(data[i * step])];
     }
-    count_pairs<1>(rows, index, tables, pair_size(), ahead);
-  }
-
-  void use_pairs(int64_t count) {
-    if (count <= pairs_in_use_) {
-      return;
-    }
-    for (int64_t pair = 0; pair < plan_.pairs; ++pair) {
-      if (pair % kTurns >= pairs_in_use_ && pair % kTurns < count) {
-        clear_pair(pair);
-      }
-    }
-    pairs_in_use_ = count;
   }
 
   // --- Columns
@@ -347,21 +372,36 @@ class Tables {
       for (int64_t row = 0; row < rows.size; row += kTileRows) {
         const int64_t size = std::min(kTileRows, rows.size - row);
         const T* first = data + row * rows.stride;
-        hold(size);
+        hold(few_, size);
+        use(few_);
         copy_rows(Panel<T>{first, channels, {size, rows.stride}}, rows.size - row, tile);
         const bool more = row + size < rows.size;
         const int64_t bytes = static_cast<int64_t>(sizeof(T));
         Ahead ahead{
             reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
             more ? rows.stride * bytes : 0};
-        const Agreement agreement = agreement_of(tile, 1, kLine, size * kLine, index);
+        // Of each row another channel: where values seldom change, they may in one row.
+        const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
+        const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
         const bool whole = channels.size % (kSlotsPerPair * kMorePairsWhereValuesAgree) == 0;
-        const int64_t turns = turns_of(agreement, whole);
-        for (int64_t pair = 0; kSlotsPerPair * pair < channels.size; pair += turns) {
-          const Rows<T> slots{tile + kSlotsPerPair * pair, 1, kLine, size};
-          count_in_turns(turns, slots, index, tables_ + pair * pair_size(), ahead);
+        if (agreement == Agreement::kRare) {
+          count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);
+        } else if (agreement == Agreement::kFrequent && whole) {
+          count_tile<Pairs<kMorePairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+        } else {
+          count_tile<Pairs<kPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
         }
       }
+    }
+  }
+
+  template <class Pairs>
+  void count_tile(const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
+    const int64_t table_size = size_of(few_.group.table_bytes);
+    for (int64_t channel = 0; channel < channels; channel += Pairs::kPerRow) {
+      Counter* tables = tables_ + channel / kSlotsPerPair * table_size;
+      count_rows<Pairs>(
+          Rows<T>{tile + channel, 1, kLine, rows}, index_of(), tables, table_size, ahead);
     }
   }
 
@@ -389,36 +429,64 @@ class Tables {
 
   // --- Fold
 
-  void fold() {
-    std::unique_lock<std::mutex> held;
-    if (lock_ != nullptr) {
-      held = std::unique_lock<std::mutex>(*lock_);
+  void fold(Counters& counters) {
+    counters.held = 0;
+    if (!counters.in_use) {
+      return;
     }
+    counters.in_use = false;
+    std::unique_lock<std::mutex> locked;
+    if (lock_ != nullptr) {
+      locked = std::unique_lock<std::mutex>(*lock_);
+    }
+    const int64_t table_size = size_of(counters.group.table_bytes);
     for (int64_t channel = 0; channel < num_channels_; ++channel) {
       int64_t* histogram = histograms_ + channel * problem_.num_bins;
       if (plan_.way == Way::kStreams) {
-        const Counter* table = tables_ + channel * kTurns * pair_size();
-        for (int64_t pair = 0; pair < pairs_in_use_; ++pair, table += pair_size()) {
-          put(histogram, fresh_ && pair == 0, [=](int64_t index) {
-            return int64_t{table[kSlotsPerPair * index]} + table[kSlotsPerPair * index + 1];
-          });
+        const Counter* tables = tables_of(counters, channel);
+        if (&counters == &few_) {
+          fold_stream<Few>(tables, table_size, histogram);
+        } else {
+          fold_stream<Many>(tables, table_size, histogram);
         }
       } else {
-        const Counter* table = tables_ + channel / kSlotsPerPair * pair_size();
+        const Counter* table = tables_ + channel / kSlotsPerPair * table_size;
         table += channel % kSlotsPerPair;
-        put(histogram, fresh_,
-            [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
+        put(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
       }
     }
     fresh_ = false;
   }
 
+  template <class Shape>
+  void fold_stream(const Counter* tables, int64_t table_size, int64_t* histogram) const {
+    put(histogram, [=](int64_t index) {
+      std::conditional_t<kStaged, int64_t, uint32_t> sum = 0;
+      for (int table = 0; table < Shape::kTables; ++table) {
+        const Counter* slots = tables + table * table_size + Shape::kSlots * index;
+        if constexpr (kStaged || Shape::kSlots == 1) {
+          for (int slot = 0; slot < Shape::kSlots; ++slot) {
+            sum += slots[slot];
+          }
+        } else {
+          // Two at a time, which compilers vectorize better.
+          for (int slot = 0; slot < Shape::kSlots; slot += 2) {
+            uint32_t both;
+            std::memcpy(&both, slots + slot, sizeof both);
+            sum += (both & 0xffff) + (both >> 16);
+          }
+        }
+      }
+      return int64_t{sum};
+    });
+  }
+
   /// Adds the count of every index to its bin; a fresh histogram is written instead.
   template <class CountOf>
-  void put(int64_t* histogram, bool fresh, const CountOf& count_of) const {
+  void put(int64_t* histogram, const CountOf& count_of) const {
     constexpr int64_t kFirst = kBytes ? 0 : 1;
     const int64_t own = own_bins_;
-    if (fresh) {
+    if (fresh_) {
       for (int64_t bin = 0; bin < own; ++bin) {
         histogram[bin] = count_of(bin + kFirst);
       }
@@ -441,7 +509,7 @@ class Tables {
   const Problem& problem_;
   const Plan& plan_;
   Binning binning_;
-  Counter* tables_; // [pair][index][slot]
+  Counter* tables_; // [channel][group][table][index][slot]
   char* tile_;
   int64_t own_bins_; // values below are their own bins
 
@@ -449,8 +517,8 @@ class Tables {
   int64_t* histograms_ = nullptr;
   std::mutex* lock_ = nullptr;
   bool fresh_ = false;
-  int64_t pairs_in_use_ = 0; // of each channel of streams
-  int64_t held_ = 0;         // no counter holds more
+  Counters few_{plan_.few, 0};
+  Counters many_{plan_.many, size_of(plan_.few.bytes())};
 };
 
 /// A strip is a stretch of channels in one run of them.

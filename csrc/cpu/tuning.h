@@ -11,39 +11,63 @@
 
 namespace histo::cpu::tuning {
 
-/// Two slots, [index][2], make a pair: the table of one loop. Uniform bytes by slots that
-/// lie together: 1 4.6, 2 5.9, 4 5.3, 8 4.6, 16 4.2; constant ones 4.0, 5.5, 5.7, 6.5, 6.5;
-/// two random values 1.2, 2.3, 3.2, 4.0, 6.2 (an addition waits for the one to the same
-/// counter before it). Hence pairs where values differ, and four pairs at once, 16 slots
-/// apart or more, where many agree: 4.4, 6.3 and 4.5.
-///
-/// Tried and slower: counters of 8 bits that carry into wider ones (a branch an element:
-/// 4.0) or are emptied every 255 rows (2.9); 32 bits (5.1); words of 8 bytes taken apart by
-/// shifts, instead of a load an element (5.4, and 2.9 with 64 columns at once); 64 columns
-/// at once in a table of 32 KiB (3.7 at best, [R, 512] 2.9).
+/// One channel where values differ: four tables [index], and of neighbours four to each (stores
+/// that follow each other then meet in fewer lines). Uniform, normal, text, runs of about 64 and
+/// constant bytes, by tables and by neighbours to each: 4 of 4 5.8, 5.8, 4.9, 2.8 and 2.3; 4 of 1
+/// 4.9, 5.9, 5.0, 3.0 and 2.3; 8 of 4 5.7, 5.7, 5.1, 3.7 and 3.3; 2 of 1 5.9, 5.7, 4.1, 1.9 and
+/// 1.2; one table 5.8, 5.4, 2.7, 1.0 and 0.6 (an addition waits for the one to the same counter
+/// before it).
+constexpr int kTablesWhereValuesDiffer = 4;
+constexpr int kRunWhereValuesDiffer = 4;
+/// Elements of one turn of the loop, also of columns. A table [index][2] with 16: uniform 5.7,
+/// normal 5.3; with 32 5.9 and 5.7; with 64 as with 32. [R, 512] with 16: 4.8 and 4.55; with 32
+/// 5.05 and 4.7.
+constexpr int64_t kUnrolledWhereValuesDiffer = 32;
+
+/// And where they agree: 16 counters of a value, so that none is met again before 16 elements.
+/// Of bytes they lie together, [index][16]: two random values 6.2, runs 6.1, constant 6.2,
+/// uniform 4.4. 8 together 4.5, 3.7, 6.2 and 4.8; 32 together 5.3, 6.0, 6.0 and 4.1; 16 in 4
+/// tables 3.8, 3.9, 4.1 and 4.5; 8 tables of 2 3.8, 3.8, 4.1 and 4.3.
+constexpr int kCountersWhereValuesAgree = 16;
+constexpr int kSlotsOfBytes = 16;
+/// Of wider types in four tables of four slots, whose index is scaled by the addition itself.
+/// int16 in 4096 bins, constant and runs: 4.5 and 3.7; 16 together 3.7 and 3.5.
+constexpr int kSlotsOfIndices = 4;
+/// The counters of one element of 16 are fetched so many elements ahead. Runs of int16 in 4096
+/// bins 3.7, without 2.5: what is loaded for a new value waits for the stores of the old one.
+constexpr int64_t kElementsFetched = 32;
+
+/// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
+/// once, and eight where whole lines of columns agree, but not nearly all: two random values in
+/// [R, 512] 4.05 instead of 3.9, text 4.5 instead of 4.3, runs of 13 rows in [R, 20000] 2.4 instead
+/// of 2.0; constant ones would be 3.5 instead of 5.2; [R, 100] 3.2 and 3.35: four.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
-/// Eight at once where some of a sample agree and not all, of one channel whose elements lie
-/// side by side: runs of 64 equal bytes 3.8 instead of 3.2; constant ones would be 3.8 instead
-/// of 5.4; three channels 3.0 and 4.9: four. And of whole lines of channels: two random values
-/// in [R, 512] 4.05 instead of 3.9, text 4.5 instead of 4.3; [R, 100] 3.2 and 3.35: four.
 constexpr int kMorePairsWhereValuesAgree = 8;
 
-/// Elements of one turn of the loop. Constant bytes in four pairs: 16 6.3, 64 2.3 (the
-/// processor foresees of fewer loads which store each one waits for); uniform ones alike.
+/// Tried and slower: counters of 8 bits that carry into wider ones (a branch an element:
+/// 4.0) or are emptied every 255 rows (2.9); 32 bits (5.1); words of 2, 4 and 8 bytes taken
+/// apart by shifts, instead of a load an element (5.4, 5.5 and 5.6, normal data 5.1, 5.6 and
+/// 5.8, and 2.9 with 64 columns at once); 64 columns at once in a table of 32 KiB (3.7 at best,
+/// [R, 512] 2.9).
+
+/// Elements of one turn of the other loops. Constant bytes in four pairs: 16 6.3, 64 2.3 (the
+/// processor foresees of fewer loads which store each one waits for).
 constexpr int64_t kUnrolledElements = 16;
 
-/// Values agree where more than this share of neighbours do, of a sample of a chunk.
-/// 2 and 8 slots at a share of 0.004 give 5.9 and 4.4, at 0.013 5.7 and 4.8, at 0.14 3.1
-/// and 5.1, at 0.5 2.3 and 4.5.
+/// Values agree where more than this share of a sample of a chunk equal the next but one (values
+/// that take turns wait as long as equal ones). Few and many counters at a share of 0.004 give
+/// 5.8 and 4.4, at 0.013 5.8 and 5.1, at 0.06 4.9 and 6.0. More than 2, 3 and 5 of 128: text 5.7,
+/// 5.5 and 5.0, normal 5.3, 5.4 and 5.35. Nearly all agree where no more than this differ.
 constexpr int64_t kSample = 128;
-constexpr int64_t kMaxAgreeing = 5;
+constexpr int64_t kMaxAgreeing = 3;
+constexpr int64_t kSampledDistance = 2;
 
 /// Counters have 16 bits up to this many bins, and 32 above: there a table is emptied too
 /// seldom to matter. int16 in 4096 bins: 4.0 with 16 bits, 3.3 with 32.
 constexpr int64_t kMaxBinsOf16Bits = 4096;
 
-/// Pairs are as far apart as the table of bytes is long, or a number of pages farther: the
+/// Tables are as far apart as a pair of bytes is long, or a number of pages farther: the
 /// processor takes counters a multiple of 4096 bytes apart for the same ones at first.
 constexpr int64_t kPairBytes = 1024;
 
@@ -52,10 +76,10 @@ constexpr int64_t kPairBytes = 1024;
 constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 
 /// Of 32-bit counters there is one pair, and indices are made apart from the counting,
-/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536 bins: 1.5 in one loop, 1.6 in
-/// two of portable code, 1.9 with AVX2 and with AVX-512. With fewer bins the one loop wins:
-/// int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 bins
-/// 4.0 against 3.3.
+/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536
+/// bins: 1.5 in one loop, 1.6 in two of portable code, 1.9 with AVX2 and with AVX-512. With
+/// fewer bins the one loop wins: int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0
+/// against 3.0, int16 in 4096 bins 4.0 against 3.3.
 constexpr int64_t kStagedElements = 4096;
 
 /// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of
@@ -80,7 +104,8 @@ constexpr int64_t kMinRowsPerIndex = 1;
 constexpr int64_t kMinStream = 64;
 
 /// Tables of one channel of bytes: an allocation takes 0.7 us, twice what 1,000 bytes take.
-constexpr int64_t kStackBytes = kMorePairsWhereValuesAgree * kPairBytes;
+constexpr int64_t kStackBytes =
+    (kTablesWhereValuesDiffer + 1) * kPairBytes + kSlotsOfBytes * 256 * 2;
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
 /// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size

@@ -1,0 +1,150 @@
+// The inner loops: elements into small tables of counters.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "tuning.h"
+
+namespace histo::cpu {
+
+/// Elements as rows of slots: element (row, slot) lies at the sum of its index times step
+/// from `data`.
+template <class T>
+struct Rows {
+  const T* data;
+  int64_t slot_step;
+  int64_t row_step;
+  int64_t size;
+};
+
+/// What is loaded next, a line for each line of elements that is counted.
+struct Ahead {
+  const char* line;
+  int64_t step;
+
+  void fetch() {
+    __builtin_prefetch(line);
+    line += step;
+  }
+};
+
+/// Tables of counters [index][slot], and how elements go to them: of a row of elements each
+/// table gets kRun, its slots in turns. kUnrolled elements make one turn of the loop. kFetched:
+/// how many elements ahead counters are fetched, of one element a row.
+template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
+struct Shape {
+  static constexpr int kTables = kTheTables;
+  static constexpr int kSlots = kTheSlots;
+  static constexpr int kRun = kTheRun;
+  static constexpr int64_t kCounters = kTables * kSlots; // of an index
+  static constexpr int64_t kPerRow = kTables * kRun;
+  static constexpr int64_t kUnrolledRows = std::max<int64_t>(1, kUnrolled / kPerRow);
+  static constexpr int64_t kFetchedRows = kFetched / kPerRow;
+};
+
+/// Adds one to a counter of every element; tables are `table_size` counters apart. A function
+/// of its own: the loop needs every register.
+template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
+[[gnu::noinline]] void count_slots(
+    const Rows<T>& rows, IndexOf index_of, Counter* tables, int64_t table_size, Ahead& ahead) {
+  constexpr int kTables = Shape::kTables;
+  constexpr int kSlots = Shape::kSlots;
+  constexpr int64_t kUnrolled = Shape::kUnrolledRows;
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kRows = std::max(kUnrolled, kLine / Shape::kPerRow);
+  constexpr int64_t kLines = kRows * Shape::kPerRow / kLine;
+  constexpr int64_t kFetched = Shape::kFetchedRows;
+  const int64_t slot_step = kAdjacent ? 1 : rows.slot_step;
+  const T* data = rows.data;
+  Ahead next = ahead;
+  Counter* table_at[kTables];
+  for (int table = 0; table < kTables; ++table) {
+    table_at[table] = tables + table * table_size;
+    // Or else the compiler adds its offset to every index.
+    __asm__("" : "+r"(table_at[table]));
+  }
+  const auto add_row = [&] {
+    const T* element = data;
+#pragma GCC unroll 16
+    for (int table = 0; table < kTables; ++table) {
+#pragma GCC unroll 16
+      for (int i = 0; i < Shape::kRun; ++i) {
+        ++table_at[table][kSlots * index_of(*element) + i % kSlots];
+        element += slot_step;
+      }
+    }
+    data += rows.row_step;
+  };
+  const auto fetch_counters = [&] {
+    if constexpr (kFetched > 0) {
+      const auto index = index_of(data[kFetched * rows.row_step]);
+#pragma GCC unroll 16
+      for (int table = 0; table < kTables; ++table) {
+        __builtin_prefetch(table_at[table] + kSlots * index, 1);
+      }
+    }
+  };
+  int64_t row = 0;
+  for (; row + kRows + kFetched <= rows.size; row += kRows) {
+#pragma GCC unroll 8
+    for (int64_t line = 0; line < kLines; ++line) {
+      next.fetch();
+    }
+#pragma GCC unroll 1
+    for (int64_t i = 0; i < kRows; i += kUnrolled) {
+#pragma GCC unroll 16
+      for (int64_t j = 0; j < kUnrolled; ++j) {
+        fetch_counters();
+        add_row();
+      }
+    }
+  }
+  for (; row < rows.size; ++row) {
+    add_row();
+  }
+  ahead = next;
+}
+
+template <class Shape, class Counter, class T, class IndexOf>
+void count_rows(
+    const Rows<T>& rows,
+    const IndexOf& index_of,
+    Counter* tables,
+    int64_t table_size,
+    Ahead& ahead) {
+  if (rows.slot_step == 1) {
+    count_slots<Shape, true>(rows, index_of, tables, table_size, ahead);
+  } else {
+    count_slots<Shape, false>(rows, index_of, tables, table_size, ahead);
+  }
+}
+
+enum class Agreement { kRare, kFrequent, kComplete };
+
+/// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
+template <class T, class IndexOf>
+Agreement agreement_of(
+    const T* data, int64_t size, int64_t step, int64_t distance, const IndexOf& index_of) {
+  const int64_t half = std::min(tuning::kSample, size) / 2;
+  if (half <= 0) {
+    return Agreement::kRare;
+  }
+  const auto agreeing = [&](const T* first) {
+    int64_t sum = 0;
+    for (int64_t i = 0; i < half; ++i) {
+      sum += index_of(first[i * step]) == index_of(first[i * step + distance]);
+    }
+    return sum;
+  };
+  // At the beginning and in the middle.
+  const int64_t found = agreeing(data) + agreeing(data + size / 2 * step);
+  const auto is_rare = [&](int64_t part) {
+    return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;
+  };
+  return is_rare(found)              ? Agreement::kRare
+         : is_rare(2 * half - found) ? Agreement::kComplete
+                                     : Agreement::kFrequent;
+}
+
+} // namespace histo::cpu
