@@ -187,12 +187,17 @@ class Tables {
 
   /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
   /// lie in one run. Others may add to the same counts, of which they hold the lock; without
-  /// a lock nobody does, and the counts are not initialized.
+  /// a lock nobody does, and the counts are not initialized. What is counted is in the counts
+  /// when other channels have been counted, or after finish().
   void count(int64_t first, int64_t size, int64_t begin_row, int64_t end_row, std::mutex* lock) {
-    num_channels_ = size;
-    histograms_ = problem_.counts + first * problem_.num_bins;
-    lock_ = lock;
-    fresh_ = lock == nullptr;
+    int64_t* histograms = problem_.counts + first * problem_.num_bins;
+    if (histograms != histograms_) {
+      finish();
+      num_channels_ = size;
+      histograms_ = histograms;
+      lock_ = lock;
+      fresh_ = lock == nullptr;
+    }
     for_each_run(problem_.channels, first, first + size, [&](int64_t offset, const Extent& run) {
       const T* data = static_cast<const T*>(problem_.data) + offset;
       for_each_run(problem_.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
@@ -200,6 +205,9 @@ class Tables {
         plan_.way == Way::kStreams ? count_streams(panel) : count_columns(panel);
       });
     });
+  }
+
+  void finish() {
     fold(few_);
     fold(many_);
   }
@@ -591,6 +599,7 @@ void count_in_tables(
             pieces == 1 ? nullptr : &locks[static_cast<size_t>(strip) % locks.size()]);
       }
     }
+    tables.finish();
   };
   run_workers(workers, [&](int64_t worker) {
     visit_binned_type(problem.type, binning, [&](auto tag) {
