@@ -63,13 +63,8 @@ def threads(request: pytest.FixtureRequest) -> Iterator[int]:
     torch.set_num_threads(before)
 
 
-@pytest.fixture
-def one_thread() -> Iterator[None]:
-    """Of several, each has less to count."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+# Of several threads, each has less to count.
+with_one_thread = pytest.mark.parametrize("threads", [1], indirect=True)
 
 
 def test_malloc_is_dirty() -> None:
@@ -134,7 +129,8 @@ def test_every_length_around_a_turn_of_the_loop(
         assert_counts(channel_histogram(part, 5), expected_counts(part, 5))
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("threads")
+@with_one_thread
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
 @pytest.mark.parametrize("rest", [-16, -1, 0, 1, 16, CHUNK])
 def test_no_counter_of_16_bits_overflows(rest: int, dtype: torch.dtype) -> None:
@@ -144,7 +140,8 @@ def test_no_counter_of_16_bits_overflows(rest: int, dtype: torch.dtype) -> None:
     assert_counts(channel_histogram(values, 9), expected_counts(values, 9))
 
 
-@pytest.mark.usefixtures("one_thread")
+@pytest.mark.usefixtures("threads")
+@with_one_thread
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
 @pytest.mark.parametrize("shape", [(20 * CHUNK,), (20 * CHUNK, 2)])
 def test_no_counter_overflows_where_a_sample_misleads(

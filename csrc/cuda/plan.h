@@ -68,7 +68,7 @@ struct Columns {
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
-  bool warps_apart;  // of a round each warp reads neighbouring rows, where it may
+  bool warps_apart;  // of a round each warp reads neighbouring rows
 
   HISTO_HOST_DEVICE unsigned units() const {
     return batches * groups;
