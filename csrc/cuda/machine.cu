@@ -1,5 +1,7 @@
 #include "machine.h"
 
+#include <algorithm>
+
 namespace histo::cuda {
 namespace {
 
@@ -71,6 +73,23 @@ __global__ void add_kernel(AddPlan plan, unsigned long long* result, unsigned lo
 }
 
 } // namespace
+
+DeviceLimits device_limits(int device) {
+  const auto attribute = [device](cudaDeviceAttr which) {
+    int value = 0;
+    check(cudaDeviceGetAttribute(&value, which, device), "reading the device's limits");
+    return value;
+  };
+  const int capability = 10 * attribute(cudaDevAttrComputeCapabilityMajor) +
+                         attribute(cudaDevAttrComputeCapabilityMinor);
+  // Built for older GPUs, kernels do without what this one can do (__CUDA_ARCH__).
+  cudaFuncAttributes code{};
+  check(cudaFuncGetAttributes(&code, read_only_kernel), "reading what the kernels are built for");
+  return {
+      attribute(cudaDevAttrMultiProcessorCount), attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
+      attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor), attribute(cudaDevAttrL2CacheSize),
+      std::min(capability, code.ptxVersion)};
+}
 
 void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch) {
   start(

@@ -1,4 +1,4 @@
-// Kernels that measure the machine and count nothing: the limits that the
+// What the machine can do: its limits, and kernels that count nothing and measure what the
 // benchmarks hold the others against.
 #pragma once
 
@@ -7,6 +7,9 @@
 #include "launch.h"
 
 namespace histo::cuda {
+
+/// Of the current device, whose index this is.
+DeviceLimits device_limits(int device);
 
 /// Reads `bytes` bytes from `data`, a multiple of 16, and writes one word to `sink`.
 void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch);

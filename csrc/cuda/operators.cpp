@@ -20,27 +20,14 @@ namespace {
 using torch::stable::Tensor;
 
 /// Asking takes longer than a small histogram, so a device is asked once.
-cuda::DeviceLimits device_limits(int index) {
+cuda::DeviceLimits limits_of(int index) {
   constexpr int kMaxDevices = 64;
   static cuda::DeviceLimits devices[kMaxDevices];
   static std::once_flag asked[kMaxDevices];
-  const auto ask = [index] {
-    const auto attribute = [index](cudaDeviceAttr which) {
-      int value = 0;
-      cuda::check(cudaDeviceGetAttribute(&value, which, index), "reading the device's limits");
-      return value;
-    };
-    return cuda::DeviceLimits{
-        attribute(cudaDevAttrMultiProcessorCount),
-        attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-        attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor), attribute(cudaDevAttrL2CacheSize),
-        10 * attribute(cudaDevAttrComputeCapabilityMajor) +
-            attribute(cudaDevAttrComputeCapabilityMinor)};
-  };
   if (index >= kMaxDevices) {
-    return ask();
+    return cuda::device_limits(index);
   }
-  std::call_once(asked[index], [&] { devices[index] = ask(); });
+  std::call_once(asked[index], [&] { devices[index] = cuda::device_limits(index); });
   return devices[index];
 }
 
@@ -81,7 +68,7 @@ void on_device(const Tensor& like, const F& f) {
   void* stream = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
   Workspace workspace(like);
-  f(cuda::Launch{static_cast<cudaStream_t>(stream), device_limits(device), std::ref(workspace)});
+  f(cuda::Launch{static_cast<cudaStream_t>(stream), limits_of(device), std::ref(workspace)});
 }
 
 template <class Binning>
