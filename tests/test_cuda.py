@@ -35,6 +35,10 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "three channels": (random_values((1_000_001, 3), torch.uint8), {}),
     "images": (random_values((4, 3, 500, 401), torch.uint8), {"dim": (2, 3)}),
     "wide columns": (random_values((20_000, 64), torch.int32), {"num_bins": 1000}),
+    "bins in pairs": (
+        random_values((20_000, 64), torch.int16, high=5000),
+        {"num_bins": 4096},
+    ),
     "ranges of bins": (random_values((400_001,), torch.int32), {"num_bins": 1 << 16}),
     "small": (random_values((300, 7), torch.uint8), {}),
     "a cluster": (random_values((50_000,), torch.int64), {}),
@@ -365,6 +369,33 @@ def test_all_gpus_at_once() -> None:
         assert_counts(got, want)
     for got in letters:
         assert_counts(got, expected_letters(values.numpy().tobytes()))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "channels", "num_bins"),
+    [
+        ("uint8", 512, 256),
+        ("uint8", 130, 256),
+        ("int8", 64, 100),
+        ("int16", 64, 1000),
+        ("int16", 64, 2048),
+        ("int16", 64, 4096),
+        ("int16", 63, 4095),
+        ("uint16", 64, 6001),
+    ],
+)
+def test_counters_of_16_bits_are_emptied_in_time(dtype: str, channels: int, num_bins: int) -> None:
+    """Eight million rows, which a few repeated ones stand for: more to a block than 16 bits
+    count, half of them in two neighbouring bins."""
+    values = random_values((4096, channels), getattr(torch, dtype), high=num_bins + 50)
+    numbers = values.numpy()
+    for channel in range(channels):
+        heavy = channel % (min(num_bins, 127) - 1)
+        numbers[::4, channel] = heavy
+        numbers[1::4, channel] = heavy + 1
+    repeats = 2000
+    counts = channel_histogram(like(values, "cuda").expand(repeats, -1, -1), num_bins, (0, 1))
+    assert_counts(counts, repeats * expected_counts(values, num_bins))
 
 
 def test_values_that_crowd_for_a_while() -> None:

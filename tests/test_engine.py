@@ -118,7 +118,8 @@ def test_wide_types_in_one_channel(device: torch.device, dtype: torch.dtype, num
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("channels", [2, 3, 33, 64])
-@pytest.mark.parametrize("num_bins", [129, 1000])
+# In 16 bits rows of a table share the banks from 1816 bins on, and are for two bins each.
+@pytest.mark.parametrize("num_bins", [129, 1000, 1815, 1816, 2047, 4096, 9001])
 def test_wide_types_side_by_side(
     device: torch.device, dtype: torch.dtype, channels: int, num_bins: int
 ) -> None:

@@ -100,19 +100,38 @@ counter_of(const Columns& in, const Unit& unit, int column_of_table, int64_t bin
              : kNoBin;
 }
 
-/// Empties a pair's counters of the upper half of their range into the counts.
-template <class CounterOf>
-__device__ __forceinline__ void spill_pair(
-    uint32_t& pair, Counts counts, const CounterOf& counter_of_half) {
-  const uint32_t full = pair & 0x80008000u;
-  if (full == 0) {
-    return;
+/// Puts what a word counts; `word` is its place where rows lie in the order of their bins.
+template <bool kAdd, class Cells>
+__device__ __forceinline__ void put_word(
+    const Cells& cells, const Unit& unit, Counts counts, int word, uint32_t value) {
+#pragma unroll
+  for (int half = 0; half < Cells::kHalves; ++half) {
+    const int64_t counter = counter_of(
+        cells.in, unit, cells.column_of_word(word, half),
+        cells.bin_of_row(cells.row_of_word(word, half)));
+    if (counter != kNoBin) {
+      put<kAdd>(&counts[counter], Cells::count_of(value, half));
+    }
   }
-  pair -= full;
-  for (int half = 0; half < 2; ++half) {
-    const int64_t counter = counter_of_half(half);
-    if ((full >> (16 * half) & 0x8000) != 0 && counter != kNoBin) {
-      atomicAdd(&counts[counter], 0x8000ull);
+}
+
+/// Empties the pairs of counters that hold much, so that none overflows.
+template <class Cells>
+__device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
+  constexpr uint32_t kMuch = (kMaxPairCount - kMostLeftBySpill) * 0x10001u;
+  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
+    const uint4 quad = reinterpret_cast<const uint4*>(cells.table)[i];
+    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+    if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
+      continue;
+    }
+    for (int k = 0; k < 4; ++k) {
+      const uint32_t much = words[k] & kMuch;
+      if (much != 0) {
+        const uint32_t taken = Cells::kPairsBins ? words[k] : much;
+        cells.table[4 * i + k] -= taken;
+        put_word<true>(cells, unit, counts, static_cast<int>(4 * i + k), taken);
+      }
     }
   }
 }
@@ -149,7 +168,8 @@ __device__ __forceinline__ unsigned head_of(
 /// 256 sums, not of every element.
 template <Access kAccess, class Binning>
 struct ByteTable {
-  static constexpr int kHalves = 2; // counters of a word
+  static constexpr int kHalves = 2;         // counters of a word
+  static constexpr bool kPairsBins = false; // they are of two columns
 
   const Columns& in;
   const Binning& binning;
@@ -212,7 +232,13 @@ struct ByteTable {
   }
 
   static __device__ int column_of_word(int word, int half) {
-    return word % kWarp * 4 + word / kWarp + 2 * half;
+    return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
+  }
+  static __device__ int row_of_word(int word, int /*half*/) {
+    return word / kByteRowWords;
+  }
+  static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
+    return half == 0 ? word & 0xffff : word >> 16;
   }
   static __device__ int place_of_row(int row) {
     return row;
@@ -228,17 +254,6 @@ struct ByteTable {
   }
   __device__ void clear() const {
     clear_words(table, 256 * kByteRowWords);
-  }
-
-  /// Empties the counters of the upper half of their range, so that none overflows.
-  __device__ void spill(const Unit& unit, Counts counts) const {
-    for (int i = threadIdx.x; i < static_cast<int>(in.table_rows) * kByteRowWords;
-         i += kColumnThreads) {
-      spill_pair(table[i], counts, [&](int half) {
-        return counter_of(
-            in, unit, column_of_word(i % kByteRowWords, half), bin_of_row(i / kByteRowWords));
-      });
-    }
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -328,52 +343,71 @@ struct ByteTable {
 /// Where a row has fewer, several rows share the 32 banks. Which of them starts where is
 /// mixed from all digits of the bin, so that bins that differ in a few bits only do not
 /// all meet in the same banks.
+///
+/// Of channels of two bytes a word then counts one channel, all of two neighbouring bins in
+/// its lower half and those of the odd one in its upper half, and a row is for both bins. Of
+/// the lanes that read the same columns half begin with the second one, so that half as many
+/// meet in a channel's banks, whatever their bins are.
 template <class T, Access kAccess, bool kMixed, class Binning>
 struct WideTable {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
-  static constexpr int kHalves = kElements;                  // counters of a word, at most
+  // A word is two counters, of two columns or of two bins.
+  static constexpr bool kPaired = sizeof(T) == 2 && kAccess != Access::kQuad;
+  static constexpr bool kPairsBins = kPaired && kMixed;
+  static constexpr int kHalves = kPaired ? 2 : 1;
 
   const Columns& in;
   const Binning& binning;
   uint32_t* table;
-  uint32_t address;    // of this lane's slot in row 0
-  uint32_t row_bytes;  // at most 128
+  uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
+  uint32_t second;     // and for the second of a word
+  uint32_t row_bytes;  // of a bin, at most 128
   uint32_t no_rows;    // where what has no bin is counted, of both elements of a word
-  uint32_t of_second;  // what the second element of a word adds there
+  uint32_t order;      // of the bytes of a word whose elements are added in turn
   uint32_t mixed_bits; // of a row
   uint32_t first_bin;  // of the range of bins that the table is for
 
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), first_bin(0) {
-    address = address_of(shared) + 4 * (lane & ((1u << in.log_row_words) - 1));
+    const int slot = lane & ((1 << in.log_row_words) - 1);
+    const int turned = kPairsBins ? lane >> in.log_row_words & 1 : 0;
+    address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
+    second = kPairsBins ? address ^ 4 : address;
+    order = turned ? 0x1032 : 0x3210;
     row_bytes = 4u << in.log_row_words;
     no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
-    of_second = in.paired ? 0x10000 : 1;
     mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
     mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
   }
 
   /// The row of a bin; of both bins of a word, where they are 16 bits wide.
   __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
-    if (!kMixed) {
+    if (!kMixed || kPairsBins) {
       return bin;
     }
     uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
     mix ^= mix >> 2;
     return (bin & ~mixed_bits) | (mix & mixed_bits);
   }
-  static __device__ int column_of_word(int slot, int half) {
-    return slot * kElements + half;
+  /// Words that lie side by side, for one bin or two.
+  __device__ __forceinline__ int log_slots() const {
+    return static_cast<int>(in.log_row_words) + kPairsBins;
   }
-  /// Hands on the columns that a word counts, and their counts.
-  template <class Use>
-  __device__ __forceinline__ void for_columns(int slot, uint32_t word, Use&& use) const {
-    if (kHalves == 1 || !in.paired) {
-      return use(slot, word);
-    }
-    use(column_of_word(slot, 0), word & 0xffff);
-    use(column_of_word(slot, 1), word >> 16);
+  /// Of a word that lies `word` behind the first of a row, what its half counts.
+  __device__ __forceinline__ int column_of_word(int word, int half) const {
+    const int slot = word & ((1 << log_slots()) - 1);
+    return kPairsBins ? slot : slot * kElements + half;
+  }
+  __device__ __forceinline__ int row_of_word(int word, int half) const {
+    const int row = word >> log_slots();
+    return kPairsBins ? 2 * row + half : row;
+  }
+  static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
+    return !kPaired     ? word
+           : half == 1  ? word >> 16
+           : kPairsBins ? (word & 0xffff) - (word >> 16)
+                        : word & 0xffff;
   }
   __device__ int place_of_row(int bin) const {
     return static_cast<int>(row_of(bin));
@@ -395,12 +429,17 @@ struct WideTable {
   /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
   /// branches around them would cost more than all the rest.
   __device__ __forceinline__ void add(Word word) const {
-    if constexpr (sizeof(T) == 2) {
+    if constexpr (kPairsBins) {
+      const uint32_t bins = __byte_perm(__vminu2(word, no_rows), 0, order);
+      const uint32_t rows = bins & 0xfffefffe;
+      add_shared(__dp2a_lo(rows, row_bytes, address), (bins * 0x10000 & 0x10000) | 1);
+      add_shared(__dp2a_lo(rows, row_bytes << 8, second), (bins & 0x10000) | 1);
+    } else if constexpr (sizeof(T) == 2) {
       // Both at once, in five instructions, which is what types of two bytes wait for: in
       // nine int16 [2^29] takes 251.3 us and not 247.4.
       const uint32_t rows = __vminu2(row_of(word), no_rows);
       add_shared(__dp2a_lo(rows, row_bytes, address), 1);
-      add_shared(__dp2a_lo(rows, row_bytes << 8, address), of_second);
+      add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPaired ? 0x10000 : 1);
     } else {
       word -= first_bin;
       uint32_t row = row_of(static_cast<uint32_t>(word));
@@ -430,71 +469,59 @@ struct WideTable {
     value -= first_bin;
     if (value < in.table_rows) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
-      const int slot = column / kElements & ((1 << in.log_row_words) - 1);
-      atomicAdd(&table[(row << in.log_row_words) + slot], column % kElements == 0 ? 1 : of_second);
+      const int slot = (kPairsBins ? column : column / kElements) & ((1 << log_slots()) - 1);
+      const uint32_t upper = (kPairsBins ? row : column) % kHalves * 0x10000;
+      atomicAdd(&begin_of_row(row)[slot], kPairsBins || upper == 0 ? upper | 1 : upper);
     }
   }
-
-  __device__ void spill(const Unit& unit, Counts counts) const {
-    const int slots = 1 << in.log_row_words;
-    for (int i = threadIdx.x; i < num_bins() * slots; i += kColumnThreads) {
-      const int bin = i >> in.log_row_words;
-      const int slot = i & (slots - 1);
-      uint32_t* word = &table[(row_of(bin) << in.log_row_words) + slot];
-      spill_pair(*word, counts, [&](int half) {
-        return counter_of(in, unit, column_of_word(slot, half), bin);
-      });
-    }
+  __device__ uint32_t* begin_of_row(uint32_t row) const {
+    return table + ((kPairsBins ? row & ~1u : row) << in.log_row_words);
   }
 
-  /// Thread after thread takes bin after bin of a channel, starting in different slots.
+  /// Thread after thread takes word after word, in the order of the bins. Neighbours take
+  /// neighbouring bins of a column, to fill the sectors of its counts.
+  template <class Use>
+  __device__ __forceinline__ void for_words(const Use& use) const {
+    constexpr int kRows = 4;
+    const int rows = (num_bins() + kPairsBins) >> kPairsBins;
+    const int padded = (rows + kRows - 1) / kRows * kRows;
+    for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
+      const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
+      const int slot = i / kRows & ((1 << log_slots()) - 1);
+      if (row < rows) {
+        use((row << log_slots()) + slot, begin_of_row(row_of(row << kPairsBins))[slot]);
+      }
+    }
+  }
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    for_words([&](int word, uint32_t value) {
+      in.adds ? put_word<true>(*this, unit, counts, word, value)
+              : put_word<false>(*this, unit, counts, word, value);
+    });
+  }
+
   __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
-    add_channels(unit, counts);
+    if (!kPaired && in.channels == 1) {
+      add_one_channel(unit, counts);
+    } else {
+      for_words(
+          [&](int word, uint32_t value) { put_word<true>(*this, unit, counts, word, value); });
+    }
     __syncthreads();
     clear();
     __syncthreads();
   }
-  __device__ void add_channels(const Unit& unit, Counts counts) const {
+  /// Thread after thread takes bin after bin, starting in different slots.
+  __device__ void add_one_channel(const Unit& unit, Counts counts) const {
     const int slots = 1 << in.log_row_words;
     for (int bin = threadIdx.x; bin < num_bins(); bin += kColumnThreads) {
-      const uint32_t* row = table + (row_of(bin) << in.log_row_words);
-      if (in.channels == 1) {
-        uint32_t sum = 0;
+      const uint32_t* row = begin_of_row(row_of(bin));
+      uint32_t sum = 0;
 #pragma unroll 8
-        for (int i = 0; i < slots; ++i) {
-          sum += row[(i + threadIdx.x) & (slots - 1)];
-        }
-        put<true>(&counts[in.counter(unit.batch, 0, first_bin + bin)], sum);
-        continue;
-      }
       for (int i = 0; i < slots; ++i) {
-        const int slot = (i + threadIdx.x) & (slots - 1);
-        for_columns(slot, row[slot], [&](int column, uint32_t sum) {
-          const int64_t counter = counter_of(in, unit, column, bin);
-          if (counter != kNoBin) {
-            put<true>(&counts[counter], sum);
-          }
-        });
+        sum += row[(i + threadIdx.x) & (slots - 1)];
       }
-    }
-  }
-
-  __device__ void put_counts(const Unit& unit, Counts counts) const {
-    constexpr int kRows = 4; // neighbouring lanes fill a sector of the counts
-    const int slots = 1 << in.log_row_words;
-    const int padded = (num_bins() + kRows - 1) / kRows * kRows;
-    for (int i = threadIdx.x; i < padded * slots; i += kColumnThreads) {
-      const int bin = (i / kRows >> in.log_row_words) * kRows + i % kRows;
-      const int slot = i / kRows & (slots - 1);
-      if (bin < num_bins()) {
-        const uint32_t word = table[(row_of(bin) << in.log_row_words) + slot];
-        for_columns(slot, word, [&](int column, uint32_t sum) {
-          const int64_t counter = counter_of(in, unit, column, bin);
-          if (counter != kNoBin) {
-            put_or_add(&counts[counter], sum, in.adds);
-          }
-        });
-      }
+      put<true>(&counts[in.counter(unit.batch, 0, first_bin + bin)], sum);
     }
   }
 };
@@ -613,7 +640,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const auto load = [&](const uint8_t* address, int count) -> Load {
     if constexpr (kAccess == Access::kLoose) {
       return load_loose_word(address, count, bounds);
-    } else if constexpr (kAccess == Access::kWord && sizeof(T) == 1) {
+    } else if constexpr (kAccess == Access::kWord && sizeof(T) <= 2) {
       return load_of_shared_line(reinterpret_cast<const Load*>(address));
     } else {
       return load_once(reinterpret_cast<const Load*>(address));
@@ -667,8 +694,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       if (room < added) {
         wait_for_previous(); // it cleared the counts
         __syncthreads();
-        cells.spill(piece.unit, counts);
-        room = kMaxPairCount / 2;
+        spill(cells, piece.unit, counts);
+        room = kMaxPairCount - kMostLeftBySpill;
         __syncthreads();
       }
       room -= added;
@@ -844,8 +871,8 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
         const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
-          low[i] += kHalves == 2 ? words[i] & 0xffff : words[i];
-          high[i] += words[i] >> 16;
+          low[i] += Cells::count_of(words[i], 0);
+          high[i] += Cells::count_of(words[i], kHalves - 1);
         }
       }
     }
@@ -868,8 +895,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     for (int s = 0; s < kSplits; ++s) {
       sum += parts[s][half][word];
     }
-    const int column = cells.column_of_word(word & ((1 << log_row_words) - 1), half);
-    sums[column * (rows | 1) + (word >> log_row_words)] = sum;
+    sums[cells.column_of_word(word, half) * (rows | 1) + cells.row_of_word(word, half)] = sum;
   }
   __syncthreads();
 

@@ -91,9 +91,9 @@ int64_t rows_of_table(const Problem& problem, int64_t row_words) {
 /// channels side by side. 0 where too few fit.
 int64_t slots_of_row(
     const Problem& problem, int64_t channels, int64_t bytes_of_block, const DeviceLimits& limits) {
-  // With a row for what has no bin.
-  const int64_t bytes_of_slot = (rows_of_table(problem, 1) + 1) * kCounterBytes;
+  // With a row for what has no bin, which is for two bins where a word counts two.
   const int64_t columns_of_slot = std::max(4 / element_size(problem.type), 1);
+  const int64_t bytes_of_slot = (rows_of_table(problem, 1) + columns_of_slot) * kCounterBytes;
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_slot;
   const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_slot), least);
   const int64_t slots = std::min({limits.shared_per_block / bytes_of_slot, kBanks, worth});
@@ -284,7 +284,7 @@ std::optional<Plan> plan_columns(
       (in.columns == in.channels || in.sums_columns) &&
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
-  in.paired = bytes || (size == 2 && in.channels > 1);
+  in.paired = bytes || (size == 2 && in.access != Access::kQuad);
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
     constexpr int64_t kWarps = kColumnThreads / kBanks;
@@ -300,8 +300,10 @@ std::optional<Plan> plan_columns(
   plan.blocks = parts * in.blocks_of_part;
   plan.threads = kColumnThreads;
   plan.cluster = 1;
-  // Of wider types what has no bin is counted in a row behind the last.
-  const int64_t words = in.table_words() + (int64_t{1} << in.log_row_words);
+  // Of wider types what has no bin is counted in a row behind the last, or where a row is for
+  // two bins in one for two more.
+  const int64_t row_words = int64_t{1} << in.log_row_words;
+  const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
   plan.shared_bytes = bytes ? kByteTableBytes : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;

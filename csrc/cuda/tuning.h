@@ -24,10 +24,10 @@ constexpr int64_t kQuadBytes = 16;
 constexpr int kLooseUnroll = 8;
 
 // Of a round each warp reads neighbouring rows, and not the whole block: uint8 [512, 2^20] over
-// 1 takes 133.3 us and not 135.2, [2^22, 128] 130.5 and not 131.1, int16 [2^23, 64] 397 and
-// not 424; but as words uint8 [2^20, 511] takes 145.7 and not 137.4, in one channel int16 266
-// and not 256. Streams of several groups of columns lose too (plan.cpp): [2^20, 500] takes
-// 131.8 and not 129.4.
+// 1 takes 133.3 us and not 135.2, [2^22, 128] 130.5 and not 131.1, int16 [2^23, 64] in 2048
+// bins 250 and not 253; but as words uint8 [2^20, 511] takes 145.7 and not 137.4, in one
+// channel int16 266 and not 256. Streams of several groups of columns lose too (plan.cpp):
+// [2^20, 500] takes 131.8 and not 129.4.
 constexpr bool warps_apart(int64_t element_bytes, Access access) {
   return element_bytes == 1   ? access == Access::kQuad
          : element_bytes == 2 ? access == Access::kWord
@@ -40,7 +40,7 @@ constexpr bool warps_apart(int64_t element_bytes, Access access) {
 //
 // Bytes: [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first and 127.5 so; in
 // words, 16 a round, [2^20, 500] 126 with the loads first and 138 with 4 behind. int16 [2^29]
-// takes 237.5 with the loads first and 244.5 mixed; in words [2^23, 64] 389 and 372. int32
+// takes 237.5 with the loads first and 244.5 mixed; in words [2^23, 63] 363 and 357. int32
 // [2^28] 242.4 and 241.2; in words [2^22, 64] 243 and 243 to 266.
 constexpr int added_before_loads(int64_t element_bytes, Access access) {
   const bool quad = access == Access::kQuad;
@@ -56,14 +56,20 @@ constexpr int added_before_loads(int64_t element_bytes, Access access) {
 constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 
-// What a counter of a pair holds. Before more rows come, those of the upper half of the
-// range are emptied into the counts, which leaves room for half as many.
-constexpr int64_t kMaxPairCount = 65535;
+// What a counter of a pair holds. Before more rows come, counters of more than so many are
+// emptied into the counts. The fewer stay, the more rows fit until the next time: 4 GiB of
+// [2^23, 512] take 969 us and 973 where half of the range stays; a column has few bins that
+// hold more.
+constexpr int kMaxPairCount = 65535;
+constexpr int kMostLeftBySpill = 8191;
 // A stream begins with one row that is not whole, and ends with two.
 constexpr int64_t kRaggedRows = 3;
 
 // Wider types: up to 32 counters a bin, one a bank; of channels side by side at least
-// four, or a block reads too little of each sector.
+// four, or a block reads too little of each sector. Four blocks that read 32 bytes of a line
+// each, as for int16 in 4096 bins, need 276 us for what takes 241 by halves of lines or whole
+// ones: the second-level cache answers so many requests and no more. Three with 22 channels
+// each need 434, since their rows share no banks evenly.
 constexpr int64_t kBanks = 32;
 constexpr int64_t kFewestColumns = 4;
 // One channel may have more bins than a table: so many blocks then read the same data,
