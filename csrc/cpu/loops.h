@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "tuning.h"
 
@@ -16,6 +17,17 @@ struct Rows {
   int64_t slot_step;
   int64_t row_step;
   int64_t size;
+};
+
+/// Neighbours as one index. They may lie at any address.
+struct TwoBytes {
+  uint8_t bytes[2];
+
+  size_t index() const {
+    uint16_t both;
+    std::memcpy(&both, bytes, sizeof both);
+    return both;
+  }
 };
 
 /// What is loaded next, a line for each line of elements that is counted.
