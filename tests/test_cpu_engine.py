@@ -264,6 +264,19 @@ def test_bins(num_bins: int, dtype: torch.dtype, shape: tuple[int, ...]) -> None
     assert_counts(channel_histogram(values, num_bins, dim), expected_counts(values, num_bins, dim))
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize(("shape", "dim"), [((100_003,), 0), ((3, 70_001), 1), ((70_001, 3), 0)])
+def test_equal_neighbours_in_many_bins(
+    shape: tuple[int, ...],
+    dim: int,
+    dtype: torch.dtype,
+    distribution: Callable[[Tensor], Tensor],
+) -> None:
+    values = distribution(random_values(shape, dtype, low=0, high=21_000))
+    assert_counts(channel_histogram(values, 20_000, dim), expected_counts(values, 20_000, dim))
+
+
 @pytest.mark.parametrize("loops", ["portable", "avx2"])
 def test_every_instruction_set(loops: str) -> None:
     """The set is chosen once a process: the tests that depend on it, in another one."""

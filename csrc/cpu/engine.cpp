@@ -327,8 +327,8 @@ class Tables {
     for (int64_t row = 0; row < rows.size; row += chunk) {
       const int64_t size = std::min(chunk, rows.size - row);
       const T* first = data + row * rows.stride;
-      // What is left of the last row goes to one counter.
-      hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
+      // What is left of the last row goes to one counter, and so does a run.
+      hold(few_, kStaged ? size : plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
       hold(many_, size / Many::kCounters + Many::kPerRow);
       const bool more = row + size + ahead_rows <= rows.size;
       Ahead ahead{
@@ -368,19 +368,25 @@ class Tables {
       const IndexOf& index,
       int64_t channel,
       Ahead& ahead) {
-    Agreement agreement = Agreement::kRare;
     if constexpr (kBytes) {
       if (plan_.joint) {
         count_joint(data, size, channel, ahead);
         return;
       }
     }
-    if constexpr (!kStaged) {
-      agreement = agreement_of(data, size - kSampledDistance, step, kSampledDistance * step, index);
-    }
-    if (agreement == Agreement::kRare) {
+    // Runs are found by their neighbours.
+    const int64_t distance = kStaged ? 1 : kSampledDistance;
+    const Agreement agreement = agreement_of(data, size - distance, step, distance * step, index);
+    if constexpr (kStaged) {
+      if (agreement == Agreement::kComplete) {
+        use(few_);
+        count_runs<Few::kSlots>(data, size, tables_of(few_, channel), ahead);
+      } else {
+        count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+      }
+    } else if (agreement == Agreement::kRare) {
       count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
-    } else if constexpr (!kStaged) {
+    } else {
       count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
     }
   }

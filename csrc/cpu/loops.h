@@ -132,6 +132,44 @@ void count_rows(
   }
 }
 
+/// Adds the length of every run of equal indices to its counter [index][kSlots].
+template <int kSlots, class Counter>
+[[gnu::noinline]] void count_runs(
+    const uint32_t* indices, int64_t size, Counter* table, Ahead& ahead) {
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof *indices);
+  static_assert(tuning::kStagedElements <= UINT16_MAX);
+  uint16_t ends[tuning::kStagedElements];
+  int64_t runs = 0;
+  const auto note = [&](int64_t i) {
+    // No branch, which data could make mispredicted.
+    ends[runs] = static_cast<uint16_t>(i);
+    runs += indices[i] != indices[i - 1];
+  };
+  int64_t i = 1;
+  for (; i + kLine <= size; i += kLine) {
+    ahead.fetch();
+    uint32_t differ = 0;
+    for (int64_t j = i; j < i + kLine; ++j) {
+      differ |= indices[j] ^ indices[j - 1];
+    }
+    if (differ != 0) {
+#pragma GCC unroll 16
+      for (int64_t j = i; j < i + kLine; ++j) {
+        note(j);
+      }
+    }
+  }
+  for (; i < size; ++i) {
+    note(i);
+  }
+  ends[runs] = static_cast<uint16_t>(size);
+  Counter begin = 0;
+  for (int64_t run = 0; run <= runs; ++run) {
+    table[kSlots * indices[begin]] += ends[run] - begin;
+    begin = ends[run];
+  }
+}
+
 enum class Agreement { kRare, kFrequent, kComplete };
 
 /// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.

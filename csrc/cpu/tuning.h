@@ -93,6 +93,9 @@ constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 /// bins: 1.5 in one loop, 1.6 in two of portable code, 1.9 with AVX2 and with AVX-512. With
 /// fewer bins the one loop wins: int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0
 /// against 3.0, int16 in 4096 bins 4.0 against 3.3.
+/// Where nearly all neighbours agree, each run is added at once; a line of equal indices is no
+/// more than compared. Runs 2.05 instead of 1.85, sorted 3.6 instead of 3.3, constant the same.
+/// Where half of them agree 1.1 instead of 1.9.
 constexpr int64_t kStagedElements = 4096;
 
 /// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of
