@@ -320,7 +320,8 @@ class Tables {
     const auto& [data, channels, rows] = panel;
     // Channels that lie together read a chunk in turns, from the first-level cache.
     const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
-    const int64_t ahead_rows = (channels.size > 1 ? kChunkBytes : kAheadBytes) / row_bytes;
+    const int64_t ahead_bytes = kStaged || channels.size > 1 ? kChunkBytes : kAheadBytes;
+    const int64_t ahead_rows = ahead_bytes / row_bytes;
     const int64_t chunk = kStaged             ? kStagedElements
                           : channels.size > 1 ? std::max(kMinStream, ahead_rows)
                                               : kChunkElements;
