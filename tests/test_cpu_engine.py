@@ -20,6 +20,7 @@ from torch_histo import channel_histogram
 # As in csrc/cpu/tuning.h: what the shapes below lie around.
 TILE_ROWS = 256
 CHUNK = 16384
+MIN_JOINT = 1 << 17
 MAX_BINS_OF_16_BITS = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 
@@ -47,12 +48,16 @@ def half_and_half(values: Tensor) -> Tensor:
     return copy
 
 
+def taking_turns(values: Tensor) -> Tensor:
+    return (torch.arange(values.numel()) % 2 * 5).to(values.dtype).view(values.shape)
+
+
 def ascending(values: Tensor) -> Tensor:
     """In the channels of a row, too: their values change at once, and not again for some rows."""
     return values.flatten().sort().values.view(values.shape)
 
 
-DISTRIBUTIONS = [uniform, constant, runs, half_and_half, ascending]
+DISTRIBUTIONS = [uniform, constant, runs, half_and_half, ascending, taking_turns]
 
 
 @pytest.fixture(params=[1, 3])
@@ -84,7 +89,8 @@ def test_malloc_is_dirty() -> None:
     [
         (CHUNK - 1,),
         (CHUNK + 1,),
-        (9 * CHUNK + 13,),
+        (7 * CHUNK + 13,),
+        (9 * MIN_JOINT + 13,),
         (70_001, 1),
         (30_011, 2),
         (40_013, 3),
@@ -116,6 +122,28 @@ def test_types_in_rows(
     assert_counts(channel_histogram(moved, 70), expected_counts(moved, 70))
 
 
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    ("shape", "dim"),
+    [
+        ((3, 4 * MIN_JOINT + 1), 1),
+        ((2, 3, 3 * CHUNK + 7), (0, 2)),
+        ((70, 3, 1013), (0, 2)),
+    ],
+)
+def test_neighbours_counted_together(
+    shape: tuple[int, ...],
+    dim: int | tuple[int, ...],
+    dtype: torch.dtype,
+    distribution: Callable[[Tensor], Tensor],
+) -> None:
+    """Bytes of long channels: runs of odd lengths, at any address."""
+    values = distribution(random_values(shape, torch.uint8)).view(dtype)
+    assert_counts(channel_histogram(values, 99, dim), expected_counts(values, 99, dim))
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
 @pytest.mark.parametrize("distribution", [uniform, constant, runs])
 @pytest.mark.parametrize("step", [1, 3])
@@ -132,10 +160,11 @@ def test_every_length_around_a_turn_of_the_loop(
 @pytest.mark.usefixtures("threads")
 @with_one_thread
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize("counters", [2, 16])
 @pytest.mark.parametrize("rest", [-16, -1, 0, 1, 16, CHUNK])
-def test_no_counter_of_16_bits_overflows(rest: int, dtype: torch.dtype) -> None:
-    """Equal values go to 16 counters."""
-    values = torch.full((16 * 65_535 + rest,), 3, dtype=dtype)
+def test_no_counter_of_16_bits_overflows(rest: int, counters: int, dtype: torch.dtype) -> None:
+    """Equal values go to 16 counters, of bytes two to the one of both."""
+    values = torch.full((counters * 65_535 + rest,), 3, dtype=dtype)
     values[100:104] = 7
     assert_counts(channel_histogram(values, 9), expected_counts(values, 9))
 
@@ -235,10 +264,23 @@ def test_bins(num_bins: int, dtype: torch.dtype, shape: tuple[int, ...]) -> None
     assert_counts(channel_histogram(values, num_bins, dim), expected_counts(values, num_bins, dim))
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize(("shape", "dim"), [((100_003,), 0), ((3, 70_001), 1), ((70_001, 3), 0)])
+def test_equal_neighbours_in_many_bins(
+    shape: tuple[int, ...],
+    dim: int,
+    dtype: torch.dtype,
+    distribution: Callable[[Tensor], Tensor],
+) -> None:
+    values = distribution(random_values(shape, dtype, low=0, high=21_000))
+    assert_counts(channel_histogram(values, 20_000, dim), expected_counts(values, 20_000, dim))
+
+
 @pytest.mark.parametrize("loops", ["portable", "avx2"])
 def test_every_instruction_set(loops: str) -> None:
     """The set is chosen once a process: the tests that depend on it, in another one."""
-    chosen = "test_bins and 65536"
+    chosen = "(test_bins and 65536) or test_neighbours"
     command = [
         sys.executable,
         "-m",

@@ -13,9 +13,9 @@
 
 #include <torch/csrc/stable/ops.h>
 
-#include "indices.h"
 #include "kernels.h"
 #include "loops.h"
+#include "vectorized.h"
 
 namespace histo::cpu {
 namespace {
@@ -95,6 +95,7 @@ enum class Way { kDirect, kStreams, kColumns };
 
 /// Tables [index][slot] that are counted in together.
 struct Group {
+  int64_t indices;
   int64_t slots;
   int64_t tables;
   int64_t table_bytes; // from one to the next
@@ -107,7 +108,8 @@ struct Group {
 struct Plan {
   Way way;
   int64_t strip;       // so many channels share the tables at a time, or fewer
-  int64_t indices;     // of a table
+  int64_t indices;     // of a table, but of a joint one
+  bool joint;          // the few counters are a table of neighbours
   Group few;           // of each channel of streams, where values differ; of all columns
   Group many;          // behind them, of each channel of streams, where values agree
   int64_t table_bytes; // of all of them
@@ -123,13 +125,21 @@ int64_t size_of(ElementType type) {
       type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
 }
 
+int64_t num_elements(const Problem& problem) {
+  return problem.num_channels() * problem.num_rows();
+}
+
+int64_t workers_of(const Problem& problem) {
+  return std::clamp<int64_t>(num_elements(problem) / kMinElementsPerThread, 1, num_threads());
+}
+
 Plan plan_of(const Problem& problem) {
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[1];
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, {}, {}, 0, 0};
+  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, false, {}, {}, 0, 0};
   if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
@@ -138,12 +148,20 @@ Plan plan_of(const Problem& problem) {
     return plan;
   }
   const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
+  const auto group_of = [&](int64_t indices, int64_t slots, int64_t tables) {
+    const int64_t bytes = slots * indices * (wide ? 4 : 2);
+    return Group{indices, slots, tables, round_up(bytes - kPairBytes, 4096) + kPairBytes};
+  };
   const auto group = [&](int64_t slots, int64_t tables) {
-    const int64_t bytes = slots * plan.indices * (wide ? 4 : 2);
-    return Group{slots, tables, round_up(bytes - kPairBytes, 4096) + kPairBytes};
+    return group_of(plan.indices, slots, tables);
   };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
-    plan.few = wide ? group(kSlotsPerPair, 1) : group(1, kTablesWhereValuesDiffer);
+    // What a thread counts before it folds.
+    const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
+    plan.joint = size == 1 && rows.stride == 1 && share >= kMinJointElements;
+    plan.few = plan.joint ? group_of(kJointIndices, 1, 1)
+               : wide     ? group(kSlotsPerPair, 1)
+                          : group(1, kTablesWhereValuesDiffer);
     if (!wide) {
       const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
       plan.many = group(slots, kCountersWhereValuesAgree / slots);
@@ -221,6 +239,7 @@ class Tables {
       kStaged,
       Pairs<1>,
       Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>;
+  using Joint = Shape<1, 1, 1, kUnrolledElements>;
   static constexpr int kManySlots = kBytes ? kSlotsOfBytes : kSlotsOfIndices;
   using Many = Shape<
       kCountersWhereValuesAgree / kManySlots,
@@ -247,6 +266,10 @@ class Tables {
     return tables_ + channel * size_of(plan_.few.bytes() + plan_.many.bytes()) + counters.first;
   }
 
+  bool is_joint(const Counters& counters) const {
+    return plan_.joint && &counters == &few_;
+  }
+
   /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
   auto index_of() const {
     return [binning = binning_](T value) {
@@ -263,6 +286,12 @@ class Tables {
 
   /// Makes room for so many more in every counter.
   void hold(Counters& counters, int64_t count) {
+    if constexpr (kBytes) {
+      if (counters.held + count > kMaxCount && counters.in_use && is_joint(counters)) {
+        // No counter of so many has counted much, as a rule.
+        counters.held = joint_bound(tables_of(counters, 0));
+      }
+    }
     if (counters.held + count > kMaxCount) {
       fold(counters);
     }
@@ -279,7 +308,7 @@ class Tables {
     for (int64_t channel = 0; channel < channels; ++channel) {
       Counter* table = tables_of(counters, channel);
       for (int64_t i = 0; i < group.tables; ++i, table += size_of(group.table_bytes)) {
-        std::fill_n(table, group.slots * plan_.indices, Counter{0});
+        std::fill_n(table, group.slots * group.indices, Counter{0});
       }
     }
     counters.in_use = true;
@@ -291,15 +320,16 @@ class Tables {
     const auto& [data, channels, rows] = panel;
     // Channels that lie together read a chunk in turns, from the first-level cache.
     const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
-    const int64_t ahead_rows = kChunkBytes / row_bytes;
+    const int64_t ahead_bytes = kStaged || channels.size > 1 ? kChunkBytes : kAheadBytes;
+    const int64_t ahead_rows = ahead_bytes / row_bytes;
     const int64_t chunk = kStaged             ? kStagedElements
                           : channels.size > 1 ? std::max(kMinStream, ahead_rows)
                                               : kChunkElements;
     for (int64_t row = 0; row < rows.size; row += chunk) {
       const int64_t size = std::min(chunk, rows.size - row);
       const T* first = data + row * rows.stride;
-      // What is left of the last row goes to one counter.
-      hold(few_, size / Few::kCounters + Few::kPerRow);
+      // What is left of the last row goes to one counter, and so does a run.
+      hold(few_, kStaged ? size : plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
       hold(many_, size / Many::kCounters + Many::kPerRow);
       const bool more = row + size + ahead_rows <= rows.size;
       Ahead ahead{
@@ -339,14 +369,43 @@ class Tables {
       const IndexOf& index,
       int64_t channel,
       Ahead& ahead) {
-    Agreement agreement = Agreement::kRare;
-    if constexpr (!kStaged) {
-      agreement = agreement_of(data, size - kSampledDistance, step, kSampledDistance * step, index);
+    if constexpr (kBytes) {
+      if (plan_.joint) {
+        count_joint(data, size, channel, ahead);
+        return;
+      }
     }
-    if (agreement == Agreement::kRare) {
+    // Runs are found by their neighbours.
+    const int64_t distance = kStaged ? 1 : kSampledDistance;
+    const Agreement agreement = agreement_of(data, size - distance, step, distance * step, index);
+    if constexpr (kStaged) {
+      if (agreement == Agreement::kComplete) {
+        use(few_);
+        count_runs<Few::kSlots>(data, size, tables_of(few_, channel), ahead);
+      } else {
+        count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+      }
+    } else if (agreement == Agreement::kRare) {
       count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
-    } else if constexpr (!kStaged) {
+    } else {
       count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
+    }
+  }
+
+  void count_joint(const T* data, int64_t size, int64_t channel, Ahead& ahead) {
+    const auto* neighbours = reinterpret_cast<const TwoBytes*>(data);
+    const auto index = [](TwoBytes both) { return both.index(); };
+    const int64_t half = size / 2;
+    int64_t counted = 0;
+    const auto alternating = [=] {
+      return std::memcmp(data, data + 2, static_cast<size_t>(size / kPartOfAlternating)) == 0;
+    };
+    if (agreement_of(neighbours, half - 1, 1, 1, index) == Agreement::kRare || alternating()) {
+      count_stream_in<Joint>(few_, neighbours, 1, half, index, channel, ahead);
+      counted = 2 * half;
+    }
+    if (counted < size) {
+      count_stream_in<Many>(many_, data + counted, 1, size - counted, index_of(), channel, ahead);
     }
   }
 
@@ -452,7 +511,9 @@ class Tables {
       int64_t* histogram = histograms_ + channel * problem_.num_bins;
       if (plan_.way == Way::kStreams) {
         const Counter* tables = tables_of(counters, channel);
-        if (&counters == &few_) {
+        if (is_joint(counters)) {
+          fold_joint_table(tables, histogram);
+        } else if (&counters == &few_) {
           fold_stream<Few>(tables, table_size, histogram);
         } else {
           fold_stream<Many>(tables, table_size, histogram);
@@ -464,6 +525,14 @@ class Tables {
       }
     }
     fresh_ = false;
+  }
+
+  void fold_joint_table(const Counter* table, int64_t* histogram) const {
+    if constexpr (kBytes) {
+      uint32_t sums[256];
+      fold_joint(table, sums);
+      put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
+    }
   }
 
   template <class Shape>
@@ -565,8 +634,7 @@ void count_in_tables(
     const Problem& problem, const Plan& plan, const Binning& binning, const Allocator& allocate) {
   const Strips strips(problem, plan.strip);
   const int64_t rows = problem.num_rows();
-  const int64_t elements = problem.num_channels() * rows;
-  const int64_t workers = std::clamp<int64_t>(elements / kMinElementsPerThread, 1, num_threads());
+  const int64_t workers = workers_of(problem);
   const int64_t wanted_tasks = workers == 1 ? 1 : workers * kTasksPerThread;
   const int64_t pieces = std::clamp<int64_t>(
       rows * plan.strip / kMinElementsPerThread, 1, ceil_div(wanted_tasks, strips.count));
@@ -591,8 +659,8 @@ void count_in_tables(
     Tables<T, Counter, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
     for (int64_t begin; (begin = next_task.fetch_add(batch)) < tasks;) {
       for (int64_t task = begin; task < std::min(tasks, begin + batch); ++task) {
-        const int64_t strip = task % strips.count;
-        const int64_t piece = task / strips.count;
+        const int64_t strip = task / pieces;
+        const int64_t piece = task % pieces;
         const int64_t first = strips.first(strip), size = strips.size_of(strip);
         tables.count(
             first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces),
@@ -693,8 +761,7 @@ void count_directly(
   const int64_t channels = problem.num_channels();
   const int64_t rows = problem.num_rows();
   const int64_t size = problem.num_counts();
-  const int64_t workers =
-      std::clamp<int64_t>(channels * rows / kMinElementsPerThread, 1, num_threads());
+  const int64_t workers = workers_of(problem);
   // Channels that share cache lines stay together.
   const int64_t strips = ceil_div(channels, plan.strip);
   if (strips >= workers) {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "tuning.h"
 
@@ -16,6 +17,17 @@ struct Rows {
   int64_t slot_step;
   int64_t row_step;
   int64_t size;
+};
+
+/// Neighbours as one index. They may lie at any address.
+struct TwoBytes {
+  uint8_t bytes[2];
+
+  size_t index() const {
+    uint16_t both;
+    std::memcpy(&both, bytes, sizeof both);
+    return both;
+  }
 };
 
 /// What is loaded next, a line for each line of elements that is counted.
@@ -117,6 +129,44 @@ void count_rows(
     count_slots<Shape, true>(rows, index_of, tables, table_size, ahead);
   } else {
     count_slots<Shape, false>(rows, index_of, tables, table_size, ahead);
+  }
+}
+
+/// Adds the length of every run of equal indices to its counter [index][kSlots].
+template <int kSlots, class Counter>
+[[gnu::noinline]] void count_runs(
+    const uint32_t* indices, int64_t size, Counter* table, Ahead& ahead) {
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof *indices);
+  static_assert(tuning::kStagedElements <= UINT16_MAX);
+  uint16_t ends[tuning::kStagedElements];
+  int64_t runs = 0;
+  const auto note = [&](int64_t i) {
+    // No branch, which data could make mispredicted.
+    ends[runs] = static_cast<uint16_t>(i);
+    runs += indices[i] != indices[i - 1];
+  };
+  int64_t i = 1;
+  for (; i + kLine <= size; i += kLine) {
+    ahead.fetch();
+    uint32_t differ = 0;
+    for (int64_t j = i; j < i + kLine; ++j) {
+      differ |= indices[j] ^ indices[j - 1];
+    }
+    if (differ != 0) {
+#pragma GCC unroll 16
+      for (int64_t j = i; j < i + kLine; ++j) {
+        note(j);
+      }
+    }
+  }
+  for (; i < size; ++i) {
+    note(i);
+  }
+  ends[runs] = static_cast<uint16_t>(size);
+  Counter begin = 0;
+  for (int64_t run = 0; run <= runs; ++run) {
+    table[kSlots * indices[begin]] += ends[run] - begin;
+    begin = ends[run];
   }
 }
 

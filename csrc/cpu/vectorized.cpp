@@ -1,0 +1,109 @@
+#include "vectorized.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <limits>
+#include <string_view>
+#include <type_traits>
+
+namespace histo::cpu {
+namespace {
+
+#ifdef __x86_64__
+
+enum class InstructionSet { kPortable, kAvx2, kAvx512 };
+
+// The loops are plain C++, inlined here and so compiled once for each instruction set.
+template <class Loop>
+[[gnu::target("avx2")]] void run_avx2(const Loop& loop) {
+  loop();
+}
+
+template <class Loop>
+[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_avx512(
+    const Loop& loop) {
+  loop();
+}
+
+InstructionSet best_set() {
+  const char* variable = std::getenv("TORCH_HISTO_CPU");
+  const std::string_view wanted = variable != nullptr ? variable : "";
+  if (wanted == "portable" || !__builtin_cpu_supports("avx2")) {
+    return InstructionSet::kPortable;
+  }
+  const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+  return wide && wanted != "avx2" ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
+}
+
+#endif
+
+template <class Loop>
+void run_widest(const Loop& loop) {
+#ifdef __x86_64__
+  static const InstructionSet best = best_set();
+  if (best == InstructionSet::kAvx512) {
+    return run_avx512(loop);
+  }
+  if (best == InstructionSet::kAvx2) {
+    return run_avx2(loop);
+  }
+#endif
+  loop();
+}
+
+} // namespace
+
+template <class T>
+void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices) {
+  using Unsigned = std::make_unsigned_t<T>;
+  // One comparison refuses both ends: a negative value is a huge unsigned one. Bins that
+  // the type cannot reach stay empty.
+  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
+  const auto last = static_cast<Unsigned>(std::min(static_cast<uint64_t>(num_bins - 1), kMax));
+  run_widest([=]() __attribute__((always_inline)) {
+    for (int64_t i = 0; i < size; ++i) {
+      const auto value = static_cast<Unsigned>(values[i]);
+      indices[i] = value <= last ? static_cast<uint32_t>(value) + 1 : 0;
+    }
+  });
+}
+
+void fold_joint(const uint16_t* joint, uint32_t* counts) {
+  run_widest([=]() __attribute__((always_inline)) {
+    uint32_t firsts[256] = {};
+    for (int second = 0; second < 256; ++second) {
+      uint32_t sum = 0;
+      for (int first = 0; first < 256; ++first) {
+        const uint16_t count = joint[256 * second + first];
+        firsts[first] += count;
+        sum += count;
+      }
+      counts[second] = sum;
+    }
+    for (int first = 0; first < 256; ++first) {
+      counts[first] += firsts[first];
+    }
+  });
+}
+
+uint16_t joint_bound(const uint16_t* joint) {
+  uint16_t bits = 0;
+  run_widest([=, &bits]() __attribute__((always_inline)) {
+    uint16_t all = 0;
+    for (int i = 0; i < 256 * 256; ++i) {
+      all |= joint[i];
+    }
+    bits = all;
+  });
+  return bits;
+}
+
+template void make_indices(const uint16_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const int16_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const uint32_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const int32_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const uint64_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const int64_t*, int64_t, int64_t, uint32_t*);
+
+} // namespace histo::cpu

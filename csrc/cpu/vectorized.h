@@ -1,0 +1,20 @@
+// The loops that are vectorized for the processor at hand. Of the instruction sets that it has
+// the widest is chosen, once; the environment variable TORCH_HISTO_CPU=portable or =avx2 chooses
+// a narrower one.
+#pragma once
+
+#include <cstdint>
+
+namespace histo::cpu {
+
+/// indices[i] = values[i] + 1 where 0 <= values[i] < num_bins, else 0. num_bins < 2^32.
+template <class T>
+void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices);
+
+/// Counts of neighbours, [256][256], to counts of bytes, [256].
+void fold_joint(const uint16_t* joint, uint32_t* counts);
+
+/// What no count of neighbours exceeds.
+uint16_t joint_bound(const uint16_t* joint);
+
+} // namespace histo::cpu
