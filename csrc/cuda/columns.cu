@@ -570,8 +570,11 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
   constexpr int kWarps = kColumnThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
+  using Cells = Table<T, kAccess, kMixed, Binning>;
+  constexpr bool kPaired = Cells::kHalves == 2;
+  constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
 
-  Table<T, kAccess, kMixed, Binning> cells(in, binning, table, threadIdx.x % kWarp);
+  Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
   const int rows_of_load = kWarp >> in.log_lanes;
   const int rows_of_step = kWarps * rows_of_load;
@@ -625,8 +628,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     cut(piece, row);
   };
-  const auto rounds_of = [&](const Piece& piece) { // by a constant, which takes no division
-    return static_cast<int>(piece.rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
+  const auto rounds_of = [&](unsigned rows) { // by a constant, which takes no division
+    return static_cast<int>(rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
   };
   // A lane beyond the last column counts that one once more, for a column that is not there.
   const int64_t last_column = (in.columns - 1) / kElements * kElements;
@@ -653,7 +656,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   unsigned row = begin;
   Piece piece = first_piece();
-  int rounds = rounds_of(piece);
+  int rounds = rounds_of(piece.rows);
   const uint8_t* address = address_in(piece);
   int count = loaded_bytes(piece);
   Load words[kUnroll];
@@ -685,60 +688,71 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   cells.begin_unit(piece.unit);
   bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
-    // Before so many rows more are counted; the whole block comes here together.
-    const auto make_room = [&](int rows) {
-      if (!in.paired) {
-        return;
-      }
-      const int added = rows << in.log_adds_a_row;
-      if (room < added) {
-        wait_for_previous(); // it cleared the counts
-        __syncthreads();
-        spill(cells, piece.unit, counts);
-        room = kMaxPairCount - kMostLeftBySpill;
-        __syncthreads();
-      }
-      room -= added;
+    // The whole block comes here together.
+    const auto empty_pairs = [&] {
+      wait_for_previous(); // it cleared the counts
+      __syncthreads();
+      spill(cells, piece.unit, counts);
+      room = kMaxPairCount - kMostLeftBySpill;
+      __syncthreads();
     };
-    for (int round = 1; round < rounds; ++round) {
-      make_room(rows_of_round);
-      constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
-      Load next[kUnroll];
-      if constexpr (kBefore >= 0) {
-        // No instruction passes the barriers, which take none themselves.
-#pragma unroll
-        for (int i = 0; i < kBefore; ++i) {
-          cells.add(words[i]);
+    // As many rounds at a time as the counters have room for; not the last one.
+    for (int coming = rounds - 1; coming > 0;) {
+      int now = coming;
+      if constexpr (kPaired) {
+        const int added = rows_of_round << in.log_adds_a_row;
+        if (room < added) {
+          empty_pairs();
         }
-        __syncwarp();
+        now = kAsksOnce ? min(coming, rounds_of(room >> in.log_adds_a_row)) : 1;
+        room -= now * added;
+      }
+      coming -= now;
+      do {
+        constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
+        Load next[kUnroll];
+        if constexpr (kBefore >= 0) {
+          // No instruction passes the barriers, which take none themselves.
+#pragma unroll
+          for (int i = 0; i < kBefore; ++i) {
+            cells.add(words[i]);
+          }
+          __syncwarp();
+#pragma unroll
+          for (int i = 0; i < kUnroll; ++i) {
+            next[i] = load(address + i * step, count);
+          }
+          __syncwarp();
+#pragma unroll
+          for (int i = kBefore; i < kUnroll; ++i) {
+            cells.add(words[i]);
+          }
+        } else {
+#pragma unroll
+          for (int i = 0; i < kUnroll; ++i) {
+            next[i] = load(address + i * step, count);
+            cells.add(words[i]);
+          }
+        }
 #pragma unroll
         for (int i = 0; i < kUnroll; ++i) {
-          next[i] = load(address + i * step, count);
+          words[i] = next[i];
         }
-        __syncwarp();
-#pragma unroll
-        for (int i = kBefore; i < kUnroll; ++i) {
-          cells.add(words[i]);
-        }
-      } else {
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-          next[i] = load(address + i * step, count);
-          cells.add(words[i]);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
-        words[i] = next[i];
-      }
-      address += round_step;
+        address += round_step;
+      } while (--now > 0);
     }
     // What is left for the last round is loaded before the round in hand is counted, and
     // the first round of the next piece before that.
     const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
-    make_room(
-        static_cast<int>(piece.rows) - max(rounds - 1, 0) * rows_of_round +
-        (in.is_stream() ? static_cast<int>(kRaggedRows) : 0));
+    if constexpr (kPaired) {
+      const int rows = rounds > 0 ? rest + rows_of_round : rest;
+      const int added = (rows + (in.is_stream() ? static_cast<int>(kRaggedRows) : 0))
+                        << in.log_adds_a_row;
+      if (room < added) {
+        empty_pairs();
+      }
+      room -= added;
+    }
     Load last[kUnroll];
     address += (own_row_left - own_row) * in.row_stride;
     const auto is_left = [&](int i) { return own_row_left + i * rows_of_step < rest; };
@@ -756,7 +770,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const bool more = row < end;
     if (more) {
       advance(piece, row);
-      rounds = rounds_of(piece);
+      rounds = rounds_of(piece.rows);
       address = address_in(piece);
       count = loaded_bytes(piece);
       load_first_round();

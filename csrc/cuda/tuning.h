@@ -41,13 +41,21 @@ constexpr bool warps_apart(int64_t element_bytes, Access access) {
 // Bytes: [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first and 127.5 so; in
 // words, 16 a round, [2^20, 500] 126 with the loads first and 138 with 4 behind. int16 [2^29]
 // takes 237.5 with the loads first and 244.5 mixed; in words [2^23, 63] 363 and 357. int32
-// [2^28] 242.4 and 241.2; in words [2^22, 64] 243 and 243 to 266.
+// [2^28] in 65,536 bins 306 with the loads first, 318 mixed and 323 with a quad before them, in
+// 1024 bins 241.8, 241.9 and 240.6; in words [2^22, 64] 243 and 243 to 266.
 constexpr int added_before_loads(int64_t element_bytes, Access access) {
   const bool quad = access == Access::kQuad;
   return access == Access::kLoose ? -1
          : element_bytes == 1     ? (quad ? 1 : 0)
          : element_bytes == 2     ? (quad ? 0 : -1)
-                                  : (quad ? -1 : 0);
+                                  : 0;
+}
+
+// Whether the block asks once for many rounds, and not in each, if counters must be emptied first.
+// Bytes in quads, [2^22, 128]: 124.8 us and not 125.3; in words, [2^20, 500]: 126.5 and 125.6.
+// int16 in words, [2^23, 64]: 307 and 326.
+constexpr bool asks_once(int64_t element_bytes, Access access) {
+  return element_bytes > 1 || access != Access::kWord;
 }
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
