@@ -30,13 +30,15 @@ struct TwoBytes {
   }
 };
 
-/// What is loaded next, a line for each line of elements that is counted.
+/// What is loaded next, as much as a line for each line of elements that is counted.
 struct Ahead {
   const char* line;
   int64_t step;
 
   void fetch() {
     __builtin_prefetch(line);
+    // Rows that are no multiple of a line long begin and end within lines.
+    __builtin_prefetch(line + tuning::kLineBytes - 1);
     line += step;
   }
 };
