@@ -453,10 +453,14 @@ class Tables {
         // Of each row another channel: where values seldom change, they may in one row.
         const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
         const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
-        const bool whole = channels.size % (kSlotsPerPair * kMorePairsWhereValuesAgree) == 0;
+        const auto whole = [&](int64_t pairs) {
+          return channels.size % (kSlotsPerPair * pairs) == 0;
+        };
         if (agreement == Agreement::kRare) {
           count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);
-        } else if (agreement == Agreement::kFrequent && whole) {
+        } else if (agreement == Agreement::kUsual && whole(kMostPairsWhereValuesAgree)) {
+          count_tile<Pairs<kMostPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+        } else if (agreement != Agreement::kComplete && whole(kMorePairsWhereValuesAgree)) {
           count_tile<Pairs<kMorePairsWhereValuesAgree>>(tile, channels.size, size, ahead);
         } else {
           count_tile<Pairs<kPairsWhereValuesAgree>>(tile, channels.size, size, ahead);

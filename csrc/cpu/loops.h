@@ -172,7 +172,7 @@ template <int kSlots, class Counter>
   }
 }
 
-enum class Agreement { kRare, kFrequent, kComplete };
+enum class Agreement { kRare, kFrequent, kUsual, kComplete };
 
 /// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
 template <class T, class IndexOf>
@@ -194,9 +194,10 @@ Agreement agreement_of(
   const auto is_rare = [&](int64_t part) {
     return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;
   };
-  return is_rare(found)              ? Agreement::kRare
-         : is_rare(2 * half - found) ? Agreement::kComplete
-                                     : Agreement::kFrequent;
+  return is_rare(found)                                              ? Agreement::kRare
+         : is_rare(2 * half - found)                                 ? Agreement::kComplete
+         : found * tuning::kSample > tuning::kMaxFrequent * 2 * half ? Agreement::kUsual
+                                                                     : Agreement::kFrequent;
 }
 
 } // namespace histo::cpu
