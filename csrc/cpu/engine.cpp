@@ -436,24 +436,31 @@ class Tables {
       const auto& [data, channels, rows] = panel;
       const auto index = index_of();
       auto* tile = reinterpret_cast<T*>(tile_);
-      for (int64_t row = 0; row < rows.size; row += kTileRows) {
-        const int64_t size = std::min(kTileRows, rows.size - row);
+      const int64_t tiles = ceil_div(rows.size, kTileRows);
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t row = cut(rows.size, i, tiles);
+        const int64_t size = cut(rows.size, i + 1, tiles) - row;
         const T* first = data + row * rows.stride;
         hold(few_, size);
         use(few_);
         copy_rows(Panel<T>{first, channels, {size, rows.stride}}, rows.size - row, tile);
-        const bool more = row + size < rows.size;
-        const int64_t bytes = static_cast<int64_t>(sizeof(T));
-        Ahead ahead{
-            reinterpret_cast<const char*>(more ? first + size * rows.stride : first),
-            more ? rows.stride * bytes : 0};
+        // After all rows comes the next strip, if any.
+        const T* next = i + 1 < tiles                      ? first + size * rows.stride
+                        : rows.size == problem_.num_rows() ? data + channels.size * channels.stride
+                                                           : first;
+        const int64_t row_bytes = rows.stride * static_cast<int64_t>(sizeof(T));
+        Ahead ahead{reinterpret_cast<const char*>(next), row_bytes};
         // Of each row another channel: where values seldom change, they may in one row.
         const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
         const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
-        const bool whole = channels.size % (kSlotsPerPair * kMorePairsWhereValuesAgree) == 0;
+        const auto whole = [&](int64_t pairs) {
+          return channels.size % (kSlotsPerPair * pairs) == 0;
+        };
         if (agreement == Agreement::kRare) {
           count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);
-        } else if (agreement == Agreement::kFrequent && whole) {
+        } else if (agreement == Agreement::kUsual && whole(kMostPairsWhereValuesAgree)) {
+          count_tile<Pairs<kMostPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+        } else if (agreement != Agreement::kComplete && whole(kMorePairsWhereValuesAgree)) {
           count_tile<Pairs<kMorePairsWhereValuesAgree>>(tile, channels.size, size, ahead);
         } else {
           count_tile<Pairs<kPairsWhereValuesAgree>>(tile, channels.size, size, ahead);

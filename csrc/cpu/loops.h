@@ -30,13 +30,15 @@ struct TwoBytes {
   }
 };
 
-/// What is loaded next, a line for each line of elements that is counted.
+/// What is loaded next, as much as a line for each line of elements that is counted.
 struct Ahead {
   const char* line;
   int64_t step;
 
   void fetch() {
     __builtin_prefetch(line);
+    // Rows that are no multiple of a line long begin and end within lines.
+    __builtin_prefetch(line + tuning::kLineBytes - 1);
     line += step;
   }
 };
@@ -170,7 +172,7 @@ template <int kSlots, class Counter>
   }
 }
 
-enum class Agreement { kRare, kFrequent, kComplete };
+enum class Agreement { kRare, kFrequent, kUsual, kComplete };
 
 /// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
 template <class T, class IndexOf>
@@ -192,9 +194,10 @@ Agreement agreement_of(
   const auto is_rare = [&](int64_t part) {
     return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;
   };
-  return is_rare(found)              ? Agreement::kRare
-         : is_rare(2 * half - found) ? Agreement::kComplete
-                                     : Agreement::kFrequent;
+  return is_rare(found)                                              ? Agreement::kRare
+         : is_rare(2 * half - found)                                 ? Agreement::kComplete
+         : found * tuning::kSample > tuning::kMaxFrequent * 2 * half ? Agreement::kUsual
+                                                                     : Agreement::kFrequent;
 }
 
 } // namespace histo::cpu

@@ -51,12 +51,14 @@ constexpr int kSlotsOfIndices = 4;
 constexpr int64_t kElementsFetched = 32;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
-/// once, and eight where whole lines of columns agree, but not nearly all: two random values in
-/// [R, 512] 4.05 instead of 3.9, text 4.5 instead of 4.3, runs of 13 rows in [R, 20000] 2.4 instead
-/// of 2.0; constant ones would be 3.5 instead of 5.2; [R, 100] 3.2 and 3.35: four.
+/// once, and where whole lines of columns do, but not nearly all, eight, or sixteen if more than
+/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.2, 2.8, 3.0 and 2.9, two
+/// random values in [R, 512] 3.7, 3.8, 3.95 and 3.95, text 4.35, 4.5, 4.3 and 4.2. Constant ones
+/// 5.2 with four, 3.5 with eight; [R, 100] 3.35 with four, 3.2 with eight.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
+constexpr int kMostPairsWhereValuesAgree = 16;
 
 /// Tried and slower: counters of 8 bits that carry into wider ones (a branch an element:
 /// 4.0) or are emptied every 255 rows (2.9); 32 bits (5.1); words of 2, 4 and 8 bytes taken
@@ -71,9 +73,11 @@ constexpr int64_t kUnrolledElements = 16;
 /// Values agree where more than this share of a sample of a chunk equal the next but one (values
 /// that take turns wait as long as equal ones). Few and many counters at a share of 0.004 give
 /// 5.8 and 4.4, at 0.013 5.8 and 5.1, at 0.06 4.9 and 6.0. More than 2, 3 and 5 of 128: text 5.7,
-/// 5.5 and 5.0, normal 5.3, 5.4 and 5.35. Nearly all agree where no more than this differ.
+/// 5.5 and 5.0, normal 5.3, 5.4 and 5.35. Nearly all agree where no more than this differ. Between
+/// text (9 of 128 columns agree) and two random values (64) lies the number for sixteen pairs.
 constexpr int64_t kSample = 128;
 constexpr int64_t kMaxAgreeing = 3;
+constexpr int64_t kMaxFrequent = 32;
 constexpr int64_t kSampledDistance = 2;
 
 /// Counters have 16 bits up to this many bins, and 32 above: there a table is emptied too
@@ -102,8 +106,11 @@ constexpr int64_t kStagedElements = 4096;
 /// columns is counted from the first-level cache, whatever set the rows fall into; the next
 /// tile is fetched meanwhile, a line for each line counted. [R, 512] and [R, 4096]: 128 rows
 /// 4.4 and 4.1, 256 4.4 and 4.1, 512 4.3 and 4.1; counted in place 2.4; copied, but nothing
-/// fetched ahead, 2.8; fetched in one burst 3.4. Four and eight strips in turns, their tables
-/// in the second-level cache, so that rows are read in whole: no faster (4.3 and 4.1).
+/// fetched ahead, 2.8; fetched in one burst 3.4. Of rows whose lines lie across two of memory
+/// both are fetched: [3355, 20000] and [R, 511] 3.6 and 4.0, the first only 2.7 and 3.0. The
+/// last tile fetches the first of the next strip, and tiles are of one size, so that it can: [512,
+/// 131072] 1.55 instead of 1.45. Four and eight strips in turns, their tables in the second-level
+/// cache, so that rows are read in whole: no faster (4.3 and 4.1).
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kLineBytes = 64;
 
