@@ -104,6 +104,19 @@ def test_images(device: torch.device, dim: tuple[int, ...], offset: int) -> None
     assert_counted(interleaved.permute(0, 3, 1, 2), device, dim=dim)
 
 
+@pytest.mark.parametrize("offset", [0, 5])
+@pytest.mark.parametrize(
+    ("images", "size"), [(900, 47), (150, 129), (40, 333), (9, 1001), (3, 1500)]
+)
+def test_many_images(device: torch.device, images: int, size: int, offset: int) -> None:
+    """From a few rounds of a block to many: what ends in the middle of one, and between two."""
+    values = at_offset((images, size, size + 1, 3), torch.uint8, offset, high=256)
+    assert_counted(values, device, dim=(1, 2))
+    assert_counted(values[:, 1:], device, dim=(1, 2))  # every image begins somewhere else
+    assert_counted(values[:, 1:], device, dim=(0, 1, 2))
+    assert_counted(values.view(images, 3, size, size + 1), device, dim=(2, 3))
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64]
 )

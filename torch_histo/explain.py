@@ -409,6 +409,9 @@ def _layout_of_columns(e: Explanation) -> str:
             text += f"; {e.groups} ranges of bins, and all is read for each"
         return text
     text = "" if e.batches == 1 else f"{e.batches:,} times "
+    if e.columns % channels:
+        text += f"{channels} channels in turn, cut into rows of {e.columns:,} elements"
+        return f"{text}; a lane has a counter for each of {channels} channels"
     each = "a channel each"
     if e.columns > channels:
         each = f"{e.columns // channels:,} for each of {channels:,} channels"

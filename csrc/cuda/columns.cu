@@ -27,7 +27,11 @@ namespace {
 using Counts = unsigned long long*;
 
 constexpr unsigned kLogWarp = 5;
+// At least; with 1 and not 0, which says nothing, int32 [2^28] in 65,536 bins takes 333 us, not 304.
+template <int kThreads>
+constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : 0;
 constexpr int kByteRowWords = kByteColumns / 2;
+constexpr int kCountersOfLane = kByteColumns / kWarp;
 
 __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
 #if __CUDA_ARCH__ >= 800
@@ -40,8 +44,9 @@ __device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
 #endif
 }
 
+template <int kThreads>
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
-  for (unsigned i = threadIdx.x; i < words / 4; i += kColumnThreads) {
+  for (unsigned i = threadIdx.x; i < words / 4; i += kThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
   }
 }
@@ -92,11 +97,12 @@ __device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& uni
 }
 
 /// The counter of a column of the unit's table; kNoBin for none.
+template <class Cells>
 __device__ __forceinline__ int64_t
-counter_of(const Columns& in, const Unit& unit, int column_of_table, int64_t bin) {
-  const int64_t column = first_column_of(in, unit) + column_of_table;
-  return column < in.columns && bin != kNoBin
-             ? in.counter(unit.batch, channel_of(in, unit, column), bin)
+counter_of(const Cells& cells, const Unit& unit, int column_of_table, int64_t bin) {
+  const int64_t column = first_column_of(cells.in, unit) + column_of_table;
+  return column < cells.in.columns && bin != kNoBin
+             ? cells.in.counter(unit.batch, cells.channel_of_column(unit, column), bin)
              : kNoBin;
 }
 
@@ -107,7 +113,7 @@ __device__ __forceinline__ void put_word(
 #pragma unroll
   for (int half = 0; half < Cells::kHalves; ++half) {
     const int64_t counter = counter_of(
-        cells.in, unit, cells.column_of_word(word, half),
+        cells, unit, cells.column_of_word(word, half),
         cells.bin_of_row(cells.row_of_word(word, half)));
     if (counter != kNoBin) {
       put<kAdd>(&counts[counter], Cells::count_of(value, half));
@@ -119,7 +125,7 @@ __device__ __forceinline__ void put_word(
 template <class Cells>
 __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
   constexpr uint32_t kMuch = (kMaxPairCount - kMostLeftBySpill) * 0x10001u;
-  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
+  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += Cells::kThreads) {
     const uint4 quad = reinterpret_cast<const uint4*>(cells.table)[i];
     const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
     if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
@@ -166,8 +172,13 @@ __device__ __forceinline__ unsigned head_of(
 /// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
 /// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
 /// 256 sums, not of every element.
-template <Access kAccess, class Binning>
+///
+/// Where three channels follow each other in turn, a lane counts 16 bytes of a row in three
+/// of its columns, one for each.
+template <Access kAccess, bool kThreeInTurn, int kBlockThreads, class Binning>
 struct ByteTable {
+  static constexpr int kThreads = kBlockThreads;
+  static constexpr bool kInTurn = kThreeInTurn;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
 
@@ -177,6 +188,7 @@ struct ByteTable {
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
+  uint32_t ones[3];    // what one element more is in each of three columns
 
   __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), address(address_of(shared)) {
@@ -218,6 +230,26 @@ struct ByteTable {
     add_word(v.w, offsets[3]);
   }
 
+  /// The first byte is that of the lane's first column, `row` rows after that of begin_rows.
+  __device__ __forceinline__ void add_in_turn(const uint4& v, int row) const {
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const int of = (row * int{kQuadRow} + i) % 3;
+      const uint32_t selector = 0x5504 + 0x10 * (i % 4);
+      add_shared(address + __byte_perm(words[i / 4], offsets[of], selector), ones[of]);
+    }
+  }
+  /// The lane's next row begins with that element of its run.
+  __device__ __forceinline__ void begin_rows(unsigned element) {
+#pragma unroll
+    for (unsigned i = 0; i < 3; ++i) {
+      const auto channel = static_cast<int>((element + i) % 3);
+      offsets[i] = 4 * word_of(static_cast<int>(threadIdx.x) % kWarp * kCountersOfLane + channel);
+      ones[i] = half_of(channel) ? 0x10000 : 1;
+    }
+  }
+
   static __device__ int word_of(int column) {
     return column / 4 + column % 2 * kWarp;
   }
@@ -231,6 +263,9 @@ struct ByteTable {
         address + 4 * (byte * kByteRowWords + word_of(column)), half_of(column) ? 0x10000 : 1);
   }
 
+  __device__ __forceinline__ int64_t channel_of_column(const Unit& unit, int64_t column) const {
+    return kInTurn ? column % kCountersOfLane : channel_of(in, unit, column);
+  }
   static __device__ int column_of_word(int word, int half) {
     return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
   }
@@ -253,7 +288,7 @@ struct ByteTable {
   __device__ void begin_unit(const Unit&) {
   }
   __device__ void clear() const {
-    clear_words(table, 256 * kByteRowWords);
+    clear_words<kThreads>(table, 256 * kByteRowWords);
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -261,7 +296,7 @@ struct ByteTable {
   __device__ void put_counts(const Unit& unit, Counts counts) const {
     constexpr int kRows = 4;
     // A thread keeps to one word.
-    constexpr int kStep = kColumnThreads / kByteRowWords;
+    constexpr int kStep = kThreads / kByteRowWords;
     static_assert(kStep % kRows == 0);
     const int word = threadIdx.x / kRows % kByteRowWords;
     const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
@@ -284,21 +319,21 @@ struct ByteTable {
     }
   }
 
-  /// A warp sums some rows, each with all its columns at once, and clears them. A lane
-  /// keeps the sum of a row, so that neighbouring lanes add neighbouring bins and the
-  /// memory sees few requests.
+  /// Adds what has been counted since the last time. A warp sums some rows, each with all its
+  /// columns at once. A lane keeps the sum of a row, so that neighbouring lanes add
+  /// neighbouring bins and the memory sees few requests.
   __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
-    constexpr int kRows = (256 + kColumnThreads / kWarp - 1) / (kColumnThreads / kWarp);
+    constexpr int kRows = (256 + kThreads / kWarp - 1) / (kThreads / kWarp);
     const int lane = threadIdx.x % kWarp;
     const int first_row = threadIdx.x / kWarp * kRows;
     // Of each channel, which of the lane's columns it has: a byte each, 1 or 0, for the
-    // halves of the even word and then of the odd one. With sums of what is chosen instead
-    // uint8 [64, 1664, 1664, 3] over (1, 2) takes 131.6 us and not 128.6.
+    // halves of the even word and then of the odd one: uint8 [64, 1664, 1664, 3] over (1, 2)
+    // takes 3 us less than with sums of what is chosen.
     uint32_t weights[kMaxChannelsAddedByBlock] = {0, 0, 0, 0};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int64_t column = first_column_of(in, unit) + 4 * lane + i;
-      const int64_t of = column < in.columns ? channel_of(in, unit, column) : -1;
+      const int64_t of = column < in.columns ? channel_of_column(unit, column) : -1;
 #pragma unroll
       for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
         weights[channel] |= of == channel ? 1u << (8 * (i % 2 * 2 + i / 2)) : 0;
@@ -350,6 +385,8 @@ struct ByteTable {
 /// meet in a channel's banks, whatever their bins are.
 template <class T, Access kAccess, bool kMixed, class Binning>
 struct WideTable {
+  static constexpr int kThreads = kColumnThreads;
+  static constexpr bool kInTurn = false;
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
   // A word is two counters, of two columns or of two bins.
@@ -394,6 +431,9 @@ struct WideTable {
   __device__ __forceinline__ int log_slots() const {
     return static_cast<int>(in.log_row_words) + kPairsBins;
   }
+  __device__ __forceinline__ int64_t channel_of_column(const Unit& unit, int64_t column) const {
+    return channel_of(in, unit, column);
+  }
   /// Of a word that lies `word` behind the first of a row, what its half counts.
   __device__ __forceinline__ int column_of_word(int word, int half) const {
     const int slot = word & ((1 << log_slots()) - 1);
@@ -420,7 +460,7 @@ struct WideTable {
     return static_cast<int>(min(in.num_bins - first_bin, int64_t{in.table_rows}));
   }
   __device__ void clear() const {
-    clear_words(table, in.table_words());
+    clear_words<kThreads>(table, in.table_words());
   }
   __device__ __forceinline__ void begin_unit(const Unit& unit) {
     first_bin = in.channels == 1 ? unit.group * in.table_rows : 0;
@@ -485,7 +525,7 @@ struct WideTable {
     constexpr int kRows = 4;
     const int rows = (num_bins() + kPairsBins) >> kPairsBins;
     const int padded = (rows + kRows - 1) / kRows * kRows;
-    for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
+    for (int i = threadIdx.x; i < padded << log_slots(); i += kThreads) {
       const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
       const int slot = i / kRows & ((1 << log_slots()) - 1);
       if (row < rows) {
@@ -514,7 +554,7 @@ struct WideTable {
   /// Thread after thread takes bin after bin, starting in different slots.
   __device__ void add_one_channel(const Unit& unit, Counts counts) const {
     const int slots = 1 << in.log_row_words;
-    for (int bin = threadIdx.x; bin < num_bins(); bin += kColumnThreads) {
+    for (int bin = threadIdx.x; bin < num_bins(); bin += kThreads) {
       const uint32_t* row = begin_of_row(row_of(bin));
       uint32_t sum = 0;
 #pragma unroll 8
@@ -526,10 +566,11 @@ struct WideTable {
   }
 };
 
-template <class T, Access kAccess, bool kMixed, class Binning>
+/// kMixed: of wider types, several rows share the banks; of bytes, three channels in turn.
+template <class T, Access kAccess, bool kMixed, int kThreads, class Binning>
 using Table = std::conditional_t<
     sizeof(T) == 1,
-    ByteTable<kAccess, Binning>,
+    ByteTable<kAccess, kMixed, kThreads, Binning>,
     WideTable<T, kAccess, kMixed, Binning>>;
 
 /// What a lane loads at once.
@@ -558,8 +599,8 @@ struct Piece {
 
 /// kFewChannels: a block sums the columns of each channel; otherwise they go to the counts
 /// one by one, or to the fold.
-template <class T, Access kAccess, bool kMixed, bool kFewChannels, class Binning>
-__global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
+template <class T, Access kAccess, bool kMixed, bool kFewChannels, int kThreads, class Binning>
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     uint4* __restrict__ partials,
@@ -568,10 +609,12 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   constexpr int kElements = kLoadBytes / int{sizeof(T)};
   constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
-  constexpr int kWarps = kColumnThreads / kWarp;
+  constexpr int kWarps = kThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
-  using Cells = Table<T, kAccess, kMixed, Binning>;
+  using Cells = Table<T, kAccess, kMixed, kThreads, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
+  constexpr bool kHasGaps = kFewChannels && sizeof(T) == 1;
+  constexpr int kLanesOfLine = kLineBytes / kLoadBytes;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
@@ -595,8 +638,17 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const int64_t round_step = kFewLoads ? in.round_step : rows_of_round * in.row_stride;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
-  const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
-  const unsigned end = min(begin + in.share, (part + 1) * in.part_rows);
+  const auto unit_step = [&] { return kHasGaps ? in.unit_rows + in.unit_gap : in.unit_rows; };
+  const auto behind_gap = [&](unsigned row) {
+    const unsigned of_unit = row % unit_step();
+    return of_unit < in.unit_rows ? row : row - of_unit + unit_step();
+  };
+  const unsigned first = part * in.part_rows + blockIdx.x / in.parts * in.share;
+  const unsigned begin = kHasGaps ? behind_gap(first) : first;
+  const unsigned end = min(first + in.share, (part + 1) * in.part_rows);
+  if (kHasGaps && begin >= end) {
+    return;
+  }
 
   const auto cut = [&](Piece& piece, unsigned row) { // to what the run and the block have of it
     piece.rows = min(in.rows - piece.first_row, end - row);
@@ -605,9 +657,9 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   };
   const auto first_piece = [&] {
     Piece piece;
-    piece.index = in.part_rows == in.unit_rows ? part : begin / in.unit_rows;
+    piece.index = in.part_rows == unit_step() ? part : begin / unit_step();
     piece.unit = unit_at(in, piece.index);
-    const unsigned row_of_unit = begin - piece.index * in.unit_rows;
+    const unsigned row_of_unit = begin - piece.index * unit_step();
     piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
     piece.first_row = row_of_unit - piece.outer * in.rows;
     piece.run = batch_of(in, piece.unit.batch) + piece.outer * in.outer.stride;
@@ -667,12 +719,36 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         words[i] = load(address + i * step, count);
       }
       address += round_step;
+      // The next round comes into the cache while the block sums the columns of the unit before:
+      // [512, 2^20] over 1 takes 124.4 us and not 127.7.
+      if (kHasGaps && rounds > 1 && lane_of_row % kLanesOfLine == 0) {
+#pragma unroll
+        for (int i = 0; i < kUnroll; ++i) {
+          fetch_line(address + i * step);
+        }
+      }
+    }
+  };
+  const auto add = [&](const Load& word, int row) { // behind the first that the lane reads
+    if constexpr (Cells::kInTurn) {
+      cells.add_in_turn(word, row);
+    } else {
+      cells.add(word);
     }
   };
   const auto add_words = [&] {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(words[i]);
+      add(words[i], i);
+    }
+  };
+  const auto begin_rows = [&] {
+    if constexpr (Cells::kInTurn) {
+      // A round is a multiple of three rows, and so is what the lane has less of in the last.
+      static_assert(kUnroll * kWarps % 3 == 0 && (kUnroll - 1) % 3 == 0);
+      cells.begin_rows(
+          piece.unit.head + (piece.first_row % 3 + own_row) * int{kQuadRow} +
+          lane_of_row * kElements);
     }
   };
 
@@ -686,7 +762,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   int room = kMaxPairCount; // what the counters of a pair still hold
   cells.begin_unit(piece.unit);
-  bool first_of_unit = row == piece.index * in.unit_rows;
+  begin_rows();
+  bool first_of_unit = row == piece.index * unit_step();
   while (true) {
     // The whole block comes here together.
     const auto empty_pairs = [&] {
@@ -715,7 +792,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
           // No instruction passes the barriers, which take none themselves.
 #pragma unroll
           for (int i = 0; i < kBefore; ++i) {
-            cells.add(words[i]);
+            add(words[i], i);
           }
           __syncwarp();
 #pragma unroll
@@ -725,13 +802,13 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
           __syncwarp();
 #pragma unroll
           for (int i = kBefore; i < kUnroll; ++i) {
-            cells.add(words[i]);
+            add(words[i], i);
           }
         } else {
 #pragma unroll
           for (int i = 0; i < kUnroll; ++i) {
             next[i] = load(address + i * step, count);
-            cells.add(words[i]);
+            add(words[i], i);
           }
         }
 #pragma unroll
@@ -767,6 +844,9 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     const Piece done = piece;
     row += done.rows;
+    if (kHasGaps && done.ends_unit) {
+      row += in.unit_gap;
+    }
     const bool more = row < end;
     if (more) {
       advance(piece, row);
@@ -778,7 +858,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       if (is_left(i)) {
-        cells.add(last[i]);
+        add(last[i], kWarps * i);
       }
     }
     if (in.is_stream()) {
@@ -788,7 +868,11 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         const int64_t element = done.unit.head + ragged_row * in.columns + column;
         if (threadIdx.x < kElements << in.log_lanes && column < in.columns && element >= 0 &&
             element < in.run) {
-          cells.add_one(threadIdx.x, reinterpret_cast<const T*>(done.run)[element]);
+          const auto column_of_table =
+              Cells::kInTurn ? threadIdx.x / kCountersOfLane * kCountersOfLane + element % 3
+                             : threadIdx.x;
+          cells.add_one(
+              static_cast<int>(column_of_table), reinterpret_cast<const T*>(done.run)[element]);
         }
       };
       if (done.first_row == 0 && done.unit.head != 0) {
@@ -799,6 +883,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         count_ragged(int64_t{in.rows} + 1);
       }
     }
+    begin_rows();
     if (more && piece.index == done.index) {
       continue;
     }
@@ -806,7 +891,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     __syncthreads();
     if constexpr (kFewChannels) {
       cells.add_channels_and_clear(done.unit, counts);
-    } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
+    } else if (first_of_unit && (done.ends_unit || done.index * unit_step() > begin)) {
       // All of the unit; or its first part, to which the fold adds the others.
       cells.put_counts(done.unit, counts);
     } else {
@@ -837,7 +922,7 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  using Cells = Table<T, kAccess, kMixed, Binning>;
+  using Cells = Table<T, kAccess, kMixed, kColumnThreads, Binning>;
   constexpr int kHalves = Cells::kHalves;
   constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
@@ -965,18 +1050,27 @@ void count_columns(
     clear(launch, problem, overlaps && !fills);
   }
   uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
+  const auto count = [&](auto tag, auto access, auto mixed, auto few_channels, auto threads) {
+    start(
+        launch, "count_columns",
+        count_columns_kernel<
+            typename decltype(tag)::type, access(), mixed(), few_channels(), threads(), Binning>,
+        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, overlaps && !fills}, in,
+        binning, partials, counts);
+  };
+  using Threads = std::integral_constant<int, kColumnThreads>;
   const auto run = [&](auto tag, auto access, auto mixed) {
     using T = typename decltype(tag)::type;
     constexpr Access kAccess = decltype(access)::value;
     constexpr bool kMixed = decltype(mixed)::value;
-    start(
-        launch, "count_columns",
-        in.few_channels ? count_columns_kernel<T, kAccess, kMixed, true, Binning>
-                        : count_columns_kernel<T, kAccess, kMixed, false, Binning>,
-        Shape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-            overlaps && !fills},
-        in, binning, partials, counts);
+    if constexpr (sizeof(T) > 1) {
+      if (in.few_channels) {
+        count(tag, access, mixed, std::true_type{}, Threads{});
+      }
+    }
+    if (!in.few_channels) {
+      count(tag, access, mixed, std::false_type{}, Threads{});
+    }
     if (folds) {
       // It starts after the count has ended: waiting on the SMs it takes longer.
       start(
@@ -1006,7 +1100,20 @@ void count_columns(
   visit_element_type(problem.type, [&](auto tag) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);
     if constexpr (kSize == 1) {
-      with_access(TypeTag<uint8_t>{}, std::false_type{});
+      using Byte = TypeTag<uint8_t>;
+      using Quad = std::integral_constant<Access, Access::kQuad>;
+      const auto few_channels = [&](auto in_turn, auto small) {
+        plan.threads == kColumnThreads ? count(Byte{}, Quad{}, in_turn, std::true_type{}, Threads{})
+                                       : count(Byte{}, Quad{}, in_turn, std::true_type{}, small);
+      };
+      if (in.in_turn) {
+        few_channels(std::true_type{}, std::integral_constant<int, threads_of_short_units(true)>{});
+      } else if (in.few_channels) {
+        few_channels(
+            std::false_type{}, std::integral_constant<int, threads_of_short_units(false)>{});
+      } else {
+        with_access(Byte{}, std::false_type{});
+      }
     } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
       using T = std::conditional_t<
           kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>;

@@ -12,6 +12,7 @@ namespace {
 
 constexpr unsigned kByteValues = 256;
 constexpr int64_t kCounterBytes = 4;
+constexpr int64_t kMaxRows = int64_t{1} << 31;
 
 int element_size(ElementType type) {
   return visit_element_type(
@@ -162,13 +163,15 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     return (in.run - head / size) / in.columns;
   };
 
-  if (planar) {
+  in.in_turn = bytes && in.channels == 3 && inner_rows.stride == in.channels;
+  if (planar || in.in_turn) {
     // A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
     in.access = Access::kQuad;
     in.log_lanes = log2_of(kBanks);
-    in.log_adds_a_row = bytes ? 2 : 0; // 512 columns on 128 counters
-    in.columns = kBanks * kQuadBytes / size;
-    in.run = inner_rows.size;
+    // 512 columns on 128 counters; of three channels 6, 5 and 5 of a lane's 16 on one each.
+    in.log_adds_a_row = in.in_turn ? 3 : bytes ? 2 : 0;
+    in.columns = kQuadRow / size;
+    in.run = inner_rows.size * in.channels;
     in.row_stride = in.columns * size;
     found.table_columns = in.columns;
     found.of_run = whole_rows(kQuadBytes);
@@ -232,8 +235,18 @@ std::optional<Plan> plan_columns(
   const int64_t units = groups * batches;
   const int64_t unit_rows = in.outer.size * found->of_run;
   const int64_t row_bytes = std::min(in.columns, found->table_columns) * size;
-  const int64_t rows = units * unit_rows;
-  if (unit_rows * row_bytes < kMinShareBytes || rows >= int64_t{1} << 31) {
+  // Some blocks an SM where few rows follow each other without a stop.
+  const bool few_bytes = in.few_channels && bytes;
+  int threads = kColumnThreads;
+  if (few_bytes && unit_rows * row_bytes < short_unit_bytes(in.in_turn) &&
+      2 * (kByteTableBytes + kReservedBytes) <= limits.shared_per_sm) {
+    threads = threads_of_short_units(in.in_turn);
+  }
+  const int64_t blocks_of_sm = std::min<int64_t>(
+      kColumnThreads / threads, limits.shared_per_sm / (kByteTableBytes + kReservedBytes));
+  const int64_t places = limits.sm_count * std::max<int64_t>(blocks_of_sm, 1);
+  int64_t rows = units * unit_rows;
+  if (unit_rows * row_bytes < kMinShareBytes || rows >= kMaxRows) {
     return std::nullopt;
   }
 
@@ -241,9 +254,9 @@ std::optional<Plan> plan_columns(
   // counted sooner than tables are folded.
   int64_t fewest = ceil_div(kMinShareBytes, row_bytes);
   fewest = std::min(unit_rows, in.few_channels ? fewest : std::max(kMinShareRows, fewest));
-  int64_t share = std::max(ceil_div(rows, limits.sm_count), fewest);
+  int64_t share = std::max(ceil_div(rows, places), fewest);
   // Groups read neighbouring columns of the same rows, at the same time.
-  int64_t parts = groups <= limits.sm_count ? groups : 1;
+  int64_t parts = groups <= places ? groups : 1;
   const bool whole_units =
       !in.few_channels && (units <= limits.sm_count ? unit_rows <= kRowsOfOneBlockPerUnit * units
                                                     : unit_rows <= kRowsOfWholeUnits);
@@ -256,9 +269,16 @@ std::optional<Plan> plan_columns(
             ? units
             : 1;
   }
+  if (few_bytes && units > 1) {
+    const int64_t gap = std::min(unit_end_bytes(in.in_turn) / row_bytes, share / 4);
+    if (rows + (units - 1) * gap < kMaxRows) {
+      in.unit_gap = static_cast<unsigned>(gap);
+      rows += (units - 1) * gap;
+    }
+  }
   const int64_t part_rows = rows / parts;
-  const int64_t blocks_of_part = std::clamp<int64_t>(
-      ceil_div(part_rows, fewest), 1, std::max<int64_t>(limits.sm_count / parts, 1));
+  const int64_t blocks_of_part =
+      std::clamp<int64_t>(ceil_div(part_rows, fewest), 1, std::max<int64_t>(places / parts, 1));
   share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
@@ -287,10 +307,10 @@ std::optional<Plan> plan_columns(
   in.paired = bytes || (size == 2 && in.access != Access::kQuad);
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
-    constexpr int64_t kWarps = kColumnThreads / kBanks;
+    const int64_t warps = threads / kBanks;
     const int64_t load_rows = kBanks >> in.log_lanes;
-    in.load_step = (in.warps_apart ? 1 : kWarps) * load_rows * in.row_stride;
-    in.round_step = kBytesInFlight / kQuadBytes * kWarps * load_rows * in.row_stride;
+    in.load_step = (in.warps_apart ? 1 : warps) * load_rows * in.row_stride;
+    in.round_step = kBytesInFlight / kQuadBytes * warps * load_rows * in.row_stride;
   }
   const bool spills =
       in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
@@ -298,7 +318,7 @@ std::optional<Plan> plan_columns(
 
   Plan plan{};
   plan.blocks = parts * in.blocks_of_part;
-  plan.threads = kColumnThreads;
+  plan.threads = threads;
   plan.cluster = 1;
   // Of wider types what has no bin is counted in a row behind the last, or where a row is for
   // two bins in one for two more.

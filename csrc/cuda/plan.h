@@ -69,6 +69,8 @@ struct Columns {
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
   bool warps_apart;  // of a round each warp reads neighbouring rows
+  bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
+  unsigned unit_gap; // rows between two units, which take as long as the end of one does
 
   HISTO_HOST_DEVICE unsigned units() const {
     return batches * groups;

@@ -20,6 +20,7 @@ enum class Access {
 constexpr int kColumnThreads = 768;
 constexpr int kBytesInFlight = 64; // a thread
 constexpr int64_t kQuadBytes = 16;
+constexpr int64_t kQuadRow = 32 * kQuadBytes; // of a warp
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
 
@@ -63,6 +64,7 @@ constexpr bool asks_once(int64_t element_bytes, Access access) {
 // of reading and 32 columns 0.58.
 constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
+constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a block
 
 // What a counter of a pair holds. Before more rows come, counters of more than so many are
 // emptied into the counts. The fewer stay, the more rows fit until the next time: 4 GiB of
@@ -127,6 +129,25 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 // Up to this many channels a block sums the columns of each and adds the sums to
 // the counts; with more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
+
+// At the end of a unit the warps of such a block wait for each other, and few bytes are on their
+// way while they sum the columns. What a block could have read meanwhile it is given less:
+// uint8 [16, 2^25] over 1, where one block in nine meets an end, takes 122.7 us and not 125.7,
+// [64, 1664, 1664, 3] over (1, 2) 123.7 and not 127.2; with twice as much [64, 2^23] takes 127
+// and not 125.7.
+constexpr int64_t unit_end_bytes(bool in_turn) {
+  return (in_turn ? 256 : 192) * 1024;
+}
+// Where units are shorter than this, several blocks share an SM and do not wait at the same time.
+// In three blocks of 256 threads uint8 [512, 2^20] over 1 takes 127 us, [2048, 2^18] 137 and
+// [8192, 2^16] 205; in one of 768 124, 173 and 326. Images of three channels in two of 384, in
+// 512 of them 127, in 2048 150 and in 8192 301; in one 129, 194 and 406.
+constexpr int64_t short_unit_bytes(bool in_turn) {
+  return (in_turn ? 2048 : 768) * 1024;
+}
+constexpr int threads_of_short_units(bool in_turn) {
+  return in_turn ? 384 : 256; // a round of the first is a multiple of three rows
+}
 
 // Additions are faster than memory, so a quarter of the columns may be idle; a stream of
 // few channels, which costs no fold, leaves none. Every further table side by side is
