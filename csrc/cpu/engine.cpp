@@ -150,7 +150,7 @@ Plan plan_of(const Problem& problem) {
   const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
   const auto group_of = [&](int64_t indices, int64_t slots, int64_t tables) {
     const int64_t bytes = slots * indices * (wide ? 4 : 2);
-    return Group{indices, slots, tables, round_up(bytes - kPairBytes, 4096) + kPairBytes};
+    return Group{indices, slots, tables, round_up(bytes - kTableStep, 4096) + kTableStep};
   };
   const auto group = [&](int64_t slots, int64_t tables) {
     return group_of(plan.indices, slots, tables);

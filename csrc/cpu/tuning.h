@@ -52,9 +52,9 @@ constexpr int64_t kElementsFetched = 32;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
 /// once, and where whole lines of columns do, but not nearly all, eight, or sixteen if more than
-/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.2, 2.8, 3.0 and 2.9, two
-/// random values in [R, 512] 3.7, 3.8, 3.95 and 3.95, text 4.35, 4.5, 4.3 and 4.2. Constant ones
-/// 5.2 with four, 3.5 with eight; [R, 100] 3.35 with four, 3.2 with eight.
+/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.4, 3.45, 3.9 and 3.75, two
+/// random values in [R, 512] 3.95, 4.9, 4.85 and 4.6, text 4.6, 4.9, 4.85 and 4.55. Two values in
+/// columns that take turns 4.9 with four, 3.5 with eight.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
@@ -84,9 +84,11 @@ constexpr int64_t kSampledDistance = 2;
 /// seldom to matter. int16 in 4096 bins: 4.0 with 16 bits, 3.3 with 32.
 constexpr int64_t kMaxBinsOf16Bits = 4096;
 
-/// Tables are as far apart as a pair of bytes is long, or a number of pages farther: the
-/// processor takes counters a multiple of 4096 bytes apart for the same ones at first.
-constexpr int64_t kPairBytes = 1024;
+/// Tables are as far apart as a pair of bytes is long and a line more, or a number of pages farther:
+/// the processor takes counters a multiple of 4096 bytes apart for the same ones at first, and so
+/// those of equal values in every fourth pair without the line. [R, 512] with two values 4.85, without
+/// 4.2; [R, 20000] sorted 3.95 and 3.3; int16 with two values 3.65 and 3.3. Two lines: as one.
+constexpr int64_t kTableStep = 1024 + 64;
 
 /// What the tables of a thread may take, 1 MiB with the tile or the indices; with more bins the
 /// result itself is counted in.
@@ -134,7 +136,7 @@ constexpr int64_t kMinStream = 64;
 
 /// Tables of one channel of bytes: an allocation takes 0.7 us, twice what 1,000 bytes take.
 constexpr int64_t kStackBytes =
-    (kTablesWhereValuesDiffer + 1) * kPairBytes + kSlotsOfBytes * 256 * 2;
+    (kTablesWhereValuesDiffer + 1) * kTableStep + kSlotsOfBytes * 256 * 2;
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
 /// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size
