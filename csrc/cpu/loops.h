@@ -88,7 +88,8 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
         element += slot_step;
       }
     }
-    data += rows.row_step;
+    // Rows of one element are streams: the compiler need not add a step to each.
+    data += kAdjacent && Shape::kPerRow == 1 ? 1 : rows.row_step;
   };
   const auto fetch_counters = [&] {
     if constexpr (kFetched > 0) {
