@@ -26,7 +26,8 @@ constexpr int64_t kUnrolledWhereValuesDiffer = 32;
 
 /// A long channel of bytes: two neighbours make one index of a joint table, which is folded into
 /// the counts of both, and one store counts two. Where values differ, 1-D uniform, normal and text:
-/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes. Counters of 32
+/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes (and 6.3, 7.1 and 6.3
+/// where the loop adds no step). Of it 7 % go by for finding the bound of all counts. Counters of 32
 /// bits: 6 % and 14 % slower with uniform and normal data; two tables in turns 13 % and 10 %; the
 /// counters fetched ahead 27 %; the bits of all counts gathered in the loop, for their bound, 30 %.
 constexpr int64_t kJointIndices = 1 << 16;
@@ -80,8 +81,9 @@ constexpr int64_t kMaxAgreeing = 3;
 constexpr int64_t kMaxFrequent = 32;
 constexpr int64_t kSampledDistance = 2;
 
-/// Counters have 16 bits up to this many bins, and 32 above: there a table is emptied too
-/// seldom to matter. int16 in 4096 bins: 4.0 with 16 bits, 3.3 with 32.
+/// Up to this many bins there are several counters of each, and of 16 bits. int16 in 4096 bins:
+/// 4.0 with 16 bits, 3.3 with 32. Above it see kStagedElements; with fewer bins one loop wins: int64
+/// in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 4.0 against 3.3.
 constexpr int64_t kMaxBinsOf16Bits = 4096;
 
 /// Tables are as far apart as a pair of bytes is long and a line more, or a number of pages farther:
@@ -94,15 +96,24 @@ constexpr int64_t kTableStep = 1024 + 64;
 /// result itself is counted in.
 constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 
-/// Of 32-bit counters there is one pair, and indices are made apart from the counting,
-/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536
-/// bins: 1.5 in one loop, 1.6 in two of portable code, 1.9 with AVX2 and with AVX-512. With
-/// fewer bins the one loop wins: int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0
-/// against 3.0, int16 in 4096 bins 4.0 against 3.3.
-/// Where nearly all neighbours agree, each run is added at once; a line of equal indices is no
-/// more than compared. Runs 2.05 instead of 1.85, sorted 3.6 instead of 3.3, constant the same.
-/// Where half of them agree 1.1 instead of 1.9.
+/// In more bins than those. Where no neighbours agree in the sample of a chunk, one table of 16-bit
+/// counters takes the elements as they are; as in a joint table few counters get far. Where some
+/// agree, each index has a pair of 32-bit counters, and indices are made apart from the counting,
+/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536 bins,
+/// in pairs and in one table: uniform 2.35 and 2.5, normal 2.55 and 2.95, text 3.2 and 2.2. One table
+/// of 32 bits: 2.4 and 2.9; pairs of 16 bits 2.3 and 2.8; indices of a few hundred elements made for
+/// the one table, too: 2.6 and 3.1, but int64 0.9 for 1.9. Pairs without indices made apart: 1.5.
 constexpr int64_t kStagedElements = 4096;
+/// What a sample is taken of. 16,384 is no faster; 4096: text 3 % slower.
+constexpr int64_t kWideChunkElements = 8192;
+/// Where nearly all neighbours agree, each run is added at once; where runs end is found without
+/// a branch for each line, so many ends at a time. Runs of about 64 elements 3.5, sorted 4.5,
+/// constant 4.55; with a branch that data make mispredicted 2.2, 3.8 and 4.05. Where half of the
+/// neighbours agree 1.2, in pairs 2.5.
+constexpr int64_t kEndsAtOnce = 4;
+/// Two random values wait for each other in a pair of counters each, 1.9. A block of no others is
+/// counted by comparing, 3.75.
+constexpr int64_t kComparedElements = 256;
 
 /// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of
 /// columns is counted from the first-level cache, whatever set the rows fall into; the next
