@@ -20,6 +20,7 @@ from torch_histo import channel_histogram
 # As in csrc/cpu/tuning.h: what the shapes below lie around.
 TILE_ROWS = 256
 CHUNK = 16384
+WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
 MAX_BINS_OF_16_BITS = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
@@ -57,7 +58,27 @@ def ascending(values: Tensor) -> Tensor:
     return values.flatten().sort().values.view(values.shape)
 
 
-DISTRIBUTIONS = [uniform, constant, runs, half_and_half, ascending, taking_turns]
+def two_values(values: Tensor) -> Tensor:
+    return values % 2 * 5
+
+
+def two_values_and_another(values: Tensor) -> Tensor:
+    """Far behind the first chunk's beginning."""
+    copy = two_values(values)
+    copy.view(-1)[4000::9973] = 3
+    return copy
+
+
+DISTRIBUTIONS = [
+    uniform,
+    constant,
+    runs,
+    half_and_half,
+    ascending,
+    taking_turns,
+    two_values,
+    two_values_and_another,
+]
 
 
 @pytest.fixture(params=[1, 3])
@@ -171,18 +192,28 @@ def test_no_counter_of_16_bits_overflows(rest: int, counters: int, dtype: torch.
 
 @pytest.mark.usefixtures("threads")
 @with_one_thread
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
+@pytest.mark.parametrize(
+    ("dtype", "num_bins"),
+    [
+        (torch.uint8, 99),
+        (torch.int16, 99),
+        (torch.int64, 99),
+        (torch.int16, 20_000),
+        (torch.int64, 70_000),
+    ],
+)
 @pytest.mark.parametrize("shape", [(20 * CHUNK,), (20 * CHUNK, 2)])
 def test_no_counter_overflows_where_a_sample_misleads(
-    shape: tuple[int, ...], dtype: torch.dtype
+    shape: tuple[int, ...], dtype: torch.dtype, num_bins: int
 ) -> None:
     """Equal values but where a chunk is sampled: fewer counters, which are full sooner."""
-    chunk = CHUNK // shape[1] if len(shape) > 1 else CHUNK
+    wide = num_bins > MAX_BINS_OF_16_BITS
+    chunk = WIDE_CHUNK if wide else CHUNK // shape[1] if len(shape) > 1 else CHUNK
     values = torch.full(shape, 3, dtype=dtype)
     for part in values.split(chunk):
         for sample in (part[:80], part[chunk // 2 :][:80]):
-            sample.copy_(random_values(sample.shape, dtype, low=0, high=99))
-    assert_counts(channel_histogram(values, 99), expected_counts(values, 99))
+            sample.copy_(random_values(sample.shape, dtype, low=0, high=num_bins))
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
 @pytest.mark.usefixtures("threads")

@@ -148,23 +148,21 @@ Plan plan_of(const Problem& problem) {
     return plan;
   }
   const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
-  const auto group_of = [&](int64_t indices, int64_t slots, int64_t tables) {
-    const int64_t bytes = slots * indices * (wide ? 4 : 2);
-    return Group{indices, slots, tables, round_up(bytes - kPairBytes, 4096) + kPairBytes};
-  };
-  const auto group = [&](int64_t slots, int64_t tables) {
-    return group_of(plan.indices, slots, tables);
+  const auto group_of = [](int64_t indices, int64_t slots, int64_t tables, int64_t counter = 2) {
+    const int64_t bytes = slots * indices * counter;
+    return Group{indices, slots, tables, round_up(bytes - kTableStep, 4096) + kTableStep};
   };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
     // What a thread counts before it folds.
     const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
     plan.joint = size == 1 && rows.stride == 1 && share >= kMinJointElements;
     plan.few = plan.joint ? group_of(kJointIndices, 1, 1)
-               : wide     ? group(kSlotsPerPair, 1)
-                          : group(1, kTablesWhereValuesDiffer);
-    if (!wide) {
-      const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
-      plan.many = group(slots, kCountersWhereValuesAgree / slots);
+                          : group_of(plan.indices, 1, wide ? 1 : kTablesWhereValuesDiffer);
+    const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
+    plan.many = wide ? group_of(plan.indices, kSlotsPerPair, 1, 4)
+                     : group_of(plan.indices, slots, kCountersWhereValuesAgree / slots);
+    if (wide && plan.few.bytes() + plan.many.bytes() > kMaxTableBytes) {
+      plan.few = {}; // differing values are counted as others are
     }
     const int64_t bytes = plan.few.bytes() + plan.many.bytes();
     if (bytes > kMaxTableBytes || rows.size < kMinStream) {
@@ -177,7 +175,7 @@ Plan plan_of(const Problem& problem) {
   } else {
     // Whole turns of the loop over pairs; slots without a channel count for nothing.
     const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
-    plan.few = group(kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree));
+    plan.few = group_of(plan.indices, kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree));
     if (wide || plan.few.bytes() > kMaxTableBytes) {
       return plan;
     }
@@ -189,14 +187,16 @@ Plan plan_of(const Problem& problem) {
 }
 
 /// Counts strips in the tables of one thread.
-template <class T, class Counter, class Binning>
+/// kStaged: indices may be made before they are counted.
+template <class T, bool kStaged, class Binning>
 class Tables {
  public:
   Tables(const Problem& problem, const Plan& plan, const Binning& binning, char* scratch)
       : problem_(problem),
         plan_(plan),
         binning_(binning),
-        tables_(reinterpret_cast<Counter*>(scratch)),
+        few_{plan.few, scratch},
+        many_{plan.many, scratch + plan.few.bytes()},
         tile_(scratch + plan.table_bytes),
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
     // Slots without a channel are counted too.
@@ -232,42 +232,48 @@ class Tables {
 
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
-  static constexpr bool kStaged = sizeof(Counter) == 4;
   template <int kPairs, int64_t kUnrolled = kUnrolledElements>
   using Pairs = Shape<kPairs, kSlotsPerPair, kSlotsPerPair, kUnrolled>;
+  using Single = Shape<1, 1, 1, kUnrolledElements>;
   using Few = std::conditional_t<
       kStaged,
-      Pairs<1>,
+      Single,
       Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>;
-  using Joint = Shape<1, 1, 1, kUnrolledElements>;
   static constexpr int kManySlots = kBytes ? kSlotsOfBytes : kSlotsOfIndices;
-  using Many = Shape<
-      kCountersWhereValuesAgree / kManySlots,
-      kManySlots,
-      kManySlots,
-      kUnrolledElements,
-      kBytes ? 0 : kElementsFetched>;
+  using Many = std::conditional_t<
+      kStaged,
+      Pairs<1>,
+      Shape<
+          kCountersWhereValuesAgree / kManySlots,
+          kManySlots,
+          kManySlots,
+          kUnrolledElements,
+          kBytes ? 0 : kElementsFetched>>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
-  static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
   /// A group of tables as it is used.
+  template <class TheCounter, class TheShape>
   struct Counters {
+    using Counter = TheCounter;
+    using Shape = TheShape;
+    static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
+
     const Group& group;
-    int64_t first;    // of the counters of a channel
+    char* scratch;    // of the first channel
     int64_t held = 0; // no counter has more
     bool in_use = false;
+
+    int64_t table_size() const {
+      return group.table_bytes / static_cast<int64_t>(sizeof(Counter));
+    }
   };
+  using FewCounters = Counters<uint16_t, Few>; // [table][index][slot]
+  using ManyCounters = Counters<std::conditional_t<kStaged, uint32_t, uint16_t>, Many>;
 
-  static constexpr int64_t size_of(int64_t bytes) {
-    return bytes / static_cast<int64_t>(sizeof(Counter));
-  }
-
-  Counter* tables_of(const Counters& counters, int64_t channel) const {
-    return tables_ + channel * size_of(plan_.few.bytes() + plan_.many.bytes()) + counters.first;
-  }
-
-  bool is_joint(const Counters& counters) const {
-    return plan_.joint && &counters == &few_;
+  template <class Counters>
+  typename Counters::Counter* tables_of(const Counters& counters, int64_t channel) const {
+    return reinterpret_cast<typename Counters::Counter*>(
+        counters.scratch + channel * (plan_.few.bytes() + plan_.many.bytes()));
   }
 
   /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
@@ -285,20 +291,26 @@ class Tables {
   }
 
   /// Makes room for so many more in every counter.
+  template <class Counters>
   void hold(Counters& counters, int64_t count) {
-    if constexpr (kBytes) {
-      if (counters.held + count > kMaxCount && counters.in_use && is_joint(counters)) {
+    if constexpr (std::is_same_v<Counters, FewCounters>) {
+      const bool single = kStaged || plan_.joint;
+      if (single && counters.in_use && counters.held + count > Counters::kMaxCount) {
         // No counter of so many has counted much, as a rule.
-        counters.held = joint_bound(tables_of(counters, 0));
+        counters.held = 0;
+        for (int64_t channel = 0; channel < num_channels_; ++channel) {
+          counters.held |= bound_of(tables_of(counters, channel), counters.group.indices);
+        }
       }
     }
-    if (counters.held + count > kMaxCount) {
+    if (counters.held + count > Counters::kMaxCount) {
       fold(counters);
     }
     counters.held += count;
   }
 
   /// Clears them when they are needed first: most inputs need one of the groups.
+  template <class Counters>
   void use(Counters& counters) {
     if (counters.in_use) {
       return;
@@ -306,9 +318,9 @@ class Tables {
     const Group& group = counters.group;
     const int64_t channels = plan_.way == Way::kStreams ? num_channels_ : 1;
     for (int64_t channel = 0; channel < channels; ++channel) {
-      Counter* table = tables_of(counters, channel);
-      for (int64_t i = 0; i < group.tables; ++i, table += size_of(group.table_bytes)) {
-        std::fill_n(table, group.slots * group.indices, Counter{0});
+      auto* table = tables_of(counters, channel);
+      for (int64_t i = 0; i < group.tables; ++i, table += counters.table_size()) {
+        std::fill_n(table, group.slots * group.indices, 0);
       }
     }
     counters.in_use = true;
@@ -322,73 +334,100 @@ class Tables {
     const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
     const int64_t ahead_bytes = kStaged || channels.size > 1 ? kChunkBytes : kAheadBytes;
     const int64_t ahead_rows = ahead_bytes / row_bytes;
-    const int64_t chunk = kStaged             ? kStagedElements
-                          : channels.size > 1 ? std::max(kMinStream, ahead_rows)
-                                              : kChunkElements;
+    const int64_t alone = kStaged ? kWideChunkElements : kChunkElements;
+    const int64_t together = kStaged ? kStagedElements : std::max(kMinStream, ahead_rows);
+    const int64_t chunk = channels.size > 1 ? together : alone;
     for (int64_t row = 0; row < rows.size; row += chunk) {
       const int64_t size = std::min(chunk, rows.size - row);
       const T* first = data + row * rows.stride;
-      // What is left of the last row goes to one counter, and so does a run.
-      hold(few_, kStaged ? size : plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
-      hold(many_, size / Many::kCounters + Many::kPerRow);
+      if constexpr (kStaged) {
+        hold(many_, size); // of a run, to one counter
+      } else {
+        // What is left of the last row goes to one counter.
+        hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
+        hold(many_, size / Many::kCounters + Many::kPerRow);
+      }
       const bool more = row + size + ahead_rows <= rows.size;
       Ahead ahead{
           reinterpret_cast<const char*>(more ? first + ahead_rows * rows.stride : first),
           more ? kLineBytes : 0};
       for (int64_t channel = 0; channel < channels.size; ++channel, first += channels.stride) {
-        if constexpr (kStaged) {
-          auto* indices = reinterpret_cast<uint32_t*>(tile_);
-          stage(first, rows.stride, size, indices);
-          const auto same = [](uint32_t index) { return static_cast<size_t>(index); };
-          count_stream(indices, 1, size, same, channel, ahead);
-        } else {
-          count_stream(first, rows.stride, size, index_of(), channel, ahead);
-        }
+        count_stream(first, rows.stride, size, channel, ahead);
       }
     }
   }
 
-  void stage(const T* data, int64_t step, int64_t size, uint32_t* indices) const {
-    if constexpr (kStaged) {
-      if (step == 1) {
-        make_indices(data, size, problem_.num_bins, indices);
-        return;
-      }
-      const auto index = index_of();
-      for (int64_t i = 0; i < size; ++i) {
-        indices[i] = static_cast<uint32_t>(index(data[i * step]));
-      }
-    }
-  }
-
-  template <class U, class IndexOf>
-  void count_stream(
-      const U* data,
-      int64_t step,
-      int64_t size,
-      const IndexOf& index,
-      int64_t channel,
-      Ahead& ahead) {
+  void count_stream(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
     if constexpr (kBytes) {
       if (plan_.joint) {
         count_joint(data, size, channel, ahead);
         return;
       }
     }
-    // Runs are found by their neighbours.
-    const int64_t distance = kStaged ? 1 : kSampledDistance;
-    const Agreement agreement = agreement_of(data, size - distance, step, distance * step, index);
     if constexpr (kStaged) {
-      if (agreement == Agreement::kComplete) {
-        use(few_);
-        count_runs<Few::kSlots>(data, size, tables_of(few_, channel), ahead);
-      } else {
-        count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
-      }
-    } else if (agreement == Agreement::kRare) {
-      count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+      count_wide(data, step, size, channel, ahead);
     } else {
-      count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
+      const auto index = index_of();
+      const int64_t distance = kSampledDistance;
+      if (agreement_of(data, size - distance, step, distance * step, index) <= Agreement::kRare) {
+        count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+      } else {
+        count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
+      }
+    }
+  }
+
+  /// More bins than the first-level cache holds counters.
+  void count_wide(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
+    using Unsigned = std::make_unsigned_t<T>;
+    constexpr uint64_t kMax = std::numeric_limits<Unsigned>::max();
+    const auto last =
+        static_cast<Unsigned>(std::min(static_cast<uint64_t>(problem_.num_bins), kMax));
+    // Compilers vectorize this one, and not index_of().
+    const auto clamped = [=](T value) { return std::min(static_cast<Unsigned>(value), last); };
+    const auto agreement_at = [&](int64_t distance) {
+      return agreement_of(data, size - distance, step, distance * step, clamped);
+    };
+    const Agreement neighbours = agreement_at(1);
+    if (plan_.few.indices > 0 && neighbours == Agreement::kNone &&
+        agreement_at(kSampledDistance) == Agreement::kNone) {
+      hold(few_, size);
+      count_stream_in<Few>(few_, data, step, size, index_of(), channel, ahead);
+      return;
+    }
+    // A line of indices may stand for two of elements: what lies across both is fetched.
+    const bool two_lines = sizeof(T) > sizeof(uint32_t) && ahead.step != 0;
+    Ahead lines = two_lines ? Ahead{ahead.line + kLineBytes / 2, 2 * ahead.step} : ahead;
+    for (int64_t i = 0; i < size; i += kStagedElements) {
+      const int64_t staged = std::min(kStagedElements, size - i);
+      count_indices(stage(data + i * step, step, staged), staged, neighbours, channel, lines);
+    }
+    ahead.line = lines.line;
+  }
+
+  const uint32_t* stage(const T* data, int64_t step, int64_t size) const {
+    auto* indices = reinterpret_cast<uint32_t*>(tile_);
+    if (step == 1) {
+      make_indices(data, size, problem_.num_bins, indices);
+      return indices;
+    }
+    const auto index = index_of();
+    for (int64_t i = 0; i < size; ++i) {
+      indices[i] = static_cast<uint32_t>(index(data[i * step]));
+    }
+    return indices;
+  }
+
+  void count_indices(
+      const uint32_t* indices, int64_t size, Agreement neighbours, int64_t channel, Ahead& ahead) {
+    use(many_);
+    auto* table = tables_of(many_, channel);
+    if (neighbours == Agreement::kComplete) {
+      count_runs<Many::kSlots>(indices, size, table, ahead);
+    } else if (
+        neighbours != Agreement::kUsual || !count_two_values<Many::kSlots>(indices, size, table)) {
+      const auto same = [](uint32_t index) { return static_cast<size_t>(index); };
+      count_stream_in<Many>(many_, indices, 1, size, same, channel, ahead);
     }
   }
 
@@ -400,8 +439,8 @@ class Tables {
     const auto alternating = [=] {
       return std::memcmp(data, data + 2, static_cast<size_t>(size / kPartOfAlternating)) == 0;
     };
-    if (agreement_of(neighbours, half - 1, 1, 1, index) == Agreement::kRare || alternating()) {
-      count_stream_in<Joint>(few_, neighbours, 1, half, index, channel, ahead);
+    if (agreement_of(neighbours, half - 1, 1, 1, index) <= Agreement::kRare || alternating()) {
+      count_stream_in<Single>(few_, neighbours, 1, half, index, channel, ahead);
       counted = 2 * half;
     }
     if (counted < size) {
@@ -409,7 +448,7 @@ class Tables {
     }
   }
 
-  template <class Shape, class U, class IndexOf>
+  template <class Shape, class Counters, class U, class IndexOf>
   void count_stream_in(
       Counters& counters,
       const U* data,
@@ -419,9 +458,9 @@ class Tables {
       int64_t channel,
       Ahead& ahead) {
     use(counters);
-    Counter* tables = tables_of(counters, channel);
+    auto* tables = tables_of(counters, channel);
     const Rows<U> rows{data, step, Shape::kPerRow * step, size / Shape::kPerRow};
-    count_rows<Shape>(rows, index, tables, size_of(counters.group.table_bytes), ahead);
+    count_rows<Shape>(rows, index, tables, counters.table_size(), ahead);
     for (int64_t i = rows.size * Shape::kPerRow; i < size; ++i) {
       ++tables[Shape::kSlots * index(data[i * step])];
     }
@@ -456,7 +495,7 @@ class Tables {
         const auto whole = [&](int64_t pairs) {
           return channels.size % (kSlotsPerPair * pairs) == 0;
         };
-        if (agreement == Agreement::kRare) {
+        if (agreement <= Agreement::kRare) {
           count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);
         } else if (agreement == Agreement::kUsual && whole(kMostPairsWhereValuesAgree)) {
           count_tile<Pairs<kMostPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
@@ -471,9 +510,9 @@ class Tables {
 
   template <class Pairs>
   void count_tile(const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
-    const int64_t table_size = size_of(few_.group.table_bytes);
+    const int64_t table_size = few_.table_size();
     for (int64_t channel = 0; channel < channels; channel += Pairs::kPerRow) {
-      Counter* tables = tables_ + channel / kSlotsPerPair * table_size;
+      uint16_t* tables = tables_of(few_, 0) + channel / kSlotsPerPair * table_size;
       count_rows<Pairs>(
           Rows<T>{tile + channel, 1, kLine, rows}, index_of(), tables, table_size, ahead);
     }
@@ -503,6 +542,7 @@ class Tables {
 
   // --- Fold
 
+  template <class Counters>
   void fold(Counters& counters) {
     counters.held = 0;
     if (!counters.in_use) {
@@ -513,20 +553,13 @@ class Tables {
     if (lock_ != nullptr) {
       locked = std::unique_lock<std::mutex>(*lock_);
     }
-    const int64_t table_size = size_of(counters.group.table_bytes);
+    const int64_t table_size = counters.table_size();
     for (int64_t channel = 0; channel < num_channels_; ++channel) {
       int64_t* histogram = histograms_ + channel * problem_.num_bins;
       if (plan_.way == Way::kStreams) {
-        const Counter* tables = tables_of(counters, channel);
-        if (is_joint(counters)) {
-          fold_joint_table(tables, histogram);
-        } else if (&counters == &few_) {
-          fold_stream<Few>(tables, table_size, histogram);
-        } else {
-          fold_stream<Many>(tables, table_size, histogram);
-        }
+        fold_stream(counters, tables_of(counters, channel), histogram);
       } else {
-        const Counter* table = tables_ + channel / kSlotsPerPair * table_size;
+        const auto* table = tables_of(counters, 0) + channel / kSlotsPerPair * table_size;
         table += channel % kSlotsPerPair;
         put(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
       }
@@ -534,20 +567,24 @@ class Tables {
     fresh_ = false;
   }
 
-  void fold_joint_table(const Counter* table, int64_t* histogram) const {
-    if constexpr (kBytes) {
-      uint32_t sums[256];
-      fold_joint(table, sums);
-      put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
+  template <class Counters>
+  void fold_stream(
+      const Counters& counters,
+      const typename Counters::Counter* tables,
+      int64_t* histogram) const {
+    using Shape = typename Counters::Shape;
+    if constexpr (kBytes && std::is_same_v<Counters, FewCounters>) {
+      if (plan_.joint) {
+        uint32_t sums[256];
+        fold_joint(tables, sums);
+        put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
+        return;
+      }
     }
-  }
-
-  template <class Shape>
-  void fold_stream(const Counter* tables, int64_t table_size, int64_t* histogram) const {
-    put(histogram, [=](int64_t index) {
+    put(histogram, [tables, table_size = counters.table_size()](int64_t index) {
       std::conditional_t<kStaged, int64_t, uint32_t> sum = 0;
       for (int table = 0; table < Shape::kTables; ++table) {
-        const Counter* slots = tables + table * table_size + Shape::kSlots * index;
+        const auto* slots = tables + table * table_size + Shape::kSlots * index;
         if constexpr (kStaged || Shape::kSlots == 1) {
           for (int slot = 0; slot < Shape::kSlots; ++slot) {
             sum += slots[slot];
@@ -593,7 +630,8 @@ class Tables {
   const Problem& problem_;
   const Plan& plan_;
   Binning binning_;
-  Counter* tables_; // [channel][group][table][index][slot]
+  FewCounters few_; // of each channel, and behind them many_
+  ManyCounters many_;
   char* tile_;
   int64_t own_bins_; // values below are their own bins
 
@@ -601,8 +639,6 @@ class Tables {
   int64_t* histograms_ = nullptr;
   std::mutex* lock_ = nullptr;
   bool fresh_ = false;
-  Counters few_{plan_.few, 0};
-  Counters many_{plan_.many, size_of(plan_.few.bytes())};
 };
 
 /// A strip is a stretch of channels in one run of them.
@@ -660,10 +696,9 @@ void count_in_tables(
   std::atomic<int64_t> next_task{0};
   static std::array<std::mutex, 64> locks; // of strips; those of several calls may share one
 
-  const auto work = [&](auto tag, auto counter, int64_t worker) {
+  const auto work = [&](auto tag, auto staged, int64_t worker) {
     using T = typename decltype(tag)::type;
-    using Counter = decltype(counter);
-    Tables<T, Counter, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
+    Tables<T, staged, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
     for (int64_t begin; (begin = next_task.fetch_add(batch)) < tasks;) {
       for (int64_t task = begin; task < std::min(tasks, begin + batch); ++task) {
         const int64_t strip = task / pieces;
@@ -679,11 +714,11 @@ void count_in_tables(
   run_workers(workers, [&](int64_t worker) {
     visit_binned_type(problem.type, binning, [&](auto tag) {
       if constexpr (sizeof(typename decltype(tag)::type) == 1) {
-        work(TypeTag<uint8_t>{}, uint16_t{}, worker);
+        work(TypeTag<uint8_t>{}, std::false_type{}, worker);
       } else if (plan.indices <= kMaxBinsOf16Bits + 1) {
-        work(tag, uint16_t{}, worker);
+        work(tag, std::false_type{}, worker);
       } else {
-        work(tag, uint32_t{}, worker);
+        work(tag, std::true_type{}, worker);
       }
     });
   });

@@ -88,7 +88,8 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
         element += slot_step;
       }
     }
-    data += rows.row_step;
+    // Rows of one element are streams: the compiler need not add a step to each.
+    data += kAdjacent && Shape::kPerRow == 1 ? 1 : rows.row_step;
   };
   const auto fetch_counters = [&] {
     if constexpr (kFetched > 0) {
@@ -139,30 +140,42 @@ template <int kSlots, class Counter>
 [[gnu::noinline]] void count_runs(
     const uint32_t* indices, int64_t size, Counter* table, Ahead& ahead) {
   constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof *indices);
+  constexpr int64_t kBlock = 64;
   static_assert(tuning::kStagedElements <= UINT16_MAX);
-  uint16_t ends[tuning::kStagedElements];
+  uint16_t ends[tuning::kStagedElements + tuning::kEndsAtOnce];
   int64_t runs = 0;
-  const auto note = [&](int64_t i) {
-    // No branch, which data could make mispredicted.
-    ends[runs] = static_cast<uint16_t>(i);
-    runs += indices[i] != indices[i - 1];
-  };
   int64_t i = 1;
-  for (; i + kLine <= size; i += kLine) {
-    ahead.fetch();
-    uint32_t differ = 0;
-    for (int64_t j = i; j < i + kLine; ++j) {
-      differ |= indices[j] ^ indices[j - 1];
+  for (; i + kBlock <= size; i += kBlock) {
+#pragma GCC unroll 4
+    for (int64_t line = 0; line < kBlock / kLine; ++line) {
+      ahead.fetch();
     }
-    if (differ != 0) {
-#pragma GCC unroll 16
-      for (int64_t j = i; j < i + kLine; ++j) {
-        note(j);
+    uint8_t differ[kBlock];
+    for (int64_t j = 0; j < kBlock; ++j) {
+      differ[j] = indices[i + j] != indices[i + j - 1];
+    }
+    uint64_t bits = 0;
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < kBlock; j += 8) {
+      uint64_t bytes;
+      std::memcpy(&bytes, differ + j, sizeof bytes);
+      bits |= bytes * 0x0102040810204080 >> 56 << j;
+    }
+    // So many at once: of few a branch for each would be mispredicted.
+    int64_t left = __builtin_popcountll(bits);
+    do {
+#pragma GCC unroll 4
+      for (int64_t j = 0; j < tuning::kEndsAtOnce; ++j) {
+        ends[runs + j] = static_cast<uint16_t>(i + __builtin_ctzll(bits | uint64_t{1} << 63));
+        bits &= bits - 1;
       }
-    }
+      runs += std::min(left, tuning::kEndsAtOnce);
+      left -= tuning::kEndsAtOnce;
+    } while (left > 0);
   }
   for (; i < size; ++i) {
-    note(i);
+    ends[runs] = static_cast<uint16_t>(i);
+    runs += indices[i] != indices[i - 1];
   }
   ends[runs] = static_cast<uint16_t>(size);
   Counter begin = 0;
@@ -172,7 +185,33 @@ template <int kSlots, class Counter>
   }
 }
 
-enum class Agreement { kRare, kFrequent, kUsual, kComplete };
+/// Adds the counts of two indices to their counters [index][kSlots]. False where there are others,
+/// and nothing is added.
+template <int kSlots, class Counter>
+[[gnu::noinline]] bool count_two_values(const uint32_t* indices, int64_t size, Counter* table) {
+  const uint32_t first = indices[0];
+  const auto* other =
+      std::find_if(indices, indices + size - 1, [=](uint32_t index) { return index != first; });
+  const uint32_t second = *other;
+  Counter firsts = 0;
+  for (int64_t begin = 0; begin < size; begin += tuning::kComparedElements) {
+    const int64_t end = std::min(size, begin + tuning::kComparedElements);
+    Counter found = 0, others = 0;
+    for (int64_t i = begin; i < end; ++i) {
+      found += indices[i] == first;
+      others += indices[i] != first && indices[i] != second;
+    }
+    if (others != 0) {
+      return false;
+    }
+    firsts += found;
+  }
+  table[kSlots * first] += firsts;
+  table[kSlots * second] += static_cast<Counter>(size) - firsts;
+  return true;
+}
+
+enum class Agreement { kNone, kRare, kFrequent, kUsual, kComplete };
 
 /// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
 template <class T, class IndexOf>
@@ -180,7 +219,7 @@ Agreement agreement_of(
     const T* data, int64_t size, int64_t step, int64_t distance, const IndexOf& index_of) {
   const int64_t half = std::min(tuning::kSample, size) / 2;
   if (half <= 0) {
-    return Agreement::kRare;
+    return Agreement::kNone;
   }
   const auto agreeing = [&](const T* first) {
     int64_t sum = 0;
@@ -194,7 +233,8 @@ Agreement agreement_of(
   const auto is_rare = [&](int64_t part) {
     return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;
   };
-  return is_rare(found)                                              ? Agreement::kRare
+  return found == 0                                                  ? Agreement::kNone
+         : is_rare(found)                                            ? Agreement::kRare
          : is_rare(2 * half - found)                                 ? Agreement::kComplete
          : found * tuning::kSample > tuning::kMaxFrequent * 2 * half ? Agreement::kUsual
                                                                      : Agreement::kFrequent;

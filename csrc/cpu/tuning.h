@@ -26,7 +26,8 @@ constexpr int64_t kUnrolledWhereValuesDiffer = 32;
 
 /// A long channel of bytes: two neighbours make one index of a joint table, which is folded into
 /// the counts of both, and one store counts two. Where values differ, 1-D uniform, normal and text:
-/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes. Counters of 32
+/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes (and 6.3, 7.1 and 6.3
+/// where the loop adds no step). Of it 7 % go by for finding the bound of all counts. Counters of 32
 /// bits: 6 % and 14 % slower with uniform and normal data; two tables in turns 13 % and 10 %; the
 /// counters fetched ahead 27 %; the bits of all counts gathered in the loop, for their bound, 30 %.
 constexpr int64_t kJointIndices = 1 << 16;
@@ -52,9 +53,9 @@ constexpr int64_t kElementsFetched = 32;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
 /// once, and where whole lines of columns do, but not nearly all, eight, or sixteen if more than
-/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.2, 2.8, 3.0 and 2.9, two
-/// random values in [R, 512] 3.7, 3.8, 3.95 and 3.95, text 4.35, 4.5, 4.3 and 4.2. Constant ones
-/// 5.2 with four, 3.5 with eight; [R, 100] 3.35 with four, 3.2 with eight.
+/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.4, 3.45, 3.9 and 3.75, two
+/// random values in [R, 512] 3.95, 4.9, 4.85 and 4.6, text 4.6, 4.9, 4.85 and 4.55. Two values in
+/// columns that take turns 4.9 with four, 3.5 with eight.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
@@ -80,27 +81,39 @@ constexpr int64_t kMaxAgreeing = 3;
 constexpr int64_t kMaxFrequent = 32;
 constexpr int64_t kSampledDistance = 2;
 
-/// Counters have 16 bits up to this many bins, and 32 above: there a table is emptied too
-/// seldom to matter. int16 in 4096 bins: 4.0 with 16 bits, 3.3 with 32.
+/// Up to this many bins there are several counters of each, and of 16 bits. int16 in 4096 bins:
+/// 4.0 with 16 bits, 3.3 with 32. Above it see kStagedElements; with fewer bins one loop wins: int64
+/// in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 4.0 against 3.3.
 constexpr int64_t kMaxBinsOf16Bits = 4096;
 
-/// Tables are as far apart as a pair of bytes is long, or a number of pages farther: the
-/// processor takes counters a multiple of 4096 bytes apart for the same ones at first.
-constexpr int64_t kPairBytes = 1024;
+/// Tables are as far apart as a pair of bytes is long and a line more, or a number of pages farther:
+/// the processor takes counters a multiple of 4096 bytes apart for the same ones at first, and so
+/// those of equal values in every fourth pair without the line. [R, 512] with two values 4.85, without
+/// 4.2; [R, 20000] sorted 3.95 and 3.3; int16 with two values 3.65 and 3.3. Two lines: as one.
+constexpr int64_t kTableStep = 1024 + 64;
 
 /// What the tables of a thread may take, 1 MiB with the tile or the indices; with more bins the
 /// result itself is counted in.
 constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 
-/// Of 32-bit counters there is one pair, and indices are made apart from the counting,
-/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536
-/// bins: 1.5 in one loop, 1.6 in two of portable code, 1.9 with AVX2 and with AVX-512. With
-/// fewer bins the one loop wins: int64 in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0
-/// against 3.0, int16 in 4096 bins 4.0 against 3.3.
-/// Where nearly all neighbours agree, each run is added at once; a line of equal indices is no
-/// more than compared. Runs 2.05 instead of 1.85, sorted 3.6 instead of 3.3, constant the same.
-/// Where half of them agree 1.1 instead of 1.9.
+/// In more bins than those. Where no neighbours agree in the sample of a chunk, one table of 16-bit
+/// counters takes the elements as they are; as in a joint table few counters get far. Where some
+/// agree, each index has a pair of 32-bit counters, and indices are made apart from the counting,
+/// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536 bins,
+/// in pairs and in one table: uniform 2.35 and 2.5, normal 2.55 and 2.95, text 3.2 and 2.2. One table
+/// of 32 bits: 2.4 and 2.9; pairs of 16 bits 2.3 and 2.8; indices of a few hundred elements made for
+/// the one table, too: 2.6 and 3.1, but int64 0.9 for 1.9. Pairs without indices made apart: 1.5.
 constexpr int64_t kStagedElements = 4096;
+/// What a sample is taken of. 16,384 is no faster; 4096: text 3 % slower.
+constexpr int64_t kWideChunkElements = 8192;
+/// Where nearly all neighbours agree, each run is added at once; where runs end is found without
+/// a branch for each line, so many ends at a time. Runs of about 64 elements 3.5, sorted 4.5,
+/// constant 4.55; with a branch that data make mispredicted 2.2, 3.8 and 4.05. Where half of the
+/// neighbours agree 1.2, in pairs 2.5.
+constexpr int64_t kEndsAtOnce = 4;
+/// Two random values wait for each other in a pair of counters each, 1.9. A block of no others is
+/// counted by comparing, 3.75.
+constexpr int64_t kComparedElements = 256;
 
 /// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of
 /// columns is counted from the first-level cache, whatever set the rows fall into; the next
@@ -134,7 +147,7 @@ constexpr int64_t kMinStream = 64;
 
 /// Tables of one channel of bytes: an allocation takes 0.7 us, twice what 1,000 bytes take.
 constexpr int64_t kStackBytes =
-    (kTablesWhereValuesDiffer + 1) * kPairBytes + kSlotsOfBytes * 256 * 2;
+    (kTablesWhereValuesDiffer + 1) * kTableStep + kSlotsOfBytes * 256 * 2;
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
 /// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size

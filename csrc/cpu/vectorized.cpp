@@ -87,12 +87,12 @@ void fold_joint(const uint16_t* joint, uint32_t* counts) {
   });
 }
 
-uint16_t joint_bound(const uint16_t* joint) {
+uint16_t bound_of(const uint16_t* counters, int64_t size) {
   uint16_t bits = 0;
   run_widest([=, &bits]() __attribute__((always_inline)) {
     uint16_t all = 0;
-    for (int i = 0; i < 256 * 256; ++i) {
-      all |= joint[i];
+    for (int64_t i = 0; i < size; ++i) {
+      all |= counters[i];
     }
     bits = all;
   });

@@ -14,7 +14,7 @@ void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* ind
 /// Counts of neighbours, [256][256], to counts of bytes, [256].
 void fold_joint(const uint16_t* joint, uint32_t* counts);
 
-/// What no count of neighbours exceeds.
-uint16_t joint_bound(const uint16_t* joint);
+/// What no counter exceeds.
+uint16_t bound_of(const uint16_t* counters, int64_t size);
 
 } // namespace histo::cpu
