@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -199,6 +200,43 @@ def test_reader_that_goes_away(tmp_path: Path) -> None:
     with process.stderr as stderr:
         assert stderr.read() == b""
     assert process.wait(TIMEOUT) == 141
+
+
+def test_closed_input_and_output(tmp_path: Path) -> None:
+    (tmp_path / "bytes").write_bytes(b"abc")
+    command = " ".join(map(shlex.quote, COMMAND))
+    for arguments, line in (
+        ("- <&-", b"torch_histo: -: standard input is closed\n"),
+        ("bytes >&-", b"torch_histo: standard output is closed\n"),
+    ):
+        ended = subprocess.run(
+            ["sh", "-c", f"{command} {arguments}"],
+            cwd=tmp_path,
+            env=UTF_8,
+            stderr=subprocess.PIPE,
+            timeout=TIMEOUT,
+            check=False,
+        )
+        assert (ended.returncode, ended.stderr) == (2, line)
+
+
+def test_output_without_an_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bytes").write_bytes(b"abc")
+    output = io.StringIO()
+    monkeypatch.setattr(sys, "stdout", output)
+    assert cli.main([str(tmp_path / "bytes")]) == 0
+    assert "3 values, 3 counted" in output.getvalue()
+
+
+@pytest.mark.parametrize("name", [b"two\nlines", b"\xe9"])
+def test_awkward_names(tmp_path: Path, name: bytes) -> None:
+    """Names are bytes: not always a line, nor characters of an encoding."""
+    (tmp_path / os.fsdecode(name)).write_bytes(b"abc")
+    ended = run([os.fsdecode(name), "--plot", "plot.png"], tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, b"")
+    assert (tmp_path / "plot.png").exists()
+    missing = run([os.fsdecode(name) + "?"], tmp_path)
+    assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
 
 
 def test_interrupt(tmp_path: Path) -> None:

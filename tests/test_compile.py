@@ -56,6 +56,16 @@ def test_one_graph_dynamic(device: torch.device) -> None:
     assert counter.frame_count == 1
 
 
+@pytest.mark.parametrize("dynamic", [None, True])
+def test_dim_of_each_call(device: torch.device, dynamic: bool | None) -> None:
+    compiled = torch.compile(
+        lambda x, dim: channel_histogram(x, 300, dim), fullgraph=True, dynamic=dynamic
+    )
+    values = random_values((5, 7, 9), torch.int16)
+    for dim in (0, 1, 2, -1):
+        assert_counts(compiled(values.to(device), dim), expected_counts(values, 300, dim), dim)
+
+
 def test_one_graph_becomes_dynamic(device: torch.device) -> None:
     compiled = torch.compile(lambda x: channel_histogram(x).sum(), fullgraph=True)
     for length in (10, 11, 12, 5000):

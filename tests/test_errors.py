@@ -224,6 +224,26 @@ def test_not_tensors() -> None:
         torch_histo.text_histogram(3)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"num_bins": 2.0}, "num_bins must be an int of 64 bits, got 2.0"),
+        ({"num_bins": None}, "num_bins must be an int of 64 bits, got None"),
+        ({"num_bins": 1 << 63}, "num_bins must be an int of 64 bits, got 9223372036854775808"),
+        ({"variant": None}, "variant must be a str, got None"),
+        ({"dim": 1.5}, "dim must be an int or a sequence of ints, got 1.5"),
+        ({"dim": "0"}, "dim must be an int or a sequence of ints, got '0'"),
+        ({"dim": None}, "dim must be an int or a sequence of ints, got None"),
+        ({"dim": (0, 0.5)}, "dim must be an int or a sequence of ints, got (0, 0.5)"),
+    ],
+)
+def test_arguments_of_other_types(
+    device: torch.device, arguments: dict[str, Any], line: str
+) -> None:
+    with pytest.raises(TypeError, match=f"^channel_histogram: {re.escape(line)}$"):
+        torch_histo.channel_histogram(BYTES.to(device), **arguments)
+
+
 def test_a_failed_call_leaves_no_trace(device: torch.device) -> None:
     for values, arguments, _ in CASES.values():
         error_line(lambda v=values, a=arguments: CHANNELS(v.to(device), **a))

@@ -17,7 +17,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from . import demo, has_cuda_kernels, report
 from .ops import channel_histogram, text_histogram
-from .sources import SourceError, one_line, open_source
+from .sources import SourceError, one_line, open_source, printable
 
 MAX_COUNTS = 1 << 27
 """Most bins over all channels of a file: a GiB of counts."""
@@ -107,6 +107,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.reconfigure(errors="backslashreplace")
     try:
         arguments = _parse(argv)
+        if sys.stdout is None:
+            _complain("standard output is closed")
+            return 2
         status = _count_files(arguments) if arguments.files else demo.run(arguments.device)
         sys.stdout.flush()
         return status
@@ -218,7 +221,7 @@ def _count_files(arguments: argparse.Namespace) -> int:
             results.append(_count(name, arguments))
         except (SourceError, OSError, MemoryError, torch.OutOfMemoryError) as error:
             errors.append((name, one_line(error)))
-            _complain(f"{name}: {errors[-1][1]}")
+            _complain(f"{printable(name)}: {errors[-1][1]}")
             continue
         if not arguments.json:
             print(report.table(results[-1], sys.stdout.encoding), flush=True)

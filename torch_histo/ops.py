@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from operator import index
 
@@ -69,7 +70,7 @@ def channel_histogram(
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
             RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
             compiled code. What was allocated is free again, and the next call works.
-        TypeError: `input` is not a tensor.
+        TypeError: `input` is not a tensor, or another argument of a type that it does not take.
 
     Example:
         >>> image = torch.tensor([[0, 1], [2, 1], [0, 1]], dtype=torch.uint8)
@@ -106,7 +107,8 @@ def channel_histogram(
     """
     _require_tensor("channel_histogram: input", input)
     # What follows is longer than it could be: a list takes 0.2 us, an argument by its name 0.5.
-    dims = dim if type(dim) is int else _dimensions(dim)
+    # A compiler's symbol says that it is an int, but only a list may hold it.
+    dims = dim if type(dim) is int and not torch.compiler.is_compiling() else _dimensions(dim)
     try:
         counts: Tensor = (
             _channel_histogram(input, num_bins, dims)
@@ -114,7 +116,7 @@ def channel_histogram(
             else _channel_histogram(input, num_bins, dims, variant=variant)
         )
     except RuntimeError as error:
-        _raise_if_out_of_memory(error)
+        _raise_as_python_would(error)
         raise
     return counts
 
@@ -134,7 +136,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
 
     Raises:
         RuntimeError: a tensor that is not 1-D uint8 or not dense, an unknown variant.
-        TypeError: `text` is none of the types above.
+        TypeError: `text` is none of the types above, or `variant` is not a str.
 
     Example:
         >>> torch_histo.text_histogram("a histogram of text")
@@ -144,7 +146,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     "Programming Massively Parallel Processors".
     """
     if isinstance(text, str):
-        text = text.encode()
+        text = text.encode(errors="surrogatepass")
     if isinstance(text, bytes):
         # frombuffer refuses empty buffers, and warns of read-only ones.
         empty = torch.empty(0, dtype=torch.uint8)
@@ -153,21 +155,36 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     except RuntimeError as error:
-        _raise_if_out_of_memory(error)
+        _raise_as_python_would(error)
         raise
     return counts
 
 
-def _raise_if_out_of_memory(error: RuntimeError) -> None:
-    # The stable ABI passes every error on as a RuntimeError.
-    if "CUDA out of memory." in str(error):
-        raise torch.OutOfMemoryError(str(error)) from None
+def _raise_as_python_would(error: RuntimeError) -> None:
+    """Errors that the stable ABI and the dispatcher pass on as a RuntimeError."""
+    message = str(error)
+    if "CUDA out of memory." in message:
+        raise torch.OutOfMemoryError(message) from None
+    wrong = re.match(
+        r"histo::(\w+)\(\) Expected a value of type '(\w+)' for argument '(\w+)'"
+        r".*\n.*\nValue: (.*)",
+        message,
+    )
+    if wrong:
+        function, expected, argument, value = wrong.groups()
+        expected = "an int of 64 bits" if expected == "int" else f"a {expected}"
+        raise TypeError(f"{function}: {argument} must be {expected}, got {value}") from None
 
 
 def _dimensions(dim: int | Sequence[int]) -> list[int]:
-    if isinstance(dim, (tuple, list, Sequence)):
-        return list(map(index, dim))
-    return [index(dim)]
+    try:
+        if isinstance(dim, (tuple, list, Sequence)):
+            return list(map(index, dim))
+        return [index(dim)]
+    except TypeError:
+        raise TypeError(
+            f"channel_histogram: dim must be an int or a sequence of ints, got {dim!r}"
+        ) from None
 
 
 def _reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:

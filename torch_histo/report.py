@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from .sources import TEXT_BINS, one_line
+from .sources import TEXT_BINS, one_line, printable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,10 +60,10 @@ class Result:
         return self.elements - int(self.counts.sum())
 
 
-def table(result: Result, encoding: str) -> str:
+def table(result: Result, encoding: str | None) -> str:
     """A header, and a bar per range of bins for each channel, in characters that `encoding` has."""
     shape = " x ".join(map(str, result.shape)) or "0-d"
-    lines = [f"{result.name}: {result.kind}, {shape} {result.dtype}"]
+    lines = [f"{printable(result.name)}: {result.kind}, {shape} {result.dtype}"]
     num_bins = result.counts.shape[1]
     outside = "not a-z" if result.kind == "text" else f"outside 0..{num_bins - 1}"
     lines.append(
@@ -81,7 +81,7 @@ def table(result: Result, encoding: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _channel_table(name: str, counts: list[int], kind: str, encoding: str) -> Iterator[str]:
+def _channel_table(name: str, counts: list[int], kind: str, encoding: str | None) -> Iterator[str]:
     width = math.ceil(len(counts) / TABLE_RANGES)
     sums = _sums(counts, width)
     total, peak = sum(sums), max(sums)
@@ -109,7 +109,7 @@ def _range_labels(num_bins: int, width: int) -> list[str]:
     ]
 
 
-def bar(fraction: float, width: int, encoding: str) -> str:
+def bar(fraction: float, width: int, encoding: str | None) -> str:
     """A horizontal bar of `fraction` of `width` columns; a trace is left of all but zero."""
     blocks = _available("▏▎▍▌▋▊▉█", "#", encoding)
     units = math.ceil(fraction * width * len(blocks))
@@ -117,7 +117,7 @@ def bar(fraction: float, width: int, encoding: str) -> str:
     return blocks[-1] * full + (blocks[rest - 1] if rest else "")
 
 
-def picture(counts: list[int], encoding: str) -> str:
+def picture(counts: list[int], encoding: str | None) -> str:
     """A histogram of upright bars, each of several bins, above the axis of its bins."""
     blocks = _available("▁▂▃▄▅▆▇█", "#", encoding)
     sums = _sums(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
@@ -131,10 +131,10 @@ def picture(counts: list[int], encoding: str) -> str:
     return "\n".join([*lines, "-" * len(sums), "0" + last.rjust(len(sums) - 1)])
 
 
-def _available(characters: str, plain: str, encoding: str) -> str:
+def _available(characters: str, plain: str, encoding: str | None) -> str:
     """`characters`, from the lightest to the heaviest, or `plain` if the encoding lacks them."""
     try:
-        characters.encode(encoding)
+        characters.encode(encoding or "utf-8")
     except UnicodeEncodeError:
         return plain
     return characters
@@ -193,7 +193,7 @@ def plot(results: Sequence[Result], path: str) -> None:
         else:
             _plot_lines(panel, result)
         # A file's name may hold the dollar signs of matplotlib's mathematics.
-        panel.set_title(Path(result.name).name, parse_math=False)
+        panel.set_title(printable(Path(result.name).name), parse_math=False)
     for unused in panels:
         unused.set_axis_off()
     try:

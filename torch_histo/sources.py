@@ -103,6 +103,8 @@ def open_source(
     """
     with ExitStack() as stack:
         file: BinaryIO
+        if name == "-" and sys.stdin is None:
+            raise SourceError("standard input is closed")
         file = sys.stdin.buffer if name == "-" else stack.enter_context(open(name, "rb"))
         head = file.read(HEAD_BYTES)
         suffix = Path(name).suffix.lower()
@@ -275,6 +277,11 @@ def _decoding(what: str) -> Iterator[None]:
         raise SourceError(f"not {what} that Pillow reads, or a damaged one") from error
     except Exception as error:
         raise SourceError(f"cannot be read as {what}: {one_line(error)}") from error
+
+
+def printable(name: str) -> str:
+    """A file's name in one line, with escapes for what no encoding and no terminal shows."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
 
 
 def one_line(error: BaseException) -> str:

@@ -10,7 +10,7 @@ namespace histo::cpu {
 template <class Binning>
 void sequential(const Problem& problem, const Binning& binning);
 
-/// The engine: every thread of torch, private tables for bytes.
+/// The engine: every thread of torch, each with tables of its own.
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Allocator& allocate);
 

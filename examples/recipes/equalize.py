@@ -13,7 +13,7 @@ def equalize(images: Tensor) -> Tensor:
     step = (counts.sum(-1, keepdim=True) - counts.gather(-1, brightest)) // 255
     below = counts.cumsum(-1) - counts
     table = ((below + step // 2) // step.clamp(min=1)).clamp(max=255).to(torch.uint8)
-    equalized = table.flatten(0, -2).gather(1, images.flatten(0, -3).flatten(1).long())
+    equalized = table.gather(-1, images.flatten(-2).long())
     return torch.where(step[..., None] > 0, equalized.view(images.shape), images)
 
 
