@@ -864,15 +864,19 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     if (in.is_stream()) {
       // Rows that are not whole: before the first word, and after the last whole row.
       const auto count_ragged = [&](int64_t ragged_row) {
-        const int64_t column = first_column_of(in, done.unit) + threadIdx.x;
-        const int64_t element = done.unit.head + ragged_row * in.columns + column;
-        if (threadIdx.x < kElements << in.log_lanes && column < in.columns && element >= 0 &&
-            element < in.run) {
-          const auto column_of_table =
-              Cells::kInTurn ? threadIdx.x / kCountersOfLane * kCountersOfLane + element % 3
-                             : threadIdx.x;
-          cells.add_one(
-              static_cast<int>(column_of_table), reinterpret_cast<const T*>(done.run)[element]);
+        constexpr unsigned kPasses = (kElements * kWarp + kThreads - 1) / kThreads;
+#pragma unroll
+        for (unsigned pass = 0; pass < kPasses; ++pass) {
+          const unsigned own = threadIdx.x + pass * kThreads;
+          const int64_t column = first_column_of(in, done.unit) + own;
+          const int64_t element = done.unit.head + ragged_row * in.columns + column;
+          if (own < kElements << in.log_lanes && column < in.columns && element >= 0 &&
+              element < in.run) {
+            const auto column_of_table =
+                Cells::kInTurn ? own / kCountersOfLane * kCountersOfLane + element % 3 : own;
+            cells.add_one(
+                static_cast<int>(column_of_table), reinterpret_cast<const T*>(done.run)[element]);
+          }
         }
       };
       if (done.first_row == 0 && done.unit.head != 0) {
