@@ -1,6 +1,8 @@
 """Measures torch_histo and its peers against the time that only reading the input takes.
 
-Every result is checked, then all implementations take turns on one input. Results go to JSON, to
+Every result is checked, then all implementations take turns on one input. Slow peers lower the
+clock of a GPU for all that take turns with them: there torch_histo takes turns without peers
+first, and a ratio to a peer is of torch_histo in the peer's own turns. Results go to JSON, to
 Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables and
 the pictures anew from JSON, also on another machine.
 """
@@ -55,29 +57,40 @@ class Bench:
                 case.shape, distribution, self.device, case.torch_dtype, case.num_bins
             )
             expected = torch_bincount(case)(inputs[0])
-            runs: dict[str, common.Run] = {}
-            for peer in self.peers:
-                if not self.measures(peer, distribution):
-                    continue
-                if peer.name not in prepared:
-                    prepared[peer.name] = self.prepare(peer, case, inputs[0])
-                run = prepared[peer.name]
-                if run is None:
-                    continue
-                if not torch.equal(run(inputs[0]).flatten().long(), expected):
-                    raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
-                runs[peer.name] = run
             if not fastest:
                 ways = common.interleaved_seconds(self.read_only, inputs, rounds=5)
                 fastest = min(ways, key=lambda way: ways[way])
-            seconds = common.interleaved_seconds(
-                {READ_ONLY: self.read_only[fastest], **runs},
-                inputs,
-                uncaptured=[peer.name for peer in self.peers if not peer.captured],
-                budget=BUDGET_SECONDS,
-            )
-            limit = seconds.pop(READ_ONLY)
-            yield [record_of(case, distribution, name, s, limit) for name, s in seconds.items()]
+            measured = []
+            for peers in self.sets_of_turns(distribution):
+                runs: dict[str, common.Run] = {READ_ONLY: self.read_only[fastest]}
+                for peer in peers:
+                    if peer.name not in prepared:
+                        prepared[peer.name] = self.prepare(peer, case, inputs[0])
+                    run = prepared[peer.name]
+                    if run is None:
+                        continue
+                    if not torch.equal(run(inputs[0]).flatten().long(), expected):
+                        raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
+                    runs[peer.name] = run
+                seconds = common.interleaved_seconds(
+                    runs,
+                    inputs,
+                    uncaptured=[peer.name for peer in peers if not peer.captured],
+                    budget=BUDGET_SECONDS,
+                )
+                measured.append(seconds)
+            alone, together = measured[0], measured[-1]
+            yield [
+                record_of(case, distribution, name, alone if name == OURS else together)
+                for name in together
+                if name != READ_ONLY
+            ]
+
+    def sets_of_turns(self, distribution: str) -> list[list[Peer]]:
+        """Who takes turns with whom: on CUDA torch_histo alone, then all of them."""
+        every = [peer for peer in self.peers if self.measures(peer, distribution)]
+        ours = [peer for peer in every if peer.name == OURS]
+        return [every] if self.device.type == "cpu" or every == ours else [ours, every]
 
     def measures(self, peer: Peer, distribution: str) -> bool:
         everywhere = [OURS, *(QUICK_PEERS if self.device.type == "cpu" else [])]
@@ -107,18 +120,20 @@ class Bench:
             self.notes.append(line)
 
 
-def record_of(case: Case, distribution: str, name: str, seconds: float, limit: float) -> Record:
-    return {
+def record_of(case: Case, distribution: str, name: str, turns: dict[str, float]) -> Record:
+    """Of the seconds of all that took turns."""
+    record = {
         "dtype": case.dtype,
         "shape": list(case.shape),
         "dim": list(case.dim),
         "num_bins": case.num_bins,
         "distribution": distribution,
         "implementation": name,
-        "seconds": seconds,
-        "read_only_seconds": limit,
-        "share": limit / seconds,
+        "seconds": turns[name],
+        "read_only_seconds": turns[READ_ONLY],
+        "share": turns[READ_ONLY] / turns[name],
     }
+    return record if name == OURS else {**record, "torch_histo_seconds": turns[OURS]}
 
 
 def progress(steps: Iterable[list[Record]], total: int) -> Iterable[list[Record]]:

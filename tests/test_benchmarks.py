@@ -40,11 +40,46 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
     assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
     assert len(record["records"]) == 2 * 2 * 2  # cases, distributions, implementations
     for row in record["records"]:
-        assert list(row) == FIELDS
+        ours = row["implementation"] == "torch_histo"
+        assert list(row) == FIELDS + ([] if ours else ["torch_histo_seconds"])
         assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
     assert "torch.bincount" in (tmp_path / "bench-quick-cpu-1-threads.md").read_text()
     assert (tmp_path / "bench-quick-cpu-1-threads.png").stat().st_size > 0
     assert (tmp_path / "bench-quick-cpu-1-threads-distributions.png").stat().st_size > 0
+
+
+def test_on_cuda_torch_histo_takes_turns_without_peers_first(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, cases = (importlib.import_module(name) for name in ("bench", "cases"))
+    peers = {peer.name: peer for peer in bench.PEERS}
+    measured = bench.Bench(torch.device("cpu"), [peers["torch_histo"], peers["torch.bincount"]])
+    inputs = [torch.zeros(8, dtype=torch.uint8)]
+    turns: list[list[str]] = []
+
+    def seconds(runs: dict[str, object], *_: object, **__: object) -> dict[str, float]:
+        turns.append(list(runs))
+        return {name: 10.0 * len(turns) + i for i, name in enumerate(runs)}
+
+    monkeypatch.setattr(common, "rotated_inputs", lambda *_: inputs)
+    monkeypatch.setattr(common, "interleaved_seconds", seconds)
+    monkeypatch.setattr(measured, "device", torch.device("cuda"))
+    with_peer, alone = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
+    both = ["read only", "torch_histo"]
+    assert turns == [["sum"], both, [*both, "torch.bincount"], both]
+    ours, peer = with_peer
+    assert (ours["read_only_seconds"], ours["seconds"]) == (20, 21)
+    assert (peer["read_only_seconds"], peer["seconds"], peer["torch_histo_seconds"]) == (30, 32, 31)
+    assert [row["implementation"] for row in alone] == ["torch_histo"]
+
+
+def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
+    report, cases = (importlib.import_module(name) for name in ("report", "cases"))
+    ours, peer = {"seconds": 1.0}, {"seconds": 6.0}
+    case = cases.Case("uint8", (8,))
+    for together, ratio in [({}, "6.00"), ({"torch_histo_seconds": 2.0}, "3.00")]:
+        rows = {"uniform": {"torch_histo": ours, "torch.bincount": {**peer, **together}}}
+        assert f"torch.bincount {ratio}" in report.speeds({case: rows})
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
