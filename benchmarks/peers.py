@@ -24,6 +24,7 @@ from torch.utils import cpp_extension
 from torch.utils.dlpack import from_dlpack
 
 from torch_histo import channel_histogram
+from torch_histo.measure import bincount_by_channel
 
 Count = Callable[[Tensor], Tensor]
 """Returns counts of any integer type and shape, in the order of channel_histogram's."""
@@ -42,6 +43,10 @@ class Peer:
 
 def one_channel(case: Case) -> bool:
     return case.channels == 1
+
+
+def several_channels(case: Case) -> bool:
+    return case.channels > 1
 
 
 MAX_LOOPED = 2048
@@ -134,6 +139,15 @@ def torch_bincount_looped(case: Case) -> Count:
     def run(x: Tensor) -> Tensor:
         channels = each_channel(x, case)
         return torch.stack([torch.bincount(part, minlength=case.num_bins) for part in channels])
+
+    return run
+
+
+def torch_bincount_transposed(case: Case) -> Count:
+    def run(x: Tensor) -> Tensor:
+        kept = [d for d in range(x.dim()) if d not in case.dim]
+        channels = x.permute(*kept, *case.dim).reshape(case.channels, -1)
+        return bincount_by_channel(channels.t(), case.num_bins)
 
     return run
 
@@ -355,6 +369,7 @@ PEERS = [
     # It asks for the free memory.
     Peer("torch.histc", torch_histc, few_calls, devices=BOTH, captured=False),
     Peer("torch.bincount looped", torch_bincount_looped, loops, devices=CPU),
+    Peer("torch.bincount transposed", torch_bincount_transposed, several_channels, devices=CPU),
     Peer("cupy.bincount", cupy_bincount, one_channel, captured=False),
     Peer("np.bincount", np_bincount, devices=CPU),
     Peer("np.histogram", np_histogram, one_channel, devices=CPU),

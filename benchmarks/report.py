@@ -14,7 +14,7 @@ Record = dict[str, Any]
 Table = dict[Case, dict[str, dict[str, Record]]]
 """Records by case, distribution and implementation, each in the order of measurement."""
 
-# Colours that also those tell apart who see few of them (Okabe and Ito), and a marker each.
+# Colours that also those tell apart who see few of them (Okabe and Ito, Tol), and a marker each.
 STYLES = dict(
     zip(
         [peer.name for peer in PEERS],
@@ -28,6 +28,7 @@ STYLES = dict(
             ("#000000", "x"),
             ("#7F7F7F", "+"),
             ("#56B4E9", "D"),
+            ("#882255", "<"),
             ("#B8A000", "*"),
             ("#D55E00", "s"),
             ("#E69F00", "^"),
