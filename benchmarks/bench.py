@@ -9,8 +9,8 @@ the pictures anew from JSON, also on another machine.
 
 from __future__ import annotations
 
+import argparse
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,33 +146,63 @@ def progress(steps: Iterable[list[Record]], total: int) -> Iterable[list[Record]
     return bar
 
 
+def results(text: str) -> tuple[Path, Record]:
+    """The JSON that this program wrote, and what is in it."""
+    path = Path(text)
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read: {error}") from None
+    keys = {"machine", "notes", "records"}
+    if not isinstance(record, dict) or not keys <= record.keys() or not record["records"]:
+        raise argparse.ArgumentTypeError(f"expected results of bench.py, got {text!r}")
+    return path, record
+
+
 def main() -> None:
     parser = common.parser(__doc__)
+    parser.add_argument(
+        "--threads", type=common.positive, help="of all implementations, on the CPU"
+    )
     parser.add_argument("--quick", action="store_true", help="small inputs, to try it out")
-    parser.add_argument("--cases", metavar="REGEX", default="", help='as in "uint8 .*512]"')
-    parser.add_argument("--distributions", metavar="REGEX", default="")
-    parser.add_argument("--peers", metavar="REGEX", default="", help="torch_histo always runs")
+    patterns = {
+        "cases": 'as in "uint8 .*512]"',
+        "distributions": 'of the data, as in "uniform|sorted"',
+        "peers": "torch_histo always runs",
+    }
+    for option, help_ in patterns.items():
+        parser.add_argument(
+            f"--{option}", type=common.regex, metavar="REGEX", default="", help=help_
+        )
     parser.add_argument("--list", action="store_true", help="the names of all of these")
-    parser.add_argument("--draw", type=Path, metavar="JSON", help="measure nothing, only draw")
+    parser.add_argument(
+        "--draw", type=results, metavar="JSON", help="measure nothing, only draw these results"
+    )
     arguments = parser.parse_args()
     if arguments.draw:
-        report.write(json.loads(arguments.draw.read_text()), arguments.draw)
+        path, record = arguments.draw
+        report.write(record, path)
         return
 
-    def chosen(pattern: str, names: list[Any]) -> list[Any]:
-        return [name for name in names if re.search(pattern, str(name))]
+    def chosen(option: str, names: list[Any]) -> list[Any]:
+        pattern = getattr(arguments, option)
+        found = [name for name in names if pattern.search(str(name))]
+        if not found:
+            parser.error(
+                f"argument --{option}: {pattern.pattern!r} matches none; --list shows the names"
+            )
+        return found
 
     quick, device = arguments.quick, arguments.device
     if arguments.threads:
         set_num_threads(arguments.threads)
-    cases = chosen(
-        arguments.cases, QUICK if quick else CPU_CASES if device.type == "cpu" else CASES
-    )
+    cases = chosen("cases", QUICK if quick else CPU_CASES if device.type == "cpu" else CASES)
     every = DISTRIBUTIONS[device.type]
-    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions else every
-    distributions = chosen(arguments.distributions, some)
-    skipped = SLOW_TO_COMPILE if quick and not arguments.peers else []
-    names = chosen(arguments.peers, [peer.name for peer in PEERS if peer.name not in skipped])
+    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions.pattern else every
+    distributions = chosen("distributions", some)
+    skipped = SLOW_TO_COMPILE if quick and not arguments.peers.pattern else []
+    there = [peer.name for peer in PEERS if device.type in peer.devices]
+    names = chosen("peers", [name for name in there if name not in skipped])
     if arguments.list:
         print(*cases, "", *distributions, "", *names, sep="\n")
         return
@@ -181,7 +211,7 @@ def main() -> None:
     name = common.result_name("bench-quick" if quick else "bench", device)
     path = arguments.out / f"{name}.json"
     bench = Bench(device, [peer for peer in PEERS if peer.name in [OURS, *names]])
-    record: Record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
+    record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
     steps = (step for case in cases for step in bench.measure(case, distributions))
     for records in progress(steps, len(cases) * len(distributions)):
         record["records"] += records

@@ -82,6 +82,51 @@ def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
         assert f"torch.bincount {ratio}" in report.speeds({case: rows})
 
 
+RESULTS = BENCHMARKS / "results"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--device=foo", "--device: expected cpu or cuda, got 'foo'"),
+        ("--device=meta", "--device: expected cpu or cuda, got 'meta'"),
+        ("--device=cuda:100", "--device: no 'cuda:100': torch finds"),
+        ("--threads=0", "--threads: expected an integer of at least 1, got '0'"),
+        ("--threads=-1", "--threads: expected an integer of at least 1, got '-1'"),
+        ("--cases=(", "--cases: not a regular expression: '(': missing )"),
+        ("--distributions=[", "--distributions: not a regular expression: '[': unterminated"),
+        ("--peers=*", "--peers: not a regular expression: '*': nothing to repeat"),
+        ("--cases=nothing", "--cases: 'nothing' matches none; --list shows the names"),
+        ("--distributions=nothing", "--distributions: 'nothing' matches none; --list shows"),
+        ("--peers=CUB", "--peers: 'CUB' matches none; --list shows the names"),
+        ("--draw=nowhere.json", "--draw: 'nowhere.json' cannot be read: [Errno 2] No such file"),
+        (f"--draw={RESULTS}/bench-cpu-1-threads.md", "cannot be read: Expecting value"),
+        (f"--draw={RESULTS}/scaling-nvidia-h200-x1.json", "--draw: expected results of bench.py"),
+    ],
+)
+def test_bad_arguments_of_bench(
+    common: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argument: str,
+    message: str,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", argument])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        importlib.import_module("bench").main()
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_bench_lists_the_peers_of_the_device(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", "--list"])
+    importlib.import_module("bench").main()
+    listed = capsys.readouterr().out.splitlines()
+    assert {"torch_histo", "cv2.calcHist", "text", "uint8 [1000]"} <= set(listed)
+    assert "CUB HistogramEven" not in listed
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
 @pytest.mark.parametrize("size", [1, 1000, 70_000])
 def test_distributions_stay_in_their_bins(
