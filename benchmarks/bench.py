@@ -210,13 +210,15 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = common.result_name("bench-quick" if quick else "bench", device)
     path = arguments.out / f"{name}.json"
+    growing = path.with_suffix(".partial.json")
     bench = Bench(device, [peer for peer in PEERS if peer.name in [OURS, *names]])
     record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
     steps = (step for case in cases for step in bench.measure(case, distributions))
     for records in progress(steps, len(cases) * len(distributions)):
         record["records"] += records
-        # At every step: what was measured outlives an interruption.
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        # At every step: what was measured outlives an interruption, as do older results.
+        growing.write_text(json.dumps(record, indent=1) + "\n")
+    growing.replace(path)
     report.write(record, path)
 
 

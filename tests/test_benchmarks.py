@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -43,6 +44,7 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
         ours = row["implementation"] == "torch_histo"
         assert list(row) == FIELDS + ([] if ours else ["torch_histo_seconds"])
         assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
+    assert not list(tmp_path.glob("*.partial.json"))
     assert "torch.bincount" in (tmp_path / "bench-quick-cpu-1-threads.md").read_text()
     assert (tmp_path / "bench-quick-cpu-1-threads.png").stat().st_size > 0
     assert (tmp_path / "bench-quick-cpu-1-threads-distributions.png").stat().st_size > 0
@@ -125,6 +127,26 @@ def test_bench_lists_the_peers_of_the_device(
     listed = capsys.readouterr().out.splitlines()
     assert {"torch_histo", "cv2.calcHist", "text", "uint8 [1000]"} <= set(listed)
     assert "CUB HistogramEven" not in listed
+
+
+def test_an_interrupted_bench_leaves_older_results(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = importlib.import_module("bench")
+    row = dict.fromkeys(FIELDS)
+
+    def interrupted(*_: object) -> Iterator[list[dict[str, None]]]:
+        yield [row]
+        raise KeyboardInterrupt
+
+    path = tmp_path / f"{common.result_name('bench-quick', torch.device('cpu'))}.json"
+    path.write_text("older")
+    monkeypatch.setattr(bench.Bench, "measure", interrupted)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", "--quick", f"--out={tmp_path}"])
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    assert path.read_text() == "older"
+    assert json.loads(path.with_suffix(".partial.json").read_text())["records"] == [row]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
