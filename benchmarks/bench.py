@@ -45,24 +45,21 @@ class Bench:
     def __init__(self, device: torch.device, peers: list[Peer]) -> None:
         self.device = device
         self.peers = [peer for peer in peers if device.type in peer.devices]
-        self.read_only = read_only(device)
         self.notes: list[str] = []
 
     def measure(self, case: Case, distributions: list[str]) -> Iterator[list[Record]]:
         """The records of each distribution."""
         prepared: dict[str, Count | None] = {}
-        fastest = ""
+        limit: common.Run | None = None
         for distribution in distributions:
             inputs = common.rotated_inputs(
                 case.shape, distribution, self.device, case.torch_dtype, case.num_bins
             )
             expected = torch_bincount(case)(inputs[0])
-            if not fastest:
-                ways = common.interleaved_seconds(self.read_only, inputs, rounds=5)
-                fastest = min(ways, key=lambda way: ways[way])
+            limit = limit or read_only(inputs)
             measured = []
             for peers in self.sets_of_turns(distribution):
-                runs: dict[str, common.Run] = {READ_ONLY: self.read_only[fastest]}
+                runs: dict[str, common.Run] = {READ_ONLY: limit}
                 for peer in peers:
                     if peer.name not in prepared:
                         prepared[peer.name] = self.prepare(peer, case, inputs[0])
