@@ -101,7 +101,9 @@ def main() -> None:
     text = (
         f"# Instructions an element\n\n{common.describe(record)}, {version}\n\n"
         "An element is one read, and the addition to its counter one instruction, which callgrind "
-        f"counts as one write.\n\n{table}"
+        "counts as one write; in one channel of bytes a read and an addition count two neighbours. "
+        "The rest is looking at what the values are like, staging indices, and folding and "
+        f"clearing tables.\n\n{table}"
     )
     common.write_results(arguments.out, "instructions-cpu", {**record, "records": rows}, text)
 
