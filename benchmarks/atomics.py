@@ -239,9 +239,13 @@ def variant_table(rows: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--length", type=int, help="count additions for this many rows too")
-    parser.add_argument("--channels", type=int, default=1, help="a multiple of 32, or up to 32")
-    parser.add_argument("--bins", type=int, default=128, help="1 to 256")
+    parser.add_argument(
+        "--length", type=common.positive, help="count additions for this many rows too"
+    )
+    parser.add_argument(
+        "--channels", type=common.positive, default=1, help="a multiple of 32, or up to 32"
+    )
+    parser.add_argument("--bins", type=common.positive, default=128, help="1 to 256")
     arguments = parser.parse_args()
     device = arguments.device
     shapes = [(524_288, 1, 128), (131_072, 512, 256)]

@@ -1,14 +1,16 @@
 """Measures torch_histo and its peers against the time that only reading the input takes.
 
-Every result is checked, then all implementations take turns on one input. Results go to JSON, to
+Every result is checked, then all implementations take turns on one input. Slow peers lower the
+clock of a GPU for all that take turns with them: there torch_histo takes turns without peers
+first, and a ratio to a peer is of torch_histo in the peer's own turns. Results go to JSON, to
 Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables and
 the pictures anew from JSON, also on another machine.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
-import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,41 +45,49 @@ class Bench:
     def __init__(self, device: torch.device, peers: list[Peer]) -> None:
         self.device = device
         self.peers = [peer for peer in peers if device.type in peer.devices]
-        self.read_only = read_only(device)
         self.notes: list[str] = []
 
     def measure(self, case: Case, distributions: list[str]) -> Iterator[list[Record]]:
         """The records of each distribution."""
         prepared: dict[str, Count | None] = {}
-        fastest = ""
+        limit: common.Run | None = None
         for distribution in distributions:
             inputs = common.rotated_inputs(
                 case.shape, distribution, self.device, case.torch_dtype, case.num_bins
             )
             expected = torch_bincount(case)(inputs[0])
-            runs: dict[str, common.Run] = {}
-            for peer in self.peers:
-                if not self.measures(peer, distribution):
-                    continue
-                if peer.name not in prepared:
-                    prepared[peer.name] = self.prepare(peer, case, inputs[0])
-                run = prepared[peer.name]
-                if run is None:
-                    continue
-                if not torch.equal(run(inputs[0]).flatten().long(), expected):
-                    raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
-                runs[peer.name] = run
-            if not fastest:
-                ways = common.interleaved_seconds(self.read_only, inputs, rounds=5)
-                fastest = min(ways, key=lambda way: ways[way])
-            seconds = common.interleaved_seconds(
-                {READ_ONLY: self.read_only[fastest], **runs},
-                inputs,
-                uncaptured=[peer.name for peer in self.peers if not peer.captured],
-                budget=BUDGET_SECONDS,
-            )
-            limit = seconds.pop(READ_ONLY)
-            yield [record_of(case, distribution, name, s, limit) for name, s in seconds.items()]
+            limit = limit or read_only(inputs)
+            measured = []
+            for peers in self.sets_of_turns(distribution):
+                runs: dict[str, common.Run] = {READ_ONLY: limit}
+                for peer in peers:
+                    if peer.name not in prepared:
+                        prepared[peer.name] = self.prepare(peer, case, inputs[0])
+                    run = prepared[peer.name]
+                    if run is None:
+                        continue
+                    if not torch.equal(run(inputs[0]).flatten().long(), expected):
+                        raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
+                    runs[peer.name] = run
+                seconds = common.interleaved_seconds(
+                    runs,
+                    inputs,
+                    uncaptured=[peer.name for peer in peers if not peer.captured],
+                    budget=BUDGET_SECONDS,
+                )
+                measured.append(seconds)
+            alone, together = measured[0], measured[-1]
+            yield [
+                record_of(case, distribution, name, alone if name == OURS else together)
+                for name in together
+                if name != READ_ONLY
+            ]
+
+    def sets_of_turns(self, distribution: str) -> list[list[Peer]]:
+        """Who takes turns with whom: on CUDA torch_histo alone, then all of them."""
+        every = [peer for peer in self.peers if self.measures(peer, distribution)]
+        ours = [peer for peer in every if peer.name == OURS]
+        return [every] if self.device.type == "cpu" or every == ours else [ours, every]
 
     def measures(self, peer: Peer, distribution: str) -> bool:
         everywhere = [OURS, *(QUICK_PEERS if self.device.type == "cpu" else [])]
@@ -107,18 +117,20 @@ class Bench:
             self.notes.append(line)
 
 
-def record_of(case: Case, distribution: str, name: str, seconds: float, limit: float) -> Record:
-    return {
+def record_of(case: Case, distribution: str, name: str, turns: dict[str, float]) -> Record:
+    """Of the seconds of all that took turns."""
+    record = {
         "dtype": case.dtype,
         "shape": list(case.shape),
         "dim": list(case.dim),
         "num_bins": case.num_bins,
         "distribution": distribution,
         "implementation": name,
-        "seconds": seconds,
-        "read_only_seconds": limit,
-        "share": limit / seconds,
+        "seconds": turns[name],
+        "read_only_seconds": turns[READ_ONLY],
+        "share": turns[READ_ONLY] / turns[name],
     }
+    return record if name == OURS else {**record, "torch_histo_seconds": turns[OURS]}
 
 
 def progress(steps: Iterable[list[Record]], total: int) -> Iterable[list[Record]]:
@@ -131,33 +143,63 @@ def progress(steps: Iterable[list[Record]], total: int) -> Iterable[list[Record]
     return bar
 
 
+def results(text: str) -> tuple[Path, Record]:
+    """The JSON that this program wrote, and what is in it."""
+    path = Path(text)
+    try:
+        record = json.loads(path.read_text())
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{text!r} cannot be read: {error}") from None
+    keys = {"machine", "notes", "records"}
+    if not isinstance(record, dict) or not keys <= record.keys() or not record["records"]:
+        raise argparse.ArgumentTypeError(f"expected results of bench.py, got {text!r}")
+    return path, record
+
+
 def main() -> None:
     parser = common.parser(__doc__)
+    parser.add_argument(
+        "--threads", type=common.positive, help="of all implementations, on the CPU"
+    )
     parser.add_argument("--quick", action="store_true", help="small inputs, to try it out")
-    parser.add_argument("--cases", metavar="REGEX", default="", help='as in "uint8 .*512]"')
-    parser.add_argument("--distributions", metavar="REGEX", default="")
-    parser.add_argument("--peers", metavar="REGEX", default="", help="torch_histo always runs")
+    patterns = {
+        "cases": 'as in "uint8 .*512]"',
+        "distributions": 'of the data, as in "uniform|sorted"',
+        "peers": "torch_histo always runs",
+    }
+    for option, help_ in patterns.items():
+        parser.add_argument(
+            f"--{option}", type=common.regex, metavar="REGEX", default="", help=help_
+        )
     parser.add_argument("--list", action="store_true", help="the names of all of these")
-    parser.add_argument("--draw", type=Path, metavar="JSON", help="measure nothing, only draw")
+    parser.add_argument(
+        "--draw", type=results, metavar="JSON", help="measure nothing, only draw these results"
+    )
     arguments = parser.parse_args()
     if arguments.draw:
-        report.write(json.loads(arguments.draw.read_text()), arguments.draw)
+        path, record = arguments.draw
+        report.write(record, path)
         return
 
-    def chosen(pattern: str, names: list[Any]) -> list[Any]:
-        return [name for name in names if re.search(pattern, str(name))]
+    def chosen(option: str, names: list[Any]) -> list[Any]:
+        pattern = getattr(arguments, option)
+        found = [name for name in names if pattern.search(str(name))]
+        if not found:
+            parser.error(
+                f"argument --{option}: {pattern.pattern!r} matches none; --list shows the names"
+            )
+        return found
 
     quick, device = arguments.quick, arguments.device
     if arguments.threads:
         set_num_threads(arguments.threads)
-    cases = chosen(
-        arguments.cases, QUICK if quick else CPU_CASES if device.type == "cpu" else CASES
-    )
+    cases = chosen("cases", QUICK if quick else CPU_CASES if device.type == "cpu" else CASES)
     every = DISTRIBUTIONS[device.type]
-    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions else every
-    distributions = chosen(arguments.distributions, some)
-    skipped = SLOW_TO_COMPILE if quick and not arguments.peers else []
-    names = chosen(arguments.peers, [peer.name for peer in PEERS if peer.name not in skipped])
+    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions.pattern else every
+    distributions = chosen("distributions", some)
+    skipped = SLOW_TO_COMPILE if quick and not arguments.peers.pattern else []
+    there = [peer.name for peer in PEERS if device.type in peer.devices]
+    names = chosen("peers", [name for name in there if name not in skipped])
     if arguments.list:
         print(*cases, "", *distributions, "", *names, sep="\n")
         return
@@ -165,13 +207,15 @@ def main() -> None:
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = common.result_name("bench-quick" if quick else "bench", device)
     path = arguments.out / f"{name}.json"
+    growing = path.with_suffix(".partial.json")
     bench = Bench(device, [peer for peer in PEERS if peer.name in [OURS, *names]])
-    record: Record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
+    record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
     steps = (step for case in cases for step in bench.measure(case, distributions))
     for records in progress(steps, len(cases) * len(distributions)):
         record["records"] += records
-        # At every step: what was measured outlives an interruption.
-        path.write_text(json.dumps(record, indent=1) + "\n")
+        # At every step: what was measured outlives an interruption, as do older results.
+        growing.write_text(json.dumps(record, indent=1) + "\n")
+    growing.replace(path)
     report.write(record, path)
 
 

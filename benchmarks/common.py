@@ -1,4 +1,4 @@
-"""What the benchmarks share: inputs, timing by graph replay, where results go."""
+"""What the benchmarks share: inputs, timing by graph replay, where results go, arguments."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import math
 import os
 import platform
 import pydoc_data.topics
+import re
 import statistics
 import subprocess
 import time
@@ -328,21 +329,53 @@ def describe(record: dict[str, Any]) -> str:
     )
 
 
-def parser(description: str | None) -> argparse.ArgumentParser:
-    found = argparse.ArgumentParser(
-        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    default = "cuda" if torch.cuda.is_available() else "cpu"
-    found.add_argument("--device", type=torch.device, default=torch.device(default))
-    found.add_argument("--threads", type=int, help="of torch and of its peers, on the CPU")
-    found.add_argument(
-        "--out", type=Path, default=RESULTS, help="folder for the JSON and Markdown files"
-    )
-    return found
-
-
 def result_name(benchmark: str, device: torch.device) -> str:
     """For example variants-nvidia-h200."""
     on_cpu = f"cpu-{torch.get_num_threads()}-threads"
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else on_cpu
     return f"{benchmark}-{name.lower().replace(' ', '-')}"
+
+
+# --- Arguments --------------------------------------------------------------------------
+
+
+def device_at_hand(text: str) -> torch.device:
+    try:
+        found = torch.device(text)
+    except RuntimeError:
+        found = None
+    if found is None or found.type not in ("cpu", "cuda"):
+        raise argparse.ArgumentTypeError(f"expected cpu or cuda, got {text!r}")
+    devices = torch.cuda.device_count()
+    if found.type == "cuda" and (found.index or 0) >= devices:
+        raise argparse.ArgumentTypeError(f"no {text!r}: torch finds {devices} CUDA devices")
+    return found
+
+
+def positive(text: str) -> int:
+    try:
+        number = int(text)
+    except ValueError:
+        number = 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"expected an integer of at least 1, got {text!r}")
+    return number
+
+
+def regex(text: str) -> re.Pattern[str]:
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(f"not a regular expression: {text!r}: {error}") from None
+
+
+def parser(description: str | None) -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    default = "cuda" if torch.cuda.is_available() else "cpu"
+    found.add_argument("--device", type=device_at_hand, default=torch.device(default))
+    found.add_argument(
+        "--out", type=Path, default=RESULTS, help="folder for the JSON and Markdown files"
+    )
+    return found

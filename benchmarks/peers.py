@@ -16,6 +16,7 @@ from functools import cache, partial, reduce
 from pathlib import Path
 from typing import Any
 
+import common
 import numpy as np
 import torch
 from cases import Case
@@ -24,6 +25,7 @@ from torch.utils import cpp_extension
 from torch.utils.dlpack import from_dlpack
 
 from torch_histo import channel_histogram
+from torch_histo.measure import bincount_by_channel
 
 Count = Callable[[Tensor], Tensor]
 """Returns counts of any integer type and shape, in the order of channel_histogram's."""
@@ -42,6 +44,10 @@ class Peer:
 
 def one_channel(case: Case) -> bool:
     return case.channels == 1
+
+
+def several_channels(case: Case) -> bool:
+    return case.channels > 1
 
 
 MAX_LOOPED = 2048
@@ -138,6 +144,15 @@ def torch_bincount_looped(case: Case) -> Count:
     return run
 
 
+def torch_bincount_transposed(case: Case) -> Count:
+    def run(x: Tensor) -> Tensor:
+        kept = [d for d in range(x.dim()) if d not in case.dim]
+        channels = x.permute(*kept, *case.dim).reshape(case.channels, -1)
+        return bincount_by_channel(channels.t(), case.num_bins)
+
+    return run
+
+
 def torch_histc(case: Case) -> Count:
     def count(x: Tensor) -> Tensor:
         # It counts in the type of its input: a byte would overflow. On the CPU it takes floating
@@ -228,8 +243,14 @@ READ_GRIDS = list(itertools.product((1, 4, 8), (1, 2, 4, 16)))
 """Loads in flight a thread, and blocks a multiprocessor."""
 
 
-def read_only(device: torch.device) -> dict[str, Callable[[Tensor], object]]:
-    """Ways to only read an input, of which the fastest is the limit."""
+def read_only(inputs: list[Tensor]) -> common.Run:
+    """The fastest way to only read them: the limit."""
+    ways = ways_to_read(inputs[0].device)
+    seconds = common.interleaved_seconds(ways, inputs, rounds=5)
+    return ways[min(seconds, key=lambda way: seconds[way])]
+
+
+def ways_to_read(device: torch.device) -> dict[str, common.Run]:
     if device.type == "cpu":
         return {"sum": read_on_cpu}
     function = library("read_only.cu").read_only
@@ -355,6 +376,7 @@ PEERS = [
     # It asks for the free memory.
     Peer("torch.histc", torch_histc, few_calls, devices=BOTH, captured=False),
     Peer("torch.bincount looped", torch_bincount_looped, loops, devices=CPU),
+    Peer("torch.bincount transposed", torch_bincount_transposed, several_channels, devices=CPU),
     Peer("cupy.bincount", cupy_bincount, one_channel, captured=False),
     Peer("np.bincount", np_bincount, devices=CPU),
     Peer("np.histogram", np_histogram, one_channel, devices=CPU),

@@ -14,7 +14,7 @@ Record = dict[str, Any]
 Table = dict[Case, dict[str, dict[str, Record]]]
 """Records by case, distribution and implementation, each in the order of measurement."""
 
-# Colours that also those tell apart who see few of them (Okabe and Ito), and a marker each.
+# Colours that also those tell apart who see few of them (Okabe and Ito, Tol), and a marker each.
 STYLES = dict(
     zip(
         [peer.name for peer in PEERS],
@@ -28,6 +28,7 @@ STYLES = dict(
             ("#000000", "x"),
             ("#7F7F7F", "+"),
             ("#56B4E9", "D"),
+            ("#882255", "<"),
             ("#B8A000", "*"),
             ("#D55E00", "s"),
             ("#E69F00", "^"),
@@ -110,7 +111,9 @@ def speeds(table: Table) -> str:
         for row in rows.values():
             for peer, measured in row.items():
                 if not peer.startswith(OURS):
-                    ratios.setdefault(peer, []).append(measured["seconds"] / row[OURS]["seconds"])
+                    # In the same turns, which older results do not tell apart.
+                    ours = measured.get("torch_histo_seconds", row[OURS]["seconds"])
+                    ratios.setdefault(peer, []).append(measured["seconds"] / ours)
         least = {peer: min(found) for peer, found in ratios.items()}
         lines.append(
             [
@@ -188,7 +191,13 @@ def draw_cases(record: Record) -> Any:
     figure, axes = plt.subplots(figsize=(10, 1.8 + 0.34 * len(table)))
     axes.axvline(1, color="#404040", linewidth=1)
     blue = STYLES[OURS][0]
-    right = 0.1 + max(1, *(row["share"] for row in record["records"]))
+    found = [1, *(row["share"] for row in record["records"])]
+    left, right = 0.0, 0.1 + max(found)
+    if record["machine"]["units"].endswith("threads"):
+        # From hundredths to more than 1, where a call costs more than reading.
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter("{x:g}")
+        left, right = 0.8 * min(found), 2 * max(found)
     for y, rows in enumerate(table.values()):
         # Of neighbours, the one that is drawn last is in front.
         for name, (colour, marker) in reversed(STYLES.items()):
@@ -205,7 +214,7 @@ def draw_cases(record: Record) -> Any:
             axes.scatter([], [], s=60, c=colour, marker=marker, lw=1.5, label=name)
     axes.set_yticks(range(len(table)), [str(case) for case in table])
     axes.set_ylim(len(table) - 0.4, -0.6)
-    axes.set_xlim(0, right)
+    axes.set_xlim(left, right)
     axes.grid(color="#E4E4E4", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=0)

@@ -118,7 +118,7 @@ def table(records: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     parser = common.parser(__doc__)
-    parser.add_argument("--mib-per-rank", type=int, default=4096)
+    parser.add_argument("--mib-per-rank", type=common.positive, default=4096)
     arguments = parser.parse_args()
     device = arguments.device
     if device.type == "cuda":

@@ -6,6 +6,7 @@ import importlib
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -40,11 +41,112 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
     assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
     assert len(record["records"]) == 2 * 2 * 2  # cases, distributions, implementations
     for row in record["records"]:
-        assert list(row) == FIELDS
+        ours = row["implementation"] == "torch_histo"
+        assert list(row) == FIELDS + ([] if ours else ["torch_histo_seconds"])
         assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
+    assert not list(tmp_path.glob("*.partial.json"))
     assert "torch.bincount" in (tmp_path / "bench-quick-cpu-1-threads.md").read_text()
     assert (tmp_path / "bench-quick-cpu-1-threads.png").stat().st_size > 0
     assert (tmp_path / "bench-quick-cpu-1-threads-distributions.png").stat().st_size > 0
+
+
+def test_on_cuda_torch_histo_takes_turns_without_peers_first(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench, cases = (importlib.import_module(name) for name in ("bench", "cases"))
+    peers = {peer.name: peer for peer in bench.PEERS}
+    measured = bench.Bench(torch.device("cpu"), [peers["torch_histo"], peers["torch.bincount"]])
+    inputs = [torch.zeros(8, dtype=torch.uint8)]
+    turns: list[list[str]] = []
+
+    def seconds(runs: dict[str, object], *_: object, **__: object) -> dict[str, float]:
+        turns.append(list(runs))
+        return {name: 10.0 * len(turns) + i for i, name in enumerate(runs)}
+
+    monkeypatch.setattr(common, "rotated_inputs", lambda *_: inputs)
+    monkeypatch.setattr(common, "interleaved_seconds", seconds)
+    monkeypatch.setattr(measured, "device", torch.device("cuda"))
+    with_peer, alone = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
+    both = ["read only", "torch_histo"]
+    assert turns == [["sum"], both, [*both, "torch.bincount"], both]
+    ours, peer = with_peer
+    assert (ours["read_only_seconds"], ours["seconds"]) == (20, 21)
+    assert (peer["read_only_seconds"], peer["seconds"], peer["torch_histo_seconds"]) == (30, 32, 31)
+    assert [row["implementation"] for row in alone] == ["torch_histo"]
+
+
+def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
+    report, cases = (importlib.import_module(name) for name in ("report", "cases"))
+    ours, peer = {"seconds": 1.0}, {"seconds": 6.0}
+    case = cases.Case("uint8", (8,))
+    for together, ratio in [({}, "6.00"), ({"torch_histo_seconds": 2.0}, "3.00")]:
+        rows = {"uniform": {"torch_histo": ours, "torch.bincount": {**peer, **together}}}
+        assert f"torch.bincount {ratio}" in report.speeds({case: rows})
+
+
+RESULTS = BENCHMARKS / "results"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--device=foo", "--device: expected cpu or cuda, got 'foo'"),
+        ("--device=meta", "--device: expected cpu or cuda, got 'meta'"),
+        ("--device=cuda:100", "--device: no 'cuda:100': torch finds"),
+        ("--threads=0", "--threads: expected an integer of at least 1, got '0'"),
+        ("--threads=-1", "--threads: expected an integer of at least 1, got '-1'"),
+        ("--cases=(", "--cases: not a regular expression: '(': missing )"),
+        ("--distributions=[", "--distributions: not a regular expression: '[': unterminated"),
+        ("--peers=*", "--peers: not a regular expression: '*': nothing to repeat"),
+        ("--cases=nothing", "--cases: 'nothing' matches none; --list shows the names"),
+        ("--distributions=nothing", "--distributions: 'nothing' matches none; --list shows"),
+        ("--peers=CUB", "--peers: 'CUB' matches none; --list shows the names"),
+        ("--draw=nowhere.json", "--draw: 'nowhere.json' cannot be read: [Errno 2] No such file"),
+        (f"--draw={RESULTS}/bench-cpu-1-threads.md", "cannot be read: Expecting value"),
+        (f"--draw={RESULTS}/scaling-nvidia-h200-x1.json", "--draw: expected results of bench.py"),
+    ],
+)
+def test_bad_arguments_of_bench(
+    common: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argument: str,
+    message: str,
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", argument])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        importlib.import_module("bench").main()
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_bench_lists_the_peers_of_the_device(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", "--list"])
+    importlib.import_module("bench").main()
+    listed = capsys.readouterr().out.splitlines()
+    assert {"torch_histo", "cv2.calcHist", "text", "uint8 [1000]"} <= set(listed)
+    assert "CUB HistogramEven" not in listed
+
+
+def test_an_interrupted_bench_leaves_older_results(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    bench = importlib.import_module("bench")
+    row = dict.fromkeys(FIELDS)
+
+    def interrupted(*_: object) -> Iterator[list[dict[str, None]]]:
+        yield [row]
+        raise KeyboardInterrupt
+
+    path = tmp_path / f"{common.result_name('bench-quick', torch.device('cpu'))}.json"
+    path.write_text("older")
+    monkeypatch.setattr(bench.Bench, "measure", interrupted)
+    monkeypatch.setattr(sys, "argv", ["bench.py", "--device=cpu", "--quick", f"--out={tmp_path}"])
+    with pytest.raises(KeyboardInterrupt):
+        bench.main()
+    assert path.read_text() == "older"
+    assert json.loads(path.with_suffix(".partial.json").read_text())["records"] == [row]
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int64])
