@@ -24,10 +24,8 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "int l2_bytes, int capability) -> str");
 
   // For the benchmarks, on CUDA only. How many atomic additions a study variant
-  // issues, as [global, shared]; a kernel that reads the input and does no more; and
-  // additions to one address, as [clock cycles, sum reached].
+  // issues, as [global, shared]; and additions to one address, as [clock cycles, sum reached].
   m.def("_count_atomics(Tensor input, int num_bins, *, str variant) -> Tensor");
-  m.def("_read_only(Tensor input) -> Tensor");
   m.def(
       "_add_to_one_address(Tensor like, *, bool shared, bool dependent, int blocks, int threads, "
       "int lanes, int additions) -> Tensor");

@@ -5,36 +5,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kReadThreads = 512;
-constexpr int kReadUnroll = 8;
-constexpr int kReadBlocksPerSm = 4;
-
-__global__ __launch_bounds__(kReadThreads) void read_only_kernel(
-    const uint4* __restrict__ data, int64_t size, uint32_t* sink) {
-  const int64_t stride = int64_t{gridDim.x} * kReadThreads;
-  int64_t i = blockIdx.x * int64_t{kReadThreads} + threadIdx.x;
-  uint32_t seen = 0;
-  const auto look = [&](const uint4& quad) { seen ^= quad.x ^ quad.y ^ quad.z ^ quad.w; };
-  for (; i + (kReadUnroll - 1) * stride < size; i += kReadUnroll * stride) {
-    uint4 quads[kReadUnroll];
-#pragma unroll
-    for (int k = 0; k < kReadUnroll; ++k) {
-      quads[k] = __ldcs(data + i + k * stride);
-    }
-#pragma unroll
-    for (int k = 0; k < kReadUnroll; ++k) {
-      look(quads[k]);
-    }
-  }
-  for (; i < size; i += stride) {
-    look(__ldcs(data + i));
-  }
-  // Depends on every load, and next to never happens.
-  if (seen == 0x9e3779b9) {
-    *sink = seen;
-  }
-}
-
 template <bool kDependent, class T>
 __device__ void add_ones(T* address, int64_t additions) {
   T one = 1;
@@ -84,17 +54,11 @@ DeviceLimits device_limits(int device) {
                          attribute(cudaDevAttrComputeCapabilityMinor);
   // Built for older GPUs, kernels do without what this one can do (__CUDA_ARCH__).
   cudaFuncAttributes code{};
-  check(cudaFuncGetAttributes(&code, read_only_kernel), "reading what the kernels are built for");
+  check(cudaFuncGetAttributes(&code, add_kernel<false>), "reading what the kernels are built for");
   return {
       attribute(cudaDevAttrMultiProcessorCount), attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
       attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor), attribute(cudaDevAttrL2CacheSize),
       std::min(capability, code.ptxVersion)};
-}
-
-void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch) {
-  start(
-      launch, "read_only", read_only_kernel, grid_of(kReadBlocksPerSm * launch.limits.sm_count),
-      kReadThreads, 0, static_cast<const uint4*>(data), bytes / 16, sink);
 }
 
 void add_to_one_address(const AddPlan& plan, unsigned long long* result, const Launch& launch) {

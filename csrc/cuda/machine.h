@@ -1,5 +1,5 @@
-// What the machine can do: its limits, and kernels that count nothing and measure what the
-// benchmarks hold the others against.
+// What the machine can do: its limits, and how fast it adds, which the benchmarks hold the
+// study variants against.
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,6 @@ namespace histo::cuda {
 
 /// Of the current device, whose index this is.
 DeviceLimits device_limits(int device);
-
-/// Reads `bytes` bytes from `data`, a multiple of 16, and writes one word to `sink`.
-void read_only(const void* data, int64_t bytes, uint32_t* sink, const Launch& launch);
 
 /// How `add_to_one_address` adds.
 struct AddPlan {

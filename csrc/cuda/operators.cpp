@@ -112,16 +112,6 @@ Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant)
   return tally;
 }
 
-Tensor read_only(const Tensor& input) {
-  const Tensor sink = torch::stable::new_empty(input, std::vector<int64_t>{1}, ScalarType::Int);
-  const int64_t bytes = input.numel() * static_cast<int64_t>(input.element_size());
-  on_device(input, [&](const cuda::Launch& launch) {
-    cuda::read_only(
-        input.const_data_ptr(), bytes, static_cast<uint32_t*>(sink.mutable_data_ptr()), launch);
-  });
-  return sink;
-}
-
 Tensor add_to_one_address(
     const Tensor& like,
     bool shared,
@@ -146,6 +136,5 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
-  m.impl("_read_only", TORCH_BOX(&histo::read_only));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }
