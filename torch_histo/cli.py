@@ -221,7 +221,7 @@ def _count_files(arguments: argparse.Namespace) -> int:
             results.append(_count(name, arguments))
         except (SourceError, OSError, MemoryError, torch.OutOfMemoryError) as error:
             errors.append((name, one_line(error)))
-            _complain(f"{printable(name)}: {errors[-1][1]}")
+            _complain(f"{name}: {errors[-1][1]}")
             continue
         if not arguments.json:
             print(report.table(results[-1], sys.stdout.encoding), flush=True)
@@ -281,4 +281,4 @@ def _count(name: str, arguments: argparse.Namespace) -> report.Result:
 
 
 def _complain(message: str) -> None:
-    print(f"torch_histo: {message}", file=sys.stderr, flush=True)
+    print(f"torch_histo: {printable(message)}", file=sys.stderr, flush=True)

@@ -279,9 +279,9 @@ def _decoding(what: str) -> Iterator[None]:
         raise SourceError(f"cannot be read as {what}: {one_line(error)}") from error
 
 
-def printable(name: str) -> str:
-    """A file's name in one line, with escapes for what no encoding and no terminal shows."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in name)
+def printable(text: str) -> str:
+    """A text in one line, as of a file's name, with escapes for what no terminal shows."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def one_line(error: BaseException) -> str:

@@ -27,7 +27,8 @@ namespace {
 using Counts = unsigned long long*;
 
 constexpr unsigned kLogWarp = 5;
-// At least; with 1 and not 0, which says nothing, int32 [2^28] in 65,536 bins takes 333 us, not 304.
+// For __launch_bounds__. One block an SM is not asked for (0), though there is one: asked for it the
+// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
 template <int kThreads>
 constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : 0;
 constexpr int kByteRowWords = kByteColumns / 2;
@@ -319,9 +320,9 @@ struct ByteTable {
     }
   }
 
-  /// Adds what has been counted since the last time. A warp sums some rows, each with all its
-  /// columns at once. A lane keeps the sum of a row, so that neighbouring lanes add
-  /// neighbouring bins and the memory sees few requests.
+  /// A warp sums some rows, each with all its columns at once, and clears them. A lane
+  /// keeps the sum of a row, so that neighbouring lanes add neighbouring bins and the
+  /// memory sees few requests.
   __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
     constexpr int kRows = (256 + kThreads / kWarp - 1) / (kThreads / kWarp);
     const int lane = threadIdx.x % kWarp;
@@ -744,7 +745,8 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   };
   const auto begin_rows = [&] {
     if constexpr (Cells::kInTurn) {
-      // A round is a multiple of three rows, and so is what the lane has less of in the last.
+      // A lane keeps its channels: from round to round, and to its row of what is left after
+      // them (own_row_left), it moves by a multiple of three rows.
       static_assert(kUnroll * kWarps % 3 == 0 && (kUnroll - 1) % 3 == 0);
       cells.begin_rows(
           piece.unit.head + (piece.first_row % 3 + own_row) * int{kQuadRow} +

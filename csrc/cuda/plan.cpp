@@ -235,16 +235,14 @@ std::optional<Plan> plan_columns(
   const int64_t units = groups * batches;
   const int64_t unit_rows = in.outer.size * found->of_run;
   const int64_t row_bytes = std::min(in.columns, found->table_columns) * size;
-  // Some blocks an SM where few rows follow each other without a stop.
   const bool few_bytes = in.few_channels && bytes;
   int threads = kColumnThreads;
-  if (few_bytes && unit_rows * row_bytes < short_unit_bytes(in.in_turn) &&
-      2 * (kByteTableBytes + kReservedBytes) <= limits.shared_per_sm) {
+  int64_t places = limits.sm_count; // of blocks that are there at the same time
+  const int64_t tables_of_sm = limits.shared_per_sm / (kByteTableBytes + kReservedBytes);
+  if (few_bytes && tables_of_sm > 1 && unit_rows * row_bytes < short_unit_bytes(in.in_turn)) {
     threads = threads_of_short_units(in.in_turn);
+    places *= std::min<int64_t>(kColumnThreads / threads, tables_of_sm);
   }
-  const int64_t blocks_of_sm = std::min<int64_t>(
-      kColumnThreads / threads, limits.shared_per_sm / (kByteTableBytes + kReservedBytes));
-  const int64_t places = limits.sm_count * std::max<int64_t>(blocks_of_sm, 1);
   int64_t rows = units * unit_rows;
   if (unit_rows * row_bytes < kMinShareBytes || rows >= kMaxRows) {
     return std::nullopt;
