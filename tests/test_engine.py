@@ -42,6 +42,26 @@ def test_channels_side_by_side(device: torch.device, channels: int, mib: int, of
     assert_counted(at_offset(shape, torch.uint8, offset), device)
 
 
+@pytest.mark.parametrize("offset", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape", [(100_000, 511), (90_003, 509), (99_997, 510), (130_001, 383)])
+def test_rows_that_begin_within_words(
+    device: torch.device, shape: tuple[int, int], offset: int
+) -> None:
+    values = at_offset(shape, torch.uint8, offset)
+    assert_counted(values, device)
+    assert_counted(values.view(torch.int8), device, 100)
+
+
+@pytest.mark.parametrize("dim", [1, (0, 1)])
+@pytest.mark.parametrize("shape", [(3, 40_001, 511), (5, 20_004, 639), (2, 20_002, 1001)])
+def test_batches_of_rows_that_begin_within_words(
+    device: torch.device, shape: tuple[int, int, int], dim: int | tuple[int, int]
+) -> None:
+    values = at_offset(shape, torch.uint8, 1)
+    assert_counted(values, device, dim=dim)
+    assert_counted(values > 100, device, 2, dim=dim)
+
+
 @pytest.mark.parametrize("channels", [256, 253])
 @pytest.mark.parametrize("more", [-1, 0, 1, 2, 3, 100])
 def test_rows_of_a_cluster(device: torch.device, channels: int, more: int) -> None:

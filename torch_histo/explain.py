@@ -80,8 +80,9 @@ class Explanation:
             "tiles" (any strides, a table for a few channels), "exchange" (more bins than a
             table holds: each block has a table of some bins, and others send it their values),
             "atomics" (more bins than a table holds, in memory) or "nothing to count".
-        access: what a load takes: "16 bytes", "words", "words put together" (from two aligned
-            ones) or "elements".
+        access: what a load takes: "16 bytes", "words", "split words" (the first of a row may begin
+            with bytes of the row before), "words put together" (from two aligned ones) or
+            "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         stream: rows without a gap are cut anew, into rows of `columns` elements.
         columns, groups, batches: elements of a row; the tables that it takes side by side, or
@@ -418,7 +419,9 @@ def _layout_of_columns(e: Explanation) -> str:
     text += f"{e.columns:,} columns, {each}"
     if e.groups > 1:
         text += f", in {e.groups:,} groups of {e.table_counters_per_row}"
-    if e.stream:
+    if e.access == "split words":
+        text += "; rows begin within words"
+    elif e.stream:
         text += "; rows without a gap are cut anew"
     return text
 
@@ -428,6 +431,7 @@ def _reads(e: Explanation) -> str:
     return {
         "16 bytes": "16 bytes a lane",
         "words": f"{word} bytes a lane",
+        "split words": f"{word} bytes a lane, perhaps of two rows",
         "words put together": f"{word} bytes a lane, put together from two aligned words",
         "elements": f"{_count(e.dtype.itemsize, 'byte')} a thread",
     }.get(e.access, e.access)
@@ -437,6 +441,8 @@ def _table(e: Explanation) -> str:
     shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
     if e.method == "columns":
         counters = _count(e.table_counters_per_row, "counter")
+        if e.access == "split words":
+            counters += ", and 3 more for the columns before,"
         return f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits: {shared}"
     if e.method == "tiles":
         channels = _count(e.tile_channels, "channel")

@@ -8,7 +8,9 @@
 // A column is a channel. Rows that follow each other without a gap may also be read as
 // one stream and cut into longer rows, of a whole number of words that fills the
 // tables: then several columns hold the same channel, and their sums are added. One
-// channel is the extreme: all columns are copies of it.
+// channel is the extreme: all columns are copies of it. Where that takes many tables side by
+// side, rows stay what they are and begin within words: the lanes then count some bytes further
+// to the left, as the row of a thread begins, and the first of them in columns before the first.
 //
 // A block counts an equal share of all rows. What it has of a unit goes straight to the
 // counts where it is all there is, and into its one table in the workspace otherwise;
@@ -180,6 +182,7 @@ template <Access kAccess, bool kThreeInTurn, int kBlockThreads, class Binning>
 struct ByteTable {
   static constexpr int kThreads = kBlockThreads;
   static constexpr bool kInTurn = kThreeInTurn;
+  static constexpr bool kSplit = kAccess == Access::kSplit;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
 
@@ -189,7 +192,7 @@ struct ByteTable {
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
-  uint32_t ones[3];    // what one element more is in each of three columns
+  uint32_t ones[4];    // what one element more is in each of the lane's columns
 
   __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), address(address_of(shared)) {
@@ -213,7 +216,14 @@ struct ByteTable {
     add_shared(address + __byte_perm(bytes, odd, 0x5534), 0x10000);
   }
   __device__ __forceinline__ void add(uint32_t bytes) const {
-    add_word(bytes, offsets[0]);
+    if constexpr (kSplit) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        add_shared(address + __byte_perm(bytes, offsets[i], 0x7604 + 0x10 * i), ones[i]);
+      }
+    } else {
+      add_word(bytes, offsets[0]);
+    }
   }
   __device__ __forceinline__ void add(const LooseWord& word) const {
     add(word.bytes());
@@ -241,6 +251,48 @@ struct ByteTable {
       add_shared(address + __byte_perm(words[i / 4], offsets[of], selector), ones[of]);
     }
   }
+  /// Where words are split the lane's next words begin `early` columns before its first one, and
+  /// none counts where it is beyond its row.
+  __device__ __forceinline__ void begin_rows(int early, bool counts) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column = 4 * lane + i - early;
+      const int of_table = column & (kByteColumns - 1);
+      offsets[i] = 4 * word_of(of_table) + (column < 0 ? uint32_t{kByteTableBytes} : 0);
+      ones[i] = !counts ? 0 : half_of(of_table) ? 0x10000 : 1;
+    }
+  }
+  /// The columns before the first one are in two words of a row.
+  __device__ __forceinline__ uint32_t& early_word(int i) const {
+    return table[kByteTableBytes / 4 + (i + 1) * kWarp - 1];
+  }
+  __device__ void store_early_columns(uint32_t* to) const {
+    // Backwards: the first warp waits for the rest of the table.
+    for (int i = kThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords; i += kThreads) {
+      __stcg(to + i, early_word(i));
+    }
+  }
+  /// Adds them to the counts, and clears them.
+  __device__ void spill_early_columns(const Unit& unit, Counts counts) const {
+    for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+      const uint32_t pair = early_word(i);
+      early_word(i) = 0;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const int64_t before = kByteColumns - column_of_word((i + 1) * kWarp - 1, half);
+        const int64_t first = first_column_of(in, unit);
+        const int64_t column = (first == 0 ? in.columns : first) - before;
+        const int64_t bin = bin_of_row(i / 2);
+        if (bin != kNoBin && count_of(pair, half) != 0) {
+          put<true>(
+              &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
+              count_of(pair, half));
+        }
+      }
+    }
+  }
+
   /// The lane's next row begins with that element of its run.
   __device__ __forceinline__ void begin_rows(unsigned element) {
 #pragma unroll
@@ -290,6 +342,11 @@ struct ByteTable {
   }
   __device__ void clear() const {
     clear_words<kThreads>(table, 256 * kByteRowWords);
+    if constexpr (kSplit) {
+      for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+        early_word(i) = 0;
+      }
+    }
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -609,7 +666,9 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   extern __shared__ __align__(1024) uint32_t table[];
   constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   constexpr int kElements = kLoadBytes / int{sizeof(T)};
-  constexpr int kUnroll = kAccess == Access::kLoose ? kLooseUnroll : kBytesInFlight / kLoadBytes;
+  constexpr int kUnroll = kAccess == Access::kLoose
+                              ? kLooseUnroll
+                              : bytes_in_flight(sizeof(T), kAccess, kMixed) / kLoadBytes;
   constexpr int kWarps = kThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
   using Cells = Table<T, kAccess, kMixed, kThreads, Binning>;
@@ -617,6 +676,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   constexpr bool kHasGaps = kFewChannels && sizeof(T) == 1;
   constexpr int kLanesOfLine = kLineBytes / kLoadBytes;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
+  constexpr bool kSplit = kAccess == Access::kSplit;
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
@@ -689,14 +749,27 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   const auto column_of = [&](const Piece& piece) {
     return min(first_column_of(in, piece.unit) + lane_of_row * kElements, last_column);
   };
+  // Of the thread's rows, which all begin alike, how many bytes of the first word belong to the
+  // row before, and how many words begin in a row.
+  const auto early_of = [&](const Piece& piece) {
+    return static_cast<int>((piece.first_row + own_row) * static_cast<unsigned>(in.columns) % 4);
+  };
+  const auto words_of = [&](int early) { return static_cast<int>(in.columns + early) / 4; };
   const auto address_in = [&](const Piece& piece) {
+    if constexpr (kSplit) {
+      const int early = early_of(piece);
+      const int64_t word =
+          min(int64_t{piece.unit.group} * kWarp + lane_of_row, int64_t{words_of(early) - 1});
+      return piece.run + piece.unit.head + (piece.first_row + own_row) * in.row_stride - early +
+             word * kLoadBytes;
+    }
     return piece.run + (piece.unit.head + column_of(piece)) * int64_t{sizeof(T)} +
            (piece.first_row + own_row) * in.row_stride;
   };
   const auto load = [&](const uint8_t* address, int count) -> Load {
     if constexpr (kAccess == Access::kLoose) {
       return load_loose_word(address, count, bounds);
-    } else if constexpr (kAccess == Access::kWord && sizeof(T) <= 2) {
+    } else if constexpr ((kAccess == Access::kWord || kSplit) && sizeof(T) <= 2) {
       return load_of_shared_line(reinterpret_cast<const Load*>(address));
     } else {
       return load_once(reinterpret_cast<const Load*>(address));
@@ -751,6 +824,11 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
       cells.begin_rows(
           piece.unit.head + (piece.first_row % 3 + own_row) * int{kQuadRow} +
           lane_of_row * kElements);
+    } else if constexpr (kSplit) {
+      static_assert(kWarps % 4 == 0);
+      const int early = early_of(piece);
+      cells.begin_rows(
+          early, static_cast<int>(piece.unit.group) * kWarp + lane_of_row < words_of(early));
     }
   };
 
@@ -772,6 +850,9 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
       wait_for_previous(); // it cleared the counts
       __syncthreads();
       spill(cells, piece.unit, counts);
+      if constexpr (kSplit) {
+        cells.spill_early_columns(piece.unit, counts);
+      }
       room = kMaxPairCount - kMostLeftBySpill;
       __syncthreads();
     };
@@ -825,8 +906,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
     if constexpr (kPaired) {
       const int rows = rounds > 0 ? rest + rows_of_round : rest;
-      const int added = (rows + (in.is_stream() ? static_cast<int>(kRaggedRows) : 0))
-                        << in.log_adds_a_row;
+      const int added = (rows + (in.is_stream() ? ragged_rows(kAccess) : 0)) << in.log_adds_a_row;
       if (room < added) {
         empty_pairs();
       }
@@ -887,6 +967,11 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
       if (done.first_row + done.rows == in.rows) {
         count_ragged(in.rows);
         count_ragged(int64_t{in.rows} + 1);
+        if constexpr (kSplit) {
+          for (int i = 2; i < ragged_rows(kAccess) - 1; ++i) {
+            count_ragged(int64_t{in.rows} + i);
+          }
+        }
       }
     }
     begin_rows();
@@ -901,9 +986,12 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
       // All of the unit; or its first part, to which the fold adds the others.
       cells.put_counts(done.unit, counts);
     } else {
-      const unsigned quads = in.table_words() / 4;
       const int64_t block = part * in.blocks_of_part + blockIdx.x / in.parts;
-      store_table(partials + block * quads, table, quads);
+      uint4* partial = partials + block * (in.partial_words(kAccess) / 4);
+      store_table(partial, table, in.table_words() / 4);
+      if constexpr (kSplit) {
+        cells.store_early_columns(reinterpret_cast<uint32_t*>(partial) + in.table_words());
+      }
     }
     if (!more) {
       return;
@@ -918,6 +1006,38 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     first_of_unit = true;
   }
 }
+
+/// Where words are split: what the next group's tables have of the columns before their first one.
+/// Its blocks each keep to one unit.
+struct EarlyColumns {
+  const uint8_t* first; // of the unit's first table, and of the first row
+  int64_t step;         // from table to table
+  unsigned rows;
+  unsigned pairs; // of words, a pair a row of a table
+
+  __device__ EarlyColumns(
+      const Columns& in, unsigned index, unsigned first_word, const uint4* partials, unsigned words)
+      : step(4 * int64_t{in.partial_words(Access::kSplit)}),
+        rows(words / kByteRowWords),
+        pairs(in.blocks_of_part * rows) {
+    const unsigned next = index + in.batches;
+    const unsigned unit = next < in.units() ? next : next - in.units();
+    first = reinterpret_cast<const uint8_t*>(partials) + int64_t{unit} * in.blocks_of_part * step +
+            4 * int64_t{in.table_words()} + first_word / kByteRowWords * sizeof(uint2);
+  }
+  __device__ __forceinline__ uint2 load(unsigned i) const {
+    return i < pairs ? __ldcg(reinterpret_cast<const uint2*>(first + i / rows * step) + i % rows)
+                     : make_uint2(0, 0);
+  }
+  template <int kRows>
+  __device__ __forceinline__ void add(uint32_t (&sums)[4][kRows], unsigned i, uint2 pair) const {
+    if (i < pairs) {
+      atomicAdd(&sums[1][i % rows], pair.y & 0xffff);
+      atomicAdd(&sums[2][i % rows], pair.x >> 16);
+      atomicAdd(&sums[3][i % rows], pair.y >> 16);
+    }
+  }
+};
 
 /// Sums a unit's tables, kWords words a block, and transposes [row][column] into
 /// [channel][bin]. The tables are dealt to several threads, so that many loads are on
@@ -935,6 +1055,8 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
   // Rows of columns in turn, an odd number of words apart.
   __shared__ uint32_t sums[kHalves * 2 * kWords];
+  // Of the columns before the first one of the next group, the last of which stands last.
+  __shared__ uint32_t early_sums[4][kWords / kByteRowWords];
   const Cells cells(in, binning, nullptr, 0);
 
   const unsigned table_words = in.table_words();
@@ -953,7 +1075,18 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     return;
   }
 
+  if constexpr (kAccess == Access::kSplit) {
+    if (threadIdx.x < sizeof(early_sums) / 4) {
+      early_sums[0][threadIdx.x] = 0;
+    }
+    __syncthreads();
+  }
+  const EarlyColumns early(in, index, first_word, partials, kWords);
   wait_for_previous();
+  uint2 early_pair = make_uint2(0, 0);
+  if constexpr (kAccess == Access::kSplit) {
+    early_pair = early.load(threadIdx.x);
+  }
   const int quad = threadIdx.x % kQuads;
   const int split = threadIdx.x / kQuads;
   uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
@@ -966,10 +1099,9 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
 #pragma unroll
       for (int k = 0; k < kFoldUnroll; ++k) {
         const unsigned of = block + k * kSplits;
-        quads[k] =
-            of <= last_block
-                ? __ldcg(partial + int64_t{part * in.blocks_of_part + of} * (table_words / 4))
-                : make_uint4(0, 0, 0, 0);
+        const int64_t table = int64_t{part * in.blocks_of_part + of};
+        quads[k] = of <= last_block ? __ldcg(partial + table * (in.partial_words(kAccess) / 4))
+                                    : make_uint4(0, 0, 0, 0);
       }
 #pragma unroll
       for (int k = 0; k < kFoldUnroll; ++k) {
@@ -980,6 +1112,12 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
           high[i] += Cells::count_of(words[i], kHalves - 1);
         }
       }
+    }
+  }
+  if constexpr (kAccess == Access::kSplit) {
+    early.add(early_sums, threadIdx.x, early_pair);
+    for (unsigned i = threadIdx.x + kFoldThreads; i < early.pairs; i += kFoldThreads) {
+      early.add(early_sums, i, early.load(i));
     }
   }
   reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
@@ -1025,6 +1163,10 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
       for (int copy = 0; copy < copies; ++copy) {
         sum += sums[(column_of_table + copy * channels) * (rows | 1) + place];
       }
+      if constexpr (kAccess == Access::kSplit) {
+        const int64_t before = min(first_column_of(in, unit) + kByteColumns, in.columns) - column;
+        sum += before < 4 ? early_sums[4 - before][place] : 0;
+      }
       put_or_add(&counts[in.counter(unit.batch, channel_of(in, unit, column), bin)], sum, add);
     }
   }
@@ -1036,7 +1178,8 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
     const unsigned of = first_block + i / kLines;
     const unsigned word = first_word + i % kLines * kLineWords;
     if (word < table_words) {
-      discard_line(partials + (int64_t{part * in.blocks_of_part + of} * table_words + word) / 4);
+      const int64_t table = int64_t{part * in.blocks_of_part + of};
+      discard_line(partials + (table * in.partial_words(kAccess) + word) / 4);
     }
   }
 }
@@ -1100,6 +1243,11 @@ void count_columns(
       case Access::kLoose:
         if constexpr (sizeof(typename decltype(tag)::type) <= 2) {
           return run(tag, std::integral_constant<Access, Access::kLoose>{}, mixed);
+        }
+        return;
+      case Access::kSplit:
+        if constexpr (sizeof(typename decltype(tag)::type) == 1) {
+          return run(tag, std::integral_constant<Access, Access::kSplit>{}, mixed);
         }
     }
   };

@@ -56,24 +56,26 @@ unsigned end_of_values(ElementType type, const Binning& binning) {
   return std::max(end, 1u);
 }
 
+/// How well rows of so many elements suit their tables: they leave few columns of them idle, and
+/// need few. More than `enough` columns are of no use.
+double score_of_width(int64_t width, int64_t table, double enough = 1) {
+  const auto groups = static_cast<double>(ceil_div(width, table));
+  const double fill = static_cast<double>(width) / (groups * static_cast<double>(table));
+  return std::min(fill, enough) - kGroupCost * groups;
+}
+
 /// How many elements of a stream make a row: a multiple of the channels, and of whole
-/// words, so that every row is aligned; one that leaves not too many columns of its
-/// tables idle, and needs few tables.
+/// words, so that every row is aligned.
 int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
   const int64_t unit = std::lcm(channels, word);
   const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
   int64_t best = unit;
-  double best_score = -1;
   for (int64_t width = unit;; width += unit) {
-    const int64_t groups = ceil_div(width, table);
-    if (width > unit && groups > kMaxStreamGroups) {
+    if (width > unit && ceil_div(width, table) > kMaxStreamGroups) {
       return best;
     }
-    const double fill = static_cast<double>(width) / static_cast<double>(groups * table);
-    const double score = std::min(fill, enough) - kGroupCost * static_cast<double>(groups);
-    if (score > best_score) {
+    if (score_of_width(width, table, enough) > score_of_width(best, table, enough)) {
       best = width;
-      best_score = score;
     }
   }
 }
@@ -109,7 +111,7 @@ struct Rows {
   int64_t of_run; // whole rows
   int64_t ranges; // of bins
 };
-std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits) {
+std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits, bool may_split) {
   const auto& [outer_channels, inner_channels] = problem.channels;
   const auto& [outer_rows, inner_rows] = problem.rows;
   const bool planar = inner_rows.stride == 1; // one channel after another
@@ -197,8 +199,17 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   if (inner_rows.stride == in.channels &&
       (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
     // A stream; all its runs must begin at the same distance from an aligned address.
-    const int64_t width = stream_width(in.channels, word, found.table_columns);
-    const auto access = bytes && width % kQuadBytes == 0 ? Access::kQuad : Access::kWord;
+    int64_t width = stream_width(in.channels, word, found.table_columns);
+    // The first group's columns before its first one are channels of the last group.
+    const bool split = may_split && bytes && in.channels % word != 0 &&
+                       (in.channels - 1) % found.table_columns >= kMostEarlyColumns - 1 &&
+                       kSplitTableBytes <= limits.shared_per_block &&
+                       score_of_width(in.channels, found.table_columns) >
+                           score_of_width(width, found.table_columns) + kSplitCost;
+    width = split ? in.channels : width;
+    const auto access = split                              ? Access::kSplit
+                        : bytes && width % kQuadBytes == 0 ? Access::kQuad
+                                                           : Access::kWord;
     const int64_t load_bytes = access == Access::kQuad ? kQuadBytes : word_bytes;
     const int64_t run = inner_rows.size * in.channels;
     const int64_t least = narrow ? kMinShareBytes : kMinStreamBytesPerTable;
@@ -209,6 +220,9 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
       in.columns = width;
       in.row_stride = width * size;
       found.of_run = whole_rows(load_bytes);
+      if (split) {
+        found.of_run -= found.of_run % (std::lcm(width, word) / width);
+      }
     }
   }
   if (!in.is_stream() && narrow) { // narrow rows leave most of a warp idle
@@ -221,8 +235,11 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
 
 template <class Binning>
 std::optional<Plan> plan_columns(
-    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
-  std::optional<Rows> found = find_rows(problem, limits);
+    const Problem& problem,
+    const Binning& binning,
+    const DeviceLimits& limits,
+    bool may_split = true) {
+  std::optional<Rows> found = find_rows(problem, limits, may_split);
   if (!found) {
     return std::nullopt;
   }
@@ -278,6 +295,10 @@ std::optional<Plan> plan_columns(
   const int64_t blocks_of_part =
       std::clamp<int64_t>(ceil_div(part_rows, fewest), 1, std::max<int64_t>(places / parts, 1));
   share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
+  if (in.access == Access::kSplit && (parts != units || share == part_rows)) {
+    // Its tables meet in the fold, which knows no blocks that work on two units.
+    return plan_columns(problem, binning, limits, false);
+  }
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
   in.groups = static_cast<unsigned>(groups);
@@ -301,7 +322,7 @@ std::optional<Plan> plan_columns(
   const bool one_writer =
       (in.columns == in.channels || in.sums_columns) &&
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
-  const int64_t ragged = in.is_stream() ? kRaggedRows * in.outer.size : 0;
+  const int64_t ragged = in.is_stream() ? ragged_rows(in.access) * in.outer.size : 0;
   in.paired = bytes || (size == 2 && in.access != Access::kQuad);
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
@@ -322,11 +343,13 @@ std::optional<Plan> plan_columns(
   // two bins in one for two more.
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
-  plan.shared_bytes = bytes ? kByteTableBytes : words * kCounterBytes;
+  plan.shared_bytes = in.access == Access::kSplit ? kSplitTableBytes
+                      : bytes                     ? kByteTableBytes
+                                                  : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   if (!in.few_channels && share % unit_rows != 0) {
-    plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
+    plan.workspace_bytes = plan.blocks * in.partial_words(in.access) * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };
     plan.fold_words =
         blocks(kFoldWords) < limits.sm_count ? kFewFoldWords
