@@ -325,7 +325,7 @@ def test_rows_that_begin_within_words() -> None:
     assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
 
 
-END_OF_CHANNEL = 384
+END_OF_CHANNEL = 288
 """Rows that a block could read while it ends one channel and begins another."""
 
 

@@ -36,17 +36,6 @@ constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThread
 constexpr int kByteRowWords = kByteColumns / 2;
 constexpr int kCountersOfLane = kByteColumns / kWarp;
 
-__device__ __forceinline__ uint32_t sum_of_warp(uint32_t value) {
-#if __CUDA_ARCH__ >= 800
-  return __reduce_add_sync(0xffffffff, value);
-#else
-  for (int distance = kWarp / 2; distance > 0; distance /= 2) {
-    value += __shfl_xor_sync(0xffffffff, value, distance);
-  }
-  return value;
-#endif
-}
-
 template <int kThreads>
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
   for (unsigned i = threadIdx.x; i < words / 4; i += kThreads) {
@@ -377,53 +366,40 @@ struct ByteTable {
     }
   }
 
-  /// A warp sums some rows, each with all its columns at once, and clears them. A lane
-  /// keeps the sum of a row, so that neighbouring lanes add neighbouring bins and the
-  /// memory sees few requests.
+  /// A thread sums half of a row, the even or the odd words, and clears it. Neighbours begin with
+  /// different words, so that no two of a load meet in a bank, and add neighbouring bins.
   __device__ void add_channels_and_clear(const Unit& unit, Counts counts) const {
-    constexpr int kRows = (256 + kThreads / kWarp - 1) / (kThreads / kWarp);
-    const int lane = threadIdx.x % kWarp;
-    const int first_row = threadIdx.x / kWarp * kRows;
-    // Of each channel, which of the lane's columns it has: a byte each, 1 or 0, for the
-    // halves of the even word and then of the odd one: uint8 [64, 1664, 1664, 3] over (1, 2)
-    // takes 3 us less than with sums of what is chosen.
-    uint32_t weights[kMaxChannelsAddedByBlock] = {0, 0, 0, 0};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t column = first_column_of(in, unit) + 4 * lane + i;
-      const int64_t of = column < in.columns ? channel_of_column(unit, column) : -1;
-#pragma unroll
-      for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
-        weights[channel] |= of == channel ? 1u << (8 * (i % 2 * 2 + i / 2)) : 0;
-      }
-    }
-    uint32_t sums[kMaxChannelsAddedByBlock] = {0, 0, 0, 0};
-    static_assert(kMaxChannelsAddedByBlock == 4);
+    constexpr int kQuads = kByteRowWords / 4 / 2;
+    // Of four columns in turn an even word has the first and the third, an odd one the others.
+    const bool apart = in.channels > 2;
+    const uint32_t of_first = apart ? 0x0001 : 0x0101;
+    for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
+      const int row = i / 2;
+      const int odd = i % 2;
+      auto* quads = reinterpret_cast<uint4*>(table + row * kByteRowWords + odd * kWarp);
+      uint32_t first = 0, second = 0;
 #pragma unroll 4
-    for (int k = 0; k < kRows; ++k) {
-      if (first_row + k >= 256) {
-        break;
-      }
-      uint32_t* words = table + (first_row + k) * kByteRowWords + lane;
-      const uint32_t even = words[0];
-      const uint32_t odd = words[kWarp];
-      words[0] = words[kWarp] = 0;
+      for (int k = 0; k < kQuads; ++k) {
+        uint4& quad = quads[(row + k + odd * kQuads / 2) % kQuads];
+        const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+        quad = make_uint4(0, 0, 0, 0);
 #pragma unroll
-      for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
-        if (channel < in.channels) {
-          uint32_t sum = __dp2a_lo(even, weights[channel], 0u);
-          sum = __dp2a_hi(odd, weights[channel], sum);
-          sum = sum_of_warp(sum);
-          sums[channel] = lane == k ? sum : sums[channel];
+        for (uint32_t word : words) {
+          first = __dp2a_lo(word, of_first, first);
+          if (apart) {
+            second = __dp2a_lo(word, 0x0100u, second);
+          }
         }
       }
-    }
-    const int row = first_row + lane;
-    const int64_t bin = lane < kRows ? bin_of_row(row) : kNoBin;
-#pragma unroll
-    for (int channel = 0; channel < kMaxChannelsAddedByBlock; ++channel) {
-      if (channel < in.channels && bin != kNoBin) {
-        put<true>(&counts[in.counter(unit.batch, channel, bin)], sums[channel]);
+      const int64_t bin = bin_of_row(row);
+      const auto add_to = [&](int64_t channel, uint32_t sum) {
+        if (bin != kNoBin && channel < in.channels) {
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
+        }
+      };
+      add_to(channel_of_column(unit, odd), first);
+      if (apart) {
+        add_to(channel_of_column(unit, odd + 2), second);
       }
     }
     __syncthreads();

@@ -150,19 +150,18 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
 // At the end of a unit the warps of such a block wait for each other, and few bytes are on their
-// way while they sum the columns. What a block could have read meanwhile it is given less:
-// uint8 [16, 2^25] over 1, where one block in nine meets an end, takes 122.7 us and not 125.7,
-// [64, 1664, 1664, 3] over (1, 2) 123.7 and not 127.2; with twice as much [64, 2^23] takes 127
-// and not 125.7.
+// way while they sum the columns. What a block could have read meanwhile it is given less: with
+// 96, 144 and 192 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 122.3, 121.9 and 122.0 us, with
+// 128, 192 and 256 KiB [64, 1664, 1664, 3] over (1, 2) 122.6, 122.1 and 122.6.
 constexpr int64_t unit_end_bytes(bool in_turn) {
-  return (in_turn ? 256 : 192) * 1024;
+  return (in_turn ? 192 : 144) * 1024;
 }
 // Where units are shorter than this, several blocks share an SM and do not wait at the same time.
-// In three blocks of 256 threads uint8 [512, 2^20] over 1 takes 127 us, [2048, 2^18] 137 and
-// [8192, 2^16] 205; in one of 768 124, 173 and 326. Images of three channels in two of 384, in
-// 512 of them 127, in 2048 150 and in 8192 301; in one 129, 194 and 406.
+// In three blocks of 256 threads uint8 [700, 2^29 / 700] over 1 takes 125.7 us, [1500, ..] 125.9
+// and [8192, 2^16] 168; in one of 768 121.5, 137.5 and 248. 700 images of three channels in two
+// of 384 take 132.1 us, 1000 132.7 and 1500 137.3; in one 124.1, 130.1 and 143.5.
 constexpr int64_t short_unit_bytes(bool in_turn) {
-  return (in_turn ? 2048 : 768) * 1024;
+  return (in_turn ? 448 : 576) * 1024;
 }
 constexpr int threads_of_short_units(bool in_turn) {
   return in_turn ? 384 : 256; // a round of the first is a multiple of three rows
