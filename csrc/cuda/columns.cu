@@ -1036,19 +1036,24 @@ __global__ __launch_bounds__(kFoldThreads) void fold_columns_kernel(
   const Cells cells(in, binning, nullptr, 0);
 
   const unsigned table_words = in.table_words();
-  const unsigned slices = (table_words + kWords - 1) / kWords;
-  const unsigned index = blockIdx.x / slices;
-  const unsigned first_word = blockIdx.x % slices * kWords;
-  const unsigned part = index * in.unit_rows / in.part_rows;
-  const unsigned unit_begin = index * in.unit_rows - part * in.part_rows;
-  const unsigned unit_end = unit_begin + in.unit_rows;
-  const unsigned first_block = (unit_begin + in.share - 1) / in.share;
-  const unsigned last_block = (unit_end - 1) / in.share;
-  // A unit that starts within a share has its first part in the counts; one that ends
-  // in the same share is all there.
-  const bool started = unit_begin != first_block * in.share;
-  if (started ? last_block < first_block : unit_end <= unit_begin + in.share) {
-    return;
+  const unsigned index = blockIdx.x;
+  const unsigned first_word = blockIdx.y * kWords;
+  unsigned part = index;
+  unsigned first_block = 0;
+  unsigned last_block = in.blocks_of_part - 1;
+  bool started = false;
+  if (in.part_rows != in.unit_rows) { // a division takes as long as some loads
+    part = index * in.unit_rows / in.part_rows;
+    const unsigned unit_begin = index * in.unit_rows - part * in.part_rows;
+    const unsigned unit_end = unit_begin + in.unit_rows;
+    first_block = (unit_begin + in.share - 1) / in.share;
+    last_block = (unit_end - 1) / in.share;
+    // A unit that starts within a share has its first part in the counts; one that ends
+    // in the same share is all there.
+    started = unit_begin != first_block * in.share;
+    if (started ? last_block < first_block : unit_end <= unit_begin + in.share) {
+      return;
+    }
   }
 
   if constexpr (kAccess == Access::kSplit) {
@@ -1205,8 +1210,10 @@ void count_columns(
           : plan.fold_words == kManyFoldWords
               ? fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>
               : fold_columns_kernel<T, kAccess, kMixed, kFoldWords, Binning>,
-          Shape{grid_of(plan.fold_blocks), kFoldThreads, 0, 1, overlaps}, in, binning,
-          static_cast<const uint4*>(partials), counts);
+          Shape{
+              dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
+              0, 1, overlaps},
+          in, binning, static_cast<const uint4*>(partials), counts);
     }
   };
   // Signed or not, true or 1: the tables tell apart, not the loops.
