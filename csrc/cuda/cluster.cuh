@@ -13,6 +13,15 @@ __device__ __forceinline__ uint32_t rank_in_cluster() {
   return rank;
 }
 
+/// Of a grid of one dimension.
+__device__ __forceinline__ uint32_t cluster_of_grid() {
+  uint32_t index = 0;
+#if __CUDA_ARCH__ >= 900
+  asm("mov.u32 %0, %%clusterid.x;" : "=r"(index));
+#endif
+  return index;
+}
+
 /// A barrier of all the threads of the cluster; those of a warp may come one by one.
 __device__ __forceinline__ void sync_cluster() {
 #if __CUDA_ARCH__ >= 900
@@ -20,6 +29,19 @@ __device__ __forceinline__ void sync_cluster() {
       "barrier.cluster.arrive;\n"
       "barrier.cluster.wait;" ::
           : "memory");
+#endif
+}
+
+/// The same in two steps, between which a thread uses what it has read in other blocks, that may
+/// leave only then. Its own writes are not waited for.
+__device__ __forceinline__ void arrive_having_read() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");
+#endif
+}
+__device__ __forceinline__ void wait_for_readers() {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("barrier.cluster.wait;" ::: "memory");
 #endif
 }
 

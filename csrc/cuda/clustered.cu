@@ -85,7 +85,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     if constexpr (kLoose) {
       return load_inner_word(address);
     } else {
-      return load_once(reinterpret_cast<const uint32_t*>(address));
+      return load_of_shared_line(reinterpret_cast<const uint32_t*>(address));
     }
   };
   // Of a round a warp reads neighbouring rows.
@@ -151,20 +151,27 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
   const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
   const int columns = static_cast<int>(min(in.columns - first_column, kClusteredColumns));
+  // Once where a block has no row, for all threads must arrive.
+  unsigned bin = rank * bins;
 #pragma unroll 1
-  for (unsigned bin = rank * bins; bin < end_bin; bin += kWarp) {
+  do {
     // A warp sums a row of all tables at once.
-    for (unsigned i = warp; i < kWarp; i += kWarps) {
+#pragma unroll
+    for (unsigned own = 0; own < kWarp; own += kWarps) {
+      const unsigned row = min(bin + own + warp, end_bin - 1);
       uint32_t low = 0, high = 0;
 #pragma unroll
       for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
-        const unsigned row = min(bin + i, end_bin - 1);
         const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
         low += word & 0xffff;
         high += word >> 16;
       }
-      sums[2 * lane][i] = low;
-      sums[2 * lane + 1][i] = high;
+      sums[2 * lane][own + warp] = low;
+      sums[2 * lane + 1][own + warp] = high;
+    }
+    const bool last = bin + kWarp >= end_bin;
+    if (last) {
+      arrive_having_read();
     }
     __syncthreads();
     // Neighbouring lanes write neighbouring bins of one channel.
@@ -178,9 +185,13 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
         counter += kWarps * in.num_bins;
       }
     }
+    if (last) {
+      break;
+    }
     __syncthreads();
-  }
-  sync_cluster(); // no block may leave while another reads its table
+    bin += kWarp;
+  } while (true);
+  wait_for_readers();
 }
 
 } // namespace

@@ -26,12 +26,13 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     Binning binning,
     unsigned long long* __restrict__ counts) {
   extern __shared__ uint32_t table[];
-  // The blocks of a cluster follow each other, and so do those that read the same rows.
-  // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64.
+  // The blocks of a cluster take a tile, and those that follow each other read the same rows.
+  // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64, and small inputs are
+  // counted in the time of a few divisions.
   const auto tiles = static_cast<unsigned>(in.tiles);
   const auto chunks = static_cast<unsigned>(in.chunks);
-  const int64_t tile = in.clustered ? blockIdx.x / chunks : blockIdx.x % tiles;
-  const int64_t chunk = in.clustered ? blockIdx.x % chunks : blockIdx.x / tiles;
+  const int64_t tile = in.clustered ? cluster_of_grid() : blockIdx.x % tiles;
+  const int64_t chunk = in.clustered ? rank_in_cluster() : blockIdx.x / tiles;
   const int64_t first_channel = tile * in.tile_channels;
   const int64_t first_row = chunk * in.rows_per_chunk;
   const int64_t end = min(first_row + in.rows_per_chunk, in.num_rows);
@@ -40,8 +41,11 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   const OwnCounters<kStridedThreads> own{
       table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
 
-  const int step = kStridedThreads / in.tile_channels;
-  const int channel = in.along_rows ? threadIdx.x / step : threadIdx.x % in.tile_channels;
+  const int log_channels = __ffs(in.tile_channels) - 1; // a power of two
+  const int step = kStridedThreads >> log_channels;
+  const auto thread = static_cast<int>(threadIdx.x);
+  const int channel = in.along_rows ? thread >> (__ffs(kStridedThreads) - 1 - log_channels)
+                                    : thread & (in.tile_channels - 1);
   const T* column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
   // All loads of a round are on their way before the first is counted, those of the first
   // round before the table is cleared.
@@ -70,7 +74,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   }
 
   if (channel < channels) {
-    int64_t row = first_row + (in.along_rows ? threadIdx.x % step : threadIdx.x / in.tile_channels);
+    int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
     const auto add = [&](T value) {
       const int64_t bin = binning(value);
       if (kShared) {
@@ -118,19 +122,24 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   unsigned long long* histograms = counts + first_channel * binning.num_bins;
   const int num_bins = static_cast<int>(binning.num_bins);
   if (in.clustered) {
+    // A block sums every so many counters, and is their only writer. The first division takes no
+    // time while the others are waited for.
+    int i = static_cast<int>(rank_in_cluster()) * kStridedThreads + static_cast<int>(threadIdx.x);
+    int channel = i / num_bins;
     sync_cluster();
-    // A block sums every so many counters, and is their only writer.
-    for (int i = rank_in_cluster() * kStridedThreads + threadIdx.x; i < channels * num_bins;
-         i += chunks * kStridedThreads) {
-      const uint32_t* counter = &table[i / num_bins * in.table_stride + i % num_bins];
+    while (i < channels * num_bins) {
+      const uint32_t* counter = &table[channel * in.table_stride + i - channel * num_bins];
       unsigned long long sum = 0;
 #pragma unroll 8
       for (unsigned rank = 0; rank < chunks; ++rank) {
         sum += load_from_rank(counter, rank);
       }
       histograms[i] = sum;
+      i += static_cast<int>(chunks) * kStridedThreads;
+      channel = i / num_bins;
     }
-    sync_cluster(); // no block may leave while another reads its table
+    arrive_having_read();
+    wait_for_readers();
     return;
   }
   __syncthreads();
