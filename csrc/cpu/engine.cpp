@@ -232,8 +232,9 @@ class Tables {
 
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
-  template <int kPairs, int64_t kUnrolled = kUnrolledElements>
-  using Pairs = Shape<kPairs, kSlotsPerPair, kSlotsPerPair, kUnrolled>;
+  /// So many channels side by side, so many of their rows in turns.
+  template <int kPairs, int kRows = 1>
+  using Pairs = Shape<kPairs, kSlotsPerPair, kRows * kSlotsPerPair, kUnrolledElements>;
   using Single = Shape<1, 1, 1, kUnrolledElements>;
   using Few = std::conditional_t<
       kStaged,
@@ -459,9 +460,16 @@ class Tables {
       Ahead& ahead) {
     use(counters);
     auto* tables = tables_of(counters, channel);
-    const Rows<U> rows{data, step, Shape::kPerRow * step, size / Shape::kPerRow};
-    count_rows<Shape>(rows, index, tables, counters.table_size(), ahead);
-    for (int64_t i = rows.size * Shape::kPerRow; i < size; ++i) {
+    const int64_t rows = size / Shape::kPerRow;
+    const auto count = [&](const auto& steps) {
+      count_rows<Shape>(data, steps, rows, index, tables, counters.table_size(), ahead);
+    };
+    if (step == 1) {
+      count(FixedSteps<1, 1, Shape::kRun, Shape::kPerRow>{});
+    } else {
+      count(Steps{step, step, Shape::kRun * step, Shape::kPerRow * step});
+    }
+    for (int64_t i = rows * Shape::kPerRow; i < size; ++i) {
       ++tables[Shape::kSlots * index(data[i * step])];
     }
   }
@@ -496,7 +504,8 @@ class Tables {
           return channels.size % (kSlotsPerPair * pairs) == 0;
         };
         if (agreement <= Agreement::kRare) {
-          count_tile<Pairs<1, kUnrolledWhereValuesDiffer>>(tile, channels.size, size, ahead);
+          count_tile<Pairs<kPairsWhereValuesDiffer, kRowsWhereValuesDiffer>>(
+              tile, channels.size, size, ahead);
         } else if (agreement == Agreement::kUsual && whole(kMostPairsWhereValuesAgree)) {
           count_tile<Pairs<kMostPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
         } else if (agreement != Agreement::kComplete && whole(kMorePairsWhereValuesAgree)) {
@@ -508,13 +517,19 @@ class Tables {
     }
   }
 
-  template <class Pairs>
+  template <class ThePairs>
   void count_tile(const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
+    constexpr int64_t kTurns = ThePairs::kTurns;
+    const FixedSteps<1, kLine + 1 - kSlotsPerPair, kSlotsPerPair, kTurns * kLine> steps;
     const int64_t table_size = few_.table_size();
-    for (int64_t channel = 0; channel < channels; channel += Pairs::kPerRow) {
+    const int64_t turns = rows / kTurns;
+    for (int64_t channel = 0; channel < channels; channel += ThePairs::kTables * kSlotsPerPair) {
       uint16_t* tables = tables_of(few_, 0) + channel / kSlotsPerPair * table_size;
-      count_rows<Pairs>(
-          Rows<T>{tile + channel, 1, kLine, rows}, index_of(), tables, table_size, ahead);
+      count_rows<ThePairs>(tile + channel, steps, turns, index_of(), tables, table_size, ahead);
+    }
+    if (const int64_t counted = turns * kTurns; counted < rows) {
+      count_tile<Pairs<kPairsWhereValuesAgree>>(
+          tile + counted * kLine, channels, rows - counted, ahead);
     }
   }
 

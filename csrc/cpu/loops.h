@@ -9,14 +9,22 @@
 
 namespace histo::cpu {
 
-/// Elements as rows of slots: element (row, slot) lies at the sum of its index times step
-/// from `data`.
-template <class T>
-struct Rows {
-  const T* data;
-  int64_t slot_step;
-  int64_t row_step;
-  int64_t size;
+/// How far it is from an element to that of the next slot, from the last slot to the first again,
+/// from a table's elements to the next one's, and from row to row.
+struct Steps {
+  int64_t slot;
+  int64_t turn;
+  int64_t table;
+  int64_t row;
+};
+
+/// As constants: no additions are left of them.
+template <int64_t kSlot, int64_t kTurn, int64_t kTable, int64_t kRow>
+struct FixedSteps {
+  static constexpr int64_t slot = kSlot;
+  static constexpr int64_t turn = kTurn;
+  static constexpr int64_t table = kTable;
+  static constexpr int64_t row = kRow;
 };
 
 /// Neighbours as one index. They may lie at any address.
@@ -44,24 +52,31 @@ struct Ahead {
 };
 
 /// Tables of counters [index][slot], and how elements go to them: of a row of elements each
-/// table gets kRun, its slots in turns. kUnrolled elements make one turn of the loop. kFetched:
+/// table gets kRun, which its slots take in turns. kUnrolled elements make one turn of the loop. kFetched:
 /// how many elements ahead counters are fetched, of one element a row.
 template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
 struct Shape {
   static constexpr int kTables = kTheTables;
   static constexpr int kSlots = kTheSlots;
   static constexpr int kRun = kTheRun;
+  static constexpr int kTurns = kRun / kSlots;           // of each slot
   static constexpr int64_t kCounters = kTables * kSlots; // of an index
   static constexpr int64_t kPerRow = kTables * kRun;
   static constexpr int64_t kUnrolledRows = std::max<int64_t>(1, kUnrolled / kPerRow);
   static constexpr int64_t kFetchedRows = kFetched / kPerRow;
 };
 
-/// Adds one to a counter of every element; tables are `table_size` counters apart. A function
-/// of its own: the loop needs every register.
-template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
-[[gnu::noinline]] void count_slots(
-    const Rows<T>& rows, IndexOf index_of, Counter* tables, int64_t table_size, Ahead& ahead) {
+/// Adds one to a counter of every element of `size` rows; tables are `table_size` counters apart.
+/// A function of its own: the loop needs every register.
+template <class Shape, class Steps, class Counter, class T, class IndexOf>
+[[gnu::noinline]] void count_rows(
+    const T* data,
+    const Steps& steps,
+    int64_t size,
+    IndexOf index_of,
+    Counter* tables,
+    int64_t table_size,
+    Ahead& ahead) {
   constexpr int kTables = Shape::kTables;
   constexpr int kSlots = Shape::kSlots;
   constexpr int64_t kUnrolled = Shape::kUnrolledRows;
@@ -69,8 +84,11 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
   constexpr int64_t kRows = std::max(kUnrolled, kLine / Shape::kPerRow);
   constexpr int64_t kLines = kRows * Shape::kPerRow / kLine;
   constexpr int64_t kFetched = Shape::kFetchedRows;
-  const int64_t slot_step = kAdjacent ? 1 : rows.slot_step;
-  const T* data = rows.data;
+  int64_t row_step = steps.row;
+  if constexpr (kFetched > 0) {
+    // No constant: runs of int64 in 256 bins 4.4, of int32 in 1024 bins 3.3, else 2.95 and 3.0.
+    __asm__("" : "+r"(row_step));
+  }
   Ahead next = ahead;
   Counter* table_at[kTables];
   for (int table = 0; table < kTables; ++table) {
@@ -79,21 +97,21 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
     __asm__("" : "+r"(table_at[table]));
   }
   const auto add_row = [&] {
-    const T* element = data;
 #pragma GCC unroll 16
     for (int table = 0; table < kTables; ++table) {
+      const T* element = data + table * steps.table;
 #pragma GCC unroll 16
       for (int i = 0; i < Shape::kRun; ++i) {
-        ++table_at[table][kSlots * index_of(*element) + i % kSlots];
-        element += slot_step;
+        const int slot = i % kSlots;
+        ++table_at[table][kSlots * index_of(*element) + slot];
+        element += slot + 1 < kSlots ? steps.slot : steps.turn;
       }
     }
-    // Rows of one element are streams: the compiler need not add a step to each.
-    data += kAdjacent && Shape::kPerRow == 1 ? 1 : rows.row_step;
+    data += row_step;
   };
   const auto fetch_counters = [&] {
     if constexpr (kFetched > 0) {
-      const auto index = index_of(data[kFetched * rows.row_step]);
+      const auto index = index_of(data[kFetched * row_step]);
 #pragma GCC unroll 16
       for (int table = 0; table < kTables; ++table) {
         __builtin_prefetch(table_at[table] + kSlots * index, 1);
@@ -101,7 +119,7 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
     }
   };
   int64_t row = 0;
-  for (; row + kRows + kFetched <= rows.size; row += kRows) {
+  for (; row + kRows + kFetched <= size; row += kRows) {
 #pragma GCC unroll 8
     for (int64_t line = 0; line < kLines; ++line) {
       next.fetch();
@@ -115,24 +133,10 @@ template <class Shape, bool kAdjacent, class Counter, class T, class IndexOf>
       }
     }
   }
-  for (; row < rows.size; ++row) {
+  for (; row < size; ++row) {
     add_row();
   }
   ahead = next;
-}
-
-template <class Shape, class Counter, class T, class IndexOf>
-void count_rows(
-    const Rows<T>& rows,
-    const IndexOf& index_of,
-    Counter* tables,
-    int64_t table_size,
-    Ahead& ahead) {
-  if (rows.slot_step == 1) {
-    count_slots<Shape, true>(rows, index_of, tables, table_size, ahead);
-  } else {
-    count_slots<Shape, false>(rows, index_of, tables, table_size, ahead);
-  }
 }
 
 /// Adds the length of every run of equal indices to its counter [index][kSlots].

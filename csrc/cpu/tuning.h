@@ -19,9 +19,8 @@ namespace histo::cpu::tuning {
 /// before it).
 constexpr int kTablesWhereValuesDiffer = 4;
 constexpr int kRunWhereValuesDiffer = 4;
-/// Elements of one turn of the loop, also of columns. A table [index][2] with 16: uniform 5.7,
-/// normal 5.3; with 32 5.9 and 5.7; with 64 as with 32. [R, 512] with 16: 4.8 and 4.55; with 32
-/// 5.05 and 4.7.
+/// Elements of one turn of the loop. A table [index][2] with 16: uniform 5.7, normal 5.3; with 32
+/// 5.9 and 5.7; with 64 as with 32.
 constexpr int64_t kUnrolledWhereValuesDiffer = 32;
 
 /// A long channel of bytes: two neighbours make one index of a joint table, which is folded into
@@ -51,12 +50,20 @@ constexpr int kSlotsOfIndices = 4;
 /// bins 3.7, without 2.5: what is loaded for a new value waits for the stores of the old one.
 constexpr int64_t kElementsFetched = 32;
 
-/// Columns are counted by two, in a pair: a table [index][2]. Where values agree, four pairs at
+/// Columns are counted by two, in a pair: a table [index][2]. Where values differ, two pairs at
+/// once, of eight rows each: equal values of a column then wait for each other less often, and
+/// stores that follow each other still meet in few lines. A tile of uniform and of normal bytes that
+/// is in the cache, by pairs and rows: 1 of 16 5.4 and 5.1, 2 of 4 5.25 and 5.4, 2 of 8 5.45 and 5.35,
+/// 4 of 4 5.2 and 5.5, 4 of 8 5.45 and 5.4 (but up to seven channels are wasted), 8 of 4 5.25 and
+/// 5.6. Tables of one column each, eight at once of four rows: 5.4 and 5.4, and constant bytes 5.2
+/// for 6.1. Where values agree, four pairs at
 /// once, and where whole lines of columns do, but not nearly all, eight, or sixteen if more than
 /// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.4, 3.45, 3.9 and 3.75, two
 /// random values in [R, 512] 3.95, 4.9, 4.85 and 4.6, text 4.6, 4.9, 4.85 and 4.55. Two values in
 /// columns that take turns 4.9 with four, 3.5 with eight.
 constexpr int64_t kSlotsPerPair = 2;
+constexpr int kPairsWhereValuesDiffer = 2;
+constexpr int kRowsWhereValuesDiffer = 8;
 constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
 constexpr int kMostPairsWhereValuesAgree = 16;
