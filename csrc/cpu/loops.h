@@ -51,9 +51,9 @@ struct Ahead {
   }
 };
 
-/// Tables of counters [index][slot], and how elements go to them: of a row of elements each
-/// table gets kRun, which its slots take in turns. kUnrolled elements make one turn of the loop. kFetched:
-/// how many elements ahead counters are fetched, of one element a row.
+/// Tables of counters [index][slot], and how elements go to them: of a row of elements each table
+/// gets kRun, which its slots take in turns. kUnrolled elements make one turn of the loop.
+/// kFetched: how many elements ahead counters are fetched, of one element a row.
 template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
 struct Shape {
   static constexpr int kTables = kTheTables;

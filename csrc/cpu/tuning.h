@@ -52,15 +52,15 @@ constexpr int64_t kElementsFetched = 32;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values differ, two pairs at
 /// once, of eight rows each: equal values of a column then wait for each other less often, and
-/// stores that follow each other still meet in few lines. A tile of uniform and of normal bytes that
-/// is in the cache, by pairs and rows: 1 of 16 5.4 and 5.1, 2 of 4 5.25 and 5.4, 2 of 8 5.45 and 5.35,
-/// 4 of 4 5.2 and 5.5, 4 of 8 5.45 and 5.4 (but up to seven channels are wasted), 8 of 4 5.25 and
-/// 5.6. Tables of one column each, eight at once of four rows: 5.4 and 5.4, and constant bytes 5.2
-/// for 6.1. Where values agree, four pairs at
-/// once, and where whole lines of columns do, but not nearly all, eight, or sixteen if more than
-/// kMaxFrequent agree. 4, 8, 16 and 32: runs of 13 rows in [R, 20000] 2.4, 3.45, 3.9 and 3.75, two
-/// random values in [R, 512] 3.95, 4.9, 4.85 and 4.6, text 4.6, 4.9, 4.85 and 4.55. Two values in
-/// columns that take turns 4.9 with four, 3.5 with eight.
+/// stores that follow each other still meet in few lines. A tile of uniform and of normal bytes
+/// that is in the cache, by pairs and rows: 1 of 16 5.4 and 5.1, 2 of 4 5.25 and 5.4, 2 of 8 5.45
+/// and 5.35, 4 of 4 5.2 and 5.5, 4 of 8 5.45 and 5.4 (but up to seven channels are wasted), 8 of 4
+/// 5.25 and 5.6. Tables of one column each, eight at once of four rows: 5.4 and 5.4, and constant
+/// bytes 5.2 for 6.1. Where values agree, four pairs at once, and where whole lines of columns do,
+/// but not nearly all, eight, or sixteen if more than kMaxFrequent agree. 4, 8, 16 and 32: runs of
+/// 13 rows in [R, 20000] 2.4, 3.45, 3.9 and 3.75, two random values in [R, 512] 3.95, 4.9, 4.85 and
+/// 4.6, text 4.6, 4.9, 4.85 and 4.55. Two values in columns that take turns 4.9 with four, 3.5 with
+/// eight.
 constexpr int64_t kSlotsPerPair = 2;
 constexpr int kPairsWhereValuesDiffer = 2;
 constexpr int kRowsWhereValuesDiffer = 8;
@@ -68,11 +68,15 @@ constexpr int kPairsWhereValuesAgree = 4;
 constexpr int kMorePairsWhereValuesAgree = 8;
 constexpr int kMostPairsWhereValuesAgree = 16;
 
-/// Tried and slower: counters of 8 bits that carry into wider ones (a branch an element:
-/// 4.0) or are emptied every 255 rows (2.9); 32 bits (5.1); words of 2, 4 and 8 bytes taken
-/// apart by shifts, instead of a load an element (5.4, 5.5 and 5.6, normal data 5.1, 5.6 and
-/// 5.8, and 2.9 with 64 columns at once); 64 columns at once in a table of 32 KiB (3.7 at best,
-/// [R, 512] 2.9).
+/// Tried and slower: counters of 8 bits that carry into wider ones (a branch an element: 4.0) or
+/// are emptied every 255 rows (2.9); 32 bits (5.1); words of 2, 4 and 8 bytes taken apart by
+/// shifts, instead of a load an element (5.4, 5.5 and 5.6, normal data 5.1, 5.6 and 5.8, and 2.9
+/// with 64 columns at once); 64 columns at once in a table of 32 KiB (3.7 at best, [R, 512] 2.9).
+/// For columns also 8 bits with a look at all counters every 120 rows, so that none overflows: [R,
+/// 512] 4.5 for 4.75 (6.0 for 5.45 without the look and the copying).
+///
+/// And for indices: a minimum of the value and the number of bins (int16 in 4096 bins 3.1 for 3.9,
+/// int64 in 256 bins 3.6 for 4.4).
 
 /// Elements of one turn of the other loops. Constant bytes in four pairs: 16 6.3, 64 2.3 (the
 /// processor foresees of fewer loads which store each one waits for).
@@ -107,9 +111,10 @@ constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 /// counters takes the elements as they are; as in a joint table few counters get far. Where some
 /// agree, each index has a pair of 32-bit counters, and indices are made apart from the counting,
 /// vectorized: additions that miss the first-level cache then overlap more. int32 in 65,536 bins,
-/// in pairs and in one table: uniform 2.35 and 2.5, normal 2.55 and 2.95, text 3.2 and 2.2. One table
-/// of 32 bits: 2.4 and 2.9; pairs of 16 bits 2.3 and 2.8; indices of a few hundred elements made for
-/// the one table, too: 2.6 and 3.1, but int64 0.9 for 1.9. Pairs without indices made apart: 1.5.
+/// in pairs and in one table: uniform 2.35 and 2.5, normal 2.55 and 2.95, text 3.2 and 2.2. One
+/// table of 8 bits that carry, a branch each: 1.7 for 2.25, int16 2.0 for 3.25. One of 32 bits: 2.4
+/// and 2.9; pairs of 16 bits 2.3 and 2.8; indices of a few hundred elements made for the one table,
+/// too: 2.6 and 3.1, but int64 0.9 for 1.9. Pairs without indices made apart: 1.5.
 constexpr int64_t kStagedElements = 4096;
 /// What a sample is taken of. 16,384 is no faster; 4096: text 3 % slower.
 constexpr int64_t kWideChunkElements = 8192;
@@ -122,15 +127,17 @@ constexpr int64_t kEndsAtOnce = 4;
 /// counted by comparing, 3.75.
 constexpr int64_t kComparedElements = 256;
 
-/// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of
-/// columns is counted from the first-level cache, whatever set the rows fall into; the next
-/// tile is fetched meanwhile, a line for each line counted. [R, 512] and [R, 4096]: 128 rows
-/// 4.4 and 4.1, 256 4.4 and 4.1, 512 4.3 and 4.1; counted in place 2.4; copied, but nothing
-/// fetched ahead, 2.8; fetched in one burst 3.4. Of rows whose lines lie across two of memory
-/// both are fetched: [3355, 20000] and [R, 511] 3.6 and 4.0, the first only 2.7 and 3.0. The
-/// last tile fetches the first of the next strip, and tiles are of one size, so that it can: [512,
-/// 131072] 1.55 instead of 1.45. Four and eight strips in turns, their tables in the second-level
-/// cache, so that rows are read in whole: no faster (4.3 and 4.1).
+/// Rows of a tile: the lines of a strip of columns, copied together, so that each pair of columns
+/// is counted from the first-level cache, whatever set the rows fall into; the next tile is fetched
+/// meanwhile, a line for each line counted. [R, 512] and [R, 4096]: 128 rows 4.4 and 4.1, 256 4.4
+/// and 4.1, 512 4.3 and 4.1; counted in place 2.4; copied, but nothing fetched ahead, 2.8; fetched
+/// in one burst 3.4. Of rows whose lines lie across two of memory both are fetched: [3355, 20000]
+/// and [R, 511] 3.6 and 4.0, the first only 2.7 and 3.0. The last tile fetches the first of the
+/// next strip, and tiles are of one size, so that it can: [512, 131072] 1.55 instead of 1.45. Four
+/// and eight strips in turns, their tables in the second-level cache, so that rows are read in
+/// whole: no faster (4.3 and 4.1). Nor is copying by 64 bytes, nor fetching for the second-level
+/// cache (both within 1 %); slower are copying the next tile in parts between the pairs (3 %),
+/// fetching in bursts between them (4 to 10 %), and as non-temporal (2 %).
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kLineBytes = 64;
 
