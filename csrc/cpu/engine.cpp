@@ -250,6 +250,8 @@ class Tables {
           kManySlots,
           kUnrolledElements,
           kBytes ? 0 : kElementsFetched>>;
+  using Unfetched =
+      Shape<kCountersWhereValuesAgree / kManySlots, kManySlots, kManySlots, kUnrolledElements>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
 
   /// A group of tables as it is used.
@@ -370,8 +372,14 @@ class Tables {
     } else {
       const auto index = index_of();
       const int64_t distance = kSampledDistance;
-      if (agreement_of(data, size - distance, step, distance * step, index) <= Agreement::kRare) {
+      const Agreement agreement = agreement_of(data, size - distance, step, distance * step, index);
+      if (agreement <= Agreement::kRare) {
         count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
+      } else if (
+          !kBytes && agreement == Agreement::kComplete && step == 1 &&
+          size >= kUnfetchedSample + distance &&
+          std::memcmp(data, data + distance, kUnfetchedSample * sizeof(T)) == 0) {
+        count_stream_in<Unfetched>(many_, data, step, size, index, channel, ahead);
       } else {
         count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
       }
