@@ -152,9 +152,8 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
   const int columns = static_cast<int>(min(in.columns - first_column, kClusteredColumns));
   // Once where a block has no row, for all threads must arrive.
-  unsigned bin = rank * bins;
 #pragma unroll 1
-  do {
+  for (unsigned bin = rank * bins;; bin += kWarp) {
     // A warp sums a row of all tables at once.
 #pragma unroll
     for (unsigned own = 0; own < kWarp; own += kWarps) {
@@ -189,8 +188,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
       break;
     }
     __syncthreads();
-    bin += kWarp;
-  } while (true);
+  }
   wait_for_readers();
 }
 
