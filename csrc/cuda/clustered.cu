@@ -85,7 +85,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     if constexpr (kLoose) {
       return load_inner_word(address);
     } else {
-      return load_of_shared_line(reinterpret_cast<const uint32_t*>(address));
+      return load_past_first_cache(reinterpret_cast<const uint32_t*>(address));
     }
   };
   // Of a round a warp reads neighbouring rows.
