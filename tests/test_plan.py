@@ -169,8 +169,8 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         row_bits = plan["table_counters_per_row"] * plan["counter_bits"]
         most = table_bits + 8 * 16 + {1: 0, 2: 2}.get(case.dtype.itemsize, 1) * row_bits
         # Rows that begin within words take as much again, for columns before the first one.
-        tables = 2 if plan["access"] == "split words" else 1
-        assert tables * table_bits <= 8 * plan["shared_bytes"] < tables * most
+        parts = 2 if plan["access"] == "split words" else 1
+        assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
         tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
         assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)

@@ -241,17 +241,14 @@ class Tables {
       Single,
       Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>;
   static constexpr int kManySlots = kBytes ? kSlotsOfBytes : kSlotsOfIndices;
-  using Many = std::conditional_t<
-      kStaged,
-      Pairs<1>,
-      Shape<
-          kCountersWhereValuesAgree / kManySlots,
-          kManySlots,
-          kManySlots,
-          kUnrolledElements,
-          kBytes ? 0 : kElementsFetched>>;
-  using Unfetched =
-      Shape<kCountersWhereValuesAgree / kManySlots, kManySlots, kManySlots, kUnrolledElements>;
+  template <int64_t kFetched>
+  using Slots = Shape<
+      kCountersWhereValuesAgree / kManySlots,
+      kManySlots,
+      kManySlots,
+      kUnrolledElements,
+      kFetched>;
+  using Many = std::conditional_t<kStaged, Pairs<1>, Slots<kBytes ? 0 : kElementsFetched>>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
 
   /// A group of tables as it is used.
@@ -379,7 +376,7 @@ class Tables {
           !kBytes && agreement == Agreement::kComplete && step == 1 &&
           size >= kUnfetchedSample + distance &&
           std::memcmp(data, data + distance, kUnfetchedSample * sizeof(T)) == 0) {
-        count_stream_in<Unfetched>(many_, data, step, size, index, channel, ahead);
+        count_stream_in<Slots<0>>(many_, data, step, size, index, channel, ahead);
       } else {
         count_stream_in<Many>(many_, data, step, size, index, channel, ahead);
       }

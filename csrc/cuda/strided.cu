@@ -124,11 +124,12 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   if (in.clustered) {
     // A block sums every so many counters, and is their only writer. The first division takes no
     // time while the others are waited for.
-    int i = static_cast<int>(rank_in_cluster()) * kStridedThreads + static_cast<int>(threadIdx.x);
-    int channel = i / num_bins;
+    int i = static_cast<int>(rank_in_cluster()) * kStridedThreads + thread;
+    int channel_of_tile = i / num_bins;
     sync_cluster();
     while (i < channels * num_bins) {
-      const uint32_t* counter = &table[channel * in.table_stride + i - channel * num_bins];
+      const int bin = i - channel_of_tile * num_bins;
+      const uint32_t* counter = &table[channel_of_tile * in.table_stride + bin];
       unsigned long long sum = 0;
 #pragma unroll 8
       for (unsigned rank = 0; rank < chunks; ++rank) {
@@ -136,7 +137,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
       histograms[i] = sum;
       i += static_cast<int>(chunks) * kStridedThreads;
-      channel = i / num_bins;
+      channel_of_tile = i / num_bins;
     }
     arrive_having_read();
     wait_for_readers();
