@@ -63,6 +63,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     }
   };
   wait_for_previous(); // it may write what is counted
+  let_next_start();
   load(threadIdx.x);
   if (kShared) {
     for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {

@@ -124,7 +124,10 @@ constexpr int kFoldWords = 256;
 constexpr int kManyFoldWords = 1024;
 constexpr int64_t kTablesOfManyFoldWords = 16;
 constexpr int kFoldThreads = 512;
-constexpr int kFoldUnroll = 5; // 33 tables a unit, dealt to 8
+// Loads in flight a thread: 33 tables a unit are dealt to 8, at most 16 to 2.
+constexpr int fold_unroll(int words) {
+  return words == kManyFoldWords ? 8 : 5;
+}
 
 // The more tables lie side by side, the more rows are counted sooner in one block than
 // in several whose tables are folded: [3000, 4096], 32 tables, takes 18.5 us in one
