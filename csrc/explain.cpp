@@ -121,6 +121,7 @@ std::string plan_channel_histogram(
   json.add("shared_bytes", plan.shared_bytes);
   json.add("workspace_bytes", plan.workspace_bytes);
   json.add("clears_counts", plan.clears);
+  json.add("shares_lines", plan.shares_lines);
   json.add("fold_blocks", plan.fold_blocks);
   json.add("launches", int64_t{plan.launches()});
   return json.text();

@@ -217,6 +217,35 @@ def test_graphs_in_which_other_things_come_first(call) -> None:
             assert torch.equal(counts, want), body.__name__
 
 
+def test_calls_that_count_what_the_call_before_wrote(call) -> None:
+    """Small calls let the next one start before they have ended."""
+    run, name = call
+    values, want = like(INPUTS[name][0], "cuda"), expected(name)
+    few = channel_histogram(want.flatten(), 64)
+
+    def chain() -> tuple[torch.Tensor, ...]:
+        counts = run(values)
+        of_counts = channel_histogram(counts.flatten(), 64)
+        of_those = channel_histogram(of_counts.flatten(), 64)
+        return counts, of_counts, of_those, run(values)
+
+    wanted = (want, few, channel_histogram(few.flatten(), 64), want)
+    graph = torch.cuda.CUDAGraph()
+    chain()
+    with torch.cuda.graph(graph):
+        captured = [chain() for _ in range(3)]
+    for _ in range(50):
+        for results in captured:
+            for result in results:
+                result.fill_(-1)
+        graph.replay()
+        for results in captured:
+            for result, counts in zip(results, wanted, strict=True):
+                assert_counts(result, counts)
+    for result, counts in zip(chain(), wanted, strict=True):
+        assert_counts(result, counts)
+
+
 def test_the_same_bits_every_time(call) -> None:
     run, name = call
     values, want = like(INPUTS[name][0], "cuda"), expected(name).cuda()

@@ -325,6 +325,28 @@ def test_rows_that_begin_within_words() -> None:
     assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
 
 
+def test_lines_that_neighbouring_blocks_share() -> None:
+    whole = contiguous((1 << 20, 512))
+    wide = contiguous((1 << 22, 64), torch.int32, 1024)
+    shared = {
+        "whole lines": (whole, False),
+        "one table": (contiguous((1 << 22, 128)), False),
+        "short rows, cut anew": (contiguous((1 << 22, 127)), True),
+        "lines of 32 columns": (wide, False),
+        "begins within a line": (whole._replace(address=64), True),
+        "rows that begin within lines": (contiguous((1 << 20, 500)), True),
+        "within words": (contiguous((1 << 20, 511)), True),
+        "within lines, apart": (whole._replace(strides=(544, 1)), True),
+        "quarters of lines": (contiguous((1 << 23, 64), torch.int16, 4096), True),
+        "ranges of bins": (contiguous((1 << 28,), torch.int32, 1 << 16), True),
+        "one channel": (contiguous((1 << 29,)), False),
+        "channels one after another": (contiguous((512, 1 << 20), dim=(1,)), False),
+        "small": (contiguous((4096, 8), torch.int32, 128), False),
+    }
+    for name, (case, expected) in shared.items():
+        assert plan_of(case, H200)["shares_lines"] is expected, name
+
+
 END_OF_CHANNEL = 288
 """Rows that a block could read while it ends one channel and begins another."""
 

@@ -98,6 +98,8 @@ class Explanation:
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
             tables to be summed, or values on their way to another block.
         clears_counts: the counts are zeroed first; in an exchange what the blocks meet at.
+        shares_lines: neighbouring blocks read the same lines of memory, so that no block starts
+            before all that was launched earlier has ended.
         fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches: kernels and fillings with zeros, besides the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
@@ -137,6 +139,7 @@ class Explanation:
     shared_bytes: int = 0
     workspace_bytes: int = 0
     clears_counts: bool = False
+    shares_lines: bool = False
     fold_blocks: int = 0
 
     @property

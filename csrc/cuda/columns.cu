@@ -1222,12 +1222,16 @@ void count_columns(
     clear(launch, problem, overlaps && !fills);
   }
   uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
+  // On an idle GPU neighbouring blocks come to SMs of one GPC, whose requests for a line meet on the
+  // way to the cache. Where they share lines they must not start as SMs become free: [2^20, 500]
+  // takes 126 us, and with the same blocks on any SMs 168, int16 [2^23, 64] 298 and 550.
+  const bool starts_early = overlaps && !fills && !plan.shares_lines;
   const auto count = [&](auto tag, auto access, auto mixed, auto few_channels, auto threads) {
     start(
         launch, "count_columns",
         count_columns_kernel<
             typename decltype(tag)::type, access(), mixed(), few_channels(), threads(), Binning>,
-        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, overlaps && !fills}, in,
+        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, starts_early}, in,
         binning, partials, counts);
   };
   using Threads = std::integral_constant<int, kColumnThreads>;

@@ -56,8 +56,6 @@ __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address)
 #endif
 }
 
-constexpr unsigned kLineBytes = 128;
-
 /// Brings the line into the second-level cache.
 __device__ __forceinline__ void fetch_line(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));

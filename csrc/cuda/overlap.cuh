@@ -2,6 +2,10 @@
 // first of a call with the end of what the stream does before. The launch is then on its way
 // while that ends, so graphs of nothing but calls take 0.6 us less each: int32 [4096, 8] 3.3 us
 // and not 3.9, uint8 [2^17, 512] 24.0 and not 24.6, [2^29] 122.5 and not 123.1.
+//
+// Small calls (strided.cu) also let the next one start as soon as they have: 2.5 us and not 3.1.
+// For others that is no gain, or a loss: after a fold that does so [2^18, 512] takes .9 us less,
+// but [2^20, 512] .1 to .8 and [2^18, 2048] 1.0 to 1.4 us more.
 #pragma once
 
 namespace histo::cuda {

@@ -348,6 +348,11 @@ std::optional<Plan> plan_columns(
                                                   : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
+  const int64_t strides = in.batch[0].stride | in.batch[1].stride | in.outer.stride | in.row_stride;
+  const bool whole_lines =
+      in.group_columns > 0 && (address | strides | in.group_columns * size) % kLineBytes == 0;
+  plan.shares_lines = groups > 1 && !whole_lines;
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.partial_words(in.access) * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };

@@ -30,6 +30,7 @@ constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) 
              ? 56
              : kBytesInFlight;
 }
+constexpr int64_t kLineBytes = 128; // of memory, in both caches
 constexpr int64_t kQuadBytes = 16;
 constexpr int64_t kQuadRow = 32 * kQuadBytes; // of a warp
 // Loads in flight where a word is two loads.
