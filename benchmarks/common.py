@@ -14,7 +14,8 @@ import statistics
 import subprocess
 import time
 import timeit
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cache, partial, reduce
 from pathlib import Path
@@ -172,6 +173,7 @@ def interleaved_seconds(
     inputs: list[Tensor],
     *,
     uncaptured: Collection[str] = (),
+    one_thread: Collection[str] = (),
     rounds: int = ROUNDS,
     budget: float = math.inf,
 ) -> dict[str, float]:
@@ -180,27 +182,43 @@ def interleaved_seconds(
     They take turns for several rounds, so that a clock that drifts does so for all of them. On
     CUDA a turn is a replay of a graph of many calls, which has no launch in it that the CPU could
     delay, and in which each call finds another input; `uncaptured` names those that no graph can
-    hold: their turn is one call between two events. Who would exceed `budget` seconds in all
-    turns gets fewer of them.
+    hold: their turn is one call between two events. `one_thread` names those that run with one
+    CPU thread. Who would exceed `budget` seconds in all turns gets fewer of them.
     """
     device = inputs[0].device
+
+    def threads_of(name: str) -> AbstractContextManager[None]:
+        return one_torch_thread() if name in one_thread else nullcontext()
+
     turns: dict[str, Turns] = {}
     for name, run in runs.items():
         try:
-            turns[name] = Turns(run, inputs, name not in uncaptured)
+            with threads_of(name):
+                turns[name] = Turns(run, inputs, name not in uncaptured)
         except RuntimeError as error:
             raise RuntimeError(f"{name} cannot be timed on {list(inputs[0].shape)}") from error
     # The last ones synchronize: those before them are queued while the GPU is busy.
-    ordered = sorted(turns.values(), key=lambda turn: not turn.captured)
+    ordered = sorted(turns.items(), key=lambda item: not item[1].captured)
     for i in range(rounds):
         if device.type == "cuda":
-            ordered[0].play()  # not timed: keeps the GPU busy until the next ones are queued
-        for turn in ordered:
+            ordered[0][1].play()  # not timed: keeps the GPU busy until the next ones are queued
+        for name, turn in ordered:
             if i < max(1, budget / turn.estimate):
-                turn.take()
+                with threads_of(name):
+                    turn.take()
     if device.type == "cuda":
         torch.cuda.synchronize(device)
     return {name: turn.median() for name, turn in turns.items()}
+
+
+@contextmanager
+def one_torch_thread() -> Iterator[None]:
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class Turns:

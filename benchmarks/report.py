@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,20 @@ def by_distribution(table: Table) -> str:
     return common.markdown_table(["share of the limit", *names], lines)
 
 
+def speedups(table: Table) -> str:
+    """Of several CPU threads over one, in the same turns."""
+    names = distributions(table)
+    lines = []
+    for case, rows in table.items():
+        found = {
+            name: row[OURS]["one_thread_seconds"] / row[OURS]["seconds"]
+            for name, row in rows.items()
+        }
+        cells = (f"{found[name]:.2f}" if name in found else "" for name in names)
+        lines.append([str(case), *cells, f"{statistics.median(found.values()):.2f}"])
+    return common.markdown_table(["times as fast as one thread", *names, "median"], lines)
+
+
 def speeds(table: Table) -> str:
     """Elements a second, and against every peer that was measured on the same data."""
     names = distributions(table)
@@ -136,6 +151,11 @@ def markdown(record: Record) -> str:
     main = main_distribution(table)
     where = record["machine"]
     cuda = f", CUDA {where['cuda']}, driver {where['driver']}" if where["driver"] else ""
+    # Results of one thread have none, nor have older ones.
+    has_speedups = all("one_thread_seconds" in rows[main][OURS] for rows in table.values())
+    speedup = (
+        f"{OURS}'s speed by distribution, with all threads over one that took turns with them:"
+    )
     return "\n\n".join(
         [
             f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
@@ -149,6 +169,7 @@ def markdown(record: Record) -> str:
             by_distribution(table),
             f"{OURS}'s speed by distribution, and the least of its ratios to each peer:",
             speeds(table),
+            *([speedup, speedups(table)] if has_speedups else []),
             *(f"- {note}" for note in record["notes"]),
         ]
     )

@@ -25,7 +25,8 @@ def common(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("common")
 
 
-def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
+@pytest.mark.parametrize("threads", [1, 2])
+def test_bench_writes_records_tables_and_pictures(tmp_path: Path, threads: int) -> None:
     command = [
         sys.executable,
         str(BENCHMARKS / "bench.py"),
@@ -33,21 +34,25 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path) -> None:
         "cpu",
         "--quick",
         "--threads",
-        "1",
+        str(threads),
     ]
     some = ["--cases", "int(64|32 .4096)", "--peers", r"torch.bincount$", "--out", str(tmp_path)]
     subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
-    record = json.loads((tmp_path / "bench-quick-cpu-1-threads.json").read_text())
+    name = f"bench-quick-cpu-{threads}-threads"
+    record = json.loads((tmp_path / f"{name}.json").read_text())
     assert {"device", "driver", "torch", "commit"} <= record["machine"].keys()
     assert len(record["records"]) == 2 * 2 * 2  # cases, distributions, implementations
     for row in record["records"]:
         ours = row["implementation"] == "torch_histo"
-        assert list(row) == FIELDS + ([] if ours else ["torch_histo_seconds"])
+        one_thread = ["one_thread_seconds"] if threads > 1 else []
+        assert list(row) == FIELDS + (one_thread if ours else ["torch_histo_seconds"])
         assert row["share"] == row["read_only_seconds"] / row["seconds"] > 0
     assert not list(tmp_path.glob("*.partial.json"))
-    assert "torch.bincount" in (tmp_path / "bench-quick-cpu-1-threads.md").read_text()
-    assert (tmp_path / "bench-quick-cpu-1-threads.png").stat().st_size > 0
-    assert (tmp_path / "bench-quick-cpu-1-threads-distributions.png").stat().st_size > 0
+    tables = (tmp_path / f"{name}.md").read_text()
+    assert "torch.bincount" in tables
+    assert ("times as fast as one thread" in tables) == (threads > 1)
+    assert (tmp_path / f"{name}.png").stat().st_size > 0
+    assert (tmp_path / f"{name}-distributions.png").stat().st_size > 0
 
 
 def test_on_cuda_torch_histo_takes_turns_without_peers_first(
@@ -82,6 +87,45 @@ def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
     for together, ratio in [({}, "6.00"), ({"torch_histo_seconds": 2.0}, "3.00")]:
         rows = {"uniform": {"torch_histo": ours, "torch.bincount": {**peer, **together}}}
         assert f"torch.bincount {ratio}" in report.speeds({case: rows})
+
+
+def test_threads_are_set_outside_of_what_is_timed(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    events: list[str] = []
+    threads = 2
+
+    def set_num_threads(count: int) -> None:
+        nonlocal threads
+        threads = count
+        events.append("set")
+
+    def clock() -> float:
+        events.append("clock")
+        return float(len(events))
+
+    monkeypatch.setattr(torch, "set_num_threads", set_num_threads)
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    monkeypatch.setattr(common.time, "perf_counter", clock)
+    runs = {name: lambda _, name=name: events.append(f"{name} {threads}") for name in ("a", "b")}
+    common.interleaved_seconds(
+        runs, [torch.zeros(1, dtype=torch.uint8)], one_thread=["b"], rounds=2
+    )
+    timed_a = ["clock", "a 2", "clock"]
+    timed_b = ["set", "clock", "b 1", "clock", "set"]
+    assert events == 3 * [*timed_a, *timed_b]  # estimates, and two rounds
+
+
+def test_speedups_are_over_one_thread(common: ModuleType) -> None:
+    report, cases = (importlib.import_module(name) for name in ("report", "cases"))
+    times = {"uniform": 3.0, "sorted": 4.0, "text": 3.8}
+    rows = {
+        name: {"torch_histo": {"seconds": 2.0, "one_thread_seconds": seconds}}
+        for name, seconds in times.items()
+    }
+    table = report.speedups({cases.Case("uint8", (8,)): rows})
+    cells = [cell.strip() for cell in table.splitlines()[-1].split("|")[1:-1]]
+    assert cells == ["uint8 [8]", "1.50", "2.00", "1.90", "1.90"]
 
 
 RESULTS = BENCHMARKS / "results"
