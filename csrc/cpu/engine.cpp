@@ -713,20 +713,38 @@ void count_in_tables(
   char* scratch = workers * scratch_bytes <= kStackBytes
                       ? on_stack
                       : static_cast<char*>(allocate(workers * scratch_bytes));
-  std::atomic<int64_t> next_task{0};
+  // Tasks that follow each other; each range on a line of its own.
+  struct alignas(kLineBytes) Range {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+  std::array<Range, kMaxRanges> ranges;
+  const int64_t num_ranges = std::min(workers, kMaxRanges);
+  for (int64_t i = 0; i < num_ranges; ++i) {
+    Range& range = ranges[static_cast<size_t>(i)];
+    range.next = cut(tasks, i, num_ranges);
+    range.end = cut(tasks, i + 1, num_ranges);
+  }
   static std::array<std::mutex, 64> locks; // of strips; those of several calls may share one
 
   const auto work = [&](auto tag, auto staged, int64_t worker) {
     using T = typename decltype(tag)::type;
     Tables<T, staged, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
-    for (int64_t begin; (begin = next_task.fetch_add(batch)) < tasks;) {
-      for (int64_t task = begin; task < std::min(tasks, begin + batch); ++task) {
-        const int64_t strip = task / pieces;
-        const int64_t piece = task % pieces;
-        const int64_t first = strips.first(strip), size = strips.size_of(strip);
-        tables.count(
-            first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces),
-            pieces == 1 ? nullptr : &locks[static_cast<size_t>(strip) % locks.size()]);
+    const auto count_task = [&](int64_t task) {
+      const int64_t strip = task / pieces;
+      const int64_t piece = task % pieces;
+      const int64_t first = strips.first(strip), size = strips.size_of(strip);
+      tables.count(
+          first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces),
+          pieces == 1 ? nullptr : &locks[static_cast<size_t>(strip) % locks.size()]);
+    };
+    // Those of a range of its own, then what others have left of theirs.
+    for (int64_t i = 0; i < num_ranges; ++i) {
+      Range& range = ranges[static_cast<size_t>((worker + i) % num_ranges)];
+      for (int64_t begin; (begin = range.next.fetch_add(batch)) < range.end;) {
+        for (int64_t task = begin; task < std::min(range.end, begin + batch); ++task) {
+          count_task(task);
+        }
       }
     }
     tables.finish();
