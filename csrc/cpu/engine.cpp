@@ -707,12 +707,12 @@ void count_in_tables(
   }
   const int64_t tasks = strips.count * pieces;
   const int64_t batch = std::max<int64_t>(1, tasks / (workers * kTasksPerThread * 8));
-  const int64_t scratch_bytes = plan.table_bytes + plan.tile_bytes;
+  const int64_t scratch_step = plan.table_bytes + plan.tile_bytes + kScratchGap;
+  const int64_t scratch_bytes = workers * scratch_step - kScratchGap;
   // The tables of a small call are on the stack: nothing is allocated but the result.
   alignas(kLineBytes) char on_stack[kStackBytes];
-  char* scratch = workers * scratch_bytes <= kStackBytes
-                      ? on_stack
-                      : static_cast<char*>(allocate(workers * scratch_bytes));
+  char* scratch =
+      scratch_bytes <= kStackBytes ? on_stack : static_cast<char*>(allocate(scratch_bytes));
   // Tasks that follow each other; each range on a line of its own.
   struct alignas(kLineBytes) Range {
     std::atomic<int64_t> next;
@@ -729,7 +729,7 @@ void count_in_tables(
 
   const auto work = [&](auto tag, auto staged, int64_t worker) {
     using T = typename decltype(tag)::type;
-    Tables<T, staged, Binning> tables(problem, plan, binning, scratch + worker * scratch_bytes);
+    Tables<T, staged, Binning> tables(problem, plan, binning, scratch + worker * scratch_step);
     const auto count_task = [&](int64_t task) {
       const int64_t strip = task / pieces;
       const int64_t piece = task % pieces;
