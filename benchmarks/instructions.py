@@ -43,7 +43,8 @@ def build(out: Path) -> Path:
     """The engine alone, as setup.py compiles it."""
     program = out / "instructions"
     engine = FOLDER.parent / "csrc" / "cpu"
-    sources = [FOLDER / "instructions.cpp", engine / "engine.cpp", engine / "vectorized.cpp"]
+    files = ("engine.cpp", "bit_planes.cpp", "vectorized.cpp")
+    sources = [FOLDER / "instructions.cpp", *(engine / file for file in files)]
     command = ["g++", "-O3", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
     command += [f"-isystem{cpp_extension.include_paths()[0]}", *map(str, sources)]
     command += ["-o", str(program)]

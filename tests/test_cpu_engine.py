@@ -19,6 +19,8 @@ from torch_histo import channel_histogram
 
 # As in csrc/cpu/tuning.h: what the shapes below lie around.
 TILE_ROWS = 256
+PLANE_ROWS = 1024
+MIN_PLANE_ROWS = 2048
 CHUNK = 16384
 WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
@@ -122,6 +124,10 @@ def test_malloc_is_dirty() -> None:
         (TILE_ROWS + 1, 65),
         (5 * TILE_ROWS + 7, 63),
         (3001, 129),
+        (MIN_PLANE_ROWS - 1, 70),
+        (MIN_PLANE_ROWS, 1024),
+        (MIN_PLANE_ROWS + 65, 1025),
+        (3 * PLANE_ROWS + 63, 200),
         (300, 3000),
     ],
 )
@@ -226,6 +232,8 @@ def test_no_counter_overflows_where_a_sample_misleads(
         ((40_000, 1), (400, 1), 0),
         ((2000, 100), (1, 2), 0),  # columns with gaps
         ((2000, 100), (3, 1), 0),
+        ((3000, 100), (3, 1), 0),
+        ((3000, 100), (1, 2), 0),
         ((60, 9000), (1, 3), 1),  # planes of every third element
         ((60, 9000), (2, 1), 1),
         ((6, 60, 50, 3), (1, 1, 1, 1), (1, 2)),
@@ -250,7 +258,15 @@ def test_strides(
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32])
 @pytest.mark.parametrize(
     ("rows", "channels"),
-    [(TILE_ROWS, 40), (300, 33), (1000, 63), (TILE_ROWS + 1, 100), (20_000, 1), (CHUNK, 3)],
+    [
+        (TILE_ROWS, 40),
+        (300, 33),
+        (1000, 63),
+        (TILE_ROWS + 1, 100),
+        (MIN_PLANE_ROWS + 1, 99),
+        (20_000, 1),
+        (CHUNK, 3),
+    ],
 )
 def test_nothing_behind_the_last_row_is_read(rows: int, channels: int, dtype: torch.dtype) -> None:
     """Rows are copied by whole lines of 64 bytes. Behind this buffer lies a forbidden page."""
@@ -311,7 +327,7 @@ def test_equal_neighbours_in_many_bins(
 @pytest.mark.parametrize("loops", ["portable", "avx2"])
 def test_every_instruction_set(loops: str) -> None:
     """The set is chosen once a process: the tests that depend on it, in another one."""
-    chosen = "(test_bins and 65536) or test_neighbours"
+    chosen = "(test_bins and 65536) or test_neighbours or test_bytes_in_rows"
     command = [
         sys.executable,
         "-m",

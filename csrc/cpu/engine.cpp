@@ -13,6 +13,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include "bit_planes.h"
 #include "kernels.h"
 #include "loops.h"
 #include "vectorized.h"
@@ -91,7 +92,8 @@ void fill_zero(int64_t* counts, int64_t size) {
 
 /// kStreams: a channel after the other, its elements in turns to several counters.
 /// kColumns: channels lie side by side, and each has a slot.
-enum class Way { kDirect, kStreams, kColumns };
+/// kBitPlanes: so do channels of bytes, and their bits are counted.
+enum class Way { kDirect, kStreams, kColumns, kBitPlanes };
 
 /// Tables [index][slot] that are counted in together.
 struct Group {
@@ -172,6 +174,17 @@ Plan plan_of(const Problem& problem) {
     plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
     plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
+  } else if (
+      size == 1 && channels.stride == 1 && rows.stride <= kMaxPlaneStride &&
+      problem.num_rows() >= kMinPlaneRows && has_bit_planes()) {
+    // Of one width, in whole groups.
+    const int64_t groups = ceil_div(channels.size, kPlaneColumns);
+    const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, line));
+    plan.strip = std::min(channels.size, groups_of_strip * kPlaneColumns);
+    plan.few = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
+    plan.way = Way::kBitPlanes;
+    plan.table_bytes = plan.few.bytes();
+    plan.tile_bytes = kPlaneScratchBytes;
   } else {
     // Whole turns of the loop over pairs; slots without a channel count for nothing.
     const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
@@ -197,6 +210,7 @@ class Tables {
         binning_(binning),
         few_{plan.few, scratch},
         many_{plan.many, scratch + plan.few.bytes()},
+        planes_{plan.few, scratch},
         tile_(scratch + plan.table_bytes),
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
     // Slots without a channel are counted too.
@@ -220,7 +234,16 @@ class Tables {
       const T* data = static_cast<const T*>(problem_.data) + offset;
       for_each_run(problem_.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
         const Panel<T> panel{data + row, run, rows};
-        plan_.way == Way::kStreams ? count_streams(panel) : count_columns(panel);
+        // What is likely to be counted next: more rows, or the next strip.
+        const T* next = end_row < problem_.num_rows() ? panel.data + rows.size * rows.stride
+                                                      : data + run.size * run.stride;
+        if (plan_.way == Way::kStreams) {
+          count_streams(panel);
+        } else if (plan_.way == Way::kColumns) {
+          count_columns(panel, next);
+        } else {
+          count_in_bit_planes(panel, next);
+        }
       });
     });
   }
@@ -228,6 +251,7 @@ class Tables {
   void finish() {
     fold(few_);
     fold(many_);
+    fold(planes_);
   }
 
  private:
@@ -269,6 +293,7 @@ class Tables {
   };
   using FewCounters = Counters<uint16_t, Few>; // [table][index][slot]
   using ManyCounters = Counters<std::conditional_t<kStaged, uint32_t, uint16_t>, Many>;
+  using PlaneCounters = Counters<int64_t, void>; // they hold every count
 
   template <class Counters>
   typename Counters::Counter* tables_of(const Counters& counters, int64_t channel) const {
@@ -481,10 +506,8 @@ class Tables {
 
   // --- Columns
 
-  void count_columns(const Panel<T>& panel) {
-    if constexpr (kStaged) {
-      return; // the plan has none
-    } else {
+  void count_columns(const Panel<T>& panel, const T* next) {
+    if constexpr (!kStaged) { // the plan has none
       const auto& [data, channels, rows] = panel;
       const auto index = index_of();
       auto* tile = reinterpret_cast<T*>(tile_);
@@ -496,12 +519,7 @@ class Tables {
         hold(few_, size);
         use(few_);
         copy_rows(Panel<T>{first, channels, {size, rows.stride}}, rows.size - row, tile);
-        // After all rows comes the next strip, if any.
-        const T* next = i + 1 < tiles                      ? first + size * rows.stride
-                        : rows.size == problem_.num_rows() ? data + channels.size * channels.stride
-                                                           : first;
-        const int64_t row_bytes = rows.stride * static_cast<int64_t>(sizeof(T));
-        Ahead ahead{reinterpret_cast<const char*>(next), row_bytes};
+        Ahead ahead = after(panel, row + size, next);
         // Of each row another channel: where values seldom change, they may in one row.
         const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
         const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
@@ -520,6 +538,13 @@ class Tables {
         }
       }
     }
+  }
+
+  /// Row `row` of a panel and those that follow, or what comes after all of them.
+  static Ahead after(const Panel<T>& panel, int64_t row, const T* next) {
+    const Extent& rows = panel.rows;
+    const T* first = row < rows.size ? panel.data + row * rows.stride : next;
+    return {reinterpret_cast<const char*>(first), rows.stride * static_cast<int64_t>(sizeof(T))};
   }
 
   template <class ThePairs>
@@ -560,6 +585,20 @@ class Tables {
     }
   }
 
+  void count_in_bit_planes(const Panel<T>& panel, const T* next) {
+    if constexpr (kBytes) {
+      const auto& [data, channels, rows] = panel;
+      use(planes_);
+      for (int64_t row = 0; row < rows.size; row += kPlaneRows) {
+        const int64_t size = std::min(kPlaneRows, rows.size - row);
+        Ahead ahead = after(panel, row + size, next);
+        count_bit_planes(
+            {data + row * rows.stride, channels.size, size, rows.stride}, ahead, tile_,
+            tables_of(planes_, 0), planes_.table_size());
+      }
+    }
+  }
+
   // --- Fold
 
   template <class Counters>
@@ -573,18 +612,24 @@ class Tables {
     if (lock_ != nullptr) {
       locked = std::unique_lock<std::mutex>(*lock_);
     }
-    const int64_t table_size = counters.table_size();
     for (int64_t channel = 0; channel < num_channels_; ++channel) {
       int64_t* histogram = histograms_ + channel * problem_.num_bins;
-      if (plan_.way == Way::kStreams) {
+      if constexpr (std::is_same_v<Counters, PlaneCounters>) {
+        put_column<kPlaneColumns>(counters, channel, histogram);
+      } else if (plan_.way == Way::kStreams) {
         fold_stream(counters, tables_of(counters, channel), histogram);
       } else {
-        const auto* table = tables_of(counters, 0) + channel / kSlotsPerPair * table_size;
-        table += channel % kSlotsPerPair;
-        put(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
+        put_column<kSlotsPerPair>(counters, channel, histogram);
       }
     }
     fresh_ = false;
+  }
+
+  template <int64_t kSlots, class Counters>
+  void put_column(const Counters& counters, int64_t channel, int64_t* histogram) const {
+    const auto* table = tables_of(counters, 0) + channel / kSlots * counters.table_size();
+    table += channel % kSlots;
+    put(histogram, [=](int64_t index) { return int64_t{table[kSlots * index]}; });
   }
 
   template <class Counters>
@@ -652,6 +697,7 @@ class Tables {
   Binning binning_;
   FewCounters few_; // of each channel, and behind them many_
   ManyCounters many_;
+  PlaneCounters planes_; // in the place of few_
   char* tile_;
   int64_t own_bins_; // values below are their own bins
 

@@ -36,16 +36,20 @@ InstructionSet best_set() {
   return wide && wanted != "avx2" ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
 }
 
+InstructionSet chosen_set() {
+  static const InstructionSet best = best_set();
+  return best;
+}
+
 #endif
 
 template <class Loop>
 void run_widest(const Loop& loop) {
 #ifdef __x86_64__
-  static const InstructionSet best = best_set();
-  if (best == InstructionSet::kAvx512) {
+  if (chosen_set() == InstructionSet::kAvx512) {
     return run_avx512(loop);
   }
-  if (best == InstructionSet::kAvx2) {
+  if (chosen_set() == InstructionSet::kAvx2) {
     return run_avx2(loop);
   }
 #endif
@@ -53,6 +57,14 @@ void run_widest(const Loop& loop) {
 }
 
 } // namespace
+
+bool has_avx512() {
+#ifdef __x86_64__
+  return chosen_set() == InstructionSet::kAvx512;
+#else
+  return false;
+#endif
+}
 
 template <class T>
 void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices) {

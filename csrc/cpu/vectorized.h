@@ -7,6 +7,9 @@
 
 namespace histo::cpu {
 
+/// Whether the widest set is chosen.
+bool has_avx512();
+
 /// indices[i] = values[i] + 1 where 0 <= values[i] < num_bins, else 0. num_bins < 2^32.
 template <class T>
 void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices);
