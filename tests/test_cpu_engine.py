@@ -324,10 +324,26 @@ def test_equal_neighbours_in_many_bins(
     assert_counts(channel_histogram(values, 20_000, dim), expected_counts(values, 20_000, dim))
 
 
+@pytest.mark.parametrize("share", [0.0, 0.0005, 0.003, 0.02])
+@pytest.mark.parametrize("value", [-1, 777, 65_535])
+@pytest.mark.parametrize("num_bins", [5_000, 40_000, 65_536])
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.int32, torch.int64], ids=str)
+def test_a_frequent_value_in_many_bins(
+    dtype: torch.dtype, num_bins: int, value: int, share: float
+) -> None:
+    """Counters of 8 bits wrap, sooner or later, or the value has none."""
+    values = random_values((1_500_000,), torch.int64, low=0, high=num_bins)
+    values[torch.rand(values.shape) < share] = value
+    values = values.to(dtype)
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
+
+
 @pytest.mark.parametrize("loops", ["portable", "avx2"])
 def test_every_instruction_set(loops: str) -> None:
     """The set is chosen once a process: the tests that depend on it, in another one."""
-    chosen = "(test_bins and 65536) or test_neighbours or test_bytes_in_rows"
+    chosen = (
+        "(test_bins and 65536) or test_a_frequent_value or test_neighbours or test_bytes_in_rows"
+    )
     command = [
         sys.executable,
         "-m",

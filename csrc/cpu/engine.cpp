@@ -114,6 +114,7 @@ struct Plan {
   bool joint;          // the few counters are a table of neighbours
   Group few;           // of each channel of streams, where values differ; of all columns
   Group many;          // behind them, of each channel of streams, where values agree
+  int64_t byte_values; // below this values have a counter of 8 bits, too, behind the tile
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
 };
@@ -141,7 +142,8 @@ Plan plan_of(const Problem& problem) {
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, false, {}, {}, 0, 0};
+  Plan plan{
+      Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, false, {}, {}, 0, 0, 0};
   if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
@@ -174,6 +176,12 @@ Plan plan_of(const Problem& problem) {
     plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
     plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
+    if (wide && !interleaved && rows.stride == 1 && problem.num_bins <= kMaxByteValues) {
+      for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
+        plan.byte_values *= 2;
+      }
+      plan.tile_bytes += plan.byte_values;
+    }
   } else if (
       size == 1 && channels.stride == 1 && rows.stride <= kMaxPlaneStride &&
       problem.num_rows() >= kMinPlaneRows && has_bit_planes()) {
@@ -214,7 +222,7 @@ class Tables {
         tile_(scratch + plan.table_bytes),
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
     // Slots without a channel are counted too.
-    std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes));
+    std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes - plan.byte_values));
   }
 
   /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
@@ -249,6 +257,7 @@ class Tables {
   }
 
   void finish() {
+    move_bytes();
     fold(few_);
     fold(many_);
     fold(planes_);
@@ -362,9 +371,15 @@ class Tables {
     const int64_t alone = kStaged ? kWideChunkElements : kChunkElements;
     const int64_t together = kStaged ? kStagedElements : std::max(kMinStream, ahead_rows);
     const int64_t chunk = channels.size > 1 ? together : alone;
-    for (int64_t row = 0; row < rows.size; row += chunk) {
-      const int64_t size = std::min(chunk, rows.size - row);
+    for (int64_t row = 0, size = 0; row < rows.size; row += size) {
       const T* first = data + row * rows.stride;
+      if constexpr (kStaged) {
+        size = count_in_bytes(first, rows.size - row);
+        if (size > 0) {
+          continue;
+        }
+      }
+      size = std::min(chunk, rows.size - row);
       if constexpr (kStaged) {
         hold(many_, size); // of a run, to one counter
       } else {
@@ -426,6 +441,7 @@ class Tables {
       count_stream_in<Few>(few_, data, step, size, index_of(), channel, ahead);
       return;
     }
+    byte_pause_ = std::max<int64_t>(byte_pause_, 1);
     // A line of indices may stand for two of elements: what lies across both is fetched.
     const bool two_lines = sizeof(T) > sizeof(uint32_t) && ahead.step != 0;
     Ahead lines = two_lines ? Ahead{ahead.line + kLineBytes / 2, 2 * ahead.step} : ahead;
@@ -434,6 +450,79 @@ class Tables {
       count_indices(stage(data + i * step, step, staged), staged, neighbours, channel, lines);
     }
     ahead.line = lines.line;
+  }
+
+  /// Counts values that differ in counters of 8 bits: those up to one that has no counter. Returns
+  /// how many, or 0 where another way is likely to be faster.
+  int64_t count_in_bytes(const T* data, int64_t size) {
+    using Unsigned = std::make_unsigned_t<T>;
+    size = std::min(size, kByteChunkElements);
+    if (plan_.byte_values == 0 || size < kMinByteElements) {
+      return 0;
+    }
+    if (byte_pause_ > 0) {
+      --byte_pause_;
+      return 0;
+    }
+    byte_pause_ = kPauseOfAgreeing; // unless all are counted
+    const auto* values = reinterpret_cast<const Unsigned*>(data);
+    const auto same = [](Unsigned value) { return value; };
+    int64_t distance = 1;
+    for (int64_t i = 0; i + kWideChunkElements <= size; i += 2 * kWideChunkElements) {
+      const int64_t sampled = kWideChunkElements - distance;
+      if (agreement_of(values + i, sampled, 1, distance, same) != Agreement::kNone) {
+        return 0;
+      }
+      distance = distance == 1 ? kSampledDistance : 1;
+    }
+    byte_pause_ = kPauseOfUncounted;
+    if (bytes_held_ == 0) {
+      std::fill_n(byte_counters(), plan_.byte_values, 0);
+    }
+    constexpr auto kMax = static_cast<int64_t>(std::numeric_limits<T>::max());
+    const auto outside = static_cast<Unsigned>(~std::min(plan_.byte_values - 1, kMax));
+    const int64_t counted = count_values<1>(values, size, outside, byte_counters());
+    if (counted == 0) {
+      return 0;
+    }
+    // A counter that wraps loses 256, and so does the sum of all. This chunk is then taken back,
+    // and from now on counters are moved before.
+    if (sum_of(byte_counters(), plan_.byte_values) != bytes_held_ + counted) {
+      count_values<-1>(values, counted, outside, byte_counters());
+      max_bytes_held_ = bytes_held_ / 8 * 7;
+      if (max_bytes_held_ < kMinHeldPerByte * plan_.byte_values) {
+        byte_pause_ = std::numeric_limits<int64_t>::max();
+      }
+      move_bytes();
+      return 0;
+    }
+    if (counted == size) {
+      byte_pause_ = 0;
+    }
+    bytes_held_ += counted;
+    if (bytes_held_ > max_bytes_held_) {
+      move_bytes();
+    }
+    return counted;
+  }
+
+  uint8_t* byte_counters() const {
+    return reinterpret_cast<uint8_t*>(tile_ + kStagedElements * sizeof(uint32_t));
+  }
+
+  /// To those of 16 bits.
+  void move_bytes() {
+    if (bytes_held_ == 0) {
+      return;
+    }
+    bytes_held_ = 0;
+    hold(few_, UINT8_MAX);
+    use(few_);
+    const uint8_t* counters = byte_counters();
+    uint16_t* table = tables_of(few_, 0) + 1;
+    for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+      table[bin] = static_cast<uint16_t>(table[bin] + counters[bin]);
+    }
   }
 
   const uint32_t* stage(const T* data, int64_t step, int64_t size) const {
@@ -699,7 +788,10 @@ class Tables {
   ManyCounters many_;
   PlaneCounters planes_; // in the place of few_
   char* tile_;
-  int64_t own_bins_; // values below are their own bins
+  int64_t own_bins_;       // values below are their own bins
+  int64_t bytes_held_ = 0; // by all counters of 8 bits
+  int64_t max_bytes_held_ = std::numeric_limits<int64_t>::max();
+  int64_t byte_pause_ = 1; // so many chunks are counted otherwise
 
   int64_t num_channels_ = 0;
   int64_t* histograms_ = nullptr;

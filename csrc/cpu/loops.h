@@ -139,6 +139,34 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
   ahead = next;
 }
 
+/// Adds kAdded to the counter of each value, up to the first block in which one has a bit of
+/// `outside`. Returns how many have been counted.
+template <int kAdded, class T>
+[[gnu::noinline]] int64_t count_values(const T* data, int64_t size, T outside, uint8_t* counters) {
+  constexpr int64_t kBlock = tuning::kValuesAtOnce;
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kAhead = tuning::kValuesAheadBytes / static_cast<int64_t>(sizeof(T));
+  int64_t i = 0;
+  for (; i + kBlock <= size; i += kBlock) {
+    T bits = 0;
+    for (int64_t j = 0; j < kBlock; ++j) {
+      bits |= data[i + j];
+    }
+    if ((bits & outside) != 0) {
+      break;
+    }
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < kBlock; j += kLine) {
+      __builtin_prefetch(data + i + j + kAhead);
+    }
+#pragma GCC unroll 64
+    for (int64_t j = 0; j < kBlock; ++j) {
+      counters[data[i + j]] += kAdded;
+    }
+  }
+  return i;
+}
+
 /// Adds the length of every run of equal indices to its counter [index][kSlots].
 template <int kSlots, class Counter>
 [[gnu::noinline]] void count_runs(

@@ -111,6 +111,18 @@ uint16_t bound_of(const uint16_t* counters, int64_t size) {
   return bits;
 }
 
+uint32_t sum_of(const uint8_t* counters, int64_t size) {
+  uint32_t sum = 0;
+  run_widest([=, &sum]() __attribute__((always_inline)) {
+    uint32_t all = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      all += counters[i];
+    }
+    sum = all;
+  });
+  return sum;
+}
+
 template void make_indices(const uint16_t*, int64_t, int64_t, uint32_t*);
 template void make_indices(const int16_t*, int64_t, int64_t, uint32_t*);
 template void make_indices(const uint32_t*, int64_t, int64_t, uint32_t*);

@@ -20,4 +20,7 @@ void fold_joint(const uint16_t* joint, uint32_t* counts);
 /// What no counter exceeds.
 uint16_t bound_of(const uint16_t* counters, int64_t size);
 
+/// Of less than 2^24 counters.
+uint32_t sum_of(const uint8_t* counters, int64_t size);
+
 } // namespace histo::cpu
