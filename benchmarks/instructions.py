@@ -104,7 +104,8 @@ def main() -> None:
         "An element is one read, and the addition to its counter one instruction, which callgrind "
         "counts as one write; in one channel of bytes a read and an addition count two neighbours. "
         "The rest is looking at what the values are like, staging indices, and folding and "
-        f"clearing tables.\n\n{table}"
+        "clearing tables. Valgrind knows no AVX-512: these are the loops of processors without it."
+        f"\n\n{table}"
     )
     common.write_results(arguments.out, "instructions-cpu", {**record, "records": rows}, text)
 
