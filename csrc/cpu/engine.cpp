@@ -1,7 +1,7 @@
 // The CPU engine. Channels are cut into strips that share tables of small counters, and
 // strips into tasks by their rows; a thread takes a task, counts in its tables and folds
-// them into the result. What needs no table, or has none that fits, is counted in the
-// result itself.
+// them into the result. Of many rows of bytes side by side it counts bits (bit_planes.h), where
+// the processor can. What needs no table, or has none that fits, is counted in the result itself.
 #include <pthread.h>
 #include <sys/mman.h>
 
