@@ -327,7 +327,11 @@ def test_equal_neighbours_in_many_bins(
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.003, 0.02])
 @pytest.mark.parametrize("value", [-1, 777, 65_535])
 @pytest.mark.parametrize("num_bins", [5_000, 40_000, 65_536])
-@pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.int32, torch.int64], ids=str)
+@pytest.mark.parametrize(
+    "dtype",
+    [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64],
+    ids=str,
+)
 def test_a_frequent_value_in_many_bins(
     dtype: torch.dtype, num_bins: int, value: int, share: float
 ) -> None:

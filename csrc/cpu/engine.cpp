@@ -479,8 +479,9 @@ class Tables {
     if (bytes_held_ == 0) {
       std::fill_n(byte_counters(), plan_.byte_values, 0);
     }
-    constexpr auto kMax = static_cast<int64_t>(std::numeric_limits<T>::max());
-    const auto outside = static_cast<Unsigned>(~std::min(plan_.byte_values - 1, kMax));
+    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
+    const auto highest = std::min(static_cast<uint64_t>(plan_.byte_values - 1), kMax);
+    const auto outside = static_cast<Unsigned>(~highest);
     const int64_t counted = count_values<1>(values, size, outside, byte_counters());
     if (counted == 0) {
       return 0;
