@@ -98,8 +98,8 @@ class Explanation:
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
             tables to be summed, or values on their way to another block.
         clears_counts: the counts are zeroed first; in an exchange what the blocks meet at.
-        shares_lines: neighbouring blocks read the same lines of memory, so that no block starts
-            before all that was launched earlier has ended.
+        shares_lines: neighbouring blocks of count_columns read the same lines of memory, so that
+            none starts before all that was launched earlier has ended.
         fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches: kernels and fillings with zeros, besides the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.

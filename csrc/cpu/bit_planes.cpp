@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "../problem.h"
 #include "vectorized.h"
 
 #ifdef __x86_64__
@@ -171,8 +172,8 @@ HISTO_BITS void count_tile(
   auto* planes = reinterpret_cast<Vector*>(scratch);
   auto* halves = reinterpret_cast<Vector(*)[2][kHalves]>(planes + kGroups * kBlocks * kBits);
   const uint64_t columns = ~uint64_t{0} >> (kLine - tile.columns);
-  const int64_t groups = (tile.columns + kPlaneColumns - 1) / kPlaneColumns;
-  const int64_t blocks = (tile.rows + kBlockRows - 1) / kBlockRows;
+  const int64_t groups = ceil_div(tile.columns, kPlaneColumns);
+  const int64_t blocks = ceil_div(tile.rows, kBlockRows);
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t row = block * kBlockRows;
     const uint8_t* data = tile.data + row * tile.stride;

@@ -114,7 +114,7 @@ struct Plan {
   bool joint;          // the few counters are a table of neighbours
   Group few;           // of each channel of streams, where values differ; of all columns
   Group many;          // behind them, of each channel of streams, where values agree
-  int64_t byte_values; // below this values have a counter of 8 bits, too, behind the tile
+  int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
 };
@@ -508,7 +508,7 @@ class Tables {
   }
 
   uint8_t* byte_counters() const {
-    return reinterpret_cast<uint8_t*>(tile_ + kStagedElements * sizeof(uint32_t));
+    return reinterpret_cast<uint8_t*>(tile_ + plan_.tile_bytes - plan_.byte_values);
   }
 
   /// To those of 16 bits.

@@ -136,7 +136,7 @@ struct Plan {
   int64_t fold_blocks;     // 0: no fold
   int fold_words;          // of a table, a block of the fold
   bool clears;             // the counts, or what the blocks meet at, are zeroed first
-  bool shares_lines;       // neighbouring blocks read the same lines of memory
+  bool shares_lines;       // neighbouring blocks of columns.cu read the same lines of memory
 
   int launches() const {
     return 1 + (fold_blocks > 0) + clears;
