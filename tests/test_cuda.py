@@ -406,6 +406,7 @@ def test_all_gpus_at_once() -> None:
         ("uint8", 512, 256),
         ("uint8", 130, 256),
         ("uint8", 511, 256),
+        ("uint8", 6400, 256),  # blocks that count parts of two groups of columns
         ("int8", 64, 100),
         ("int16", 64, 1000),
         ("int16", 64, 2048),

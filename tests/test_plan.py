@@ -169,7 +169,7 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         row_bits = plan["table_counters_per_row"] * plan["counter_bits"]
         most = table_bits + 8 * 16 + {1: 0, 2: 2}.get(case.dtype.itemsize, 1) * row_bits
         # Rows that begin within words take as much again, for columns before the first one.
-        parts = 2 if plan["access"] == "split words" else 1
+        parts = 2 if plan["access"] == "split words" or plan["upper_table"] else 1
         assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
         tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
@@ -323,6 +323,21 @@ def test_rows_that_begin_within_words() -> None:
     # Blocks that work on two sets of channels, or have little shared memory, cut them anew.
     assert plan_of(contiguous((30, 1 << 16, 511), dim=(1,)), H200)["access"] == "words"
     assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
+
+
+def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
+    """Of a block with more than 65,535 rows, if the shared memory has room for it."""
+    long, short = contiguous((1 << 23, 512)), contiguous((1 << 20, 512))
+    for gpu in DEVICES:
+        has_room = gpu.shared_bytes_per_block >= 128 * 1024
+        plan = plan_of(long, gpu)
+        assert plan["upper_table"] is has_room is (gpu.name in ("H200", "H100", "A100", "B200"))
+        assert plan["shared_bytes"] == (128 if has_room else 64) * 1024
+        assert plan["launches"] == 3
+    assert not plan_of(short, H200)["upper_table"]
+    assert "256 rows x 128 counters of 16 bits, twice: 128 KiB" in str(
+        explain((1 << 23, 512), device="H200")
+    )
 
 
 def test_lines_that_neighbouring_blocks_share() -> None:

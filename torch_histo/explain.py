@@ -93,6 +93,7 @@ class Explanation:
             blocks exchange what they have read.
         rows_per_block: rows that a block counts at most; that it reads, in an exchange.
         table_rows, table_counters_per_row, counter_bits: the table of a block.
+        upper_table: it has another one, which counts how often counters of the first were full.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
         shared_bytes: shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
@@ -130,6 +131,7 @@ class Explanation:
     bins_per_owner: int = 0
     rounds: int = 0
     rows_per_block: int = 0
+    upper_table: bool = False
     table_rows: int = 0
     table_counters_per_row: int = 0
     counter_bits: int = 0
@@ -446,7 +448,8 @@ def _table(e: Explanation) -> str:
         counters = _count(e.table_counters_per_row, "counter")
         if e.access == "split words":
             counters += ", and 3 more for the columns before,"
-        return f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits: {shared}"
+        table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
+        return f"{table}{', twice' if e.upper_table else ''}: {shared}"
     if e.method == "tiles":
         channels = _count(e.tile_channels, "channel")
         bins = _count(e.num_bins, "bin")

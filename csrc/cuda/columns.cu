@@ -113,10 +113,12 @@ __device__ __forceinline__ void put_word(
   }
 }
 
-/// Empties the pairs of counters that hold much, so that none overflows.
+/// Of a pair of counters the upper bits, which are set where one holds much.
+constexpr uint32_t kMuch = (kMaxPairCount - kMostLeftBySpill) * 0x10001u;
+
+/// Empties the pairs of counters that hold much into the counts, so that none overflows.
 template <class Cells>
 __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
-  constexpr uint32_t kMuch = (kMaxPairCount - kMostLeftBySpill) * 0x10001u;
   for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += Cells::kThreads) {
     const uint4 quad = reinterpret_cast<const uint4*>(cells.table)[i];
     const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
@@ -334,6 +336,49 @@ struct ByteTable {
     if constexpr (kSplit) {
       for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
         early_word(i) = 0;
+      }
+    }
+  }
+
+  /// The upper table: of each counter, how often it held kMostLeftBySpill + 1.
+  __device__ __forceinline__ uint32_t* upper() const {
+    return table + kByteTableBytes / 4;
+  }
+  __device__ void clear_upper() const {
+    clear_words<kThreads>(upper(), in.table_words());
+  }
+  /// Moves the upper bits of counters that hold much there, so that none overflows.
+  __device__ void carry() const {
+    auto* lower_quads = reinterpret_cast<uint4*>(table);
+    auto* upper_quads = reinterpret_cast<uint4*>(upper());
+    for (unsigned i = threadIdx.x; i < in.table_words() / 4; i += kThreads) {
+      const uint4 quad = lower_quads[i];
+      if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
+        continue;
+      }
+      lower_quads[i] =
+          make_uint4(quad.x & ~kMuch, quad.y & ~kMuch, quad.z & ~kMuch, quad.w & ~kMuch);
+      uint4 sum = upper_quads[i];
+      sum.x += (quad.x & kMuch) >> kLogSpill;
+      sum.y += (quad.y & kMuch) >> kLogSpill;
+      sum.z += (quad.z & kMuch) >> kLogSpill;
+      sum.w += (quad.w & kMuch) >> kLogSpill;
+      upper_quads[i] = sum;
+    }
+  }
+  __device__ void add_upper(const Unit& unit, Counts counts) const {
+    for (int i = threadIdx.x; i < static_cast<int>(in.table_words()); i += kThreads) {
+      const uint32_t pair = upper()[i];
+      if (pair == 0) {
+        continue;
+      }
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const int64_t counter =
+            counter_of(*this, unit, column_of_word(i, half), bin_of_row(row_of_word(i, half)));
+        if (counter != kNoBin) {
+          put<true>(&counts[counter], count_of(pair, half) << kLogSpill);
+        }
       }
     }
   }
@@ -659,6 +704,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   constexpr int kLanesOfLine = kLineBytes / kLoadBytes;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
   constexpr bool kSplit = kAccess == Access::kSplit;
+  constexpr bool kMayCarry = may_carry(sizeof(T), kAccess, kFewChannels);
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
@@ -819,10 +865,21 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   }
   // Loads are on their way while the table is cleared.
   load_first_round();
-  cells.clear();
+  const auto clear = [&] {
+    cells.clear();
+    if constexpr (kMayCarry) {
+      if (in.carries) {
+        cells.clear_upper();
+      }
+    }
+  };
+  clear();
   __syncthreads();
 
-  int room = kMaxPairCount; // what the counters of a pair still hold
+  int room = kMaxPairCount;      // what the counters of a pair still hold
+  if (kMayCarry && in.carries) { // while some blocks move what theirs hold others read
+    room -= static_cast<int>(blockIdx.x / in.parts % kCarryTurns) * (kRoomAfterSpill / kCarryTurns);
+  }
   cells.begin_unit(piece.unit);
   begin_rows();
   bool first_of_unit = row == piece.index * unit_step();
@@ -831,11 +888,17 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     const auto empty_pairs = [&] {
       wait_for_previous(); // it cleared the counts
       __syncthreads();
-      spill(cells, piece.unit, counts);
+      if (kMayCarry && in.carries) {
+        if constexpr (kMayCarry) {
+          cells.carry();
+        }
+      } else {
+        spill(cells, piece.unit, counts);
+      }
       if constexpr (kSplit) {
         cells.spill_early_columns(piece.unit, counts);
       }
-      room = kMaxPairCount - kMostLeftBySpill;
+      room = kRoomAfterSpill;
       __syncthreads();
     };
     // As many rounds at a time as the counters have room for; not the last one.
@@ -962,6 +1025,11 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
+    if constexpr (kMayCarry) {
+      if (in.carries) {
+        cells.add_upper(done.unit, counts);
+      }
+    }
     if constexpr (kFewChannels) {
       cells.add_channels(done.unit, counts, more);
     } else if (first_of_unit && (done.ends_unit || done.index * unit_step() > begin)) {
@@ -980,7 +1048,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     }
     if constexpr (!kFewChannels) {
       __syncthreads();
-      cells.clear();
+      clear();
       __syncthreads();
     }
     cells.begin_unit(piece.unit);

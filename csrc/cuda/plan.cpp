@@ -203,7 +203,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     // The first group's columns before its first one are channels of the last group.
     const bool split = may_split && bytes && in.channels % word != 0 &&
                        (in.channels - 1) % found.table_columns >= kMostEarlyColumns - 1 &&
-                       kSplitTableBytes <= limits.shared_per_block &&
+                       kTwoTablesBytes <= limits.shared_per_block &&
                        score_of_width(in.channels, found.table_columns) >
                            score_of_width(width, found.table_columns) + kSplitCost;
     width = split ? in.channels : width;
@@ -334,6 +334,8 @@ std::optional<Plan> plan_columns(
   const bool spills =
       in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
+  in.carries = spills && may_carry(size, in.access, in.few_channels) &&
+               kTwoTablesBytes <= limits.shared_per_block && share >> kLogSpill <= kMaxPairCount;
 
   Plan plan{};
   plan.blocks = parts * in.blocks_of_part;
@@ -343,9 +345,9 @@ std::optional<Plan> plan_columns(
   // two bins in one for two more.
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
-  plan.shared_bytes = in.access == Access::kSplit ? kSplitTableBytes
-                      : bytes                     ? kByteTableBytes
-                                                  : words * kCounterBytes;
+  plan.shared_bytes = in.access == Access::kSplit || in.carries ? kTwoTablesBytes
+                      : bytes                                   ? kByteTableBytes
+                                                                : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
