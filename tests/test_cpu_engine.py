@@ -20,7 +20,8 @@ from torch_histo import channel_histogram
 # As in csrc/cpu/tuning.h: what the shapes below lie around.
 TILE_ROWS = 256
 PLANE_ROWS = 1024
-MIN_PLANE_ROWS = 2048
+MIN_PLANE_ROWS = 512
+MIN_PLANE_RUN = 128
 CHUNK = 16384
 WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
@@ -127,7 +128,10 @@ def test_malloc_is_dirty() -> None:
         (MIN_PLANE_ROWS - 1, 70),
         (MIN_PLANE_ROWS, 1024),
         (MIN_PLANE_ROWS + 65, 1025),
+        (PLANE_ROWS, 1152),
+        (2 * PLANE_ROWS + 1, 1200),
         (3 * PLANE_ROWS + 63, 200),
+        (3 * PLANE_ROWS + 63, 1100),
         (300, 3000),
     ],
 )
@@ -242,6 +246,10 @@ def test_no_counter_overflows_where_a_sample_misleads(
         ((50, 40, 6, 70), (1, 1, 1, 1), (0, 2)),
         ((50, 4, 40, 80), (1, 1, 1, 1), (0, 2)),
         ((900, 50, 3), (1, 1, 1), (0, 2)),  # runs too short for a stream
+        ((30, 200, 70), (1, 3, 1), (0, 1)),
+        ((9, MIN_PLANE_RUN, 2, 70), (1, 1, 2, 1), (0, 1)),
+        ((9, MIN_PLANE_RUN - 1, 2, 70), (1, 1, 2, 1), (0, 1)),
+        ((5, 3 * MIN_PLANE_RUN + 5, 2, 1300), (1, 1, 2, 1), (0, 1)),
     ],
 )
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16])
@@ -263,25 +271,36 @@ def test_strides(
         (300, 33),
         (1000, 63),
         (TILE_ROWS + 1, 100),
+        (MIN_PLANE_ROWS, 99),
         (MIN_PLANE_ROWS + 1, 99),
+        (MIN_PLANE_ROWS, 1100),
+        (MIN_PLANE_ROWS, 1280),
         (20_000, 1),
         (CHUNK, 3),
     ],
 )
-def test_nothing_behind_the_last_row_is_read(rows: int, channels: int, dtype: torch.dtype) -> None:
-    """Rows are copied by whole lines of 64 bytes. Behind this buffer lies a forbidden page."""
+@pytest.mark.parametrize("step", [None, 1, 5, 50])
+def test_nothing_behind_the_last_row_is_read(
+    rows: int, channels: int, step: int | None, dtype: torch.dtype
+) -> None:
+    """Rows are read by whole lines of 64 bytes. Behind this buffer lies a forbidden page. With a
+    step rows are windows, which share elements with the next ones.
+    """
+    step = step or channels
     page = mmap.PAGESIZE
-    used = rows * channels * dtype.itemsize
+    elements = (rows - 1) * step + channels
+    used = elements * dtype.itemsize
     size = -(-used // page) * page
     memory = mmap.mmap(-1, size + page)
     libc = ctypes.CDLL(None)
     last = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size)
     assert libc.mprotect(last, ctypes.c_size_t(page), PROT_NONE) == 0
     values = torch.frombuffer(memory, dtype=torch.uint8, count=size)[size - used :]
-    values = values.view(dtype).view(rows, channels)
+    values = values.view(dtype)
     for distribution in (uniform, constant):
-        values.copy_(distribution(random_values((rows, channels), dtype)))
-        assert_counts(channel_histogram(values), expected_counts(values))
+        values.copy_(distribution(random_values((elements,), dtype)))
+        windows = values.as_strided((rows, channels), (step, 1))
+        assert_counts(channel_histogram(windows), expected_counts(windows))
     libc.mprotect(last, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
 
 

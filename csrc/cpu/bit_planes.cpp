@@ -1,5 +1,6 @@
 #include "bit_planes.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "../problem.h"
@@ -28,9 +29,8 @@ using Vector = __m512i;
 constexpr int kBits = 8;
 constexpr int kHalves = 16; // values of half a byte
 constexpr int64_t kLine = tuning::kLineBytes;
-constexpr int64_t kBlockRows = 64; // bits of a word
-constexpr int64_t kGroups = kLine / kPlaneColumns;
-constexpr int64_t kBlocks = tuning::kPlaneRows / kBlockRows;
+constexpr int64_t kGroupsOfLine = kLine / kPlaneColumns;
+constexpr int64_t kBlocks = tuning::kPlaneRows / kPlaneBlockRows;
 
 /// Of each 16 bytes of eight vectors: bytes to words.
 HISTO_INLINE void transpose_bytes(Vector (&v)[8]) {
@@ -70,10 +70,10 @@ struct Order {
 constexpr Order kOrder;
 
 /// 64 rows to planes [group][bit], in words of 64 rows of a column, the rows in any order. Groups
-/// are kBlocks blocks apart. Of what comes next a line of each page is fetched: with its page at
-/// hand, count_group fetches the others.
+/// are kBlocks blocks apart. After every eighth of the rows something is fetched.
+template <class Fetch>
 HISTO_BITS void make_planes(
-    const uint8_t* data, int64_t stride, uint64_t columns, const Ahead& next, Vector* planes) {
+    const uint8_t* data, int64_t stride, Vector* planes, const Fetch& fetch) {
   const Vector order = _mm512_load_si512(kOrder.column_at);
   const Vector identity = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
   Vector bits[8][8];
@@ -81,11 +81,10 @@ HISTO_BITS void make_planes(
     Vector v[8];
 #pragma GCC unroll 8
     for (int64_t j = 0; j < 8; ++j) {
-      const Vector line = _mm512_maskz_loadu_epi8(columns, data + (8 * i + j) * stride);
+      const Vector line = _mm512_loadu_si512(data + (8 * i + j) * stride);
       v[j] = _mm512_permutexvar_epi8(order, line);
     }
-    __builtin_prefetch(next.line + 8 * i * next.step);
-    __builtin_prefetch(next.line + (8 * i + 4) * next.step);
+    fetch(i);
     transpose_bytes(v);
 #pragma GCC unroll 8
     for (int j = 0; j < 8; ++j) {
@@ -130,7 +129,7 @@ HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   }
 }
 
-/// Eight columns of `blocks` blocks. For one block of `fetching` a line is fetched, too.
+/// Eight columns of `blocks` blocks. With blocks that have all bits of `fetching` a line is fetched.
 HISTO_BITS void count_group(
     const Vector* planes,
     int64_t blocks,
@@ -150,7 +149,7 @@ HISTO_BITS void count_group(
     }
 #pragma GCC unroll 1
     for (int64_t block = 0; block < blocks; ++block) {
-      if (block % fetching == 0) {
+      if ((block & fetching) == fetching) {
         ahead.fetch();
       }
       const Vector those = halves[block][1][high];
@@ -167,36 +166,123 @@ HISTO_BITS void count_group(
   }
 }
 
-HISTO_BITS void count_tile(
-    const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size) {
-  auto* planes = reinterpret_cast<Vector*>(scratch);
-  auto* halves = reinterpret_cast<Vector(*)[2][kHalves]>(planes + kGroups * kBlocks * kBits);
-  const uint64_t columns = ~uint64_t{0} >> (kLine - tile.columns);
-  const int64_t groups = ceil_div(tile.columns, kPlaneColumns);
-  const int64_t blocks = ceil_div(tile.rows, kBlockRows);
-  for (int64_t block = 0; block < blocks; ++block) {
-    const int64_t row = block * kBlockRows;
-    const uint8_t* data = tile.data + row * tile.stride;
+/// The planes of a block of a tile, of its rows from `row` on.
+HISTO_BITS void make_block(
+    const ByteColumns& tile, int64_t row, const Ahead& ahead, Vector* planes) {
+  const uint8_t* rows = tile.data + row * tile.stride;
+  const int64_t left = tile.rows - row;
+  const auto* next_tile = reinterpret_cast<const uint8_t*>(ahead.line);
+  // A line of each page: with its page at hand, count_group fetches the others.
+  const auto fetch_pages = [&](int64_t eighth) __attribute__((always_inline)) {
+    const uint8_t* next = next_tile + (row + 8 * eighth) * ahead.step;
+    __builtin_prefetch(next);
+    __builtin_prefetch(next + 4 * ahead.step);
+  };
+  // All of the next block.
+  const auto fetch_rows = [&](int64_t eighth) __attribute__((always_inline)) {
+    const uint8_t* next = left > kPlaneBlockRows ? rows + kPlaneBlockRows * tile.stride : next_tile;
+    next += 8 * eighth * tile.stride;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i, next += tile.stride) {
+#pragma GCC unroll 8
+      for (int64_t at = 0; at < tuning::kFarLines * kLine; at += kLine) {
+        __builtin_prefetch(next + at);
+      }
+      __builtin_prefetch(next + tile.columns - 1);
+    }
+  };
+  for (int64_t column = 0; column < tile.columns; column += kLine) {
+    const int64_t width = std::min(kLine, tile.columns - column);
+    const uint8_t* data = rows + column;
     int64_t stride = tile.stride;
-    alignas(kLine) uint8_t filled[kBlockRows * kLine];
-    if (const int64_t left = tile.rows - row; left < kBlockRows) {
+    alignas(kLine) uint8_t filled[kPlaneBlockRows * kLine];
+    // Whole lines are read, with what stands behind the columns, if that belongs to other rows.
+    const int64_t behind = (tile.readable_rows - row - kPlaneBlockRows) * stride;
+    if (left < kPlaneBlockRows || behind < kLine - width) {
       std::memset(filled, 0, sizeof filled);
-      for (int64_t i = 0; i < left; ++i) {
-        std::memcpy(filled + i * kLine, data + i * stride, static_cast<size_t>(tile.columns));
+      for (int64_t i = 0; i < std::min(left, kPlaneBlockRows); ++i) {
+        std::memcpy(filled + i * kLine, data + i * stride, static_cast<size_t>(width));
       }
       data = filled;
       stride = kLine;
     }
-    const Ahead next{ahead.line + row * ahead.step, ahead.step};
-    make_planes(data, stride, columns, next, planes + block * kBits);
+    Vector* to = planes + column / kPlaneColumns * kBlocks * kBits;
+    if (!are_far(tile.stride)) {
+      make_planes(data, stride, to, fetch_pages);
+    } else if (column == 0) {
+      make_planes(data, stride, to, fetch_rows);
+    } else {
+      make_planes(data, stride, to, [](int64_t) {});
+    }
+  }
+}
+
+HISTO_BITS void count_tile(
+    const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size) {
+  auto* halves = reinterpret_cast<Vector(*)[2][kHalves]>(scratch);
+  auto* planes = reinterpret_cast<Vector*>(halves + kBlocks);
+  const int64_t groups = ceil_div(tile.columns, kPlaneColumns);
+  const int64_t blocks = ceil_div(tile.rows, kPlaneBlockRows);
+  for (int64_t block = 0; block < blocks; ++block) {
+    make_block(tile, block * kPlaneBlockRows, ahead, planes + block * kBits);
   }
   // Not far from a line for each row: 16 turns of each group, 64 rows a block.
-  const int64_t fetching = groups > kGroups / 2 ? 2 : 1;
-  const int64_t zeros = blocks * kBlockRows - tile.rows; // that filled the last block
+  const int64_t fetching = are_far(tile.stride) ? kBlocks : groups > kGroupsOfLine / 2 ? 1 : 0;
+  const int64_t zeros = blocks * kPlaneBlockRows - tile.rows; // that filled the last block
   for (int64_t group = 0; group < groups; ++group) {
     auto* table = reinterpret_cast<Vector*>(tables + group * table_size);
     count_group(planes + group * kBlocks * kBits, blocks, fetching, ahead, halves, table);
     table[0] = _mm512_sub_epi64(table[0], _mm512_set1_epi64(zeros));
+  }
+}
+
+/// Eight vectors of eight words, transposed.
+HISTO_INLINE void transpose_words(Vector (&v)[8]) {
+  Vector a[8], b[8];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 2) {
+    a[i] = _mm512_unpacklo_epi64(v[i], v[i + 1]);
+    a[i + 1] = _mm512_unpackhi_epi64(v[i], v[i + 1]);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 4; ++i) {
+    const int from = i / 2 * 4 + i % 2;
+    b[i] = _mm512_shuffle_i64x2(a[from], a[from + 2], 0x88);
+    b[i + 4] = _mm512_shuffle_i64x2(a[from], a[from + 2], 0xdd);
+  }
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; i += 4) {
+    for (int j = 0; j < 2; ++j) {
+      const int to = i / 2 + j;
+      v[to] = _mm512_shuffle_i64x2(b[i + j], b[i + j + 2], 0x88);
+      v[to + 4] = _mm512_shuffle_i64x2(b[i + j], b[i + j + 2], 0xdd);
+    }
+  }
+}
+
+HISTO_BITS void put_group(
+    const int64_t* table,
+    int64_t columns,
+    int64_t values,
+    bool add,
+    int64_t* histograms,
+    int64_t num_bins) {
+  for (int64_t value = 0; value < values; value += 8) {
+    Vector v[8];
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      v[i] = _mm512_load_si512(table + (value + i) * kPlaneColumns);
+    }
+    transpose_words(v);
+    const auto inside = static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, values - value)));
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; ++i) {
+      if (i < columns) {
+        int64_t* counts = histograms + i * num_bins + value;
+        const Vector old = _mm512_maskz_loadu_epi64(add ? inside : 0, counts);
+        _mm512_mask_storeu_epi64(counts, inside, _mm512_add_epi64(v[i], old));
+      }
+    }
   }
 }
 
@@ -214,6 +300,16 @@ void count_bit_planes(
   count_tile(tile, ahead, scratch, tables, table_size);
 }
 
+void put_bit_planes(
+    const int64_t* table,
+    int64_t columns,
+    int64_t values,
+    bool add,
+    int64_t* histograms,
+    int64_t num_bins) {
+  put_group(table, columns, values, add, histograms, num_bins);
+}
+
 #else
 
 bool has_bit_planes() {
@@ -221,6 +317,9 @@ bool has_bit_planes() {
 }
 
 void count_bit_planes(const ByteColumns&, Ahead&, char*, int64_t*, int64_t) {
+}
+
+void put_bit_planes(const int64_t*, int64_t, int64_t, bool, int64_t*, int64_t) {
 }
 
 #endif

@@ -10,15 +10,23 @@ namespace histo::cpu {
 
 /// Columns that are counted together: a vector has a word of each.
 constexpr int64_t kPlaneColumns = 8;
-/// Planes of a tile of 64 columns, and which of 16 values each half of a byte has.
-constexpr int64_t kPlaneScratchBytes = tuning::kPlaneRows * (64 + 32);
+constexpr int64_t kPlaneBlockRows = 64; // bits of a word
+/// Planes of a tile, and of eight columns which of 16 values each half of a byte has.
+constexpr int64_t kPlaneScratchBytes =
+    tuning::kPlaneRows * (tuning::kFarLines * tuning::kLineBytes + 32);
 
-/// Up to 64 columns, up to kPlaneRows rows.
+/// Whether rows are fetched while planes are made, and not while they are counted.
+constexpr bool are_far(int64_t stride) {
+  return stride > tuning::kMaxNearStride;
+}
+
+/// Up to 64 columns, of far rows kFarLines as many, and up to kPlaneRows rows.
 struct ByteColumns {
   const uint8_t* data;
   int64_t columns;
   int64_t rows;
-  int64_t stride; // of the rows
+  int64_t stride;        // of the rows
+  int64_t readable_rows; // those of the tile, and what follows
 };
 
 /// Whether the processor has what count_bit_planes needs.
@@ -28,5 +36,15 @@ bool has_bit_planes();
 /// counters apart. Fetches as many rows of what is loaded next.
 void count_bit_planes(
     const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size);
+
+/// What tables[.] counted of up to eight columns, of the first `values` values, to histograms that
+/// lie num_bins apart.
+void put_bit_planes(
+    const int64_t* table,
+    int64_t columns,
+    int64_t values,
+    bool add,
+    int64_t* histograms,
+    int64_t num_bins);
 
 } // namespace histo::cpu

@@ -183,11 +183,12 @@ Plan plan_of(const Problem& problem) {
       plan.tile_bytes += plan.byte_values;
     }
   } else if (
-      size == 1 && channels.stride == 1 && rows.stride <= kMaxPlaneStride &&
+      size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
       problem.num_rows() >= kMinPlaneRows && has_bit_planes()) {
     // Of one width, in whole groups.
     const int64_t groups = ceil_div(channels.size, kPlaneColumns);
-    const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, line));
+    const int64_t most = are_far(rows.stride) ? kFarLines * line : line;
+    const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, most));
     plan.strip = std::min(channels.size, groups_of_strip * kPlaneColumns);
     plan.few = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
     plan.way = Way::kBitPlanes;
@@ -679,12 +680,16 @@ class Tables {
     if constexpr (kBytes) {
       const auto& [data, channels, rows] = panel;
       use(planes_);
-      for (int64_t row = 0; row < rows.size; row += kPlaneRows) {
-        const int64_t size = std::min(kPlaneRows, rows.size - row);
+      const int64_t blocks = ceil_div(rows.size, kPlaneBlockRows);
+      const int64_t tiles = ceil_div(rows.size, kPlaneRows);
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t row = cut(blocks, i, tiles) * kPlaneBlockRows;
+        const int64_t end = std::min(cut(blocks, i + 1, tiles) * kPlaneBlockRows, rows.size);
+        const int64_t size = end - row;
         Ahead ahead = after(panel, row + size, next);
         count_bit_planes(
-            {data + row * rows.stride, channels.size, size, rows.stride}, ahead, tile_,
-            tables_of(planes_, 0), planes_.table_size());
+            {data + row * rows.stride, channels.size, size, rows.stride, rows.size - row}, ahead,
+            tile_, tables_of(planes_, 0), planes_.table_size());
       }
     }
   }
@@ -702,24 +707,40 @@ class Tables {
     if (lock_ != nullptr) {
       locked = std::unique_lock<std::mutex>(*lock_);
     }
-    for (int64_t channel = 0; channel < num_channels_; ++channel) {
-      int64_t* histogram = histograms_ + channel * problem_.num_bins;
-      if constexpr (std::is_same_v<Counters, PlaneCounters>) {
-        put_column<kPlaneColumns>(counters, channel, histogram);
-      } else if (plan_.way == Way::kStreams) {
-        fold_stream(counters, tables_of(counters, channel), histogram);
-      } else {
-        put_column<kSlotsPerPair>(counters, channel, histogram);
+    if constexpr (std::is_same_v<Counters, PlaneCounters>) {
+      put_planes(counters);
+    } else {
+      for (int64_t channel = 0; channel < num_channels_; ++channel) {
+        int64_t* histogram = histograms_ + channel * problem_.num_bins;
+        if (plan_.way == Way::kStreams) {
+          fold_stream(counters, tables_of(counters, channel), histogram);
+        } else {
+          put_column(counters, channel, histogram);
+        }
       }
     }
     fresh_ = false;
   }
 
-  template <int64_t kSlots, class Counters>
+  void put_planes(const PlaneCounters& counters) const {
+    const int64_t* table = tables_of(counters, 0);
+    for (int64_t first = 0; first < num_channels_; first += kPlaneColumns) {
+      const int64_t columns = std::min(kPlaneColumns, num_channels_ - first);
+      int64_t* histograms = histograms_ + first * problem_.num_bins;
+      put_bit_planes(table, columns, own_bins_, !fresh_, histograms, problem_.num_bins);
+      for (int64_t i = 0; i < columns; ++i) {
+        const auto count_of = [=](int64_t byte) { return table[byte * kPlaneColumns + i]; };
+        put_rest(histograms + i * problem_.num_bins, count_of);
+      }
+      table += counters.table_size();
+    }
+  }
+
+  template <class Counters>
   void put_column(const Counters& counters, int64_t channel, int64_t* histogram) const {
-    const auto* table = tables_of(counters, 0) + channel / kSlots * counters.table_size();
-    table += channel % kSlots;
-    put(histogram, [=](int64_t index) { return int64_t{table[kSlots * index]}; });
+    const auto* table = tables_of(counters, 0) + channel / kSlotsPerPair * counters.table_size();
+    table += channel % kSlotsPerPair;
+    put(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
   }
 
   template <class Counters>
@@ -766,14 +787,22 @@ class Tables {
       for (int64_t bin = 0; bin < own; ++bin) {
         histogram[bin] = count_of(bin + kFirst);
       }
-      std::fill(histogram + own, histogram + problem_.num_bins, 0);
     } else {
       for (int64_t bin = 0; bin < own; ++bin) {
         histogram[bin] += count_of(bin + kFirst);
       }
     }
+    put_rest(histogram, count_of);
+  }
+
+  /// Of bytes that are not their own bins; other bins of a fresh histogram are empty.
+  template <class CountOf>
+  void put_rest(int64_t* histogram, const CountOf& count_of) const {
+    if (fresh_) {
+      std::fill(histogram + own_bins_, histogram + problem_.num_bins, 0);
+    }
     if constexpr (kBytes) {
-      for (int64_t byte = own; byte < 256; ++byte) {
+      for (int64_t byte = own_bins_; byte < 256; ++byte) {
         const int64_t bin = bin_of_byte(problem_.type, binning_, static_cast<uint8_t>(byte));
         if (bin != kNoBin) {
           histogram[bin] += count_of(byte);

@@ -176,14 +176,22 @@ constexpr int64_t kLineBytes = 64;
 constexpr int64_t kPlaneRows = 1024;
 /// A line of each page is fetched while planes are made, the others while they are counted, one at
 /// a time: 6.5. None 5.3; all while they are counted 3.5; 16 at once 5.9. Strips of one width, in
-/// whole groups: [R, 72] 4.6, [R, 200] 5.0, as 64 columns and a rest 4.1 and 4.2. Farther rows
-/// than this are on a page each: [R, 2048] within 10 % of the tables, [R, 4096] 3.4 for 4.0 to 4.6,
-/// [R, 20000] 2.9 for 3.8, and 3.0, 3.1, 3.4 with strips of 2, 4, 6 lines. There 41 of the 108 MB
-/// are new memory for the result; stored past the caches 3.7.
-constexpr int64_t kMaxPlaneStride = 1024;
-/// Their tables take longer to clear and to fold than those of pairs. 256, 1000, 2000 and 4096 rows
-/// of 64 to 1024: -32, -7, +6 and +17 %.
-constexpr int64_t kMinPlaneRows = 2048;
+/// whole groups: [R, 72] 4.6, [R, 200] 5.0, as 64 columns and a rest 4.1 and 4.2.
+///
+/// Rows farther apart than this have pages of their own, and what is fetched alone waits for its
+/// page. All lines of the next 64 rows are fetched while planes are made of 64: [R, 2048] 5.1,
+/// [R, 2112] 6.2, [R, 4096] 4.4, [R, 4160] 6.0, [R, 20000] 4.4; while they are counted 2.2, 2.3, 2.2,
+/// 2.5 and 2.1; in tables 4.8, 5.0, 4.3, 4.9 and 3.8. Strips of one line: 5.0, 5.9, 4.0, 5.3 and 4.4;
+/// lines masked where they are loaded 4.6, 5.9, 3.9, 5.9 and 4.1. The result of [R, 20000] is 41 MB
+/// of new memory: stored past the caches, or its small pages asked for at once, no faster.
+constexpr int64_t kMaxNearStride = 1024;
+constexpr int64_t kFarLines = 2;
+/// Their tables take longer to clear than those of pairs. 256, 512, 1000 and 2000 rows of 512: -4,
+/// +8, +20 and +25 %; 256, 512 and 1500 of 40,000 or more: +8, 0 and +12 %.
+constexpr int64_t kMinPlaneRows = 512;
+/// A run of rows is cut into whole planes, of 64. Runs of 28, 64, 128, 140 and 192 rows of 64 to 4096:
+/// -60, -15, +12, -3 to +7, and +15 %.
+constexpr int64_t kMinPlaneRun = 128;
 
 /// Channels that lie together are counted one after another from a chunk of this size.
 constexpr int64_t kChunkBytes = 16384;
