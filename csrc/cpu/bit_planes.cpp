@@ -260,26 +260,21 @@ HISTO_INLINE void transpose_words(Vector (&v)[8]) {
   }
 }
 
-HISTO_BITS void put_group(
-    const int64_t* table,
-    int64_t columns,
-    int64_t values,
-    bool add,
-    int64_t* histograms,
-    int64_t num_bins) {
-  for (int64_t value = 0; value < values; value += 8) {
+HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
+  for (int64_t value = 0; value < to.values; value += 8) {
     Vector v[8];
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       v[i] = _mm512_load_si512(table + (value + i) * kPlaneColumns);
     }
     transpose_words(v);
-    const auto inside = static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, values - value)));
+    const auto inside =
+        static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, to.values - value)));
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
-      if (i < columns) {
-        int64_t* counts = histograms + i * num_bins + value;
-        const Vector old = _mm512_maskz_loadu_epi64(add ? inside : 0, counts);
+      if (i < to.columns) {
+        int64_t* counts = to.counts + i * to.num_bins + value;
+        const Vector old = _mm512_maskz_loadu_epi64(to.add ? inside : 0, counts);
         _mm512_mask_storeu_epi64(counts, inside, _mm512_add_epi64(v[i], old));
       }
     }
@@ -300,14 +295,8 @@ void count_bit_planes(
   count_tile(tile, ahead, scratch, tables, table_size);
 }
 
-void put_bit_planes(
-    const int64_t* table,
-    int64_t columns,
-    int64_t values,
-    bool add,
-    int64_t* histograms,
-    int64_t num_bins) {
-  put_group(table, columns, values, add, histograms, num_bins);
+void put_bit_planes(const int64_t* table, const Histograms& to) {
+  put_group(table, to);
 }
 
 #else
@@ -319,7 +308,7 @@ bool has_bit_planes() {
 void count_bit_planes(const ByteColumns&, Ahead&, char*, int64_t*, int64_t) {
 }
 
-void put_bit_planes(const int64_t*, int64_t, int64_t, bool, int64_t*, int64_t) {
+void put_bit_planes(const int64_t*, const Histograms&) {
 }
 
 #endif

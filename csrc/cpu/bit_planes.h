@@ -37,14 +37,16 @@ bool has_bit_planes();
 void count_bit_planes(
     const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size);
 
-/// What tables[.] counted of up to eight columns, of the first `values` values, to histograms that
-/// lie num_bins apart.
-void put_bit_planes(
-    const int64_t* table,
-    int64_t columns,
-    int64_t values,
-    bool add,
-    int64_t* histograms,
-    int64_t num_bins);
+/// Where counts of up to eight columns go.
+struct Histograms {
+  int64_t* counts;
+  int64_t num_bins; // they lie so far apart
+  int64_t columns;
+  int64_t values; // of those below
+  bool add;
+};
+
+/// Puts what one of the tables has counted.
+void put_bit_planes(const int64_t* table, const Histograms& to);
 
 } // namespace histo::cpu

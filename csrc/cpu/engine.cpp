@@ -727,7 +727,7 @@ class Tables {
     for (int64_t first = 0; first < num_channels_; first += kPlaneColumns) {
       const int64_t columns = std::min(kPlaneColumns, num_channels_ - first);
       int64_t* histograms = histograms_ + first * problem_.num_bins;
-      put_bit_planes(table, columns, own_bins_, !fresh_, histograms, problem_.num_bins);
+      put_bit_planes(table, {histograms, problem_.num_bins, columns, own_bins_, !fresh_});
       for (int64_t i = 0; i < columns; ++i) {
         const auto count_of = [=](int64_t byte) { return table[byte * kPlaneColumns + i]; };
         put_rest(histograms + i * problem_.num_bins, count_of);

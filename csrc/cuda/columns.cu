@@ -98,8 +98,9 @@ counter_of(const Cells& cells, const Unit& unit, int column_of_table, int64_t bi
              : kNoBin;
 }
 
-/// Puts what a word counts; `word` is its place where rows lie in the order of their bins.
-template <bool kAdd, class Cells>
+/// Puts what a word counts, times 2^kLog; `word` is its place where rows lie in the order of their
+/// bins.
+template <bool kAdd, int kLog = 0, class Cells>
 __device__ __forceinline__ void put_word(
     const Cells& cells, const Unit& unit, Counts counts, int word, uint32_t value) {
 #pragma unroll
@@ -108,13 +109,13 @@ __device__ __forceinline__ void put_word(
         cells, unit, cells.column_of_word(word, half),
         cells.bin_of_row(cells.row_of_word(word, half)));
     if (counter != kNoBin) {
-      put<kAdd>(&counts[counter], Cells::count_of(value, half));
+      put<kAdd>(&counts[counter], Cells::count_of(value, half) << kLog);
     }
   }
 }
 
 /// Of a pair of counters the upper bits, which are set where one holds much.
-constexpr uint32_t kMuch = (kMaxPairCount - kMostLeftBySpill) * 0x10001u;
+constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 
 /// Empties the pairs of counters that hold much into the counts, so that none overflows.
 template <class Cells>
@@ -132,6 +133,42 @@ __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
         cells.table[4 * i + k] -= taken;
         put_word<true>(cells, unit, counts, static_cast<int>(4 * i + k), taken);
       }
+    }
+  }
+}
+
+/// The upper table: of each counter, how often it held kMostLeftBySpill + 1.
+template <class Cells>
+__device__ __forceinline__ uint32_t* upper_of(const Cells& cells) {
+  return cells.table + kByteTableBytes / 4;
+}
+
+/// Moves the upper bits of counters that hold much there, so that none overflows.
+template <class Cells>
+__device__ void carry(const Cells& cells) {
+  auto* lower_quads = reinterpret_cast<uint4*>(cells.table);
+  auto* upper_quads = reinterpret_cast<uint4*>(upper_of(cells));
+  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += Cells::kThreads) {
+    const uint4 quad = lower_quads[i];
+    if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
+      continue;
+    }
+    lower_quads[i] = make_uint4(quad.x & ~kMuch, quad.y & ~kMuch, quad.z & ~kMuch, quad.w & ~kMuch);
+    uint4 sum = upper_quads[i];
+    sum.x += (quad.x & kMuch) >> kLogSpill;
+    sum.y += (quad.y & kMuch) >> kLogSpill;
+    sum.z += (quad.z & kMuch) >> kLogSpill;
+    sum.w += (quad.w & kMuch) >> kLogSpill;
+    upper_quads[i] = sum;
+  }
+}
+
+template <class Cells>
+__device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
+  for (int i = threadIdx.x; i < static_cast<int>(cells.in.table_words()); i += Cells::kThreads) {
+    const uint32_t pair = upper_of(cells)[i];
+    if (pair != 0) {
+      put_word<true, kLogSpill>(cells, unit, counts, i, pair);
     }
   }
 }
@@ -336,49 +373,6 @@ struct ByteTable {
     if constexpr (kSplit) {
       for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
         early_word(i) = 0;
-      }
-    }
-  }
-
-  /// The upper table: of each counter, how often it held kMostLeftBySpill + 1.
-  __device__ __forceinline__ uint32_t* upper() const {
-    return table + kByteTableBytes / 4;
-  }
-  __device__ void clear_upper() const {
-    clear_words<kThreads>(upper(), in.table_words());
-  }
-  /// Moves the upper bits of counters that hold much there, so that none overflows.
-  __device__ void carry() const {
-    auto* lower_quads = reinterpret_cast<uint4*>(table);
-    auto* upper_quads = reinterpret_cast<uint4*>(upper());
-    for (unsigned i = threadIdx.x; i < in.table_words() / 4; i += kThreads) {
-      const uint4 quad = lower_quads[i];
-      if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
-        continue;
-      }
-      lower_quads[i] =
-          make_uint4(quad.x & ~kMuch, quad.y & ~kMuch, quad.z & ~kMuch, quad.w & ~kMuch);
-      uint4 sum = upper_quads[i];
-      sum.x += (quad.x & kMuch) >> kLogSpill;
-      sum.y += (quad.y & kMuch) >> kLogSpill;
-      sum.z += (quad.z & kMuch) >> kLogSpill;
-      sum.w += (quad.w & kMuch) >> kLogSpill;
-      upper_quads[i] = sum;
-    }
-  }
-  __device__ void add_upper(const Unit& unit, Counts counts) const {
-    for (int i = threadIdx.x; i < static_cast<int>(in.table_words()); i += kThreads) {
-      const uint32_t pair = upper()[i];
-      if (pair == 0) {
-        continue;
-      }
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        const int64_t counter =
-            counter_of(*this, unit, column_of_word(i, half), bin_of_row(row_of_word(i, half)));
-        if (counter != kNoBin) {
-          put<true>(&counts[counter], count_of(pair, half) << kLogSpill);
-        }
       }
     }
   }
@@ -865,19 +859,18 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   }
   // Loads are on their way while the table is cleared.
   load_first_round();
+  const auto carries = [&] { return kMayCarry && in.carries; };
   const auto clear = [&] {
     cells.clear();
-    if constexpr (kMayCarry) {
-      if (in.carries) {
-        cells.clear_upper();
-      }
+    if (carries()) {
+      clear_words<kThreads>(upper_of(cells), in.table_words());
     }
   };
   clear();
   __syncthreads();
 
-  int room = kMaxPairCount;      // what the counters of a pair still hold
-  if (kMayCarry && in.carries) { // while some blocks move what theirs hold others read
+  int room = kMaxPairCount; // what the counters of a pair still hold
+  if (carries()) {          // while some blocks move what theirs hold others read
     room -= static_cast<int>(blockIdx.x / in.parts % kCarryTurns) * (kRoomAfterSpill / kCarryTurns);
   }
   cells.begin_unit(piece.unit);
@@ -888,10 +881,8 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     const auto empty_pairs = [&] {
       wait_for_previous(); // it cleared the counts
       __syncthreads();
-      if (kMayCarry && in.carries) {
-        if constexpr (kMayCarry) {
-          cells.carry();
-        }
+      if (carries()) {
+        carry(cells);
       } else {
         spill(cells, piece.unit, counts);
       }
@@ -1025,10 +1016,8 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    if constexpr (kMayCarry) {
-      if (in.carries) {
-        cells.add_upper(done.unit, counts);
-      }
+    if (carries()) {
+      add_upper(cells, done.unit, counts);
     }
     if constexpr (kFewChannels) {
       cells.add_channels(done.unit, counts, more);
