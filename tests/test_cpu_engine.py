@@ -25,7 +25,7 @@ MIN_PLANE_RUN = 128
 CHUNK = 16384
 WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
-MAX_BINS_OF_16_BITS = 4096
+MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 
 PROT_NONE = 0
@@ -175,6 +175,16 @@ def test_neighbours_counted_together(
     assert_counts(channel_histogram(values, 99, dim), expected_counts(values, 99, dim))
 
 
+@pytest.mark.usefixtures("threads")
+@with_one_thread
+@pytest.mark.parametrize("span", [6, 32, 60, 200])
+def test_counters_of_8_bits_wrap(span: int) -> None:
+    """Two of so many values meet the same counter in every chunk, after some, after many, never."""
+    values = random_values((6 << 20,), torch.uint8, low=0, high=span)
+    values[5 << 20 :] = values[: 1 << 20].sort().values
+    assert_counts(channel_histogram(values), expected_counts(values))
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32])
 @pytest.mark.parametrize("distribution", [uniform, constant, runs])
 @pytest.mark.parametrize("step", [1, 3])
@@ -217,11 +227,11 @@ def test_no_counter_overflows_where_a_sample_misleads(
     shape: tuple[int, ...], dtype: torch.dtype, num_bins: int
 ) -> None:
     """Equal values but where a chunk is sampled: fewer counters, which are full sooner."""
-    wide = num_bins > MAX_BINS_OF_16_BITS
+    wide = num_bins > MAX_BINS_OF_SMALL_TABLES
     chunk = WIDE_CHUNK if wide else CHUNK // shape[1] if len(shape) > 1 else CHUNK
     values = torch.full(shape, 3, dtype=dtype)
     for part in values.split(chunk):
-        for sample in (part[:80], part[chunk // 2 :][:80]):
+        for sample in (part[:200], part[chunk // 2 - 8 :][:200]):
             sample.copy_(random_values(sample.shape, dtype, low=0, high=num_bins))
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
@@ -308,9 +318,9 @@ def test_nothing_behind_the_last_row_is_read(
     "num_bins",
     [
         2,
-        MAX_BINS_OF_16_BITS - 1,
-        MAX_BINS_OF_16_BITS,
-        MAX_BINS_OF_16_BITS + 1,
+        MAX_BINS_OF_SMALL_TABLES - 1,
+        MAX_BINS_OF_SMALL_TABLES,
+        MAX_BINS_OF_SMALL_TABLES + 1,
         65_535,
         65_536,
         65_537,
@@ -361,11 +371,12 @@ def test_a_frequent_value_in_many_bins(
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
-@pytest.mark.parametrize("loops", ["portable", "avx2"])
-def test_every_instruction_set(loops: str) -> None:
-    """The set is chosen once a process: the tests that depend on it, in another one."""
+@pytest.mark.parametrize(("loops", "counters"), [("portable", "32"), ("avx2", "16")])
+def test_other_processors(loops: str, counters: str) -> None:
+    """Loops and counters are chosen once a process: the tests that depend on it, in another one."""
     chosen = (
-        "(test_bins and 65536) or test_a_frequent_value or test_neighbours or test_bytes_in_rows"
+        "(test_bins and 65536) or test_a_frequent_value or test_neighbours or test_bytes_in_rows "
+        "or test_types_in_rows or test_no_counter or test_counters_of_8_bits or test_every_length"
     )
     command = [
         sys.executable,
@@ -378,8 +389,9 @@ def test_every_instruction_set(loops: str) -> None:
         chosen,
         __file__,
     ]
-    environment = {**ENVIRONMENT, "TORCH_HISTO_CPU": loops}
-    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    chosen_by = {"TORCH_HISTO_CPU": loops, "TORCH_HISTO_CPU_COUNTERS": counters}
+    environment = {**ENVIRONMENT, **chosen_by}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert ran.returncode == 0, ran.stdout
     assert " passed" in ran.stdout
 

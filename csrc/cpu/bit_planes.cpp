@@ -129,7 +129,8 @@ HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   }
 }
 
-/// Eight columns of `blocks` blocks. With blocks that have all bits of `fetching` a line is fetched.
+/// Eight columns of `blocks` blocks. With blocks that have all bits of `fetching` a line is
+/// fetched.
 HISTO_BITS void count_group(
     const Vector* planes,
     int64_t blocks,

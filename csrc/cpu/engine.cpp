@@ -95,6 +95,10 @@ void fill_zero(int64_t* counts, int64_t size) {
 /// kBitPlanes: so do channels of bytes, and their bits are counted.
 enum class Way { kDirect, kStreams, kColumns, kBitPlanes };
 
+/// How values are counted in tables: of up to 4096 bins in counters of 16 bits, or of 32 where
+/// these are faster. Of more bins indices may be made before they are counted.
+enum class Counting { kIn16Bits, kIn32Bits, kStaged };
+
 /// Tables [index][slot] that are counted in together.
 struct Group {
   int64_t indices;
@@ -109,6 +113,7 @@ struct Group {
 
 struct Plan {
   Way way;
+  Counting counting;
   int64_t strip;       // so many channels share the tables at a time, or fewer
   int64_t indices;     // of a table, but of a joint one
   bool joint;          // the few counters are a table of neighbours
@@ -142,8 +147,9 @@ Plan plan_of(const Problem& problem) {
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{
-      Way::kDirect, interleaved ? std::min(channels.size, line) : 1, 0, false, {}, {}, 0, 0, 0};
+  Plan plan{};
+  plan.way = Way::kDirect;
+  plan.strip = interleaved ? std::min(channels.size, line) : 1;
   if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
@@ -151,22 +157,37 @@ Plan plan_of(const Problem& problem) {
   if (plan.indices > kMaxTableBytes || problem.num_rows() < kMinRowsPerIndex * plan.indices) {
     return plan;
   }
-  const bool wide = plan.indices > kMaxBinsOf16Bits + 1;
-  const auto group_of = [](int64_t indices, int64_t slots, int64_t tables, int64_t counter = 2) {
-    const int64_t bytes = slots * indices * counter;
-    return Group{indices, slots, tables, round_up(bytes - kTableStep, 4096) + kTableStep};
+  const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
+  const bool in_32_bits = !wide && !stores_narrow();
+  plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
+  const auto group_of = [](int64_t indices, int64_t slots, int64_t tables, int64_t bytes) {
+    const int64_t step = table_step(bytes);
+    return Group{indices, slots, tables, round_up(slots * indices * bytes - step, 4096) + step};
   };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
     // What a thread counts before it folds.
     const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
-    plan.joint = size == 1 && rows.stride == 1 && share >= kMinJointElements;
-    plan.few = plan.joint ? group_of(kJointIndices, 1, 1)
-                          : group_of(plan.indices, 1, wide ? 1 : kTablesWhereValuesDiffer);
+    const bool by_neighbours = size == 1 && rows.stride == 1 && share >= kMinJointElements;
     const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
-    plan.many = wide ? group_of(plan.indices, kSlotsPerPair, 1, 4)
-                     : group_of(plan.indices, slots, kCountersWhereValuesAgree / slots);
-    if (wide && plan.few.bytes() + plan.many.bytes() > kMaxTableBytes) {
-      plan.few = {}; // differing values are counted as others are
+    switch (plan.counting) {
+      case Counting::kIn16Bits:
+        plan.joint = by_neighbours;
+        plan.few = plan.joint ? group_of(kJointIndices, 1, 1, 2)
+                              : group_of(plan.indices, 1, kTablesWhereValuesDiffer, 2);
+        plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
+        break;
+      case Counting::kIn32Bits:
+        if (size > 1) {
+          plan.few = group_of(plan.indices, 1, kFewTablesOf32Bits, 4);
+        }
+        plan.many = group_of(plan.indices, 1, kTablesOf32Bits, 4);
+        break;
+      case Counting::kStaged:
+        plan.few = group_of(plan.indices, 1, 1, 2);
+        plan.many = group_of(plan.indices, kSlotsPerPair, 1, 4);
+        if (plan.few.bytes() + plan.many.bytes() > kMaxTableBytes) {
+          plan.few = {}; // differing values are counted as others are
+        }
     }
     const int64_t bytes = plan.few.bytes() + plan.many.bytes();
     if (bytes > kMaxTableBytes || rows.size < kMinStream) {
@@ -176,12 +197,14 @@ Plan plan_of(const Problem& problem) {
     plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
     plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
-    if (wide && !interleaved && rows.stride == 1 && problem.num_bins <= kMaxByteValues) {
+    if (!interleaved && by_neighbours && in_32_bits) {
+      plan.byte_values = kJointIndices;
+    } else if (!interleaved && rows.stride == 1 && wide && problem.num_bins <= kMaxByteValues) {
       for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
         plan.byte_values *= 2;
       }
-      plan.tile_bytes += plan.byte_values;
     }
+    plan.tile_bytes += plan.byte_values;
   } else if (
       size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
       problem.num_rows() >= kMinPlaneRows && has_bit_planes()) {
@@ -195,22 +218,25 @@ Plan plan_of(const Problem& problem) {
     plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kPlaneScratchBytes;
   } else {
-    // Whole turns of the loop over pairs; slots without a channel count for nothing.
-    const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
-    plan.few = group_of(plan.indices, kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree));
-    if (wide || plan.few.bytes() > kMaxTableBytes) {
+    // Whole turns of the loop over tables; slots without a channel count for nothing.
+    if (in_32_bits) {
+      plan.many = group_of(plan.indices, 1, round_up(plan.strip, kTablesOf32Bits), 4);
+    } else {
+      const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
+      plan.few = group_of(plan.indices, kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree), 2);
+    }
+    plan.table_bytes = plan.few.bytes() + plan.many.bytes();
+    if (wide || plan.table_bytes > kMaxTableBytes) {
       return plan;
     }
     plan.way = Way::kColumns;
-    plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kTileRows * kLineBytes;
   }
   return plan;
 }
 
 /// Counts strips in the tables of one thread.
-/// kStaged: indices may be made before they are counted.
-template <class T, bool kStaged, class Binning>
+template <class T, Counting kCounting, class Binning>
 class Tables {
  public:
   Tables(const Problem& problem, const Plan& plan, const Binning& binning, char* scratch)
@@ -258,7 +284,9 @@ class Tables {
   }
 
   void finish() {
-    move_bytes();
+    if constexpr (kInBytes) {
+      move_bytes();
+    }
     fold(few_);
     fold(many_);
     fold(planes_);
@@ -266,6 +294,10 @@ class Tables {
 
  private:
   static constexpr bool kBytes = sizeof(T) == 1;
+  static constexpr bool kStaged = kCounting == Counting::kStaged;
+  static constexpr bool kIn32Bits = kCounting == Counting::kIn32Bits;
+  /// Where values differ, they may be counted in counters of 8 bits.
+  static constexpr bool kInBytes = kStaged || (kBytes && kIn32Bits);
   /// So many channels side by side, so many of their rows in turns.
   template <int kPairs, int kRows = 1>
   using Pairs = Shape<kPairs, kSlotsPerPair, kRows * kSlotsPerPair, kUnrolledElements>;
@@ -273,16 +305,17 @@ class Tables {
   using Few = std::conditional_t<
       kStaged,
       Single,
-      Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>;
-  static constexpr int kManySlots = kBytes ? kSlotsOfBytes : kSlotsOfIndices;
+      std::conditional_t<
+          kIn32Bits,
+          Shape<kFewTablesOf32Bits, 1, 1, kUnrolledOf32Bits>,
+          Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>>;
+  static constexpr int kManySlots = kIn32Bits ? 1 : kBytes ? kSlotsOfBytes : kSlotsOfIndices;
+  static constexpr int kManyCounters = kIn32Bits ? kTablesOf32Bits : kCountersWhereValuesAgree;
+  static constexpr int64_t kManyUnrolled = kIn32Bits ? kUnrolledOf32Bits : kUnrolledElements;
   template <int64_t kFetched>
-  using Slots = Shape<
-      kCountersWhereValuesAgree / kManySlots,
-      kManySlots,
-      kManySlots,
-      kUnrolledElements,
-      kFetched>;
-  using Many = std::conditional_t<kStaged, Pairs<1>, Slots<kBytes ? 0 : kElementsFetched>>;
+  using Slots = Shape<kManyCounters / kManySlots, kManySlots, kManySlots, kManyUnrolled, kFetched>;
+  static constexpr int64_t kManyFetched = kBytes || kIn32Bits ? 0 : kElementsFetched;
+  using Many = std::conditional_t<kStaged, Pairs<1>, Slots<kManyFetched>>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
 
   /// A group of tables as it is used.
@@ -290,7 +323,6 @@ class Tables {
   struct Counters {
     using Counter = TheCounter;
     using Shape = TheShape;
-    static constexpr int64_t kMaxCount = std::numeric_limits<Counter>::max();
 
     const Group& group;
     char* scratch;    // of the first channel
@@ -301,9 +333,15 @@ class Tables {
       return group.table_bytes / static_cast<int64_t>(sizeof(Counter));
     }
   };
-  using FewCounters = Counters<uint16_t, Few>; // [table][index][slot]
-  using ManyCounters = Counters<std::conditional_t<kStaged, uint32_t, uint16_t>, Many>;
+  // [table][index][slot]
+  using FewCounters = Counters<std::conditional_t<kIn32Bits, uint32_t, uint16_t>, Few>;
+  using ManyCounters = Counters<std::conditional_t<kStaged || kIn32Bits, uint32_t, uint16_t>, Many>;
   using PlaneCounters = Counters<int64_t, void>; // they hold every count
+  /// Of a counter, so that those of an index together have less than 2^32.
+  template <class Counters>
+  static constexpr int64_t kMaxCount =
+      sizeof(typename Counters::Counter) == 2 ? UINT16_MAX
+                                              : UINT32_MAX / Counters::Shape::kCounters;
 
   template <class Counters>
   typename Counters::Counter* tables_of(const Counters& counters, int64_t channel) const {
@@ -328,9 +366,9 @@ class Tables {
   /// Makes room for so many more in every counter.
   template <class Counters>
   void hold(Counters& counters, int64_t count) {
-    if constexpr (std::is_same_v<Counters, FewCounters>) {
+    if constexpr (!kIn32Bits && std::is_same_v<Counters, FewCounters>) {
       const bool single = kStaged || plan_.joint;
-      if (single && counters.in_use && counters.held + count > Counters::kMaxCount) {
+      if (single && counters.in_use && counters.held + count > kMaxCount<Counters>) {
         // No counter of so many has counted much, as a rule.
         counters.held = 0;
         for (int64_t channel = 0; channel < num_channels_; ++channel) {
@@ -338,7 +376,7 @@ class Tables {
         }
       }
     }
-    if (counters.held + count > Counters::kMaxCount) {
+    if (counters.held + count > kMaxCount<Counters>) {
       fold(counters);
     }
     counters.held += count;
@@ -374,7 +412,7 @@ class Tables {
     const int64_t chunk = channels.size > 1 ? together : alone;
     for (int64_t row = 0, size = 0; row < rows.size; row += size) {
       const T* first = data + row * rows.stride;
-      if constexpr (kStaged) {
+      if constexpr (kInBytes) {
         size = count_in_bytes(first, rows.size - row);
         if (size > 0) {
           continue;
@@ -385,7 +423,9 @@ class Tables {
         hold(many_, size); // of a run, to one counter
       } else {
         // What is left of the last row goes to one counter.
-        hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
+        if constexpr (!kBytes || !kIn32Bits) { // or else there are none
+          hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
+        }
         hold(many_, size / Many::kCounters + Many::kPerRow);
       }
       const bool more = row + size + ahead_rows <= rows.size;
@@ -399,7 +439,7 @@ class Tables {
   }
 
   void count_stream(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
-    if constexpr (kBytes) {
+    if constexpr (kBytes && !kIn32Bits) {
       if (plan_.joint) {
         count_joint(data, size, channel, ahead);
         return;
@@ -407,6 +447,8 @@ class Tables {
     }
     if constexpr (kStaged) {
       count_wide(data, step, size, channel, ahead);
+    } else if constexpr (kBytes && kIn32Bits) {
+      count_stream_in<Many>(many_, data, step, size, index_of(), channel, ahead);
     } else {
       const auto index = index_of();
       const int64_t distance = kSampledDistance;
@@ -414,7 +456,7 @@ class Tables {
       if (agreement <= Agreement::kRare) {
         count_stream_in<Few>(few_, data, step, size, index, channel, ahead);
       } else if (
-          !kBytes && agreement == Agreement::kComplete && step == 1 &&
+          !kBytes && !kIn32Bits && agreement == Agreement::kComplete && step == 1 &&
           size >= kUnfetchedSample + distance &&
           std::memcmp(data, data + distance, kUnfetchedSample * sizeof(T)) == 0) {
         count_stream_in<Slots<0>>(many_, data, step, size, index, channel, ahead);
@@ -435,12 +477,16 @@ class Tables {
     const auto agreement_at = [&](int64_t distance) {
       return agreement_of(data, size - distance, step, distance * step, clamped);
     };
-    const Agreement neighbours = agreement_at(1);
-    if (plan_.few.indices > 0 && neighbours == Agreement::kNone &&
-        agreement_at(kSampledDistance) == Agreement::kNone) {
+    Agreement neighbours = agreement_at(1);
+    const Agreement others =
+        neighbours == Agreement::kNone ? agreement_at(kSampledDistance) : neighbours;
+    if (plan_.few.indices > 0 && others == Agreement::kNone) {
       hold(few_, size);
       count_stream_in<Few>(few_, data, step, size, index_of(), channel, ahead);
       return;
+    }
+    if (neighbours == Agreement::kNone && others == Agreement::kComplete) {
+      neighbours = Agreement::kUsual; // two values that take turns
     }
     byte_pause_ = std::max<int64_t>(byte_pause_, 1);
     // A line of indices may stand for two of elements: what lies across both is fetched.
@@ -453,11 +499,13 @@ class Tables {
     ahead.line = lines.line;
   }
 
-  /// Counts values that differ in counters of 8 bits: those up to one that has no counter. Returns
-  /// how many, or 0 where another way is likely to be faster.
+  /// Counts values that differ in counters of 8 bits, of bytes two as one: those up to one that has
+  /// no counter. Returns how many, or 0 where another way is likely to be faster.
   int64_t count_in_bytes(const T* data, int64_t size) {
     using Unsigned = std::make_unsigned_t<T>;
-    size = std::min(size, kByteChunkElements);
+    using Value = std::conditional_t<kBytes, TwoBytes, Unsigned>;
+    constexpr int64_t kElements = sizeof(Value) / sizeof(T);
+    size = std::min(size / kElements, kByteChunkElements);
     if (plan_.byte_values == 0 || size < kMinByteElements) {
       return 0;
     }
@@ -466,12 +514,19 @@ class Tables {
       return 0;
     }
     byte_pause_ = kPauseOfAgreeing; // unless all are counted
-    const auto* values = reinterpret_cast<const Unsigned*>(data);
-    const auto same = [](Unsigned value) { return value; };
+    const auto* values = reinterpret_cast<const Value*>(data);
+    const auto index = [](Value value) {
+      if constexpr (kBytes) {
+        return value.index();
+      } else {
+        return value;
+      }
+    };
+    const Agreement most = kBytes ? Agreement::kRare : Agreement::kNone;
     int64_t distance = 1;
     for (int64_t i = 0; i + kWideChunkElements <= size; i += 2 * kWideChunkElements) {
       const int64_t sampled = kWideChunkElements - distance;
-      if (agreement_of(values + i, sampled, 1, distance, same) != Agreement::kNone) {
+      if (agreement_of(values + i, sampled, 1, distance, index) > most) {
         return 0;
       }
       distance = distance == 1 ? kSampledDistance : 1;
@@ -480,17 +535,24 @@ class Tables {
     if (bytes_held_ == 0) {
       std::fill_n(byte_counters(), plan_.byte_values, 0);
     }
-    constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
-    const auto highest = std::min(static_cast<uint64_t>(plan_.byte_values - 1), kMax);
-    const auto outside = static_cast<Unsigned>(~highest);
-    const int64_t counted = count_values<1>(values, size, outside, byte_counters());
+    const auto count = [&](auto added, int64_t all) {
+      if constexpr (kBytes) {
+        return count_neighbours<added>(data, all, byte_counters());
+      } else {
+        constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
+        const auto highest = std::min(static_cast<uint64_t>(plan_.byte_values - 1), kMax);
+        const auto outside = static_cast<Unsigned>(~highest);
+        return count_values<added>(values, all, outside, byte_counters());
+      }
+    };
+    const int64_t counted = count(std::integral_constant<int, 1>{}, size);
     if (counted == 0) {
       return 0;
     }
     // A counter that wraps loses 256, and so does the sum of all. This chunk is then taken back,
     // and from now on counters are moved before.
     if (sum_of(byte_counters(), plan_.byte_values) != bytes_held_ + counted) {
-      count_values<-1>(values, counted, outside, byte_counters());
+      count(std::integral_constant<int, -1>{}, counted);
       max_bytes_held_ = bytes_held_ / 8 * 7;
       if (max_bytes_held_ < kMinHeldPerByte * plan_.byte_values) {
         byte_pause_ = std::numeric_limits<int64_t>::max();
@@ -505,25 +567,29 @@ class Tables {
     if (bytes_held_ > max_bytes_held_) {
       move_bytes();
     }
-    return counted;
+    return kElements * counted;
   }
 
   uint8_t* byte_counters() const {
     return reinterpret_cast<uint8_t*>(tile_ + plan_.tile_bytes - plan_.byte_values);
   }
 
-  /// To those of 16 bits.
+  /// To those of 16 bits, or of two bytes to the counts.
   void move_bytes() {
     if (bytes_held_ == 0) {
       return;
     }
     bytes_held_ = 0;
-    hold(few_, UINT8_MAX);
-    use(few_);
-    const uint8_t* counters = byte_counters();
-    uint16_t* table = tables_of(few_, 0) + 1;
-    for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
-      table[bin] = static_cast<uint16_t>(table[bin] + counters[bin]);
+    if constexpr (kBytes) {
+      put_locked([&] { put_joint(byte_counters(), histograms_); });
+    } else {
+      hold(few_, UINT8_MAX);
+      use(few_);
+      const uint8_t* counters = byte_counters();
+      uint16_t* table = tables_of(few_, 0) + 1;
+      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+        table[bin] = static_cast<uint16_t>(table[bin] + counters[bin]);
+      }
     }
   }
 
@@ -585,8 +651,12 @@ class Tables {
     const auto count = [&](const auto& steps) {
       count_rows<Shape>(data, steps, rows, index, tables, counters.table_size(), ahead);
     };
+    // Pixels of three channels, too; with counters of 16 bits it was not measured.
+    constexpr int64_t kPixel = kIn32Bits ? 3 : 1;
     if (step == 1) {
       count(FixedSteps<1, 1, Shape::kRun, Shape::kPerRow>{});
+    } else if (step == kPixel) {
+      count(FixedSteps<kPixel, kPixel, kPixel * Shape::kRun, kPixel * Shape::kPerRow>{});
     } else {
       count(Steps{step, step, Shape::kRun * step, Shape::kPerRow * step});
     }
@@ -607,10 +677,16 @@ class Tables {
         const int64_t row = cut(rows.size, i, tiles);
         const int64_t size = cut(rows.size, i + 1, tiles) - row;
         const T* first = data + row * rows.stride;
-        hold(few_, size);
-        use(few_);
         copy_rows(Panel<T>{first, channels, {size, rows.stride}}, rows.size - row, tile);
         Ahead ahead = after(panel, row + size, next);
+        if constexpr (kIn32Bits) {
+          hold(many_, size);
+          use(many_);
+          count_tile<Many>(many_, tile, channels.size, size, ahead);
+          continue;
+        }
+        hold(few_, size);
+        use(few_);
         // Of each row another channel: where values seldom change, they may in one row.
         const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
         const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
@@ -619,13 +695,13 @@ class Tables {
         };
         if (agreement <= Agreement::kRare) {
           count_tile<Pairs<kPairsWhereValuesDiffer, kRowsWhereValuesDiffer>>(
-              tile, channels.size, size, ahead);
+              few_, tile, channels.size, size, ahead);
         } else if (agreement == Agreement::kUsual && whole(kMostPairsWhereValuesAgree)) {
-          count_tile<Pairs<kMostPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+          count_tile<Pairs<kMostPairsWhereValuesAgree>>(few_, tile, channels.size, size, ahead);
         } else if (agreement != Agreement::kComplete && whole(kMorePairsWhereValuesAgree)) {
-          count_tile<Pairs<kMorePairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+          count_tile<Pairs<kMorePairsWhereValuesAgree>>(few_, tile, channels.size, size, ahead);
         } else {
-          count_tile<Pairs<kPairsWhereValuesAgree>>(tile, channels.size, size, ahead);
+          count_tile<Pairs<kPairsWhereValuesAgree>>(few_, tile, channels.size, size, ahead);
         }
       }
     }
@@ -638,19 +714,23 @@ class Tables {
     return {reinterpret_cast<const char*>(first), rows.stride * static_cast<int64_t>(sizeof(T))};
   }
 
-  template <class ThePairs>
-  void count_tile(const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
-    constexpr int64_t kTurns = ThePairs::kTurns;
-    const FixedSteps<1, kLine + 1 - kSlotsPerPair, kSlotsPerPair, kTurns * kLine> steps;
-    const int64_t table_size = few_.table_size();
+  template <class Shape, class Counters>
+  void count_tile(
+      const Counters& counters, const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
+    constexpr int64_t kTurns = Shape::kTurns;
+    constexpr int64_t kSlots = Shape::kSlots;
+    const FixedSteps<1, kLine + 1 - kSlots, kSlots, kTurns * kLine> steps;
+    const int64_t table_size = counters.table_size();
     const int64_t turns = rows / kTurns;
-    for (int64_t channel = 0; channel < channels; channel += ThePairs::kTables * kSlotsPerPair) {
-      uint16_t* tables = tables_of(few_, 0) + channel / kSlotsPerPair * table_size;
-      count_rows<ThePairs>(tile + channel, steps, turns, index_of(), tables, table_size, ahead);
+    for (int64_t channel = 0; channel < channels; channel += Shape::kTables * kSlots) {
+      auto* tables = tables_of(counters, 0) + channel / kSlots * table_size;
+      count_rows<Shape>(tile + channel, steps, turns, index_of(), tables, table_size, ahead);
     }
-    if (const int64_t counted = turns * kTurns; counted < rows) {
-      count_tile<Pairs<kPairsWhereValuesAgree>>(
-          tile + counted * kLine, channels, rows - counted, ahead);
+    if constexpr (kTurns > 1) {
+      if (const int64_t counted = turns * kTurns; counted < rows) {
+        count_tile<Pairs<kPairsWhereValuesAgree>>(
+            counters, tile + counted * kLine, channels, rows - counted, ahead);
+      }
     }
   }
 
@@ -703,22 +783,30 @@ class Tables {
       return;
     }
     counters.in_use = false;
+    put_locked([&] {
+      if constexpr (std::is_same_v<Counters, PlaneCounters>) {
+        put_planes(counters);
+      } else {
+        for (int64_t channel = 0; channel < num_channels_; ++channel) {
+          int64_t* histogram = histograms_ + channel * problem_.num_bins;
+          if (plan_.way == Way::kStreams) {
+            fold_stream(counters, tables_of(counters, channel), histogram);
+          } else {
+            put_column(counters, channel, histogram);
+          }
+        }
+      }
+    });
+  }
+
+  /// Calls f, which puts counts where others may.
+  template <class F>
+  void put_locked(const F& f) {
     std::unique_lock<std::mutex> locked;
     if (lock_ != nullptr) {
       locked = std::unique_lock<std::mutex>(*lock_);
     }
-    if constexpr (std::is_same_v<Counters, PlaneCounters>) {
-      put_planes(counters);
-    } else {
-      for (int64_t channel = 0; channel < num_channels_; ++channel) {
-        int64_t* histogram = histograms_ + channel * problem_.num_bins;
-        if (plan_.way == Way::kStreams) {
-          fold_stream(counters, tables_of(counters, channel), histogram);
-        } else {
-          put_column(counters, channel, histogram);
-        }
-      }
-    }
+    f();
     fresh_ = false;
   }
 
@@ -738,9 +826,10 @@ class Tables {
 
   template <class Counters>
   void put_column(const Counters& counters, int64_t channel, int64_t* histogram) const {
-    const auto* table = tables_of(counters, 0) + channel / kSlotsPerPair * counters.table_size();
-    table += channel % kSlotsPerPair;
-    put(histogram, [=](int64_t index) { return int64_t{table[kSlotsPerPair * index]}; });
+    constexpr int64_t kSlots = std::is_same_v<Counters, FewCounters> ? kSlotsPerPair : 1;
+    const auto* table = tables_of(counters, 0) + channel / kSlots * counters.table_size();
+    table += channel % kSlots;
+    put(histogram, [=](int64_t index) { return int64_t{table[kSlots * index]}; });
   }
 
   template <class Counters>
@@ -749,19 +838,17 @@ class Tables {
       const typename Counters::Counter* tables,
       int64_t* histogram) const {
     using Shape = typename Counters::Shape;
-    if constexpr (kBytes && std::is_same_v<Counters, FewCounters>) {
+    if constexpr (kBytes && !kIn32Bits && std::is_same_v<Counters, FewCounters>) {
       if (plan_.joint) {
-        uint32_t sums[256];
-        fold_joint(tables, sums);
-        put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
+        put_joint(tables, histogram);
         return;
       }
     }
     put(histogram, [tables, table_size = counters.table_size()](int64_t index) {
-      std::conditional_t<kStaged, int64_t, uint32_t> sum = 0;
+      uint32_t sum = 0;
       for (int table = 0; table < Shape::kTables; ++table) {
         const auto* slots = tables + table * table_size + Shape::kSlots * index;
-        if constexpr (kStaged || Shape::kSlots == 1) {
+        if constexpr (sizeof *slots > 2 || Shape::kSlots == 1) {
           for (int slot = 0; slot < Shape::kSlots; ++slot) {
             sum += slots[slot];
           }
@@ -776,6 +863,13 @@ class Tables {
       }
       return int64_t{sum};
     });
+  }
+
+  template <class Counter>
+  void put_joint(const Counter* table, int64_t* histogram) const {
+    uint32_t sums[256];
+    fold_joint(table, sums);
+    put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
   }
 
   /// Adds the count of every index to its bin; a fresh histogram is written instead.
@@ -895,9 +989,9 @@ void count_in_tables(
   }
   static std::array<std::mutex, 64> locks; // of strips; those of several calls may share one
 
-  const auto work = [&](auto tag, auto staged, int64_t worker) {
+  const auto work = [&](auto tag, auto counting, int64_t worker) {
     using T = typename decltype(tag)::type;
-    Tables<T, staged, Binning> tables(problem, plan, binning, scratch + worker * scratch_step);
+    Tables<T, counting, Binning> tables(problem, plan, binning, scratch + worker * scratch_step);
     const auto count_task = [&](int64_t task) {
       const int64_t strip = task / pieces;
       const int64_t piece = task % pieces;
@@ -919,12 +1013,14 @@ void count_in_tables(
   };
   run_workers(workers, [&](int64_t worker) {
     visit_binned_type(problem.type, binning, [&](auto tag) {
-      if constexpr (sizeof(typename decltype(tag)::type) == 1) {
-        work(TypeTag<uint8_t>{}, std::false_type{}, worker);
-      } else if (plan.indices <= kMaxBinsOf16Bits + 1) {
-        work(tag, std::false_type{}, worker);
-      } else {
-        work(tag, std::true_type{}, worker);
+      constexpr bool kBytes = sizeof(typename decltype(tag)::type) == 1;
+      const std::conditional_t<kBytes, TypeTag<uint8_t>, decltype(tag)> type;
+      if (plan.counting == Counting::kIn16Bits) {
+        work(type, std::integral_constant<Counting, Counting::kIn16Bits>{}, worker);
+      } else if (plan.counting == Counting::kIn32Bits) {
+        work(type, std::integral_constant<Counting, Counting::kIn32Bits>{}, worker);
+      } else if constexpr (!kBytes) {
+        work(type, std::integral_constant<Counting, Counting::kStaged>{}, worker);
       }
     });
   });

@@ -167,6 +167,26 @@ template <int kAdded, class T>
   return i;
 }
 
+/// Adds kAdded to the counter of every two bytes. Returns how many, `size` or a little less.
+template <int kAdded>
+[[gnu::noinline]] int64_t count_neighbours(const uint8_t* data, int64_t size, uint8_t* counters) {
+  constexpr int64_t kBlock = tuning::kLineBytes / 2;
+  int64_t i = 0;
+  for (; i + kBlock <= size; i += kBlock, data += tuning::kLineBytes) {
+    __builtin_prefetch(data + tuning::kValuesAheadBytes);
+#pragma GCC unroll 8
+    for (int64_t j = 0; j < tuning::kLineBytes; j += 8) {
+      uint64_t four;
+      std::memcpy(&four, data + j, sizeof four);
+#pragma GCC unroll 4
+      for (int k = 0; k < 4; ++k) {
+        counters[static_cast<uint16_t>(four >> (16 * k))] += kAdded;
+      }
+    }
+  }
+  return i;
+}
+
 /// Adds the length of every run of equal indices to its counter [index][kSlots].
 template <int kSlots, class Counter>
 [[gnu::noinline]] void count_runs(

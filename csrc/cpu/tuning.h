@@ -25,10 +25,11 @@ constexpr int64_t kUnrolledWhereValuesDiffer = 32;
 
 /// A long channel of bytes: two neighbours make one index of a joint table, which is folded into
 /// the counts of both, and one store counts two. Where values differ, 1-D uniform, normal and text:
-/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes (and 6.3, 7.1 and 6.3
-/// where the loop adds no step). Of it 7 % go by for finding the bound of all counts. Counters of 32
-/// bits: 6 % and 14 % slower with uniform and normal data; two tables in turns 13 % and 10 %; the
-/// counters fetched ahead 27 %; the bits of all counts gathered in the loop, for their bound, 30 %.
+/// 6.1, 6.7 and 5.6 for 5.4, 5.0 and 5.3 of the four tables in the same minutes (and 6.3, 7.1 and
+/// 6.3 where the loop adds no step). Of it 7 % go by for finding the bound of all counts. Counters
+/// of 32 bits: 6 % and 14 % slower with uniform and normal data; two tables in turns 13 % and 10 %;
+/// the counters fetched ahead 27 %; the bits of all counts gathered in the loop, for their bound,
+/// 30 %.
 constexpr int64_t kJointIndices = 1 << 16;
 /// One channel of 2^16, 2^17, 2^18 normal bytes: -2, +13 and +20 %, uniform -9, 0 and +5 %.
 constexpr int64_t kMinJointElements = 1 << 17;
@@ -52,6 +53,23 @@ constexpr int64_t kElementsFetched = 32;
 /// Not where so many elements of a chunk show no new value: sorted, constant and alternating data
 /// are 4 to 13 % faster without.
 constexpr int64_t kUnfetchedSample = 512;
+
+/// All that was measured on Zen 5, which stores a counter of 16 bits as fast as one of 32. Zen 3
+/// stores 8 and 16 bits half as fast, and neither it nor Sapphire Rapids foresees which store an
+/// addition to the joint table waits for. There counters have 32 bits, and elements take eight
+/// tables in turns, or columns one each: no way has to be chosen by what the values are like. A
+/// core of Zen 3 (3.2 GHz), uniform, constant, normal and run-length: 1-D 2.9, 2.7, 2.9 and 2.7 for
+/// 2.3, 0.9, 2.5 and 2.5 of 16 bits, [R, 512] 2.35, 2.4, 2.4 and 2.3 for 1.35, 2.5, 1.35 and 2.25;
+/// Sapphire Rapids, constant and run-length, 1-D 2.2 and 2.3 for 0.7 and 2.5. On Zen 3, in the
+/// cache: 4 tables 3.0, 1.9, 3.2 and 1.95; 8 3.05, 2.95, 3.1 and 2.95; 16 2.55, 2.6, 2.55 and 2.6;
+/// one with 8 counters of an index 3.1, 2.9, 3.1 and 2.9; a joint table of 32 bits 2.9, 1.0, 3.1
+/// and 1.35. Turns of 16 elements: constant 3.0, run-length 2.0. Columns by pairs: [R, 512] within
+/// 4 %; tiles of 128 rows 1 to 7 % slower, of 512 and 1024 as of 256.
+constexpr int kTablesOf32Bits = 8;
+constexpr int64_t kUnrolledOf32Bits = 32;
+/// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
+/// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
+constexpr int kFewTablesOf32Bits = 2;
 
 /// Columns are counted by two, in a pair: a table [index][2]. Where values differ, two pairs at
 /// once, of eight rows each: equal values of a column then wait for each other less often, and
@@ -95,16 +113,18 @@ constexpr int64_t kMaxAgreeing = 3;
 constexpr int64_t kMaxFrequent = 32;
 constexpr int64_t kSampledDistance = 2;
 
-/// Up to this many bins there are several counters of each, and of 16 bits. int16 in 4096 bins:
-/// 4.0 with 16 bits, 3.3 with 32. Above it see kStagedElements; with fewer bins one loop wins: int64
-/// in 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 4.0 against 3.3.
-constexpr int64_t kMaxBinsOf16Bits = 4096;
+/// Up to this many bins there are several counters of each, and of 16 bits. int16 in 4096 bins: 4.0
+/// with 16 bits, 3.3 with 32. Above it see kStagedElements; with fewer bins one loop wins: int64 in
+/// 256 bins 3.3 against 2.4, int32 in 1024 bins 4.0 against 3.0, int16 in 4096 4.0 against 3.3.
+constexpr int64_t kMaxBinsOfSmallTables = 4096;
 
-/// Tables are as far apart as a pair of bytes is long and a line more, or a number of pages farther:
-/// the processor takes counters a multiple of 4096 bytes apart for the same ones at first, and so
-/// those of equal values in every fourth pair without the line. [R, 512] with two values 4.85, without
+/// Tables are as far apart as a pair of bytes is long and a line more, or some pages farther: the
+/// processor takes counters a multiple of 4096 bytes apart for the same ones at first, and so those
+/// of equal values in every fourth pair without the line. [R, 512] with two values 4.85, without
 /// 4.2; [R, 20000] sorted 3.95 and 3.3; int16 with two values 3.65 and 3.3. Two lines: as one.
-constexpr int64_t kTableStep = 1024 + 64;
+constexpr int64_t table_step(int64_t counter_bytes) {
+  return 512 * counter_bytes + 64;
+}
 
 /// What the tables of a thread may take, 1 MiB with the tile or the indices; with more bins the
 /// result itself is counted in.
@@ -134,8 +154,11 @@ constexpr int64_t kComparedElements = 256;
 /// may wrap: the sum of all tells, and what was counted last is taken back. None is compared with
 /// the number of bins: of so many at once the bits are gathered, which tell whether one is too
 /// large. int32 in 65,536 bins, uniform and normal: 3.3 and 3.4 for 2.5 and 2.95 of 16 bits. Values
-/// compared one by one 3.1 and 3.5, 16 bits and values gathered 3.0 and 3.6, 16 gathered at once 3.1
-/// and 3.6, the values' low bits as indices 3.2 and 3.6 (loops alone, 3.65 and 3.8 as it is).
+/// compared one by one 3.1 and 3.5, 16 bits and values gathered 3.0 and 3.6, 16 gathered at once
+/// 3.1 and 3.6, the values' low bits as indices 3.2 and 3.6 (loops alone, 3.65 and 3.8 as it is).
+/// Where counters have 32 bits bytes are, too, two as one. 1-D, uniform and normal: Zen 3 3.0 and
+/// 3.5 for 2.9 and 2.9 in tables, and 2.4 and 2.9 for 1.9 and 2.1 while its core is shared;
+/// Sapphire Rapids 3.3 and 4.0. Four are loaded at once: one by one 2.7 for 3.5, in the loop alone.
 constexpr int64_t kMaxByteValues = 1 << 16;
 constexpr int64_t kValuesAtOnce = 64;
 /// 4 KiB: int32 within 2 %, int64 uniform 2.0 for 2.45 and normal 2.1 for 2.5.
@@ -161,8 +184,8 @@ constexpr int64_t kPauseOfUncounted = 64;
 /// and eight strips in turns, their tables in the second-level cache, so that rows are read in
 /// whole: no faster (4.3 and 4.1). Nor is copying by 64 bytes, nor fetching for the second-level
 /// cache (both within 1 %); slower are copying the next tile in parts between the pairs (3 %),
-/// fetching in bursts between them (4 to 10 %), as non-temporal (2 %), and a line of each page of the
-/// next tile first ([R, 512] 4 to 7 %, [R, 2048] 14).
+/// fetching in bursts between them (4 to 10 %), as non-temporal (2 %), and a line of each page of
+/// the next tile first ([R, 512] 4 to 7 %, [R, 2048] 14).
 constexpr int64_t kTileRows = 256;
 constexpr int64_t kLineBytes = 64;
 
@@ -179,18 +202,18 @@ constexpr int64_t kPlaneRows = 1024;
 /// whole groups: [R, 72] 4.6, [R, 200] 5.0, as 64 columns and a rest 4.1 and 4.2.
 ///
 /// Rows farther apart than this have pages of their own, and what is fetched alone waits for its
-/// page. All lines of the next 64 rows are fetched while planes are made of 64: [R, 2048] 5.1,
-/// [R, 2112] 6.2, [R, 4096] 4.4, [R, 4160] 6.0, [R, 20000] 4.4; while they are counted 2.2, 2.3, 2.2,
-/// 2.5 and 2.1; in tables 4.8, 5.0, 4.3, 4.9 and 3.8. Strips of one line: 5.0, 5.9, 4.0, 5.3 and 4.4;
-/// lines masked where they are loaded 4.6, 5.9, 3.9, 5.9 and 4.1. The result of [R, 20000] is 41 MB
-/// of new memory: stored past the caches, or its small pages asked for at once, no faster.
+/// page. All lines of the next 64 rows are fetched while planes are made of 64: [R, 2048] 5.1, [R,
+/// 2112] 6.2, [R, 4096] 4.4, [R, 4160] 6.0, [R, 20000] 4.4; while they are counted 2.2, 2.3, 2.2,
+/// 2.5 and 2.1; in tables 4.8, 5.0, 4.3, 4.9 and 3.8. Strips of one line: 5.0, 5.9, 4.0, 5.3 and
+/// 4.4; lines masked where they are loaded 4.6, 5.9, 3.9, 5.9 and 4.1. The result of [R, 20000] is
+/// 41 MB of new memory: stored past the caches, or its small pages asked for at once, no faster.
 constexpr int64_t kMaxNearStride = 1024;
 constexpr int64_t kFarLines = 2;
 /// Their tables take longer to clear than those of pairs. 256, 512, 1000 and 2000 rows of 512: -4,
 /// +8, +20 and +25 %; 256, 512 and 1500 of 40,000 or more: +8, 0 and +12 %.
 constexpr int64_t kMinPlaneRows = 512;
-/// A run of rows is cut into whole planes, of 64. Runs of 28, 64, 128, 140 and 192 rows of 64 to 4096:
-/// -60, -15, +12, -3 to +7, and +15 %.
+/// A run of rows is cut into whole planes, of 64. Runs of 28, 64, 128, 140 and 192 rows of 64 to
+/// 4096: -60, -15, +12, -3 to +7, and +15 %.
 constexpr int64_t kMinPlaneRun = 128;
 
 /// Channels that lie together are counted one after another from a chunk of this size.
@@ -212,8 +235,7 @@ constexpr int64_t kMinRowsPerIndex = 1;
 constexpr int64_t kMinStream = 64;
 
 /// Tables of one channel of bytes: an allocation takes 0.7 us, twice what 1,000 bytes take.
-constexpr int64_t kStackBytes =
-    (kTablesWhereValuesDiffer + 1) * kTableStep + kSlotsOfBytes * 256 * 2;
+constexpr int64_t kStackBytes = kTablesOf32Bits * table_step(4);
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
 /// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size

@@ -66,6 +66,20 @@ bool has_avx512() {
 #endif
 }
 
+bool stores_narrow() {
+  static const bool found = [] {
+    const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
+    const std::string_view wanted = variable != nullptr ? variable : "";
+#ifdef __x86_64__
+    const bool measured = __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
+#else
+    const bool measured = false;
+#endif
+    return wanted == "16" || (measured && wanted != "32");
+  }();
+  return found;
+}
+
 template <class T>
 void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices) {
   using Unsigned = std::make_unsigned_t<T>;
@@ -81,13 +95,14 @@ void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* ind
   });
 }
 
-void fold_joint(const uint16_t* joint, uint32_t* counts) {
+template <class Counter>
+void fold_joint(const Counter* joint, uint32_t* counts) {
   run_widest([=]() __attribute__((always_inline)) {
     uint32_t firsts[256] = {};
     for (int second = 0; second < 256; ++second) {
       uint32_t sum = 0;
       for (int first = 0; first < 256; ++first) {
-        const uint16_t count = joint[256 * second + first];
+        const Counter count = joint[256 * second + first];
         firsts[first] += count;
         sum += count;
       }
@@ -123,6 +138,8 @@ uint32_t sum_of(const uint8_t* counters, int64_t size) {
   return sum;
 }
 
+template void fold_joint(const uint8_t*, uint32_t*);
+template void fold_joint(const uint16_t*, uint32_t*);
 template void make_indices(const uint16_t*, int64_t, int64_t, uint32_t*);
 template void make_indices(const int16_t*, int64_t, int64_t, uint32_t*);
 template void make_indices(const uint32_t*, int64_t, int64_t, uint32_t*);
