@@ -1,11 +1,12 @@
 """Measures torch_histo and its peers against the time that only reading the input takes.
 
 Every result is checked, then all implementations take turns on one input. Slow peers lower the
-clock of a GPU for all that take turns with them: there torch_histo takes turns without peers
-first, and a ratio to a peer is of torch_histo in the peer's own turns. On several CPU threads
-torch_histo takes turns with one, too, which gives its speedup. Results go to JSON, to
-Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables and
-the pictures anew from JSON, also on another machine.
+clock of a GPU for all that take turns with them, and on a CPU the threads of one library may
+still wait for work while another's run: on a GPU and on several threads torch_histo takes turns
+without peers first, and a ratio to a peer is of torch_histo in the peer's own turns. On several
+threads it takes those turns with one thread, too, which gives its speedup. Results go to JSON,
+to Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables
+and the pictures anew from JSON, also on another machine.
 """
 
 from __future__ import annotations
@@ -72,7 +73,7 @@ class Bench:
                     if not torch.equal(run(inputs[0]).flatten().long(), expected):
                         raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
                     runs[peer.name] = run
-                    if peer.name == OURS and self.several_threads():
+                    if peer.name == OURS and self.several_threads() and not measured:
                         runs[ONE_THREAD] = run
                 seconds = common.interleaved_seconds(
                     runs,
@@ -90,10 +91,11 @@ class Bench:
             ]
 
     def sets_of_turns(self, distribution: str) -> list[list[Peer]]:
-        """Who takes turns with whom: on CUDA torch_histo alone, then all of them."""
+        """Who takes turns with whom: torch_histo alone, then all; on one CPU thread only all."""
         every = [peer for peer in self.peers if self.measures(peer, distribution)]
         ours = [peer for peer in every if peer.name == OURS]
-        return [every] if self.device.type == "cpu" or every == ours else [ours, every]
+        apart = self.device.type == "cuda" or self.several_threads()
+        return [ours, every] if apart and every != ours else [every]
 
     def measures(self, peer: Peer, distribution: str) -> bool:
         everywhere = [OURS, *(QUICK_PEERS if self.device.type == "cpu" else [])]

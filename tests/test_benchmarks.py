@@ -55,9 +55,27 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path, threads: int) 
     assert (tmp_path / f"{name}-distributions.png").stat().st_size > 0
 
 
-def test_on_cuda_torch_histo_takes_turns_without_peers_first(
-    common: ModuleType, monkeypatch: pytest.MonkeyPatch
+ALONE = ["read only", "torch_histo"]
+WITH_ONE = [*ALONE, "one thread"]
+TOGETHER = [*ALONE, "torch.bincount"]
+
+
+@pytest.mark.parametrize(
+    ("device", "threads", "expected"),
+    [
+        ("cuda", 2, [ALONE, TOGETHER, ALONE]),  # no peer with sorted data
+        ("cpu", 2, [WITH_ONE, TOGETHER, WITH_ONE, TOGETHER]),
+        ("cpu", 1, [TOGETHER, TOGETHER]),
+    ],
+)
+def test_torch_histo_takes_turns_without_peers_first(
+    device: str,
+    threads: int,
+    expected: list[list[str]],
+    common: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """But with them where one CPU thread does everything."""
     bench, cases = (importlib.import_module(name) for name in ("bench", "cases"))
     peers = {peer.name: peer for peer in bench.PEERS}
     measured = bench.Bench(torch.device("cpu"), [peers["torch_histo"], peers["torch.bincount"]])
@@ -70,14 +88,15 @@ def test_on_cuda_torch_histo_takes_turns_without_peers_first(
 
     monkeypatch.setattr(common, "rotated_inputs", lambda *_: inputs)
     monkeypatch.setattr(common, "interleaved_seconds", seconds)
-    monkeypatch.setattr(measured, "device", torch.device("cuda"))
-    with_peer, alone = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
-    both = ["read only", "torch_histo"]
-    assert turns == [["sum"], both, [*both, "torch.bincount"], both]
-    ours, peer = with_peer
+    monkeypatch.setattr(measured, "device", torch.device(device))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    (ours, peer), _ = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
+    assert turns == [["sum"], *expected]
+    began = 10 * (1 + turns.index(TOGETHER))
     assert (ours["read_only_seconds"], ours["seconds"]) == (20, 21)
-    assert (peer["read_only_seconds"], peer["seconds"], peer["torch_histo_seconds"]) == (30, 32, 31)
-    assert [row["implementation"] for row in alone] == ["torch_histo"]
+    assert ours.get("one_thread_seconds") == (22 if WITH_ONE in turns else None)
+    assert (peer["read_only_seconds"], peer["seconds"]) == (began, began + 2)
+    assert peer["torch_histo_seconds"] == began + 1
 
 
 def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
