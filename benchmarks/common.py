@@ -312,10 +312,14 @@ def output_of(*command: str) -> str:
 
 
 def cpu_name() -> str:
+    """With what tells the generations of a name apart."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
-    names = [line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or "CPU"
+    parts = (line.partition(":") for line in lines)
+    found = {key.strip(): value.strip() for key, _, value in parts}
+    if not {"model name", "cpu family", "model"} <= found.keys():
+        return platform.processor() or "CPU"
+    return "{model name}, family {cpu family} model {model}".format_map(found)
 
 
 def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
