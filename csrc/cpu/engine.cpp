@@ -448,7 +448,12 @@ class Tables {
     if constexpr (kStaged) {
       count_wide(data, step, size, channel, ahead);
     } else if constexpr (kBytes && kIn32Bits) {
-      count_stream_in<Many>(many_, data, step, size, index_of(), channel, ahead);
+      if (step == 1 && alternates(data, size)) {
+        count_stream_in<Shape<kTablesOf32Bits, 1, 1, kUnrolledElements>>(
+            many_, data, step, size, index_of(), channel, ahead);
+      } else {
+        count_stream_in<Many>(many_, data, step, size, index_of(), channel, ahead);
+      }
     } else {
       const auto index = index_of();
       const int64_t distance = kSampledDistance;
@@ -619,15 +624,18 @@ class Tables {
     }
   }
 
+  /// Whether the first bytes are all the same, or two in turns.
+  static bool alternates(const T* data, int64_t size) {
+    return std::memcmp(data, data + 2, static_cast<size_t>(size / kPartOfAlternating)) == 0;
+  }
+
   void count_joint(const T* data, int64_t size, int64_t channel, Ahead& ahead) {
     const auto* neighbours = reinterpret_cast<const TwoBytes*>(data);
     const auto index = [](TwoBytes both) { return both.index(); };
     const int64_t half = size / 2;
     int64_t counted = 0;
-    const auto alternating = [=] {
-      return std::memcmp(data, data + 2, static_cast<size_t>(size / kPartOfAlternating)) == 0;
-    };
-    if (agreement_of(neighbours, half - 1, 1, 1, index) <= Agreement::kRare || alternating()) {
+    if (agreement_of(neighbours, half - 1, 1, 1, index) <= Agreement::kRare ||
+        alternates(data, size)) {
       count_stream_in<Single>(few_, neighbours, 1, half, index, channel, ahead);
       counted = 2 * half;
     }

@@ -35,7 +35,8 @@ constexpr int64_t kJointIndices = 1 << 16;
 constexpr int64_t kMinJointElements = 1 << 17;
 /// Constant and alternating bytes take the joint table, too, where this part of a chunk shows no
 /// others: the processor foresees which store each addition waits for. 5.9 and 6.1 for 5.4 and 5.6
-/// in 16 counters; runs of 64 would be 1.8.
+/// in 16 counters; runs of 64 would be 1.8. In tables of 32 bits turns of 16 elements take them: on
+/// Zen 3 2.9 and 2.95 for 2.7 and 2.65 in turns of 32.
 constexpr int64_t kPartOfAlternating = 8;
 
 /// And where they agree: 16 counters of a value, so that none is met again before 16 elements.
