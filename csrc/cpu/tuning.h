@@ -56,12 +56,12 @@ constexpr int64_t kElementsFetched = 32;
 constexpr int64_t kUnfetchedSample = 512;
 
 /// All that was measured on Zen 5, which stores a counter of 16 bits as fast as one of 32. Zen 3
-/// stores 8 and 16 bits half as fast, and neither it nor Sapphire Rapids foresees which store an
+/// stores 8 and 16 bits half as fast, and neither it nor Emerald Rapids foresees which store an
 /// addition to the joint table waits for. There counters have 32 bits, and elements take eight
 /// tables in turns, or columns one each: no way has to be chosen by what the values are like. A
 /// core of Zen 3 (3.2 GHz), uniform, constant, normal and run-length: 1-D 2.9, 2.7, 2.9 and 2.7 for
 /// 2.3, 0.9, 2.5 and 2.5 of 16 bits, [R, 512] 2.35, 2.4, 2.4 and 2.3 for 1.35, 2.5, 1.35 and 2.25;
-/// Sapphire Rapids, constant and run-length, 1-D 2.2 and 2.3 for 0.7 and 2.5. On Zen 3, in the
+/// Emerald Rapids, constant and run-length, 1-D 2.2 and 2.3 for 0.7 and 2.5. On Zen 3, in the
 /// cache: 4 tables 3.0, 1.9, 3.2 and 1.95; 8 3.05, 2.95, 3.1 and 2.95; 16 2.55, 2.6, 2.55 and 2.6;
 /// one with 8 counters of an index 3.1, 2.9, 3.1 and 2.9; a joint table of 32 bits 2.9, 1.0, 3.1
 /// and 1.35. Turns of 16 elements: constant 3.0, run-length 2.0. Columns by pairs: [R, 512] within
@@ -160,7 +160,7 @@ constexpr int64_t kComparedElements = 256;
 /// Two loaded at once, on Zen 3: 1.25 and 1.25 for 1.1 and 1.1.
 /// Where counters have 32 bits bytes are, too, two as one. 1-D, uniform and normal: Zen 3 3.0 and
 /// 3.5 for 2.9 and 2.9 in tables, and 2.4 and 2.9 for 1.9 and 2.1 while its core is shared;
-/// Sapphire Rapids 3.3 and 4.0. Four are loaded at once: one by one 2.7 for 3.5, in the loop alone.
+/// Emerald Rapids 3.3 and 4.0. Four are loaded at once: one by one 2.7 for 3.5, in the loop alone.
 constexpr int64_t kMaxByteValues = 1 << 16;
 constexpr int64_t kValuesAtOnce = 64;
 /// 4 KiB: int32 within 2 %, int64 uniform 2.0 for 2.45 and normal 2.1 for 2.5.
