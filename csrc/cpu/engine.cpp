@@ -160,9 +160,10 @@ Plan plan_of(const Problem& problem) {
   const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
   const bool in_32_bits = !wide && !stores_narrow();
   plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
-  const auto group_of = [](int64_t indices, int64_t slots, int64_t tables, int64_t bytes) {
-    const int64_t step = table_step(bytes);
-    return Group{indices, slots, tables, round_up(slots * indices * bytes - step, 4096) + step};
+  const int64_t step = in_32_bits ? kTableStepOf32Bits : kTableStep;
+  const auto group_of = [=](int64_t indices, int64_t slots, int64_t tables, int64_t counter) {
+    const int64_t bytes = slots * indices * counter;
+    return Group{indices, slots, tables, round_up(bytes - step, 4096) + step};
   };
   if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
     // What a thread counts before it folds.

@@ -123,9 +123,8 @@ constexpr int64_t kMaxBinsOfSmallTables = 4096;
 /// processor takes counters a multiple of 4096 bytes apart for the same ones at first, and so those
 /// of equal values in every fourth pair without the line. [R, 512] with two values 4.85, without
 /// 4.2; [R, 20000] sorted 3.95 and 3.3; int16 with two values 3.65 and 3.3. Two lines: as one.
-constexpr int64_t table_step(int64_t counter_bytes) {
-  return 512 * counter_bytes + 64;
-}
+constexpr int64_t kTableStep = 1024 + 64;
+constexpr int64_t kTableStepOf32Bits = 2048 + 64;
 
 /// What the tables of a thread may take, 1 MiB with the tile or the indices; with more bins the
 /// result itself is counted in.
@@ -237,7 +236,7 @@ constexpr int64_t kMinRowsPerIndex = 1;
 constexpr int64_t kMinStream = 64;
 
 /// Tables of one channel of bytes: an allocation takes 0.7 us, twice what 1,000 bytes take.
-constexpr int64_t kStackBytes = kTablesOf32Bits * table_step(4);
+constexpr int64_t kStackBytes = kTablesOf32Bits * kTableStepOf32Bits;
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
 /// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size
