@@ -90,13 +90,14 @@ def test_torch_histo_takes_turns_without_peers_first(
     monkeypatch.setattr(common, "interleaved_seconds", seconds)
     monkeypatch.setattr(measured, "device", torch.device(device))
     monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
-    (ours, peer), _ = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
+    (ours, peer), last = measured.measure(cases.Case("uint8", (8,)), ["uniform", "sorted"])
     assert turns == [["sum"], *expected]
     began = 10 * (1 + turns.index(TOGETHER))
     assert (ours["read_only_seconds"], ours["seconds"]) == (20, 21)
     assert ours.get("one_thread_seconds") == (22 if WITH_ONE in turns else None)
     assert (peer["read_only_seconds"], peer["seconds"]) == (began, began + 2)
     assert peer["torch_histo_seconds"] == began + 1
+    assert ["read only", *(row["implementation"] for row in last)] == expected[-1]
 
 
 def test_ratios_are_of_the_same_turns(common: ModuleType) -> None:
