@@ -22,7 +22,7 @@ from torch import Tensor
 
 from torch_histo import channel_histogram
 
-POOL = 1 << 16
+POOL = 1 << 19
 """Elements of each kind of data; problems are views of them."""
 KINDS = ("around the bins", "any bits", "constant", "two values", "runs", "sorted")
 BINS = (1, 2, 3, 7, 16, 31, 100, 128, 255, 256, 257, 300, 1000)
@@ -69,7 +69,7 @@ def pool(dtype: torch.dtype, kind: str) -> Tensor:
 def random_problem(choose: random.Random) -> Problem:
     # Mostly small; some long enough for every table and several threads.
     long = choose.random() < 0.02
-    room = 4 * POOL if long else 1000
+    room = 2 * POOL if long else 1000
     sizes: list[int] = []
     for _ in range(choose.choice((0, 1, 1, 2, 2, 2, 3, 3, 4))):
         most = choose.choice((1, 3, 5, 9, 40, 70, 300, room))

@@ -25,6 +25,8 @@ MIN_PLANE_RUN = 128
 CHUNK = 16384
 WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
+MIN_PAIRS = 1 << 18
+MIN_PAIR_RUN = 2048
 MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 
@@ -162,6 +164,10 @@ def test_types_in_rows(
         ((3, 4 * MIN_JOINT + 1), 1),
         ((2, 3, 3 * CHUNK + 7), (0, 2)),
         ((70, 3, 1013), (0, 2)),
+        ((2, MIN_PAIRS - 1), 1),
+        ((2, MIN_PAIRS + 65), 1),
+        ((130, 2, MIN_PAIR_RUN - 1), (0, 2)),
+        ((130, 2, MIN_PAIR_RUN + 3), (0, 2)),
     ],
 )
 def test_neighbours_counted_together(
@@ -173,6 +179,17 @@ def test_neighbours_counted_together(
     """Bytes of long channels: runs of odd lengths, at any address."""
     values = distribution(random_values(shape, torch.uint8)).view(dtype)
     assert_counts(channel_histogram(values, 99, dim), expected_counts(values, 99, dim))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("offset", [0, 1, 63])
+def test_neighbours_of_all_values(offset: int) -> None:
+    """Each two bytes as neighbours, several times in turn, and each another number of times."""
+    first, second = torch.cartesian_prod(torch.arange(256), torch.arange(256)).unbind(1)
+    times = 3 + (7 * first + 13 * second + first * second) % 6
+    pairs = torch.stack([first, second], 1).repeat_interleave(times, 0)
+    values = torch.cat([torch.zeros(offset), pairs.flatten()]).to(torch.uint8)[offset:]
+    assert_counts(channel_histogram(values), expected_counts(values))
 
 
 @pytest.mark.usefixtures("threads")

@@ -116,7 +116,7 @@ struct Plan {
   Counting counting;
   int64_t strip;       // so many channels share the tables at a time, or fewer
   int64_t indices;     // of a table, but of a joint one
-  bool joint;          // the few counters are a table of neighbours
+  bool joint;          // the few counters are of neighbours
   Group few;           // of each channel of streams, where values differ; of all columns
   Group many;          // behind them, of each channel of streams, where values agree
   int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
@@ -178,7 +178,10 @@ Plan plan_of(const Problem& problem) {
         plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
         break;
       case Counting::kIn32Bits:
-        if (size > 1) {
+        plan.joint = by_neighbours && share >= kMinPairElements && rows.size >= kMinPairRun;
+        if (plan.joint) {
+          plan.few = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
+        } else if (size > 1) {
           plan.few = group_of(plan.indices, 1, kFewTablesOf32Bits, 4);
         }
         plan.many = group_of(plan.indices, 1, kTablesOf32Bits, 4);
@@ -308,7 +311,7 @@ class Tables {
       Single,
       std::conditional_t<
           kIn32Bits,
-          Shape<kFewTablesOf32Bits, 1, 1, kUnrolledOf32Bits>,
+          Shape<kBytes ? kTablesOfPairs : kFewTablesOf32Bits, 1, 1, kUnrolledOf32Bits>,
           Shape<kTablesWhereValuesDiffer, 1, kRunWhereValuesDiffer, kUnrolledWhereValuesDiffer>>>;
   static constexpr int kManySlots = kIn32Bits ? 1 : kBytes ? kSlotsOfBytes : kSlotsOfIndices;
   static constexpr int kManyCounters = kIn32Bits ? kTablesOf32Bits : kCountersWhereValuesAgree;
@@ -424,9 +427,7 @@ class Tables {
         hold(many_, size); // of a run, to one counter
       } else {
         // What is left of the last row goes to one counter.
-        if constexpr (!kBytes || !kIn32Bits) { // or else there are none
-          hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
-        }
+        hold(few_, plan_.joint ? size / 2 : size / Few::kCounters + Few::kPerRow);
         hold(many_, size / Many::kCounters + Many::kPerRow);
       }
       const bool more = row + size + ahead_rows <= rows.size;
@@ -440,7 +441,7 @@ class Tables {
   }
 
   void count_stream(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
-    if constexpr (kBytes && !kIn32Bits) {
+    if constexpr (kBytes) {
       if (plan_.joint) {
         count_joint(data, size, channel, ahead);
         return;
@@ -449,12 +450,7 @@ class Tables {
     if constexpr (kStaged) {
       count_wide(data, step, size, channel, ahead);
     } else if constexpr (kBytes && kIn32Bits) {
-      if (step == 1 && alternates(data, size)) {
-        count_stream_in<Shape<kTablesOf32Bits, 1, 1, kUnrolledElements>>(
-            many_, data, step, size, index_of(), channel, ahead);
-      } else {
-        count_stream_in<Many>(many_, data, step, size, index_of(), channel, ahead);
-      }
+      count_stream_in<Many>(many_, data, step, size, index_of(), channel, ahead);
     } else {
       const auto index = index_of();
       const int64_t distance = kSampledDistance;
@@ -625,20 +621,27 @@ class Tables {
     }
   }
 
-  /// Whether the first bytes are all the same, or two in turns.
-  static bool alternates(const T* data, int64_t size) {
-    return std::memcmp(data, data + 2, static_cast<size_t>(size / kPartOfAlternating)) == 0;
-  }
-
   void count_joint(const T* data, int64_t size, int64_t channel, Ahead& ahead) {
     const auto* neighbours = reinterpret_cast<const TwoBytes*>(data);
     const auto index = [](TwoBytes both) { return both.index(); };
     const int64_t half = size / 2;
+    const auto differ = [&] {
+      return agreement_of(neighbours, half - 1, 1, 1, index) <= Agreement::kRare;
+    };
     int64_t counted = 0;
-    if (agreement_of(neighbours, half - 1, 1, 1, index) <= Agreement::kRare ||
-        alternates(data, size)) {
-      count_stream_in<Single>(few_, neighbours, 1, half, index, channel, ahead);
-      counted = 2 * half;
+    if constexpr (kIn32Bits) {
+      // A larger part of the channel has shown that few pairs are met often, or this one does.
+      if (byte_pause_ > 1 || !differ()) {
+        use(few_);
+        counted = count_pairs(data, size, tables_of(few_, channel));
+      }
+    } else {
+      // Or the first bytes are all the same, or two in turns.
+      const auto part = static_cast<size_t>(size / kPartOfAlternating);
+      if (differ() || std::memcmp(data, data + 2, part) == 0) {
+        count_stream_in<Single>(few_, neighbours, 1, half, index, channel, ahead);
+        counted = 2 * half;
+      }
     }
     if (counted < size) {
       count_stream_in<Many>(many_, data + counted, 1, size - counted, index_of(), channel, ahead);
@@ -847,7 +850,7 @@ class Tables {
       const typename Counters::Counter* tables,
       int64_t* histogram) const {
     using Shape = typename Counters::Shape;
-    if constexpr (kBytes && !kIn32Bits && std::is_same_v<Counters, FewCounters>) {
+    if constexpr (kBytes && std::is_same_v<Counters, FewCounters>) {
       if (plan_.joint) {
         put_joint(tables, histogram);
         return;
@@ -875,9 +878,13 @@ class Tables {
   }
 
   template <class Counter>
-  void put_joint(const Counter* table, int64_t* histogram) const {
+  void put_joint(const Counter* tables, int64_t* histogram) const {
     uint32_t sums[256];
-    fold_joint(table, sums);
+    if constexpr (sizeof(Counter) == sizeof(uint32_t)) {
+      fold_pairs(tables, sums);
+    } else {
+      fold_joint(tables, sums);
+    }
     put(histogram, [&](int64_t index) { return int64_t{sums[index]}; });
   }
 

@@ -35,8 +35,7 @@ constexpr int64_t kJointIndices = 1 << 16;
 constexpr int64_t kMinJointElements = 1 << 17;
 /// Constant and alternating bytes take the joint table, too, where this part of a chunk shows no
 /// others: the processor foresees which store each addition waits for. 5.9 and 6.1 for 5.4 and 5.6
-/// in 16 counters; runs of 64 would be 1.8. In tables of 32 bits turns of 16 elements take them: on
-/// Zen 3 2.9 and 2.95 for 2.7 and 2.65 in turns of 32.
+/// in 16 counters; runs of 64 would be 1.8.
 constexpr int64_t kPartOfAlternating = 8;
 
 /// And where they agree: 16 counters of a value, so that none is met again before 16 elements.
@@ -68,6 +67,23 @@ constexpr int64_t kUnfetchedSample = 512;
 /// 4 %; tiles of 128 rows 1 to 7 % slower, of 512 and 1024 as of 256.
 constexpr int kTablesOf32Bits = 8;
 constexpr int64_t kUnrolledOf32Bits = 32;
+/// A long channel of bytes where values agree: two neighbours make one index, whichever comes first,
+/// and pairs take four tables in turns, so that one store counts two. Zen 3, 1-D constant, two
+/// values, run-length and text: 3.35, 3.9, 3.4 and 3.55 for 2.7, 2.7, 2.65 and 2.8; Emerald Rapids,
+/// six tables, 3.8, 4.5, 3.1 and 3.25 for 2.5, 2.6, 2.25 and 2.25. Six: 4.1, 4.4, 3.7 and 3.3, but
+/// where six of ten bytes are 0 and the others random, in the loop alone, 2.25 for 2.6 of four and
+/// 3.05 of bytes. Uniform bytes 2.1 for 3.05, so a sample chooses. Neighbours in their order, in
+/// tables of twice the size: as bytes. Indices made together with the counting: 3.4 for 4.7.
+/// Counters of 8 bits where values differ, in 33 KB for 64, added to as words of 32 bits because
+/// Zen 3 stores those faster: uniform 3.3 for 3.2, normal 3.55 for 3.65, and both a tenth slower
+/// where another guest shares the core; on Emerald Rapids, as bytes, +20 and -10 %.
+constexpr int kTablesOfPairs = 4;
+/// They take as long to clear and to fold as so many bytes gain: one channel of 2^18, 2^19 and 2^20
+/// equal bytes 0, +11 and +17 %.
+constexpr int64_t kMinPairElements = 1 << 18;
+/// The sample of each run takes its time: runs of 500, 1000 and 2000 bytes, constant +2, +13 and +15
+/// %, uniform -13, -7 and -2 %.
+constexpr int64_t kMinPairRun = 2048;
 /// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
 /// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
 constexpr int kFewTablesOf32Bits = 2;

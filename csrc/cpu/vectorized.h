@@ -22,6 +22,22 @@ void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* ind
 template <class Counter>
 void fold_joint(const Counter* joint, uint32_t* counts);
 
+/// Two bytes make one index, whichever comes first: 256 * difference + byte, where the other is
+/// byte + difference mod 256. It takes half of the counters that neighbours in order take, and
+/// those of neighbours that are alike lie together.
+constexpr int64_t kPairIndices = (128 + 1) * 256;
+/// From one table to the next, in counters: a line farther than a multiple of 1024 bytes.
+constexpr int64_t kPairTableSize = kPairIndices + 16;
+/// So many bytes are counted together.
+constexpr int64_t kPairBlock = 64;
+
+/// Adds one to the counter of every pair of neighbours in all whole blocks; they take kTablesOfPairs
+/// tables in turns. Returns how many bytes that were.
+int64_t count_pairs(const uint8_t* data, int64_t size, uint32_t* tables);
+
+/// Counts of pairs in all tables to counts of bytes, [256].
+void fold_pairs(const uint32_t* tables, uint32_t* counts);
+
 /// What no counter exceeds.
 uint16_t bound_of(const uint16_t* counters, int64_t size);
 
