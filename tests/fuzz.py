@@ -27,6 +27,7 @@ POOL = 1 << 19
 KINDS = ("around the bins", "any bits", "constant", "two values", "runs", "sorted")
 BINS = (1, 2, 3, 7, 16, 31, 100, 128, 255, 256, 257, 300, 1000)
 MANY_BINS = (4095, 4096, 4097, 20_000, 65_536, 70_000, 131_072)
+MAX_COUNTS = 1 << 24
 REPORT_SECONDS = 0.5
 
 
@@ -94,6 +95,7 @@ def random_problem(choose: random.Random) -> Problem:
         if choose.random() < (0.5 if size <= 5 else 0.8 if size <= 70 else 0.97)
     ]
     kept = math.prod(size for d, size in enumerate(sizes) if dims and d not in dims)
+    bins = MANY_BINS if kept <= 2 and choose.random() < 0.02 else BINS
     if choose.random() < 0.3:
         dims = [d - max(len(sizes), 1) for d in dims]
     choose.shuffle(dims)
@@ -104,7 +106,7 @@ def random_problem(choose: random.Random) -> Problem:
         strides=tuple(strides),
         offset=choose.randrange(POOL - extent + 1),
         dim=tuple(dims),
-        num_bins=choose.choice(MANY_BINS if kept <= 2 and choose.random() < 0.02 else BINS),
+        num_bins=choose.choice([some for some in bins if kept * some <= MAX_COUNTS]),
         threads=choose.choice((1, 2, 3)),
         variant="sequential" if choose.random() < 0.02 else "auto",
     )
