@@ -68,16 +68,17 @@ constexpr int64_t kUnfetchedSample = 512;
 constexpr int kTablesOf32Bits = 8;
 constexpr int64_t kUnrolledOf32Bits = 32;
 /// A long channel of bytes where values agree: two neighbours make one index, whichever comes first,
-/// and pairs take four tables in turns, so that one store counts two. Zen 3, 1-D constant, two
-/// values, run-length and text: 3.35, 3.9, 3.4 and 3.55 for 2.7, 2.7, 2.65 and 2.8; Emerald Rapids,
-/// six tables, 3.8, 4.5, 3.1 and 3.25 for 2.5, 2.6, 2.25 and 2.25. Six: 4.1, 4.4, 3.7 and 3.3, but
-/// where six of ten bytes are 0 and the others random, in the loop alone, 2.25 for 2.6 of four and
-/// 3.05 of bytes. Uniform bytes 2.1 for 3.05, so a sample chooses. Neighbours in their order, in
-/// tables of twice the size: as bytes. Indices made together with the counting: 3.4 for 4.7.
-/// Counters of 8 bits where values differ, in 33 KB for 64, added to as words of 32 bits because
-/// Zen 3 stores those faster: uniform 3.3 for 3.2, normal 3.55 for 3.65, and both a tenth slower
-/// where another guest shares the core; on Emerald Rapids, as bytes, +20 and -10 %.
-constexpr int kTablesOfPairs = 4;
+/// and pairs take five tables in turns, so that one store counts two. Of bytes one by one, and of
+/// pairs in four, five and six tables, constant, two values, run-length and text: Zen 3, loops
+/// alone, 2.9, 2.95, 2.95 and 3.1; 3.6, 4.55, 3.5 and 4.6; 4.2, 4.7, 3.65 and 4.6; 4.8, 5.0, 3.9
+/// and 4.4. Emerald Rapids 2.5, 2.6, 2.25 and 2.25; 3.3, 4.2, 3.5 and 3.8; 3.85, 4.7, 3.75 and
+/// 3.45; 4.2, 3.8, 3.5 and 3.45. But bytes of which six in ten are 0 and the others random 3.05 one
+/// by one, 2.6 in four tables and 2.25 in six, and uniform ones 2.1 in four, so a sample chooses.
+/// Indices made together with the counting: 3.4 for 4.8.
+/// Such counters of 8 bits where values differ, in 33 KB for 64, added to as words of 32 bits
+/// because Zen 3 stores those faster: uniform 3.3 for 3.2, normal 3.55 for 3.65, and both a tenth
+/// slower where another guest shares the core; on Emerald Rapids, as bytes, +20 and -10 %.
+constexpr int kTablesOfPairs = 5;
 /// They take as long to clear and to fold as so many bytes gain: one channel of 2^18, 2^19 and 2^20
 /// equal bytes 0, +11 and +17 %.
 constexpr int64_t kMinPairElements = 1 << 18;
