@@ -28,9 +28,9 @@ if [ ! -e "$folder/done" ]; then
   mkdir -p "$folder"
   # Its packages are unpacked and not set up, which takes an emulated system.
   debootstrap --arch=arm64 --foreign --variant=minbase \
-    --include="python$python,python3-distutils,libgomp1,libstdc++6" $release "$folder/root" > "$folder/log"
-  for package in "$folder"/root/var/cache/apt/archives/*.deb; do
-    dpkg -x "$package" "$folder/root"
+    --include="python$python,python3-distutils,libgomp1,libstdc++6" $release "$folder/system" > "$folder/log"
+  for package in "$folder"/system/var/cache/apt/archives/*.deb; do
+    dpkg -x "$package" "$folder/system"
   done
   python -m pip install --quiet --no-deps --only-binary=:all: --target "$folder/site" \
     --python-version $python --implementation cp --platform manylinux_2_28_aarch64 \
@@ -39,8 +39,8 @@ if [ ! -e "$folder/done" ]; then
   cat > "$folder/python" << END
 #!/bin/sh
 export PYTHONPATH="\${PYTHONPATH:+\$PYTHONPATH:}$folder/site"
-exec qemu-aarch64-static -0 "$folder/python" -L "$folder/root" -E "PYTHONHOME=$folder/root/usr" \\
-  -E "LD_LIBRARY_PATH=$folder/root/usr/lib/aarch64-linux-gnu" "$folder/root/usr/bin/python$python" "\$@"
+exec qemu-aarch64-static -0 "$folder/python" -L "$folder/system" -E "PYTHONHOME=$folder/system/usr" \\
+  -E "LD_LIBRARY_PATH=$folder/system/usr/lib/aarch64-linux-gnu" "$folder/system/usr/bin/python$python" "\$@"
 END
   chmod +x "$folder/python"
   touch "$folder/done"
