@@ -227,13 +227,14 @@ def test_not_tensors() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"num_bins": 2.0}, "num_bins must be an int of 64 bits, got 2.0"),
+        ({"num_bins": 256.0}, "num_bins must be an int of 64 bits, got 256.0"),
         ({"num_bins": None}, "num_bins must be an int of 64 bits, got None"),
         ({"num_bins": 1 << 63}, "num_bins must be an int of 64 bits, got 9223372036854775808"),
         ({"variant": None}, "variant must be a str, got None"),
         ({"dim": 1.5}, "dim must be an int or a sequence of ints, got 1.5"),
         ({"dim": "0"}, "dim must be an int or a sequence of ints, got '0'"),
         ({"dim": None}, "dim must be an int or a sequence of ints, got None"),
+        ({"dim": (0.5,)}, "dim must be an int or a sequence of ints, got (0.5,)"),
         ({"dim": (0, 0.5)}, "dim must be an int or a sequence of ints, got (0, 0.5)"),
     ],
 )
