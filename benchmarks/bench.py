@@ -37,10 +37,10 @@ SLOW_TO_COMPILE = ["torch.compile"]
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"
 """torch_histo's, where all others have several."""
-TURNS = {"cuda": 10, "cpu": 50}
-"""Of an implementation on an input: a CPU's core may be shared with others, a GPU is not."""
-BUDGET_SECONDS = {"cuda": 0.2, "cpu": 0.5}
-"""For all these turns; a slower one gets fewer."""
+TURNS, BUDGET_SECONDS = 10, 0.2
+"""Of an implementation on an input, and for all of them; a slower one gets fewer."""
+MORE_TURNS, LARGER_BUDGET_SECONDS = 50, 0.5
+"""On a CPU, whose cores may be shared with others."""
 
 Record = dict[str, Any]
 
@@ -48,8 +48,11 @@ Record = dict[str, Any]
 class Bench:
     """Measures cases with the peers that work, and notes those that do not."""
 
-    def __init__(self, device: torch.device, peers: list[Peer]) -> None:
+    def __init__(self, device: torch.device, peers: list[Peer], *, quick: bool = False) -> None:
         self.device = device
+        few = quick or device.type == "cuda"
+        self.turns = TURNS if few else MORE_TURNS
+        self.budget_seconds = BUDGET_SECONDS if few else LARGER_BUDGET_SECONDS
         self.peers = [peer for peer in peers if device.type in peer.devices]
         self.notes: list[str] = []
 
@@ -82,8 +85,8 @@ class Bench:
                     inputs,
                     uncaptured=[peer.name for peer in peers if not peer.captured],
                     one_thread=[ONE_THREAD],
-                    rounds=TURNS[self.device.type],
-                    budget=BUDGET_SECONDS[self.device.type],
+                    rounds=self.turns,
+                    budget=self.budget_seconds,
                 )
                 measured.append(seconds)
             alone, together = measured[0], measured[-1]
@@ -224,7 +227,8 @@ def main() -> None:
     name = common.result_name("bench-quick" if quick else "bench", device)
     path = arguments.out / f"{name}.json"
     growing = path.with_suffix(".partial.json")
-    bench = Bench(device, [peer for peer in PEERS if peer.name in [OURS, *names]])
+    peers = [peer for peer in PEERS if peer.name in [OURS, *names]]
+    bench = Bench(device, peers, quick=quick)
     record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
     steps = (step for case in cases for step in bench.measure(case, distributions))
     for records in progress(steps, len(cases) * len(distributions)):
