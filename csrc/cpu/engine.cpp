@@ -158,14 +158,16 @@ Plan plan_of(const Problem& problem) {
     return plan;
   }
   const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
-  const bool in_32_bits = !wide && !stores_narrow();
+  const bool streams = !interleaved || (channels.size <= kMaxStreams && rows.stride <= line);
+  const bool narrow = size == 1 && !streams ? stores_narrow() : foresees_stores();
+  const bool in_32_bits = !wide && !narrow;
   plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
   const int64_t step = in_32_bits ? kTableStepOf32Bits : kTableStep;
   const auto group_of = [=](int64_t indices, int64_t slots, int64_t tables, int64_t counter) {
     const int64_t bytes = slots * indices * counter;
     return Group{indices, slots, tables, round_up(bytes - step, 4096) + step};
   };
-  if (!interleaved || (channels.size <= kMaxStreams && rows.stride <= line)) {
+  if (streams) {
     // What a thread counts before it folds.
     const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
     const bool by_neighbours = size == 1 && rows.stride == 1 && share >= kMinJointElements;
@@ -211,7 +213,7 @@ Plan plan_of(const Problem& problem) {
     plan.tile_bytes += plan.byte_values;
   } else if (
       size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
-      problem.num_rows() >= kMinPlaneRows && has_bit_planes()) {
+      problem.num_rows() >= kMinPlaneRows && foresees_stores() && has_bit_planes()) {
     // Of one width, in whole groups.
     const int64_t groups = ceil_div(channels.size, kPlaneColumns);
     const int64_t most = are_far(rows.stride) ? kFarLines * line : line;

@@ -69,17 +69,40 @@ bool has_avx512() {
 #endif
 }
 
-bool stores_narrow() {
-  static const bool found = [] {
-    const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
-    const std::string_view wanted = variable != nullptr ? variable : "";
+namespace {
+
+/// Of a processor as it was measured, unless the user says how many bits counters have.
+bool unless_wanted(bool measured) {
+  const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
+  const std::string_view wanted = variable != nullptr ? variable : "";
+  return wanted == "16" || (measured && wanted != "32");
+}
+
+bool is_amd_with_avx512() {
 #ifdef __x86_64__
-    const bool measured = __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
+  return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
 #else
-    const bool measured = false;
+  return false;
 #endif
-    return wanted == "16" || (measured && wanted != "32");
-  }();
+}
+
+bool is_intel() {
+#ifdef __x86_64__
+  return __builtin_cpu_is("intel");
+#else
+  return false;
+#endif
+}
+
+} // namespace
+
+bool stores_narrow() {
+  static const bool found = unless_wanted(is_amd_with_avx512() || is_intel());
+  return found;
+}
+
+bool foresees_stores() {
+  static const bool found = unless_wanted(is_amd_with_avx512());
   return found;
 }
 

@@ -10,9 +10,13 @@ namespace histo::cpu {
 /// Whether the widest set is chosen.
 bool has_avx512();
 
-/// Whether counters of 16 bits are faster than those of 32: on AMD's processors with AVX-512. The
-/// environment variable TORCH_HISTO_CPU_COUNTERS=16 or =32 says otherwise.
+/// Whether a counter of 16 bits is stored as fast as one of 32: by AMD's processors with AVX-512 and
+/// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16 or =32 says otherwise.
 bool stores_narrow();
+
+/// Whether the processor also foresees which store an addition waits for: AMD's with AVX-512, unless
+/// that variable says otherwise.
+bool foresees_stores();
 
 /// indices[i] = values[i] + 1 where 0 <= values[i] < num_bins, else 0. num_bins < 2^32.
 template <class T>
