@@ -37,9 +37,9 @@ SLOW_TO_COMPILE = ["torch.compile"]
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"
 """torch_histo's, where all others have several."""
-TURNS, BUDGET_SECONDS = 10, 0.2
-"""Of an implementation on an input, and for all of them; a slower one gets fewer."""
-MORE_TURNS, LARGER_BUDGET_SECONDS = 50, 0.5
+BUDGET_SECONDS = 0.2
+"""For all turns of an implementation on an input; a slower one gets fewer."""
+MORE_ROUNDS, LARGER_BUDGET_SECONDS = 50, 0.5
 """On a CPU, whose cores may be shared with others."""
 
 Record = dict[str, Any]
@@ -51,7 +51,7 @@ class Bench:
     def __init__(self, device: torch.device, peers: list[Peer], *, quick: bool = False) -> None:
         self.device = device
         few = quick or device.type == "cuda"
-        self.turns = TURNS if few else MORE_TURNS
+        self.rounds = common.ROUNDS if few else MORE_ROUNDS
         self.budget_seconds = BUDGET_SECONDS if few else LARGER_BUDGET_SECONDS
         self.peers = [peer for peer in peers if device.type in peer.devices]
         self.notes: list[str] = []
@@ -85,7 +85,7 @@ class Bench:
                     inputs,
                     uncaptured=[peer.name for peer in peers if not peer.captured],
                     one_thread=[ONE_THREAD],
-                    rounds=self.turns,
+                    rounds=self.rounds,
                     budget=self.budget_seconds,
                 )
                 measured.append(seconds)

@@ -214,7 +214,7 @@ Plan plan_of(const Problem& problem) {
   } else if (
       size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
       problem.num_rows() >= kMinPlaneRows && foresees_stores() && has_bit_planes()) {
-    // Of one width, in whole groups.
+    // Where they were measured to be faster than pairs. Of one width, in whole groups.
     const int64_t groups = ceil_div(channels.size, kPlaneColumns);
     const int64_t most = are_far(rows.stride) ? kFarLines * line : line;
     const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, most));
