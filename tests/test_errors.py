@@ -227,6 +227,7 @@ def test_not_tensors() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
+        ({"num_bins": 2.0}, "num_bins must be an int of 64 bits, got 2.0"),
         ({"num_bins": 256.0}, "num_bins must be an int of 64 bits, got 256.0"),
         ({"num_bins": None}, "num_bins must be an int of 64 bits, got None"),
         ({"num_bins": 1 << 63}, "num_bins must be an int of 64 bits, got 9223372036854775808"),

@@ -56,8 +56,9 @@ constexpr int64_t kUnfetchedSample = 512;
 
 /// All that was measured on Zen 5, which stores a counter of 16 bits as fast as one of 32. Zen 3
 /// stores 8 and 16 bits half as fast, and neither it nor Emerald Rapids foresees which store an
-/// addition to the joint table waits for. There counters have 32 bits, and elements take eight
-/// tables in turns, or columns one each: no way has to be chosen by what the values are like. A
+/// addition to the joint table waits for. There counters have 32 bits, but Intel's for columns of
+/// bytes (kPlaneRows), and elements take eight tables in turns, or columns one each: no way has to be
+/// chosen by what the values are like. A
 /// core of Zen 3 (3.2 GHz), uniform, constant, normal and run-length: 1-D 2.9, 2.7, 2.9 and 2.7 for
 /// 2.3, 0.9, 2.5 and 2.5 of 16 bits, [R, 512] 2.35, 2.4, 2.4 and 2.3 for 1.35, 2.5, 1.35 and 2.25;
 /// Emerald Rapids, constant and run-length, 1-D 2.2 and 2.3 for 0.7 and 2.5. On Zen 3, in the

@@ -78,21 +78,21 @@ bool unless_wanted(bool measured) {
   return wanted == "16" || (measured && wanted != "32");
 }
 
+#ifdef __x86_64__
 bool is_amd_with_avx512() {
-#ifdef __x86_64__
   return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
 }
-
 bool is_intel() {
-#ifdef __x86_64__
   return __builtin_cpu_is("intel");
-#else
-  return false;
-#endif
 }
+#else
+constexpr bool is_amd_with_avx512() {
+  return false;
+}
+constexpr bool is_intel() {
+  return false;
+}
+#endif
 
 } // namespace
 
