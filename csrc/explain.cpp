@@ -42,6 +42,7 @@ void add_layout(Json& json, const cuda::Columns& in) {
                 : in.access == cuda::Access::kSplit ? "split words"
                                                     : "words put together");
   json.add("stream", in.is_stream());
+  json.add("whole_rows", in.whole_rows);
   json.add("columns", in.columns);
   json.add("groups", int64_t{in.groups});
   json.add("batches", int64_t{in.batches});

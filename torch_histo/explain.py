@@ -85,6 +85,7 @@ class Explanation:
             "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         stream: rows without a gap are cut anew, into rows of `columns` elements.
+        whole_rows: of bytes, and each block counts some of one table's: the shortest way.
         columns, groups, batches: elements of a row; the tables that it takes side by side, or
             the ranges of bins of one channel; sets of channels that are counted alike.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
@@ -99,8 +100,8 @@ class Explanation:
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
             tables to be summed, or values on their way to another block.
         clears_counts: the counts are zeroed first; in an exchange what the blocks meet at.
-        shares_lines: neighbouring blocks of count_columns read the same lines of memory, so that
-            none starts before all that was launched earlier has ended.
+        shares_lines: neighbouring blocks read the same lines of memory, so that none starts before
+            all that was launched earlier has ended.
         fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches: kernels and fillings with zeros, besides the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
@@ -121,6 +122,7 @@ class Explanation:
     bytes_moved: int
     access: str = ""
     stream: bool = False
+    whole_rows: bool = False
     columns: int = 0
     groups: int = 0
     batches: int = 0
@@ -155,8 +157,9 @@ class Explanation:
         """The launches in order: kernels by name, and "zeroing" before them."""
         kernels: tuple[str, ...] = ()
         if self.method == "columns":
-            kernels = ("count_clustered" if self.cluster > 1 else "count_columns",)
-            kernels += ("fold_columns",) if self.fold_blocks else ()
+            layout = "rows" if self.whole_rows else "columns"
+            kernels = ("count_clustered" if self.cluster > 1 else f"count_{layout}",)
+            kernels += (f"fold_{layout}",) if self.fold_blocks else ()
         elif self.method == "exchange":
             kernels = ("count_exchange",)
         elif self.blocks:
@@ -216,7 +219,7 @@ def explain(
           reads      16 bytes a lane
           table      256 rows x 128 counters of 16 bits: 64 KiB of shared memory a block
           grid       132 blocks of 768 threads, up to 31,776 rows each
-          launches   2: count_columns, fold_columns
+          launches   2: count_rows, fold_rows
           workspace  8.25 MiB, one table a block, summed by ... blocks
           memory     reads 512 MiB, writes 1 MiB of counts
           predicted  at least 112 us, at 4.8 TB/s

@@ -3,6 +3,7 @@
 #include "clustered.h"
 #include "columns.h"
 #include "exchange.h"
+#include "rows.h"
 #include "strided.h"
 
 namespace histo::cuda {
@@ -10,10 +11,14 @@ namespace histo::cuda {
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
   const Plan plan = make_plan(problem, binning, launch.limits);
-  if (std::holds_alternative<Columns>(plan.layout) && plan.cluster > 1) {
-    count_clustered(plan, problem, launch);
-  } else if (std::holds_alternative<Columns>(plan.layout)) {
-    count_columns(plan, problem, binning, launch);
+  if (const auto* columns = std::get_if<Columns>(&plan.layout)) {
+    if (plan.cluster > 1) {
+      count_clustered(plan, problem, launch);
+    } else if (columns->whole_rows) {
+      count_rows(plan, problem, launch);
+    } else {
+      count_columns(plan, problem, binning, launch);
+    }
   } else if (std::holds_alternative<Exchange>(plan.layout)) {
     count_exchange(plan, problem, launch);
   } else {

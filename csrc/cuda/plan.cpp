@@ -336,6 +336,15 @@ std::optional<Plan> plan_columns(
   in.adds = in.few_channels || !one_writer || spills;
   in.carries = spills && may_carry(size, in.access, in.few_channels) &&
                kTwoTablesBytes <= limits.shared_per_block && share >> kLogSpill <= kMaxPairCount;
+  in.chunks = in.rows / kRowsOfChunk / in.blocks_of_part;
+  in.blocks_with_more = in.rows / kRowsOfChunk % in.blocks_of_part;
+  in.whole_rows = bytes && in.access == Access::kQuad && !in.few_channels && !in.is_stream() &&
+                  in.outer.size == 1 && parts == units && !in.adds &&
+                  (in.chunks + 1) * kRowsOfChunk <= kMaxPairCount;
+  if (in.whole_rows) {
+    const unsigned left = in.rows % kRowsOfChunk;
+    in.share = in.chunks * kRowsOfChunk + (in.blocks_with_more > 0 ? kRowsOfChunk : left);
+  }
 
   Plan plan{};
   plan.blocks = parts * in.blocks_of_part;

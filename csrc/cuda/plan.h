@@ -72,6 +72,12 @@ struct Columns {
   bool warps_apart;  // of a round each warp reads neighbouring rows
   bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
   unsigned unit_gap; // rows between two units, which take as long as the end of one does
+  // Bytes in quads, all of a block of one unit and in one run, which is not a stream; a column is
+  // a channel, and a row of a table is its bin. A block then has so many chunks of kRowsOfChunk
+  // rows, the first blocks of a unit one more, and the last one what is left.
+  bool whole_rows;
+  unsigned chunks;
+  unsigned blocks_with_more;
 
   HISTO_HOST_DEVICE unsigned units() const {
     return batches * groups;
@@ -137,7 +143,7 @@ struct Plan {
   int64_t fold_blocks;     // 0: no fold
   int fold_words;          // of a table, a block of the fold
   bool clears;             // the counts, or what the blocks meet at, are zeroed first
-  bool shares_lines;       // neighbouring blocks of columns.cu read the same lines of memory
+  bool shares_lines;       // neighbouring blocks of rows.cu or columns.cu read the same lines
 
   int launches() const {
     return 1 + (fold_blocks > 0) + clears;

@@ -105,6 +105,9 @@ constexpr int ragged_rows(Access access) {
   return access == Access::kSplit ? 6 : 3;
 }
 
+// What a warp counts of whole rows at a time (rows.cu): quads of 8 lanes a row.
+constexpr unsigned kRowsOfChunk = kBytesInFlight / kQuadBytes * (kQuadRow / kByteColumns);
+
 // Wider types: up to 32 counters a bin, one a bank; of channels side by side at least
 // four, or a block reads too little of each sector. Four blocks that read 32 bytes of a line
 // each, as for int16 in 4096 bins, need 276 us for what takes 241 by halves of lines or whole

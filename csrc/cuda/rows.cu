@@ -1,0 +1,221 @@
+// Counting whole rows of bytes: what columns.cu does, in a tenth of its code.
+//
+// The tables are the same. But here a block has rows of one unit, which follow each other at one
+// distance, columns are channels, and what has no bin lies behind all that have one. Then there is
+// nothing to ask and to divide. What runs once is waited for: 64 MiB of 512 channels take 2.2 us
+// less than by the general kernels, 512 MiB 3.4.
+#include "clear.h"
+#include "loads.cuh"
+#include "overlap.cuh"
+#include "rows.h"
+#include "tables.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr unsigned kWarps = kColumnThreads / kWarp;
+constexpr int kUnroll = kBytesInFlight / kQuadBytes;
+constexpr unsigned kLanesOfRow = kByteColumns / kQuadBytes;
+constexpr unsigned kRowsOfLoad = kWarp / kLanesOfRow; // of a warp
+static_assert(kRowsOfChunk == kUnroll * kRowsOfLoad && kUnroll < kWarps);
+
+/// A warp counts every 24th chunk of the block's. While it counts one, the next is on its way.
+__global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
+    const __grid_constant__ Columns in,
+    const ValueBinning binning,
+    uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  using Cells = ByteTable<Access::kQuad, false, kColumnThreads, ValueBinning>;
+  const unsigned lane = threadIdx.x % kWarp;
+  // The same for all its lanes, and known to be.
+  const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
+  const Unit unit = unit_at(in, blockIdx.x);
+  const unsigned block = blockIdx.y;
+
+  const unsigned chunks = in.chunks + (block < in.blocks_with_more);
+  const unsigned first_chunk = block * in.chunks + min(block, in.blocks_with_more);
+  const auto row_at = [&](unsigned row) {
+    // A lane beyond the last column counts it once more, for a column that is not there.
+    const int64_t column =
+        min(first_column_of(in, unit) + lane % kLanesOfRow * kQuadBytes, in.columns - kQuadBytes);
+    return in.data + unit.batch * in.batch[1].stride + column + row * in.row_stride;
+  };
+  unsigned rounds = (chunks + kWarps - 1 - warp) / kWarps;
+  const uint8_t* address = row_at((first_chunk + warp) * kRowsOfChunk + lane / kLanesOfRow);
+  // Rows that make no chunk are for the last warps of the last block, which have fewest.
+  const unsigned row_left = (kWarps - 1 - warp) * kRowsOfLoad + lane / kLanesOfRow;
+  const bool has_row_left = block + 1 == gridDim.y && row_left < in.rows % kRowsOfChunk;
+  const uint8_t* left =
+      has_row_left ? row_at(in.rows - in.rows % kRowsOfChunk + row_left) : in.data;
+
+  uint4 quads[kUnroll];
+  // Behind the last chunk what is left, or nothing of use: branches around loads would make copies
+  // of all registers.
+  const auto load = [&](uint4(&to)[kUnroll]) {
+    const uint8_t* from = rounds > 0 ? address : left;
+    const int64_t step = rounds > 0 ? in.load_step : 0;
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
+    }
+    address += in.round_step;
+  };
+
+  wait_for_previous(); // it may write what is counted
+  load(quads);         // and the table is cleared meanwhile
+  const Cells cells(in, binning, table, static_cast<int>(lane));
+  constexpr unsigned kTableQuads = kByteTableBytes / kQuadBytes;
+#pragma unroll
+  for (unsigned i = 0; i < kTableQuads; i += kColumnThreads) {
+    if (i + kColumnThreads <= kTableQuads || i + threadIdx.x < kTableQuads) {
+      reinterpret_cast<uint4*>(table)[i + threadIdx.x] = make_uint4(0, 0, 0, 0);
+    }
+  }
+  __syncthreads();
+  while (rounds > 0) {
+    --rounds;
+    uint4 next[kUnroll];
+    __syncwarp(); // no instruction passes it, and it takes none itself
+    load(next);
+    __syncwarp();
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(quads[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      quads[i] = next[i];
+    }
+  }
+  if (has_row_left) {
+    cells.add(quads[0]);
+  }
+  __syncthreads();
+  if (gridDim.y == 1) {
+    cells.put_counts(unit, counts);
+  } else {
+    const unsigned table_quads = in.table_words() / 4;
+    store_table(
+        partials + size_t{blockIdx.x * gridDim.y + block} * table_quads, table, table_quads);
+  }
+}
+
+/// Sums kRows rows of a unit's tables, and transposes [row][column] into [channel][bin].
+///
+/// All of a thread's loads are on their way at once.
+template <unsigned kRows>
+__global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
+    const __grid_constant__ Columns in,
+    const uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  constexpr unsigned kQuadsOfRow = kByteRowWords / 4;
+  constexpr unsigned kQuads = kRows * kQuadsOfRow;
+  constexpr unsigned kSplits = kFoldThreads / kQuads;
+  constexpr unsigned kLoads = fold_unroll(kRows * kByteRowWords);
+  // Of a row first the lower halves of its words, then the upper ones; the next row begins eight
+  // banks further on.
+  constexpr unsigned kRowSums = 2 * kByteRowWords + 8;
+  __shared__ __align__(16) uint32_t sums[kSplits][kRows * kRowSums];
+
+  const unsigned table_quads = in.table_words() / 4;
+  const unsigned tables = in.blocks_of_part;
+  const unsigned first_row = blockIdx.y * kRows;
+  const unsigned quad = threadIdx.x % kQuads;
+  const unsigned split = threadIdx.x / kQuads;
+  const uint4* first =
+      partials + size_t{blockIdx.x} * tables * table_quads + first_row * kQuadsOfRow;
+  const uint4* table = first + split * table_quads + quad;
+  const bool inside = first_row + quad / kQuadsOfRow < in.table_rows;
+  uint32_t all[4] = {0, 0, 0, 0}, upper[4] = {0, 0, 0, 0};
+  wait_for_previous();
+#pragma unroll 1
+  for (unsigned of = split; of < tables; of += kLoads * kSplits) {
+    uint4 quads[kLoads];
+#pragma unroll
+    for (unsigned k = 0; k < kLoads; ++k) {
+      quads[k] = inside && of + k * kSplits < tables ? __ldcg(table + k * kSplits * table_quads)
+                                                     : make_uint4(0, 0, 0, 0);
+    }
+    table += kLoads * kSplits * table_quads;
+#pragma unroll
+    for (unsigned k = 0; k < kLoads; ++k) {
+      const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        all[i] += words[i];
+        upper[i] += words[i] >> 16;
+      }
+    }
+  }
+  // Modulo 2^32, which the lower halves' sum is below.
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    all[i] -= upper[i] << 16;
+  }
+  uint32_t* sum = &sums[split][quad / kQuadsOfRow * kRowSums + quad % kQuadsOfRow * 4];
+  *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
+  *reinterpret_cast<uint4*>(sum + kByteRowWords) =
+      make_uint4(upper[0], upper[1], upper[2], upper[3]);
+  __syncthreads();
+
+  // Neighbours write neighbouring bins of a channel, four of them a whole sector.
+  constexpr unsigned kTogether = kRows < 4 ? kRows : 4;
+  const Unit unit = unit_at(in, blockIdx.x);
+  for (unsigned i = threadIdx.x; i < kRows * kByteColumns; i += kFoldThreads) {
+    const unsigned row = i / (kTogether * kByteColumns) * kTogether + i % kTogether;
+    const unsigned place = i / kTogether % kByteColumns;
+    uint32_t count = 0;
+#pragma unroll
+    for (unsigned s = 0; s < kSplits; ++s) {
+      count += sums[s][row * kRowSums + place];
+    }
+    const int64_t column = first_column_of(in, unit) + place % kWarp * 4 + place / kWarp;
+    if (column < in.columns && first_row + row < in.table_rows) {
+      counts[in.counter(unit.batch, column, first_row + row)] = count;
+    }
+  }
+
+  // Nobody reads the rows again: the cache need not write them to memory.
+  constexpr unsigned kLines = kQuads * kQuadBytes / kLineBytes;
+  for (unsigned i = threadIdx.x; i < tables * kLines; i += kFoldThreads) {
+    const unsigned quads = i % kLines * (kLineBytes / kQuadBytes);
+    if (first_row + quads / kQuadsOfRow < in.table_rows) {
+      discard_line(first + i / kLines * table_quads + quads);
+    }
+  }
+}
+
+} // namespace
+
+void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) {
+  const auto& in = std::get<Columns>(plan.layout);
+  auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
+  const bool overlaps = launch.limits.has_clusters();
+  const bool folds = plan.fold_blocks > 0;
+  // Two kernels overlap; three launches begin with a memset.
+  const bool fills = plan.clears && folds;
+  if (plan.clears) {
+    clear(launch, problem, overlaps && !fills);
+  }
+  uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
+  start(
+      launch, "count_rows", count_rows_kernel,
+      Shape{
+          dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
+          overlaps && !fills && !plan.shares_lines},
+      in, ValueBinning{problem.num_bins}, partials, counts);
+  if (folds) {
+    start(
+        launch, "fold_rows",
+        plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kFewFoldWords / kByteRowWords>
+        : plan.fold_words == kManyFoldWords ? fold_rows_kernel<kManyFoldWords / kByteRowWords>
+                                            : fold_rows_kernel<kFoldWords / kByteRowWords>,
+        Shape{
+            dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads, 0,
+            1, overlaps},
+        in, static_cast<const uint4*>(partials), counts);
+  }
+}
+
+} // namespace histo::cuda

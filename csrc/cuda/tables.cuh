@@ -1,0 +1,343 @@
+// The tables of bytes in shared memory, and which part of the input a block has.
+#pragma once
+
+#include "bytes.cuh"
+#include "counts.cuh"
+#include "plan.h"
+#include "shared.cuh"
+
+namespace histo::cuda {
+
+using Counts = unsigned long long*;
+
+constexpr unsigned kLogWarp = 5;
+constexpr int kByteRowWords = kByteColumns / 2;
+constexpr int kCountersOfLane = kByteColumns / kWarp;
+
+template <int kThreads>
+__device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
+  for (unsigned i = threadIdx.x; i < words / 4; i += kThreads) {
+    reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+}
+
+/// Copies a table to global memory, in loads of 16 bytes; all threads have counted.
+///
+/// One bulk copy takes 0.7 us less than stores of all threads do, and no more than several.
+__device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, unsigned quads) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+  __syncthreads();
+  if (threadIdx.x == 0) {
+    asm volatile(
+        "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
+        "cp.async.bulk.commit_group;\n"
+        "cp.async.bulk.wait_group 0;" ::"l"(to),
+        "r"(address_of(table)), "r"(16 * quads)
+        : "memory");
+  }
+#else
+  const auto* from = reinterpret_cast<const uint4*>(table);
+  for (unsigned i = threadIdx.x; i < quads; i += kColumnThreads) {
+    __stcg(to + i, from[i]);
+  }
+#endif
+}
+
+/// Which table a block works on, and whose columns are in it.
+struct Unit {
+  unsigned batch;
+  unsigned group;
+  unsigned head; // elements of a stream before its first aligned word
+};
+
+__device__ __forceinline__ int64_t first_column_of(const Columns& in, const Unit& unit) {
+  return int64_t{unit.group} * in.group_columns;
+}
+
+__device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& unit, int64_t column) {
+  if (in.columns == in.channels && unit.head == 0) {
+    return column;
+  }
+  if (in.channels == 1) {
+    return 0;
+  }
+  // A stream's rows are short, so 32 bits do.
+  return static_cast<unsigned>(column + unit.head) % static_cast<unsigned>(in.channels);
+}
+
+/// Without the time of a division where there is nothing to divide.
+__device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
+  return b == 1 ? a : a / b;
+}
+
+/// All batches of the first group of columns, then all of the next.
+__device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index) {
+  const unsigned group = quotient(index, in.batches);
+  return {index - group * in.batches, group, 0};
+}
+
+__device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
+  const auto inner = static_cast<unsigned>(in.batch[1].size);
+  const unsigned outer = in.batch[0].size == 1 ? 0 : quotient(batch, inner);
+  return in.data + outer * in.batch[0].stride + (batch - outer * inner) * in.batch[1].stride;
+}
+
+/// Elements of a stream before its first aligned word.
+__device__ __forceinline__ unsigned head_of(
+    const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
+  const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) % word_bytes);
+  return in.is_stream() && beyond > 0 ? (word_bytes - beyond) / element_bytes : 0;
+}
+
+/// Bytes: 256 rows of 64 words, each word two 16-bit counters, so 128 columns in 64 KiB.
+///
+/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to
+/// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
+/// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
+/// 256 sums, not of every element.
+///
+/// Where three channels follow each other in turn, a lane counts 16 bytes of a row in three
+/// of its columns, one for each.
+template <Access kAccess, bool kThreeInTurn, int kBlockThreads, class Binning>
+struct ByteTable {
+  static constexpr int kThreads = kBlockThreads;
+  static constexpr bool kInTurn = kThreeInTurn;
+  static constexpr bool kSplit = kAccess == Access::kSplit;
+  static constexpr int kHalves = 2;         // counters of a word
+  static constexpr bool kPairsBins = false; // they are of two columns
+
+  const Columns& in;
+  const Binning& binning;
+  uint32_t* table;
+  uint32_t address;
+  uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
+  bool turned[2];      // whether its words come one later, and two later
+  uint32_t ones[4];    // what one element more is in each of the lane's columns
+
+  __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
+      : in(columns), binning(bins), table(shared), address(address_of(shared)) {
+    // Eight lanes read 16 bytes each of a row, and the next eight of the next row: each
+    // eight begins with another word of its 16 bytes.
+    const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int word = lane % 8 * 4 + (i + row) % 4;
+      offsets[i] = 4 * (in.log_lanes == kLogWarp ? lane : word);
+    }
+    turned[0] = row & 1;
+    turned[1] = row & 2;
+  }
+
+  __device__ __forceinline__ void add_word(uint32_t bytes, uint32_t offset) const {
+    const uint32_t odd = offset + 4 * kWarp;
+    add_shared(address + __byte_perm(bytes, offset, 0x5504), 1);
+    add_shared(address + __byte_perm(bytes, odd, 0x5514), 1);
+    add_shared(address + __byte_perm(bytes, offset, 0x5524), 0x10000);
+    add_shared(address + __byte_perm(bytes, odd, 0x5534), 0x10000);
+  }
+  __device__ __forceinline__ void add(uint32_t bytes) const {
+    if constexpr (kSplit) {
+#pragma unroll
+      for (int i = 0; i < 4; ++i) {
+        add_shared(address + __byte_perm(bytes, offsets[i], 0x7604 + 0x10 * i), ones[i]);
+      }
+    } else {
+      add_word(bytes, offsets[0]);
+    }
+  }
+  __device__ __forceinline__ void add(const LooseWord& word) const {
+    add(word.bytes());
+  }
+  __device__ __forceinline__ void add(uint4 v) const {
+    if (turned[0]) {
+      v = make_uint4(v.y, v.z, v.w, v.x);
+    }
+    if (turned[1]) {
+      v = make_uint4(v.z, v.w, v.x, v.y);
+    }
+    add_word(v.x, offsets[0]);
+    add_word(v.y, offsets[1]);
+    add_word(v.z, offsets[2]);
+    add_word(v.w, offsets[3]);
+  }
+
+  /// The first byte is that of the lane's first column, `row` rows after that of begin_rows.
+  __device__ __forceinline__ void add_in_turn(const uint4& v, int row) const {
+    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 16; ++i) {
+      const int of = (row * int{kQuadRow} + i) % 3;
+      const uint32_t selector = 0x5504 + 0x10 * (i % 4);
+      add_shared(address + __byte_perm(words[i / 4], offsets[of], selector), ones[of]);
+    }
+  }
+  /// Where words are split the lane's next words begin `early` columns before its first one, and
+  /// none counts where it is beyond its row.
+  __device__ __forceinline__ void begin_rows(int early, bool counts) {
+    const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int column = 4 * lane + i - early;
+      const int of_table = column & (kByteColumns - 1);
+      offsets[i] = 4 * word_of(of_table) + (column < 0 ? uint32_t{kByteTableBytes} : 0);
+      ones[i] = !counts ? 0 : half_of(of_table) ? 0x10000 : 1;
+    }
+  }
+  /// The columns before the first one are in two words of a row.
+  __device__ __forceinline__ uint32_t& early_word(int i) const {
+    return table[kByteTableBytes / 4 + (i + 1) * kWarp - 1];
+  }
+  __device__ void store_early_columns(uint32_t* to) const {
+    // Backwards: the first warp waits for the rest of the table.
+    for (int i = kThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords; i += kThreads) {
+      __stcg(to + i, early_word(i));
+    }
+  }
+  /// Adds them to the counts, and clears them.
+  __device__ void spill_early_columns(const Unit& unit, Counts counts) const {
+    for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+      const uint32_t pair = early_word(i);
+      early_word(i) = 0;
+#pragma unroll
+      for (int half = 0; half < kHalves; ++half) {
+        const int64_t before = kByteColumns - column_of_word((i + 1) * kWarp - 1, half);
+        const int64_t first = first_column_of(in, unit);
+        const int64_t column = (first == 0 ? in.columns : first) - before;
+        const int64_t bin = bin_of_row(i / 2);
+        if (bin != kNoBin && count_of(pair, half) != 0) {
+          put<true>(
+              &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
+              count_of(pair, half));
+        }
+      }
+    }
+  }
+
+  /// The lane's next row begins with that element of its run.
+  __device__ __forceinline__ void begin_rows(unsigned element) {
+#pragma unroll
+    for (unsigned i = 0; i < 3; ++i) {
+      const auto channel = static_cast<int>((element + i) % 3);
+      offsets[i] = 4 * word_of(static_cast<int>(threadIdx.x) % kWarp * kCountersOfLane + channel);
+      ones[i] = half_of(channel) ? 0x10000 : 1;
+    }
+  }
+
+  static __device__ int word_of(int column) {
+    return column / 4 + column % 2 * kWarp;
+  }
+  static __device__ int half_of(int column) {
+    return column / 2 % 2;
+  }
+
+  __device__ void add_one(int column, uint8_t byte) const {
+    column %= kByteColumns; // one channel may have longer rows
+    add_shared(
+        address + 4 * (byte * kByteRowWords + word_of(column)), half_of(column) ? 0x10000 : 1);
+  }
+
+  __device__ __forceinline__ int64_t channel_of_column(const Unit& unit, int64_t column) const {
+    return kInTurn ? column % kCountersOfLane : channel_of(in, unit, column);
+  }
+  static __device__ int column_of_word(int word, int half) {
+    return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
+  }
+  static __device__ int row_of_word(int word, int /*half*/) {
+    return word / kByteRowWords;
+  }
+  static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
+    return half == 0 ? word & 0xffff : word >> 16;
+  }
+  static __device__ int place_of_row(int row) {
+    return row;
+  }
+
+  __device__ __forceinline__ int64_t bin_of_row(int row) const {
+    return row < static_cast<int>(in.table_rows)
+               ? bin_of_byte(in.type, binning, static_cast<uint8_t>(row))
+               : kNoBin;
+  }
+
+  __device__ void begin_unit(const Unit&) {
+  }
+  __device__ void clear() const {
+    clear_words<kThreads>(table, 256 * kByteRowWords);
+    if constexpr (kSplit) {
+      for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+        early_word(i) = 0;
+      }
+    }
+  }
+
+  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
+  /// whole sectors, and few of them, so that a load meets few in its bank.
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    constexpr int kRows = 4;
+    // A thread keeps to one word.
+    constexpr int kStep = kThreads / kByteRowWords;
+    static_assert(kStep % kRows == 0);
+    const int word = threadIdx.x / kRows % kByteRowWords;
+    const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
+    const int64_t high = low + 2;
+    Counts low_counts = &counts[in.counter(unit.batch, channel_of(in, unit, low), 0)];
+    Counts high_counts = &counts[in.counter(unit.batch, channel_of(in, unit, high), 0)];
+    const int first = threadIdx.x / (kRows * kByteRowWords) * kRows + threadIdx.x % kRows;
+    for (int row = first; row < static_cast<int>(in.table_rows); row += kStep) {
+      const int64_t bin = bin_of_row(row);
+      if (bin == kNoBin) {
+        continue;
+      }
+      const uint32_t pair = table[row * kByteRowWords + word];
+      if (low < in.columns) {
+        put_or_add(low_counts + bin, pair & 0xffff, in.adds);
+      }
+      if (high < in.columns) {
+        put_or_add(high_counts + bin, pair >> 16, in.adds);
+      }
+    }
+  }
+
+  /// A thread sums half of a row, the even or the odd words, and clears it where more rows come.
+  /// Neighbours begin with different words, so that no two of a load meet in a bank, and add
+  /// neighbouring bins.
+  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
+    constexpr int kQuads = kByteRowWords / 4 / 2;
+    // Of four columns in turn an even word has the first and the third, an odd one the others.
+    const bool apart = in.channels > 2;
+    const uint32_t of_first = apart ? 0x0001 : 0x0101;
+    for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
+      const int row = i / 2;
+      const int odd = i % 2;
+      auto* quads = reinterpret_cast<uint4*>(table + row * kByteRowWords + odd * kWarp);
+      uint32_t first = 0, second = 0;
+#pragma unroll 4
+      for (int k = 0; k < kQuads; ++k) {
+        uint4& quad = quads[(row + k + odd * kQuads / 2) % kQuads];
+        const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+        if (kInTurn || more) { // asked there too, the loops of three channels take 4 % longer
+          quad = make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t word : words) {
+          first = __dp2a_lo(word, of_first, first);
+          if (apart) {
+            second = __dp2a_lo(word, 0x0100u, second);
+          }
+        }
+      }
+      const int64_t bin = bin_of_row(row);
+      const auto add_to = [&](int64_t channel, uint32_t sum) {
+        if (bin != kNoBin && channel < in.channels) {
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
+        }
+      };
+      add_to(channel_of_column(unit, odd), first);
+      if (apart) {
+        add_to(channel_of_column(unit, odd + 2), second);
+      }
+    }
+    __syncthreads();
+  }
+};
+} // namespace histo::cuda

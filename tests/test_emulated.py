@@ -1,0 +1,217 @@
+"""Kernels of the engine on no GPU at all: compiled for the host, where every address is checked."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+from oracle import DTYPES, assert_counts, expected_counts
+from torch import Tensor
+
+from torch_histo.explain import DEVICES, Device
+
+REPOSITORY = Path(__file__).parents[1]
+EMULATOR = Path(__file__).parent / "emulator"
+KERNELS = ("rows", "columns", "strided", "clear")
+H200 = DEVICES[0]
+T4 = next(known for known in DEVICES if known.name == "T4")
+
+
+def toolkit_headers() -> Path | None:
+    sys.path.insert(0, str(REPOSITORY))
+    from torch.utils.cpp_extension import CUDA_HOME  # what a CUDA build of torch would take
+
+    nvcc = shutil.which("nvcc")
+    homes = [CUDA_HOME, "/usr/local/cuda", nvcc and Path(nvcc).resolve().parents[1]]
+    found = (Path(home) / "include" for home in homes if home)
+    return next((path for path in found if (path / "cuda_runtime_api.h").exists()), None)
+
+
+def on_host(source: str) -> str:
+    """A kernel's shared memory as what the emulator has for it."""
+    dynamic = r"auto* const \2 = static_cast<\1*>(emulated::dynamic_shared());"
+    source = re.sub(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];", dynamic, source)
+    return source.replace("__shared__ ", "static ")
+
+
+@pytest.fixture(scope="session")
+def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    headers = toolkit_headers()
+    if headers is None:
+        pytest.skip("needs the headers of a CUDA Toolkit")
+    folder = tmp_path_factory.mktemp("emulator")
+    shutil.copytree(REPOSITORY / "csrc", folder / "csrc")
+    for replaced in ("shared.cuh", "loads.cuh", "emulator.h"):
+        shutil.copy(EMULATOR / replaced, folder / "csrc" / "cuda")
+    sources = [EMULATOR / "emulator.cpp", folder / "csrc/cuda/plan.cpp"]
+    for name in KERNELS:
+        kernel = folder / "csrc/cuda" / f"{name}.cu"
+        sources.append(kernel.with_suffix(".cu.cpp"))
+        sources[-1].write_text('#include "emulator.h"\n' + on_host(kernel.read_text()))
+    flags = ["-std=c++17", "-O1", "-g0", "-fsanitize=address"]
+    flags += [f"-I{folder}/csrc", f"-I{folder}/csrc/cuda", f"-isystem{headers}"]
+    objects = [folder / f"{source.name}.o" for source in sources]
+    compilers = [
+        subprocess.Popen(["g++", *flags, "-c", str(source), "-o", str(built)])
+        for source, built in zip(sources, objects, strict=True)
+    ]
+    assert all(compiler.wait() == 0 for compiler in compilers)
+    program = folder / "emulator"
+    subprocess.run(["g++", *flags, *map(str, objects), "-o", str(program)], check=True)
+    return program
+
+
+class Counted(NamedTuple):
+    kernels: str
+    counts: Tensor
+
+
+Emulate = Callable[..., Counted]
+
+
+@pytest.fixture
+def emulate(emulator: Path) -> Emulate:
+    """Counts `[batch, length, channels]` over the length, or planes over their last dimension."""
+
+    def run(
+        values: Tensor,
+        num_bins: int = 256,
+        *,
+        planes: bool = False,
+        offset: int = 0,
+        gpu: Device = H200,
+    ) -> Counted:
+        batches, length, channels = values.shape
+        if planes:
+            loops = [batches, values.stride(0), length, values.stride(1)]
+            loops += [1, 0, channels, values.stride(2)]
+        else:
+            loops = [batches, values.stride(0), channels, values.stride(2)]
+            loops += [1, 0, length, values.stride(1)]
+        last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
+        data = values.as_strided((last + 1,), (1,)).numpy().tobytes()
+        limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
+        header = [DTYPES.index(values.dtype), num_bins, *loops, len(data), offset, *limits]
+        done = subprocess.run(
+            [str(emulator)],
+            input=" ".join(map(str, header)).encode() + b"\n" + data,
+            capture_output=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        kernels, counts = done.stdout.split(b"\n", 1)
+        shape = (batches, length if planes else channels, num_bins)
+        result = torch.frombuffer(bytearray(counts), dtype=torch.int64).view(shape)
+        expected = expected_counts(values, num_bins, 2 if planes else 1)
+        assert_counts(result, expected, f"{list(values.shape)} on {gpu.name}")
+        return Counted(kernels.decode(), result)
+
+    return run
+
+
+def random_values(*shape: int, dtype: torch.dtype = torch.uint8, below: int = 256) -> Tensor:
+    values = torch.randint(0, below, shape, generator=torch.Generator().manual_seed(sum(shape)))
+    return values.to(torch.uint8).view(dtype) if dtype == torch.int8 else values.to(dtype)
+
+
+# A block has 16 rows a warp, 24 warps; 33 blocks share the rows of 512 channels.
+LENGTHS = [5000, 33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15, 8209]
+
+
+@pytest.mark.parametrize("length", LENGTHS)
+def test_rows_of_whole_lines(emulate: Emulate, length: int) -> None:
+    assert emulate(random_values(1, length, 512)).kernels == "count_rows, fold_rows"
+
+
+@pytest.mark.parametrize("channels", [16 * 6, 128, 144, 496, 1008, 2048])
+def test_rows_of_any_quads(emulate: Emulate, channels: int) -> None:
+    length = (5 << 20) // channels + 5
+    values = random_values(1, length, channels)
+    if channels % 128 == 0:
+        assert emulate(values).kernels == "count_rows, fold_rows"
+    else:  # without gaps they are a stream
+        emulate(values)
+        wider = random_values(1, length, channels + 16)[:, :, :channels]
+        assert emulate(wider, offset=16).kernels == "count_rows, fold_rows"
+
+
+@pytest.mark.parametrize("num_bins", [1, 3, 100, 127, 128, 129, 255, 300])
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=["uint8", "int8"])
+def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
+    values = random_values(1, 8200, 256, dtype=dtype)
+    assert emulate(values, num_bins).kernels == "count_rows, fold_rows"
+
+
+@pytest.mark.parametrize("below", [1, 2])
+def test_counters_that_hold_much(emulate: Emulate, below: int) -> None:
+    emulate(random_values(1, 33 * 2000, 128, below=below))
+    emulate(random_values(1, 65_519, 128, below=below), gpu=ONE_SM)
+    emulate(random_values(1, 65_520, 128, below=below), gpu=ONE_SM)
+    emulate(random_values(1, 65_536, 128, below=below), gpu=ONE_SM)
+
+
+ONE_SM = Device("one SM", 1, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+
+
+@pytest.mark.parametrize(
+    "shape", [(3, 9000, 256), (12, 2500, 128), (20, 200, 512), (9, 131, 2048), (40, 130, 512)]
+)
+def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int]) -> None:
+    counted = emulate(random_values(*shape))
+    assert counted.kernels == ("count_rows, fold_rows" if shape[1] > 1000 else "count_rows")
+    gaps = random_values(shape[0], shape[1] + 3, shape[2] + 32)[:, : shape[1], : shape[2]]
+    assert emulate(gaps).kernels == counted.kernels
+
+
+@pytest.mark.parametrize("shape", [(1, 5003, 512), (2, 7000, 256), (1, 40_000, 128)])
+def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) -> None:
+    assert emulate(random_values(*shape), gpu=T4).kernels.startswith("count_rows")
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype", "num_bins"),
+    [
+        ((1, 40_001, 64), torch.uint8, 256),
+        ((1, 9001, 511), torch.uint8, 256),
+        ((1, 9001, 500), torch.int8, 256),
+        ((1, 700_001, 3), torch.uint8, 256),
+        ((2, 30_000, 64), torch.int16, 1000),
+        ((1, 20_000, 64), torch.int32, 300),
+        ((1, 4000, 65), torch.int64, 256),
+        ((1, 2_000_001, 1), torch.uint8, 100),
+        ((1, 500_001, 1), torch.int32, 5000),
+    ],
+    ids=str,
+)
+def test_columns(
+    emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype, num_bins: int
+) -> None:
+    counted = emulate(random_values(*shape, dtype=dtype, below=min(num_bins + 2, 256)), num_bins)
+    assert counted.kernels.startswith("count_columns")
+
+
+def test_planes(emulate: Emulate) -> None:
+    assert emulate(random_values(5, 3, 300_007), planes=True).kernels == "count_columns"
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1000, 3), (4, 33, 17), (1, 4096, 8)])
+def test_small(emulate: Emulate, shape: tuple[int, int, int]) -> None:
+    emulate(random_values(*shape))
+    emulate(random_values(*shape, dtype=torch.int64), 128)
+
+
+def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
+    """The checks would find something: a problem that claims more rows than there are."""
+    header = "1 256 1 0 256 1 1 0 9000 256 1000000 0 132 232448 233472\n"
+    done = subprocess.run(
+        [str(emulator)], input=header.encode() + bytes(1_000_000), capture_output=True
+    )
+    assert done.returncode != 0
+    assert b"heap-buffer-overflow" in done.stderr
