@@ -1,4 +1,4 @@
-// Zeroing the counts before they are added to.
+// What comes before a count: zeroed counts, where they are added to, and memory for tables.
 #pragma once
 
 #include "launch.h"
@@ -7,5 +7,12 @@ namespace histo::cuda {
 
 /// In a kernel that the next one overlaps, where it can; that one waits for it itself.
 void clear(const Launch& launch, const Problem& problem, bool overlaps);
+
+struct Prepared {
+  uint4* partials; // where tables go that are to be folded; null where none are
+  bool starts_early;
+};
+/// For the kernels of Columns.
+Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch);
 
 } // namespace histo::cuda

@@ -937,25 +937,15 @@ void count_columns(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
   const auto& in = std::get<Columns>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
-  const bool overlaps = launch.limits.has_clusters();
   const bool folds = plan.fold_blocks > 0;
-  // Two kernels overlap; three launches begin with a memset.
-  const bool fills = plan.clears && folds;
-  if (plan.clears) {
-    clear(launch, problem, overlaps && !fills);
-  }
-  uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
-  // On an idle GPU neighbouring blocks come to SMs of one GPC, whose requests for a line meet on the
-  // way to the cache. Where they share lines they must not start as SMs become free: [2^20, 500]
-  // takes 126 us, and with the same blocks on any SMs 168, int16 [2^23, 64] 298 and 550.
-  const bool starts_early = overlaps && !fills && !plan.shares_lines;
+  const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto tag, auto access, auto mixed, auto few_channels, auto threads) {
     start(
         launch, "count_columns",
         count_columns_kernel<
             typename decltype(tag)::type, access(), mixed(), few_channels(), threads(), Binning>,
-        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, starts_early}, in,
-        binning, partials, counts);
+        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
+        in, binning, prepared.partials, counts);
   };
   using Threads = std::integral_constant<int, kColumnThreads>;
   const auto run = [&](auto tag, auto access, auto mixed) {
@@ -981,8 +971,8 @@ void count_columns(
               : fold_columns_kernel<T, kAccess, kMixed, kFoldWords, Binning>,
           Shape{
               dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
-              0, 1, overlaps},
-          in, binning, static_cast<const uint4*>(partials), counts);
+              0, 1, launch.limits.has_clusters()},
+          in, binning, static_cast<const uint4*>(prepared.partials), counts);
     }
   };
   // Signed or not, true or 1: the tables tell apart, not the loops.

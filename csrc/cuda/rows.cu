@@ -191,21 +191,14 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
 void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) {
   const auto& in = std::get<Columns>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
-  const bool overlaps = launch.limits.has_clusters();
-  const bool folds = plan.fold_blocks > 0;
-  // Two kernels overlap; three launches begin with a memset.
-  const bool fills = plan.clears && folds;
-  if (plan.clears) {
-    clear(launch, problem, overlaps && !fills);
-  }
-  uint4* partials = folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr;
+  const Prepared prepared = prepare(plan, problem, launch);
   start(
       launch, "count_rows", count_rows_kernel,
       Shape{
           dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
-          overlaps && !fills && !plan.shares_lines},
-      in, ValueBinning{problem.num_bins}, partials, counts);
-  if (folds) {
+          prepared.starts_early},
+      in, ValueBinning{problem.num_bins}, prepared.partials, counts);
+  if (plan.fold_blocks > 0) {
     start(
         launch, "fold_rows",
         plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kFewFoldWords / kByteRowWords>
@@ -213,8 +206,8 @@ void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) 
                                             : fold_rows_kernel<kFoldWords / kByteRowWords>,
         Shape{
             dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads, 0,
-            1, overlaps},
-        in, static_cast<const uint4*>(partials), counts);
+            1, launch.limits.has_clusters()},
+        in, static_cast<const uint4*>(prepared.partials), counts);
   }
 }
 
