@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import shutil
 import subprocess
@@ -22,6 +23,8 @@ EMULATOR = Path(__file__).parent / "emulator"
 KERNELS = ("rows", "columns", "strided", "clear")
 H200 = DEVICES[0]
 T4 = next(known for known in DEVICES if known.name == "T4")
+TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
 
 def toolkit_headers() -> Path | None:
@@ -149,15 +152,16 @@ def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> No
     assert emulate(values, num_bins).kernels == "count_rows, fold_rows"
 
 
-@pytest.mark.parametrize("below", [1, 2])
-def test_counters_that_hold_much(emulate: Emulate, below: int) -> None:
-    emulate(random_values(1, 33 * 2000, 128, below=below))
-    emulate(random_values(1, 65_519, 128, below=below), gpu=ONE_SM)
-    emulate(random_values(1, 65_520, 128, below=below), gpu=ONE_SM)
-    emulate(random_values(1, 65_536, 128, below=below), gpu=ONE_SM)
+@pytest.mark.parametrize("length", [65_519, 65_520, 65_535, 65_536])
+def test_counters_of_one_block_that_hold_much(emulate: Emulate, length: int) -> None:
+    emulate(random_values(1, length, 128, below=2), gpu=ONE_SM)
 
 
-ONE_SM = Device("one SM", 1, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+# A block of two counts 65,520 rows, or by whole chunks one more than its counters hold.
+@pytest.mark.parametrize("length", [131_040, 131_070])
+def test_counters_of_two_blocks_that_hold_much(emulate: Emulate, length: int) -> None:
+    counted = emulate(random_values(1, length, 128, below=1), gpu=TWO_SMS)
+    assert counted.kernels.startswith("count_rows" if length == 131_040 else "count_columns")
 
 
 @pytest.mark.parametrize(

@@ -338,12 +338,13 @@ std::optional<Plan> plan_columns(
                kTwoTablesBytes <= limits.shared_per_block && share >> kLogSpill <= kMaxPairCount;
   in.chunks = in.rows / kRowsOfChunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / kRowsOfChunk % in.blocks_of_part;
+  const unsigned rows_of_block = // at most, in whole chunks
+      in.chunks * kRowsOfChunk + (in.blocks_with_more > 0 ? kRowsOfChunk : in.rows % kRowsOfChunk);
   in.whole_rows = bytes && in.access == Access::kQuad && !in.few_channels && !in.is_stream() &&
                   in.outer.size == 1 && parts == units && !in.adds &&
-                  (in.chunks + 1) * kRowsOfChunk <= kMaxPairCount;
+                  rows_of_block <= kMaxPairCount;
   if (in.whole_rows) {
-    const unsigned left = in.rows % kRowsOfChunk;
-    in.share = in.chunks * kRowsOfChunk + (in.blocks_with_more > 0 ? kRowsOfChunk : left);
+    in.share = rows_of_block;
   }
 
   Plan plan{};
