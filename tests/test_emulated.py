@@ -20,8 +20,9 @@ from torch_histo.explain import DEVICES, Device
 
 REPOSITORY = Path(__file__).parents[1]
 EMULATOR = Path(__file__).parent / "emulator"
-KERNELS = ("rows", "columns", "strided", "clear")
+KERNELS = ("rows", "columns", "clustered", "strided", "clear")
 H200 = DEVICES[0]
+NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
 TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
@@ -39,9 +40,16 @@ def toolkit_headers() -> Path | None:
 
 def on_host(source: str) -> str:
     """A kernel's shared memory as what the emulator has for it."""
-    dynamic = r"auto* const \2 = static_cast<\1*>(emulated::dynamic_shared());"
-    source = re.sub(r"extern __shared__ (?:__align__\(\d+\) )?(\w+) (\w+)\[\];", dynamic, source)
-    return source.replace("__shared__ ", "static ")
+    align = r"(?:__align__\(\d+\) )?"
+    dynamic = r"auto* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared());"
+    source = re.sub(rf"extern __shared__ {align}(\w+) (\w+)\[\];", dynamic, source)
+    declared = (
+        r"using \2_shared = \1\3; static const unsigned \2_key = emulated::new_key(); "
+        r"auto& \2 = *static_cast<\2_shared*>(emulated::static_shared(\2_key, sizeof(\2_shared)));"
+    )
+    source = re.sub(rf"__shared__ {align}(\w+) (\w+)((?:\[[^;]*\])?);", declared, source)
+    assert "__shared__" not in source
+    return source
 
 
 @pytest.fixture(scope="session")
@@ -51,7 +59,7 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("needs the headers of a CUDA Toolkit")
     folder = tmp_path_factory.mktemp("emulator")
     shutil.copytree(REPOSITORY / "csrc", folder / "csrc")
-    for replaced in ("shared.cuh", "loads.cuh", "emulator.h"):
+    for replaced in ("shared.cuh", "loads.cuh", "cluster.cuh", "emulator.h"):
         shutil.copy(EMULATOR / replaced, folder / "csrc" / "cuda")
     sources = [EMULATOR / "emulator.cpp", folder / "csrc/cuda/plan.cpp"]
     for name in KERNELS:
@@ -89,7 +97,7 @@ def emulate(emulator: Path) -> Emulate:
         *,
         planes: bool = False,
         offset: int = 0,
-        gpu: Device = H200,
+        gpu: Device = NO_CLUSTERS,
     ) -> Counted:
         batches, length, channels = values.shape
         if planes:
@@ -101,6 +109,7 @@ def emulate(emulator: Path) -> Emulate:
         last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
         data = values.as_strided((last + 1,), (1,)).numpy().tobytes()
         limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
+        limits += [10 * gpu.capability[0] + gpu.capability[1]]
         header = [DTYPES.index(values.dtype), num_bins, *loops, len(data), offset, *limits]
         done = subprocess.run(
             [str(emulator)],
@@ -205,17 +214,30 @@ def test_planes(emulate: Emulate) -> None:
     assert emulate(random_values(5, 3, 300_007), planes=True).kernels == "count_columns"
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1000, 3), (4, 33, 17), (1, 4096, 8)])
-def test_small(emulate: Emulate, shape: tuple[int, int, int]) -> None:
-    emulate(random_values(*shape))
-    emulate(random_values(*shape, dtype=torch.int64), 128)
+@pytest.mark.parametrize(
+    "shape",
+    [(1, 5003, 512), (1, 16_384, 64), (1, 4097, 511), (2, 10_000, 128), (1, 70_001, 50)],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8], ids=str)
+def test_clusters(emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
+    counted = emulate(random_values(*shape, dtype=dtype, below=100), gpu=H200)
+    assert counted.kernels == "count_clustered"
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1000, 3), (4, 33, 17), (1, 4096, 8)], ids=str)
+@pytest.mark.parametrize("gpu", [H200, T4], ids=lambda gpu: gpu.name)
+def test_small(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
+    for dtype in (torch.uint8, torch.int64):
+        counted = emulate(random_values(*shape, dtype=dtype), 128, gpu=gpu)
+        assert counted.kernels == "count_strided"
 
 
 def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
-    """The checks would find something: a problem that claims more rows than there are."""
-    header = "1 256 1 0 256 1 1 0 9000 256 1000000 0 132 232448 233472\n"
+    """The checks would find something: a problem that claims one element more than there is."""
+    header = "1 256 1 0 256 1 1 0 9000 256 2303999 0 132 232448 233472 90\n"
     done = subprocess.run(
-        [str(emulator)], input=header.encode() + bytes(1_000_000), capture_output=True
+        [str(emulator)], input=header.encode() + bytes(9000 * 256 - 1), capture_output=True
     )
     assert done.returncode != 0
     assert b"heap-buffer-overflow" in done.stderr

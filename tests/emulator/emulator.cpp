@@ -1,9 +1,9 @@
 // Counts one problem of standard input as the engine would on a GPU of the given limits.
 //
 // A line with the element type, the bins, the extents and strides of channels and rows (outer,
-// inner), the bytes of the data, how far behind an aligned address they begin, and the GPU's SMs and
-// shared memory of a block and of an SM; then the data. On standard output the names of the kernels
-// on a line, and the counts.
+// inner), the bytes of the data, how far behind an aligned address they begin, and the GPU's SMs,
+// shared memory of a block and of an SM, and capability; then the data. On standard output the names
+// of the kernels on a line, and the counts.
 #include "emulator.h"
 
 #include <ucontext.h>
@@ -11,9 +11,11 @@
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <vector>
 
+#include "cuda/clustered.h"
 #include "cuda/columns.h"
 #include "cuda/rows.h"
 #include "cuda/strided.h"
@@ -40,7 +42,7 @@ Memory allocate(size_t bytes, size_t alignment) {
   return Memory(memory);
 }
 
-enum class Waits { kNot, kForWarp, kForBlock, kForever };
+enum class Waits { kNot, kForWarp, kForBlock, kForCluster, kForever };
 
 struct Fiber {
   ucontext_t context;
@@ -49,11 +51,21 @@ struct Fiber {
   uint32_t given = 0;
 };
 
-std::vector<Fiber> fibers;
+struct Block {
+  uint3 index;
+  Memory shared;
+  std::map<unsigned, Memory> declared; // by key
+};
+
+std::vector<Fiber> fibers; // of a cluster, block after block
+std::vector<Block> cluster;
 unsigned running;
 ucontext_t scheduler;
-Memory shared;
 const std::function<void()>* body;
+
+unsigned rank_of(unsigned fiber) {
+  return fiber / blockDim.x;
+}
 
 void run_thread() {
   (*body)();
@@ -63,11 +75,10 @@ void run_thread() {
 
 void wait(Waits waits) {
   fibers[running].waits = waits;
-  const unsigned self = running;
-  swapcontext(&fibers[self].context, &scheduler);
+  swapcontext(&fibers[running].context, &scheduler);
 }
 
-/// Lets threads [begin, end) go on if all of them that are left wait for the same.
+/// Lets fibers [begin, end) go on if all of them that are left wait for the same.
 bool release(unsigned begin, unsigned end, Waits waits) {
   bool any = false;
   for (unsigned i = begin; i < end; ++i) {
@@ -84,7 +95,16 @@ bool release(unsigned begin, unsigned end, Waits waits) {
   return any;
 }
 
-void run_block(unsigned count) {
+bool release_each(unsigned count, unsigned step, Waits waits) {
+  bool any = false;
+  for (unsigned i = 0; i < count; i += step) {
+    any |= release(i, i + step, waits);
+  }
+  return any;
+}
+
+void run_cluster(bool backwards) {
+  const auto count = static_cast<unsigned>(cluster.size()) * blockDim.x;
   while (fibers.size() < count) {
     fibers.emplace_back();
   }
@@ -97,19 +117,18 @@ void run_block(unsigned count) {
     makecontext(&fiber.context, run_thread, 0);
     fiber.waits = Waits::kNot;
   }
-  // Every other block runs its threads backwards: who relies on an order is found out.
-  for (bool backwards = blockIdx.x % 2 != 0, any = true; any;) {
+  for (bool any = true; any;) {
     for (unsigned i = 0; i < count; ++i) {
       running = backwards ? count - 1 - i : i;
       if (fibers[running].waits == Waits::kNot) {
-        threadIdx = {running, 0, 0};
+        threadIdx = {running % blockDim.x, 0, 0};
+        blockIdx = cluster[rank_of(running)].index;
         swapcontext(&scheduler, &fibers[running].context);
       }
     }
-    any = release(0, count, Waits::kForBlock);
-    for (unsigned i = 0; i < count; i += 32) {
-      any |= release(i, i + 32, Waits::kForWarp);
-    }
+    any = release_each(count, 32, Waits::kForWarp);
+    any |= release_each(count, blockDim.x, Waits::kForBlock);
+    any |= release(0, count, Waits::kForCluster);
   }
   for (unsigned i = 0; i < count; ++i) {
     if (fibers[i].waits != Waits::kForever) {
@@ -120,12 +139,34 @@ void run_block(unsigned count) {
 
 } // namespace
 
-void* dynamic_shared() {
-  return shared.get();
+uint8_t* dynamic_shared() {
+  return dynamic_shared_of(rank_of(running));
+}
+uint8_t* dynamic_shared_of(unsigned rank) {
+  return static_cast<uint8_t*>(cluster[rank].shared.get());
+}
+
+void* static_shared(unsigned key, size_t bytes) {
+  Memory& memory = cluster[rank_of(running)].declared[key];
+  if (!memory) {
+    memory = allocate(bytes, 128);
+  }
+  return memory.get();
+}
+unsigned new_key() {
+  static unsigned keys = 0;
+  return keys++;
+}
+
+unsigned cluster_size() {
+  return static_cast<unsigned>(cluster.size());
 }
 
 void wait_for_block() {
   wait(Waits::kForBlock);
+}
+void wait_for_cluster() {
+  wait(Waits::kForCluster);
 }
 
 uint32_t exchange(unsigned mask, uint32_t value, int source) {
@@ -144,12 +185,22 @@ void launch(const cudaLaunchConfig_t& config, const std::function<void()>& kerne
   blockDim = config.blockDim;
   gridDim = config.gridDim;
   body = &kernel;
+  unsigned together = 1;
+  for (unsigned i = 0; i < config.numAttrs; ++i) {
+    if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
+      together = config.attrs[i].val.clusterDim.x;
+    }
+  }
+  // Every other cluster runs its threads backwards: who relies on an order is found out.
+  bool backwards = false;
   for (unsigned z = 0; z < gridDim.z; ++z) {
     for (unsigned y = 0; y < gridDim.y; ++y) {
-      for (unsigned x = 0; x < gridDim.x; ++x) {
-        blockIdx = {x, y, z};
-        shared = allocate(config.dynamicSmemBytes, 1024);
-        run_block(blockDim.x);
+      for (unsigned x = 0; x < gridDim.x; x += together, backwards = !backwards) {
+        cluster.clear();
+        for (unsigned rank = 0; rank < together; ++rank) {
+          cluster.push_back({{x + rank, y, z}, allocate(config.dynamicSmemBytes, 1024), {}});
+        }
+        run_cluster(backwards);
       }
     }
   }
@@ -175,12 +226,12 @@ int main() {
   size_t bytes = 0, offset = 0;
   cuda::DeviceLimits limits{};
   limits.l2_bytes = 1 << 20;
-  limits.capability = 80; // clusters are not emulated
   std::cin >> type >> problem.num_bins;
   for (auto* loops : {problem.channels, problem.rows}) {
     std::cin >> loops[0].size >> loops[0].stride >> loops[1].size >> loops[1].stride;
   }
-  std::cin >> bytes >> offset >> limits.sm_count >> limits.shared_per_block >> limits.shared_per_sm;
+  std::cin >> bytes >> offset >> limits.sm_count >> limits.shared_per_block >>
+      limits.shared_per_sm >> limits.capability;
   std::cin.get();
   const emulated::Memory data = emulated::allocate(offset + bytes, 256);
   std::cin.read(static_cast<char*>(data.get()) + offset, static_cast<std::streamsize>(bytes));
@@ -204,7 +255,10 @@ int main() {
   const char* kernels = nullptr;
   if (const auto* columns = std::get_if<cuda::Columns>(&plan.layout)) {
     const bool folds = plan.fold_blocks > 0;
-    if (columns->whole_rows) {
+    if (plan.cluster > 1) {
+      kernels = "count_clustered";
+      cuda::count_clustered(plan, problem, launch);
+    } else if (columns->whole_rows) {
       kernels = folds ? "count_rows, fold_rows" : "count_rows";
       cuda::count_rows(plan, problem, launch);
     } else {

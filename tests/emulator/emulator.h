@@ -1,8 +1,8 @@
 // CUDA C++ for a host compiler: as much of it as the kernels of the engine need.
 //
-// A thread of a block is a fiber, which runs until it waits for others; blocks run one after the
-// other. So what a kernel reads, adds and writes can be tested where there is no GPU, by a
-// compiler that checks every address. Races and speed cannot.
+// A thread is a fiber, which runs until it waits for others; the blocks of a cluster run together,
+// clusters one after the other. So what a kernel reads, adds and writes can be tested where there is
+// no GPU, by a compiler that checks every address. Races and speed cannot.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -28,8 +28,14 @@
 namespace emulated {
 
 /// Of the block that runs: as many bytes as its launch asked for, and not one more.
-void* dynamic_shared();
+uint8_t* dynamic_shared();
+uint8_t* dynamic_shared_of(unsigned rank);
+/// Of the block that runs, what it has declared under that key.
+void* static_shared(unsigned key, size_t bytes);
+unsigned new_key();
+unsigned cluster_size();
 void wait_for_block();
+void wait_for_cluster();
 /// The value that lane `source` gave; all lanes of the warp, or a thread alone.
 uint32_t exchange(unsigned mask, uint32_t value, int source);
 void launch(const cudaLaunchConfig_t& config, const std::function<void()>& kernel);

@@ -9,6 +9,9 @@ template <class T>
 T load_once(const T* address) {
   return *address;
 }
+inline uint32_t load_past_first_cache(const uint32_t* address) {
+  return *address;
+}
 inline uint32_t load_of_shared_line(const uint32_t* address) {
   return *address;
 }

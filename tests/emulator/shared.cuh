@@ -8,14 +8,13 @@ namespace histo::cuda {
 constexpr int kWarp = 32;
 
 inline uint32_t address_of(const void* shared) {
-  const auto* begin = static_cast<const uint8_t*>(emulated::dynamic_shared());
   return emulated::kFirstAddress +
-         static_cast<uint32_t>(static_cast<const uint8_t*>(shared) - begin);
+         static_cast<uint32_t>(static_cast<const uint8_t*>(shared) - emulated::dynamic_shared());
 }
 
 inline void add_shared(uint32_t address, uint32_t value) {
-  auto* begin = static_cast<uint8_t*>(emulated::dynamic_shared());
-  *reinterpret_cast<uint32_t*>(begin + (address - emulated::kFirstAddress)) += value;
+  uint8_t* place = emulated::dynamic_shared() + (address - emulated::kFirstAddress);
+  *reinterpret_cast<uint32_t*>(place) += value;
 }
 
 } // namespace histo::cuda
