@@ -6,15 +6,14 @@ import dataclasses
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 import torch
 from oracle import DTYPES, assert_counts, expected_counts
 from torch import Tensor
+from torch.utils.cpp_extension import CUDA_HOME
 
 from torch_histo.explain import DEVICES, Device
 
@@ -29,9 +28,6 @@ ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
 
 def toolkit_headers() -> Path | None:
-    sys.path.insert(0, str(REPOSITORY))
-    from torch.utils.cpp_extension import CUDA_HOME  # what a CUDA build of torch would take
-
     nvcc = shutil.which("nvcc")
     homes = [CUDA_HOME, "/usr/local/cuda", nvcc and Path(nvcc).resolve().parents[1]]
     found = (Path(home) / "include" for home in homes if home)
@@ -55,8 +51,8 @@ def on_host(source: str) -> str:
 @pytest.fixture(scope="session")
 def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     headers = toolkit_headers()
-    if headers is None:
-        pytest.skip("needs the headers of a CUDA Toolkit")
+    if headers is None or shutil.which("g++") is None:
+        pytest.skip("needs g++ and the headers of a CUDA Toolkit")
     folder = tmp_path_factory.mktemp("emulator")
     shutil.copytree(REPOSITORY / "csrc", folder / "csrc")
     for replaced in ("shared.cuh", "loads.cuh", "cluster.cuh", "emulator.h"):
@@ -79,17 +75,15 @@ def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return program
 
 
-class Counted(NamedTuple):
-    kernels: str
-    counts: Tensor
-
-
-Emulate = Callable[..., Counted]
+Emulate = Callable[..., str]
 
 
 @pytest.fixture
 def emulate(emulator: Path) -> Emulate:
-    """Counts `[batch, length, channels]` over the length, or planes over their last dimension."""
+    """Counts `[batch, length, channels]` over the length, or planes over their last dimension.
+
+    Compares the counts with the oracle's, and returns the names of the kernels.
+    """
 
     def run(
         values: Tensor,
@@ -98,7 +92,7 @@ def emulate(emulator: Path) -> Emulate:
         planes: bool = False,
         offset: int = 0,
         gpu: Device = NO_CLUSTERS,
-    ) -> Counted:
+    ) -> str:
         batches, length, channels = values.shape
         if planes:
             loops = [batches, values.stride(0), length, values.stride(1)]
@@ -123,7 +117,7 @@ def emulate(emulator: Path) -> Emulate:
         result = torch.frombuffer(bytearray(counts), dtype=torch.int64).view(shape)
         expected = expected_counts(values, num_bins, 2 if planes else 1)
         assert_counts(result, expected, f"{list(values.shape)} on {gpu.name}")
-        return Counted(kernels.decode(), result)
+        return kernels.decode()
 
     return run
 
@@ -139,7 +133,7 @@ LENGTHS = [5000, 33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 
 
 @pytest.mark.parametrize("length", LENGTHS)
 def test_rows_of_whole_lines(emulate: Emulate, length: int) -> None:
-    assert emulate(random_values(1, length, 512)).kernels == "count_rows, fold_rows"
+    assert emulate(random_values(1, length, 512)) == "count_rows, fold_rows"
 
 
 @pytest.mark.parametrize("channels", [16 * 6, 128, 144, 496, 1008, 2048])
@@ -147,18 +141,18 @@ def test_rows_of_any_quads(emulate: Emulate, channels: int) -> None:
     length = (5 << 20) // channels + 5
     values = random_values(1, length, channels)
     if channels % 128 == 0:
-        assert emulate(values).kernels == "count_rows, fold_rows"
+        assert emulate(values) == "count_rows, fold_rows"
     else:  # without gaps they are a stream
         emulate(values)
         wider = random_values(1, length, channels + 16)[:, :, :channels]
-        assert emulate(wider, offset=16).kernels == "count_rows, fold_rows"
+        assert emulate(wider, offset=16) == "count_rows, fold_rows"
 
 
 @pytest.mark.parametrize("num_bins", [1, 3, 100, 127, 128, 129, 255, 300])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=["uint8", "int8"])
 def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
     values = random_values(1, 8200, 256, dtype=dtype)
-    assert emulate(values, num_bins).kernels == "count_rows, fold_rows"
+    assert emulate(values, num_bins) == "count_rows, fold_rows"
 
 
 @pytest.mark.parametrize("length", [65_519, 65_520, 65_535, 65_536])
@@ -169,23 +163,23 @@ def test_counters_of_one_block_that_hold_much(emulate: Emulate, length: int) -> 
 # A block of two counts 65,520 rows, or by whole chunks one more than its counters hold.
 @pytest.mark.parametrize("length", [131_040, 131_070])
 def test_counters_of_two_blocks_that_hold_much(emulate: Emulate, length: int) -> None:
-    counted = emulate(random_values(1, length, 128, below=1), gpu=TWO_SMS)
-    assert counted.kernels.startswith("count_rows" if length == 131_040 else "count_columns")
+    kernels = emulate(random_values(1, length, 128, below=1), gpu=TWO_SMS)
+    assert kernels.startswith("count_rows" if length == 131_040 else "count_columns")
 
 
 @pytest.mark.parametrize(
     "shape", [(3, 9000, 256), (12, 2500, 128), (20, 200, 512), (9, 131, 2048), (40, 130, 512)]
 )
 def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int]) -> None:
-    counted = emulate(random_values(*shape))
-    assert counted.kernels == ("count_rows, fold_rows" if shape[1] > 1000 else "count_rows")
+    kernels = emulate(random_values(*shape))
+    assert kernels == ("count_rows, fold_rows" if shape[1] > 1000 else "count_rows")
     gaps = random_values(shape[0], shape[1] + 3, shape[2] + 32)[:, : shape[1], : shape[2]]
-    assert emulate(gaps).kernels == counted.kernels
+    assert emulate(gaps) == kernels
 
 
 @pytest.mark.parametrize("shape", [(1, 5003, 512), (2, 7000, 256), (1, 40_000, 128)])
 def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) -> None:
-    assert emulate(random_values(*shape), gpu=T4).kernels.startswith("count_rows")
+    assert emulate(random_values(*shape), gpu=T4).startswith("count_rows")
 
 
 @pytest.mark.parametrize(
@@ -206,12 +200,12 @@ def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) ->
 def test_columns(
     emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype, num_bins: int
 ) -> None:
-    counted = emulate(random_values(*shape, dtype=dtype, below=min(num_bins + 2, 256)), num_bins)
-    assert counted.kernels.startswith("count_columns")
+    kernels = emulate(random_values(*shape, dtype=dtype, below=min(num_bins + 2, 256)), num_bins)
+    assert kernels.startswith("count_columns")
 
 
 def test_planes(emulate: Emulate) -> None:
-    assert emulate(random_values(5, 3, 300_007), planes=True).kernels == "count_columns"
+    assert emulate(random_values(5, 3, 300_007), planes=True) == "count_columns"
 
 
 @pytest.mark.parametrize(
@@ -221,16 +215,16 @@ def test_planes(emulate: Emulate) -> None:
 )
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8], ids=str)
 def test_clusters(emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    counted = emulate(random_values(*shape, dtype=dtype, below=100), gpu=H200)
-    assert counted.kernels == "count_clustered"
+    kernels = emulate(random_values(*shape, dtype=dtype, below=100), gpu=H200)
+    assert kernels == "count_clustered"
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1000, 3), (4, 33, 17), (1, 4096, 8)], ids=str)
 @pytest.mark.parametrize("gpu", [H200, T4], ids=lambda gpu: gpu.name)
 def test_small(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
     for dtype in (torch.uint8, torch.int64):
-        counted = emulate(random_values(*shape, dtype=dtype), 128, gpu=gpu)
-        assert counted.kernels == "count_strided"
+        kernels = emulate(random_values(*shape, dtype=dtype), 128, gpu=gpu)
+        assert kernels == "count_strided"
 
 
 def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
