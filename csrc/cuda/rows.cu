@@ -65,6 +65,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
   const Cells cells(in, binning, table, static_cast<int>(lane));
+  // Not clear_words, whose loop for any number of words comes out as several.
   constexpr unsigned kTableQuads = kByteTableBytes / kQuadBytes;
 #pragma unroll
   for (unsigned i = 0; i < kTableQuads; i += kColumnThreads) {

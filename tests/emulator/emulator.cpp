@@ -8,17 +8,15 @@
 
 #include <ucontext.h>
 
-#include <cstdio>
 #include <cstdlib>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <string>
 #include <vector>
 
-#include "cuda/clustered.h"
-#include "cuda/columns.h"
-#include "cuda/rows.h"
-#include "cuda/strided.h"
+#include "cuda/engine.h"
+#include "cuda/exchange.h"
 
 namespace emulated {
 namespace {
@@ -62,6 +60,7 @@ std::vector<Block> cluster;
 unsigned running;
 ucontext_t scheduler;
 const std::function<void()>* body;
+std::vector<std::string> launched; // kernels
 
 unsigned rank_of(unsigned fiber) {
   return fiber / blockDim.x;
@@ -181,7 +180,9 @@ uint32_t exchange(unsigned mask, uint32_t value, int source) {
   return taken;
 }
 
-void launch(const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
+void launch(
+    const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
+  launched.emplace_back(name);
   blockDim = config.blockDim;
   gridDim = config.gridDim;
   body = &kernel;
@@ -219,6 +220,11 @@ const char* cudaGetErrorString(cudaError_t) {
   return "an error that is not emulated";
 }
 
+void histo::cuda::count_exchange(const Plan&, const Problem&, const Launch&) {
+  std::cerr << "the blocks of exchange.cu wait for each other, which is not emulated\n";
+  std::exit(2);
+}
+
 int main() {
   using namespace histo;
   int type = 0;
@@ -250,28 +256,10 @@ int main() {
                               workspace = emulated::allocate(static_cast<size_t>(wanted), 512);
                               return workspace.get();
                             }};
-  const ValueBinning binning{problem.num_bins};
-  const cuda::Plan plan = cuda::make_plan(problem, binning, limits);
-  const char* kernels = nullptr;
-  if (const auto* columns = std::get_if<cuda::Columns>(&plan.layout)) {
-    const bool folds = plan.fold_blocks > 0;
-    if (plan.cluster > 1) {
-      kernels = "count_clustered";
-      cuda::count_clustered(plan, problem, launch);
-    } else if (columns->whole_rows) {
-      kernels = folds ? "count_rows, fold_rows" : "count_rows";
-      cuda::count_rows(plan, problem, launch);
-    } else {
-      kernels = folds ? "count_columns, fold_columns" : "count_columns";
-      cuda::count_columns(plan, problem, binning, launch);
-    }
-  } else if (std::holds_alternative<cuda::Tiles>(plan.layout)) {
-    kernels = "count_strided";
-    cuda::count_strided(plan, problem, binning, launch);
-  } else {
-    std::cerr << "the blocks of exchange.cu wait for each other, which is not emulated\n";
-    return 2;
+  cuda::count(problem, ValueBinning{problem.num_bins}, launch);
+  for (const std::string& name : emulated::launched) {
+    std::cout << name << ' ';
   }
-  std::printf("%s\n", kernels);
-  std::fwrite(counts.get(), 1, size, stdout);
+  std::cout << '\n';
+  std::cout.write(static_cast<const char*>(counts.get()), static_cast<std::streamsize>(size));
 }

@@ -38,7 +38,8 @@ void wait_for_block();
 void wait_for_cluster();
 /// The value that lane `source` gave; all lanes of the warp, or a thread alone.
 uint32_t exchange(unsigned mask, uint32_t value, int source);
-void launch(const cudaLaunchConfig_t& config, const std::function<void()>& kernel);
+void launch(
+    const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& kernel);
 
 /// Addresses of shared memory have 32 bits, and are not 0.
 constexpr uint32_t kFirstAddress = 1024;
@@ -135,9 +136,17 @@ T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> va
   return before;
 }
 
+namespace emulated {
+
+/// In place of cudaLaunchKernelEx, with the name that `start` has for the kernel.
 template <class... Parameters, class... Arguments>
-cudaError_t cudaLaunchKernelEx(
-    const cudaLaunchConfig_t* config, void (*kernel)(Parameters...), Arguments... arguments) {
-  emulated::launch(*config, [&] { kernel(arguments...); });
+cudaError_t launch_named(
+    const char* name,
+    const cudaLaunchConfig_t* config,
+    void (*kernel)(Parameters...),
+    Arguments... arguments) {
+  launch(name, *config, [&] { kernel(arguments...); });
   return cudaSuccess;
 }
+
+} // namespace emulated
