@@ -85,11 +85,17 @@ bool is_amd_with_avx512() {
 bool is_intel() {
   return __builtin_cpu_is("intel");
 }
+bool is_zen3_or_zen4() { // which are one family
+  return __builtin_cpu_is("amdfam19h");
+}
 #else
 constexpr bool is_amd_with_avx512() {
   return false;
 }
 constexpr bool is_intel() {
+  return false;
+}
+constexpr bool is_zen3_or_zen4() {
   return false;
 }
 #endif
@@ -102,7 +108,7 @@ bool stores_narrow() {
 }
 
 bool foresees_stores() {
-  static const bool found = unless_wanted(is_amd_with_avx512());
+  static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4());
   return found;
 }
 

@@ -14,7 +14,7 @@ bool has_avx512();
 /// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16 or =32 says otherwise.
 bool stores_narrow();
 
-/// Whether the processor also foresees which store an addition waits for: AMD's with AVX-512, unless
+/// Whether the processor also foresees which store an addition waits for: AMD's from Zen 5 on, unless
 /// that variable says otherwise.
 bool foresees_stores();
 
