@@ -42,7 +42,11 @@ void add_layout(Json& json, const cuda::Columns& in) {
                 : in.access == cuda::Access::kSplit ? "split words"
                                                     : "words put together");
   json.add("stream", in.is_stream());
-  json.add("whole_rows", in.whole_rows);
+  json.add(
+      "counted_by", in.by == cuda::CountedBy::kRows        ? "rows"
+                    : in.by == cuda::CountedBy::kPlanes    ? "planes"
+                    : in.by == cuda::CountedBy::kClustered ? "clustered"
+                                                           : "columns");
   json.add("columns", in.columns);
   json.add("groups", int64_t{in.groups});
   json.add("batches", int64_t{in.batches});

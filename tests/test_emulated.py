@@ -19,7 +19,7 @@ from torch_histo.explain import DEVICES, Device
 
 REPOSITORY = Path(__file__).parents[1]
 EMULATOR = Path(__file__).parent / "emulator"
-KERNELS = ("rows", "columns", "clustered", "strided", "clear")
+KERNELS = ("rows", "planes", "columns", "clustered", "strided", "clear")
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
@@ -82,7 +82,8 @@ Emulate = Callable[..., str]
 
 @pytest.fixture
 def emulate(emulator: Path) -> Emulate:
-    """Counts `[batch, length, channels]` over the length, or planes over their last dimension.
+    """Counts `[batch, length, channels]` over `dim`: the length, or the last one of planes, and the
+    batch too.
 
     Compares the counts with the oracle's, and returns the names of the kernels that count.
     """
@@ -91,17 +92,13 @@ def emulate(emulator: Path) -> Emulate:
         values: Tensor,
         num_bins: int = 256,
         *,
-        planes: bool = False,
+        dim: tuple[int, ...] = (1,),
         offset: int = 0,
         gpu: Device = NO_CLUSTERS,
     ) -> str:
-        batches, length, channels = values.shape
-        if planes:
-            loops = [batches, values.stride(0), length, values.stride(1)]
-            loops += [1, 0, channels, values.stride(2)]
-        else:
-            loops = [batches, values.stride(0), channels, values.stride(2)]
-            loops += [1, 0, length, values.stride(1)]
+        sizes = list(zip(values.shape, values.stride(), strict=True))
+        channels, rows = ([sizes[d] for d in range(3) if (d in dim) == is_row] for is_row in (0, 1))
+        loops = [n for pairs in (channels, rows) for pair in [(1, 0), *pairs][-2:] for n in pair]
         last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
         data = values.as_strided((last + 1,), (1,)).numpy().tobytes()
         limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
@@ -116,9 +113,9 @@ def emulate(emulator: Path) -> Emulate:
         assert done.returncode == 0, done.stderr.decode()
         names, counts = done.stdout.split(b"\n", 1)
         kernels = [name for name in names.decode().split() if name != "clear_counts"]
-        shape = (batches, length if planes else channels, num_bins)
+        shape = [n for n, _ in channels] + [num_bins]
         result = torch.frombuffer(bytearray(counts), dtype=torch.int64).view(shape)
-        expected = expected_counts(values, num_bins, 2 if planes else 1)
+        expected = expected_counts(values, num_bins, dim)
         assert_counts(result, expected, f"{list(values.shape)} on {gpu.name}")
         return ", ".join(kernels)
 
@@ -191,11 +188,10 @@ def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) ->
         ((1, 40_001, 64), torch.uint8, 256),
         ((1, 9001, 511), torch.uint8, 256),
         ((1, 9001, 500), torch.int8, 256),
-        ((1, 700_001, 3), torch.uint8, 256),
         ((2, 30_000, 64), torch.int16, 1000),
         ((1, 20_000, 64), torch.int32, 300),
         ((1, 4000, 65), torch.int64, 256),
-        ((1, 2_000_001, 1), torch.uint8, 100),
+        ((1, 2_000_001, 1), torch.int16, 100),
         ((1, 500_001, 1), torch.int32, 5000),
     ],
     ids=str,
@@ -207,8 +203,45 @@ def test_columns(
     assert kernels.startswith("count_columns")
 
 
-def test_planes(emulate: Emulate) -> None:
-    assert emulate(random_values(5, 3, 300_007), planes=True) == "count_columns"
+# One block a plane and several, short ones in blocks of 256 threads; rows of 512 bytes and more,
+# less, none left.
+PLANES = [(5, 3, 300_007), (1, 1, 2_000_001), (1, 700, 20_003), (1, 2, 512 * 3001), (9, 2, 150_700)]
+
+
+@pytest.mark.parametrize("shape", PLANES, ids=str)
+@pytest.mark.parametrize("dim", [(2,), (0, 2)], ids=str)
+def test_planes(emulate: Emulate, shape: tuple[int, int, int], dim: tuple[int, ...]) -> None:
+    values = random_values(*shape)
+    assert emulate(values, dim=dim) == "count_planes"
+    apart = random_values(shape[0], shape[1], shape[2] + 21)[:, :, : shape[2]]
+    assert emulate(apart, 100, dim=dim, offset=3) == "count_planes"
+
+
+@pytest.mark.parametrize("channels", [2, 3, 4])
+@pytest.mark.parametrize("shape", [(1, 700_001), (40, 20_003), (200, 9001)], ids=str)
+def test_few_channels(emulate: Emulate, shape: tuple[int, int], channels: int) -> None:
+    values = random_values(*shape, channels)
+    assert emulate(values) == "count_planes"
+    assert emulate(values, 100, dim=(0, 1), offset=5) == "count_planes"
+    apart = random_values(shape[0], shape[1] * channels + 3).as_strided(
+        (*shape, channels), (shape[1] * channels + 3, channels, 1)
+    )
+    emulate(apart, dim=(0, 1), offset=1)
+    assert emulate(apart, offset=1) == "count_planes"
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.int8], ids=str)
+def test_values_of_planes(emulate: Emulate, dtype: torch.dtype) -> None:
+    assert emulate(random_values(2, 3, 400_000, dtype=dtype), dim=(2,)) == "count_planes"
+
+
+# Tables have room for 8 MiB of one channel, and 5.3 of three.
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_counters_of_planes_that_hold_much(emulate: Emulate, channels: int) -> None:
+    values = random_values(1, (18 << 20) // channels, channels, below=1)
+    assert emulate(values, gpu=ONE_SM) == "count_planes"
+    runs = random_values(70, 90_001, channels, below=1)
+    assert emulate(runs, dim=(0, 1), gpu=ONE_SM) == "count_planes"
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,8 @@ class Explanation:
             "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         stream: rows without a gap are cut anew, into rows of `columns` elements.
-        whole_rows: of bytes, and each block counts some of one table's: the shortest way.
+        counted_by: the kernels for columns: "rows" (bytes, whole rows of one table a block),
+            "planes" (bytes of up to four channels), "clustered" (some MiB of bytes) or "columns".
         columns, groups, batches: elements of a row; the tables that it takes side by side, or
             the ranges of bins of one channel; sets of channels that are counted alike.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
@@ -122,7 +123,7 @@ class Explanation:
     bytes_moved: int
     access: str = ""
     stream: bool = False
-    whole_rows: bool = False
+    counted_by: str = ""
     columns: int = 0
     groups: int = 0
     batches: int = 0
@@ -157,9 +158,8 @@ class Explanation:
         """The launches in order: kernels by name, and "zeroing" before them."""
         kernels: tuple[str, ...] = ()
         if self.method == "columns":
-            layout = "rows" if self.whole_rows else "columns"
-            kernels = ("count_clustered" if self.cluster > 1 else f"count_{layout}",)
-            kernels += (f"fold_{layout}",) if self.fold_blocks else ()
+            kernels = (f"count_{self.counted_by}",)
+            kernels += (f"fold_{self.counted_by}",) if self.fold_blocks else ()
         elif self.method == "exchange":
             kernels = ("count_exchange",)
         elif self.blocks:

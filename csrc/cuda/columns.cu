@@ -8,7 +8,7 @@
 // A column is a channel. Rows that follow each other without a gap may also be read as
 // one stream and cut into longer rows, of a whole number of words that fills the
 // tables: then several columns hold the same channel, and their sums are added. One
-// channel is the extreme: all columns are copies of it. Where that takes many tables side by
+// channel is the extreme: all columns are copies of it (bytes of few channels: planes.cu). Where that takes many tables side by
 // side, rows stay what they are and begin within words: the lanes then count some bytes further
 // to the left, as the row of a thread begins, and the first of them in columns before the first.
 //
@@ -23,11 +23,6 @@
 
 namespace histo::cuda {
 namespace {
-
-// For __launch_bounds__. One block an SM is not asked for (0), though there is one: asked for it the
-// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
-template <int kThreads>
-constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : 0;
 
 /// The counter of a column of the unit's table; kNoBin for none.
 template <class Cells>
@@ -61,7 +56,7 @@ constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 /// Empties the pairs of counters that hold much into the counts, so that none overflows.
 template <class Cells>
 __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
-  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += Cells::kThreads) {
+  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
     const uint4 quad = reinterpret_cast<const uint4*>(cells.table)[i];
     const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
     if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
@@ -89,7 +84,7 @@ template <class Cells>
 __device__ void carry(const Cells& cells) {
   auto* lower_quads = reinterpret_cast<uint4*>(cells.table);
   auto* upper_quads = reinterpret_cast<uint4*>(upper_of(cells));
-  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += Cells::kThreads) {
+  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
     const uint4 quad = lower_quads[i];
     if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
       continue;
@@ -106,7 +101,7 @@ __device__ void carry(const Cells& cells) {
 
 template <class Cells>
 __device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
-  for (int i = threadIdx.x; i < static_cast<int>(cells.in.table_words()); i += Cells::kThreads) {
+  for (int i = threadIdx.x; i < static_cast<int>(cells.in.table_words()); i += kColumnThreads) {
     const uint32_t pair = upper_of(cells)[i];
     if (pair != 0) {
       put_word<true, kLogSpill>(cells, unit, counts, i, pair);
@@ -127,8 +122,6 @@ __device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
 /// meet in a channel's banks, whatever their bins are.
 template <class T, Access kAccess, bool kMixed, class Binning>
 struct WideTable {
-  static constexpr int kThreads = kColumnThreads;
-  static constexpr bool kInTurn = false;
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
   // A word is two counters, of two columns or of two bins.
@@ -202,7 +195,7 @@ struct WideTable {
     return static_cast<int>(min(in.num_bins - first_bin, int64_t{in.table_rows}));
   }
   __device__ void clear() const {
-    clear_words<kThreads>(table, in.table_words());
+    clear_words(table, in.table_words());
   }
   __device__ __forceinline__ void begin_unit(const Unit& unit) {
     first_bin = in.channels == 1 ? unit.group * in.table_rows : 0;
@@ -267,7 +260,7 @@ struct WideTable {
     constexpr int kRows = 4;
     const int rows = (num_bins() + kPairsBins) >> kPairsBins;
     const int padded = (rows + kRows - 1) / kRows * kRows;
-    for (int i = threadIdx.x; i < padded << log_slots(); i += kThreads) {
+    for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
       const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
       const int slot = i / kRows & ((1 << log_slots()) - 1);
       if (row < rows) {
@@ -299,7 +292,7 @@ struct WideTable {
   /// Thread after thread takes bin after bin, starting in different slots.
   __device__ void add_one_channel(const Unit& unit, Counts counts) const {
     const int slots = 1 << in.log_row_words;
-    for (int bin = threadIdx.x; bin < num_bins(); bin += kThreads) {
+    for (int bin = threadIdx.x; bin < num_bins(); bin += kColumnThreads) {
       const uint32_t* row = begin_of_row(row_of(bin));
       uint32_t sum = 0;
 #pragma unroll 8
@@ -311,11 +304,11 @@ struct WideTable {
   }
 };
 
-/// kMixed: of wider types, several rows share the banks; of bytes, three channels in turn.
-template <class T, Access kAccess, bool kMixed, int kThreads, class Binning>
+/// kMixed: of wider types, several rows share the banks.
+template <class T, Access kAccess, bool kMixed, class Binning>
 using Table = std::conditional_t<
     sizeof(T) == 1,
-    ByteTable<kAccess, kMixed, kThreads, Binning>,
+    ByteTable<kAccess, Binning>,
     WideTable<T, kAccess, kMixed, Binning>>;
 
 /// What a lane loads at once.
@@ -344,8 +337,11 @@ struct Piece {
 
 /// kFewChannels: a block sums the columns of each channel; otherwise they go to the counts
 /// one by one, or to the fold.
-template <class T, Access kAccess, bool kMixed, bool kFewChannels, int kThreads, class Binning>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns_kernel(
+///
+/// One block an SM is not asked for in __launch_bounds__, though there is one: asked for it the
+/// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
+template <class T, Access kAccess, bool kMixed, bool kFewChannels, class Binning>
+__global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     uint4* __restrict__ partials,
@@ -356,15 +352,13 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   constexpr int kUnroll = kAccess == Access::kLoose
                               ? kLooseUnroll
                               : bytes_in_flight(sizeof(T), kAccess, kMixed) / kLoadBytes;
-  constexpr int kWarps = kThreads / kWarp;
+  constexpr int kWarps = kColumnThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
-  using Cells = Table<T, kAccess, kMixed, kThreads, Binning>;
+  using Cells = Table<T, kAccess, kMixed, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
-  constexpr bool kHasGaps = kFewChannels && sizeof(T) == 1;
-  constexpr int kLanesOfLine = kLineBytes / kLoadBytes;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
   constexpr bool kSplit = kAccess == Access::kSplit;
-  constexpr bool kMayCarry = may_carry(sizeof(T), kAccess, kFewChannels);
+  constexpr bool kMayCarry = may_carry(sizeof(T), kAccess);
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
@@ -387,17 +381,8 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   const int64_t round_step = kFewLoads ? in.round_step : rows_of_round * in.row_stride;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
-  const auto unit_step = [&] { return kHasGaps ? in.unit_rows + in.unit_gap : in.unit_rows; };
-  const auto behind_gap = [&](unsigned row) {
-    const unsigned of_unit = row % unit_step();
-    return of_unit < in.unit_rows ? row : row - of_unit + unit_step();
-  };
-  const unsigned first = part * in.part_rows + blockIdx.x / in.parts * in.share;
-  const unsigned begin = kHasGaps ? behind_gap(first) : first;
-  const unsigned end = min(first + in.share, (part + 1) * in.part_rows);
-  if (kHasGaps && begin >= end) {
-    return;
-  }
+  const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
+  const unsigned end = min(begin + in.share, (part + 1) * in.part_rows);
 
   const auto cut = [&](Piece& piece, unsigned row) { // to what the run and the block have of it
     piece.rows = min(in.rows - piece.first_row, end - row);
@@ -406,9 +391,9 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   };
   const auto first_piece = [&] {
     Piece piece;
-    piece.index = in.part_rows == unit_step() ? part : begin / unit_step();
+    piece.index = in.part_rows == in.unit_rows ? part : begin / in.unit_rows;
     piece.unit = unit_at(in, piece.index);
-    const unsigned row_of_unit = begin - piece.index * unit_step();
+    const unsigned row_of_unit = begin - piece.index * in.unit_rows;
     piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
     piece.first_row = row_of_unit - piece.outer * in.rows;
     piece.run = batch_of(in, piece.unit.batch) + piece.outer * in.outer.stride;
@@ -481,38 +466,16 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
         words[i] = load(address + i * step, count);
       }
       address += round_step;
-      // The next round comes into the cache while the block sums the columns of the unit before:
-      // [512, 2^20] over 1 takes 124.4 us and not 127.7.
-      if (kHasGaps && rounds > 1 && lane_of_row % kLanesOfLine == 0) {
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-          fetch_line(address + i * step);
-        }
-      }
-    }
-  };
-  const auto add = [&](const Load& word, int row) { // behind the first that the lane reads
-    if constexpr (Cells::kInTurn) {
-      cells.add_in_turn(word, row);
-    } else {
-      cells.add(word);
     }
   };
   const auto add_words = [&] {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      add(words[i], i);
+      cells.add(words[i]);
     }
   };
   const auto begin_rows = [&] {
-    if constexpr (Cells::kInTurn) {
-      // A lane keeps its channels: from round to round, and to its row of what is left after
-      // them (own_row_left), it moves by a multiple of three rows.
-      static_assert(kUnroll * kWarps % 3 == 0 && (kUnroll - 1) % 3 == 0);
-      cells.begin_rows(
-          piece.unit.head + (piece.first_row % 3 + own_row) * int{kQuadRow} +
-          lane_of_row * kElements);
-    } else if constexpr (kSplit) {
+    if constexpr (kSplit) {
       static_assert(kWarps % 4 == 0);
       const int early = early_of(piece);
       cells.begin_rows(
@@ -529,7 +492,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   const auto clear = [&] {
     cells.clear();
     if (carries()) {
-      clear_words<kThreads>(upper_of(cells), in.table_words());
+      clear_words(upper_of(cells), in.table_words());
     }
   };
   clear();
@@ -541,7 +504,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
   }
   cells.begin_unit(piece.unit);
   begin_rows();
-  bool first_of_unit = row == piece.index * unit_step();
+  bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
     // The whole block comes here together.
     const auto empty_pairs = [&] {
@@ -562,11 +525,12 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     for (int coming = rounds - 1; coming > 0;) {
       int now = coming;
       if constexpr (kPaired) {
-        const int added = rows_of_round << in.log_adds_a_row;
+        // From the parameter, and not rows_of_round: int16 [2^23, 64] takes 300 us and not 308.
+        const int added = (kUnroll * kWarps * kWarp) >> in.log_lanes;
         if (room < added) {
           empty_pairs();
         }
-        now = kAsksOnce ? min(coming, rounds_of(room >> in.log_adds_a_row)) : 1;
+        now = kAsksOnce ? min(coming, rounds_of(room)) : 1;
         room -= now * added;
       }
       coming -= now;
@@ -577,7 +541,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
           // No instruction passes the barriers, which take none themselves.
 #pragma unroll
           for (int i = 0; i < kBefore; ++i) {
-            add(words[i], i);
+            cells.add(words[i]);
           }
           __syncwarp();
 #pragma unroll
@@ -587,13 +551,13 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
           __syncwarp();
 #pragma unroll
           for (int i = kBefore; i < kUnroll; ++i) {
-            add(words[i], i);
+            cells.add(words[i]);
           }
         } else {
 #pragma unroll
           for (int i = 0; i < kUnroll; ++i) {
             next[i] = load(address + i * step, count);
-            add(words[i], i);
+            cells.add(words[i]);
           }
         }
 #pragma unroll
@@ -608,7 +572,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
     if constexpr (kPaired) {
       const int rows = rounds > 0 ? rest + rows_of_round : rest;
-      const int added = (rows + (in.is_stream() ? ragged_rows(kAccess) : 0)) << in.log_adds_a_row;
+      const int added = rows + (in.is_stream() ? ragged_rows(kAccess) : 0);
       if (room < added) {
         empty_pairs();
       }
@@ -628,9 +592,6 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     }
     const Piece done = piece;
     row += done.rows;
-    if (kHasGaps && done.ends_unit) {
-      row += in.unit_gap;
-    }
     const bool more = row < end;
     if (more) {
       advance(piece, row);
@@ -642,24 +603,21 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       if (is_left(i)) {
-        add(last[i], kWarps * i);
+        cells.add(last[i]);
       }
     }
     if (in.is_stream()) {
       // Rows that are not whole: before the first word, and after the last whole row.
       const auto count_ragged = [&](int64_t ragged_row) {
-        constexpr unsigned kPasses = (kElements * kWarp + kThreads - 1) / kThreads;
+        constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
 #pragma unroll
         for (unsigned pass = 0; pass < kPasses; ++pass) {
-          const unsigned own = threadIdx.x + pass * kThreads;
+          const unsigned own = threadIdx.x + pass * kColumnThreads;
           const int64_t column = first_column_of(in, done.unit) + own;
           const int64_t element = done.unit.head + ragged_row * in.columns + column;
           if (own < kElements << in.log_lanes && column < in.columns && element >= 0 &&
               element < in.run) {
-            const auto column_of_table =
-                Cells::kInTurn ? own / kCountersOfLane * kCountersOfLane + element % 3 : own;
-            cells.add_one(
-                static_cast<int>(column_of_table), reinterpret_cast<const T*>(done.run)[element]);
+            cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(done.run)[element]);
           }
         }
       };
@@ -687,7 +645,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_columns
     }
     if constexpr (kFewChannels) {
       cells.add_channels(done.unit, counts, more);
-    } else if (first_of_unit && (done.ends_unit || done.index * unit_step() > begin)) {
+    } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
       // All of the unit; or its first part, to which the fold adds the others.
       cells.put_counts(done.unit, counts);
     } else {
@@ -756,7 +714,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  using Cells = Table<T, kAccess, kMixed, kColumnThreads, Binning>;
+  using Cells = Table<T, kAccess, kMixed, Binning>;
   constexpr int kHalves = Cells::kHalves;
   constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
@@ -939,26 +897,21 @@ void count_columns(
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const bool folds = plan.fold_blocks > 0;
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto tag, auto access, auto mixed, auto few_channels, auto threads) {
-    start(
-        launch, "count_columns",
-        count_columns_kernel<
-            typename decltype(tag)::type, access(), mixed(), few_channels(), threads(), Binning>,
-        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
-        in, binning, prepared.partials, counts);
-  };
-  using Threads = std::integral_constant<int, kColumnThreads>;
   const auto run = [&](auto tag, auto access, auto mixed) {
     using T = typename decltype(tag)::type;
     constexpr Access kAccess = decltype(access)::value;
     constexpr bool kMixed = decltype(mixed)::value;
+    const auto count = [&](auto few_channels) {
+      start(
+          launch, "count_columns",
+          count_columns_kernel<T, kAccess, kMixed, few_channels(), Binning>,
+          Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
+          in, binning, prepared.partials, counts);
+    };
     if constexpr (sizeof(T) > 1) {
-      if (in.few_channels) {
-        count(tag, access, mixed, std::true_type{}, Threads{});
-      }
-    }
-    if (!in.few_channels) {
-      count(tag, access, mixed, std::false_type{}, Threads{});
+      in.few_channels ? count(std::true_type{}) : count(std::false_type{});
+    } else {
+      count(std::false_type{});
     }
     if (folds) {
       // It starts after the count has ended: waiting on the SMs it takes longer.
@@ -996,20 +949,7 @@ void count_columns(
   visit_element_type(problem.type, [&](auto tag) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);
     if constexpr (kSize == 1) {
-      using Byte = TypeTag<uint8_t>;
-      using Quad = std::integral_constant<Access, Access::kQuad>;
-      const auto few_channels = [&](auto in_turn, auto small) {
-        plan.threads == kColumnThreads ? count(Byte{}, Quad{}, in_turn, std::true_type{}, Threads{})
-                                       : count(Byte{}, Quad{}, in_turn, std::true_type{}, small);
-      };
-      if (in.in_turn) {
-        few_channels(std::true_type{}, std::integral_constant<int, threads_of_short_units(true)>{});
-      } else if (in.few_channels) {
-        few_channels(
-            std::false_type{}, std::integral_constant<int, threads_of_short_units(false)>{});
-      } else {
-        with_access(Byte{}, std::false_type{});
-      }
+      with_access(TypeTag<uint8_t>{}, std::false_type{});
     } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
       using T = std::conditional_t<
           kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>;

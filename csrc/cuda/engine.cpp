@@ -3,6 +3,7 @@
 #include "clustered.h"
 #include "columns.h"
 #include "exchange.h"
+#include "planes.h"
 #include "rows.h"
 #include "strided.h"
 
@@ -12,12 +13,15 @@ template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
   const Plan plan = make_plan(problem, binning, launch.limits);
   if (const auto* columns = std::get_if<Columns>(&plan.layout)) {
-    if (plan.cluster > 1) {
-      count_clustered(plan, problem, launch);
-    } else if (columns->whole_rows) {
-      count_rows(plan, problem, launch);
-    } else {
-      count_columns(plan, problem, binning, launch);
+    switch (columns->by) {
+      case CountedBy::kClustered:
+        return count_clustered(plan, problem, launch);
+      case CountedBy::kRows:
+        return count_rows(plan, problem, launch);
+      case CountedBy::kPlanes:
+        return count_planes(plan, problem, binning, launch);
+      case CountedBy::kColumns:
+        return count_columns(plan, problem, binning, launch);
     }
   } else if (std::holds_alternative<Exchange>(plan.layout)) {
     count_exchange(plan, problem, launch);

@@ -165,13 +165,15 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     return (in.run - head / size) / in.columns;
   };
 
-  in.in_turn = bytes && in.channels == 3 && inner_rows.stride == in.channels;
-  if (planar || in.in_turn) {
+  // Of two channels or four a byte's place in its word is its channel, the same one in all runs.
+  const bool few_in_turn =
+      bytes && in.few_channels && inner_rows.stride == in.channels &&
+      (in.channels == 3 || in.outer.size == 1 || in.outer.stride % in.channels == 0);
+  if (planar || few_in_turn) {
     // A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
     in.access = Access::kQuad;
+    in.in_turn = bytes && in.channels == 3;
     in.log_lanes = log2_of(kBanks);
-    // 512 columns on 128 counters; of three channels 6, 5 and 5 of a lane's 16 on one each.
-    in.log_adds_a_row = in.in_turn ? 3 : bytes ? 2 : 0;
     in.columns = kQuadRow / size;
     in.run = inner_rows.size * in.channels;
     in.row_stride = in.columns * size;
@@ -331,19 +333,24 @@ std::optional<Plan> plan_columns(
     in.load_step = (in.warps_apart ? 1 : warps) * load_rows * in.row_stride;
     in.round_step = kBytesInFlight / kQuadBytes * warps * load_rows * in.row_stride;
   }
+  // Few channels of bytes are summed before (planes.cu).
   const bool spills =
-      in.paired && (std::min(share, unit_rows) + ragged) << in.log_adds_a_row > kMaxPairCount;
+      in.paired && !few_bytes && std::min(share, unit_rows) + ragged > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
-  in.carries = spills && may_carry(size, in.access, in.few_channels) &&
-               kTwoTablesBytes <= limits.shared_per_block && share >> kLogSpill <= kMaxPairCount;
+  in.carries = spills && may_carry(size, in.access) && kTwoTablesBytes <= limits.shared_per_block &&
+               share >> kLogSpill <= kMaxPairCount;
   in.chunks = in.rows / kRowsOfChunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / kRowsOfChunk % in.blocks_of_part;
   const unsigned rows_of_block = // at most, in whole chunks
       in.chunks * kRowsOfChunk + (in.blocks_with_more > 0 ? kRowsOfChunk : in.rows % kRowsOfChunk);
-  in.whole_rows = bytes && in.access == Access::kQuad && !in.few_channels && !in.is_stream() &&
-                  in.outer.size == 1 && parts == units && !in.adds &&
-                  rows_of_block <= kMaxPairCount;
-  if (in.whole_rows) {
+  if (few_bytes) {
+    in.by = CountedBy::kPlanes;
+  } else if (
+      // All of a block is of one unit and in one run, a column is a channel, and a row of a table is
+      // its bin.
+      bytes && in.access == Access::kQuad && !in.is_stream() && in.outer.size == 1 &&
+      parts == units && !in.adds && rows_of_block <= kMaxPairCount) {
+    in.by = CountedBy::kRows;
     in.share = rows_of_block;
   }
 
@@ -432,6 +439,7 @@ std::optional<Plan> plan_clustered(
                   ? Access::kLoose
                   : Access::kWord;
   in.adds = clusters > 1 || problem.type == ElementType::kBool;
+  in.by = CountedBy::kClustered;
   in.paired = true;
 
   Plan plan{};

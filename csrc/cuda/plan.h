@@ -28,6 +28,9 @@ HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access, int64_t element_byt
   return access == Access::kQuad ? 16 : element_bytes == 8 ? 8 : 4;
 }
 
+/// The kernels for Columns.
+enum class CountedBy { kColumns, kRows, kPlanes, kClustered };
+
 /// Elements that lie side by side, cut into columns.
 ///
 /// A unit is a set of channels (a batch) and a group of columns that one table holds; a
@@ -57,12 +60,12 @@ struct Columns {
   unsigned groups;        // of columns; of one channel, ranges of bins with a table each
   unsigned group_columns; // between the first of a group and of the next; 0: ranges of bins
   unsigned batches;
-  unsigned log_lanes;      // neighbouring lanes that read one row
-  unsigned log_row_words;  // of a table; bytes have two counters in a word
-  unsigned table_rows;     // of bytes a row a value, of wider types a row a bin
-  unsigned log_adds_a_row; // what a row adds to a counter of a table, at most
+  unsigned log_lanes;     // neighbouring lanes that read one row
+  unsigned log_row_words; // of a table; bytes have two counters in a word
+  unsigned table_rows;    // of bytes a row a value, of wider types a row a bin
   ElementType type;
   Access access;
+  CountedBy by;
   bool adds;         // the counts are zeroed, and all that is written is added
   bool cleared;      // so they are, perhaps by a kernel that this one overlaps
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
@@ -72,10 +75,8 @@ struct Columns {
   bool warps_apart;  // of a round each warp reads neighbouring rows
   bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
   unsigned unit_gap; // rows between two units, which take as long as the end of one does
-  // Bytes in quads, all of a block of one unit and in one run, which is not a stream; a column is
-  // a channel, and a row of a table is its bin. A block then has so many chunks of kRowsOfChunk
-  // rows, the first blocks of a unit one more, and the last one what is left.
-  bool whole_rows;
+  // In rows.cu a block has so many chunks of kRowsOfChunk rows, the first blocks of a unit one more,
+  // and the last one what is left.
   unsigned chunks;
   unsigned blocks_with_more;
 

@@ -26,7 +26,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  using Cells = ByteTable<Access::kQuad, false, kColumnThreads, ValueBinning>;
+  using Cells = ByteTable<Access::kQuad, ValueBinning>;
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
@@ -65,14 +65,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
   const Cells cells(in, binning, table, static_cast<int>(lane));
-  // Not clear_words, whose loop for any number of words comes out as several.
-  constexpr unsigned kTableQuads = kByteTableBytes / kQuadBytes;
-#pragma unroll
-  for (unsigned i = 0; i < kTableQuads; i += kColumnThreads) {
-    if (i + kColumnThreads <= kTableQuads || i + threadIdx.x < kTableQuads) {
-      reinterpret_cast<uint4*>(table)[i + threadIdx.x] = make_uint4(0, 0, 0, 0);
-    }
-  }
+  clear_byte_table<kColumnThreads>(table);
   __syncthreads();
   while (rounds > 0) {
     --rounds;

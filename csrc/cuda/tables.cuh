@@ -14,10 +14,21 @@ constexpr unsigned kLogWarp = 5;
 constexpr int kByteRowWords = kByteColumns / 2;
 constexpr int kCountersOfLane = kByteColumns / kWarp;
 
-template <int kThreads>
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
-  for (unsigned i = threadIdx.x; i < words / 4; i += kThreads) {
+  for (unsigned i = threadIdx.x; i < words / 4; i += kColumnThreads) {
     reinterpret_cast<uint4*>(table)[i] = make_uint4(0, 0, 0, 0);
+  }
+}
+
+/// The same of a whole table of bytes, in a loop that is known when it is compiled: in little code.
+template <unsigned kThreads>
+__device__ __forceinline__ void clear_byte_table(uint32_t* table) {
+  constexpr unsigned kQuads = kByteTableBytes / kQuadBytes;
+#pragma unroll
+  for (unsigned i = 0; i < kQuads; i += kThreads) {
+    if (i + kThreads <= kQuads || i + threadIdx.x < kQuads) {
+      reinterpret_cast<uint4*>(table)[i + threadIdx.x] = make_uint4(0, 0, 0, 0);
+    }
   }
 }
 
@@ -96,13 +107,8 @@ __device__ __forceinline__ unsigned head_of(
 /// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
 /// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
 /// 256 sums, not of every element.
-///
-/// Where three channels follow each other in turn, a lane counts 16 bytes of a row in three
-/// of its columns, one for each.
-template <Access kAccess, bool kThreeInTurn, int kBlockThreads, class Binning>
+template <Access kAccess, class Binning>
 struct ByteTable {
-  static constexpr int kThreads = kBlockThreads;
-  static constexpr bool kInTurn = kThreeInTurn;
   static constexpr bool kSplit = kAccess == Access::kSplit;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
@@ -113,7 +119,7 @@ struct ByteTable {
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
-  uint32_t ones[4];    // what one element more is in each of the lane's columns
+  uint32_t ones[4];    // where words are split, what one byte more is in each of the lane's columns
 
   __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), address(address_of(shared)) {
@@ -162,16 +168,6 @@ struct ByteTable {
     add_word(v.w, offsets[3]);
   }
 
-  /// The first byte is that of the lane's first column, `row` rows after that of begin_rows.
-  __device__ __forceinline__ void add_in_turn(const uint4& v, int row) const {
-    const uint32_t words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-    for (int i = 0; i < 16; ++i) {
-      const int of = (row * int{kQuadRow} + i) % 3;
-      const uint32_t selector = 0x5504 + 0x10 * (i % 4);
-      add_shared(address + __byte_perm(words[i / 4], offsets[of], selector), ones[of]);
-    }
-  }
   /// Where words are split the lane's next words begin `early` columns before its first one, and
   /// none counts where it is beyond its row.
   __device__ __forceinline__ void begin_rows(int early, bool counts) {
@@ -190,13 +186,14 @@ struct ByteTable {
   }
   __device__ void store_early_columns(uint32_t* to) const {
     // Backwards: the first warp waits for the rest of the table.
-    for (int i = kThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords; i += kThreads) {
+    for (int i = kColumnThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords;
+         i += kColumnThreads) {
       __stcg(to + i, early_word(i));
     }
   }
   /// Adds them to the counts, and clears them.
   __device__ void spill_early_columns(const Unit& unit, Counts counts) const {
-    for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+    for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
       const uint32_t pair = early_word(i);
       early_word(i) = 0;
 #pragma unroll
@@ -214,16 +211,6 @@ struct ByteTable {
     }
   }
 
-  /// The lane's next row begins with that element of its run.
-  __device__ __forceinline__ void begin_rows(unsigned element) {
-#pragma unroll
-    for (unsigned i = 0; i < 3; ++i) {
-      const auto channel = static_cast<int>((element + i) % 3);
-      offsets[i] = 4 * word_of(static_cast<int>(threadIdx.x) % kWarp * kCountersOfLane + channel);
-      ones[i] = half_of(channel) ? 0x10000 : 1;
-    }
-  }
-
   static __device__ int word_of(int column) {
     return column / 4 + column % 2 * kWarp;
   }
@@ -238,7 +225,7 @@ struct ByteTable {
   }
 
   __device__ __forceinline__ int64_t channel_of_column(const Unit& unit, int64_t column) const {
-    return kInTurn ? column % kCountersOfLane : channel_of(in, unit, column);
+    return channel_of(in, unit, column);
   }
   static __device__ int column_of_word(int word, int half) {
     return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
@@ -262,9 +249,9 @@ struct ByteTable {
   __device__ void begin_unit(const Unit&) {
   }
   __device__ void clear() const {
-    clear_words<kThreads>(table, 256 * kByteRowWords);
+    clear_words(table, 256 * kByteRowWords);
     if constexpr (kSplit) {
-      for (int i = threadIdx.x; i < kEarlyWords; i += kThreads) {
+      for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
         early_word(i) = 0;
       }
     }
@@ -275,7 +262,7 @@ struct ByteTable {
   __device__ void put_counts(const Unit& unit, Counts counts) const {
     constexpr int kRows = 4;
     // A thread keeps to one word.
-    constexpr int kStep = kThreads / kByteRowWords;
+    constexpr int kStep = kColumnThreads / kByteRowWords;
     static_assert(kStep % kRows == 0);
     const int word = threadIdx.x / kRows % kByteRowWords;
     const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
@@ -296,48 +283,6 @@ struct ByteTable {
         put_or_add(high_counts + bin, pair >> 16, in.adds);
       }
     }
-  }
-
-  /// A thread sums half of a row, the even or the odd words, and clears it where more rows come.
-  /// Neighbours begin with different words, so that no two of a load meet in a bank, and add
-  /// neighbouring bins.
-  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
-    constexpr int kQuads = kByteRowWords / 4 / 2;
-    // Of four columns in turn an even word has the first and the third, an odd one the others.
-    const bool apart = in.channels > 2;
-    const uint32_t of_first = apart ? 0x0001 : 0x0101;
-    for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
-      const int row = i / 2;
-      const int odd = i % 2;
-      auto* quads = reinterpret_cast<uint4*>(table + row * kByteRowWords + odd * kWarp);
-      uint32_t first = 0, second = 0;
-#pragma unroll 4
-      for (int k = 0; k < kQuads; ++k) {
-        uint4& quad = quads[(row + k + odd * kQuads / 2) % kQuads];
-        const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-        if (kInTurn || more) { // asked there too, the loops of three channels take 4 % longer
-          quad = make_uint4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (uint32_t word : words) {
-          first = __dp2a_lo(word, of_first, first);
-          if (apart) {
-            second = __dp2a_lo(word, 0x0100u, second);
-          }
-        }
-      }
-      const int64_t bin = bin_of_row(row);
-      const auto add_to = [&](int64_t channel, uint32_t sum) {
-        if (bin != kNoBin && channel < in.channels) {
-          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
-        }
-      };
-      add_to(channel_of_column(unit, odd), first);
-      if (apart) {
-        add_to(channel_of_column(unit, odd + 2), second);
-      }
-    }
-    __syncthreads();
   }
 };
 } // namespace histo::cuda

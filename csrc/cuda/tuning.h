@@ -95,8 +95,8 @@ constexpr int kRoomAfterSpill = kMaxPairCount - kMostLeftBySpill;
 // added to the counts when all is counted: 4 GiB of [2^23, 512] take 961 to 963 us, of any data, and
 // 967 to 971 where the counts are added to meanwhile. The blocks do so in turns, so that some read:
 // 936 us where it takes 941 at once; but 944 and not 942 where they add to the counts.
-constexpr bool may_carry(int64_t element_bytes, Access access, bool few_channels) {
-  return element_bytes == 1 && access == Access::kQuad && !few_channels;
+constexpr bool may_carry(int64_t element_bytes, Access access) {
+  return element_bytes == 1 && access == Access::kQuad;
 }
 constexpr int kCarryTurns = 8;
 // A stream begins with one row that is not whole, and ends with two; where words are split with

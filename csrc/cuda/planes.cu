@@ -1,0 +1,339 @@
+// Counting bytes of few channels: of one channel after another, or of two, three or four in turn.
+//
+// What lies side by side is read as one stream, of which a warp takes 512 bytes at a time. The
+// tables are those of columns.cu, but all columns are copies of the few channels, and a block sums
+// them itself and adds the sums to the counts: where the next unit begins, and before a counter
+// could overflow.
+//
+// While a warp counts its last rows of a unit the first of the next one are on their way.
+#include "clear.h"
+#include "loads.cuh"
+#include "overlap.cuh"
+#include "planes.h"
+#include "tables.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kUnroll = kBytesInFlight / kQuadBytes;
+constexpr unsigned kRowBytes = kQuadRow;
+
+/// Rows that a table has room for: each adds up to four to a counter, 512 bytes on 128 counters, or
+/// of three channels six, where 16 bytes of a lane are 6, 5 and 5.
+template <bool kInTurn>
+constexpr unsigned kRowsOfTable = kMaxPairCount / (kInTurn ? 6 : 4);
+
+/// A lane counts all of its 16 bytes in its four columns: of one, two or four channels each byte of a
+/// word in the same one, of three in turn in three of them, one for each channel.
+template <bool kInTurn, int kThreads, class Binning>
+struct PlanesTable : ByteTable<Access::kQuad, Binning> {
+  using Base = ByteTable<Access::kQuad, Binning>;
+  using Base::add_word;
+  using Base::address;
+  using Base::in;
+  using Base::offsets;
+  using Base::table;
+
+  __device__ PlanesTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
+      : Base(columns, bins, shared, lane) {
+    offsets[0] = 4 * lane;
+  }
+
+  /// The next row that the lane reads begins with that byte of its run.
+  __device__ __forceinline__ void begin_rows(unsigned byte) {
+    if constexpr (kInTurn) {
+      const int lane = static_cast<int>(threadIdx.x) % kWarp;
+#pragma unroll
+      for (unsigned i = 0; i < 3; ++i) {
+        const auto channel = static_cast<int>((byte + i) % 3);
+        offsets[i] = 4 * Base::word_of(lane * kCountersOfLane + channel);
+        ones[i] = Base::half_of(channel) ? 0x10000 : 1;
+      }
+    }
+  }
+  /// `row` rows after that one.
+  __device__ __forceinline__ void add(const uint4& quad, int row) const {
+    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if constexpr (kInTurn) {
+#pragma unroll
+        for (int k = 0; k < 4; ++k) {
+          const int of = (row * int{kRowBytes} + 4 * i + k) % 3;
+          add_shared(address + __byte_perm(words[i], offsets[of], 0x5504 + 0x10 * k), ones[of]);
+        }
+      } else {
+        add_word(words[i], offsets[0]);
+      }
+    }
+  }
+  /// The byte in that place of a row, which is that one of its run.
+  __device__ __forceinline__ void add_one(unsigned place, int64_t byte, uint8_t value) const {
+    const unsigned first_of_lane = place / kCountersOfLane * kCountersOfLane;
+    const unsigned column = kInTurn ? first_of_lane + static_cast<unsigned>(byte % 3) : place;
+    Base::add_one(static_cast<int>(column), value);
+  }
+
+  /// A thread sums half of a row, the even or the odd words, and clears it where more rows come.
+  /// Neighbours begin with different words, so that no two of a load meet in a bank, and add
+  /// neighbouring bins.
+  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
+    constexpr int kQuads = kByteRowWords / 4 / 2;
+    // Of four columns in turn an even word has the first and the third, an odd one the others.
+    const bool apart = in.channels > 2;
+    const uint32_t of_first = apart ? 0x0001 : 0x0101;
+    for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
+      const int row = i / 2;
+      const int odd = i % 2;
+      auto* quads = reinterpret_cast<uint4*>(table + row * kByteRowWords + odd * kWarp);
+      uint32_t first = 0, second = 0;
+#pragma unroll 4
+      for (int k = 0; k < kQuads; ++k) {
+        uint4& quad = quads[(row + k + odd * kQuads / 2) % kQuads];
+        const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+        if (kInTurn || more) { // asked there too, the loops of three channels take 4 % longer
+          quad = make_uint4(0, 0, 0, 0);
+        }
+#pragma unroll
+        for (uint32_t word : words) {
+          first = __dp2a_lo(word, of_first, first);
+          if (apart) {
+            second = __dp2a_lo(word, 0x0100u, second);
+          }
+        }
+      }
+      const int64_t bin = Base::bin_of_row(row);
+      const auto add_to = [&](int column, uint32_t sum) {
+        const int64_t channel = kInTurn ? column : channel_of(in, unit, column);
+        if (bin != kNoBin && channel < in.channels) {
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
+        }
+      };
+      add_to(odd, first);
+      if (apart) {
+        add_to(odd + 2, second);
+      }
+    }
+    __syncthreads();
+  }
+
+ private:
+  uint32_t ones[3]; // what one byte more of each channel is
+};
+
+/// Rows of one run that a block counts without a stop.
+struct Piece {
+  unsigned unit;
+  unsigned outer; // of the unit's runs
+  const uint8_t* run;
+  unsigned head; // bytes of the run before its first row
+  unsigned first_row;
+  unsigned rows;
+};
+
+template <bool kInTurn, int kThreads, class Binning>
+__global__
+__launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThreads : 0) void count_planes_kernel(
+    const __grid_constant__ Columns in,
+    const Binning binning,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  constexpr unsigned kWarps = kThreads / kWarp;
+  constexpr unsigned kRowsOfRound = kWarps * kUnroll;
+  // A lane keeps its channels from round to round.
+  static_assert(!kInTurn || kRowsOfRound % 3 == 0);
+  constexpr unsigned kRagged = ragged_rows(Access::kQuad);
+  const unsigned lane = threadIdx.x % kWarp;
+  // The same for all its lanes, and known to be.
+  const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
+  const unsigned own_row = warp * kUnroll;
+
+  const unsigned unit_step = in.unit_rows + in.unit_gap;
+  unsigned row = blockIdx.x * in.share;
+  const unsigned end = min(row + in.share, in.part_rows);
+  if (in.unit_gap > 0 && row % unit_step >= in.unit_rows) {
+    row += unit_step - row % unit_step;
+  }
+  if (row >= end) {
+    return;
+  }
+
+  Piece piece{};
+  unsigned room = kRowsOfTable<kInTurn>;
+  const auto cut = [&] { // to what the run, the block and the table have of it
+    piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
+    piece.head = head_of(in, piece.run, kQuadBytes, 1);
+    room -= piece.rows + kRagged;
+  };
+  const auto first_byte = [&](const Piece& of, unsigned its_row) {
+    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
+  };
+  // Of the piece's chunks every kWarps-th is the warp's.
+  unsigned rounds = 0;
+  const uint8_t* address = nullptr;
+  const auto begin_piece = [&] {
+    rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
+    address = piece.run + first_byte(piece, own_row);
+  };
+  piece.unit = row / unit_step;
+  const unsigned row_of_unit = row - piece.unit * unit_step;
+  piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
+  piece.first_row = row_of_unit - piece.outer * in.rows;
+  piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
+  cut();
+  begin_piece();
+
+  PlanesTable<kInTurn, kThreads, Binning> cells(in, binning, table, static_cast<int>(lane));
+  const auto begin_rows = [&](const Piece& of, unsigned its_row) {
+    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
+  };
+  uint4 quads[kUnroll];
+  uint4 next[kUnroll];
+  const auto load = [&](uint4(&to)[kUnroll], const uint8_t* from, unsigned step) {
+    __syncwarp(); // no instruction passes it, and it takes none itself
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
+    }
+    __syncwarp();
+  };
+  // Where the warp has no rows, bytes of no use: branches around loads would make copies of all
+  // registers.
+  const uint8_t* idle = piece.run + piece.head;
+  const auto load_first = [&](uint4(&to)[kUnroll]) {
+    load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
+    address += kRowsOfRound * kRowBytes;
+  };
+  const auto add_chunk = [&] {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(quads[i], i);
+    }
+  };
+  const auto take_next = [&] {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      quads[i] = next[i];
+    }
+  };
+
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  load_first(quads); // and the table is cleared meanwhile
+  clear_byte_table<kThreads>(table);
+  __syncthreads();
+  begin_rows(piece, own_row);
+  while (true) {
+#pragma unroll 1
+    for (; rounds > 1; --rounds) {
+      load(next, address, kRowBytes);
+      address += kRowsOfRound * kRowBytes;
+      add_chunk();
+      take_next();
+    }
+
+    // Before the last chunk is counted the rest is loaded, and the first chunk of the next piece.
+    const Piece done = piece;
+    const bool has_chunk = rounds > 0;
+    // Rows that make no chunk are for the last warps, which have fewest.
+    const unsigned row_left = piece.rows / kUnroll * kUnroll + (kWarps - 1 - warp);
+    uint4 left = make_uint4(0, 0, 0, 0);
+    if (row_left < piece.rows) {
+      left = load_once(reinterpret_cast<const uint4*>(piece.run + first_byte(piece, row_left)));
+    }
+    row += piece.rows;
+    piece.first_row += piece.rows;
+    if (piece.first_row == in.rows) {
+      piece.first_row = 0;
+      piece.run += in.outer.stride;
+      if (++piece.outer == in.outer.size) {
+        piece.outer = 0;
+        row += in.unit_gap;
+        ++piece.unit;
+      }
+    }
+    const bool more = row < end;
+    const bool ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
+    if (ends_table) {
+      room = kRowsOfTable<kInTurn>;
+    }
+    rounds = 0;
+    if (more) {
+      if (piece.unit != done.unit) {
+        piece.run = batch_of(in, piece.unit);
+      }
+      cut();
+      begin_piece();
+    }
+    load_first(next);
+    // The second chunk comes into the cache while the block sums the columns of the unit before:
+    // [512, 2^20] over 1 takes 124.4 us and not 127.7.
+    if (rounds > 1 && lane % (kLineBytes / kQuadBytes) == 0) {
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        fetch_line(address + i * int{kRowBytes});
+      }
+    }
+    if (has_chunk) {
+      add_chunk();
+    }
+    take_next();
+    if (row_left < done.rows) {
+      begin_rows(done, row_left);
+      cells.add(left, 0);
+    }
+    // Bytes that make no row: before the first one, and after the last one.
+    const auto count_ragged = [&](int64_t ragged_row) {
+      for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
+        const int64_t byte = done.head + ragged_row * kRowBytes + own;
+        if (byte >= 0 && byte < in.run) {
+          cells.add_one(own, byte, done.run[byte]);
+        }
+      }
+    };
+    if (done.first_row == 0 && done.head != 0) {
+      count_ragged(-1);
+    }
+    if (done.first_row + done.rows == in.rows) {
+      count_ragged(in.rows);
+      count_ragged(int64_t{in.rows} + 1);
+    }
+    begin_rows(piece, own_row);
+    if (!ends_table) {
+      continue;
+    }
+    wait_for_previous(); // it cleared the counts
+    __syncthreads();
+    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
+    if (!more) {
+      return;
+    }
+  }
+}
+
+} // namespace
+
+template <class Binning>
+void count_planes(
+    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+  const auto& in = std::get<Columns>(plan.layout);
+  const Prepared prepared = prepare(plan, problem, launch);
+  const auto count = [&](auto in_turn, auto threads) {
+    start(
+        launch, "count_planes", count_planes_kernel<in_turn(), threads(), Binning>,
+        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
+        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+  };
+  const auto with_threads = [&](auto in_turn) {
+    using Few = std::integral_constant<int, threads_of_short_units(in_turn())>;
+    plan.threads == kColumnThreads ? count(in_turn, std::integral_constant<int, kColumnThreads>{})
+                                   : count(in_turn, Few{});
+  };
+  in.in_turn ? with_threads(std::true_type{}) : with_threads(std::false_type{});
+}
+
+template void count_planes(const Plan&, const Problem&, const ValueBinning&, const Launch&);
+template void count_planes(const Plan&, const Problem&, const LetterBinning&, const Launch&);
+
+} // namespace histo::cuda
