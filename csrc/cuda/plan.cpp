@@ -174,6 +174,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     in.access = Access::kQuad;
     in.in_turn = bytes && in.channels == 3;
     in.log_lanes = log2_of(kBanks);
+    in.log_row_words = bytes && planar ? log2_of(kBanks) : in.log_row_words;
     in.columns = kQuadRow / size;
     in.run = inner_rows.size * in.channels;
     in.row_stride = in.columns * size;
@@ -325,7 +326,7 @@ std::optional<Plan> plan_columns(
       (in.columns == in.channels || in.sums_columns) &&
       (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
   const int64_t ragged = in.is_stream() ? ragged_rows(in.access) * in.outer.size : 0;
-  in.paired = bytes || (size == 2 && in.access != Access::kQuad);
+  in.paired = bytes ? in.channels > 1 : size == 2 && in.access != Access::kQuad;
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
     const int64_t warps = threads / kBanks;

@@ -1,9 +1,9 @@
 // Counting bytes of few channels: of one channel after another, or of two, three or four in turn.
 //
-// What lies side by side is read as one stream, of which a warp takes 512 bytes at a time. The
-// tables are those of columns.cu, but all columns are copies of the few channels, and a block sums
-// them itself and adds the sums to the counts: where the next unit begins, and before a counter
-// could overflow.
+// What lies side by side is read as one stream, of which a warp takes 512 bytes at a time, each lane
+// 16. A table has counters for each lane, as those of columns.cu have, but all are copies of the few
+// channels, and a block sums them itself and adds the sums to the counts: where the next unit begins,
+// and before a counter could overflow.
 //
 // While a warp counts its last rows of a unit the first of the next one are on their way.
 #include "clear.h"
@@ -18,21 +18,28 @@ namespace {
 constexpr int kUnroll = kBytesInFlight / kQuadBytes;
 constexpr unsigned kRowBytes = kQuadRow;
 
-/// Rows that a table has room for: each adds up to four to a counter, 512 bytes on 128 counters, or
-/// of three channels six, where 16 bytes of a lane are 6, 5 and 5.
-template <bool kInTurn>
-constexpr unsigned kRowsOfTable = kMaxPairCount / (kInTurn ? 6 : 4);
+/// What a lane has of a row of the table, which is one for each value.
+enum class Turns {
+  kNone,  // one channel: a counter of 32 bits, in half of the row's place
+  kThree, // three counters of 16 bits: six, five and five of its bytes add to them
+  kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
+};
 
-/// A lane counts all of its 16 bytes in its four columns: of one, two or four channels each byte of a
-/// word in the same one, of three in turn in three of them, one for each channel.
-template <bool kInTurn, int kThreads, class Binning>
+/// Rows of 512 bytes that a table has room for.
+template <Turns kTurns>
+constexpr unsigned kRowsOfTable = kTurns == Turns::kNone    ? 0xffffffff / 16
+                                  : kTurns == Turns::kThree ? kMaxPairCount / 6
+                                                            : kMaxPairCount / 4;
+
+template <Turns kTurns, int kThreads, class Binning>
 struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   using Base = ByteTable<Access::kQuad, Binning>;
-  using Base::add_word;
   using Base::address;
   using Base::in;
   using Base::offsets;
   using Base::table;
+  // Words of a row: all its place, or the half that one counter a lane takes.
+  static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
   __device__ PlanesTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : Base(columns, bins, shared, lane) {
@@ -41,7 +48,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
 
   /// The next row that the lane reads begins with that byte of its run.
   __device__ __forceinline__ void begin_rows(unsigned byte) {
-    if constexpr (kInTurn) {
+    if constexpr (kTurns == Turns::kThree) {
       const int lane = static_cast<int>(threadIdx.x) % kWarp;
 #pragma unroll
       for (unsigned i = 0; i < 3; ++i) {
@@ -56,61 +63,90 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
     const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if constexpr (kInTurn) {
+      if constexpr (kTurns == Turns::kEven) {
+        Base::add_word(words[i], offsets[0]);
+      } else {
 #pragma unroll
         for (int k = 0; k < 4; ++k) {
-          const int of = (row * int{kRowBytes} + 4 * i + k) % 3;
-          add_shared(address + __byte_perm(words[i], offsets[of], 0x5504 + 0x10 * k), ones[of]);
+          const int of = kTurns == Turns::kNone ? 0 : (row * int{kRowBytes} + 4 * i + k) % 3;
+          const uint32_t place = __byte_perm(words[i], offsets[of], 0x5504 + 0x10 * k);
+          add_shared(address + place, kTurns == Turns::kNone ? 1 : ones[of]);
         }
-      } else {
-        add_word(words[i], offsets[0]);
       }
     }
   }
   /// The byte in that place of a row, which is that one of its run.
   __device__ __forceinline__ void add_one(unsigned place, int64_t byte, uint8_t value) const {
-    const unsigned first_of_lane = place / kCountersOfLane * kCountersOfLane;
-    const unsigned column = kInTurn ? first_of_lane + static_cast<unsigned>(byte % 3) : place;
-    Base::add_one(static_cast<int>(column), value);
+    const unsigned first_of_lane = place % kByteColumns / kCountersOfLane * kCountersOfLane;
+    if constexpr (kTurns == Turns::kNone) { // a lane's four bytes of a word have one word
+      add_shared(address + 4 * (value * kByteRowWords + first_of_lane / kCountersOfLane), 1);
+    } else {
+      const unsigned column =
+          kTurns == Turns::kThree ? first_of_lane + static_cast<unsigned>(byte % 3) : place;
+      Base::add_one(static_cast<int>(column), value);
+    }
   }
 
-  /// A thread sums half of a row, the even or the odd words, and clears it where more rows come.
-  /// Neighbours begin with different words, so that no two of a load meet in a bank, and add
-  /// neighbouring bins.
+  __device__ void clear() const {
+    constexpr unsigned kQuads = 256 * kRowQuads;
+#pragma unroll
+    for (unsigned i = 0; i < kQuads; i += kThreads) {
+      if (i + kThreads <= kQuads || i + threadIdx.x < kQuads) {
+        quad_at((i + threadIdx.x) / kRowQuads, (i + threadIdx.x) % kRowQuads) =
+            make_uint4(0, 0, 0, 0);
+      }
+    }
+  }
+
+  /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even or
+  /// the odd ones. Neighbours begin with different words, so that no two of a load meet in a bank,
+  /// and add neighbouring bins.
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
-    constexpr int kQuads = kByteRowWords / 4 / 2;
+    constexpr int kQuads = kRowQuads / 2;
     // Of four columns in turn an even word has the first and the third, an odd one the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
     for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
       const int row = i / 2;
       const int odd = i % 2;
-      auto* quads = reinterpret_cast<uint4*>(table + row * kByteRowWords + odd * kWarp);
       uint32_t first = 0, second = 0;
 #pragma unroll 4
       for (int k = 0; k < kQuads; ++k) {
-        uint4& quad = quads[(row + k + odd * kQuads / 2) % kQuads];
+        const int begin = kTurns == Turns::kNone ? row : row + odd * kQuads / 2;
+        uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
         const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-        if (kInTurn || more) { // asked there too, the loops of three channels take 4 % longer
+        if (kTurns == Turns::kThree || more) { // asked there too, their loops take 4 % longer
           quad = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
         for (uint32_t word : words) {
-          first = __dp2a_lo(word, of_first, first);
-          if (apart) {
-            second = __dp2a_lo(word, 0x0100u, second);
+          if constexpr (kTurns == Turns::kNone) {
+            first += word;
+          } else {
+            first = __dp2a_lo(word, of_first, first);
+            if (apart) {
+              second = __dp2a_lo(word, 0x0100u, second);
+            }
           }
         }
       }
       const int64_t bin = Base::bin_of_row(row);
       const auto add_to = [&](int column, uint32_t sum) {
-        const int64_t channel = kInTurn ? column : channel_of(in, unit, column);
+        const int64_t channel = kTurns == Turns::kNone    ? 0
+                                : kTurns == Turns::kThree ? column
+                                                          : channel_of(in, unit, column);
         if (bin != kNoBin && channel < in.channels) {
           put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
         }
       };
+      if constexpr (kTurns == Turns::kNone) {
+        first += __shfl_sync(0xffffffff, first, (threadIdx.x ^ 1) % kWarp);
+        if (odd) {
+          continue;
+        }
+      }
       add_to(odd, first);
-      if (apart) {
+      if (kTurns != Turns::kNone && apart) {
         add_to(odd + 2, second);
       }
     }
@@ -118,7 +154,11 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   }
 
  private:
-  uint32_t ones[3]; // what one byte more of each channel is
+  __device__ __forceinline__ uint4& quad_at(unsigned row, unsigned quad) const {
+    return reinterpret_cast<uint4*>(table)[row * (kByteRowWords / 4) + quad];
+  }
+
+  uint32_t ones[3]; // what one byte more of each of three channels is
 };
 
 /// Rows of one run that a block counts without a stop.
@@ -131,7 +171,7 @@ struct Piece {
   unsigned rows;
 };
 
-template <bool kInTurn, int kThreads, class Binning>
+template <Turns kTurns, int kThreads, class Binning>
 __global__
 __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThreads : 0) void count_planes_kernel(
     const __grid_constant__ Columns in,
@@ -141,8 +181,9 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
   constexpr unsigned kWarps = kThreads / kWarp;
   constexpr unsigned kRowsOfRound = kWarps * kUnroll;
   // A lane keeps its channels from round to round.
-  static_assert(!kInTurn || kRowsOfRound % 3 == 0);
+  static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
   constexpr unsigned kRagged = ragged_rows(Access::kQuad);
+  constexpr int kFetched = fetched_chunks(kThreads);
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
@@ -159,7 +200,7 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
   }
 
   Piece piece{};
-  unsigned room = kRowsOfTable<kInTurn>;
+  unsigned room = kRowsOfTable<kTurns>;
   const auto cut = [&] { // to what the run, the block and the table have of it
     piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
     piece.head = head_of(in, piece.run, kQuadBytes, 1);
@@ -183,7 +224,7 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
   cut();
   begin_piece();
 
-  PlanesTable<kInTurn, kThreads, Binning> cells(in, binning, table, static_cast<int>(lane));
+  PlanesTable<kTurns, kThreads, Binning> cells(in, binning, table, static_cast<int>(lane));
   const auto begin_rows = [&](const Piece& of, unsigned its_row) {
     cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
   };
@@ -221,7 +262,7 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
     wait_for_previous(); // it may write what is counted
   }
   load_first(quads); // and the table is cleared meanwhile
-  clear_byte_table<kThreads>(table);
+  cells.clear();
   __syncthreads();
   begin_rows(piece, own_row);
   while (true) {
@@ -256,7 +297,7 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
     const bool more = row < end;
     const bool ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
     if (ends_table) {
-      room = kRowsOfTable<kInTurn>;
+      room = kRowsOfTable<kTurns>;
     }
     rounds = 0;
     if (more) {
@@ -267,12 +308,10 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
       begin_piece();
     }
     load_first(next);
-    // The second chunk comes into the cache while the block sums the columns of the unit before:
-    // [512, 2^20] over 1 takes 124.4 us and not 127.7.
-    if (rounds > 1 && lane % (kLineBytes / kQuadBytes) == 0) {
+    if (rounds > kFetched && lane % (kLineBytes / kQuadBytes) == 0) {
 #pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
-        fetch_line(address + i * int{kRowBytes});
+      for (int i = 0; i < kFetched * kUnroll; ++i) {
+        fetch_line(address + (i / kUnroll * int{kRowsOfRound} + i % kUnroll) * int{kRowBytes});
       }
     }
     if (has_chunk) {
@@ -319,18 +358,20 @@ void count_planes(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
   const auto& in = std::get<Columns>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto in_turn, auto threads) {
+  const auto count = [&](auto turns, auto threads) {
     start(
-        launch, "count_planes", count_planes_kernel<in_turn(), threads(), Binning>,
+        launch, "count_planes", count_planes_kernel<turns(), threads(), Binning>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
         in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
   };
-  const auto with_threads = [&](auto in_turn) {
-    using Few = std::integral_constant<int, threads_of_short_units(in_turn())>;
-    plan.threads == kColumnThreads ? count(in_turn, std::integral_constant<int, kColumnThreads>{})
-                                   : count(in_turn, Few{});
+  const auto with_threads = [&](auto turns) {
+    constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
+    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{})
+                         : count(turns, std::integral_constant<int, kColumnThreads>{});
   };
-  in.in_turn ? with_threads(std::true_type{}) : with_threads(std::false_type{});
+  in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
+  : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})
+                   : with_threads(std::integral_constant<Turns, Turns::kEven>{});
 }
 
 template void count_planes(const Plan&, const Problem&, const ValueBinning&, const Launch&);

@@ -172,13 +172,17 @@ constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
 // At the end of a unit the warps of such a block wait for each other, and few bytes are on their
 // way while they sum the columns. What a block could have read meanwhile it is given less: with
-// 96, 144 and 192 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 122.3, 121.9 and 122.0 us, with
-// 128, 192 and 256 KiB [64, 1664, 1664, 3] over (1, 2) 122.6, 122.1 and 122.6.
-// Two tables in turns, one summed once the other has counted a round of the next unit: .3 to 1 %
-// faster, but with what CUDA reserves they reach beyond 128 KiB of shared memory, where additions are
-// slower: [700, 2^29 / 700] of 254 and 255 takes 129 to 131 us and not 127.
+// 64, 96, 112, 128 and 144 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 119.4, 119.3, 119.9, 120.9
+// and 121.2 us, with 128, 192 and 256 KiB [64, 1664, 1664, 3] over (1, 2) 122.6, 122.1 and 122.6.
 constexpr int64_t unit_end_bytes(bool in_turn) {
-  return (in_turn ? 192 : 144) * 1024;
+  return (in_turn ? 192 : 96) * 1024;
+}
+// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One and
+// two: [64, 3, 1664, 1664] over (2, 3) 122.1 and 121.5 us (none some 3 more), over (0, 2, 3) 118.6 and
+// 118.0, [512, 2^20] over 1 121.3 and 120.4; but in blocks of 256 threads [1500, 2^29 / 1500] 124.5 and
+// 125.3.
+constexpr int fetched_chunks(int threads) {
+  return threads == kColumnThreads ? 2 : 1;
 }
 // Where units are shorter than this, several blocks share an SM and do not wait at the same time.
 // In three blocks of 256 threads uint8 [700, 2^29 / 700] over 1 takes 125.7 us, [1500, ..] 125.9
