@@ -168,8 +168,10 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         # Of wider types values without a bin have a row too, and two where a row is for two bins.
         row_bits = plan["table_counters_per_row"] * plan["counter_bits"]
         most = table_bits + 8 * 16 + {1: 0, 2: 2}.get(case.dtype.itemsize, 1) * row_bits
-        # Rows that begin within words take as much again, for columns before the first one.
-        parts = 2 if plan["access"] == "split words" or plan["upper_table"] else 1
+        # Rows that begin within words take as much again, for columns before the first one; of one
+        # channel of bytes a row is half of its place.
+        halves = plan["counted_by"] == "planes" and plan["counter_bits"] == 32
+        parts = 2 if plan["access"] == "split words" or plan["upper_table"] or halves else 1
         assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
         tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
@@ -237,6 +239,8 @@ def test_blocks_cover_the_rows(
     assert plan["blocks"] * plan["rows_per_block"] >= units * runs * rows
     if plan["columns"] % channels:
         assert (channels, dtype.itemsize, plan["columns"], plan["groups"]) == (3, 1, 512, 1)
+    elif plan["counted_by"] == "planes":
+        assert (plan["columns"], plan["groups"], dtype.itemsize) == (512, 1, 1)
     elif channels > 1:
         width = plan["groups"] * plan["table_counters_per_row"]
         assert width - plan["table_counters_per_row"] < plan["columns"] <= width
@@ -362,7 +366,7 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         assert plan_of(case, H200)["shares_lines"] is expected, name
 
 
-END_OF_CHANNEL = 288
+END_OF_CHANNEL = 192  # rows of 512 bytes, which take as long as the end of a channel does
 """Rows that a block could read while it ends one channel and begins another."""
 
 

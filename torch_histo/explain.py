@@ -452,6 +452,8 @@ def _table(e: Explanation) -> str:
         if e.access == "split words":
             counters += ", and 3 more for the columns before,"
         table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
+        if e.counted_by == "planes" and e.counter_bits == 32:
+            table += ", with gaps as wide between them"
         return f"{table}{', twice' if e.upper_table else ''}: {shared}"
     if e.method == "tiles":
         channels = _count(e.tile_channels, "channel")
