@@ -183,7 +183,7 @@ __launch_bounds__(kThreads, kThreads < kColumnThreads ? kColumnThreads / kThread
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
   constexpr unsigned kRagged = ragged_rows(Access::kQuad);
-  constexpr int kFetched = fetched_chunks(kThreads);
+  constexpr int kFetched = fetched_chunks(kThreads, kTurns == Turns::kThree);
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);

@@ -177,12 +177,13 @@ constexpr int64_t kMaxChannelsAddedByBlock = 4;
 constexpr int64_t unit_end_bytes(bool in_turn) {
   return (in_turn ? 192 : 96) * 1024;
 }
-// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One and
-// two: [64, 3, 1664, 1664] over (2, 3) 122.1 and 121.5 us (none some 3 more), over (0, 2, 3) 118.6 and
-// 118.0, [512, 2^20] over 1 121.3 and 120.4; but in blocks of 256 threads [1500, 2^29 / 1500] 124.5 and
-// 125.3.
-constexpr int fetched_chunks(int threads) {
-  return threads == kColumnThreads ? 2 : 1;
+// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One, two and
+// three: [64, 3, 1664, 1664] over (2, 3) 122.1, 121.5 and 120.7 us (none some 3 more), over (0, 2, 3)
+// 118.6, 118.0 and 117.4, [512, 2^20] over 1 121.3, 120.4 and 121.6; [64, 1664, 1664, 3] over (1, 2) with
+// two and three 124.3 and 123.5, [300, 800, 745, 3] 126.5 and 126.4. In blocks of 256 threads, one and
+// two: [1500, 2^29 / 1500] 124.5 and 125.3.
+constexpr int fetched_chunks(int threads, bool in_turn) {
+  return threads < kColumnThreads ? 1 : in_turn ? 3 : 2;
 }
 // Where units are shorter than this, several blocks share an SM and do not wait at the same time.
 // In three blocks of 256 threads uint8 [700, 2^29 / 700] over 1 takes 125.7 us, [1500, ..] 125.9
