@@ -2,8 +2,8 @@
 //
 // The tables are the same. But here a block has rows of one unit, which follow each other at one
 // distance, columns are channels, and what has no bin lies behind all that have one. Then there is
-// nothing to ask and to divide. What runs once is waited for: 64 MiB of 512 channels take 2.2 us
-// less than by the general kernels, 512 MiB 3.4.
+// nothing to ask and to divide. What runs once is waited for: 64 MiB of 512 channels take 21.7 us and
+// by the general kernels 22.9, 512 MiB 124.2 and 125.2.
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"

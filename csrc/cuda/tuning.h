@@ -51,7 +51,7 @@ constexpr bool warps_apart(int64_t element_bytes, Access access) {
 // where the compiler may mix them, which takes up to 9 % longer or not, as other code of the
 // kernel leaves it registers.
 //
-// Bytes: [512, 2^20] over 1 takes 129.4 us mixed, 128.3 with the loads first and 127.5 so; in
+// Bytes: [512, 2^20] over 1 took 129.4 us mixed, 128.3 with the loads first and 127.5 so; in
 // words, 16 a round, [2^20, 500] 126 with the loads first and 138 with 4 behind. int16 [2^29]
 // takes 237.5 with the loads first and 244.5 mixed; in words [2^23, 63] 363 and 357. int32
 // [2^28] in 65,536 bins 306 with the loads first, 318 mixed and 323 with a quad before them, in
@@ -108,8 +108,10 @@ constexpr int ragged_rows(Access access) {
 // What a warp counts of whole rows at a time (rows.cu): quads of 8 lanes a row. [2^20, 512] took
 // 124.0 us so, 124.9 with one of the quads added before the next loads, and 143 where loads were
 // under a condition, since ptxas then copies what they load and waits for it. Without the moves
-// between rounds, by two rounds a turn, as long. Tables left to the fold in 8 bits, with upper bits
-// apart where there are some: 64 MiB .65 us less, normal data of 512 MiB 1.3 more.
+// between rounds, by two rounds a turn, as long; with the last chunk apart, so that no load is
+// chosen, as long; each quad loaded anew when it is counted, in half of the registers, 64 MiB .3 us
+// more. Tables left to the fold in 8 bits, with upper bits apart where there are some: 64 MiB .65
+// us less, normal data of 512 MiB 1.3 more.
 constexpr unsigned kRowsOfChunk = kBytesInFlight / kQuadBytes * (kQuadRow / kByteColumns);
 
 // Wider types: up to 32 counters a bin, one a bank; of channels side by side at least
@@ -171,17 +173,17 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
 // At the end of a unit the warps of such a block wait for each other, and few bytes are on their
-// way while they sum the columns. What a block could have read meanwhile it is given less: with
-// 64, 96, 112, 128 and 144 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 119.4, 119.3, 119.9, 120.9
+// way while they sum the columns. What a block could have read meanwhile it is given less: with 64,
+// 96, 112, 128 and 144 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 119.4, 119.3, 119.9, 120.9
 // and 121.2 us, with 128, 192 and 256 KiB [64, 1664, 1664, 3] over (1, 2) 122.6, 122.1 and 122.6.
 constexpr int64_t unit_end_bytes(bool in_turn) {
   return (in_turn ? 192 : 96) * 1024;
 }
-// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One, two and
-// three: [64, 3, 1664, 1664] over (2, 3) 122.1, 121.5 and 120.7 us (none some 3 more), over (0, 2, 3)
-// 118.6, 118.0 and 117.4, [512, 2^20] over 1 121.3, 120.4 and 121.6; [64, 1664, 1664, 3] over (1, 2) with
-// two and three 124.3 and 123.5, [300, 800, 745, 3] 126.5 and 126.4. In blocks of 256 threads, one and
-// two: [1500, 2^29 / 1500] 124.5 and 125.3.
+// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One, two
+// and three: [64, 3, 1664, 1664] over (2, 3) 122.1, 121.5 and 120.7 us (none some 3 more), over (0,
+// 2, 3) 118.6, 118.0 and 117.4, [512, 2^20] over 1 121.3, 120.4 and 121.6; [64, 1664, 1664, 3] over
+// (1, 2) with two and three 124.3 and 123.5, [300, 800, 745, 3] 126.5 and 126.4. In blocks of 256
+// threads, one and two: [1500, 2^29 / 1500] 124.5 and 125.3.
 constexpr int fetched_chunks(int threads, bool in_turn) {
   return threads < kColumnThreads ? 1 : in_turn ? 3 : 2;
 }
