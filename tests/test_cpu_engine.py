@@ -388,7 +388,9 @@ def test_a_frequent_value_in_many_bins(
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
-@pytest.mark.parametrize(("loops", "counters"), [("portable", "32"), ("avx2", "16")])
+@pytest.mark.parametrize(
+    ("loops", "counters"), [("portable", "32"), ("avx2", "16"), ("avx2", "mixed")]
+)
 def test_other_processors(loops: str, counters: str) -> None:
     """Loops and counters are chosen once a process: the tests that depend on it, in another one."""
     chosen = (

@@ -72,10 +72,10 @@ bool has_avx512() {
 namespace {
 
 /// Of a processor as it was measured, unless the user says how many bits counters have.
-bool unless_wanted(bool measured) {
+bool unless_wanted(bool measured, bool of_columns) {
   const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
   const std::string_view wanted = variable != nullptr ? variable : "";
-  return wanted == "16" || (measured && wanted != "32");
+  return wanted == "16" ? true : wanted == "32" ? false : wanted == "mixed" ? of_columns : measured;
 }
 
 #ifdef __x86_64__
@@ -103,12 +103,12 @@ constexpr bool is_zen3_or_zen4() {
 } // namespace
 
 bool stores_narrow() {
-  static const bool found = unless_wanted(is_amd_with_avx512() || is_intel());
+  static const bool found = unless_wanted(is_amd_with_avx512() || is_intel(), true);
   return found;
 }
 
 bool foresees_stores() {
-  static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4());
+  static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4(), false);
   return found;
 }
 

@@ -11,7 +11,8 @@ namespace histo::cpu {
 bool has_avx512();
 
 /// Whether a counter of 16 bits is stored as fast as one of 32: by AMD's processors with AVX-512 and
-/// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16 or =32 says otherwise.
+/// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32 below)
+/// says otherwise.
 bool stores_narrow();
 
 /// Whether the processor also foresees which store an addition waits for: AMD's from Zen 5 on, unless
