@@ -235,7 +235,7 @@ def test_values_of_planes(emulate: Emulate, dtype: torch.dtype) -> None:
     assert emulate(random_values(2, 3, 400_000, dtype=dtype), dim=(2,)) == "count_planes"
 
 
-# Tables have room for 8 MiB of one channel, and 5.3 of three.
+# Tables have room for 8 MiB of two channels or four, 5.3 of three, and much more of one.
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_counters_of_planes_that_hold_much(emulate: Emulate, channels: int) -> None:
     values = random_values(1, (18 << 20) // channels, channels, below=1)

@@ -366,7 +366,7 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         assert plan_of(case, H200)["shares_lines"] is expected, name
 
 
-END_OF_CHANNEL = 192  # rows of 512 bytes, which take as long as the end of a channel does
+END_OF_CHANNEL = 192
 """Rows that a block could read while it ends one channel and begins another."""
 
 

@@ -8,9 +8,10 @@
 // A column is a channel. Rows that follow each other without a gap may also be read as
 // one stream and cut into longer rows, of a whole number of words that fills the
 // tables: then several columns hold the same channel, and their sums are added. One
-// channel is the extreme: all columns are copies of it (bytes of few channels: planes.cu). Where that takes many tables side by
-// side, rows stay what they are and begin within words: the lanes then count some bytes further
-// to the left, as the row of a thread begins, and the first of them in columns before the first.
+// channel is the extreme: all columns are copies of it (bytes of few channels: planes.cu).
+// Where that takes many tables side by side, rows stay what they are and begin within words: the
+// lanes then count some bytes further to the left, as the row of a thread begins, and the first of
+// them in columns before the first.
 //
 // A block counts an equal share of all rows. What it has of a unit goes straight to the
 // counts where it is all there is, and into its one table in the workspace otherwise;

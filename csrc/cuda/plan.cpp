@@ -131,7 +131,7 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
   if (total_bytes < least_bytes) {
     return std::nullopt;
   }
-  int64_t slots = bytes ? kByteColumns / 2
+  int64_t slots = bytes ? (planar ? kBanks : kByteColumns / 2)
                         : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
   found.ranges = 1;
   if (slots == 0 && in.channels == 1 && size >= 4) {
@@ -174,7 +174,6 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
     in.access = Access::kQuad;
     in.in_turn = bytes && in.channels == 3;
     in.log_lanes = log2_of(kBanks);
-    in.log_row_words = bytes && planar ? log2_of(kBanks) : in.log_row_words;
     in.columns = kQuadRow / size;
     in.run = inner_rows.size * in.channels;
     in.row_stride = in.columns * size;

@@ -61,7 +61,7 @@ struct Columns {
   unsigned group_columns; // between the first of a group and of the next; 0: ranges of bins
   unsigned batches;
   unsigned log_lanes;     // neighbouring lanes that read one row
-  unsigned log_row_words; // of a table; bytes have two counters in a word
+  unsigned log_row_words; // of a table
   unsigned table_rows;    // of bytes a row a value, of wider types a row a bin
   ElementType type;
   Access access;

@@ -37,8 +37,9 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   using Base::address;
   using Base::in;
   using Base::offsets;
+  using Base::ones; // of three channels, what one byte more of each is
   using Base::table;
-  // Words of a row: all its place, or the half that one counter a lane takes.
+  // Of a row: all its place, or the half that one counter a lane takes.
   static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
   __device__ PlanesTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
@@ -157,8 +158,6 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   __device__ __forceinline__ uint4& quad_at(unsigned row, unsigned quad) const {
     return reinterpret_cast<uint4*>(table)[row * (kByteRowWords / 4) + quad];
   }
-
-  uint32_t ones[3]; // what one byte more of each of three channels is
 };
 
 /// For __launch_bounds__; 0 does not ask for any.

@@ -119,7 +119,7 @@ struct ByteTable {
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
-  uint32_t ones[4];    // where words are split, what one byte more is in each of the lane's columns
+  uint32_t ones[4];    // what one byte more is in the word of each, where words are split
 
   __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), address(address_of(shared)) {
