@@ -127,13 +127,23 @@ def random_values(*shape: int, dtype: torch.dtype = torch.uint8, below: int = 25
     return values.to(torch.uint8).view(dtype) if dtype == torch.int8 else values.to(dtype)
 
 
-# A block has 16 rows a warp, 24 warps; 33 blocks share the rows of 512 channels.
-LENGTHS = [5000, 33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15, 8209]
+def wider_rows(values: Tensor, gap: int) -> Tensor:
+    """The same, each row so many bytes behind the end of the one before."""
+    channels = values.shape[-1]
+    return torch.nn.functional.pad(values, (0, gap), value=7)[..., :channels]
 
 
-@pytest.mark.parametrize("length", LENGTHS)
+# A block of 16 or 33 has 32 or 16 rows a warp of 512 channels at once, 24 warps.
+BLOCK_ROWS = [16 * 32 * 10, 16 * 32 * 10 + 1, 16 * 32 * 24 - 1, 16 * 32 * 24 + 31]
+WHOLE_BLOCK_ROWS = [33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15]
+
+
+@pytest.mark.parametrize("length", [5000, 8209, *BLOCK_ROWS, *WHOLE_BLOCK_ROWS])
 def test_rows_of_whole_lines(emulate: Emulate, length: int) -> None:
-    assert emulate(random_values(1, length, 512)) == "count_rows, fold_rows"
+    values = random_values(1, length, 512)
+    assert emulate(values) == "count_half_rows, fold_rows"
+    assert emulate(wider_rows(values, 128)) == "count_half_rows, fold_rows"
+    assert emulate(wider_rows(values, 16)) == "count_rows, fold_rows"
 
 
 @pytest.mark.parametrize("channels", [16 * 6, 128, 144, 496, 1008, 2048])
@@ -141,51 +151,82 @@ def test_rows_of_any_quads(emulate: Emulate, channels: int) -> None:
     length = (5 << 20) // channels + 5
     values = random_values(1, length, channels)
     if channels % 128 == 0:
-        assert emulate(values) == "count_rows, fold_rows"
+        assert emulate(values) == "count_half_rows, fold_rows"
     else:  # without gaps they are a stream
         emulate(values)
-        wider = random_values(1, length, channels + 16)[:, :, :channels]
-        assert emulate(wider, offset=16) == "count_rows, fold_rows"
+    assert emulate(wider_rows(values, -channels % 128)) == "count_half_rows, fold_rows"
+    assert emulate(wider_rows(values, 16), offset=16) == "count_rows, fold_rows"
+
+
+@pytest.mark.parametrize("length", [30_001, 33 * 4 * 32 * 24 + 31, 132 * 32 * 10])
+@pytest.mark.parametrize("offset", [0, 16])
+def test_rows_of_half_a_line(emulate: Emulate, length: int, offset: int) -> None:
+    values = random_values(1, length, 64)
+    assert emulate(values, offset=offset) == "count_half_rows, fold_rows"
+    assert emulate(wider_rows(values, 16), offset=offset) == "count_half_rows, fold_rows"
 
 
 @pytest.mark.parametrize("num_bins", [1, 3, 100, 127, 128, 129, 255, 300])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=["uint8", "int8"])
 def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
     values = random_values(1, 8200, 256, dtype=dtype)
-    assert emulate(values, num_bins) == "count_rows, fold_rows"
+    assert emulate(values, num_bins) == "count_half_rows, fold_rows"
+    assert emulate(values[:, :, 16:], num_bins, offset=16) == "count_rows, fold_rows"
+    whole_units = random_values(140, 300, 64, dtype=dtype)
+    assert emulate(whole_units, num_bins) == "count_half_rows"
 
 
+@pytest.mark.parametrize("channels", [64, 128])
 @pytest.mark.parametrize("length", [65_519, 65_520, 65_535, 65_536])
-def test_counters_of_one_block_that_hold_much(emulate: Emulate, length: int) -> None:
-    emulate(random_values(1, length, 128, below=2), gpu=ONE_SM)
+def test_counters_of_one_block_that_hold_much(emulate: Emulate, length: int, channels: int) -> None:
+    kernels = emulate(random_values(1, length, channels, below=2), gpu=ONE_SM)
+    if length < 65_536:
+        assert kernels == ("count_half_rows" if channels == 64 else "count_rows")
 
 
 # A block of two counts 65,520 rows, or by whole chunks one more than its counters hold.
-@pytest.mark.parametrize("length", [131_040, 131_070])
-def test_counters_of_two_blocks_that_hold_much(emulate: Emulate, length: int) -> None:
-    kernels = emulate(random_values(1, length, 128, below=1), gpu=TWO_SMS)
-    assert kernels.startswith("count_rows" if length == 131_040 else "count_columns")
+@pytest.mark.parametrize(
+    ("length", "channels"), [(131_040, 128), (131_070, 128), (131_008, 64), (131_070, 64)]
+)
+def test_counters_of_two_blocks_that_hold_much(
+    emulate: Emulate, length: int, channels: int
+) -> None:
+    kernels = emulate(random_values(1, length, channels, below=1), gpu=TWO_SMS)
+    rows = "count_half_rows" if channels == 64 else "count_rows"
+    assert kernels.startswith("count_columns" if length == 131_070 else rows)
 
 
 @pytest.mark.parametrize(
-    "shape", [(3, 9000, 256), (12, 2500, 128), (20, 200, 512), (9, 131, 2048), (40, 130, 512)]
+    ("shape", "kernels"),
+    [
+        ((3, 9000, 256), "count_half_rows, fold_rows"),
+        ((12, 2500, 128), "count_half_rows, fold_rows"),
+        ((40, 400, 128), "count_half_rows"),
+        ((150, 400, 64), "count_half_rows"),
+        ((150, 300, 128), "count_rows"),
+        ((20, 200, 512), "count_rows"),
+        ((9, 131, 2048), "count_rows"),
+    ],
 )
-def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int]) -> None:
-    kernels = emulate(random_values(*shape))
-    assert kernels == ("count_rows, fold_rows" if shape[1] > 1000 else "count_rows")
-    gaps = random_values(shape[0], shape[1] + 3, shape[2] + 32)[:, : shape[1], : shape[2]]
-    assert emulate(gaps) == kernels
+def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int], kernels: str) -> None:
+    values = random_values(*shape)
+    assert emulate(values) == kernels
+    assert emulate(wider_rows(values, 128)) == kernels
+    apart = random_values(shape[0], shape[1] + 3, shape[2])[:, : shape[1]]
+    assert emulate(apart) == kernels
 
 
 @pytest.mark.parametrize("shape", [(1, 5003, 512), (2, 7000, 256), (1, 40_000, 128)])
 def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) -> None:
-    assert emulate(random_values(*shape), gpu=T4).startswith("count_rows")
+    values = random_values(*shape)
+    assert emulate(values, gpu=T4).startswith("count_half_rows")
+    assert emulate(wider_rows(values, 16), gpu=T4).startswith("count_rows")
 
 
 @pytest.mark.parametrize(
     ("shape", "dtype", "num_bins"),
     [
-        ((1, 40_001, 64), torch.uint8, 256),
+        ((1, 40_001, 48), torch.uint8, 256),
         ((1, 9001, 511), torch.uint8, 256),
         ((1, 9001, 500), torch.int8, 256),
         ((2, 30_000, 64), torch.int16, 1000),

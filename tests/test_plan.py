@@ -279,9 +279,9 @@ def test_on_the_h200() -> None:
     plan = plan_of(contiguous((1 << 14, 512)), H200)
     assert (plan["launches"], plan["cluster"], plan["workspace_bytes"]) == (1, 8, 0)
     assert plan["blocks"] == 8 * plan["groups"]
-    plan = plan_of(contiguous((1 << 20, 64)), H200)
+    plan = plan_of(contiguous((1 << 15, 256)), H200)
     assert (plan["launches"], plan["cluster"], plan["fold_blocks"]) == (2, 8, 0)
-    assert 100 < plan["blocks"] <= 120
+    assert 60 < plan["blocks"] <= 120
 
     plan = plan_of(contiguous((65_536,), torch.int64), H200)
     assert plan["launches"] == 1
@@ -293,6 +293,49 @@ def test_on_the_h200() -> None:
     plan = plan_of(contiguous((1 << 29,)), H200)
     assert plan["workspace_bytes"] == 0
     assert plan["launches"] <= 2
+
+
+def test_half_tables() -> None:
+    """Bytes whose rows begin with lines, unless they are too many for counters of 16 bits."""
+    whole = contiguous((1 << 17, 512))
+    columns = {
+        "half lines": (whole, 64),
+        "65,536 rows a block": (contiguous((1 << 20, 512)), 128),
+        "65,504 rows a block": (contiguous((65_504 * 16, 512)), 64),
+        "64 channels": (contiguous((1 << 20, 64)), 64),
+        "64 channels, any quads": (contiguous((1 << 20, 64))._replace(address=16), 64),
+        "64 channels, words": (contiguous((1 << 22, 64))._replace(address=4), 128),
+        "rows cut anew": (contiguous((1 << 17, 448)), 128),
+        "lines with gaps": (whole._replace(strides=(640, 1)), 64),
+        "within lines": (whole._replace(strides=(528, 1)), 128),
+        "begins within a line": (whole._replace(address=64), 128),
+        "batches": (contiguous((16, 1 << 13, 512), dim=(1,)), 64),
+        "more batches than blocks": (contiguous((200, 1 << 10, 128), dim=(1,)), 128),
+        "of 64 channels": (contiguous((200, 1 << 12, 64), dim=(1,)), 64),
+        "no rows of bytes": (contiguous((1 << 17, 512), torch.bool), 128),
+    }
+    for name, (case, expected) in columns.items():
+        plan = plan_of(case, H200)
+        assert plan["method"] == "columns", name
+        assert plan["table_counters_per_row"] == expected, name
+        assert plan["shared_bytes"] == expected * 512, name
+        if expected == 64:
+            assert plan["counted_by"] == "rows", name
+            assert not plan["shares_lines"], name
+            assert plan["workspace_bytes"] <= plan["blocks"] * (32 << 10), name
+
+
+def test_rows_or_clusters() -> None:
+    """A few MiB are counted in clusters, but of few channels several clusters would add."""
+    counted_by = {
+        (1 << 14, 512): "clustered",
+        (1 << 15, 512): "rows",
+        (1 << 15, 64): "rows",
+        (1 << 14, 128): "rows",
+        (1 << 13, 256): "clustered",
+    }
+    for sizes, expected in counted_by.items():
+        assert plan_of(contiguous(sizes), H200)["counted_by"] == expected
 
 
 def test_without_clusters() -> None:
@@ -445,7 +488,7 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("in 8 groups of 64", "4 bytes a lane", "in clusters of 8", "1: count_clustered"),
     ),
     "clusters that add": (
-        contiguous((1 << 17, 64)),
+        contiguous((1 << 15, 256)),
         ("2: zeroing, count_clustered", "and add the sums to the zeroed counts"),
     ),
     "atomics": (

@@ -12,6 +12,7 @@
 #include "cluster.cuh"
 #include "clustered.h"
 #include "counts.cuh"
+#include "half_table.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
 #include "shared.cuh"
@@ -20,39 +21,9 @@ namespace histo::cuda {
 namespace {
 
 constexpr int kWarps = kClusteredThreads / kWarp;
-constexpr int kLanesOfRow = kClusteredColumns / 4; // of four bytes
-constexpr int kRowWords = kClusteredColumns / 2;   // of a table: a word counts two columns
-static_assert(kWarp == 2 * kLanesOfRow && kRowWords == kWarp);
-
-/// 256 rows of 32 words, each word two 16-bit counters.
-///
-/// Half a warp reads 64 bytes of a row, the other half of the next row. A lane has two
-/// words of the table, and begins with the first in one half of the warp and with the
-/// second in the other: no two lanes ever meet in a bank.
-struct HalfTable {
-  uint32_t address;
-  unsigned turn; // bits
-  uint32_t first;
-  uint32_t second;
-
-  __device__ HalfTable(const uint32_t* table, int lane) : address(address_of(table)) {
-    const int half = lane / kLanesOfRow;
-    turn = 16 * half;
-    first = 4 * (lane % kLanesOfRow * 2 + half);
-    second = first ^ 4;
-  }
-  __device__ __forceinline__ void add(uint32_t bytes) const {
-    constexpr uint32_t kRow = 255 * 4 * kRowWords; // the value times the bytes of a row
-    bytes = __funnelshift_r(bytes, bytes, turn);
-    add_shared(address + ((bytes << 7 & kRow) | first), 1);
-    add_shared(address + ((bytes >> 1 & kRow) | first), 0x10000);
-    add_shared(address + ((bytes >> 9 & kRow) | second), 1);
-    add_shared(address + ((bytes >> 17 & kRow) | second), 0x10000);
-  }
-  __device__ __forceinline__ void add(const LooseWord& word) const {
-    add(word.bytes());
-  }
-};
+constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
+constexpr int kRowWords = HalfTable::kRowWords;
+static_assert(kWarp == 2 * kLanesOfRow);
 
 template <bool kLoose, unsigned kCluster>
 __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
@@ -61,7 +32,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
   // Of as many bins as a warp has lanes, with a word between columns against bank conflicts.
-  __shared__ uint32_t sums[kClusteredColumns][kWarp + 1];
+  __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
   constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
   constexpr int kRound = kWarps * kRowsOfLoad * kUnroll;
@@ -70,8 +41,8 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
-  const HalfTable cells(table, lane);
-  const int64_t first_column = int64_t{blockIdx.y} * kClusteredColumns;
+  const HalfTable cells(table, lane, 1);
+  const int64_t first_column = int64_t{blockIdx.y} * kHalfColumns;
   // A word that is put together may reach beyond the first row and the last.
   constexpr int kEdge = kLoose ? 1 : 0;
   const int64_t first_row = kEdge + int64_t{blockIdx.x} * in.share;
@@ -150,7 +121,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   const unsigned rank = blockIdx.x % kCluster;
   const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
   const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
-  const int columns = static_cast<int>(min(in.columns - first_column, kClusteredColumns));
+  const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
   // Once where a block has no row, for all threads must arrive.
 #pragma unroll 1
   for (unsigned bin = rank * bins;; bin += kWarp) {

@@ -111,7 +111,8 @@ struct Rows {
   int64_t of_run; // whole rows
   int64_t ranges; // of bins
 };
-std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits, bool may_split) {
+std::optional<Rows> find_rows(
+    const Problem& problem, const DeviceLimits& limits, bool may_split, bool may_halve) {
   const auto& [outer_channels, inner_channels] = problem.channels;
   const auto& [outer_rows, inner_rows] = problem.rows;
   const bool planar = inner_rows.stride == 1; // one channel after another
@@ -184,22 +185,30 @@ std::optional<Rows> find_rows(const Problem& problem, const DeviceLimits& limits
 
   const int64_t word = std::max<int64_t>(4 / size, 1);
   found.table_columns = bytes ? kByteColumns : slots * word;
-  const auto aligned_to = [&](int64_t bound) {
+  const auto begin_at = [&](int64_t bound) { // multiples of it, all rows
     const auto address = reinterpret_cast<uintptr_t>(in.data);
     return address % static_cast<uintptr_t>(bound) == 0 && in.batch[1].stride % bound == 0 &&
-           in.outer.stride % bound == 0 && inner_rows.stride * size % bound == 0 &&
-           in.channels * size % bound == 0;
+           in.outer.stride % bound == 0 && inner_rows.stride * size % bound == 0;
+  };
+  const auto aligned_to = [&](int64_t bound) {
+    return begin_at(bound) && in.channels * size % bound == 0;
   };
   const int64_t word_bytes = word * size;
-  const bool narrow = in.channels * 2 < found.table_columns;
   in.columns = in.channels;
   in.row_stride = inner_rows.stride * size;
   found.of_run = inner_rows.size;
   in.access = bytes && aligned_to(kQuadBytes) ? Access::kQuad
               : aligned_to(word_bytes)        ? Access::kWord
                                               : Access::kLoose;
-  if (inner_rows.stride == in.channels &&
-      (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
+  const bool dense = inner_rows.stride == in.channels;
+  // Two blocks read the halves of a line at about the same time, if they are neighbours.
+  if (may_halve && in.access == Access::kQuad && in.outer.size == 1 &&
+      (in.channels == kHalfColumns || begin_at(kLineBytes))) {
+    found.table_columns = kHalfColumns;
+    in.log_row_words = log2_of(kHalfColumns / 2);
+  }
+  const bool narrow = in.channels * 2 < found.table_columns;
+  if (dense && (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
     // A stream; all its runs must begin at the same distance from an aligned address.
     int64_t width = stream_width(in.channels, word, found.table_columns);
     // The first group's columns before its first one are channels of the last group.
@@ -240,8 +249,9 @@ std::optional<Plan> plan_columns(
     const Problem& problem,
     const Binning& binning,
     const DeviceLimits& limits,
-    bool may_split = true) {
-  std::optional<Rows> found = find_rows(problem, limits, may_split);
+    bool may_split = true,
+    bool may_halve = true) {
+  std::optional<Rows> found = find_rows(problem, limits, may_split, may_halve);
   if (!found) {
     return std::nullopt;
   }
@@ -263,7 +273,17 @@ std::optional<Plan> plan_columns(
     places *= std::min<int64_t>(kColumnThreads / threads, tables_of_sm);
   }
   int64_t rows = units * unit_rows;
-  if (unit_rows * row_bytes < kMinShareBytes || rows >= kMaxRows) {
+  const bool fits = unit_rows * row_bytes >= kMinShareBytes && rows < kMaxRows;
+  const bool in_turns = units > limits.sm_count; // blocks of one unit each
+  const bool halved = bytes && found->table_columns == kHalfColumns;
+  const auto in_whole_tables = [&] {
+    return plan_columns(problem, binning, limits, may_split, false);
+  };
+  // In turns twice as many blocks would start and end.
+  if (halved && (!fits || (in_turns && in.channels > kHalfColumns))) {
+    return in_whole_tables();
+  }
+  if (!fits) {
     return std::nullopt;
   }
 
@@ -275,8 +295,9 @@ std::optional<Plan> plan_columns(
   // Groups read neighbouring columns of the same rows, at the same time.
   int64_t parts = groups <= places ? groups : 1;
   const bool whole_units =
-      !in.few_channels && (units <= limits.sm_count ? unit_rows <= kRowsOfOneBlockPerUnit * units
-                                                    : unit_rows <= kRowsOfWholeUnits);
+      !in.few_channels &&
+      (!in_turns ? unit_rows <= rows_of_one_block_per_unit(found->table_columns) * units
+                 : halved || unit_rows <= kRowsOfWholeUnits);
   if (!in.few_channels) {
     const int64_t blocks_of_unit = std::min(ceil_div(unit_rows, share), limits.sm_count / units);
     // A block that works on two units takes longer than most: better none does, where
@@ -299,7 +320,7 @@ std::optional<Plan> plan_columns(
   share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
   if (in.access == Access::kSplit && (parts != units || share == part_rows)) {
     // Its tables meet in the fold, which knows no blocks that work on two units.
-    return plan_columns(problem, binning, limits, false);
+    return plan_columns(problem, binning, limits, false, may_halve);
   }
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
@@ -339,10 +360,11 @@ std::optional<Plan> plan_columns(
   in.adds = in.few_channels || !one_writer || spills;
   in.carries = spills && may_carry(size, in.access) && kTwoTablesBytes <= limits.shared_per_block &&
                share >> kLogSpill <= kMaxPairCount;
-  in.chunks = in.rows / kRowsOfChunk / in.blocks_of_part;
-  in.blocks_with_more = in.rows / kRowsOfChunk % in.blocks_of_part;
+  const unsigned chunk = rows_of_chunk(static_cast<unsigned>(found->table_columns));
+  in.chunks = in.rows / chunk / in.blocks_of_part;
+  in.blocks_with_more = in.rows / chunk % in.blocks_of_part;
   const unsigned rows_of_block = // at most, in whole chunks
-      in.chunks * kRowsOfChunk + (in.blocks_with_more > 0 ? kRowsOfChunk : in.rows % kRowsOfChunk);
+      in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
   if (few_bytes) {
     in.by = CountedBy::kPlanes;
   } else if (
@@ -352,6 +374,8 @@ std::optional<Plan> plan_columns(
       parts == units && !in.adds && rows_of_block <= kMaxPairCount) {
     in.by = CountedBy::kRows;
     in.share = rows_of_block;
+  } else if (halved) {
+    return in_whole_tables();
   }
 
   Plan plan{};
@@ -363,6 +387,7 @@ std::optional<Plan> plan_columns(
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
   plan.shared_bytes = in.access == Access::kSplit || in.carries ? kTwoTablesBytes
+                      : halved                                  ? kHalfTableBytes
                       : bytes                                   ? kByteTableBytes
                                                                 : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
@@ -371,7 +396,7 @@ std::optional<Plan> plan_columns(
   const int64_t strides = in.batch[0].stride | in.batch[1].stride | in.outer.stride | in.row_stride;
   const bool whole_lines =
       in.group_columns > 0 && (address | strides | in.group_columns * size) % kLineBytes == 0;
-  plan.shares_lines = groups > 1 && !whole_lines;
+  plan.shares_lines = groups > 1 && !whole_lines && !halved;
   if (!in.few_channels && share % unit_rows != 0) {
     plan.workspace_bytes = plan.blocks * in.partial_words(in.access) * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };
@@ -397,10 +422,10 @@ std::optional<Plan> plan_clustered(
       rows.stride < channels.size || rows.stride > kMaxRowStride) {
     return std::nullopt;
   }
-  const int64_t groups = ceil_div(channels.size, kClusteredColumns);
+  const int64_t groups = ceil_div(channels.size, kHalfColumns);
   const int64_t units = groups * batches.size;
   if (static_cast<double>(channels.size) <
-      kEnoughFill * static_cast<double>(groups * kClusteredColumns)) {
+      kEnoughFill * static_cast<double>(groups * kHalfColumns)) {
     return std::nullopt;
   }
   const auto most = static_cast<int64_t>(kSmsInClusters * limits.sm_count);
@@ -431,7 +456,7 @@ std::optional<Plan> plan_clustered(
   in.share = static_cast<unsigned>(share);
   in.groups = static_cast<unsigned>(groups);
   in.batches = static_cast<unsigned>(batches.size);
-  in.log_row_words = log2_of(kClusteredColumns / 2);
+  in.log_row_words = log2_of(kHalfColumns / 2);
   in.table_rows = end_of_values(problem.type, binning);
   in.type = problem.type;
   const auto address = reinterpret_cast<uintptr_t>(problem.data);
@@ -446,11 +471,19 @@ std::optional<Plan> plan_clustered(
   plan.blocks = blocks;
   plan.threads = kClusteredThreads;
   plan.cluster = static_cast<int>(cluster);
-  plan.shared_bytes = kByteValues * kClusteredColumns * 2;
+  plan.shared_bytes = kByteValues * kHalfColumns * 2;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   plan.layout = in;
   return plan;
+}
+
+/// A plan of columns that is sooner done than one of clusters.
+bool outdoes_clusters(const Plan& plan, const Problem& problem) {
+  const auto& in = std::get<Columns>(plan.layout);
+  return in.by == CountedBy::kRows && in.group_columns == kHalfColumns &&
+         (in.units() <= kMostUnitsOfRows ||
+          problem.num_channels() * problem.num_rows() > kMaxBytesForClusters);
 }
 
 /// x with a * x = 1, modulo 2^32.
@@ -585,10 +618,13 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
-  if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
-    return *clustered;
+  const std::optional<Plan> columns = plan_columns(problem, binning, limits);
+  if (!columns || !outdoes_clusters(*columns, problem)) {
+    if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
+      return *clustered;
+    }
   }
-  if (const std::optional<Plan> columns = plan_columns(problem, binning, limits)) {
+  if (columns) {
     return *columns;
   }
   const std::optional<Plan> exchange = plan_exchange(problem, limits);

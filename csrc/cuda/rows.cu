@@ -5,6 +5,7 @@
 // nothing to ask and to divide. What runs once is waited for: 64 MiB of 512 channels take 21.7 us and
 // by the general kernels 22.9, 512 MiB 124.2 and 125.2.
 #include "clear.h"
+#include "half_table.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
 #include "rows.h"
@@ -14,19 +15,51 @@ namespace histo::cuda {
 namespace {
 
 constexpr unsigned kWarps = kColumnThreads / kWarp;
+using Table = ByteTable<Access::kQuad, ValueBinning>;
 constexpr int kUnroll = kBytesInFlight / kQuadBytes;
-constexpr unsigned kLanesOfRow = kByteColumns / kQuadBytes;
-constexpr unsigned kRowsOfLoad = kWarp / kLanesOfRow; // of a warp
-static_assert(kRowsOfChunk == kUnroll * kRowsOfLoad && kUnroll < kWarps);
 
-/// A warp counts every 24th chunk of the block's. While it counts one, the next is on its way.
+/// The column that the lower or upper half of a word counts.
+template <unsigned kColumns>
+__device__ __forceinline__ unsigned column_of(unsigned word, unsigned half) {
+  return kColumns == kHalfColumns ? HalfTable::column_of_word(word, half)
+                                  : Table::column_of_word(word, half);
+}
+
+/// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole sectors, and
+/// few of them, so that a load meets few in its bank.
+template <unsigned kColumns>
+__device__ __forceinline__ void put_counts(
+    const Columns& in, const Unit& unit, const uint32_t* table, Counts counts) {
+  constexpr unsigned kRows = 4;
+  constexpr unsigned kRowWords = kColumns / 2;
+  constexpr unsigned kStep = kColumnThreads / kRowWords;
+  static_assert(kStep % kRows == 0);
+  const unsigned word = threadIdx.x / kRows % kRowWords;
+  const int64_t column = first_column_of(in, unit) + column_of<kColumns>(word, 0);
+  if (column >= in.columns) { // and so is the other, since they are whole quads
+    return;
+  }
+  Counts lower = &counts[in.counter(unit.batch, column, 0)];
+  Counts upper = lower + (column_of<kColumns>(0, 1) - column_of<kColumns>(0, 0)) * in.num_bins;
+  unsigned row = threadIdx.x / (kRows * kRowWords) * kRows + threadIdx.x % kRows;
+  for (; row < in.table_rows; row += kStep) {
+    const uint32_t pair = table[row * kRowWords + word];
+    lower[row] = pair & 0xffff;
+    upper[row] = pair >> 16;
+  }
+}
+
+/// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
+template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     const __grid_constant__ Columns in,
-    const ValueBinning binning,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  using Cells = ByteTable<Access::kQuad, ValueBinning>;
+  constexpr unsigned kLanesOfRow = kColumns / kQuadBytes;
+  constexpr unsigned kRowsOfLoad = kWarp / kLanesOfRow; // of a warp
+  constexpr unsigned kRowsOfChunk = rows_of_chunk(kColumns);
+  static_assert(kRowsOfChunk == kUnroll * kRowsOfLoad && kUnroll < kWarps);
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
@@ -64,8 +97,14 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
-  const Cells cells(in, binning, table, static_cast<int>(lane));
-  clear_byte_table<kColumnThreads>(table);
+  const auto cells = [&] {
+    if constexpr (kColumns == kHalfColumns) {
+      return HalfTable(table, static_cast<int>(lane), kQuadBytes / 4);
+    } else {
+      return Table(in, ValueBinning{in.num_bins}, table, static_cast<int>(lane));
+    }
+  }();
+  clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
   __syncthreads();
   while (rounds > 0) {
     --rounds;
@@ -87,7 +126,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   }
   __syncthreads();
   if (gridDim.y == 1) {
-    cells.put_counts(unit, counts);
+    put_counts<kColumns>(in, unit, table, counts);
   } else {
     const unsigned table_quads = in.table_words() / 4;
     store_table(
@@ -95,21 +134,23 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   }
 }
 
-/// Sums kRows rows of a unit's tables, and transposes [row][column] into [channel][bin].
+/// Sums kWords words of a unit's tables, and transposes [row][column] into [channel][bin].
 ///
 /// All of a thread's loads are on their way at once.
-template <unsigned kRows>
+template <unsigned kColumns, unsigned kWords>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
     const __grid_constant__ Columns in,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  constexpr unsigned kQuadsOfRow = kByteRowWords / 4;
-  constexpr unsigned kQuads = kRows * kQuadsOfRow;
+  constexpr unsigned kRowWords = kColumns / 2;
+  constexpr unsigned kRows = kWords / kRowWords;
+  constexpr unsigned kQuadsOfRow = kRowWords / 4;
+  constexpr unsigned kQuads = kWords / 4;
   constexpr unsigned kSplits = kFoldThreads / kQuads;
-  constexpr unsigned kLoads = fold_unroll(kRows * kByteRowWords);
+  constexpr unsigned kLoads = fold_unroll(kWords);
   // Of a row first the lower halves of its words, then the upper ones; the next row begins eight
   // banks further on.
-  constexpr unsigned kRowSums = 2 * kByteRowWords + 8;
+  constexpr unsigned kRowSums = kColumns + 8;
   __shared__ __align__(16) uint32_t sums[kSplits][kRows * kRowSums];
 
   const unsigned table_quads = in.table_words() / 4;
@@ -149,22 +190,22 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
   }
   uint32_t* sum = &sums[split][quad / kQuadsOfRow * kRowSums + quad % kQuadsOfRow * 4];
   *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
-  *reinterpret_cast<uint4*>(sum + kByteRowWords) =
-      make_uint4(upper[0], upper[1], upper[2], upper[3]);
+  *reinterpret_cast<uint4*>(sum + kRowWords) = make_uint4(upper[0], upper[1], upper[2], upper[3]);
   __syncthreads();
 
   // Neighbours write neighbouring bins of a channel, four of them a whole sector.
   constexpr unsigned kTogether = kRows < 4 ? kRows : 4;
   const Unit unit = unit_at(in, blockIdx.x);
-  for (unsigned i = threadIdx.x; i < kRows * kByteColumns; i += kFoldThreads) {
-    const unsigned row = i / (kTogether * kByteColumns) * kTogether + i % kTogether;
-    const unsigned place = i / kTogether % kByteColumns;
+  for (unsigned i = threadIdx.x; i < kRows * kColumns; i += kFoldThreads) {
+    const unsigned row = i / (kTogether * kColumns) * kTogether + i % kTogether;
+    const unsigned place = i / kTogether % kColumns;
     uint32_t count = 0;
 #pragma unroll
     for (unsigned s = 0; s < kSplits; ++s) {
       count += sums[s][row * kRowSums + place];
     }
-    const int64_t column = first_column_of(in, unit) + place % kWarp * 4 + place / kWarp;
+    const int64_t column =
+        first_column_of(in, unit) + column_of<kColumns>(place % kRowWords, place / kRowWords);
     if (column < in.columns && first_row + row < in.table_rows) {
       counts[in.counter(unit.batch, column, first_row + row)] = count;
     }
@@ -186,23 +227,29 @@ void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) 
   const auto& in = std::get<Columns>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const Prepared prepared = prepare(plan, problem, launch);
-  start(
-      launch, "count_rows", count_rows_kernel,
-      Shape{
-          dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
-          prepared.starts_early},
-      in, ValueBinning{problem.num_bins}, prepared.partials, counts);
-  if (plan.fold_blocks > 0) {
+  const auto run = [&](auto columns) {
+    constexpr unsigned kColumns = decltype(columns)::value;
     start(
-        launch, "fold_rows",
-        plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kFewFoldWords / kByteRowWords>
-        : plan.fold_words == kManyFoldWords ? fold_rows_kernel<kManyFoldWords / kByteRowWords>
-                                            : fold_rows_kernel<kFoldWords / kByteRowWords>,
+        launch, kColumns == kHalfColumns ? "count_half_rows" : "count_rows",
+        count_rows_kernel<kColumns>,
         Shape{
-            dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads, 0,
-            1, launch.limits.has_clusters()},
-        in, static_cast<const uint4*>(prepared.partials), counts);
-  }
+            dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
+            prepared.starts_early},
+        in, prepared.partials, counts);
+    if (plan.fold_blocks > 0) {
+      start(
+          launch, "fold_rows",
+          plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kColumns, kFewFoldWords>
+          : plan.fold_words == kManyFoldWords ? fold_rows_kernel<kColumns, kManyFoldWords>
+                                              : fold_rows_kernel<kColumns, kFoldWords>,
+          Shape{
+              dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
+              0, 1, launch.limits.has_clusters()},
+          in, static_cast<const uint4*>(prepared.partials), counts);
+    }
+  };
+  in.group_columns == kHalfColumns ? run(std::integral_constant<unsigned, kHalfColumns>{})
+                                   : run(std::integral_constant<unsigned, kByteColumns>{});
 }
 
 } // namespace histo::cuda

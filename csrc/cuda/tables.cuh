@@ -21,9 +21,9 @@ __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
 }
 
 /// The same of a whole table of bytes, in a loop that is known when it is compiled: in little code.
-template <unsigned kThreads>
+template <unsigned kThreads, unsigned kBytes>
 __device__ __forceinline__ void clear_byte_table(uint32_t* table) {
-  constexpr unsigned kQuads = kByteTableBytes / kQuadBytes;
+  constexpr unsigned kQuads = kBytes / kQuadBytes;
 #pragma unroll
   for (unsigned i = 0; i < kQuads; i += kThreads) {
     if (i + kThreads <= kQuads || i + threadIdx.x < kQuads) {

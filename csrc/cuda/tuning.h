@@ -76,6 +76,14 @@ constexpr bool asks_once(int64_t element_bytes, Access access) {
 // of reading and 32 columns 0.58.
 constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
+// But where rows begin with lines, and neighbouring blocks read the two halves of each at about the
+// same time, half a table is half to store and to fold (rows.cu): 64 MiB of 128, 512 and 2048
+// channels take 21.0, 21.0 and 22.0 us, and in whole tables 22.6, 22.5 and 23.4; 32 MiB 13.6, 13.5
+// and 14.5, 16.7, 15.1 and 15.9; 512 MiB of 128 channels 126.9 and 129.2. Their first kernel may
+// start early (clear.h), without it they take .7 us more. Other rows lose: [2^20, 448] 159 and 134
+// us, 496 columns of 640 134.9 and 133.0.
+constexpr int64_t kHalfColumns = kByteColumns / 2;
+constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
 // Where rows begin within words, up to three columns before the first one have counters too, as
 // far apart from row to row as the others, in shared memory that is otherwise unused.
 constexpr int64_t kMostEarlyColumns = 3;
@@ -112,7 +120,9 @@ constexpr int ragged_rows(Access access) {
 // chosen, as long; each quad loaded anew when it is counted, in half of the registers, 64 MiB .3 us
 // more. Tables left to the fold in 8 bits, with upper bits apart where there are some: 64 MiB .65
 // us less, normal data of 512 MiB 1.3 more.
-constexpr unsigned kRowsOfChunk = kBytesInFlight / kQuadBytes * (kQuadRow / kByteColumns);
+constexpr unsigned rows_of_chunk(unsigned columns) {
+  return kBytesInFlight / kQuadBytes * (kQuadRow / columns);
+}
 
 // Wider types: up to 32 counters a bin, one a bank; of channels side by side at least
 // four, or a block reads too little of each sector. Four blocks that read 32 bytes of a line
@@ -151,8 +161,11 @@ constexpr int fold_unroll(int words) {
 
 // The more tables lie side by side, the more rows are counted sooner in one block than
 // in several whose tables are folded: [3000, 4096], 32 tables, takes 18.5 us in one
-// and 31 in four.
-constexpr int64_t kRowsOfOneBlockPerUnit = 96;
+// and 31 in four. In half tables [2048, 2048], 32 of them, takes 8.4 us in one and 7.4 in four,
+// [3000, 4096] 10.8 in one and 12.2 in two, [6000, 4096] 16.4 and 15.1.
+constexpr int64_t rows_of_one_block_per_unit(int64_t columns) {
+  return columns == kHalfColumns ? 60 : 96;
+}
 // Blocks that each keep to one unit must be so many of the SMs.
 constexpr double kEnoughBlocks = 0.9;
 // With more units than SMs, a unit of so many rows is counted in the time of a fold.
@@ -223,7 +236,6 @@ constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 // 128 columns 11.1. With more code the kernel takes 1.7 us longer: what runs once is waited
 // for.
 constexpr int kClusteredThreads = 512;
-constexpr int64_t kClusteredColumns = 64;
 // A block reads a multiple of so many rows, but for the last one.
 constexpr int64_t kClusteredRows = 512;
 constexpr int64_t kMaxRowStride = (int64_t{1} << 31) - 1;
@@ -243,6 +255,13 @@ constexpr int64_t kMaxExcessOfClusteredBlock = 170 * 1024;
 // Rows of several groups are read by halves of lines: 32 MiB of 448 channels take 16.6 us and
 // 18.0, 64 MiB 27.1 and 25.9.
 constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
+// In half tables (rows.cu) rows that begin with lines are counted sooner where they are more: 16 MiB
+// of 128, 512 and 2048 channels take 9.7, 9.8 and 10.7 us, in clusters 11.2, 10.9 and 12.5; 8 MiB of
+// 512 and 1024 channels 7.7 and 8.8, in clusters 7.4 and 7.8. Of one or two groups always, since
+// several clusters of a group add to the counts: of 64 channels 2 and 4 MiB take 5.5 and 6.2 us and
+// in clusters 7.2 and 7.3, of 128 5.8 and 6.4, 7.0 and 8.2.
+constexpr int64_t kMaxBytesForClusters = 12 << 20;
+constexpr int64_t kMostUnitsOfRows = 2;
 
 // --- One channel with many bins (exchange.cu) ------------------------------------------
 

@@ -94,6 +94,12 @@ inline uint32_t __byte_perm(uint32_t low, uint32_t high, uint32_t selector) {
 inline uint32_t __dp2a_lo(uint32_t halves, uint32_t bytes, uint32_t sum) {
   return sum + (halves & 0xffff) * (bytes & 0xff) + (halves >> 16) * (bytes >> 8 & 0xff);
 }
+inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t sum) {
+  for (int bit = 0; bit < 32; bit += 8) {
+    sum += (a >> bit & 0xff) * (b >> bit & 0xff);
+  }
+  return sum;
+}
 inline uint32_t __vminu2(uint32_t a, uint32_t b) {
   return min(a >> 16, b >> 16) << 16 | min(a & 0xffff, b & 0xffff);
 }
