@@ -82,13 +82,14 @@ def channel_histogram(
     the same ones; the count, which reads the input once (of one channel with up to four times
     the bins that a table holds once for each table, mostly from the cache); a fold, where
     blocks leave the tables they counted in. There is a workspace besides the result for the
-    fold, at most a table for each multiprocessor: of 64 KiB for bytes, 66 where rows begin
+    fold, at most a table for each multiprocessor: of 32 or 64 KiB for bytes, 66 where rows begin
     within words, which makes 8.5 MiB on an H200, and at most the shared memory of a block for
     wider types (227 KiB on an H200); and for one channel of 16 MiB and more with still more
     bins, where blocks own bins and leave each other 128 KiB each, 16.5 MiB on an H200. Inputs
     of up to 1 MiB have none, nor have channels that are no more than four or lie one after
-    another, nor bytes of up to some 20 MiB on a GPU whose blocks form clusters (Hopper and
-    later). Nothing grows with the input but the contiguous copy for rare strides.
+    another, nor more than 128 channels of bytes of up to some 12 MiB on a GPU whose blocks form
+    clusters (Hopper and later). Nothing grows with the input but the contiguous copy for rare
+    strides.
     `torch_histo.explain` prints all this for one input and one GPU.
 
     On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it

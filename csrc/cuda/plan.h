@@ -75,8 +75,8 @@ struct Columns {
   bool warps_apart;  // of a round each warp reads neighbouring rows
   bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
   unsigned unit_gap; // rows between two units, which take as long as the end of one does
-  // In rows.cu a block has so many chunks of kRowsOfChunk rows, the first blocks of a unit one more,
-  // and the last one what is left.
+  // In rows.cu a block has so many chunks of rows, the first blocks of a unit one more, and the last
+  // one what is left.
   unsigned chunks;
   unsigned blocks_with_more;
 
