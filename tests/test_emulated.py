@@ -203,6 +203,7 @@ def test_counters_of_two_blocks_that_hold_much(
         ((12, 2500, 128), "count_half_rows, fold_rows"),
         ((40, 400, 128), "count_half_rows"),
         ((150, 400, 64), "count_half_rows"),
+        ((50, 4000, 64), "count_half_rows, fold_rows"),
         ((150, 300, 128), "count_rows"),
         ((20, 200, 512), "count_rows"),
         ((9, 131, 2048), "count_rows"),
@@ -221,6 +222,12 @@ def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) ->
     values = random_values(*shape)
     assert emulate(values, gpu=T4).startswith("count_half_rows")
     assert emulate(wider_rows(values, 16), gpu=T4).startswith("count_rows")
+
+
+def test_batches_of_rows_on_a_smaller_gpu(emulate: Emulate) -> None:
+    """Of 64 channels no block takes rows of two batches, even if some SMs then have none."""
+    assert emulate(random_values(30, 2000, 64), gpu=T4) == "count_half_rows"
+    assert emulate(random_values(30, 3000, 128), gpu=T4).startswith("count_columns")
 
 
 @pytest.mark.parametrize(

@@ -79,6 +79,26 @@ def test_batches_of_rows(device: torch.device, shape: tuple[int, int, int], firs
     assert_counted(values[:, ::2], device, 300, dim=1)
 
 
+@pytest.mark.parametrize("channels", [64, 128, 320, 512, 2048])
+@pytest.mark.parametrize("more", [-1, 0, 1, 31])
+def test_rows_that_begin_with_lines(device: torch.device, channels: int, more: int) -> None:
+    """A warp counts 32 rows of half a line at a time, 24 warps a block."""
+    length = (16 * MIB // channels) // (32 * 24) * (32 * 24) + more
+    wider = at_offset((length, -(-channels // 128) * 128 + 128), torch.uint8, 0)
+    assert_counted(wider[:, :channels].contiguous(), device)
+    assert_counted(wider[:, 128 : 128 + channels], device)
+    assert_counted(wider.view(torch.int8)[:, :channels], device, 100)
+
+
+@pytest.mark.parametrize("shape", [(3, 50_001, 256), (150, 1201, 64), (140, 300, 128)])
+def test_batches_of_rows_that_begin_with_lines(
+    device: torch.device, shape: tuple[int, int, int]
+) -> None:
+    values = at_offset(shape, torch.uint8, 0)
+    assert_counted(values, device, dim=1)
+    assert_counted(values[:, 2:-2], device, 100, dim=1)
+
+
 @pytest.mark.parametrize("shape", [(600, 4096), (150, 20_000), (33, 70_001)])
 def test_more_channels_than_a_table_holds(device: torch.device, shape: tuple[int, int]) -> None:
     values = at_offset(shape, torch.uint8, 0)
@@ -231,6 +251,7 @@ def test_the_last_round_is_not_whole(device: torch.device, short: int) -> None:
     [
         (torch.uint8, 1),
         (torch.uint8, 3),
+        (torch.uint8, 64),
         (torch.uint8, 100),
         (torch.uint8, 128),
         (torch.int16, 3),

@@ -311,7 +311,9 @@ def test_half_tables() -> None:
         "begins within a line": (whole._replace(address=64), 128),
         "batches": (contiguous((16, 1 << 13, 512), dim=(1,)), 64),
         "more batches than blocks": (contiguous((200, 1 << 10, 128), dim=(1,)), 128),
-        "of 64 channels": (contiguous((200, 1 << 12, 64), dim=(1,)), 64),
+        "more of 64 channels": (contiguous((200, 1 << 12, 64), dim=(1,)), 64),
+        "not many more": (contiguous((100, 1 << 12, 64), dim=(1,)), 64),
+        "fewer": (contiguous((50, 1 << 14, 64), dim=(1,)), 64),
         "no rows of bytes": (contiguous((1 << 17, 512), torch.bool), 128),
     }
     for name, (case, expected) in columns.items():

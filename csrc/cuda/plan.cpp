@@ -296,16 +296,15 @@ std::optional<Plan> plan_columns(
   int64_t parts = groups <= places ? groups : 1;
   const bool whole_units =
       !in.few_channels &&
-      (!in_turns ? unit_rows <= rows_of_one_block_per_unit(found->table_columns) * units
-                 : halved || unit_rows <= kRowsOfWholeUnits);
+      (in_turns ? unit_rows <= kRowsOfWholeUnits
+                : unit_rows <= rows_of_one_block_per_unit(found->table_columns) * units);
   if (!in.few_channels) {
     const int64_t blocks_of_unit = std::min(ceil_div(unit_rows, share), limits.sm_count / units);
     // A block that works on two units takes longer than most: better none does, where
-    // that leaves few SMs idle.
-    parts =
-        whole_units || blocks_of_unit * units >= kEnoughBlocks * limits.sm_count || share == fewest
-            ? units
-            : 1;
+    // that leaves few SMs idle. Of 64 channels none does, or all would add to the counts.
+    const bool few_idle = blocks_of_unit * units >= kEnoughBlocks * limits.sm_count;
+    const bool apart = halved && in.channels == kHalfColumns;
+    parts = whole_units || few_idle || share == fewest || apart ? units : 1;
   }
   if (few_bytes && units > 1) {
     const int64_t gap = std::min(unit_end_bytes(in.in_turn) / row_bytes, share / 4);
