@@ -18,44 +18,49 @@ namespace histo::cuda {
 namespace {
 
 constexpr unsigned kWarps = kColumnThreads / kWarp;
-using Table = ByteTable<Access::kQuad, ValueBinning>;
 constexpr int kUnroll = kBytesInFlight / kQuadBytes;
 
-/// The column that the lower or upper half of a word counts.
-template <unsigned kColumns>
-__device__ __forceinline__ unsigned column_of(unsigned word, unsigned half) {
-  return kColumns == kHalfColumns ? HalfTable::column_of_word(word, half)
-                                  : Table::column_of_word(word, half);
-}
+/// The half table of a unit.
+struct HalfCells : HalfTable {
+  const Columns& in;
+  const uint32_t* table;
 
-/// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole sectors, and
-/// few of them, so that a load meets few in its bank.
+  // Made apart and copied: so ptxas leaves the loop the registers that it was measured with.
+  __device__ HalfCells(const Columns& columns, const ValueBinning&, uint32_t* shared, int lane)
+      : HalfTable(HalfTable(shared, lane, kQuadBytes / 4)), in(columns), table(shared) {
+  }
+
+  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
+  /// sectors, and few of them, so that a load meets few in its bank.
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    constexpr unsigned kRows = 4;
+    constexpr unsigned kStep = kColumnThreads / kRowWords; // a thread keeps to one word
+    static_assert(kStep % kRows == 0);
+    const unsigned word = threadIdx.x / kRows % kRowWords;
+    const int64_t column = first_column_of(in, unit) + column_of_word(word, 0);
+    if (column >= in.columns) { // and so is the next one, since they are whole quads
+      return;
+    }
+    Counts lower = &counts[in.counter(unit.batch, column, 0)];
+    Counts upper = lower + in.num_bins;
+    unsigned row = threadIdx.x / (kRows * kRowWords) * kRows + threadIdx.x % kRows;
+    for (; row < in.table_rows; row += kStep) {
+      const uint32_t pair = table[row * kRowWords + word];
+      lower[row] = pair & 0xffff;
+      upper[row] = pair >> 16;
+    }
+  }
+};
+
 template <unsigned kColumns>
-__device__ __forceinline__ void put_counts(
-    const Columns& in, const Unit& unit, const uint32_t* table, Counts counts) {
-  constexpr unsigned kRows = 4;
-  constexpr unsigned kRowWords = kColumns / 2;
-  constexpr unsigned kStep = kColumnThreads / kRowWords;
-  static_assert(kStep % kRows == 0);
-  const unsigned word = threadIdx.x / kRows % kRowWords;
-  const int64_t column = first_column_of(in, unit) + column_of<kColumns>(word, 0);
-  if (column >= in.columns) { // and so is the other, since they are whole quads
-    return;
-  }
-  Counts lower = &counts[in.counter(unit.batch, column, 0)];
-  Counts upper = lower + (column_of<kColumns>(0, 1) - column_of<kColumns>(0, 0)) * in.num_bins;
-  unsigned row = threadIdx.x / (kRows * kRowWords) * kRows + threadIdx.x % kRows;
-  for (; row < in.table_rows; row += kStep) {
-    const uint32_t pair = table[row * kRowWords + word];
-    lower[row] = pair & 0xffff;
-    upper[row] = pair >> 16;
-  }
-}
+using Cells =
+    std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable<Access::kQuad, ValueBinning>>;
 
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     const __grid_constant__ Columns in,
+    const ValueBinning binning,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -100,13 +105,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
-  const auto cells = [&] {
-    if constexpr (kColumns == kHalfColumns) {
-      return HalfTable(table, static_cast<int>(lane), kQuadBytes / 4);
-    } else {
-      return Table(in, ValueBinning{in.num_bins}, table, static_cast<int>(lane));
-    }
-  }();
+  const Cells<kColumns> cells(in, binning, table, static_cast<int>(lane));
   clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
   __syncthreads();
   while (rounds > 0) {
@@ -129,7 +128,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   }
   __syncthreads();
   if (gridDim.y == 1) {
-    put_counts<kColumns>(in, unit, table, counts);
+    cells.put_counts(unit, counts);
   } else {
     const unsigned table_quads = in.table_words() / 4;
     store_table(
@@ -207,8 +206,10 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
     for (unsigned s = 0; s < kSplits; ++s) {
       count += sums[s][row * kRowSums + place];
     }
-    const int64_t column =
-        first_column_of(in, unit) + column_of<kColumns>(place % kRowWords, place / kRowWords);
+    const unsigned column_of_table =
+        kColumns == kHalfColumns ? HalfTable::column_of_word(place % kRowWords, place / kRowWords)
+                                 : place % kWarp * 4 + place / kWarp;
+    const int64_t column = first_column_of(in, unit) + column_of_table;
     if (column < in.columns && first_row + row < in.table_rows) {
       counts[in.counter(unit.batch, column, first_row + row)] = count;
     }
@@ -238,7 +239,7 @@ void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) 
         Shape{
             dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
             prepared.starts_early},
-        in, prepared.partials, counts);
+        in, ValueBinning{problem.num_bins}, prepared.partials, counts);
     if (plan.fold_blocks > 0) {
       start(
           launch, "fold_rows",
