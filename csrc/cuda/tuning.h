@@ -262,7 +262,7 @@ constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
 // of 128, 512 and 2048 channels take 9.7, 9.8 and 10.7 us, in clusters 11.2, 10.9 and 12.5; 8 MiB of
 // 512 and 1024 channels 7.7 and 8.8, in clusters 7.4 and 7.8. Of one or two groups always, since
 // several clusters of a group add to the counts: of 64 channels 2 and 4 MiB take 5.5 and 6.2 us and
-// in clusters 7.2 and 7.3, of 128 5.8 and 6.4, 7.0 and 8.2.
+// in clusters 7.2 and 7.3, of 128 2 MiB 5.8 and 7.0.
 constexpr int64_t kMaxBytesForClusters = 12 << 20;
 constexpr int64_t kMostUnitsOfRows = 2;
 
