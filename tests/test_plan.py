@@ -307,6 +307,7 @@ def test_half_tables() -> None:
         "64 channels, words": (contiguous((1 << 22, 64))._replace(address=4), 128),
         "rows cut anew": (contiguous((1 << 17, 448)), 128),
         "lines with gaps": (whole._replace(strides=(640, 1)), 64),
+        "few of each line": (whole._replace(sizes=(1 << 17, 80), strides=(128, 1)), 64),
         "within lines": (whole._replace(strides=(528, 1)), 128),
         "begins within a line": (whole._replace(address=64), 128),
         "batches": (contiguous((16, 1 << 13, 512), dim=(1,)), 64),

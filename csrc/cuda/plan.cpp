@@ -194,6 +194,7 @@ std::optional<Rows> find_rows(
     return begin_at(bound) && in.channels * size % bound == 0;
   };
   const int64_t word_bytes = word * size;
+  const bool narrow = in.channels * 2 < found.table_columns;
   in.columns = in.channels;
   in.row_stride = inner_rows.stride * size;
   found.of_run = inner_rows.size;
@@ -202,12 +203,11 @@ std::optional<Rows> find_rows(
                                               : Access::kLoose;
   const bool dense = inner_rows.stride == in.channels;
   // Two blocks read the halves of a line at about the same time, if they are neighbours.
-  if (may_halve && in.access == Access::kQuad && in.outer.size == 1 &&
+  if (may_halve && in.access == Access::kQuad && in.outer.size == 1 && !narrow &&
       (in.channels == kHalfColumns || begin_at(kLineBytes))) {
     found.table_columns = kHalfColumns;
     in.log_row_words = log2_of(kHalfColumns / 2);
   }
-  const bool narrow = in.channels * 2 < found.table_columns;
   if (dense && (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
     // A stream; all its runs must begin at the same distance from an aligned address.
     int64_t width = stream_width(in.channels, word, found.table_columns);
