@@ -133,7 +133,8 @@ def wider_rows(values: Tensor, gap: int) -> Tensor:
     return torch.nn.functional.pad(values, (0, gap), value=7)[..., :channels]
 
 
-# A block of 16 or 33 has 32 or 16 rows a warp of 512 channels at once, 24 warps.
+# Of 512 channels 16 blocks count the rows of half a line, 32 a warp at a time, and 33 those of a
+# whole one, 16 a warp. A block has 24 warps.
 BLOCK_ROWS = [16 * 32 * 10, 16 * 32 * 10 + 1, 16 * 32 * 24 - 1, 16 * 32 * 24 + 31]
 WHOLE_BLOCK_ROWS = [33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15]
 

@@ -53,16 +53,7 @@ struct HalfTable {
     add(word.bytes());
   }
   __device__ __forceinline__ void add(uint4 v) const {
-    if (turned[0]) {
-      v = make_uint4(v.y, v.z, v.w, v.x);
-    }
-    if (turned[1]) {
-      v = make_uint4(v.z, v.w, v.x, v.y);
-    }
-    add_word(v.x, places[0]);
-    add_word(v.y, places[1]);
-    add_word(v.z, places[2]);
-    add_word(v.w, places[3]);
+    add_turned(*this, v, turned, places);
   }
 };
 

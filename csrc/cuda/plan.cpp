@@ -470,7 +470,7 @@ std::optional<Plan> plan_clustered(
   plan.blocks = blocks;
   plan.threads = kClusteredThreads;
   plan.cluster = static_cast<int>(cluster);
-  plan.shared_bytes = kByteValues * kHalfColumns * 2;
+  plan.shared_bytes = kHalfTableBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   plan.layout = in;
@@ -618,10 +618,11 @@ template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
   const std::optional<Plan> columns = plan_columns(problem, binning, limits);
-  if (!columns || !outdoes_clusters(*columns, problem)) {
-    if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
-      return *clustered;
-    }
+  if (columns && outdoes_clusters(*columns, problem)) {
+    return *columns;
+  }
+  if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
+    return *clustered;
   }
   if (columns) {
     return *columns;

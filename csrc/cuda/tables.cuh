@@ -156,16 +156,7 @@ struct ByteTable {
     add(word.bytes());
   }
   __device__ __forceinline__ void add(uint4 v) const {
-    if (turned[0]) {
-      v = make_uint4(v.y, v.z, v.w, v.x);
-    }
-    if (turned[1]) {
-      v = make_uint4(v.z, v.w, v.x, v.y);
-    }
-    add_word(v.x, offsets[0]);
-    add_word(v.y, offsets[1]);
-    add_word(v.z, offsets[2]);
-    add_word(v.w, offsets[3]);
+    add_turned(*this, v, turned, offsets);
   }
 
   /// Where words are split the lane's next words begin `early` columns before its first one, and

@@ -78,10 +78,9 @@ constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 // But where rows begin with lines, and neighbouring blocks read the two halves of each at about the
 // same time, half a table is half to store and to fold (rows.cu): 64 MiB of 128, 512 and 2048
-// channels take 21.0, 21.0 and 22.0 us, and in whole tables 22.6, 22.5 and 23.4; 32 MiB 13.6, 13.5
-// and 14.5, 16.7, 15.1 and 15.9; 512 MiB of 128 channels 126.9 and 129.2. Their first kernel may
-// start early (clear.h), without it they take .7 us more. Other rows lose: [2^20, 448] 159 and 134
-// us, 496 columns of 640 134.9 and 133.0.
+// channels take 21.1, 21.1 and 22.1 us, and in whole tables 22.5, 22.2 and 23.5; 32 MiB of 512 13.5
+// and 14.8, 512 MiB of 128 as long. Their first kernel may start early (clear.h), without it they
+// take .7 us more. Other rows lose: [2^20, 448] 159 and 134 us, 496 columns of 640 134.9 and 133.0.
 constexpr int64_t kHalfColumns = kByteColumns / 2;
 constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
 // Where rows begin within words, up to three columns before the first one have counters too, as
