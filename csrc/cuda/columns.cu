@@ -110,24 +110,38 @@ __device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
   }
 }
 
+/// Where bins of wider types have their counters.
+enum class Bins {
+  kPlain,  // rows as long as all banks
+  kMixed,  // several rows share the banks
+  kRanged, // so they do, and a table is for some of the bins of one channel
+};
+
 /// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column,
 /// or, of channels of two bytes, the two that a lane reads at once.
 ///
 /// Where a row has fewer, several rows share the 32 banks. Which of them starts where is
 /// mixed from all digits of the bin, so that bins that differ in a few bits only do not
-/// all meet in the same banks.
+/// all meet in the same banks: of four bytes and more by multiplying the digits above
+/// (Fibonacci hashing).
+///
+/// Of more bins than a table has rows for, two tables have 32 of each 64 bins, or four of each 128: a
+/// row of all tables together, which begins anywhere in them, mixed from the digits above. So all
+/// count as much and no bank more than others, wherever the values lie. Three tables have a range
+/// each.
 ///
 /// Of channels of two bytes a word then counts one channel, all of two neighbouring bins in
 /// its lower half and those of the odd one in its upper half, and a row is for both bins. Of
 /// the lanes that read the same columns half begin with the second one, so that half as many
 /// meet in a channel's banks, whatever their bins are.
-template <class T, Access kAccess, bool kMixed, class Binning>
+template <class T, Access kAccess, Bins kBins, class Binning>
 struct WideTable {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
   // A word is two counters, of two columns or of two bins.
   static constexpr bool kPaired = sizeof(T) == 2 && kAccess != Access::kQuad;
-  static constexpr bool kPairsBins = kPaired && kMixed;
+  static constexpr bool kPairsBins = kPaired && kBins == Bins::kMixed;
+  static constexpr bool kRanged = kBins == Bins::kRanged;
   static constexpr int kHalves = kPaired ? 2 : 1;
 
   const Columns& in;
@@ -135,29 +149,49 @@ struct WideTable {
   uint32_t* table;
   uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
   uint32_t second;     // and for the second of a word
-  uint32_t row_bytes;  // of a bin, at most 128
+  uint32_t row_bytes;  // of a bin, at most 128; where bins are ranged, of 32
   uint32_t no_rows;    // where what has no bin is counted, of both elements of a word
   uint32_t order;      // of the bytes of a word whose elements are added in turn
-  uint32_t mixed_bits; // of a row
-  uint32_t first_bin;  // of the range of bins that the table is for
+  uint32_t mixed_bits; // of a row, of both elements of a word
+  uint32_t log_mixed;  // of four bytes and more, how many bits are mixed
+  // Of ranged bins, which have words of 128 bytes side by side:
+  uint32_t first_bin; // of those that the table has some of
+  uint32_t log_bins;  // that share a row of all tables
+  uint32_t step;      // from one of them to the next, where all are 2^32
+  uint32_t most;      // what the table has of the row ends here
+  uint32_t turn;      // and begins there
+  uint32_t table_address;
+  uint32_t nowhere;
 
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : in(columns), binning(bins), table(shared), first_bin(0) {
+      : in(columns),
+        binning(bins),
+        table(shared),
+        first_bin(0),
+        log_bins(0),
+        step(0),
+        most(0),
+        turn(0) {
     const int slot = lane & ((1 << in.log_row_words) - 1);
     const int turned = kPairsBins ? lane >> in.log_row_words & 1 : 0;
     address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
     second = kPairsBins ? address ^ 4 : address;
     order = turned ? 0x1032 : 0x3210;
-    row_bytes = 4u << in.log_row_words;
+    row_bytes = (kRanged ? kLineBytes : 4u) << in.log_row_words;
     no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
-    mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
-    mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
+    table_address = address_of(shared);
+    nowhere = table_address + 4 * in.table_rows;
+    log_mixed = kLogWarp - min(in.log_row_words, kLogWarp);
+    mixed_bits = ((1u << log_mixed) - 1) * 0x10001;
   }
 
   /// The row of a bin; of both bins of a word, where they are 16 bits wide.
   __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
-    if (!kMixed || kPairsBins) {
+    if (kBins == Bins::kPlain || kPairsBins) {
       return bin;
+    }
+    if constexpr (sizeof(T) > 2) {
+      return bin ^ (bin >> log_mixed) * kGoldenRatio >> (kWarp - log_mixed);
     }
     uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
     mix ^= mix >> 2;
@@ -193,13 +227,33 @@ struct WideTable {
   }
   /// Bins that have a row; the others stay as they were cleared.
   __device__ int num_bins() const {
-    return static_cast<int>(min(in.num_bins - first_bin, int64_t{in.table_rows}));
+    return static_cast<int>(min(in.num_bins, int64_t{in.table_rows}));
   }
   __device__ void clear() const {
     clear_words(table, in.table_words());
   }
   __device__ __forceinline__ void begin_unit(const Unit& unit) {
-    first_bin = in.channels == 1 ? unit.group * in.table_rows : 0;
+    if constexpr (kRanged) {
+      const bool shares = (in.groups & (in.groups - 1)) == 0;
+      const int log_groups = shares ? __ffs(static_cast<int>(in.groups)) - 1 : 0;
+      first_bin = shares ? 0 : unit.group * in.table_rows;
+      log_bins = kLogWarp + log_groups;
+      step = 1u << (kWarp - log_bins);
+      most = 0xffffffff >> log_groups;
+      turn = shares ? 0u - unit.group * (most + 1) : 0;
+    }
+  }
+  /// By products, since it is shifts and comparisons that other additions wait for.
+  __device__ __forceinline__ uint32_t address_of_ranged(Word value) const {
+    const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
+    const uint32_t row = bin >> log_bins;
+    const uint32_t place = bin * step + turn + row * kGoldenRatio;
+    bool here = place <= most && row < in.table_rows / kWarp;
+    if constexpr (sizeof(T) == 8) {
+      here = here && value >> 32 == 0;
+    }
+    const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
+    return here ? (row * row_bytes + table_address) | word : nowhere;
   }
 
   /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
@@ -216,8 +270,9 @@ struct WideTable {
       const uint32_t rows = __vminu2(row_of(word), no_rows);
       add_shared(__dp2a_lo(rows, row_bytes, address), 1);
       add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPaired ? 0x10000 : 1);
+    } else if constexpr (kRanged) {
+      add_shared(address_of_ranged(word), 1);
     } else {
-      word -= first_bin;
       uint32_t row = row_of(static_cast<uint32_t>(word));
       if constexpr (sizeof(T) == 8) {
         row = word >> 32 != 0 ? 0xffffffff : row;
@@ -242,8 +297,9 @@ struct WideTable {
   }
 
   __device__ void add_one(int column, T value) const {
-    value -= first_bin;
-    if (value < in.table_rows) {
+    if constexpr (kRanged) {
+      add_shared(address_of_ranged(value), 1);
+    } else if (value < in.table_rows) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
       const int slot = (kPairsBins ? column : column / kElements) & ((1 << log_slots()) - 1);
       const uint32_t upper = (kPairsBins ? row : column) % kHalves * 0x10000;
@@ -277,7 +333,9 @@ struct WideTable {
   }
 
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
-    if (!kPaired && in.channels == 1) {
+    if constexpr (kRanged) {
+      add_ranges(unit, counts);
+    } else if (!kPaired && in.channels == 1) {
       add_one_channel(unit, counts);
     } else {
       for_words(
@@ -290,6 +348,17 @@ struct WideTable {
     clear();
     __syncthreads();
   }
+  __device__ void add_ranges(const Unit& unit, Counts counts) const {
+    for (unsigned i = threadIdx.x; i < in.table_rows; i += kColumnThreads) {
+      const uint32_t row = i / kWarp;
+      const uint32_t begin = (turn + row * kGoldenRatio) >> (kWarp - log_bins);
+      const uint32_t of_row = (i % kWarp - begin) & ((1u << log_bins) - 1);
+      const int64_t bin = int64_t{first_bin} + (row << log_bins | of_row);
+      if (bin < in.num_bins) {
+        put<true>(&counts[in.counter(unit.batch, 0, bin)], table[i]);
+      }
+    }
+  }
   /// Thread after thread takes bin after bin, starting in different slots.
   __device__ void add_one_channel(const Unit& unit, Counts counts) const {
     const int slots = 1 << in.log_row_words;
@@ -300,17 +369,16 @@ struct WideTable {
       for (int i = 0; i < slots; ++i) {
         sum += row[(i + threadIdx.x) & (slots - 1)];
       }
-      put<true>(&counts[in.counter(unit.batch, 0, first_bin + bin)], sum);
+      put<true>(&counts[in.counter(unit.batch, 0, bin)], sum);
     }
   }
 };
 
-/// kMixed: of wider types, several rows share the banks.
-template <class T, Access kAccess, bool kMixed, class Binning>
+template <class T, Access kAccess, Bins kBins, class Binning>
 using Table = std::conditional_t<
     sizeof(T) == 1,
     ByteTable<kAccess, Binning>,
-    WideTable<T, kAccess, kMixed, Binning>>;
+    WideTable<T, kAccess, kBins, Binning>>;
 
 /// What a lane loads at once.
 template <class T, Access kAccess>
@@ -341,7 +409,7 @@ struct Piece {
 ///
 /// One block an SM is not asked for in __launch_bounds__, though there is one: asked for it the
 /// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
-template <class T, Access kAccess, bool kMixed, bool kFewChannels, class Binning>
+template <class T, Access kAccess, Bins kBins, bool kFewChannels, class Binning>
 __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
@@ -350,12 +418,13 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   extern __shared__ __align__(1024) uint32_t table[];
   constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   constexpr int kElements = kLoadBytes / int{sizeof(T)};
-  constexpr int kUnroll = kAccess == Access::kLoose
-                              ? kLooseUnroll
-                              : bytes_in_flight(sizeof(T), kAccess, kMixed) / kLoadBytes;
+  constexpr int kUnroll =
+      kAccess == Access::kLoose
+          ? kLooseUnroll
+          : bytes_in_flight(sizeof(T), kAccess, kBins != Bins::kPlain) / kLoadBytes;
   constexpr int kWarps = kColumnThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
-  using Cells = Table<T, kAccess, kMixed, Binning>;
+  using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
   constexpr bool kSplit = kAccess == Access::kSplit;
@@ -709,13 +778,13 @@ struct EarlyColumns {
 ///
 /// It starts when all else has ended, so what it does one after the other is waited for: 64 MiB of
 /// 512 channels take 22.9 us, and 23.7 with loads in turns and places worked out after them.
-template <class T, Access kAccess, bool kMixed, int kWords, class Binning>
+template <class T, Access kAccess, Bins kBins, int kWords, class Binning>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  using Cells = Table<T, kAccess, kMixed, Binning>;
+  using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr int kHalves = Cells::kHalves;
   constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
@@ -898,64 +967,71 @@ void count_columns(
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const bool folds = plan.fold_blocks > 0;
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto run = [&](auto tag, auto access, auto mixed) {
+  const auto run = [&](auto tag, auto access, auto bins) {
     using T = typename decltype(tag)::type;
     constexpr Access kAccess = decltype(access)::value;
-    constexpr bool kMixed = decltype(mixed)::value;
+    constexpr Bins kBins = decltype(bins)::value;
     const auto count = [&](auto few_channels) {
       start(
-          launch, "count_columns",
-          count_columns_kernel<T, kAccess, kMixed, few_channels(), Binning>,
+          launch, "count_columns", count_columns_kernel<T, kAccess, kBins, few_channels(), Binning>,
           Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
           in, binning, prepared.partials, counts);
     };
-    if constexpr (sizeof(T) > 1) {
-      in.few_channels ? count(std::true_type{}) : count(std::false_type{});
+    if constexpr (kBins == Bins::kRanged) {
+      count(std::true_type{}); // of one channel, with no fold
     } else {
-      count(std::false_type{});
-    }
-    if (folds) {
-      // It starts after the count has ended: waiting on the SMs it takes longer.
-      start(
-          launch, "fold_columns",
-          plan.fold_words == kFewFoldWords
-              ? fold_columns_kernel<T, kAccess, kMixed, kFewFoldWords, Binning>
-          : plan.fold_words == kManyFoldWords
-              ? fold_columns_kernel<T, kAccess, kMixed, kManyFoldWords, Binning>
-              : fold_columns_kernel<T, kAccess, kMixed, kFoldWords, Binning>,
-          Shape{
-              dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
-              0, 1, launch.limits.has_clusters()},
-          in, binning, static_cast<const uint4*>(prepared.partials), counts);
+      if constexpr (sizeof(T) > 1) {
+        in.few_channels ? count(std::true_type{}) : count(std::false_type{});
+      } else {
+        count(std::false_type{});
+      }
+      if (folds) {
+        // It starts after the count has ended: waiting on the SMs it takes longer.
+        start(
+            launch, "fold_columns",
+            plan.fold_words == kFewFoldWords
+                ? fold_columns_kernel<T, kAccess, kBins, kFewFoldWords, Binning>
+            : plan.fold_words == kManyFoldWords
+                ? fold_columns_kernel<T, kAccess, kBins, kManyFoldWords, Binning>
+                : fold_columns_kernel<T, kAccess, kBins, kFoldWords, Binning>,
+            Shape{
+                dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()),
+                kFoldThreads, 0, 1, launch.limits.has_clusters()},
+            in, binning, static_cast<const uint4*>(prepared.partials), counts);
+      }
     }
   };
   // Signed or not, true or 1: the tables tell apart, not the loops.
-  const auto with_access = [&](auto tag, auto mixed) {
+  const auto with_access = [&](auto tag, auto bins) {
     switch (in.access) {
       case Access::kQuad:
-        return run(tag, std::integral_constant<Access, Access::kQuad>{}, mixed);
+        return run(tag, std::integral_constant<Access, Access::kQuad>{}, bins);
       case Access::kWord:
-        return run(tag, std::integral_constant<Access, Access::kWord>{}, mixed);
+        return run(tag, std::integral_constant<Access, Access::kWord>{}, bins);
       case Access::kLoose:
         if constexpr (sizeof(typename decltype(tag)::type) <= 2) {
-          return run(tag, std::integral_constant<Access, Access::kLoose>{}, mixed);
+          return run(tag, std::integral_constant<Access, Access::kLoose>{}, bins);
         }
         return;
       case Access::kSplit:
         if constexpr (sizeof(typename decltype(tag)::type) == 1) {
-          return run(tag, std::integral_constant<Access, Access::kSplit>{}, mixed);
+          return run(tag, std::integral_constant<Access, Access::kSplit>{}, bins);
         }
     }
   };
+  constexpr std::integral_constant<Bins, Bins::kPlain> plain;
   visit_element_type(problem.type, [&](auto tag) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);
     if constexpr (kSize == 1) {
-      with_access(TypeTag<uint8_t>{}, std::false_type{});
+      with_access(TypeTag<uint8_t>{}, plain);
     } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
       using T = std::conditional_t<
           kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>;
-      in.log_row_words < kLogWarp ? with_access(TypeTag<T>{}, std::true_type{})
-                                  : with_access(TypeTag<T>{}, std::false_type{});
+      constexpr Bins kRanged = kSize > 2 ? Bins::kRanged : Bins::kMixed; // two bytes have no ranges
+      in.log_row_words == kLogWarp ? with_access(TypeTag<T>{}, plain)
+      : in.channels == 1 && in.groups > 1
+          ? with_access(TypeTag<T>{}, std::integral_constant<Bins, kRanged>{})
+          : with_access(TypeTag<T>{}, std::integral_constant<Bins, Bins::kMixed>{});
     }
   });
 }

@@ -4,7 +4,8 @@
 #include <cstdint>
 
 #include "counts.cuh"
-#include "tuning.h"
+#include "plan.h"
+#include "shared.cuh"
 
 namespace histo::cuda {
 
@@ -42,7 +43,7 @@ struct OwnCounters {
   }
 
   __device__ __forceinline__ void add_in_slot(int64_t counter, uint32_t key, uint32_t n) const {
-    const unsigned slot = key * 0x9e3779b1u >> (32 - kLogOwnCounters); // Fibonacci hashing
+    const unsigned slot = key * kGoldenRatio >> (kWarp - kLogOwnCounters);
     uint32_t owner = *static_cast<volatile uint32_t*>(&owners[slot]);
     if (owner == kFree && size <= kFree) {
       owner = atomicCAS(&owners[slot], kFree, key);

@@ -307,7 +307,13 @@ std::optional<Plan> plan_columns(
     parts = whole_units || few_idle || share == fewest || apart ? units : 1;
   }
   if (few_bytes && units > 1) {
-    const int64_t gap = std::min(unit_end_bytes(in.in_turn) / row_bytes, share / 4);
+    int64_t gap = std::min(unit_end_bytes(in.in_turn) / row_bytes, share / 4);
+    const int64_t blocks_of_unit = places / units;
+    if (threads == kColumnThreads &&
+        blocks_of_unit * units >= kEnoughBlocksOfPlanes * static_cast<double>(places)) {
+      places = blocks_of_unit * units; // none works on two units
+      gap = ceil_div(unit_rows, blocks_of_unit) * blocks_of_unit - unit_rows;
+    }
     if (rows + (units - 1) * gap < kMaxRows) {
       in.unit_gap = static_cast<unsigned>(gap);
       rows += (units - 1) * gap;
@@ -516,7 +522,6 @@ std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& li
     return std::nullopt;
   }
   const unsigned log_bins = in.log_owners + in.log_owned;
-  constexpr uint32_t kGoldenRatio = 0x9e3779b1; // odd: it can be undone
   in.mixer = kGoldenRatio << (32 - log_bins);
   in.unmixer = inverse_of(kGoldenRatio);
   // A negative value is above the limit as it stands.

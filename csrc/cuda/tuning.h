@@ -202,6 +202,12 @@ constexpr int64_t unit_end_bytes(bool in_turn) {
 constexpr int fetched_chunks(int threads, bool in_turn) {
   return threads < kColumnThreads ? 1 : in_turn ? 3 : 2;
 }
+// Blocks of which none works on two units have one end each, and are worth a few SMs: in 128 blocks,
+// and not in 132, [64, 1664, 1664, 3] over (1, 2) takes 121.2 to 122.7 us and not 121.7 to 125.1,
+// [32, 2000, 2000, 3] 90.1 and 91.4, [128, 2^22] over 1 121.2 and 123.1, [64, 2^20] 19.0 and 19.4. Of
+// smaller blocks [384, 400000] lost, 40.5 and 39.3, and [128, 3, 400, 400] over (2, 3) gained, 18.8
+// and 19.6.
+constexpr double kEnoughBlocksOfPlanes = 0.95;
 // Where units are shorter than this, several blocks share an SM and do not wait at the same time.
 // In three blocks of 256 threads uint8 [700, 2^29 / 700] over 1 takes 125.7 us, [1500, ..] 125.9
 // and [8192, 2^16] 168; in one of 768 121.5, 137.5 and 248. 700 images of three channels in two
