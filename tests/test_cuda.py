@@ -46,6 +46,10 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
     "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
     "exchange": (random_values((4_300_003,), torch.int32, high=1 << 18), {"num_bins": 1 << 18}),
+    "exchange of few values": (
+        random_values((4_300_003,), torch.int32, high=5),
+        {"num_bins": 1 << 18},
+    ),
     "rare strides": (random_values((3, 4, 5, 6, 7), torch.int16), {"dim": (0, 2, 4)}),
     **{v: (random_values((5000, 100), torch.uint8), {"variant": v}) for v in STUDY_VARIANTS},
 }

@@ -252,6 +252,15 @@ def test_columns(
     assert kernels.startswith("count_columns")
 
 
+@pytest.mark.parametrize("num_bins", [58_081, 65_536, 100_003, 150_001, 210_000])
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
+def test_one_channel_in_many_bins(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
+    """In two tables, three or four."""
+    values = random_values(1, 1_200_001, 1, dtype=dtype, below=num_bins + 5000) - 100
+    assert emulate(values, num_bins) == "count_columns"
+    assert emulate(values[:, ::2], num_bins) == "count_columns"
+
+
 # One block a plane and several, short ones in blocks of 256 threads; rows of 512 bytes and more,
 # less, none left.
 PLANES = [(5, 3, 300_007), (1, 1, 2_000_001), (1, 700, 20_003), (1, 2, 512 * 3001), (9, 2, 150_700)]
@@ -264,6 +273,15 @@ def test_planes(emulate: Emulate, shape: tuple[int, int, int], dim: tuple[int, .
     assert emulate(values, dim=dim) == "count_planes"
     apart = random_values(shape[0], shape[1], shape[2] + 21)[:, :, : shape[2]]
     assert emulate(apart, 100, dim=dim, offset=3) == "count_planes"
+
+
+# Blocks that each keep to one of them: 40, 39 and 38 of 40.
+@pytest.mark.parametrize("planes", [20, 13, 38])
+@pytest.mark.parametrize("offset", [0, 5])
+def test_planes_on_a_smaller_gpu(emulate: Emulate, planes: int, offset: int) -> None:
+    values = random_values(planes, 1, 110_003)
+    assert emulate(values, dim=(2,), offset=offset, gpu=T4) == "count_planes"
+    assert emulate(random_values(planes, 40_001, 3), offset=offset, gpu=T4) == "count_planes"
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4])

@@ -146,7 +146,8 @@ def test_images(device: torch.device, dim: tuple[int, ...], offset: int) -> None
 
 @pytest.mark.parametrize("offset", [0, 5])
 @pytest.mark.parametrize(
-    ("images", "size"), [(900, 47), (150, 129), (40, 333), (9, 1001), (3, 1500)]
+    ("images", "size"),
+    [(900, 47), (150, 129), (40, 333), (64, 395), (33, 395), (9, 1001), (3, 1500)],
 )
 def test_many_images(device: torch.device, images: int, size: int, offset: int) -> None:
     """From a few rounds of a block to many: what ends in the middle of one, and between two."""
@@ -225,6 +226,9 @@ SPREAD = {
     [
         (torch.int16, 60_000),
         (torch.uint16, 65_536),
+        (torch.int32, 100_003),
+        (torch.uint32, 131_073),
+        (torch.uint32, 200_001),
         (torch.int32, 300_001),
         (torch.uint32, 1 << 20),
         (torch.int64, 1 << 18),
@@ -236,6 +240,24 @@ def test_more_bins_than_a_block_holds(
 ) -> None:
     values = SPREAD[spread](20 * MIB // dtype.itemsize + 3, num_bins).to(dtype)
     assert_counted(values[1:], device, num_bins)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+def test_crowds_come_and_go(device: torch.device, dtype: torch.dtype) -> None:
+    """Of few values a block counts all by itself, of others none; each for several rounds."""
+    num_bins = 60_000 if dtype == torch.int16 else 1 << 19
+    n = 20 * MIB // dtype.itemsize
+    i = torch.arange(n)
+    parts = [
+        i * 7919 % num_bins,
+        i % 2 * 1234,
+        i // 4 % 3 * 7919,
+        i * 7919 % 300 * (num_bins // 300),
+        i // 4 * 7919 % 300 * (num_bins // 300),
+        (i * 7919 & i * 104_729 & i * 1_299_709) % num_bins,
+        i * 7919 % (num_bins + 5000) - 100,
+    ]
+    assert_counted(torch.cat(parts).to(dtype), device, num_bins)
 
 
 @pytest.mark.parametrize("short", [-1, 0, 1])

@@ -424,6 +424,17 @@ def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
     assert plan["rows_per_block"] == -(-(512 * rows + 511 * END_OF_CHANNEL) // 132)
 
 
+@pytest.mark.parametrize(
+    ("images", "blocks"), [(64, 128), (33, 132), (128, 128), (50, 132), (2, 132)]
+)
+def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int, blocks: int) -> None:
+    plan = plan_of(contiguous((images, 1664, 1664, 3), dim=(1, 2)), H200)
+    rows = 1664 * 1664 * 3 // 512
+    assert plan["blocks"] == blocks
+    keep_to_one = blocks % images == 0
+    assert keep_to_one == (plan["rows_per_block"] == -(-rows // (blocks // images or 1)))
+
+
 def test_rows_of_runs_that_begin_differently() -> None:
     plan = plan_of(contiguous((512, (1 << 20) + 4), dim=(1,)), H200)
     assert plan["rows_per_block"] == -(-(512 * 2047 + 511 * END_OF_CHANNEL) // 132)

@@ -8,8 +8,9 @@
 // The bits of a value are mixed before they are split into the owner and the bin among
 // the owner's, so that neighbouring bins, of which data are often full, have different
 // owners. A lane's 16 bytes of equal elements are one entry of a segment. A segment that is
-// full turns further values away: the block that has read them counts them in memory, and
-// where these are many, because a few values fill the tile, all of the next tiles too.
+// full turns further values away: the block that has read them counts them, those that it meets first
+// in shared memory. Where they are many, because a few values fill the tile, it counts the next tile
+// all by itself.
 #include "exchange.h"
 #include "loads.cuh"
 #include "own_counters.cuh"
@@ -22,7 +23,7 @@ constexpr int kWarps = kExchangeThreads / kWarp;
 constexpr int kEntryBytes = 2;
 // Of a segment; the first one is twice the number of those that follow.
 constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
-// And those from there on; 2^31 are more than there are elements for a lane of a block.
+// And those from there on; 2^31 are more than there are elements for a block.
 constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
@@ -54,43 +55,37 @@ struct Quad {
 /// All blocks of the grid meet here; they are resident at the same time.
 ///
 /// A word for the even times and one for the odd: nobody comes the time after next before
-/// all have seen this one. The higher half counts those that came with nothing.
+/// all have seen this one.
 struct Barrier {
-  static constexpr uint64_t kWithNothing = uint64_t{1} << 32;
+  uint32_t* words;
 
-  unsigned long long* words;
-  uint32_t nothing[2]; // seen so far
-
-  __device__ void arrive(unsigned time, bool with_nothing) const {
+  __device__ void arrive(unsigned time) const {
     __syncthreads();
     if (threadIdx.x == 0) {
       __threadfence();
-      atomicAdd(&words[time % 2], with_nothing ? kWithNothing + 1 : 1ull);
+      atomicAdd(&words[time % 2], 1);
     }
   }
-  /// Until all blocks have arrived; whether one came with something.
-  __device__ bool wait(unsigned time) {
-    const uint32_t expected = (time / 2 + 1) * gridDim.x;
-    uint64_t seen = 0;
+  /// Until all blocks have arrived.
+  __device__ void wait(unsigned time) const {
     if (threadIdx.x == 0) {
+      const uint32_t expected = (time / 2 + 1) * gridDim.x;
+      uint32_t seen = 0;
       do {
-        asm volatile("ld.acquire.gpu.global.u64 %0, [%1];"
-                     : "=l"(seen)
+        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
+                     : "=r"(seen)
                      : "l"(&words[time % 2])
                      : "memory");
-      } while (static_cast<int32_t>(static_cast<uint32_t>(seen) - expected) < 0);
+      } while (static_cast<int32_t>(seen - expected) < 0);
     }
-    const auto all = static_cast<uint32_t>(seen >> 32);
-    const bool some = all - nothing[time % 2] < gridDim.x;
-    nothing[time % 2] = all; // of thread 0
-    return __syncthreads_or(threadIdx.x == 0 && some);
+    __syncthreads();
   }
 };
 
 template <class T>
 __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
     const __grid_constant__ Exchange in,
-    unsigned long long* __restrict__ arrived,
+    uint32_t* __restrict__ arrived,
     uint4* segments,
     unsigned long long* __restrict__ counts) {
   constexpr int kOfQuad = Quad<T>::kSize;
@@ -103,7 +98,7 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
   auto* filled = reinterpret_cast<unsigned*>(staged + owners * kStagedBytes); // entries of segments
   uint32_t* table = filled + owners + kWarp;
   const Own own{table + (1u << in.log_owned), counts, 0, in.num_bins};
-  Barrier barrier{arrived, {0, 0}};
+  const Barrier barrier{arrived};
   const int lane = threadIdx.x % kWarp;
   const unsigned warp = threadIdx.x / kWarp;
   const unsigned me = blockIdx.x;
@@ -112,6 +107,7 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
   const uint32_t table_address = address_of(table);
   // Counts what nobody asks for: a branch around an addition would cost more.
   const uint32_t nowhere = filled_address + 4 * (owners + lane);
+  const uint32_t nobodys = filled_address + 4 * owners; // the same for all lanes
   const auto owner_of = [&](uint32_t mixed) { return mixed >> (32 - in.log_owners); };
 
   // In turn two sets of segments: who has come to a round has counted the one before the
@@ -135,10 +131,12 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
       }
     }
   };
-  /// Sorts the tile; returns how many elements of this thread found no room.
-  const auto sort = [&] {
-    uint32_t turned_away[kQuads * kOfQuad]; // few, and rarely any
-    int away = 0;
+  /// Sorts the tile, or counts it all. Returns how many elements of this thread found no room, or
+  /// a counter that the block has for them.
+  const auto sort = [&](bool all_by_itself) {
+    uint32_t strangers[kQuads * kOfQuad]; // what found neither: few, and rarely any
+    int count_of_strangers = 0;
+    int crowd = 0;
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
       const Quad<T> quad(quads[i]);
@@ -152,6 +150,27 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
       if (__all_sync(0xffffffff, (differ | (quad.keys[0] ^ first)) == 0 && first < limit)) {
         if (lane == 0) {
           own.add_in_slot(first, first, kWarp * kOfQuad);
+        }
+        continue;
+      }
+      if (all_by_itself) {
+        bool knows_all = true;
+        uint32_t counters[kOfQuad];
+#pragma unroll
+        for (int j = 0; j < kOfQuad; ++j) {
+          const bool has_bin = quad.keys[j] < limit;
+          counters[j] = has_bin ? own.find(quad.keys[j], nobodys) : nobodys;
+          add_shared(counters[j], 1);
+          crowd += counters[j] != nobodys;
+          knows_all = knows_all && (counters[j] != nobodys || !has_bin);
+        }
+        if (!knows_all) {
+#pragma unroll
+          for (int j = 0; j < kOfQuad; ++j) {
+            if (counters[j] == nobodys && quad.keys[j] < limit) {
+              strangers[count_of_strangers++] = quad.keys[j];
+            }
+          }
         }
         continue;
       }
@@ -180,43 +199,27 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
 #pragma unroll
         for (int j = 0; j < kOfQuad; ++j) {
           if (static_cast<int32_t>(place[j]) >= static_cast<int32_t>(kEntries)) {
-            turned_away[away++] = quad.keys[j] | (j == 0 ? whole << 31 : 0);
+            ++crowd;
+            const uint32_t is_whole = j == 0 ? whole : 0;
+            const uint32_t counter = own.find(quad.keys[j], nobodys);
+            if (counter != nobodys) {
+              add_shared(counter, is_whole ? kOfQuad : 1);
+            } else {
+              strangers[count_of_strangers++] = quad.keys[j] | is_whole << 31;
+            }
           }
         }
       }
     }
 #pragma unroll 1
-    for (int i = 0; i < away; ++i) {
-      const uint32_t key = turned_away[i] & 0x7fffffff;
-      own.add_in_slot(key, key, turned_away[i] >> 31 != 0 ? kOfQuad : 1);
+    for (int i = 0; i < count_of_strangers; ++i) {
+      const uint32_t key = strangers[i] & 0x7fffffff;
+      own.add_in_slot(key, key, strangers[i] >> 31 != 0 ? kOfQuad : 1);
     }
-    return away;
+    return crowd;
   };
-  // The quads come to the front one after the other: the code that counts one is long.
-  const auto count_in_memory = [&] {
-#pragma unroll 1
-    for (int i = 0; i < have; ++i) {
-      const Quad<T> quad(quads[0]);
-#pragma unroll
-      for (int j = 0; j < kOfQuad; ++j) {
-        if (quad.keys[j] < in.limit) {
-          own.add(quad.keys[j]);
-        }
-      }
-#pragma unroll
-      for (int k = 1; k < kQuads; ++k) {
-        quads[k - 1] = quads[k];
-      }
-    }
-  };
-  const auto leave = [&](unsigned round, bool nothing) {
+  const auto leave = [&](unsigned round) {
     for (unsigned owner = warp; owner < owners; owner += kWarps) {
-      if (nothing) {
-        if (lane == 0) {
-          __stcg(segment(round, owner, me), make_uint4(0, 0, 0, 0));
-        }
-        continue;
-      }
       uint4 quad = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
       if (lane == 0) {
         quad.x = (quad.x & 0xffff0000) | 2 * min(filled[owner] - 1, kEntries - 1);
@@ -241,21 +244,27 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
         const uint32_t words[4] = {loaded[i].x, loaded[i].y, loaded[i].z, loaded[i].w};
         const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
         const int last = entries - kEntriesOfLane * lane; // of this lane
-        const auto add_entries = [&](auto weight_of) {
+        const auto counter_of = [&](int j) {
+          const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
+          // The first lane's first one is the number of the others.
+          const bool counts_here = (j == 0 ? first_entry : j) <= last;
+          return counts_here ? table_address + 4 * (entry >> (32 - in.log_owned)) : nowhere;
+        };
+        // Where the data have no runs, no entry stands for 16 bytes. One that does takes two additions:
+        // ones the hardware adds together, where lanes have the same bin.
+        if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
 #pragma unroll
           for (int j = 0; j < kEntriesOfLane; ++j) {
-            const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
-            // The first lane's first one is the number of the others.
-            const bool counts_here = (j == 0 ? first_entry : j) <= last;
-            const uint32_t bin = entry >> (32 - in.log_owned);
-            add_shared(counts_here ? table_address + 4 * bin : nowhere, weight_of(entry));
+            const uint32_t counter = counter_of(j);
+            add_shared(counter, 1);
+            const bool is_whole = (words[j / 2] >> (16 * (j % 2)) & 1) != 0;
+            add_shared(is_whole ? counter : nowhere, kOfQuad - 1);
           }
-        };
-        // Where the data have no runs, no entry stands for 16 bytes.
-        if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
-          add_entries([](uint32_t entry) { return (entry & 0x10000) != 0 ? kOfQuad : 1; });
         } else {
-          add_entries([](uint32_t) { return 1; });
+#pragma unroll
+          for (int j = 0; j < kEntriesOfLane; ++j) {
+            add_shared(counter_of(j), 1);
+          }
         }
       }
     }
@@ -266,7 +275,7 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
   for (int64_t i = int64_t{me} * kExchangeThreads + threadIdx.x; i < in.num_bins; i += step) {
     counts[i] = 0;
   }
-  barrier.arrive(0, true); // the counts may be added to when all have come
+  barrier.arrive(0); // the counts may be added to when all have come
   for (unsigned i = threadIdx.x; i < owners + kWarp; i += kExchangeThreads) {
     filled[i] = i < owners ? 1 : kNoPlace;
   }
@@ -284,27 +293,25 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
     }
   }
 
-  unsigned in_memory_until = 0;
+  bool all_by_itself = false;
   for (unsigned round = 0; round <= in.rounds; ++round) {
     const bool reads = round < in.rounds;
-    const bool in_memory = round < in_memory_until;
     if (reads) {
-      if (in_memory) {
-        count_in_memory();
-      } else {
-        const int most = kQuads * kOfQuad / kCrowdedPart;
-        const int crowded = __syncthreads_count(sort() > most);
-        in_memory_until = crowded > kExchangeThreads / kCrowdedPart ? round + kRoundsInMemory : 0;
-      }
+      const int crowded =
+          __syncthreads_count(sort(all_by_itself) > kQuads * kOfQuad / kCrowdedPart);
+      all_by_itself = crowded > kExchangeThreads / 2;
       load(round + 1);
     }
     // The barrier's times are one ahead: the first was for the counts.
-    if (round > 0 && barrier.wait(round) && me < owners) {
-      count(round - 1);
+    if (round > 0) {
+      barrier.wait(round);
+      if (me < owners) {
+        count(round - 1);
+      }
     }
     if (reads) {
-      leave(round, in_memory);
-      barrier.arrive(round + 1, in_memory);
+      leave(round);
+      barrier.arrive(round + 1);
     }
   }
   own.end();
@@ -331,7 +338,7 @@ void count_exchange(const Plan& plan, const Problem& problem, const Launch& laun
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             false, true},
-        in, reinterpret_cast<unsigned long long*>(workspace),
+        in, reinterpret_cast<uint32_t*>(workspace),
         reinterpret_cast<uint4*>(workspace + kBarrierBytes),
         reinterpret_cast<unsigned long long*>(problem.counts));
   };

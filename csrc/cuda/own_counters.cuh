@@ -16,11 +16,16 @@ template <unsigned kThreads>
 struct OwnCounters {
   static constexpr uint32_t kFree = 0xffffffff;
   static constexpr unsigned kSlots = kOwnCounters;
+  static constexpr unsigned kWays = 2; // slots that a counter may have
 
   uint32_t* owners; // [kSlots], then their counts
   unsigned long long* counts;
   int64_t first; // counter of the tile
   int64_t size;  // counters of the tile
+
+  static __device__ __forceinline__ unsigned first_slot_of(uint32_t key) {
+    return key * kGoldenRatio >> (kWarp - kLogOwnCounters) & ~(kWays - 1);
+  }
 
   __device__ void begin() const {
     for (unsigned i = threadIdx.x; i < 2 * kSlots; i += kThreads) {
@@ -43,17 +48,28 @@ struct OwnCounters {
   }
 
   __device__ __forceinline__ void add_in_slot(int64_t counter, uint32_t key, uint32_t n) const {
-    const unsigned slot = key * kGoldenRatio >> (kWarp - kLogOwnCounters);
-    uint32_t owner = *static_cast<volatile uint32_t*>(&owners[slot]);
-    if (owner == kFree && size <= kFree) {
-      owner = atomicCAS(&owners[slot], kFree, key);
-      owner = owner == kFree ? key : owner;
+    const unsigned first_slot = first_slot_of(key);
+#pragma unroll
+    for (unsigned slot = first_slot; size <= kFree && slot < first_slot + kWays; ++slot) {
+      uint32_t owner = *static_cast<volatile uint32_t*>(&owners[slot]);
+      if (owner == kFree) {
+        owner = atomicCAS(&owners[slot], kFree, key);
+        owner = owner == kFree ? key : owner;
+      }
+      if (owner == key) {
+        atomicAdd(&owners[kSlots + slot], n);
+        return;
+      }
     }
-    if (owner == key && size <= kFree) {
-      atomicAdd(&owners[kSlots + slot], n);
-    } else {
-      atomicAdd(&counts[first + counter], static_cast<unsigned long long>(n));
-    }
+    atomicAdd(&counts[first + counter], static_cast<unsigned long long>(n));
+  }
+
+  /// The address of what the block counts for it, or `nowhere`.
+  __device__ __forceinline__ uint32_t find(uint32_t key, uint32_t nowhere) const {
+    const unsigned slot = first_slot_of(key);
+    const uint2 pair = *reinterpret_cast<const uint2*>(&owners[slot]);
+    const uint32_t address = address_of(&owners[kSlots + slot]);
+    return pair.x == key ? address : pair.y == key ? address + 4 : nowhere;
   }
 
   __device__ void end() const {

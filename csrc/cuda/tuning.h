@@ -134,10 +134,11 @@ constexpr unsigned rows_of_chunk(unsigned columns) {
 constexpr int64_t kBanks = 32;
 constexpr int64_t kFewestColumns = 4;
 // One channel may have more bins than a table: so many blocks then read the same data,
-// mostly from the second-level cache, each for a range of the bins: 256 MiB of int32 take
-// 110, 158 and 205 us in 2, 3 and 4 ranges, and 255 in exchange.cu.
-// Without branches around additions 1 GiB of int32 in 65,536 bins takes 309 to 313 us, 376
-// where bits are 1 at one place in eight (bins that share a bank), and 357 to 384 with them.
+// mostly from the second-level cache, each for some of the bins: 256 MiB of int32 in 131,072 bins
+// take 113 us in three tables, in 200,003 150 in four, in 300,000 195 in exchange.cu.
+// 1 GiB in 65,536 bins takes 271 to 277 us. Where each table had a range of the bins, 299 to 304,
+// 325 if all were in one range, and 373 where bits are 1 at one place in eight: bins of one table
+// then, and of few banks. With branches around additions 357 to 384.
 constexpr int64_t kMaxRanges = 4;
 // A table is at most this part of what its block reads, so that clearing and folding
 // it stay small beside counting.
@@ -273,8 +274,8 @@ constexpr int64_t kMostUnitsOfRows = 2;
 
 // --- One channel with many bins (exchange.cu) ------------------------------------------
 
-// int32 in 2^20 bins, 1 GiB: 762 us for uniform data, where additions in memory take 2,675;
-// 645 to 1,490 for skewed data, where they take 560 to 1,805. Two blocks an SM of 512
+// int32 in 2^20 bins, 1 GiB: 720 us for uniform data, where additions in memory take 2,675;
+// 610 to 1,020 for skewed data, where they take 560 to 1,805. Two blocks an SM of 512
 // threads, each with half of the segments, take 12 % longer, 768 threads 9 %.
 constexpr int kExchangeThreads = 1024;
 // A segment is what one block leaves for another in a round. A round costs much the same
@@ -283,11 +284,11 @@ constexpr int kExchangeThreads = 1024;
 constexpr int64_t kSegmentBytes = 512;
 template <int kElementBytes>
 constexpr int kExchangeQuads = kElementBytes == 2 ? 3 : 7; // a thread
-// Where in one of so many threads one of so many elements finds no room, the block counts
-// tiles in memory, and looks again after so many: two values take 0.88 ms, and 1.5 ms where
-// it never does so.
+// Where in half of the threads one of so many elements finds no room, or its bin among the block's
+// own, the block counts the next tile by itself: two values take 730 us, and 2,310 where it never
+// does so. Elements that find no room look among the block's own bins at once: 300 values take 740
+// us, bits that are 1 at one place in eight 1,020; 870 and 1,165 where they do so after the tile.
 constexpr int kCrowdedPart = 4;
-constexpr unsigned kRoundsInMemory = 16;
 // The words that the blocks count their arrivals in, alone in their line.
 constexpr int64_t kBarrierBytes = 128;
 // An entry of 16 bits is one of an owner's bins, and whether it stands for 16 bytes.
