@@ -330,6 +330,12 @@ def test_small(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> No
         assert kernels == "count_strided"
 
 
+@pytest.mark.parametrize("below", [7, 1 << 17])
+def test_small_in_many_bins(emulate: Emulate, below: int) -> None:
+    values = random_values(1, 90_000, 1, dtype=torch.int32, below=below)
+    assert emulate(values, 1 << 17) == "count_strided"
+
+
 def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
     """The checks would find something: a problem that claims one element more than there is."""
     header = "1 256 1 0 256 1 1 0 9000 256 2303999 0 132 232448 233472 90\n"

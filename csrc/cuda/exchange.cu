@@ -28,7 +28,7 @@ constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
 
-using Own = OwnCounters<kExchangeThreads>;
+using Own = OwnCounters<kExchangeThreads, 2>;
 
 /// Elements of 16 bytes as they lie there, as keys: those below the limit have a bin.
 template <class T>

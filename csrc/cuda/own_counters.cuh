@@ -9,14 +9,13 @@
 
 namespace histo::cuda {
 
-/// Counters in memory that a block counts itself: those that it meets first, each in
-/// a slot that it then keeps. It takes the crowd off a counter that many values hit;
-/// where the values are spread, the memory counts them as fast as it can.
-template <unsigned kThreads>
+/// Counters in memory that a block counts itself: those that it meets first, each in one of
+/// kWays slots, which it then keeps. It takes the crowd off a counter that many values hit; where
+/// the values are spread, the memory counts them as fast as it can.
+template <unsigned kThreads, unsigned kWays>
 struct OwnCounters {
   static constexpr uint32_t kFree = 0xffffffff;
   static constexpr unsigned kSlots = kOwnCounters;
-  static constexpr unsigned kWays = 2; // slots that a counter may have
 
   uint32_t* owners; // [kSlots], then their counts
   unsigned long long* counts;
@@ -66,6 +65,7 @@ struct OwnCounters {
 
   /// The address of what the block counts for it, or `nowhere`.
   __device__ __forceinline__ uint32_t find(uint32_t key, uint32_t nowhere) const {
+    static_assert(kWays == 2);
     const unsigned slot = first_slot_of(key);
     const uint2 pair = *reinterpret_cast<const uint2*>(&owners[slot]);
     const uint32_t address = address_of(&owners[kSlots + slot]);

@@ -38,7 +38,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   const int64_t end = min(first_row + in.rows_per_chunk, in.num_rows);
   const int channels =
       static_cast<int>(min(int64_t{in.tile_channels}, in.num_channels - first_channel));
-  const OwnCounters<kStridedThreads> own{
+  const OwnCounters<kStridedThreads, 1> own{
       table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
 
   const int log_channels = __ffs(in.tile_channels) - 1; // a power of two
