@@ -39,7 +39,7 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
         random_values((20_000, 64), torch.int16, high=5000),
         {"num_bins": 4096},
     ),
-    "ranges of bins": (random_values((400_001,), torch.int32), {"num_bins": 1 << 16}),
+    "bins dealt to tables": (random_values((400_001,), torch.int32), {"num_bins": 1 << 16}),
     "small": (random_values((300, 7), torch.uint8), {}),
     "a cluster": (random_values((50_000,), torch.int64), {}),
     "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),

@@ -161,7 +161,7 @@ def test_many_images(device: torch.device, images: int, size: int, offset: int) 
 @pytest.mark.parametrize(
     "dtype", [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64]
 )
-# The last bins that fit 32, 8 and 1 to a counter's bank, and in one table; one more; ranges.
+# The last bins that fit 32, 8 and 1 to a counter's bank, and in one table; one more; in two.
 @pytest.mark.parametrize(
     "num_bins", [100, 1001, 1815, 1816, 7260, 7261, 40_000, 58_080, 58_081, 65_536]
 )

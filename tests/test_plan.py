@@ -173,7 +173,9 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         halves = plan["counted_by"] == "planes" and plan["counter_bits"] == 32
         parts = 2 if plan["access"] == "split words" or plan["upper_table"] or halves else 1
         assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
-        tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1  # of ranges
+        tables = (
+            plan["groups"] if plan["table_rows"] < case.num_bins else 1
+        )  # that bins are dealt to
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
         assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
     elif plan["method"] == "exchange":
@@ -403,7 +405,7 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         "within words": (contiguous((1 << 20, 511)), True),
         "within lines, apart": (whole._replace(strides=(544, 1)), True),
         "quarters of lines": (contiguous((1 << 23, 64), torch.int16, 4096), True),
-        "ranges of bins": (contiguous((1 << 28,), torch.int32, 1 << 16), True),
+        "bins dealt to tables": (contiguous((1 << 28,), torch.int32, 1 << 16), True),
         "one channel": (contiguous((1 << 29,)), False),
         "channels one after another": (contiguous((512, 1 << 20), dim=(1,)), False),
         "small": (contiguous((4096, 8), torch.int32, 128), False),
@@ -485,9 +487,9 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("32 channels one after another", "cut into rows of"),
     ),
     "batches": (contiguous((8, 1 << 16, 128), dim=(1,)), ("8 times 128 columns",)),
-    "ranges": (
+    "dealt bins": (
         contiguous((1 << 26,), torch.int32, 100_000),
-        ("2 ranges of bins, and all is read for each", "x 1 counter of 32 bits"),
+        ("dealt to 2 tables, and all is read for each", "x 1 counter of 32 bits"),
     ),
     "tiles": (
         contiguous((4096, 8), torch.int32, 128),

@@ -88,7 +88,7 @@ class Explanation:
         counted_by: the kernels for columns: "rows" (bytes, whole rows of one table a block),
             "planes" (bytes of up to four channels), "clustered" (some MiB of bytes) or "columns".
         columns, groups, batches: elements of a row; the tables that it takes side by side, or
-            the ranges of bins of one channel; sets of channels that are counted alike.
+            that the bins of one channel are dealt to; sets of channels that are counted alike.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
             across the rows.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
@@ -415,7 +415,7 @@ def _layout_of_columns(e: Explanation) -> str:
         text = "one channel" if e.batches == 1 else f"{e.batches:,} channels one after another"
         text += f", cut into rows of {e.columns:,} elements"
         if e.groups > 1:
-            text += f"; {e.groups} ranges of bins, and all is read for each"
+            text += f"; the bins are dealt to {e.groups} tables, and all is read for each"
         return text
     text = "" if e.batches == 1 else f"{e.batches:,} times "
     if e.columns % channels:

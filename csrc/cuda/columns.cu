@@ -112,9 +112,9 @@ __device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
 
 /// Where bins of wider types have their counters.
 enum class Bins {
-  kPlain,  // rows as long as all banks
-  kMixed,  // several rows share the banks
-  kRanged, // so they do, and a table is for some of the bins of one channel
+  kPlain, // rows as long as all banks
+  kMixed, // several rows share the banks
+  kDealt, // so they do, and a table is for some of the bins of one channel
 };
 
 /// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column,
@@ -125,15 +125,15 @@ enum class Bins {
 /// all meet in the same banks: of four bytes and more by multiplying the digits above
 /// (Fibonacci hashing).
 ///
-/// Of more bins than a table has rows for, two tables have 32 of each 64 bins, or four of each 128: a
-/// row of all tables together, which begins anywhere in them, mixed from the digits above. So all
-/// count as much and no bank more than others, wherever the values lie. Three tables have a range
-/// each.
-///
 /// Of channels of two bytes a word then counts one channel, all of two neighbouring bins in
 /// its lower half and those of the odd one in its upper half, and a row is for both bins. Of
 /// the lanes that read the same columns half begin with the second one, so that half as many
 /// meet in a channel's banks, whatever their bins are.
+///
+/// Of one channel with more bins than a table has rows, two tables have 32 of each 64 bins, and four
+/// 32 of each 128: together a row of all tables, which begins anywhere in them, mixed from the digits
+/// above. So all tables count as much, and no bank more than others, wherever the values lie. Of
+/// three tables each has a range of the bins.
 template <class T, Access kAccess, Bins kBins, class Binning>
 struct WideTable {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
@@ -141,7 +141,7 @@ struct WideTable {
   // A word is two counters, of two columns or of two bins.
   static constexpr bool kPaired = sizeof(T) == 2 && kAccess != Access::kQuad;
   static constexpr bool kPairsBins = kPaired && kBins == Bins::kMixed;
-  static constexpr bool kRanged = kBins == Bins::kRanged;
+  static constexpr bool kDealt = kBins == Bins::kDealt;
   static constexpr int kHalves = kPaired ? 2 : 1;
 
   const Columns& in;
@@ -149,12 +149,12 @@ struct WideTable {
   uint32_t* table;
   uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
   uint32_t second;     // and for the second of a word
-  uint32_t row_bytes;  // of a bin, at most 128; where bins are ranged, of 32
+  uint32_t row_bytes;  // of a bin, at most 128; where bins are dealt, of 32
   uint32_t no_rows;    // where what has no bin is counted, of both elements of a word
   uint32_t order;      // of the bytes of a word whose elements are added in turn
   uint32_t mixed_bits; // of a row, of both elements of a word
   uint32_t log_mixed;  // of four bytes and more, how many bits are mixed
-  // Of ranged bins, which have words of 128 bytes side by side:
+  // Of dealt bins, 32 of which have words side by side:
   uint32_t first_bin; // of those that the table has some of
   uint32_t log_bins;  // that share a row of all tables
   uint32_t step;      // from one of them to the next, where all are 2^32
@@ -177,7 +177,7 @@ struct WideTable {
     address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
     second = kPairsBins ? address ^ 4 : address;
     order = turned ? 0x1032 : 0x3210;
-    row_bytes = (kRanged ? kLineBytes : 4u) << in.log_row_words;
+    row_bytes = (kDealt ? kLineBytes : 4u) << in.log_row_words;
     no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
     table_address = address_of(shared);
     nowhere = table_address + 4 * in.table_rows;
@@ -234,7 +234,7 @@ struct WideTable {
     clear_words(table, in.table_words());
   }
   __device__ __forceinline__ void begin_unit(const Unit& unit) {
-    if constexpr (kRanged) {
+    if constexpr (kDealt) {
       const bool shares = (in.groups & (in.groups - 1)) == 0;
       const int log_groups = shares ? __ffs(static_cast<int>(in.groups)) - 1 : 0;
       first_bin = shares ? 0 : unit.group * in.table_rows;
@@ -249,7 +249,7 @@ struct WideTable {
     }
   }
   /// By products, since it is shifts and comparisons that other additions wait for.
-  __device__ __forceinline__ uint32_t address_of_ranged(Word value) const {
+  __device__ __forceinline__ uint32_t address_of_dealt(Word value) const {
     const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
     const uint32_t row = bin >> log_bins;
     const uint32_t place = bin * step + turn + row * kGoldenRatio;
@@ -275,8 +275,8 @@ struct WideTable {
       const uint32_t rows = __vminu2(row_of(word), no_rows);
       add_shared(__dp2a_lo(rows, row_bytes, address), 1);
       add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPaired ? 0x10000 : 1);
-    } else if constexpr (kRanged) {
-      add_shared(address_of_ranged(word), 1);
+    } else if constexpr (kDealt) {
+      add_shared(address_of_dealt(word), 1);
     } else {
       uint32_t row = row_of(static_cast<uint32_t>(word));
       if constexpr (sizeof(T) == 8) {
@@ -305,8 +305,8 @@ struct WideTable {
     if constexpr (sizeof(T) == 2) {
       value -= first_bin;
     }
-    if constexpr (kRanged) {
-      add_shared(address_of_ranged(value), 1);
+    if constexpr (kDealt) {
+      add_shared(address_of_dealt(value), 1);
     } else if (value < in.table_rows) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
       const int slot = (kPairsBins ? column : column / kElements) & ((1 << log_slots()) - 1);
@@ -341,8 +341,8 @@ struct WideTable {
   }
 
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
-    if constexpr (kRanged) {
-      add_ranges(unit, counts);
+    if constexpr (kDealt) {
+      add_dealt(unit, counts);
     } else if (!kPaired && in.channels == 1) {
       add_one_channel(unit, counts);
     } else {
@@ -356,7 +356,7 @@ struct WideTable {
     clear();
     __syncthreads();
   }
-  __device__ void add_ranges(const Unit& unit, Counts counts) const {
+  __device__ void add_dealt(const Unit& unit, Counts counts) const {
     for (unsigned i = threadIdx.x; i < in.table_rows; i += kColumnThreads) {
       const uint32_t row = i / kWarp;
       const uint32_t begin = (turn + row * kGoldenRatio) >> (kWarp - log_bins);
@@ -989,7 +989,7 @@ void count_columns(
           Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
           in, binning, prepared.partials, counts);
     };
-    if constexpr (kBins == Bins::kRanged) {
+    if constexpr (kBins == Bins::kDealt) {
       count(std::true_type{}); // of one channel, with no fold
     } else {
       if constexpr (sizeof(T) > 1) {
@@ -1039,10 +1039,10 @@ void count_columns(
     } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
       using T = std::conditional_t<
           kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>;
-      constexpr Bins kRanged = kSize > 2 ? Bins::kRanged : Bins::kMixed; // two bytes have no ranges
+      constexpr Bins kDealt = kSize > 2 ? Bins::kDealt : Bins::kMixed; // two bytes have one table
       in.log_row_words == kLogWarp ? with_access(TypeTag<T>{}, plain)
       : in.channels == 1 && in.groups > 1
-          ? with_access(TypeTag<T>{}, std::integral_constant<Bins, kRanged>{})
+          ? with_access(TypeTag<T>{}, std::integral_constant<Bins, kDealt>{})
           : with_access(TypeTag<T>{}, std::integral_constant<Bins, Bins::kMixed>{});
     }
   });

@@ -109,7 +109,7 @@ struct Rows {
   Columns in;
   int64_t table_columns;
   int64_t of_run; // whole rows
-  int64_t ranges; // of bins
+  int64_t tables; // that the bins of one channel are dealt to
 };
 std::optional<Rows> find_rows(
     const Problem& problem, const DeviceLimits& limits, bool may_split, bool may_halve) {
@@ -134,11 +134,11 @@ std::optional<Rows> find_rows(
   }
   int64_t slots = bytes ? (planar ? kBanks : kByteColumns / 2)
                         : slots_of_row(problem, in.channels, total_bytes / limits.sm_count, limits);
-  found.ranges = 1;
+  found.tables = 1;
   if (slots == 0 && in.channels == 1 && size >= 4) {
     const int64_t fit = (limits.shared_per_block / kCounterBytes - 1) / kBanks * kBanks;
-    found.ranges = ceil_div(rows_of_table(problem, 1), fit);
-    slots = found.ranges <= kMaxRanges ? 1 : 0;
+    found.tables = ceil_div(rows_of_table(problem, 1), fit);
+    slots = found.tables <= kMaxTablesOfBins ? 1 : 0;
   }
   if (slots == 0 || (bytes && kByteTableBytes > limits.shared_per_block)) {
     return std::nullopt;
@@ -259,7 +259,7 @@ std::optional<Plan> plan_columns(
   const int64_t size = element_size(problem.type);
   const bool bytes = size == 1;
   const int64_t groups =
-      in.channels == 1 && !bytes ? found->ranges : ceil_div(in.columns, found->table_columns);
+      in.channels == 1 && !bytes ? found->tables : ceil_div(in.columns, found->table_columns);
   const int64_t batches = in.batch[0].size * in.batch[1].size;
   const int64_t units = groups * batches;
   const int64_t unit_rows = in.outer.size * found->of_run;
@@ -339,8 +339,8 @@ std::optional<Plan> plan_columns(
   const int64_t table_rows = rows_of_table(problem, int64_t{1} << in.log_row_words);
   in.table_rows =
       bytes ? end_of_values(problem.type, binning)
-            : static_cast<unsigned>(ceil_div(table_rows, found->ranges * kBanks) * kBanks);
-  if (!bytes && found->ranges == 1) {
+            : static_cast<unsigned>(ceil_div(table_rows, found->tables * kBanks) * kBanks);
+  if (!bytes && found->tables == 1) {
     in.table_rows = static_cast<unsigned>(table_rows);
   }
 

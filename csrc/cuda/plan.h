@@ -61,8 +61,8 @@ struct Columns {
   unsigned part_rows;
   unsigned blocks_of_part;
   unsigned share;         // rows a block
-  unsigned groups;        // of columns; of one channel, ranges of bins with a table each
-  unsigned group_columns; // between the first of a group and of the next; 0: ranges of bins
+  unsigned groups;        // of columns; of one channel, tables that its bins are dealt to
+  unsigned group_columns; // between the first of a group and of the next; 0: bins are dealt
   unsigned batches;
   unsigned log_lanes;     // neighbouring lanes that read one row
   unsigned log_row_words; // of a table

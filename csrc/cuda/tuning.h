@@ -139,7 +139,7 @@ constexpr int64_t kFewestColumns = 4;
 // 1 GiB in 65,536 bins takes 271 to 277 us. Where each table had a range of the bins, 299 to 304,
 // 325 if all were in one range, and 373 where bits are 1 at one place in eight: bins of one table
 // then, and of few banks. With branches around additions 357 to 384.
-constexpr int64_t kMaxRanges = 4;
+constexpr int64_t kMaxTablesOfBins = 4;
 // A table is at most this part of what its block reads, so that clearing and folding
 // it stay small beside counting.
 constexpr int64_t kReadPerTable = 4;
