@@ -173,9 +173,8 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         halves = plan["counted_by"] == "planes" and plan["counter_bits"] == 32
         parts = 2 if plan["access"] == "split words" or plan["upper_table"] or halves else 1
         assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
-        tables = (
-            plan["groups"] if plan["table_rows"] < case.num_bins else 1
-        )  # that bins are dealt to
+        # That bins are dealt to.
+        tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
         assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
     elif plan["method"] == "exchange":

@@ -155,23 +155,15 @@ struct WideTable {
   uint32_t mixed_bits; // of a row, of both elements of a word
   uint32_t log_mixed;  // of four bytes and more, how many bits are mixed
   // Of dealt bins, 32 of which have words side by side:
-  uint32_t first_bin; // of those that the table has some of
-  uint32_t log_bins;  // that share a row of all tables
-  uint32_t step;      // from one of them to the next, where all are 2^32
-  uint32_t most;      // what the table has of the row ends here
-  uint32_t turn;      // and begins there
-  uint32_t table_address;
-  uint32_t nowhere;
+  uint32_t first_bin = 0; // of those that the table has some of
+  uint32_t log_bins = 0;  // that share a row of all tables
+  uint32_t step = 0;      // from one of them to the next, where all are 2^32
+  uint32_t most = 0;      // what the table has of the row ends here
+  uint32_t turn = 0;      // and begins there
+  uint32_t nowhere;       // the address of what has no bin, or is another table's
 
   __device__ WideTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : in(columns),
-        binning(bins),
-        table(shared),
-        first_bin(0),
-        log_bins(0),
-        step(0),
-        most(0),
-        turn(0) {
+      : in(columns), binning(bins), table(shared) {
     const int slot = lane & ((1 << in.log_row_words) - 1);
     const int turned = kPairsBins ? lane >> in.log_row_words & 1 : 0;
     address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
@@ -179,11 +171,10 @@ struct WideTable {
     order = turned ? 0x1032 : 0x3210;
     row_bytes = (kDealt ? kLineBytes : 4u) << in.log_row_words;
     no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
-    table_address = address_of(shared);
-    nowhere = table_address + 4 * in.table_rows;
+    nowhere = address_of(shared) + 4 * in.table_rows;
     log_mixed = kLogWarp - min(in.log_row_words, kLogWarp);
     mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
-    mixed_bits |= sizeof(T) == 2 ? mixed_bits << 16 : 0;
+    mixed_bits |= mixed_bits << 16;
   }
 
   /// The row of a bin; of both bins of a word, where they are 16 bits wide.
@@ -258,7 +249,7 @@ struct WideTable {
       here = here && value >> 32 == 0;
     }
     const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
-    return here ? (row * row_bytes + table_address) | word : nowhere;
+    return here ? (row * row_bytes + address_of(table)) | word : nowhere;
   }
 
   /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
