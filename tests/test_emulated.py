@@ -262,39 +262,52 @@ def test_one_channel_in_many_bins(emulate: Emulate, dtype: torch.dtype, num_bins
 
 
 # One block a plane and several, short ones in blocks of 256 threads; rows of 512 bytes and more,
-# less, none left.
-PLANES = [(5, 3, 300_007), (1, 1, 2_000_001), (1, 700, 20_003), (1, 2, 512 * 3001), (9, 2, 150_700)]
+# less, none left. Blocks that have one piece of a plane each, and blocks that have more.
+PLANES = {
+    (5, 3, 300_007): "count_planes",
+    (1, 1, 2_000_001): "count_piece",
+    (1, 700, 20_003): "count_planes",
+    (1, 2, 512 * 3001): "count_piece",
+    (9, 2, 150_700): "count_planes",
+}
 
 
-@pytest.mark.parametrize("shape", PLANES, ids=str)
+@pytest.mark.parametrize(("shape", "kernel"), PLANES.items(), ids=str)
 @pytest.mark.parametrize("dim", [(2,), (0, 2)], ids=str)
-def test_planes(emulate: Emulate, shape: tuple[int, int, int], dim: tuple[int, ...]) -> None:
+def test_planes(
+    emulate: Emulate, shape: tuple[int, int, int], kernel: str, dim: tuple[int, ...]
+) -> None:
     values = random_values(*shape)
-    assert emulate(values, dim=dim) == "count_planes"
+    assert emulate(values, dim=dim) == kernel
     apart = random_values(shape[0], shape[1], shape[2] + 21)[:, :, : shape[2]]
-    assert emulate(apart, 100, dim=dim, offset=3) == "count_planes"
+    assert emulate(apart, 100, dim=dim, offset=3) == kernel
 
 
 # Blocks that each keep to one of them: 40, 39 and 38 of 40.
 @pytest.mark.parametrize("planes", [20, 13, 38])
 @pytest.mark.parametrize("offset", [0, 5])
-def test_planes_on_a_smaller_gpu(emulate: Emulate, planes: int, offset: int) -> None:
-    values = random_values(planes, 1, 110_003)
-    assert emulate(values, dim=(2,), offset=offset, gpu=T4) == "count_planes"
-    assert emulate(random_values(planes, 40_001, 3), offset=offset, gpu=T4) == "count_planes"
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8], ids=str)
+def test_planes_on_a_smaller_gpu(
+    emulate: Emulate, planes: int, offset: int, dtype: torch.dtype
+) -> None:
+    values = random_values(planes, 1, 110_003, dtype=dtype)
+    assert emulate(values, dim=(2,), offset=offset, gpu=T4) == "count_piece"
+    images = random_values(planes, 40_001, 3, dtype=dtype)
+    assert emulate(images, 300, offset=offset, gpu=T4) == "count_piece"
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 700_001), (40, 20_003), (200, 9001)], ids=str)
 def test_few_channels(emulate: Emulate, shape: tuple[int, int], channels: int) -> None:
+    kernel = "count_piece" if shape[0] == 1 else "count_planes"
     values = random_values(*shape, channels)
-    assert emulate(values) == "count_planes"
-    assert emulate(values, 100, dim=(0, 1), offset=5) == "count_planes"
+    assert emulate(values) == kernel
+    assert emulate(values, 100, dim=(0, 1), offset=5) == kernel
     apart = random_values(shape[0], shape[1] * channels + 3).as_strided(
         (*shape, channels), (shape[1] * channels + 3, channels, 1)
     )
     emulate(apart, dim=(0, 1), offset=1)
-    assert emulate(apart, offset=1) == "count_planes"
+    assert emulate(apart, offset=1) == kernel
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int8], ids=str)
@@ -306,9 +319,20 @@ def test_values_of_planes(emulate: Emulate, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_counters_of_planes_that_hold_much(emulate: Emulate, channels: int) -> None:
     values = random_values(1, (18 << 20) // channels, channels, below=1)
-    assert emulate(values, gpu=ONE_SM) == "count_planes"
+    kernel = "count_piece" if channels == 1 else "count_planes"
+    assert emulate(values, gpu=ONE_SM) == kernel
     runs = random_values(70, 90_001, channels, below=1)
     assert emulate(runs, dim=(0, 1), gpu=ONE_SM) == "count_planes"
+
+
+# Rows of 512 bytes that a table has room for, besides three that are not whole.
+@pytest.mark.parametrize(("channels", "room"), [(2, 16_380), (3, 10_919), (4, 16_380)])
+def test_a_piece_that_fills_its_counters(emulate: Emulate, channels: int, room: int) -> None:
+    for rows, kernel in ((room, "count_piece"), (room + 1, "count_planes")):
+        length = (512 * rows + 511) // channels
+        assert emulate(random_values(1, length, channels, below=1), gpu=ONE_SM) == kernel
+        values = random_values(1, length, channels, below=1)
+        assert emulate(values, offset=5, gpu=ONE_SM) == kernel
 
 
 @pytest.mark.parametrize(

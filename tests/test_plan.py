@@ -436,6 +436,25 @@ def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int, blocks: in
     assert keep_to_one == (plan["rows_per_block"] == -(-rows // (blocks // images or 1)))
 
 
+@pytest.mark.parametrize(
+    ("shape", "dtype", "num_bins", "zeroes"),
+    [
+        ((128, 1200, 1200, 3), torch.uint8, 256, False),
+        ((128, 1200, 1200, 3), torch.int8, 256, True),  # no value has the upper bins
+        ((128, 1200, 1200, 3), torch.uint8, 300, True),
+        ((128, 1 << 22, 1, 1), torch.bool, 2, True),  # all bytes but one are the same value
+        ((128, 1664, 1664, 3), torch.uint8, 256, True),  # which a table has no room for
+        ((64, 1664, 1664, 3), torch.uint8, 256, True),  # two blocks an image
+    ],
+)
+def test_a_block_that_has_all_of_an_image_writes_its_counts(
+    shape: tuple[int, ...], dtype: torch.dtype, num_bins: int, zeroes: bool
+) -> None:
+    plan = plan_of(contiguous(shape, dtype, num_bins, dim=(1, 2)), H200)
+    assert plan["counted_by"] == "planes"
+    assert (plan["clears_counts"], plan["launches"]) == (zeroes, 1 + zeroes)
+
+
 def test_rows_of_runs_that_begin_differently() -> None:
     plan = plan_of(contiguous((512, (1 << 20) + 4), dim=(1,)), H200)
     assert plan["rows_per_block"] == -(-(512 * 2047 + 511 * END_OF_CHANNEL) // 132)

@@ -347,9 +347,9 @@ std::optional<Plan> plan_columns(
   // A counter has one writer where columns are channels, or summed, and rows are bins.
   in.sums_columns = !in.few_channels && in.columns != in.channels && groups == 1 &&
                     parts == units && in.blocks_of_part > 1;
-  const bool one_writer =
-      (in.columns == in.channels || in.sums_columns) &&
-      (!bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool));
+  const bool rows_are_bins =
+      !bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool);
+  const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
   const int64_t ragged = in.is_stream() ? ragged_rows(in.access) * in.outer.size : 0;
   in.paired = bytes ? in.channels > 1 : size == 2 && in.access != Access::kQuad;
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
@@ -372,6 +372,11 @@ std::optional<Plan> plan_columns(
       in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
   if (few_bytes) {
     in.by = CountedBy::kPlanes;
+    const bool of_one_unit = units == 1 || (in.unit_rows + in.unit_gap) % in.share == 0;
+    in.one_piece = of_one_unit && in.outer.size == 1 && threads == kColumnThreads &&
+                   share + ragged <= rows_of_planes(in.paired, in.in_turn);
+    const bool has_all_rows = in.one_piece && in.share >= in.unit_rows;
+    in.adds = !has_all_rows || !rows_are_bins;
   } else if (
       // All of a block is of one unit and in one run, a column is a channel, and a row of a table is
       // its bin.

@@ -25,12 +25,6 @@ enum class Turns {
   kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
 };
 
-/// Rows of 512 bytes that a table has room for.
-template <Turns kTurns>
-constexpr unsigned kRowsOfTable = kTurns == Turns::kNone    ? 0xffffffff / 16
-                                  : kTurns == Turns::kThree ? kMaxPairCount / 6
-                                                            : kMaxPairCount / 4;
-
 template <Turns kTurns, int kThreads, class Binning>
 struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   using Base = ByteTable<Access::kQuad, Binning>;
@@ -102,6 +96,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even
   /// or the odd ones. Neighbours begin with different words, so that no two of a load meet in a
   /// bank, and add neighbouring bins.
+  template <bool kOnePiece>
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
     constexpr int kQuads = kRowQuads / 2;
     // Of four columns in turn an even word has the first and the third, an odd one the others.
@@ -116,7 +111,8 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
         const int begin = kTurns == Turns::kNone ? row : row + odd * kQuads / 2;
         uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
         const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-        if (kTurns == Turns::kThree || more) { // asked there too, their loops take 4 % longer
+        // Asked of three channels too, their loops take 4 % longer.
+        if (!kOnePiece && (kTurns == Turns::kThree || more)) {
           quad = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
@@ -137,7 +133,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
                                 : kTurns == Turns::kThree ? column
                                                           : channel_of(in, unit, column);
         if (bin != kNoBin && channel < in.channels) {
-          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
+          put_or_add(&counts[in.counter(unit.batch, channel, bin)], sum, !kOnePiece || in.adds);
         }
       };
       if constexpr (kTurns == Turns::kNone) {
@@ -160,9 +156,10 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   }
 };
 
-/// For __launch_bounds__; 0 does not ask for any.
-template <int kThreads>
-constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : 0;
+/// For __launch_bounds__; 0 does not ask for any. Kernels of one piece, which are not asked for one, are
+/// compiled for two, with half of the registers.
+template <int kThreads, bool kOnePiece>
+constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : kOnePiece;
 
 /// Rows of one run that a block counts without a stop.
 struct Piece {
@@ -174,8 +171,12 @@ struct Piece {
   unsigned rows;
 };
 
-template <Turns kTurns, int kThreads, class Binning>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
+/// kOnePiece: no block has more than one, and no table has to be summed before the end. That is half of
+/// the code, and what runs once is waited for: 2^21 bytes take 3.9 us and not 4.3, 2^26 18.6 and 18.9,
+/// [64, 1664, 1664, 3] over (1, 2) 123.2 and 123.8; where a block has all of a unit, and so nobody zeroes
+/// the counts, [126, 1000, 667, 3] 61.1 and 62.7, [128, 2^22] over 1 122.3 and 123.5.
+template <Turns kTurns, int kThreads, bool kOnePiece, class Binning>
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void count_planes_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     unsigned long long* __restrict__ counts) {
@@ -202,7 +203,8 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
   }
 
   Piece piece{};
-  unsigned room = kRowsOfTable<kTurns>;
+  constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
+  unsigned room = kRoom;
   const auto cut = [&] { // to what the run, the block and the table have of it
     piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
     piece.head = head_of(in, piece.run, kQuadBytes, 1);
@@ -218,9 +220,9 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
     rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
     address = piece.run + first_byte(piece, own_row);
   };
-  piece.unit = row / unit_step;
+  piece.unit = kOnePiece && in.batches == 1 ? 0 : row / unit_step;
   const unsigned row_of_unit = row - piece.unit * unit_step;
-  piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
+  piece.outer = kOnePiece || in.outer.size == 1 ? 0 : row_of_unit / in.rows;
   piece.first_row = row_of_unit - piece.outer * in.rows;
   piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
   cut();
@@ -287,41 +289,47 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
     if (row_left < piece.rows) {
       left = load_once(reinterpret_cast<const uint4*>(piece.run + first_byte(piece, row_left)));
     }
-    row += piece.rows;
-    piece.first_row += piece.rows;
-    if (piece.first_row == in.rows) {
-      piece.first_row = 0;
-      piece.run += in.outer.stride;
-      if (++piece.outer == in.outer.size) {
-        piece.outer = 0;
-        row += in.unit_gap;
-        ++piece.unit;
+    bool more = false;
+    bool ends_table = true;
+    if constexpr (!kOnePiece) {
+      row += piece.rows;
+      piece.first_row += piece.rows;
+      if (piece.first_row == in.rows) {
+        piece.first_row = 0;
+        piece.run += in.outer.stride;
+        if (++piece.outer == in.outer.size) {
+          piece.outer = 0;
+          row += in.unit_gap;
+          ++piece.unit;
+        }
       }
-    }
-    const bool more = row < end;
-    const bool ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
-    if (ends_table) {
-      room = kRowsOfTable<kTurns>;
-    }
-    rounds = 0;
-    if (more) {
-      if (piece.unit != done.unit) {
-        piece.run = batch_of(in, piece.unit);
+      more = row < end;
+      ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
+      if (ends_table) {
+        room = kRoom;
       }
-      cut();
-      begin_piece();
-    }
-    load_first(next);
-    if (rounds > kFetched && lane % (kLineBytes / kQuadBytes) == 0) {
+      rounds = 0;
+      if (more) {
+        if (piece.unit != done.unit) {
+          piece.run = batch_of(in, piece.unit);
+        }
+        cut();
+        begin_piece();
+      }
+      load_first(next);
+      if (rounds > kFetched && lane % (kLineBytes / kQuadBytes) == 0) {
 #pragma unroll
-      for (int i = 0; i < kFetched * kUnroll; ++i) {
-        fetch_line(address + (i / kUnroll * int{kRowsOfRound} + i % kUnroll) * int{kRowBytes});
+        for (int i = 0; i < kFetched * kUnroll; ++i) {
+          fetch_line(address + (i / kUnroll * int{kRowsOfRound} + i % kUnroll) * int{kRowBytes});
+        }
       }
     }
     if (has_chunk) {
       add_chunk();
     }
-    take_next();
+    if constexpr (!kOnePiece) {
+      take_next();
+    }
     if (row_left < done.rows) {
       begin_rows(done, row_left);
       cells.add(left, 0);
@@ -342,13 +350,15 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
       count_ragged(in.rows);
       count_ragged(int64_t{in.rows} + 1);
     }
-    begin_rows(piece, own_row);
+    if constexpr (!kOnePiece) {
+      begin_rows(piece, own_row);
+    }
     if (!ends_table) {
       continue;
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
+    cells.template add_channels<kOnePiece>(Unit{done.unit, 0, done.head}, counts, more);
     if (!more) {
       return;
     }
@@ -362,16 +372,19 @@ void count_planes(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
   const auto& in = std::get<Columns>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto turns, auto threads) {
+  const auto count = [&](auto turns, auto threads, auto one_piece) {
     start(
-        launch, "count_planes", count_planes_kernel<turns(), threads(), Binning>,
+        launch, one_piece() ? "count_piece" : "count_planes",
+        count_planes_kernel<turns(), threads(), one_piece(), Binning>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
         in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
     constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
-    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{})
-                         : count(turns, std::integral_constant<int, kColumnThreads>{});
+    constexpr std::integral_constant<int, kColumnThreads> kAll;
+    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{}, std::false_type{})
+    : in.one_piece       ? count(turns, kAll, std::true_type{})
+                         : count(turns, kAll, std::false_type{});
   };
   in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
   : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})

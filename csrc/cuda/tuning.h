@@ -112,6 +112,12 @@ constexpr int ragged_rows(Access access) {
   return access == Access::kSplit ? 6 : 3;
 }
 
+// Rows of 512 bytes that a table of planes.cu has room for: of 16 bytes that a lane reads, one counter
+// gets all, six of three channels in turn, or four of two or four.
+constexpr unsigned rows_of_planes(bool paired, bool in_turn) {
+  return !paired ? 0xffffffff / 16 : in_turn ? kMaxPairCount / 6 : kMaxPairCount / 4;
+}
+
 // What a warp counts of whole rows at a time (rows.cu): quads of 8 lanes a row. [2^20, 512] took
 // 124.0 us so, 124.9 with one of the quads added before the next loads, and 143 where loads were
 // under a condition, since ptxas then copies what they load and waits for it. Without the moves
