@@ -711,6 +711,9 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (more && piece.index == done.index) {
       continue;
     }
+    if (!kFewChannels && !more) {
+      let_next_start(); // the fold
+    }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
     if (carries()) {
@@ -952,6 +955,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
   // Nobody reads the slices again: the cache need not write them to memory.
   constexpr unsigned kLineWords = kLineBytes / 4;
   constexpr unsigned kLines = kWords / kLineWords;
+#pragma unroll 1
   for (unsigned i = threadIdx.x; i < (last_block + 1 - first_block) * kLines; i += kFoldThreads) {
     const unsigned of = first_block + i / kLines;
     const unsigned word = first_word + i % kLines * kLineWords;

@@ -126,6 +126,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   if (has_row_left) {
     cells.add(quads[0]);
   }
+  let_next_start(); // the fold
   __syncthreads();
   if (gridDim.y == 1) {
     cells.put_counts(unit, counts);
@@ -217,6 +218,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
 
   // Nobody reads the rows again: the cache need not write them to memory.
   constexpr unsigned kLines = kQuads * kQuadBytes / kLineBytes;
+#pragma unroll 1
   for (unsigned i = threadIdx.x; i < tables * kLines; i += kFoldThreads) {
     const unsigned quads = i % kLines * (kLineBytes / kQuadBytes);
     if (first_row + quads / kQuadsOfRow < in.table_rows) {
