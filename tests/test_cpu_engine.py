@@ -27,6 +27,7 @@ WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
 MIN_PAIRS = 1 << 18
 MIN_PAIR_RUN = 2048
+MIN_COUNTS_PAST_CACHES = 1 << 21
 MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 
@@ -140,6 +141,15 @@ def test_malloc_is_dirty() -> None:
 def test_bytes_in_rows(distribution: Callable[[Tensor], Tensor], shape: tuple[int, ...]) -> None:
     values = distribution(random_values(shape, torch.uint8))
     assert_counts(channel_histogram(values), expected_counts(values))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("num_bins", [40, 255, 256, 264, 512])
+@pytest.mark.parametrize("more", [-1, 0, 1])
+def test_results_past_the_caches(num_bins: int, more: int) -> None:
+    channels = MIN_COUNTS_PAST_CACHES // num_bins + more
+    values = random_values((MIN_PLANE_ROWS + 3, channels), torch.uint8)
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
 @pytest.mark.usefixtures("threads")

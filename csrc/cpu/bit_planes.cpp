@@ -262,6 +262,9 @@ HISTO_INLINE void transpose_words(Vector (&v)[8]) {
 }
 
 HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
+  const auto places =
+      reinterpret_cast<uintptr_t>(to.counts) | static_cast<uintptr_t>(to.num_bins * 8);
+  const bool past_caches = to.past_caches && !to.add && (places | to.values * 8) % kLine == 0;
   for (int64_t value = 0; value < to.values; value += 8) {
     Vector v[8];
 #pragma GCC unroll 8
@@ -275,10 +278,17 @@ HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
     for (int i = 0; i < 8; ++i) {
       if (i < to.columns) {
         int64_t* counts = to.counts + i * to.num_bins + value;
+        if (past_caches) {
+          _mm512_stream_si512(reinterpret_cast<Vector*>(counts), v[i]);
+          continue;
+        }
         const Vector old = _mm512_maskz_loadu_epi64(to.add ? inside : 0, counts);
         _mm512_mask_storeu_epi64(counts, inside, _mm512_add_epi64(v[i], old));
       }
     }
+  }
+  if (past_caches) {
+    _mm_sfence(); // before anybody is told that they are there
   }
 }
 

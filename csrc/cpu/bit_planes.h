@@ -44,6 +44,7 @@ struct Histograms {
   int64_t columns;
   int64_t values; // of those below
   bool add;
+  bool past_caches; // where they are whole lines of memory
 };
 
 /// Puts what one of the tables has counted.

@@ -826,10 +826,12 @@ class Tables {
 
   void put_planes(const PlaneCounters& counters) const {
     const int64_t* table = tables_of(counters, 0);
+    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
     for (int64_t first = 0; first < num_channels_; first += kPlaneColumns) {
       const int64_t columns = std::min(kPlaneColumns, num_channels_ - first);
       int64_t* histograms = histograms_ + first * problem_.num_bins;
-      put_bit_planes(table, {histograms, problem_.num_bins, columns, own_bins_, !fresh_});
+      put_bit_planes(
+          table, {histograms, problem_.num_bins, columns, own_bins_, !fresh_, past_caches});
       for (int64_t i = 0; i < columns; ++i) {
         const auto count_of = [=](int64_t byte) { return table[byte * kPlaneColumns + i]; };
         put_rest(histograms + i * problem_.num_bins, count_of);

@@ -235,7 +235,7 @@ constexpr int64_t kPlaneRows = 1024;
 /// 2112] 6.2, [R, 4096] 4.4, [R, 4160] 6.0, [R, 20000] 4.4; while they are counted 2.2, 2.3, 2.2,
 /// 2.5 and 2.1; in tables 4.8, 5.0, 4.3, 4.9 and 3.8. Strips of one line: 5.0, 5.9, 4.0, 5.3 and
 /// 4.4; lines masked where they are loaded 4.6, 5.9, 3.9, 5.9 and 4.1. The result of [R, 20000] is
-/// 41 MB of new memory: stored past the caches, or its small pages asked for at once, no faster.
+/// 41 MB of new memory: its small pages asked for at once, no faster.
 constexpr int64_t kMaxNearStride = 1024;
 constexpr int64_t kFarLines = 2;
 /// Their tables take longer to clear than those of pairs. 256, 512, 1000 and 2000 rows of 512: -4,
@@ -267,9 +267,13 @@ constexpr int64_t kMinStream = 64;
 constexpr int64_t kStackBytes = kTablesOf32Bits * kTableStepOf32Bits;
 
 /// Results from here on are put in huge pages where the system has them. [3355, 20000], whose
-/// counts are 41 MB: 20 of 46 ms went by for its pages. glibc gives no memory of this size
-/// to anything else.
-constexpr int64_t kMinHugeBytes = 33 << 20;
+/// counts are 41 MB: 20 of 46 ms went by for its pages; [3355, 16384], 32 MiB, 28.4 ms without and 15.5
+/// with. glibc gives no memory of this size to anything else.
+constexpr int64_t kMinHugeBytes = 32 << 20;
+/// And from here on they are stored past the caches, which then keep the input: [3355, 20000] 17.0 and
+/// on two threads 9.6 ms, and so 15.7 and 8.6; [3355, 8192], 16 MiB, 7.9 and 4.0, 6.4 and 3.4. [3355,
+/// 4096], 8 MiB, 3.5 and 1.7, 2.8 and 1.8.
+constexpr int64_t kMinCountsPastCaches = 1 << 21;
 
 /// A second thread takes 5 us to wake up.
 constexpr int64_t kMinElementsPerThread = 1 << 16;
