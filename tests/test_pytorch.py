@@ -351,7 +351,7 @@ def test_streams(device: torch.device, values: Tensor) -> None:
     if device.type == "cpu":
         pytest.skip("streams are the GPU's")
     x = values.to(device)
-    channel_histogram(x)  # a kernel is loaded at its first call, which may wait
+    channel_histogram(x.add_(0))  # kernels are loaded at their first call, which may wait
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
