@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cctype>
+#include <iterator>
 #include <optional>
 #include <stdexcept>
 #include <utility>
@@ -351,24 +352,25 @@ Problem loops_as_problem(
   problem.type = checked.element;
   problem.num_bins = num_bins;
   if (elements == 0) {
-    problem.channels[0] = problem.rows[0] = {1, 0};
+    problem.channels[0] = problem.rows[0] = problem.rows[1] = {1, 0};
     problem.channels[1] = {channels, 0};
-    problem.rows[1] = {0, 0};
+    problem.rows[2] = {0, 0};
     copies = false;
     return problem;
   }
   Loops loops = loops_of(dimensions, checked.kept);
-  copies = loops.channels.size() > 2 || loops.rows.size() > 2;
+  copies = loops.channels.size() > std::size(problem.channels) ||
+           loops.rows.size() > std::size(problem.rows);
   if (copies) {
     const int64_t rows = elements / channels;
     loops = {{{channels, rows}}, {{rows, 1}}};
   }
-  const auto pair = [](const std::vector<Extent>& nest, Extent(&extents)[2]) {
-    extents[0] = nest.size() > 1 ? nest[0] : Extent{1, 0};
-    extents[1] = nest.empty() ? Extent{1, 0} : nest.back();
+  const auto nest = [](const std::vector<Extent>& from, auto& to) {
+    std::fill(std::begin(to), std::end(to), Extent{1, 0});
+    std::copy(from.begin(), from.end(), std::end(to) - static_cast<ptrdiff_t>(from.size()));
   };
-  pair(loops.channels, problem.channels);
-  pair(loops.rows, problem.rows);
+  nest(loops.channels, problem.channels);
+  nest(loops.rows, problem.rows);
   return problem;
 }
 

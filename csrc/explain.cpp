@@ -48,6 +48,8 @@ void add_layout(Json& json, const cuda::Columns& in) {
                     : in.by == cuda::CountedBy::kClustered ? "clustered"
                                                            : "columns");
   json.add("columns", in.columns);
+  json.add("runs", in.runs());
+  json.add("gap_channels", in.channels - in.counted);
   json.add("groups", int64_t{in.groups});
   json.add("batches", int64_t{in.batches});
   json.add("rows_per_block", int64_t{in.share});
@@ -55,6 +57,22 @@ void add_layout(Json& json, const cuda::Columns& in) {
   json.add("upper_table", in.carries);
   json.add("table_counters_per_row", int64_t{in.paired ? 2 : 1} << in.log_row_words);
   json.add("counter_bits", int64_t{in.paired ? 16 : 32});
+}
+
+void add_layout(Json& json, const cuda::Runs& in) {
+  json.add("method", "runs");
+  json.add("access", "16 bytes");
+  json.add("batches", int64_t{in.units});
+  json.add("gap_channels", in.gap_channels());
+  json.add("runs", int64_t{in.runs()});
+  json.add("run_bytes", int64_t{in.run_bytes});
+  json.add("chunks", int64_t{in.chunks});
+  json.add("units_per_block", int64_t{in.units_of_block()});
+  json.add("loads_per_block", int64_t{in.share} << in.log_units);
+  json.add("copies", int64_t{1} << in.log_copies);
+  json.add("table_rows", int64_t{in.table_rows});
+  json.add("table_counters_per_row", int64_t{in.columns} << in.log_copies);
+  json.add("counter_bits", int64_t{32});
 }
 
 void add_layout(Json& json, const cuda::Tiles& in) {

@@ -31,15 +31,15 @@ struct Extent {
   int64_t stride;
 };
 
-/// Count the elements of `rows[0] x rows[1]` for each channel of
-/// `channels[0] x channels[1]`. Every pair is outer, inner; what a tensor does
-/// not need has size 1. Element (c0, c1, r0, r1) lies at the sum of its index
+/// Count the elements of `rows[0] x rows[1] x rows[2]` for each channel of
+/// `channels[0] x channels[1]`. Outer loops come first; what a tensor does not
+/// need has size 1. Element (c0, c1, r0, r1, r2) lies at the sum of its index
 /// times stride, in elements, from `data`.
 struct Problem {
   ElementType type;
   const void* data;
   Extent channels[2];
-  Extent rows[2];
+  Extent rows[3];
   int64_t num_bins;
   int64_t* counts; // [channels[0], channels[1], num_bins], not initialized
 
@@ -47,7 +47,7 @@ struct Problem {
     return channels[0].size * channels[1].size;
   }
   int64_t num_rows() const {
-    return rows[0].size * rows[1].size;
+    return rows[0].size * rows[1].size * rows[2].size;
   }
   int64_t num_counts() const {
     return num_channels() * num_bins;

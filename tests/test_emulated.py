@@ -19,7 +19,7 @@ from torch_histo.explain import DEVICES, Device
 
 REPOSITORY = Path(__file__).parents[1]
 EMULATOR = Path(__file__).parent / "emulator"
-KERNELS = ("rows", "planes", "columns", "clustered", "strided", "clear")
+KERNELS = ("rows", "planes", "columns", "runs", "clustered", "strided", "clear")
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
@@ -97,8 +97,9 @@ def emulate(emulator: Path) -> Emulate:
         gpu: Device = NO_CLUSTERS,
     ) -> str:
         sizes = list(zip(values.shape, values.stride(), strict=True))
-        channels, rows = ([sizes[d] for d in range(3) if (d in dim) == is_row] for is_row in (0, 1))
-        loops = [n for pairs in (channels, rows) for pair in [(1, 0), *pairs][-2:] for n in pair]
+        channels, rows = ([s for d, s in enumerate(sizes) if (d in dim) == row] for row in (0, 1))
+        nests = [[*[(1, 0)] * 2, *channels][-2:], [*[(1, 0)] * 3, *rows][-3:]]
+        loops = [n for nest in nests for loop in nest for n in loop]
         last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
         data = values.as_strided((last + 1,), (1,)).numpy().tobytes()
         limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
@@ -108,7 +109,7 @@ def emulate(emulator: Path) -> Emulate:
             [str(emulator)],
             input=" ".join(map(str, header)).encode() + b"\n" + data,
             capture_output=True,
-            timeout=300,
+            timeout=60,
         )
         assert done.returncode == 0, done.stderr.decode()
         names, counts = done.stdout.split(b"\n", 1)
@@ -297,7 +298,7 @@ def test_planes_on_a_smaller_gpu(
 
 
 @pytest.mark.parametrize("channels", [2, 3, 4])
-@pytest.mark.parametrize("shape", [(1, 700_001), (40, 20_003), (200, 9001)], ids=str)
+@pytest.mark.parametrize("shape", [(1, 700_001), (40, 20_003), (200, 11_003)], ids=str)
 def test_few_channels(emulate: Emulate, shape: tuple[int, int], channels: int) -> None:
     kernel = "count_piece" if shape[0] == 1 else "count_planes"
     values = random_values(*shape, channels)
@@ -333,6 +334,134 @@ def test_a_piece_that_fills_its_counters(emulate: Emulate, channels: int, room: 
         values = random_values(1, length, channels, below=1)
         assert emulate(values, gpu=ONE_SM) == kernel
         assert emulate(values, offset=5, gpu=ONE_SM) == kernel
+
+
+def cut(*shape: int, of: tuple[int, ...], dtype: torch.dtype = torch.uint8) -> Tensor:
+    """A box of a larger array, from its first element on."""
+    return random_values(*of, dtype=dtype)[tuple(slice(n) for n in shape)]
+
+
+ONE_BYTE = [torch.bool, torch.uint8, torch.int8]
+WIDER = [torch.uint16, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dtype", [*ONE_BYTE, *WIDER], ids=str)
+@pytest.mark.parametrize("offset", [0, 8])
+def test_runs_of_planes(emulate: Emulate, dtype: torch.dtype, offset: int) -> None:
+    values = cut(30, 201, 333, of=(30, 205, 341), dtype=dtype)
+    for dim in ((1, 2), (0, 2), (2,), (0, 1, 2)):
+        assert emulate(values, 300, dim=dim, offset=offset) == "count_runs"
+        assert emulate(values, 90, dim=dim, offset=offset) == "count_runs"
+
+
+# A prime number of rows, which no table is full of.
+@pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 31])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_runs_of_channels(emulate: Emulate, channels: int, offset: int) -> None:
+    runs, rows = (9 << 18) // (211 * channels), 211
+    values = cut(runs, rows, channels, of=(runs, rows + 2, channels))
+    assert emulate(values, dim=(0, 1), offset=offset) == "count_runs"
+    values = cut(runs, rows, channels, of=(runs, rows + 2, channels + 1))
+    assert emulate(values, 100, dim=(0, 1), offset=offset) == "count_runs"
+    emulate(values, offset=offset)
+
+
+@pytest.mark.parametrize("dtype", WIDER, ids=str)
+@pytest.mark.parametrize("channels", [2, 3, 4])
+def test_runs_of_channels_of_wider_types(
+    emulate: Emulate, dtype: torch.dtype, channels: int
+) -> None:
+    runs = (9 << 18) // (211 * channels * dtype.itemsize)
+    values = cut(runs, 211, channels, of=(runs, 213, channels), dtype=dtype)
+    assert emulate(values, 200, dim=(0, 1), offset=8) == "count_runs"
+
+
+# In quads, in words and in words put together; several rows joined, or one.
+@pytest.mark.parametrize("channels", [16, 48, 64, 100, 130, 333, 511, 512, 700])
+@pytest.mark.parametrize("offset", [0, 1, 4])
+def test_rows_in_runs(emulate: Emulate, channels: int, offset: int) -> None:
+    runs = (5 << 20) // (24 * channels)
+    values = cut(runs, 24, channels, of=(runs, 26, channels))
+    kernels = emulate(values, 100, dim=(0, 1), offset=offset)
+    assert kernels == "count_columns, fold_columns"
+    sets = cut(3, runs // 3, 24, channels, of=(3, runs // 3 + 1, 28, channels))
+    kernels = emulate(sets, dim=(0, 1, 2), offset=offset)
+    assert kernels == "count_columns, fold_columns"
+    emulate(sets, dim=(1, 2), offset=offset, gpu=TWO_SMS)
+
+
+@pytest.mark.parametrize("dtype", WIDER, ids=str)
+@pytest.mark.parametrize("channels", [16, 48, 65])
+def test_rows_in_runs_of_wider_types(emulate: Emulate, dtype: torch.dtype, channels: int) -> None:
+    runs = (5 << 20) // (24 * channels * dtype.itemsize)
+    values = cut(runs, 24, channels, of=(runs, 26, channels), dtype=dtype)
+    for offset in (0, dtype.itemsize):
+        assert "count_columns" in emulate(values, 200, dim=(0, 1), offset=offset)
+
+
+# Of a round and more, so many rows are left.
+@pytest.mark.parametrize("left", [0, 1, 7, 8, 9])
+def test_last_words_put_together(emulate: Emulate, left: int) -> None:
+    rows = 192 * 19 + left
+    values = cut(1, rows, 511, of=(1, rows, 1025))
+    assert emulate(values, offset=3, gpu=ONE_SM) == "count_columns"
+    runs = cut(9, rows // 9, 511, of=(9, rows // 9 + 3, 511))
+    assert emulate(runs, offset=3, gpu=ONE_SM, dim=(0, 1)) == "count_columns"
+
+
+@pytest.mark.parametrize("step", [0, 1, 7, 8])
+def test_windows(emulate: Emulate, step: int) -> None:
+    """Rows that overlap."""
+    values = random_values(700_000)
+    emulate(values.as_strided((1, 30_000, 67), (0, step, 1)), offset=1)
+    for stride in (1, 3, 1000):
+        emulate(values.as_strided((300, 100, 67), (stride, step, 1)), dim=(0, 1), offset=1)
+
+
+@pytest.mark.parametrize("shape", [(9001, 200, 1), (1200, 500, 3), (2100, 50, 16), (70, 1000, 31)])
+@pytest.mark.parametrize("gpu", [NO_CLUSTERS, H200, T4, ONE_SM], ids=lambda gpu: gpu.name)
+def test_runs_of_small_units(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
+    for num_bins in (256, 3, 100):
+        emulate(random_values(*shape), num_bins, gpu=gpu)
+    values = random_values(*shape, dtype=torch.int32)
+    emulate(values, 100, gpu=gpu, offset=4)
+
+
+@pytest.mark.parametrize(("channels", "step"), [(1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (2, 4)])
+@pytest.mark.parametrize("offset", [0, 1])
+def test_gaps_of_planes(emulate: Emulate, channels: int, step: int, offset: int) -> None:
+    values = cut(1, 1_000_003, channels, of=(1, 1_000_003, step))
+    for num_bins in (256, 100):
+        assert emulate(values, num_bins, offset=offset) == "count_piece"
+    units = cut(50, 30_001, channels, of=(50, 30_001, step))
+    if channels > 1:
+        assert emulate(units, offset=offset) == "count_planes"
+
+
+# Read as a stream, in words, in quads, and as rows that begin within words.
+@pytest.mark.parametrize(
+    ("channels", "step"),
+    [(5, 8), (20, 32), (60, 64), (100, 128), (500, 512), (511, 600), (255, 511), (300, 301)],
+)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_gaps_of_rows(emulate: Emulate, channels: int, step: int, offset: int) -> None:
+    length = (12 << 20) // step + 3
+    values = cut(1, length, channels, of=(1, length, step))
+    kernels = emulate(values, offset=offset)
+    assert kernels.startswith("count_columns")
+    two = cut(2, length // 2, channels, of=(2, length // 2, step))
+    assert emulate(two, 100, offset=offset).startswith("count_columns")
+
+
+@pytest.mark.parametrize("dtype", WIDER, ids=str)
+@pytest.mark.parametrize(("channels", "step"), [(3, 4), (2, 3), (6, 8), (9, 11), (60, 65)])
+def test_gaps_of_rows_of_wider_types(
+    emulate: Emulate, dtype: torch.dtype, channels: int, step: int
+) -> None:
+    length = (4 << 20) // step // dtype.itemsize + 3
+    values = cut(1, length, channels, of=(1, length, step), dtype=dtype)
+    kernels = emulate(values, 200, offset=dtype.itemsize)
+    assert kernels.startswith("count_runs" if step <= 4 else "count_columns")
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,12 @@ def plan_of(case: Case, gpu: Device) -> dict[str, Any]:
 
 
 def explained(case: Case, gpu: Device | str, capsys: pytest.CaptureFixture[str]) -> Explanation:
-    """The explanation of a contiguous case, and that what it prints is its text."""
+    """The explanation of a case, and that what it prints is its text."""
     capsys.readouterr()
-    explanation = explain(case.sizes, case.num_bins, case.dim, dtype=case.dtype, device=gpu)
+    shape: Any = case.sizes
+    if case.strides != contiguous(case.sizes).strides:
+        shape = torch.empty_strided(case.sizes, case.strides, dtype=case.dtype, device="meta")
+    explanation = explain(shape, case.num_bins, case.dim, dtype=case.dtype, device=gpu)
     assert capsys.readouterr().out == f"{explanation}\n"
     return explanation
 
@@ -151,7 +154,7 @@ def test_bytes(gpu: Device, case: Case) -> None:
     plan = plan_of(case, gpu)
     assert plan["bytes_read"] == math.prod(case.sizes) * case.dtype.itemsize
     assert plan["bytes_of_counts"] == case.channels * case.num_bins * 8
-    assert len(case.sizes) > 2 or not plan["copies_input"]  # two loops are always enough
+    assert not plan["copies_input"]  # two loops of channels and three of rows are always enough
 
 
 @on_every_gpu
@@ -177,6 +180,16 @@ def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
         tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1
         last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
         assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
+    elif plan["method"] == "runs":
+        last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
+        # And one for what is outside of all runs.
+        rows = min(case.num_bins, last + 1) + 1
+        counters = rows * plan["table_counters_per_row"] * plan["units_per_block"]
+        assert 4 * counters <= plan["shared_bytes"]
+        assert plan["table_rows"] >= rows - 1
+        channels = case.channels // plan["batches"]
+        assert plan["table_counters_per_row"] >= plan["copies"] * channels
+        assert plan["loads_per_block"] < 1 << 28
     elif plan["method"] == "exchange":
         assert plan["owners"] * plan["bins_per_owner"] >= case.num_bins
         assert 4 * plan["bins_per_owner"] < plan["shared_bytes"]
@@ -198,6 +211,23 @@ def test_tiles_cover_the_input(gpu: Device, case: Case) -> None:
         assert plan["tiles"] * plan["tile_channels"] >= case.channels
         assert (plan["chunks"] - 1) * plan["rows_per_block"] < case.rows
         assert plan["chunks"] * plan["rows_per_block"] >= case.rows
+
+
+@on_every_gpu
+@generated
+@given(case=cases())
+def test_runs_cover_the_input(gpu: Device, case: Case) -> None:
+    plan = plan_of(case, gpu)
+    if plan["method"] != "runs":
+        return
+    assert plan["blocks"] == -(-plan["batches"] // plan["units_per_block"]) * plan["chunks"]
+    assert plan["chunks"] == 1 or plan["units_per_block"] == 1
+    loads = plan["loads_per_block"] // plan["units_per_block"] * plan["chunks"]
+    assert 16 * loads >= plan["runs"] * plan["run_bytes"]
+    rows_of_run, rest = divmod(case.rows, plan["runs"])
+    in_a_row = case.channels // plan["batches"] + plan["gap_channels"]
+    elements = rows_of_run * in_a_row - plan["gap_channels"]
+    assert (rest, plan["run_bytes"]) == (0, elements * case.dtype.itemsize)
 
 
 @on_every_gpu
@@ -232,6 +262,9 @@ def test_blocks_cover_the_rows(
     if plan["method"] != "columns":
         return
     assert plan["batches"] == sets
+    if plan["gap_channels"]:  # the last row has no gap behind it
+        channels += plan["gap_channels"]
+        run = length * channels - plan["gap_channels"]
     # A stream is cut after up to 15 elements that come before an aligned address.
     rows = (run - 15) // plan["columns"] if plan["stream"] else length
     if plan["access"] == "split words":  # so many rows are whole words
@@ -465,10 +498,10 @@ def test_rare_strides() -> None:
     plan = plan_of(case, H200)
     assert plan["copies_input"]
     assert plan_of(case._replace(address=4), H200) == plan  # the copy is aligned
-    # A box cut from three dimensions that are all counted over needs three loops.
-    box = Case(torch.uint8, (100, 100, 3), (1 << 12, 1 << 3, 1), 256, (0, 1, 2))
+    # A box cut from four dimensions that are all counted over needs four loops.
+    box = Case(torch.uint8, (9, 100, 100, 3), (1 << 20, 1 << 12, 1 << 3, 1), 256, (0, 1, 2, 3))
     assert plan_of(box, H200)["copies_input"]
-    assert not plan_of(box._replace(dim=(0, 1)), H200)["copies_input"]
+    assert not plan_of(box._replace(dim=(0, 1, 2)), H200)["copies_input"]
 
 
 @pytest.mark.parametrize(("sizes", "launches"), [((0, 5), 1), ((5, 0), 0), ((0,), 1)])
@@ -505,6 +538,30 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         ("32 channels one after another", "cut into rows of"),
     ),
     "batches": (contiguous((8, 1 << 16, 128), dim=(1,)), ("8 times 128 columns",)),
+    "a gap": (
+        Case(torch.uint8, (1 << 20, 3), (4, 1), 256, (0,)),
+        ("for each of 4 channels; 1 of them lies between rows", "and 1 MiB between rows"),
+    ),
+    "a wide gap": (
+        Case(torch.uint8, (1 << 20, 500), (513, 1), 256, (0,)),
+        ("4 for each of 513 channels, in 17 groups", "; 13 of them lie", "and 13 MiB between rows"),
+    ),
+    "runs": (
+        Case(torch.uint8, (16, 3, 1600, 1600), (8_670_000, 2_890_000, 1700, 1), 256, (2, 3)),
+        ("48 times one channel, in 1,600 runs of 1.56 KiB", "256 rows x 32 counters", "loads each"),
+    ),
+    "small units": (
+        contiguous((5000, 32, 32), dim=(1, 2)),
+        ("5,000 times one channel, in 1 run of 1 KiB; 32 of them a block", "for each of 32:"),
+    ),
+    "runs of channels": (
+        Case(torch.uint8, (4000, 31, 20), (33 * 20, 20, 1), 256, (0, 1)),
+        ("20 channels, in 4,000 runs of 620 bytes",),
+    ),
+    "rows in runs": (
+        Case(torch.uint8, (32, 250, 256, 64), (266 * 260 * 64, 266 * 64, 64, 1), 256, (0, 1, 2)),
+        ("128 columns, 2 for each of 64 channels; rows lie in 8,000 runs", "16 bytes a lane"),
+    ),
     "dealt bins": (
         contiguous((1 << 26,), torch.int32, 100_000),
         ("dealt to 2 tables, and all is read for each", "x 1 counter of 32 bits"),
@@ -573,10 +630,13 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
     assert list(lines)[-8:] == [
         *("layout", "reads", "table", "grid", "launches", "workspace", "memory", "predicted")
     ]
-    blocks, threads, rows = f"{plan['blocks']:,}", plan["threads"], f"{plan['rows_per_block']:,}"
+    blocks, threads = f"{plan['blocks']:,}", plan["threads"]
+    work, unit = plan.get("rows_per_block"), "row"
+    if plan["method"] == "runs":
+        work, unit = plan["loads_per_block"], "load"
     assert re.fullmatch(
         rf"{blocks} blocks? of {threads} threads(?: in clusters of {plan['cluster']})?, "
-        rf"up to {rows} rows? each",
+        rf"up to {work:,} {unit}s? each",
         lines["grid"],
     )
     assert lines["launches"] == f"{plan['launches']}: {', '.join(explanation.steps)}"
@@ -591,7 +651,9 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
         assert not plan["fold_blocks"] or f"{plan['fold_blocks']:,} block" in lines["workspace"]
     else:
         assert lines["workspace"].startswith("none")
-    assert re.fullmatch(r"reads [\d,.]+ \w+, writes [\d,.]+ \w+ of counts", lines["memory"])
+    gaps = r" and [\d,.]+ \w+ between rows" if plan.get("gap_channels") else ""
+    reads = rf"reads [\d,.]+ \w+{gaps}, writes [\d,.]+ \w+ of counts"
+    assert re.fullmatch(reads, lines["memory"])
     assert re.match(r"at least [\d,.]+ (ns|us|ms), at [\d.]+ TB/s", lines["predicted"])
 
 

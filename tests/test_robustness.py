@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
@@ -43,6 +44,7 @@ def fill_gpu() -> Iterator[Callable[[], list[torch.Tensor]]]:
     total = torch.cuda.get_device_properties(0).total_memory
 
     def fill() -> list[torch.Tensor]:
+        gc.collect()  # or what earlier tests left in cycles may go while memory is compared
         torch.cuda.synchronize()
         torch.cuda.empty_cache()
         # Nothing new from the driver, and then all gaps of what torch has already.

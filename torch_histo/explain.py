@@ -76,10 +76,11 @@ class Explanation:
         device: the GPU that it is for.
         device_is_assumed: nobody named one, and the input is on none.
         shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
-        method: "columns" (elements side by side, a table with a counter for each column),
-            "tiles" (any strides, a table for a few channels), "exchange" (more bins than a
-            table holds: each block has a table of some bins, and others send it their values),
-            "atomics" (more bins than a table holds, in memory) or "nothing to count".
+        method: "columns" (elements side by side, a table with a counter for each column), "runs"
+            (many short stretches of such elements, and each load finds its own), "tiles" (any
+            strides, a table for a few channels), "exchange" (more bins than a table holds: each
+            block has a table of some bins, and others send it their values), "atomics" (more bins
+            than a table holds, in memory) or "nothing to count".
         access: what a load takes: "16 bytes", "words", "split words" (the first of a row may begin
             with bytes of the row before), "words put together" (from two aligned ones) or
             "elements".
@@ -89,11 +90,17 @@ class Explanation:
             "planes" (bytes of up to four channels), "clustered" (some MiB of bytes) or "columns".
         columns, groups, batches: elements of a row; the tables that it takes side by side, or
             that the bins of one channel are dealt to; sets of channels that are counted alike.
+        gap_channels: elements between two rows, which are read too and counted for nobody.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
             across the rows.
+        runs, run_bytes: stretches of memory that hold the rows of one block's channels; bytes of
+            each, where their number of rows says nothing.
+        units_per_block, copies: sets of channels that a block counts whole; counters that it has
+            for a bin of each.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
             blocks exchange what they have read.
         rows_per_block: rows that a block counts at most; that it reads, in an exchange.
+        loads_per_block: of runs the loads, at most.
         table_rows, table_counters_per_row, counter_bits: the table of a block.
         upper_table: it has another one, which counts how often counters of the first were full.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
@@ -106,6 +113,7 @@ class Explanation:
         fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches: kernels and fillings with zeros, besides the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
+        bytes_of_gaps: what is read besides, since it lies between rows.
         bytes_moved: the least that moves to and from memory.
     """
 
@@ -120,6 +128,7 @@ class Explanation:
     launches: int
     bytes_read: int
     bytes_of_counts: int
+    bytes_of_gaps: int
     bytes_moved: int
     access: str = ""
     stream: bool = False
@@ -127,13 +136,19 @@ class Explanation:
     columns: int = 0
     groups: int = 0
     batches: int = 0
+    gap_channels: int = 0
     tiles: int = 0
     tile_channels: int = 0
     chunks: int = 0
+    runs: int = 0
+    run_bytes: int = 0
+    units_per_block: int = 0
+    copies: int = 0
     owners: int = 0
     bins_per_owner: int = 0
     rounds: int = 0
     rows_per_block: int = 0
+    loads_per_block: int = 0
     upper_table: bool = False
     table_rows: int = 0
     table_counters_per_row: int = 0
@@ -160,8 +175,8 @@ class Explanation:
         if self.method == "columns":
             kernels = (f"count_{self.counted_by}",)
             kernels += (f"fold_{self.counted_by}",) if self.fold_blocks else ()
-        elif self.method == "exchange":
-            kernels = ("count_exchange",)
+        elif self.method in ("exchange", "runs"):
+            kernels = (f"count_{self.method}",)
         elif self.blocks:
             kernels = ("count_strided",)
         zeroing = self.clears_counts or (not kernels and self.launches)
@@ -260,7 +275,11 @@ def explain(
     )
     # Elements may share memory (torch.Tensor.expand), and then less is read.
     last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
-    moved = min(plan["bytes_read"], (last + 1) * dtype.itemsize) + plan["bytes_of_counts"]
+    gaps = 0
+    if plan.get("gap_channels"):
+        channels = plan["bytes_of_counts"] // (8 * num_bins * plan["batches"])
+        gaps = plan["bytes_read"] // channels * plan["gap_channels"]
+    moved = min(plan["bytes_read"] + gaps, (last + 1) * dtype.itemsize) + plan["bytes_of_counts"]
     if plan["copies_input"]:
         moved += 2 * plan["bytes_read"]
     known = {field.name for field in fields(Explanation)}
@@ -271,6 +290,7 @@ def explain(
         dtype=dtype,
         dim=tuple(dims),
         num_bins=num_bins,
+        bytes_of_gaps=gaps,
         bytes_moved=moved,
         **{key: value for key, value in plan.items() if key in known},
     )
@@ -374,7 +394,7 @@ def _lines(e: Explanation) -> list[tuple[str, str]]:
         ("grid", _grid(e)),
         ("launches", f"{e.launches}: {', '.join(e.steps)}" if e.steps else "none"),
         ("workspace", _workspace(e)),
-        ("memory", f"reads {_bytes(e.bytes_read)}, writes {_bytes(e.bytes_of_counts)} of counts"),
+        ("memory", _memory(e)),
         ("predicted", _prediction(e)),
     ]
 
@@ -397,6 +417,8 @@ def _values(e: Explanation) -> str:
 def _layout(e: Explanation) -> str:
     if e.method == "columns":
         return _layout_of_columns(e)
+    if e.method == "runs":
+        return _layout_of_runs(e)
     if e.method == "exchange":
         return (
             f"one channel; {_count(e.owners, 'block')} own {_count(e.bins_per_owner, 'bin')} each, "
@@ -410,7 +432,7 @@ def _layout(e: Explanation) -> str:
 
 
 def _layout_of_columns(e: Explanation) -> str:
-    channels = e.bytes_of_counts // (8 * e.num_bins * e.batches)
+    channels = e.bytes_of_counts // (8 * e.num_bins * e.batches) + e.gap_channels
     if channels == 1:  # its columns are copies of it
         text = "one channel" if e.batches == 1 else f"{e.batches:,} channels one after another"
         text += f", cut into rows of {e.columns:,} elements"
@@ -420,7 +442,7 @@ def _layout_of_columns(e: Explanation) -> str:
     text = "" if e.batches == 1 else f"{e.batches:,} times "
     if e.columns % channels:
         text += f"{channels} channels in turn, cut into rows of {e.columns:,} elements"
-        return f"{text}; a lane has a counter for each of {channels} channels"
+        return f"{text}; a lane has a counter for each of {channels} channels{_gaps(e)}"
     each = "a channel each"
     if e.columns > channels:
         each = f"{e.columns // channels:,} for each of {channels:,} channels"
@@ -429,9 +451,27 @@ def _layout_of_columns(e: Explanation) -> str:
         text += f", in {e.groups:,} groups of {e.table_counters_per_row}"
     if e.access == "split words":
         text += "; rows begin within words"
-    elif e.stream:
+    elif e.stream and not e.gap_channels:
         text += "; rows without a gap are cut anew"
-    return text
+    if e.runs > 1:
+        text += f"; rows lie in {e.runs:,} runs"
+    return text + _gaps(e)
+
+
+def _gaps(e: Explanation) -> str:
+    """Of channels, some of which are no channels of the input."""
+    if not e.gap_channels:
+        return ""
+    lie = "lie" if e.gap_channels > 1 else "lies"
+    return f"; {e.gap_channels:,} of them {lie} between rows"
+
+
+def _layout_of_runs(e: Explanation) -> str:
+    channels = e.bytes_of_counts // (8 * e.num_bins * e.batches)
+    text = "" if e.batches == 1 else f"{e.batches:,} times "
+    text += "one channel" if channels == 1 else f"{channels:,} channels"
+    text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"
+    return text + (f"; {e.units_per_block} of them a block" if e.units_per_block > 1 else "")
 
 
 def _reads(e: Explanation) -> str:
@@ -455,6 +495,10 @@ def _table(e: Explanation) -> str:
         if e.counted_by == "planes" and e.counter_bits == 32:
             table += ", with gaps as wide between them"
         return f"{table}{', twice' if e.upper_table else ''}: {shared}"
+    if e.method == "runs":
+        table = f"{_count(e.table_rows, 'row')} x {_count(e.table_counters_per_row, 'counter')}"
+        units = f" for each of {e.units_per_block}" if e.units_per_block > 1 else ""
+        return f"{table} of {e.counter_bits} bits{units}: {shared}"
     if e.method == "tiles":
         channels = _count(e.tile_channels, "channel")
         bins = _count(e.num_bins, "bin")
@@ -471,10 +515,10 @@ def _grid(e: Explanation) -> str:
     if not e.blocks:
         return ""
     clusters = f" in clusters of {e.cluster}" if e.cluster > 1 else ""
-    return (
-        f"{_count(e.blocks, 'block')} of {e.threads} threads{clusters}, "
-        f"up to {_count(e.rows_per_block, 'row')} each"
-    )
+    work = _count(e.rows_per_block, "row")
+    if e.method == "runs":
+        work = _count(e.loads_per_block, "load")
+    return f"{_count(e.blocks, 'block')} of {e.threads} threads{clusters}, up to {work} each"
 
 
 def _workspace(e: Explanation) -> str:
@@ -491,6 +535,11 @@ def _workspace(e: Explanation) -> str:
     if e.clears_counts:
         return "none: what the blocks have goes straight into the zeroed counts"
     return "none: a block writes the counts of channels that it alone counts"
+
+
+def _memory(e: Explanation) -> str:
+    gaps = f" and {_bytes(e.bytes_of_gaps)} between rows" if e.gap_channels else ""
+    return f"reads {_bytes(e.bytes_read)}{gaps}, writes {_bytes(e.bytes_of_counts)} of counts"
 
 
 def _prediction(e: Explanation) -> str:

@@ -51,14 +51,20 @@ struct Panel {
 };
 
 /// Calls f(first, run) for every stretch of [begin, end) that stays within one
-/// step of the outer loop: `first` is its offset in elements.
-template <class F>
-void for_each_run(const Extent (&loops)[2], int64_t begin, int64_t end, const F& f) {
-  const auto& [outer, inner] = loops;
+/// step of the outer loops: `first` is its offset in elements.
+template <size_t kLoops, class F>
+void for_each_run(const Extent (&loops)[kLoops], int64_t begin, int64_t end, const F& f) {
+  const Extent& inner = loops[kLoops - 1];
   for (int64_t i = begin; i < end;) {
     const int64_t within = i % inner.size;
     const int64_t size = std::min(inner.size - within, end - i);
-    f(i / inner.size * outer.stride + within * inner.stride, Extent{size, inner.stride});
+    int64_t run = i / inner.size;
+    int64_t offset = within * inner.stride;
+    for (size_t loop = kLoops - 2; loop > 0; --loop) {
+      offset += run % loops[loop].size * loops[loop].stride;
+      run /= loops[loop].size;
+    }
+    f(offset + run * loops[0].stride, Extent{size, inner.stride});
     i += size;
   }
 }
@@ -143,7 +149,7 @@ int64_t workers_of(const Problem& problem) {
 
 Plan plan_of(const Problem& problem) {
   const Extent& channels = problem.channels[1];
-  const Extent& rows = problem.rows[1];
+  const Extent& rows = problem.rows[2];
   const int64_t size = size_of(problem.type);
   const int64_t line = kLineBytes / size;
   const bool interleaved = channels.size > 1 && channels.stride < rows.stride;

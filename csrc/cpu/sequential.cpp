@@ -11,7 +11,7 @@ namespace {
 template <class F>
 void for_each_element(const Problem& problem, const F& f) {
   const auto& [c0, c1] = problem.channels;
-  const auto& [r0, r1] = problem.rows;
+  const auto& [r0, r1, r2] = problem.rows;
   const auto for_channels = [&, &c0 = c0, &c1 = c1](const auto& g) {
     for (int64_t i = 0; i < c0.size; ++i) {
       for (int64_t j = 0; j < c1.size; ++j) {
@@ -19,14 +19,16 @@ void for_each_element(const Problem& problem, const F& f) {
       }
     }
   };
-  const auto for_rows = [&, &r0 = r0, &r1 = r1](const auto& g) {
+  const auto for_rows = [&, &r0 = r0, &r1 = r1, &r2 = r2](const auto& g) {
     for (int64_t i = 0; i < r0.size; ++i) {
       for (int64_t j = 0; j < r1.size; ++j) {
-        g(i * r0.stride + j * r1.stride);
+        for (int64_t k = 0; k < r2.size; ++k) {
+          g(i * r0.stride + j * r1.stride + k * r2.stride);
+        }
       }
     }
   };
-  if (c1.stride < r1.stride) {
+  if (c1.stride < r2.stride) {
     for_rows([&](int64_t row) {
       for_channels([&](int64_t channel, int64_t offset) { f(channel, row + offset); });
     });

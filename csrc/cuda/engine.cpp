@@ -5,6 +5,7 @@
 #include "exchange.h"
 #include "planes.h"
 #include "rows.h"
+#include "runs.h"
 #include "strided.h"
 
 namespace histo::cuda {
@@ -25,6 +26,8 @@ void count(const Problem& problem, const Binning& binning, const Launch& launch)
     }
   } else if (std::holds_alternative<Exchange>(plan.layout)) {
     count_exchange(plan, problem, launch);
+  } else if (std::holds_alternative<Runs>(plan.layout)) {
+    count_runs(plan, problem, binning, launch);
   } else {
     count_strided(plan, problem, binning, launch);
   }

@@ -22,9 +22,9 @@ int element_size(ElementType type) {
 /// The byte behind the last element.
 const uint8_t* end_of(const Problem& problem) {
   const auto& [outer_channels, inner_channels] = problem.channels;
-  const auto& [outer_rows, inner_rows] = problem.rows;
+  const auto& [sets, outer_rows, inner_rows] = problem.rows;
   int64_t last = 0; // the highest offset
-  for (const Extent& loop : {outer_channels, inner_channels, outer_rows, inner_rows}) {
+  for (const Extent& loop : {outer_channels, inner_channels, sets, outer_rows, inner_rows}) {
     last += (loop.size - 1) * loop.stride;
   }
   return static_cast<const uint8_t*>(problem.data) + (last + 1) * element_size(problem.type);
@@ -80,6 +80,30 @@ int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
   }
 }
 
+/// How many rows of a run make one: so many that they suit their tables, and are whole words or quads
+/// where runs begin with such.
+int64_t joined_rows(
+    int64_t row_bytes,
+    int64_t rows_of_run,
+    int64_t begin, // a multiple of what runs begin at multiples of
+    int64_t table_bytes,
+    int64_t most_groups) {
+  const auto score = [&](int64_t rows) {
+    const int64_t bytes = rows * row_bytes;
+    const int64_t offsets = bytes | begin;
+    return score_of_width(bytes, table_bytes) - (offsets % 4 != 0            ? kLooseCost
+                                                 : offsets % kQuadBytes != 0 ? kWordCost
+                                                                             : 0);
+  };
+  int64_t best = 1;
+  for (int64_t rows = 2; ceil_div(rows * row_bytes, table_bytes) <= most_groups; ++rows) {
+    if (rows_of_run % rows == 0 && score(rows) > score(best)) {
+      best = rows;
+    }
+  }
+  return best;
+}
+
 /// A row for each bin that a value of a wider type can have. Rows that share the 32
 /// banks may change places among themselves, so they are whole groups of such rows.
 int64_t rows_of_table(const Problem& problem, int64_t row_words) {
@@ -111,12 +135,20 @@ struct Rows {
   int64_t of_run; // whole rows
   int64_t tables; // that the bins of one channel are dealt to
 };
+/// What a plan may do.
+struct Allowed {
+  bool split = true;
+  bool halve = true;
+  bool in_runs = false; // rows that lie in several runs count as rows of one
+  int64_t gap = 0;      // so many channels, the last ones, lie between rows and have no counts
+};
+
 std::optional<Rows> find_rows(
-    const Problem& problem, const DeviceLimits& limits, bool may_split, bool may_halve) {
+    const Problem& problem, const DeviceLimits& limits, const Allowed& allowed) {
   const auto& [outer_channels, inner_channels] = problem.channels;
-  const auto& [outer_rows, inner_rows] = problem.rows;
+  const auto& [sets, outer_rows, inner_rows] = problem.rows;
   const bool planar = inner_rows.stride == 1; // one channel after another
-  if (!planar && inner_channels.stride != 1) {
+  if ((sets.size != 1 && !allowed.in_runs) || (!planar && inner_channels.stride != 1)) {
     return std::nullopt;
   }
   const int64_t size = element_size(problem.type);
@@ -125,6 +157,7 @@ std::optional<Rows> find_rows(
   Rows found{};
   Columns& in = found.in;
   in.channels = planar ? 1 : inner_channels.size;
+  in.counted = in.channels - allowed.gap;
   in.few_channels = in.channels <= kMaxChannelsAddedByBlock;
   const int64_t least_bytes = !in.few_channels ? kMinBytesForColumns
                               : bytes          ? kMinBytesForFewChannels
@@ -147,7 +180,7 @@ std::optional<Rows> find_rows(
   in.data = static_cast<const uint8_t*>(problem.data);
   in.type = problem.type;
   in.num_bins = problem.num_bins;
-  in.data_end = end_of(problem);
+  in.data_end = end_of(problem) - allowed.gap * size;
   const auto in_bytes = [size](const Extent& loop) {
     return Extent{loop.size, loop.stride * size};
   };
@@ -170,13 +203,16 @@ std::optional<Rows> find_rows(
   const bool few_in_turn =
       bytes && in.few_channels && inner_rows.stride == in.channels &&
       (in.channels == 3 || in.outer.size == 1 || in.outer.stride % in.channels == 0);
+  if (allowed.in_runs && (planar || in.few_channels)) {
+    return std::nullopt;
+  }
   if (planar || few_in_turn) {
     // A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
     in.access = Access::kQuad;
     in.in_turn = bytes && in.channels == 3;
     in.log_lanes = log2_of(kBanks);
     in.columns = kQuadRow / size;
-    in.run = inner_rows.size * in.channels;
+    in.run = inner_rows.size * in.channels - allowed.gap;
     in.row_stride = in.columns * size;
     found.table_columns = in.columns;
     found.of_run = whole_rows(kQuadBytes);
@@ -185,34 +221,44 @@ std::optional<Rows> find_rows(
 
   const int64_t word = std::max<int64_t>(4 / size, 1);
   found.table_columns = bytes ? kByteColumns : slots * word;
+  const bool dense = inner_rows.stride == in.channels;
+  const int64_t begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data)) |
+                        in.batch[1].stride | in.outer.stride | sets.stride * size;
+  const int64_t most_groups = std::min(
+      {total_bytes / kMinStreamBytesPerTable, limits.sm_count / outer_channels.size,
+       kMaxGroupsInRuns});
+  const int64_t joined = allowed.in_runs && dense ? joined_rows(
+                                                        in.channels * size, inner_rows.size, begin,
+                                                        found.table_columns * size, most_groups)
+                                                  : 1;
+  in.columns = joined * in.channels;
+  in.row_stride = joined * inner_rows.stride * size;
+  found.of_run = inner_rows.size / joined;
   const auto begin_at = [&](int64_t bound) { // multiples of it, all rows
-    const auto address = reinterpret_cast<uintptr_t>(in.data);
-    return address % static_cast<uintptr_t>(bound) == 0 && in.batch[1].stride % bound == 0 &&
-           in.outer.stride % bound == 0 && inner_rows.stride * size % bound == 0;
+    return (begin | in.row_stride) % bound == 0;
   };
   const auto aligned_to = [&](int64_t bound) {
-    return begin_at(bound) && in.channels * size % bound == 0;
+    return begin_at(bound) && in.columns * size % bound == 0;
   };
   const int64_t word_bytes = word * size;
-  const bool narrow = in.channels * 2 < found.table_columns;
-  in.columns = in.channels;
-  in.row_stride = inner_rows.stride * size;
-  found.of_run = inner_rows.size;
+  const bool narrow =
+      static_cast<double>(in.columns) <
+      (allowed.in_runs ? kEnoughFillInRuns : 0.5) * static_cast<double>(found.table_columns);
   in.access = bytes && aligned_to(kQuadBytes) ? Access::kQuad
               : aligned_to(word_bytes)        ? Access::kWord
                                               : Access::kLoose;
-  const bool dense = inner_rows.stride == in.channels;
   // Two blocks read the halves of a line at about the same time, if they are neighbours.
-  if (may_halve && in.access == Access::kQuad && in.outer.size == 1 && !narrow &&
-      (in.channels == kHalfColumns || begin_at(kLineBytes))) {
+  if (allowed.halve && !allowed.in_runs && in.access == Access::kQuad && in.outer.size == 1 &&
+      !narrow && (in.channels == kHalfColumns || begin_at(kLineBytes))) {
     found.table_columns = kHalfColumns;
     in.log_row_words = log2_of(kHalfColumns / 2);
   }
-  if (dense && (in.access == Access::kLoose || in.channels % found.table_columns != 0)) {
+  if (dense && !allowed.in_runs &&
+      (in.access == Access::kLoose || in.channels % found.table_columns != 0 || allowed.gap > 0)) {
     // A stream; all its runs must begin at the same distance from an aligned address.
     int64_t width = stream_width(in.channels, word, found.table_columns);
     // The first group's columns before its first one are channels of the last group.
-    const bool split = may_split && bytes && in.channels % word != 0 &&
+    const bool split = allowed.split && bytes && in.channels % word != 0 &&
                        (in.channels - 1) % found.table_columns >= kMostEarlyColumns - 1 &&
                        kTwoTablesBytes <= limits.shared_per_block &&
                        score_of_width(in.channels, found.table_columns) >
@@ -222,7 +268,7 @@ std::optional<Rows> find_rows(
                         : bytes && width % kQuadBytes == 0 ? Access::kQuad
                                                            : Access::kWord;
     const int64_t load_bytes = access == Access::kQuad ? kQuadBytes : word_bytes;
-    const int64_t run = inner_rows.size * in.channels;
+    const int64_t run = inner_rows.size * in.channels - allowed.gap;
     const int64_t least = narrow ? kMinShareBytes : kMinStreamBytesPerTable;
     if ((in.outer.size == 1 || in.outer.stride % load_bytes == 0) &&
         run * in.outer.size * size >= ceil_div(width, found.table_columns) * least) {
@@ -239,6 +285,28 @@ std::optional<Rows> find_rows(
   if (!in.is_stream() && narrow) { // narrow rows leave most of a warp idle
     return std::nullopt;
   }
+  // Where words are put together rows are more than a word apart, or the first or the last ones of a
+  // block lie at the ends of the tensor.
+  const int64_t least_stride = in.access == Access::kLoose ? kMostBeyondLoose : 0;
+  if (in.access == Access::kLoose && in.row_stride * kRowsAtEnd < least_stride) {
+    return std::nullopt;
+  }
+  if (allowed.in_runs) {
+    const int64_t run_jump = in.outer.stride - found.of_run * in.row_stride;
+    const int64_t set_stride = sets.size > 1 ? sets.stride * size : in.outer.size * in.outer.stride;
+    const int64_t set_jump = set_stride - in.outer.size * in.outer.stride;
+    if (std::min(run_jump, set_jump) < 0 || std::min(in.outer.stride, set_stride) < least_stride ||
+        std::max({in.row_stride, run_jump, set_jump}) > int64_t{0xffffffff}) {
+      return std::nullopt;
+    }
+    in.in_runs = true;
+    in.by_rows_of_run = Divider(static_cast<uint32_t>(found.of_run));
+    in.by_runs_of_set = Divider(static_cast<uint32_t>(outer_rows.size));
+    in.run_jump = static_cast<uint32_t>(run_jump);
+    in.set_jump = static_cast<uint32_t>(set_jump);
+    in.outer = {1, 0};
+    found.of_run *= outer_rows.size * sets.size;
+  }
   in.log_lanes =
       log2_of(found.table_columns * size / (in.access == Access::kQuad ? kQuadBytes : word_bytes));
   return found;
@@ -249,10 +317,9 @@ std::optional<Plan> plan_columns(
     const Problem& problem,
     const Binning& binning,
     const DeviceLimits& limits,
-    bool may_split = true,
-    bool may_halve = true) {
-  std::optional<Rows> found = find_rows(problem, limits, may_split, may_halve);
-  if (!found) {
+    const Allowed& allowed = {}) {
+  std::optional<Rows> found = find_rows(problem, limits, allowed);
+  if (!found || (allowed.gap > 0 && !found->in.is_stream())) {
     return std::nullopt;
   }
   Columns& in = found->in;
@@ -277,7 +344,9 @@ std::optional<Plan> plan_columns(
   const bool in_turns = units > limits.sm_count; // blocks of one unit each
   const bool halved = bytes && found->table_columns == kHalfColumns;
   const auto in_whole_tables = [&] {
-    return plan_columns(problem, binning, limits, may_split, false);
+    Allowed less = allowed;
+    less.halve = false;
+    return plan_columns(problem, binning, limits, less);
   };
   // In turns twice as many blocks would start and end.
   if (halved && (!fits || (in_turns && in.channels > kHalfColumns))) {
@@ -294,9 +363,12 @@ std::optional<Plan> plan_columns(
   int64_t share = std::max(ceil_div(rows, places), fewest);
   // Groups read neighbouring columns of the same rows, at the same time.
   int64_t parts = groups <= places ? groups : 1;
+  const bool has_copies = 2 * in.channels <= found->table_columns;
+  const bool fills_turns = static_cast<double>(units) >=
+                           kEnoughBlocks * static_cast<double>(ceil_div(units, places) * places);
   const bool whole_units =
       !in.few_channels &&
-      (in_turns ? unit_rows <= kRowsOfWholeUnits
+      (in_turns ? unit_rows <= kRowsOfWholeUnits || (!has_copies && fills_turns)
                 : unit_rows <= rows_of_one_block_per_unit(found->table_columns) * units);
   if (!in.few_channels) {
     const int64_t blocks_of_unit = std::min(ceil_div(unit_rows, share), limits.sm_count / units);
@@ -325,7 +397,9 @@ std::optional<Plan> plan_columns(
   share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
   if (in.access == Access::kSplit && (parts != units || share == part_rows)) {
     // Its tables meet in the fold, which knows no blocks that work on two units.
-    return plan_columns(problem, binning, limits, false, may_halve);
+    Allowed less = allowed;
+    less.split = false;
+    return plan_columns(problem, binning, limits, less);
   }
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
@@ -380,7 +454,7 @@ std::optional<Plan> plan_columns(
   } else if (
       // All of a block is of one unit and in one run, a column is a channel, and a row of a table is
       // its bin.
-      bytes && in.access == Access::kQuad && !in.is_stream() && in.outer.size == 1 &&
+      bytes && in.access == Access::kQuad && !in.is_stream() && in.outer.size == 1 && !in.in_runs &&
       parts == units && !in.adds && rows_of_block <= kMaxPairCount) {
     in.by = CountedBy::kRows;
     in.share = rows_of_block;
@@ -403,7 +477,8 @@ std::optional<Plan> plan_columns(
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
-  const int64_t strides = in.batch[0].stride | in.batch[1].stride | in.outer.stride | in.row_stride;
+  const int64_t strides = in.batch[0].stride | in.batch[1].stride | in.outer.stride |
+                          in.row_stride | in.run_jump | in.set_jump;
   const bool whole_lines =
       in.group_columns > 0 && (address | strides | in.group_columns * size) % kLineBytes == 0;
   plan.shares_lines = groups > 1 && !whole_lines && !halved;
@@ -426,9 +501,9 @@ template <class Binning>
 std::optional<Plan> plan_clustered(
     const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   const auto& [batches, channels] = problem.channels;
-  const auto& [outer, rows] = problem.rows;
+  const auto& [sets, outer, rows] = problem.rows;
   if (!limits.has_clusters() || !std::is_same_v<Binning, ValueBinning> ||
-      !is_one_byte(problem.type) || channels.stride != 1 || outer.size != 1 ||
+      !is_one_byte(problem.type) || channels.stride != 1 || sets.size * outer.size != 1 ||
       rows.stride < channels.size || rows.stride > kMaxRowStride) {
     return std::nullopt;
   }
@@ -460,7 +535,7 @@ std::optional<Plan> plan_clustered(
   in.batch[0] = {1, 0};
   in.batch[1] = batches;
   in.row_stride = rows.stride;
-  in.columns = in.channels = channels.size;
+  in.columns = in.channels = in.counted = channels.size;
   in.num_bins = problem.num_bins;
   in.rows = in.unit_rows = static_cast<unsigned>(rows.size);
   in.share = static_cast<unsigned>(share);
@@ -507,9 +582,9 @@ constexpr uint32_t inverse_of(uint32_t a) {
 
 std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& limits) {
   const int64_t size = element_size(problem.type);
-  const int64_t elements = problem.rows[1].size;
-  if (problem.num_channels() != 1 || problem.rows[0].size != 1 || problem.rows[1].stride != 1 ||
-      size == 1 || elements * size < kMinBytesForExchange ||
+  const int64_t elements = problem.rows[2].size;
+  if (problem.num_channels() != 1 || problem.num_rows() != elements ||
+      problem.rows[2].stride != 1 || size == 1 || elements * size < kMinBytesForExchange ||
       elements < kMinElementsPerBin * problem.num_bins) {
     return std::nullopt;
   }
@@ -555,13 +630,230 @@ std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& li
   return plan;
 }
 
+/// Whether rows are read with what lies between them: it is no more than they are, or in their lines
+/// and not much more. 64-bit elements are few to count, and whole sectors of them are left out.
+bool is_little(int64_t gap, int64_t channels, int64_t size) {
+  return (gap <= channels || (gap <= 3 * channels && (channels + gap) * size <= kReadWithRows)) &&
+         (size < 8 || gap * size < kSectorBytes);
+}
+
+/// Rows with little between them: that is read too, as channels that have no counts.
+template <class Binning>
+std::optional<Plan> plan_with_gaps(
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  const int64_t size = element_size(problem.type);
+  const auto& [outer_channels, inner_channels] = problem.channels;
+  const Extent& rows = problem.rows[2];
+  const bool one = inner_channels.size == 1 || rows.stride < inner_channels.stride;
+  const int64_t channels = one ? 1 : inner_channels.size;
+  const int64_t gap = rows.stride - channels;
+  const bool little =
+      one ? size == 1 && rows.stride <= kMaxGapOfOneChannel : is_little(gap, channels, size);
+  // Few channels of wider types are counted sooner in runs.
+  if (rows.size == 1 || gap <= 0 || !little ||
+      (size > 1 && rows.stride <= kMaxChannelsAddedByBlock) ||
+      (one ? outer_channels.size > 1 : inner_channels.stride != 1)) {
+    return std::nullopt;
+  }
+  Problem wider = problem;
+  if (one) {
+    wider.channels[0] = inner_channels;
+  }
+  wider.channels[1] = {rows.stride, 1};
+  Allowed allowed;
+  allowed.gap = gap;
+  return plan_columns(wider, binning, limits, allowed);
+}
+
+/// Runs that begin anywhere: of channels one after another, or of rows of channels.
+template <class Binning>
+std::optional<Plan> plan_runs(
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  const int64_t size = element_size(problem.type);
+  const int64_t of_quad = kQuadBytes / size;
+  const auto& [outer_channels, inner_channels] = problem.channels;
+  const Extent& inner_rows = problem.rows[2];
+  // Channels one after another, or side by side.
+  const bool planar = inner_channels.size == 1 ||
+                      (inner_rows.size > 1 && inner_rows.stride < inner_channels.stride);
+  const int64_t channels = planar ? 1 : inner_channels.size;
+  const int64_t step = inner_rows.size == 1 ? channels : inner_rows.stride;
+  if (step < channels || (planar ? step > 1 : inner_channels.stride != 1)) {
+    return std::nullopt;
+  }
+
+  Runs in{};
+  in.table_rows = size == 1 ? end_of_values(problem.type, binning)
+                            : static_cast<unsigned>(rows_of_table(problem, kBanks));
+  const int64_t words_of_block = limits.shared_per_block / kCounterBytes;
+  const int64_t most_columns = words_of_block / (in.table_rows + 1);
+  // A row of columns: an odd number.
+  const auto row_of = [&](int64_t period) { return (period + of_quad - 1) | 1; };
+  const bool whole = is_little(step - channels, channels, size) && row_of(step) <= most_columns;
+  const int64_t period = whole ? step : channels;
+  // A load of 16 bytes for each row is then more work than one of each element.
+  if (!whole && (planar || (channels * size <= kQuadBytes && problem.rows[0].size == 1))) {
+    return std::nullopt;
+  }
+  if (row_of(period) > most_columns) {
+    return std::nullopt;
+  }
+  const int64_t run = whole ? (inner_rows.size - 1) * step + channels : channels;
+  const int64_t units = outer_channels.size * (planar ? inner_channels.size : 1);
+  const int64_t run_bytes = run * size;
+  const int64_t runs = problem.num_rows() / (whole ? inner_rows.size : 1);
+  const auto in_bytes = [size](const Extent& loop) {
+    return Extent{loop.size, loop.stride * size};
+  };
+  in.data = static_cast<const uint8_t*>(problem.data);
+  in.batch[0] = planar ? in_bytes(outer_channels) : Extent{1, 0};
+  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels);
+  const Extent loops[3] = {
+      // of runs
+      whole ? Extent{1, 0} : in_bytes(problem.rows[0]), in_bytes(problem.rows[whole ? 0 : 1]),
+      in_bytes(problem.rows[whole ? 1 : 2])};
+  // Runs that all begin at the same distance from an aligned address have fewest quads.
+  const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
+  int64_t strides = 0;
+  for (const Extent& loop : {in.batch[0], in.batch[1], loops[0], loops[1], loops[2]}) {
+    strides |= loop.size > 1 ? loop.stride : 0;
+  }
+  const int64_t most_skew = strides % kQuadBytes == 0 ? address % kQuadBytes : kQuadBytes - size;
+  const int64_t quads_of_run = ceil_div(most_skew + run_bytes, kQuadBytes);
+  const int64_t quads = runs * quads_of_run;
+  const uint8_t* end = end_of(problem);
+  if (run_bytes >= kMaxRows / 2 || quads >= kMaxRows || units >= kMaxRows / 2 ||
+      end - in.data < 2 * kQuadBytes) {
+    return std::nullopt;
+  }
+  const auto step_of = [](const Extent& loop) { return loop.size > 1 ? loop.stride : 0; };
+  if (std::max(step_of(loops[1]), step_of(loops[2])) > int64_t{0xffffffff}) {
+    return std::nullopt;
+  }
+  const int64_t first_quad = ceil_div(address, kQuadBytes) * kQuadBytes;
+  in.first_quad = static_cast<uint64_t>(first_quad);
+  in.last_quad = static_cast<uint64_t>(
+      (address + (end - in.data)) / kQuadBytes * kQuadBytes - kQuadBytes - first_quad);
+  in.set_step = static_cast<uint64_t>(step_of(loops[0]));
+  in.outer_step = static_cast<uint32_t>(step_of(loops[1]));
+  in.step = static_cast<uint32_t>(step_of(loops[2]));
+
+  // Two channels take turns as four do.
+  const bool few = period == 1 || (size == 1 && period <= 4);
+  // Three blocks an SM, where their tables fit; small units share a block.
+  const int64_t preferred =
+      std::min(limits.shared_per_block, limits.shared_per_sm / kRunBlocksOfSm - kReservedBytes);
+  const int64_t tables = !few ? 0 : period == 2 ? 4 : period;
+  const int64_t counters = (in.table_rows + 1) * (few ? tables : row_of(period));
+  const auto fit = [&](int64_t words) { return words * kCounterBytes <= preferred; };
+  in.log_units = 0;
+  // Neighbouring units begin in other banks.
+  while (in.log_units < kLogRunThreads && quads << (in.log_units + 1) <= kRunUnroll * kRunThreads &&
+         int64_t{1} << in.log_units < units && fit((counters | 1) << (in.log_units + 1))) {
+    ++in.log_units;
+  }
+  // A small table is soon cleared and summed; of wider types few copies pay, or none.
+  const int64_t read_words = quads * kQuadBytes / kCounterBytes;
+  const int64_t worth = size == 1 ? read_words : size == 2 ? read_words / kReadPerTable : 0;
+  while (few && in.log_units == 0 && in.log_copies < log2_of(kBanks) &&
+         counters << (in.log_copies + 1) <= worth && fit(counters << (in.log_copies + 1))) {
+    ++in.log_copies;
+  }
+  const int64_t unit_words = in.log_copies > 0 ? counters << in.log_copies : counters | 1;
+  const int64_t table_words = ceil_div(unit_words << in.log_units, 4) * 4;
+  if (table_words > words_of_block) {
+    return std::nullopt;
+  }
+  const int64_t blocks_of_sm = std::clamp<int64_t>(
+      limits.shared_per_sm / (table_words * kCounterBytes + kReservedBytes), 1, kRunBlocksOfSm);
+  // As many blocks as are there at the same time, or several times as many of equal length.
+  const int64_t places = blocks_of_sm * limits.sm_count;
+  const int64_t fewest_chunks = ceil_div(quads, kMaxQuadsOfBlock);
+  const int64_t table_bytes = unit_words * kCounterBytes;
+  const auto chunks_of = [&](int64_t least) {
+    return quads * kQuadBytes / std::max(least, table_bytes);
+  };
+  const int64_t most_chunks = std::max(
+      {chunks_of(kEnoughRunBytesOfBlock),
+       std::min(chunks_of(kMinRunBytesOfBlock), limits.sm_count / units), fewest_chunks});
+  const int64_t wanted = units <= places ? places / units : ceil_div(kRunWaves * places, units);
+  const int64_t chunks = in.log_units > 0 ? 1 : std::clamp(wanted, fewest_chunks, most_chunks);
+
+  in.channels = channels;
+  in.num_bins = problem.num_bins;
+  in.units = static_cast<unsigned>(units);
+  in.period = static_cast<unsigned>(period);
+  in.before_run = static_cast<unsigned>(ceil_div(of_quad, period) * period);
+  in.run_bytes = static_cast<unsigned>(run_bytes);
+  in.quads = static_cast<unsigned>(quads);
+  in.share = static_cast<unsigned>(ceil_div(quads, chunks));
+  in.chunks = static_cast<unsigned>(ceil_div(quads, int64_t{in.share}));
+  in.tables = static_cast<unsigned>(tables);
+  in.columns = static_cast<unsigned>(few ? tables : period + of_quad - 1);
+  in.row_words = few ? 1u << in.log_copies : static_cast<unsigned>(row_of(period));
+  in.column_words = few ? (in.table_rows + 1) << in.log_copies : 1;
+  in.unit_words = static_cast<unsigned>(unit_words);
+  in.by_quads_of_run = Divider(static_cast<uint32_t>(quads_of_run));
+  in.by_loop[0] = Divider(static_cast<uint32_t>(loops[1].size));
+  in.by_loop[1] = Divider(static_cast<uint32_t>(loops[2].size));
+  in.by_period = Divider(in.period);
+  in.by_rows = Divider(in.table_rows);
+  in.by_channels = Divider(static_cast<uint32_t>(channels));
+  in.type = problem.type;
+  const bool rows_are_bins =
+      size > 1 || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool);
+  in.adds = in.chunks > 1 || !rows_are_bins;
+
+  Plan plan{};
+  plan.blocks = ceil_div(units, int64_t{1} << in.log_units) * in.chunks;
+  plan.threads = blocks_of_sm == 1 && size > 1 ? 2 * kRunThreads : kRunThreads;
+  plan.cluster = 1;
+  plan.shared_bytes = table_words * kCounterBytes;
+  plan.clears = in.adds || problem.num_bins > in.table_rows;
+  in.cleared = plan.clears;
+  if (plan.blocks >= kMaxRows) {
+    return std::nullopt;
+  }
+  plan.layout = in;
+  return plan;
+}
+
+/// Whether runs or units are so short that a plan of columns is done later than one of runs.
+bool runs_outdo(const Plan& plan, const DeviceLimits& limits) {
+  const auto& in = std::get<Columns>(plan.layout);
+  const int64_t size = element_size(in.type);
+  const bool one_channel = in.channels == 1;
+  const int64_t run = in.is_stream() ? in.run * size : in.rows * in.row_stride;
+  const int64_t long_run = size > 1        ? kLongRunOfWiderTypes
+                           : one_channel   ? kLongRunOfOneChannel
+                           : in.groups > 1 ? 2 * kLongRun
+                                           : kLongRun;
+  const int64_t table_columns = (in.paired ? 2 : 1) << in.log_row_words;
+  const bool has_copies = 2 * in.channels <= table_columns;
+  const bool short_units = has_copies && in.by == CountedBy::kColumns &&
+                           in.batches > static_cast<unsigned>(limits.sm_count) &&
+                           in.outer.size * run <= (one_channel ? kLongUnitOfOneChannel : kLongUnit);
+  return (in.outer.size > 1 && run < long_run) || short_units ||
+         (size > 1 && in.few_channels && !one_channel);
+}
+
+/// Whether it is done sooner than by tiles, which leave no more behind than what was asked for.
+bool runs_outdo_tiles(const Plan& plan, const Problem& problem) {
+  const auto& in = std::get<Runs>(plan.layout);
+  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_size(problem.type);
+  return bytes >= kMinBytesForRuns &&
+         (in.tables > 0 || problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_rows);
+}
+
 Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   Tiles in{};
   std::copy_n(problem.channels, 2, in.channels);
-  std::copy_n(problem.rows, 2, in.rows);
+  in.sets = problem.rows[0].size > 1;
+  in.set_stride = problem.rows[0].stride;
+  std::copy_n(problem.rows + 1, 2, in.rows);
   in.num_channels = problem.num_channels();
   in.num_rows = problem.num_rows();
-  in.along_rows = in.num_channels == 1 || problem.rows[1].stride < problem.channels[1].stride;
+  in.along_rows = in.num_channels == 1 || problem.rows[2].stride < problem.channels[1].stride;
   // A counter for what has no bin; and odd, so that channels start in different banks.
   const int64_t table_stride = (problem.num_bins + 1) | 1;
 
@@ -601,7 +893,7 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   // A block's counters are 32 bits wide.
   in.rows_per_chunk = std::min(ceil_div(in.num_rows, chunks), int64_t{1} << 31);
   const int64_t size = element_size(problem.type);
-  in.quads = in.along_rows && in.tile_channels == 1 && in.rows[0].size == 1 &&
+  in.quads = in.along_rows && in.tile_channels == 1 && in.num_rows == in.rows[1].size &&
              in.rows[1].stride == 1 &&
              reinterpret_cast<uintptr_t>(problem.data) % kQuadBytes == 0 &&
              in.channels[0].stride * size % kQuadBytes == 0 &&
@@ -627,12 +919,39 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
-  const std::optional<Plan> columns = plan_columns(problem, binning, limits);
+  std::optional<Plan> columns = plan_columns(problem, binning, limits);
+  const auto replace_by = [&](std::optional<Plan> other) {
+    if (other) {
+      columns = std::move(other);
+    }
+  };
+  const Extent& rows = problem.rows[2];
+  const int64_t row = problem.channels[1].size;
+  if (problem.num_rows() != rows.size &&
+      (!columns || std::get<Columns>(columns->layout).access == Access::kLoose ||
+       rows.size * rows.stride * element_size(problem.type) < kLongRunOfRows)) {
+    Allowed allowed;
+    allowed.in_runs = true;
+    replace_by(plan_columns(problem, binning, limits, allowed));
+  }
+  const auto suits_gaps = [&](const Columns& in) {
+    return in.access == Access::kLoose && !in.in_runs &&
+           static_cast<double>(rows.stride) <= kMostStrideWithGaps * static_cast<double>(row);
+  };
+  if (!columns || suits_gaps(std::get<Columns>(columns->layout))) {
+    replace_by(plan_with_gaps(problem, binning, limits));
+  }
   if (columns && outdoes_clusters(*columns, problem)) {
     return *columns;
   }
   if (const std::optional<Plan> clustered = plan_clustered(problem, binning, limits)) {
     return *clustered;
+  }
+  if (!columns || runs_outdo(*columns, limits)) {
+    const std::optional<Plan> runs = plan_runs(problem, binning, limits);
+    if (runs && (columns || runs_outdo_tiles(*runs, problem))) {
+      return *runs;
+    }
   }
   if (columns) {
     return *columns;

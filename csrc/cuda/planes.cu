@@ -132,7 +132,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
         const int64_t channel = kTurns == Turns::kNone    ? 0
                                 : kTurns == Turns::kThree ? column
                                                           : channel_of(in, unit, column);
-        if (bin != kNoBin && channel < in.channels) {
+        if (bin != kNoBin && channel < in.counted) {
           put_or_add(&counts[in.counter(unit.batch, channel, bin)], sum, !kOnePiece || in.adds);
         }
       };

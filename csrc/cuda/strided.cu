@@ -19,7 +19,8 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-template <bool kShared, class T, class Binning>
+/// kSets: the rows are three loops.
+template <bool kShared, bool kSets, class T, class Binning>
 __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     const T* __restrict__ data,
     Tiles in,
@@ -100,12 +101,19 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       load(quad + kUnroll * kStridedThreads);
     }
     row += num_quads * kOfQuad; // what is left is less than a quad
+    const auto offset_of_row = [&](int64_t i) {
+      if constexpr (!kSets) {
+        return offset_of(in.rows, i);
+      }
+      const int64_t of_set = in.rows[0].size * in.rows[1].size;
+      return i / of_set * in.set_stride + offset_of(in.rows, i % of_set);
+    };
     for (; row < end; row += kStridedUnroll * step) {
       T values[kStridedUnroll];
 #pragma unroll
       for (int i = 0; i < kStridedUnroll; ++i) {
         if (row + i * step < end) {
-          values[i] = column[offset_of(in.rows, row + i * step)];
+          values[i] = column[offset_of_row(row + i * step)];
         }
       }
 #pragma unroll
@@ -163,15 +171,18 @@ void count_strided(
   }
   visit_binned_type(problem.type, binning, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const auto kernel = in.table_stride > 0 ? count_strided_kernel<true, T, Binning>
-                                            : count_strided_kernel<false, T, Binning>;
-    start(
-        launch, "count_strided", kernel,
-        Shape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-            plan.cluster, !plan.clears && launch.limits.has_clusters()},
-        static_cast<const T*>(problem.data), in, binning,
-        reinterpret_cast<unsigned long long*>(problem.counts));
+    const auto with = [&](auto sets) {
+      start(
+          launch, "count_strided",
+          in.table_stride > 0 ? count_strided_kernel<true, sets(), T, Binning>
+                              : count_strided_kernel<false, sets(), T, Binning>,
+          Shape{
+              grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+              plan.cluster, !plan.clears && launch.limits.has_clusters()},
+          static_cast<const T*>(problem.data), in, binning,
+          reinterpret_cast<unsigned long long*>(problem.counts));
+    };
+    in.sets ? with(std::true_type{}) : with(std::false_type{});
   });
 }
 

@@ -110,6 +110,7 @@ __device__ __forceinline__ unsigned head_of(
 template <Access kAccess, class Binning>
 struct ByteTable {
   static constexpr bool kSplit = kAccess == Access::kSplit;
+  static constexpr bool kMayHaveGaps = true;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
 
@@ -192,11 +193,10 @@ struct ByteTable {
         const int64_t before = kByteColumns - column_of_word((i + 1) * kWarp - 1, half);
         const int64_t first = first_column_of(in, unit);
         const int64_t column = (first == 0 ? in.columns : first) - before;
+        const int64_t channel = channel_of(in, unit, column);
         const int64_t bin = bin_of_row(i / 2);
-        if (bin != kNoBin && count_of(pair, half) != 0) {
-          put<true>(
-              &counts[in.counter(unit.batch, channel_of(in, unit, column), bin)],
-              count_of(pair, half));
+        if (bin != kNoBin && channel < in.counted && count_of(pair, half) != 0) {
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], count_of(pair, half));
         }
       }
     }
@@ -258,8 +258,12 @@ struct ByteTable {
     const int word = threadIdx.x / kRows % kByteRowWords;
     const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
     const int64_t high = low + 2;
-    Counts low_counts = &counts[in.counter(unit.batch, channel_of(in, unit, low), 0)];
-    Counts high_counts = &counts[in.counter(unit.batch, channel_of(in, unit, high), 0)];
+    const int64_t low_channel = channel_of(in, unit, low);
+    const int64_t high_channel = channel_of(in, unit, high);
+    const bool has_low = low < in.columns && low_channel < in.counted;
+    const bool has_high = high < in.columns && high_channel < in.counted;
+    Counts low_counts = &counts[in.counter(unit.batch, low_channel, 0)];
+    Counts high_counts = &counts[in.counter(unit.batch, high_channel, 0)];
     const int first = threadIdx.x / (kRows * kByteRowWords) * kRows + threadIdx.x % kRows;
     for (int row = first; row < static_cast<int>(in.table_rows); row += kStep) {
       const int64_t bin = bin_of_row(row);
@@ -267,10 +271,10 @@ struct ByteTable {
         continue;
       }
       const uint32_t pair = table[row * kByteRowWords + word];
-      if (low < in.columns) {
+      if (has_low) {
         put_or_add(low_counts + bin, pair & 0xffff, in.adds);
       }
-      if (high < in.columns) {
+      if (has_high) {
         put_or_add(high_counts + bin, pair >> 16, in.adds);
       }
     }

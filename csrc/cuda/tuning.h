@@ -35,6 +35,10 @@ constexpr int64_t kQuadBytes = 16;
 constexpr int64_t kQuadRow = 32 * kQuadBytes; // of a warp
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
+// They may reach so many bytes beyond a row. The last rows of a block, so many, are loaded with more
+// care, and so are its first ones.
+constexpr int64_t kMostBeyondLoose = 8;
+constexpr int kRowsAtEnd = 8;
 
 // Of a round each warp reads neighbouring rows, and not the whole block: uint8 [512, 2^20] over
 // 1 takes 133.3 us and not 135.2, [2^22, 128] 130.5 and not 131.1, int16 [2^23, 64] in 2048
@@ -304,6 +308,38 @@ constexpr int64_t kFewestOwners = 32;
 // 2^22 bins 212 and 205 at 64 MiB, 392 and 756 at 256 MiB.
 constexpr int64_t kMinBytesForExchange = 16 << 20;
 constexpr int64_t kMinElementsPerBin = 4;
+
+// --- Short runs (runs.cu) --------------------------------------------------------------
+
+constexpr int kLogRunThreads = 9;
+constexpr int kRunThreads = 1 << kLogRunThreads;
+constexpr int kRunBlocksOfSm = 3;
+// Quads in flight a thread.
+constexpr int kLogRunUnroll = 2;
+constexpr int kRunUnroll = 1 << kLogRunUnroll;
+constexpr int64_t kMinRunBytesOfBlock = 16 * 1024;
+constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
+constexpr int64_t kRunWaves = 4;
+constexpr int64_t kMinBytesForRuns = 7 << 18;
+constexpr int64_t kMinRowsPerBinOfRuns = 4;
+// Its counters have 32 bits.
+constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
+// Rows so many bytes apart are in each others lines.
+constexpr int64_t kReadWithRows = 64;
+constexpr int64_t kMaxGapOfOneChannel = 4;
+// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
+constexpr int64_t kLongRun = 20 * 1024;
+constexpr int64_t kLongRunOfRows = 256 * 1024;
+constexpr double kEnoughFillInRuns = 0.33;
+constexpr int64_t kMaxGroupsInRuns = 32;
+constexpr double kWordCost = 0.15;
+constexpr double kLooseCost = 0.4;
+// Rows whose words are put together, if they are so many times as far apart as they are long.
+constexpr double kMostStrideWithGaps = 1.75;
+constexpr int64_t kLongRunOfOneChannel = 64 * 1024;
+constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
+constexpr int64_t kLongUnit = 512 * 1024;
+constexpr int64_t kLongUnitOfOneChannel = 128 * 1024;
 
 // --- Any strides (strided.cu) --------------------------------------------------------
 

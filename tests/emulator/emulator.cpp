@@ -233,8 +233,11 @@ int main() {
   cuda::DeviceLimits limits{};
   limits.l2_bytes = 1 << 20;
   std::cin >> type >> problem.num_bins;
-  for (auto* loops : {problem.channels, problem.rows}) {
-    std::cin >> loops[0].size >> loops[0].stride >> loops[1].size >> loops[1].stride;
+  for (Extent& loop : problem.channels) {
+    std::cin >> loop.size >> loop.stride;
+  }
+  for (Extent& loop : problem.rows) {
+    std::cin >> loop.size >> loop.stride;
   }
   std::cin >> bytes >> offset >> limits.sm_count >> limits.shared_per_block >>
       limits.shared_per_sm >> limits.capability;

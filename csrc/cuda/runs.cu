@@ -1,0 +1,308 @@
+// Counting elements of any type in many short runs: rows of images that were cropped, channels that
+// have few elements each, rows with gaps.
+//
+// What columns.cu and planes.cu gain by blocks that read one long stretch is lost where stretches are
+// short. Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into
+// quads, aligned in memory, and a product and a shift tell the run of a quad. Bytes of it that lie
+// outside of the run are counted in a row of the table that nobody reads.
+//
+// The element's place in its run tells its channel. Bytes of up to four channels have a table for each
+// channel, and copies of every counter, up to one for each lane, so that no two lanes meet. More
+// channels are columns of one table, which go on behind the last one with copies of the first: the
+// elements of a quad then have neighbouring columns, whichever it begins with, and which those are
+// costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
+#include "clear.h"
+#include "counts.cuh"
+#include "loads.cuh"
+#include "overlap.cuh"
+#include "runs.h"
+#include "shared.cuh"
+
+namespace histo::cuda {
+namespace {
+
+/// A quad of a unit.
+struct Place {
+  uint64_t address;
+  unsigned begin; // of its bytes that belong to its run
+  unsigned end;   // not above begin where none does
+  unsigned column;
+};
+
+struct Quad {
+  uint4 bytes;
+  uint32_t range;  // begin, and end from bit 8 on
+  uint32_t column; // its first one
+};
+
+/// The bytes of a quad that reaches beyond the tensor; what is not its run's is unspecified.
+__device__ __forceinline__ uint4 load_bytes(const Place& place) {
+  uint4 v = make_uint4(0, 0, 0, 0);
+#pragma unroll 1
+  for (unsigned i = kQuadBytes; i-- > 0;) {
+    const bool inside = i >= place.begin && i < place.end;
+    v.w = __funnelshift_r(v.z, v.w, 24);
+    v.z = __funnelshift_r(v.y, v.z, 24);
+    v.y = __funnelshift_r(v.x, v.y, 24);
+    v.x = v.x << 8 | (inside ? reinterpret_cast<const uint8_t*>(place.address)[i] : 0);
+  }
+  return v;
+}
+
+/// A byte for each of four bits: 1 where it is set.
+__device__ __forceinline__ uint32_t bytes_of_bits(uint32_t bits) {
+  return (bits & 0xf) * 0x00204081 & 0x01010101;
+}
+
+/// The rows of a quad's elements; of those that lie outside of its run, above all rows.
+template <class T, bool kWhole>
+struct Rows {
+  static constexpr int kElements = kQuadBytes / sizeof(T);
+
+  uint32_t rows[kElements];
+
+  __device__ __forceinline__ explicit Rows(const Quad& quad) {
+    constexpr int kSize = sizeof(T);
+    const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
+    const uint32_t begin = quad.range & 0xff;
+    const uint32_t end = quad.range >> 8;
+    // A bit for each byte that lies outside.
+    const uint32_t outside = kWhole ? 0 : ((1u << begin) - 1) | 0xffffu << end;
+#pragma unroll
+    for (int i = 0; i < kElements; ++i) {
+      const uint32_t word = words[i * kSize / 4];
+      if constexpr (kSize <= 2) {
+        // Above the element a byte that is 1 where it lies outside, as often as there is room.
+        const uint32_t flags = kWhole ? 0 : bytes_of_bits(outside >> (i * kSize / 4 * 4));
+        const int byte = i * kSize % 4;
+        const int flag = 0x1111 * (4 + byte);
+        rows[i] = __byte_perm(
+            word, flags,
+            kSize == 1 ? (flag & ~0xf) | byte : (flag & ~0xff) | (byte + 1) << 4 | byte);
+      } else {
+        const uint32_t all = kWhole ? 0 : 0u - (outside >> (i * kSize) & 1);
+        rows[i] = kSize == 4                                      ? word | all
+                  : (words[i * kSize / 4 + kSize / 8] | all) != 0 ? ~0u
+                                                                  : word;
+      }
+    }
+  }
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 800
+constexpr int kBlocksOfSm = 2; // of 1024 threads there
+#else
+constexpr int kBlocksOfSm = kRunBlocksOfSm;
+#endif
+
+/// kTables: of one channel each, or two of each channel; 0 where the channels are columns of one.
+template <class T, unsigned kTables, unsigned kThreads, class Binning>
+__global__
+__launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void count_runs_kernel(
+    const __grid_constant__ Runs in,
+    const Binning binning,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(16) uint32_t table[];
+  constexpr unsigned kSize = sizeof(T);
+  constexpr unsigned kElements = unsigned{kQuadBytes} / kSize;
+  constexpr unsigned kLogThreads = kThreads == kRunThreads ? kLogRunThreads : kLogRunThreads + 1;
+  const unsigned log_lanes = kLogThreads - in.log_units; // of a unit
+  const unsigned lane = threadIdx.x & ((1u << log_lanes) - 1);
+  const unsigned unit_of_block = threadIdx.x >> log_lanes;
+  const unsigned set = in.chunks == 1 ? blockIdx.x : blockIdx.x / in.chunks;
+  const unsigned first_unit = set << in.log_units;
+  const unsigned unit = first_unit + unit_of_block;
+
+  const auto inner = static_cast<unsigned>(in.batch[1].size);
+  const unsigned outer = in.batch[0].size == 1 ? 0 : unit / inner;
+  const auto data = reinterpret_cast<uint64_t>(
+      in.data + outer * in.batch[0].stride + (unit - outer * inner) * in.batch[1].stride);
+  const unsigned begin = (blockIdx.x - set * in.chunks) * in.share;
+  const unsigned end = unit < in.units ? min(begin + in.share, in.quads) : 0;
+
+  const auto place_of = [&](unsigned quad) {
+    const unsigned run = in.by_quads_of_run.quotient(quad);
+    const unsigned of_run = quad - run * in.by_quads_of_run.divisor;
+    unsigned outer_run = in.by_loop[1].quotient(run);
+    uint64_t start = multiply_add(run - outer_run * in.by_loop[1].divisor, in.step, data);
+    if (in.set_step > 0) {
+      const unsigned set_of_runs = in.by_loop[0].quotient(outer_run);
+      outer_run -= set_of_runs * in.by_loop[0].divisor;
+      start += set_of_runs * in.set_step;
+    }
+    start = multiply_add(outer_run, in.outer_step, start);
+    const unsigned skew = static_cast<unsigned>(start) % unsigned{kQuadBytes};
+    // What lies before the quad of the run, its first bytes left out.
+    const unsigned before = of_run * unsigned{kQuadBytes};
+    Place place;
+    place.address = (start & ~uint64_t{kQuadBytes - 1}) + uint64_t{of_run} * kQuadBytes;
+    place.begin = of_run == 0 ? skew : 0;
+    place.end =
+        in.run_bytes + skew > before ? min(in.run_bytes + skew - before, unsigned{kQuadBytes}) : 0;
+    place.column =
+        kTables == 1 ? 0 : in.by_period.remainder(in.before_run + before / kSize - skew / kSize);
+    return place;
+  };
+  const uint32_t own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
+                             (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
+  const uint32_t row_bytes = 4 * in.row_words;
+  const auto add = [&](const Quad& quad, auto whole) {
+    // Elements take the tables in turns.
+    constexpr unsigned kTurns = kTables > 0 ? kTables : 1;
+    uint32_t tables[kTurns];
+#pragma unroll
+    for (unsigned i = 0; i < kTurns; ++i) {
+      const unsigned column = quad.column + i;
+      tables[i] = own_table + 4 * in.column_words *
+                                  (kTables > 1 && column >= kTables ? column - kTables : column);
+    }
+    if constexpr (kSize == 1 && kTables > 0 && whole()) {
+      // All bytes have rows. A byte, multiplied and added in one.
+      const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
+#pragma unroll
+      for (unsigned i = 0; i < kElements; ++i) {
+        add_shared(__dp4a(words[i / 4], row_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
+      }
+      return;
+    }
+    const Rows<T, whole()> of(quad);
+#pragma unroll
+    for (unsigned i = 0; i < kElements; ++i) {
+      const uint32_t row = kSize == 1 && whole() ? of.rows[i] : min(of.rows[i], in.table_rows);
+      add_shared(row * row_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
+    }
+  };
+  // Of bytes only where all have rows: nothing is then asked of each.
+  const uint32_t whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
+
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  const unsigned words = in.unit_words << in.log_units;
+  for (unsigned i = 4 * threadIdx.x; i < words; i += 4 * kThreads) {
+    *reinterpret_cast<uint4*>(table + i) = make_uint4(0, 0, 0, 0);
+  }
+  __syncthreads();
+  const auto is_inside = [&](const Place& place) {
+    return place.address - in.first_quad <= in.last_quad;
+  };
+  bool any_beyond = false;
+  // All lanes of a warp take as many turns, for they wait for each other.
+  const unsigned turns = (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
+#pragma unroll 1
+  for (unsigned turn = 0; turn < turns; ++turn) {
+    Quad quads[kRunUnroll];
+    const unsigned first = begin + (turn << (kLogRunUnroll + log_lanes)) + lane;
+#pragma unroll
+    for (unsigned k = 0; k < kRunUnroll; ++k) {
+      const unsigned quad = first + (k << log_lanes);
+      const Place place = place_of(quad);
+      // No load is left out: branches would make it wait for those before.
+      const bool is_some = quad < end && place.begin < place.end;
+      const bool counts_here = is_some && is_inside(place);
+      quads[k].bytes =
+          load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_quad));
+      quads[k].range = counts_here ? place.begin | place.end << 8 : 0;
+      quads[k].column = place.column;
+      any_beyond = any_beyond || is_some != counts_here;
+    }
+    __syncwarp(); // no instruction passes it, and it takes none itself
+#pragma unroll
+    for (unsigned k = 0; k < kRunUnroll; ++k) {
+      __all_sync(0xffffffff, quads[k].range == whole_range) ? add(quads[k], std::true_type{})
+                                                            : add(quads[k], std::false_type{});
+    }
+  }
+  if (any_beyond) { // quads that reach beyond the tensor
+#pragma unroll 1
+    for (unsigned quad = begin + lane; quad < end; quad += 1u << log_lanes) {
+      const Place place = place_of(quad);
+      if (place.begin < place.end && !is_inside(place)) {
+        add(Quad{load_bytes(place), place.begin | place.end << 8, place.column}, std::false_type{});
+      }
+    }
+  }
+
+  wait_for_previous(); // it cleared the counts
+  __syncthreads();
+  // Neighbours write neighbouring bins.
+  const auto channels = static_cast<unsigned>(in.channels);
+  const unsigned sums = in.table_rows * channels << in.log_units;
+  for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
+    const unsigned of_block = in.by_rows.quotient(i); // channel
+    const unsigned row = i - of_block * in.by_rows.divisor;
+    const unsigned of = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
+    const unsigned channel = kTables == 1 ? 0 : of_block - of * channels;
+    if (first_unit + of >= in.units) {
+      continue;
+    }
+    uint32_t sum = 0;
+    const unsigned copies = 1u << in.log_copies;
+    const unsigned columns = kTables == 1 ? 1 : in.columns;
+    for (unsigned column = channel; column < columns; column += in.period) {
+      const uint32_t* counters =
+          table + of * in.unit_words + row * in.row_words + column * in.column_words;
+      for (unsigned k = 0; k < copies; ++k) { // neighbours begin in other banks
+        sum += counters[(k + threadIdx.x) & (copies - 1)];
+      }
+    }
+    int64_t bin = row;
+    if constexpr (sizeof(T) == 1) {
+      bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(row));
+    }
+    if (bin != kNoBin) {
+      const int64_t counter = (int64_t{first_unit + of} * channels + channel) * in.num_bins + bin;
+      put_or_add(&counts[counter], sum, in.adds);
+    }
+  }
+}
+
+} // namespace
+
+template <class Binning>
+void count_runs(
+    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+  const auto& in = std::get<Runs>(plan.layout);
+  const Prepared prepared = prepare(plan, problem, launch);
+  const auto start_with = [&](auto tag, auto tables, auto threads) {
+    start(
+        launch, "count_runs",
+        count_runs_kernel<typename decltype(tag)::type, tables(), threads(), Binning>,
+        Shape{
+            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+            prepared.starts_early},
+        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+  };
+  using Threads = std::integral_constant<unsigned, kRunThreads>;
+  const auto count = [&](auto tag, auto tables) {
+    constexpr bool kMayBeLarge = sizeof(typename decltype(tag)::type) > 1;
+    if (!kMayBeLarge || plan.threads == kRunThreads) {
+      start_with(tag, tables, Threads{});
+    } else if constexpr (kMayBeLarge) {
+      start_with(tag, tables, std::integral_constant<unsigned, 2 * kRunThreads>{});
+    }
+  };
+  constexpr std::integral_constant<unsigned, 0> kColumns;
+  constexpr std::integral_constant<unsigned, 1> kOne;
+  // Signed or not, true or 1: the tables tell apart, not the loops.
+  visit_element_type(problem.type, [&](auto tag) {
+    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
+    if constexpr (kSize == 1) {
+      constexpr TypeTag<uint8_t> byte;
+      in.tables == 0   ? count(byte, kColumns)
+      : in.tables == 1 ? count(byte, kOne)
+      : in.tables == 3 ? count(byte, std::integral_constant<unsigned, 3>{})
+                       : count(byte, std::integral_constant<unsigned, 4>{});
+    } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
+      constexpr TypeTag<std::conditional_t<
+          kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>>
+          word;
+      in.tables == 0 ? count(word, kColumns) : count(word, kOne);
+    }
+  });
+}
+
+template void count_runs(const Plan&, const Problem&, const ValueBinning&, const Launch&);
+template void count_runs(const Plan&, const Problem&, const LetterBinning&, const Launch&);
+
+} // namespace histo::cuda
