@@ -55,6 +55,18 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path, threads: int) 
     assert (tmp_path / f"{name}-distributions.png").stat().st_size > 0
 
 
+def test_views_are_timed_beside_contiguous_ones(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "views.py"), "--device", "cpu", "--quick"]
+    subprocess.run([*command, "--out", str(tmp_path)], check=True, env=ENVIRONMENT, timeout=120)
+    (results,) = tmp_path.glob("views-cpu-*.json")
+    records = json.loads(results.read_text())["records"]
+    assert len(records) == 3
+    for record in records:
+        assert record["ratio"] == record["contiguous_seconds"] / record["seconds"] > 0
+        assert record["bytes"] <= record["bytes_touched"]
+        assert f"{record['dtype']} {record['shape']}" in results.with_suffix(".md").read_text()
+
+
 ALONE = ["read only", "torch_histo"]
 WITH_ONE = [*ALONE, "one thread"]
 TOGETHER = [*ALONE, "torch.bincount"]

@@ -26,8 +26,28 @@ if not torch.cuda.is_available():
 # Inputs that take every way through the engine, by name.
 INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "columns": (random_values((50_000, 512), torch.uint8), {}),
-    "columns of a stream": (random_values((60_000, 65), torch.uint8), {}),
-    "columns, words assembled": (random_values((15_000, 201), torch.uint8)[:, 3:133], {}),
+    "columns of a stream": (random_values((90_000, 33), torch.uint8), {}),
+    "columns, words assembled": (random_values((15_000, 301), torch.uint8)[:, 3:133], {}),
+    "columns of a stream with gaps": (random_values((90_000, 33), torch.uint8)[:, :30], {}),
+    "columns in runs": (
+        random_values((6, 90, 100, 64), torch.uint8)[:, 3:, 5:-5],
+        {"dim": (0, 1, 2)},
+    ),
+    "columns in runs, words assembled": (
+        random_values((6, 90, 100, 63), torch.uint8)[:, 3:, 5:-5],
+        {"dim": (0, 1, 2)},
+    ),
+    "wide columns in runs": (
+        random_values((90, 100, 64), torch.int32)[:, 5:-5],
+        {"num_bins": 1000, "dim": (0, 1)},
+    ),
+    "short runs": (random_values((4, 3, 500, 401), torch.uint8)[..., 7:-9], {"dim": (2, 3)}),
+    "short runs of channels": (
+        random_values((500, 389, 20), torch.uint8)[:, 7:-9],
+        {"dim": (0, 1)},
+    ),
+    "small units": (random_values((5000, 900), torch.uint8), {"dim": 1}),
+    "wide channels in turn": (random_values((300_000, 3), torch.int32), {"num_bins": 1000}),
     "clusters": (random_values((9_000, 512), torch.uint8), {}),
     "clusters that add": (random_values((40_000, 128), torch.uint8), {}),
     "clusters, words assembled": (random_values((30_000, 201), torch.uint8)[:, 3:150], {}),
@@ -50,7 +70,7 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
         random_values((4_300_003,), torch.int32, high=5),
         {"num_bins": 1 << 18},
     ),
-    "rare strides": (random_values((3, 4, 5, 6, 7), torch.int16), {"dim": (0, 2, 4)}),
+    "rare strides": (random_values((3, 4, 5, 4, 3, 2, 3), torch.int16), {"dim": (0, 2, 4, 6)}),
     **{v: (random_values((5000, 100), torch.uint8), {"variant": v}) for v in STUDY_VARIANTS},
 }
 

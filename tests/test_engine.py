@@ -158,6 +158,77 @@ def test_many_images(device: torch.device, images: int, size: int, offset: int) 
     assert_counted(values.view(images, 3, size, size + 1), device, dim=(2, 3))
 
 
+ANY_SIZE = [torch.bool, torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64]
+
+
+@pytest.mark.parametrize("dim", [(2, 3), (0, 2, 3), (0, 1, 2, 3), (3,), (2,)])
+@pytest.mark.parametrize("dtype", ANY_SIZE)
+def test_crops_of_planes(device: torch.device, dim: tuple[int, ...], dtype: torch.dtype) -> None:
+    images = at_offset((5, 3, 421, 403), dtype, 1)
+    assert_counted(images[:, :, 7:-13, 5:-9], device, dim=dim)
+    assert_counted(images[:, :, ::2, :-16], device, 100, dim=dim)
+
+
+@pytest.mark.parametrize("dim", [(1, 2), (0, 1, 2), (0, 1)])
+@pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 48, 64, 100, 130, 200, 511, 512])
+def test_crops_of_channels_side_by_side(
+    device: torch.device, dim: tuple[int, ...], channels: int
+) -> None:
+    """Quads, words and words put together; several rows of a run as one, or not."""
+    size = int((5 * MIB / 6 / channels) ** 0.5)
+    images = at_offset((6, size + 9, size + 6, channels), torch.uint8, 0)
+    assert_counted(images[:, 3:-6, 2:-4], device, dim=dim)
+    assert_counted(images[:, :, : size // 12 * 12], device, 100, dim=dim)
+    assert_counted(images[:, 1:, 1:, 1:], device, dim=dim)
+    assert_counted(images.view(torch.int8)[..., : channels - 1], device, 300, dim=dim)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
+@pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 64, 65])
+def test_crops_of_wide_types(device: torch.device, dtype: torch.dtype, channels: int) -> None:
+    size = int((5 * MIB / 6 / channels / dtype.itemsize) ** 0.5)
+    images = at_offset((6, size + 9, size + 6, channels), dtype, 1, high=1100)
+    for num_bins in (100, 1001):
+        assert_counted(images[:, 3:-6, 2:-4], device, num_bins, dim=(0, 1, 2))
+        assert_counted(images[:, 3:-6, 2:-4], device, num_bins, dim=(1, 2))
+
+
+@pytest.mark.parametrize("left", [0, 1, 7, 8, 9])
+def test_last_rows_of_words_put_together(device: torch.device, left: int) -> None:
+    """A block has whole rounds of 192 rows, and so many more."""
+    values = at_offset((132 * 192 * 2 + left, 1031), torch.uint8, 1)
+    assert_counted(values[:, :509], device)
+    assert_counted(values[: 132 * 192 * 2, : 128 + left], device)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [(9001, 900), (3000, 1000, 3), (900, 7000, 2), (5000, 40, 8), (1100, 200, 50), (300, 3000, 32)],
+)
+@pytest.mark.parametrize("dtype", ANY_SIZE)
+def test_small_units(device: torch.device, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+    assert_counted(at_offset(shape, dtype, 1), device, 100, dim=1)
+    assert_counted(at_offset(shape, dtype, 0)[:, 1:-1], device, dim=1)
+
+
+@pytest.mark.parametrize(
+    ("channels", "step"),
+    [
+        *((1, 2), (1, 3), (1, 4), (2, 3), (2, 4), (3, 4), (3, 5), (5, 8), (17, 64), (60, 64)),
+        *((60, 120), (100, 128), (255, 257), (500, 512), (300, 520), (511, 1023)),
+    ],
+)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_rows_with_gaps(device: torch.device, channels: int, step: int, offset: int) -> None:
+    """The last one has none behind it."""
+    values = at_offset((8 * MIB // step, step), torch.uint8, offset)
+    assert_counted(values[:, :channels], device)
+    assert_counted(values[:, step - channels :], device, 100)
+    wide = at_offset((2 * MIB // step, step), torch.int16, offset)
+    assert_counted(wide[:, :channels], device)
+    assert_counted(wide.to(torch.int64)[:, :channels], device, 77)
+
+
 @pytest.mark.parametrize(
     "dtype", [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64]
 )

@@ -95,10 +95,13 @@ int64_t joined_rows(
                                                  : offsets % kQuadBytes != 0 ? kWordCost
                                                                              : 0);
   };
+  const int64_t most_rows = most_groups * table_bytes / row_bytes;
   int64_t best = 1;
-  for (int64_t rows = 2; ceil_div(rows * row_bytes, table_bytes) <= most_groups; ++rows) {
-    if (rows_of_run % rows == 0 && score(rows) > score(best)) {
-      best = rows;
+  for (int64_t divisor = 1; divisor <= most_rows && divisor * divisor <= rows_of_run; ++divisor) {
+    if (rows_of_run % divisor == 0) {
+      for (const int64_t rows : {divisor, rows_of_run / divisor}) {
+        best = rows <= most_rows && score(rows) > score(best) ? rows : best;
+      }
     }
   }
   return best;
@@ -914,33 +917,45 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   return plan;
 }
 
+/// Columns of whatever lies between rows and between runs of them.
+template <class Binning>
+std::optional<Plan> plan_side_by_side(
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+  std::optional<Plan> columns = plan_columns(problem, binning, limits);
+  const Extent& rows = problem.rows[2];
+  const auto is_loose = [](const Columns& in) { return in.access == Access::kLoose; };
+  if (problem.num_rows() != rows.size) {
+    Allowed allowed;
+    allowed.in_runs = true;
+    std::optional<Plan> other = plan_columns(problem, binning, limits, allowed);
+    const int64_t run_bytes = rows.size * rows.stride * element_size(problem.type);
+    const auto is_short = [&](const Columns& in) {
+      return run_bytes < (in.access == Access::kQuad ? kLongRunOfQuads : kLongRunOfRows);
+    };
+    if (other && (!columns || is_loose(std::get<Columns>(columns->layout)) ||
+                  is_short(std::get<Columns>(other->layout)))) {
+      columns = std::move(other);
+    }
+  }
+  const auto suits_gaps = [&](const Columns& in) {
+    return is_loose(in) && !in.in_runs &&
+           static_cast<double>(rows.stride) <=
+               kMostStrideWithGaps * static_cast<double>(problem.channels[1].size);
+  };
+  if (!columns || suits_gaps(std::get<Columns>(columns->layout))) {
+    if (std::optional<Plan> wider = plan_with_gaps(problem, binning, limits)) {
+      columns = std::move(wider);
+    }
+  }
+  return columns;
+}
+
 } // namespace
 
 template <class Binning>
 Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
   // Elements side by side have the fastest way; tiles take everything.
-  std::optional<Plan> columns = plan_columns(problem, binning, limits);
-  const auto replace_by = [&](std::optional<Plan> other) {
-    if (other) {
-      columns = std::move(other);
-    }
-  };
-  const Extent& rows = problem.rows[2];
-  const int64_t row = problem.channels[1].size;
-  if (problem.num_rows() != rows.size &&
-      (!columns || std::get<Columns>(columns->layout).access == Access::kLoose ||
-       rows.size * rows.stride * element_size(problem.type) < kLongRunOfRows)) {
-    Allowed allowed;
-    allowed.in_runs = true;
-    replace_by(plan_columns(problem, binning, limits, allowed));
-  }
-  const auto suits_gaps = [&](const Columns& in) {
-    return in.access == Access::kLoose && !in.in_runs &&
-           static_cast<double>(rows.stride) <= kMostStrideWithGaps * static_cast<double>(row);
-  };
-  if (!columns || suits_gaps(std::get<Columns>(columns->layout))) {
-    replace_by(plan_with_gaps(problem, binning, limits));
-  }
+  const std::optional<Plan> columns = plan_side_by_side(problem, binning, limits);
   if (columns && outdoes_clusters(*columns, problem)) {
     return *columns;
   }

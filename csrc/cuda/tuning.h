@@ -330,6 +330,7 @@ constexpr int64_t kMaxGapOfOneChannel = 4;
 // Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
 constexpr int64_t kLongRun = 20 * 1024;
 constexpr int64_t kLongRunOfRows = 256 * 1024;
+constexpr int64_t kLongRunOfQuads = 1024 * 1024;
 constexpr double kEnoughFillInRuns = 0.33;
 constexpr int64_t kMaxGroupsInRuns = 32;
 constexpr double kWordCost = 0.15;
