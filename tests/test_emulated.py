@@ -388,6 +388,9 @@ def test_rows_in_runs(emulate: Emulate, channels: int, offset: int) -> None:
     kernels = emulate(sets, dim=(0, 1, 2), offset=offset)
     assert kernels == "count_columns, fold_columns"
     emulate(sets, dim=(1, 2), offset=offset, gpu=TWO_SMS)
+    gaps = cut(3, runs // 3, 24, channels, of=(3, runs // 3 + 1, 28, channels + 1))
+    emulate(gaps, dim=(0, 1, 2), offset=offset)
+    emulate(gaps, 100, dim=(1, 2), offset=offset)
 
 
 @pytest.mark.parametrize("dtype", WIDER, ids=str)
@@ -397,6 +400,7 @@ def test_rows_in_runs_of_wider_types(emulate: Emulate, dtype: torch.dtype, chann
     values = cut(runs, 24, channels, of=(runs, 26, channels), dtype=dtype)
     for offset in (0, dtype.itemsize):
         assert "count_columns" in emulate(values, 200, dim=(0, 1), offset=offset)
+        emulate(values[..., : channels - 1], 200, dim=(0, 1), offset=offset)
 
 
 # Of a round and more, so many rows are left.

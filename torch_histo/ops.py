@@ -48,9 +48,9 @@ def channel_histogram(
     Args:
         input: a dense tensor of any shape and strides, of dtype bool, uint8, int8, int16,
             int32, int64, uint16, uint32 or uint64, on a CPU or CUDA device. A 0-d tensor
-            is a 1-D tensor of one element. Strides that do not reduce to two loops over
-            channels and two over the rest cost a contiguous copy first; it takes three
-            dimensions in `dim`, or three outside it, for that.
+            is a 1-D tensor of one element. Views are read in place, unless their strides do
+            not reduce to two loops over channels and three over the rest, which takes four
+            dimensions in `dim` or three outside it: those cost a contiguous copy first.
         num_bins: how many bins, at least 1.
         dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
             count from the end, an empty sequence means all.
@@ -80,7 +80,8 @@ def channel_histogram(
 
     Cost: on CUDA one to three launches: zeroing of the counts, where several blocks add to
     the same ones; the count, which reads the input once (of one channel with up to four times
-    the bins that a table holds once for each table, mostly from the cache); a fold, where
+    the bins that a table holds once for each table, mostly from the cache; and what lies between
+    the rows of a view, where that is no more than they are); a fold, where
     blocks leave the tables they counted in. There is a workspace besides the result for the
     fold, at most a table for each multiprocessor: of 32 or 64 KiB for bytes, 66 where rows begin
     within words, which makes 8.5 MiB on an H200, and at most the shared memory of a block for

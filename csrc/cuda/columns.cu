@@ -31,8 +31,7 @@ __device__ __forceinline__ int64_t
 counter_of(const Cells& cells, const Unit& unit, int column_of_table, int64_t bin) {
   const int64_t column = first_column_of(cells.in, unit) + column_of_table;
   const int64_t channel = cells.channel_of_column(unit, column);
-  return column < cells.in.columns && (!Cells::kMayHaveGaps || channel < cells.in.counted) &&
-                 bin != kNoBin
+  return column < cells.in.columns && channel < cells.in.counted && bin != kNoBin
              ? cells.in.counter(unit.batch, channel, bin)
              : kNoBin;
 }
@@ -136,9 +135,8 @@ enum class Bins {
 /// 32 of each 128: together a row of all tables, which begins anywhere in them, mixed from the digits
 /// above. So all tables count as much, and no bank more than others, wherever the values lie. Of
 /// three tables each has a range of the bins.
-template <class T, Access kAccess, Bins kBins, bool kGaps, class Binning>
+template <class T, Access kAccess, Bins kBins, class Binning>
 struct WideTable {
-  static constexpr bool kMayHaveGaps = kGaps;
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
   // A word is two counters, of two columns or of two bins.
@@ -380,18 +378,11 @@ struct WideTable {
   }
 };
 
-/// How rows lie.
-enum class Layout {
-  kOneRun,
-  kRuns, // as Columns::in_runs
-  kGaps, // perhaps with channels between them that have no counts
-};
-
-template <class T, Access kAccess, Bins kBins, Layout kLayout, class Binning>
+template <class T, Access kAccess, Bins kBins, class Binning>
 using Table = std::conditional_t<
     sizeof(T) == 1,
     ByteTable<kAccess, Binning>,
-    WideTable<T, kAccess, kBins, kLayout == Layout::kGaps, Binning>>;
+    WideTable<T, kAccess, kBins, Binning>>;
 
 /// What a lane loads at once.
 template <class T, Access kAccess>
@@ -418,11 +409,11 @@ struct Piece {
 };
 
 /// kFewChannels: a block sums the columns of each channel; otherwise they go to the counts
-/// one by one, or to the fold.
+/// one by one, or to the fold. kInRuns: as Columns::in_runs.
 ///
 /// One block an SM is not asked for in __launch_bounds__, though there is one: asked for it the
 /// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
-template <class T, Access kAccess, Bins kBins, bool kFewChannels, Layout kLayout, class Binning>
+template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns, class Binning>
 __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
@@ -437,8 +428,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
           : bytes_in_flight(sizeof(T), kAccess, kBins != Bins::kPlain) / kLoadBytes;
   constexpr int kWarps = kColumnThreads / kWarp;
   using Load = typename Loaded<T, kAccess>::type;
-  using Cells = Table<T, kAccess, kBins, kLayout, Binning>;
-  constexpr bool kInRuns = kLayout == Layout::kRuns;
+  using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
   constexpr bool kSplit = kAccess == Access::kSplit;
@@ -518,6 +508,15 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     return static_cast<int>((piece.first_row + own_row) * static_cast<unsigned>(in.columns) % 4);
   };
   const auto words_of = [&](int early) { return static_cast<int>(in.columns + early) / 4; };
+  // Of rows in runs, from the address in the first one on.
+  const auto address_of_row = [&](const uint8_t* first, unsigned row) {
+    const unsigned run = in.by_rows_of_run.quotient(row);
+    const unsigned set = in.by_runs_of_set.quotient(run);
+    auto address = reinterpret_cast<uint64_t>(first);
+    address = multiply_add(row, static_cast<uint32_t>(in.row_stride), address);
+    address = multiply_add(run, in.run_jump, address);
+    return reinterpret_cast<const uint8_t*>(multiply_add(set, in.set_jump, address));
+  };
   const auto address_in = [&](const Piece& piece) {
     if constexpr (kSplit) {
       const int early = early_of(piece);
@@ -559,13 +558,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   Load words[kUnroll];
   const auto ith_address = [&](int i, int64_t step_bytes, int step_rows) {
     if constexpr (kInRuns) {
-      const unsigned at = next_row + i * step_rows;
-      const unsigned run = in.by_rows_of_run.quotient(at);
-      const unsigned set = in.by_runs_of_set.quotient(run);
-      uint64_t place = multiply_add(
-          at, static_cast<uint32_t>(in.row_stride), reinterpret_cast<uint64_t>(address));
-      place = multiply_add(run, in.run_jump, place);
-      return reinterpret_cast<const uint8_t*>(multiply_add(set, in.set_jump, place));
+      return address_of_row(address, next_row + i * step_rows);
     }
     return address + i * step_bytes;
   };
@@ -688,7 +681,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
     if constexpr (kPaired) {
       const int rows = rounds > 0 ? rest + rows_of_round : rest;
-      const int added = rows + (in.is_stream() ? ragged_rows(kAccess) : 0);
+      const int added = rows + (kInRuns ? kRowsApart : in.is_stream() ? ragged_rows(kAccess) : 0);
       if (room < added) {
         empty_pairs();
       }
@@ -725,20 +718,29 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         cells.add(last[i]);
       }
     }
-    if (in.is_stream()) {
+    // Of a row that is not counted whole, the elements from `first` on and before `end`.
+    const auto count_apart = [&](const uint8_t* elements, int64_t first, int64_t end) {
+      constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
+#pragma unroll
+      for (unsigned pass = 0; pass < kPasses; ++pass) {
+        const unsigned own = threadIdx.x + pass * kColumnThreads;
+        const int64_t column = first_column_of(in, done.unit) + own;
+        const int64_t element = first + column;
+        if (own < kElements << in.log_lanes && column < in.columns && element >= 0 &&
+            element < end) {
+          cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
+        }
+      }
+    };
+    if constexpr (kInRuns) {
+      const int64_t gap = in.channels - in.counted;
+      if (gap > 0 && done.ends_unit) { // there may be nothing behind the last row
+        count_apart(address_of_row(done.run, in.rows), 0, in.columns - gap);
+      }
+    } else if (in.is_stream()) {
       // Rows that are not whole: before the first word, and after the last whole row.
       const auto count_ragged = [&](int64_t ragged_row) {
-        constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
-#pragma unroll
-        for (unsigned pass = 0; pass < kPasses; ++pass) {
-          const unsigned own = threadIdx.x + pass * kColumnThreads;
-          const int64_t column = first_column_of(in, done.unit) + own;
-          const int64_t element = done.unit.head + ragged_row * in.columns + column;
-          if (own < kElements << in.log_lanes && column < in.columns && element >= 0 &&
-              element < in.run) {
-            cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(done.run)[element]);
-          }
-        }
+        count_apart(done.run, done.unit.head + ragged_row * in.columns, in.run);
       };
       if (done.first_row == 0 && done.unit.head != 0) {
         count_ragged(-1);
@@ -836,7 +838,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  using Cells = Table<T, kAccess, kBins, Layout::kOneRun, Binning>;
+  using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr int kHalves = Cells::kHalves;
   constexpr int kQuads = kWords / 4;
   constexpr int kSplits = kFoldThreads / kQuads;
@@ -1025,33 +1027,23 @@ void count_columns(
     using T = typename decltype(tag)::type;
     constexpr Access kAccess = decltype(access)::value;
     constexpr Bins kBins = decltype(bins)::value;
-    const auto count = [&](auto few_channels, auto layout) {
+    const auto count = [&](auto few_channels, auto in_runs) {
       start(
           launch, "count_columns",
-          count_columns_kernel<T, kAccess, kBins, few_channels(), layout(), Binning>,
+          count_columns_kernel<T, kAccess, kBins, few_channels(), in_runs(), Binning>,
           Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
           in, binning, prepared.partials, counts);
     };
-    using OneRun = std::integral_constant<Layout, Layout::kOneRun>;
     constexpr bool kWide = sizeof(T) > 1;
     if constexpr (kBins == Bins::kDealt || (kWide && kAccess == Access::kQuad)) {
-      count(std::true_type{}, OneRun{}); // of one channel, with no fold
+      count(std::true_type{}, std::false_type{}); // of one channel, with no fold
     } else {
-      using Runs = std::integral_constant<
-          Layout, kAccess == Access::kSplit ? Layout::kOneRun : Layout::kRuns>;
-      using Gaps = std::integral_constant<
-          Layout, kAccess == Access::kLoose ? Layout::kOneRun : Layout::kGaps>;
-      // Of two bytes the loops come out otherwise where there might be gaps: int16 [2^24, 4] to
-      // [2^22, 12] take 38.4 us and not 36.7.
-      using NoGaps = std::conditional_t<sizeof(T) == 2, OneRun, Gaps>;
       if (kWide && in.few_channels) {
-        count(std::bool_constant<kWide>{}, OneRun{});
+        count(std::bool_constant<kWide>{}, std::false_type{});
       } else if (in.in_runs) {
-        count(std::false_type{}, Runs{});
-      } else if (in.counted < in.channels) {
-        count(std::false_type{}, Gaps{});
+        count(std::false_type{}, std::bool_constant<kAccess != Access::kSplit>{});
       } else {
-        count(std::false_type{}, NoGaps{});
+        count(std::false_type{}, std::false_type{});
       }
       if (folds) {
         // It starts after the count has ended: waiting on the SMs it takes longer.

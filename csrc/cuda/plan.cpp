@@ -244,12 +244,13 @@ std::optional<Rows> find_rows(
     return begin_at(bound) && in.columns * size % bound == 0;
   };
   const int64_t word_bytes = word * size;
-  const bool narrow =
-      static_cast<double>(in.columns) <
-      (allowed.in_runs ? kEnoughFillInRuns : 0.5) * static_cast<double>(found.table_columns);
   in.access = bytes && aligned_to(kQuadBytes) ? Access::kQuad
               : aligned_to(word_bytes)        ? Access::kWord
                                               : Access::kLoose;
+  const int64_t groups = ceil_div(in.columns, found.table_columns);
+  const bool narrow =
+      static_cast<double>(in.columns) < (allowed.in_runs ? enough_fill_in_runs(in.access) : 0.5) *
+                                            static_cast<double>(groups * found.table_columns);
   // Two blocks read the halves of a line at about the same time, if they are neighbours.
   if (allowed.halve && !allowed.in_runs && in.access == Access::kQuad && in.outer.size == 1 &&
       !narrow && (in.channels == kHalfColumns || begin_at(kLineBytes))) {
@@ -309,6 +310,7 @@ std::optional<Rows> find_rows(
     in.set_jump = static_cast<uint32_t>(set_jump);
     in.outer = {1, 0};
     found.of_run *= outer_rows.size * sets.size;
+    found.of_run -= allowed.gap > 0 ? kRowsApart : 0;
   }
   in.log_lanes =
       log2_of(found.table_columns * size / (in.access == Access::kQuad ? kQuadBytes : word_bytes));
@@ -322,7 +324,7 @@ std::optional<Plan> plan_columns(
     const DeviceLimits& limits,
     const Allowed& allowed = {}) {
   std::optional<Rows> found = find_rows(problem, limits, allowed);
-  if (!found || (allowed.gap > 0 && !found->in.is_stream())) {
+  if (!found || (allowed.gap > 0 && !allowed.in_runs && !found->in.is_stream())) {
     return std::nullopt;
   }
   Columns& in = found->in;
@@ -427,7 +429,9 @@ std::optional<Plan> plan_columns(
   const bool rows_are_bins =
       !bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool);
   const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
-  const int64_t ragged = in.is_stream() ? ragged_rows(in.access) * in.outer.size : 0;
+  const int64_t ragged = in.in_runs       ? kRowsApart
+                         : in.is_stream() ? ragged_rows(in.access) * in.outer.size
+                                          : 0;
   in.paired = bytes ? in.channels > 1 : size == 2 && in.access != Access::kQuad;
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
@@ -643,7 +647,7 @@ bool is_little(int64_t gap, int64_t channels, int64_t size) {
 /// Rows with little between them: that is read too, as channels that have no counts.
 template <class Binning>
 std::optional<Plan> plan_with_gaps(
-    const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
+    const Problem& problem, const Binning& binning, const DeviceLimits& limits, bool in_runs) {
   const int64_t size = element_size(problem.type);
   const auto& [outer_channels, inner_channels] = problem.channels;
   const Extent& rows = problem.rows[2];
@@ -665,6 +669,7 @@ std::optional<Plan> plan_with_gaps(
   wider.channels[1] = {rows.stride, 1};
   Allowed allowed;
   allowed.gap = gap;
+  allowed.in_runs = in_runs;
   return plan_columns(wider, binning, limits, allowed);
 }
 
@@ -921,33 +926,35 @@ Plan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 template <class Binning>
 std::optional<Plan> plan_side_by_side(
     const Problem& problem, const Binning& binning, const DeviceLimits& limits) {
-  std::optional<Plan> columns = plan_columns(problem, binning, limits);
   const Extent& rows = problem.rows[2];
-  const auto is_loose = [](const Columns& in) { return in.access == Access::kLoose; };
-  if (problem.num_rows() != rows.size) {
-    Allowed allowed;
-    allowed.in_runs = true;
-    std::optional<Plan> other = plan_columns(problem, binning, limits, allowed);
-    const int64_t run_bytes = rows.size * rows.stride * element_size(problem.type);
-    const auto is_short = [&](const Columns& in) {
-      return run_bytes < (in.access == Access::kQuad ? kLongRunOfQuads : kLongRunOfRows);
+  const auto with_gaps = [&](std::optional<Plan> plan, bool in_runs) {
+    const auto suits = [&](const Columns& in) {
+      return in.access == Access::kLoose &&
+             static_cast<double>(rows.stride) <=
+                 kMostStrideWithGaps * static_cast<double>(problem.channels[1].size);
     };
-    if (other && (!columns || is_loose(std::get<Columns>(columns->layout)) ||
-                  is_short(std::get<Columns>(other->layout)))) {
-      columns = std::move(other);
+    if (!plan || suits(std::get<Columns>(plan->layout))) {
+      if (std::optional<Plan> wider = plan_with_gaps(problem, binning, limits, in_runs)) {
+        return wider;
+      }
     }
-  }
-  const auto suits_gaps = [&](const Columns& in) {
-    return is_loose(in) && !in.in_runs &&
-           static_cast<double>(rows.stride) <=
-               kMostStrideWithGaps * static_cast<double>(problem.channels[1].size);
+    return plan;
   };
-  if (!columns || suits_gaps(std::get<Columns>(columns->layout))) {
-    if (std::optional<Plan> wider = plan_with_gaps(problem, binning, limits)) {
-      columns = std::move(wider);
-    }
+  std::optional<Plan> columns = with_gaps(plan_columns(problem, binning, limits), false);
+  if (problem.num_rows() == rows.size) {
+    return columns;
   }
-  return columns;
+  Allowed allowed;
+  allowed.in_runs = true;
+  std::optional<Plan> in_runs = with_gaps(plan_columns(problem, binning, limits, allowed), true);
+  if (!columns || !in_runs) {
+    return columns ? columns : in_runs;
+  }
+  const auto& one = std::get<Columns>(columns->layout);
+  const auto& other = std::get<Columns>(in_runs->layout);
+  const int64_t run_bytes = rows.size * rows.stride * element_size(problem.type);
+  const bool short_runs = run_bytes < kLongRunOfRows * int64_t{other.groups};
+  return short_runs || one.access == Access::kLoose ? in_runs : columns;
 }
 
 } // namespace

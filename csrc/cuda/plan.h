@@ -130,7 +130,7 @@ struct Columns {
   }
   /// That are counted together.
   int64_t runs() const {
-    return in_runs ? unit_rows / by_rows_of_run.divisor : outer.size;
+    return in_runs ? ceil_div(unit_rows, by_rows_of_run.divisor) : outer.size;
   }
   /// A stream's rows follow each other without a gap: their length is a choice.
   HISTO_HOST_DEVICE bool is_stream() const {

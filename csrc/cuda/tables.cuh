@@ -110,7 +110,6 @@ __device__ __forceinline__ unsigned head_of(
 template <Access kAccess, class Binning>
 struct ByteTable {
   static constexpr bool kSplit = kAccess == Access::kSplit;
-  static constexpr bool kMayHaveGaps = true;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
 

@@ -115,6 +115,8 @@ constexpr int kCarryTurns = 8;
 constexpr int ragged_rows(Access access) {
   return access == Access::kSplit ? 6 : 3;
 }
+// Of rows in runs the last one is counted apart, where there are gaps between them.
+constexpr int kRowsApart = 1;
 
 // Rows of 512 bytes that a table of planes.cu has room for: of 16 bytes that a lane reads, one counter
 // gets all, six of three channels in turn, or four of two or four.
@@ -319,7 +321,7 @@ constexpr int kLogRunUnroll = 2;
 constexpr int kRunUnroll = 1 << kLogRunUnroll;
 constexpr int64_t kMinRunBytesOfBlock = 16 * 1024;
 constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
-constexpr int64_t kRunWaves = 4;
+constexpr int64_t kRunWaves = 2;
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Its counters have 32 bits.
@@ -329,9 +331,10 @@ constexpr int64_t kReadWithRows = 64;
 constexpr int64_t kMaxGapOfOneChannel = 4;
 // Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
 constexpr int64_t kLongRun = 20 * 1024;
-constexpr int64_t kLongRunOfRows = 256 * 1024;
-constexpr int64_t kLongRunOfQuads = 1024 * 1024;
-constexpr double kEnoughFillInRuns = 0.33;
+constexpr int64_t kLongRunOfRows = 128 * 1024;
+constexpr double enough_fill_in_runs(Access access) {
+  return access == Access::kQuad ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
+}
 constexpr int64_t kMaxGroupsInRuns = 32;
 constexpr double kWordCost = 0.15;
 constexpr double kLooseCost = 0.4;
