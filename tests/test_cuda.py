@@ -126,7 +126,7 @@ def test_current_stream(call) -> None:
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
-        torch.cuda._sleep(100_000_000)
+        torch.cuda._sleep(1_000_000_000)  # half a second: the machine may be busy
         # Only work that is queued behind this copy sees the values.
         zeros.copy_(values)
         counts = run(zeros)
@@ -402,7 +402,7 @@ def test_the_stream_of_another_gpu(call) -> None:
     side = torch.cuda.Stream("cuda:1")
     torch.cuda.synchronize("cuda:1")
     with torch.cuda.stream(side):  # also makes cuda:1 the current device
-        torch.cuda._sleep(100_000_000)
+        torch.cuda._sleep(1_000_000_000)  # half a second: the machine may be busy
         zeros.copy_(values)
         with torch.cuda.device(0):
             counts = run(zeros)

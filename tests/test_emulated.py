@@ -495,7 +495,7 @@ def test_small_in_many_bins(emulate: Emulate, below: int) -> None:
 
 def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
     """The checks would find something: a problem that claims one element more than there is."""
-    header = "1 256 1 0 256 1 1 0 9000 256 2303999 0 132 232448 233472 90\n"
+    header = "1 256 1 0 256 1 1 0 1 0 9000 256 2303999 0 132 232448 233472 90\n"
     done = subprocess.run(
         [str(emulator)], input=header.encode() + bytes(9000 * 256 - 1), capture_output=True
     )

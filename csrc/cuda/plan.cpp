@@ -953,7 +953,8 @@ std::optional<Plan> plan_side_by_side(
   const auto& one = std::get<Columns>(columns->layout);
   const auto& other = std::get<Columns>(in_runs->layout);
   const int64_t run_bytes = rows.size * rows.stride * element_size(problem.type);
-  const bool short_runs = run_bytes < kLongRunOfRows * int64_t{other.groups};
+  const int64_t tables_of_row = ceil_div(other.channels, other.group_columns);
+  const bool short_runs = run_bytes < kLongRunOfRows * tables_of_row;
   return short_runs || one.access == Access::kLoose ? in_runs : columns;
 }
 

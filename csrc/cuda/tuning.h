@@ -36,7 +36,8 @@ constexpr int64_t kQuadRow = 32 * kQuadBytes; // of a warp
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
 // They may reach so many bytes beyond a row. The last rows of a block, so many, are loaded with more
-// care, and so are its first ones.
+// care, and so are its first ones: where all loads ask whether they stay inside, uint8 [2^18, 511] of
+// rows of 1023 takes 67.3 us and not 52.8.
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
@@ -311,38 +312,78 @@ constexpr int64_t kFewestOwners = 32;
 constexpr int64_t kMinBytesForExchange = 16 << 20;
 constexpr int64_t kMinElementsPerBin = 4;
 
+// --- Rows with gaps, and in runs (columns.cu) --------------------------------------------
+//
+// Of 128 MiB, if nothing else is said.
+
+// Rows are read with what lies between them if that is no longer than they are; or in their lines, so
+// many bytes from one row's begin to the next one's. uint8 of 5 channels every 8 elements takes 134 us
+// of 512 MiB and in tiles 658, 60 every 120 67 and in runs 113; 17 every 100 232, and in runs 133.
+constexpr int64_t kReadWithRows = 64;
+// One channel of bytes: 1-D of every 2nd, 3rd and 4th takes 64 us of 256 MiB and in tiles 176, 124 and
+// 98. Further apart each has a pair of sectors of its own.
+constexpr int64_t kMaxGapOfOneChannel = 4;
+// Rows that begin within words, if they are no further apart than so many times their length: 511
+// every 600 take 133 us of 512 MiB, and as words put together 198, 511 every 1022 133 and 125.
+constexpr double kMostStrideWithGaps = 1.75;
+
+// Rows in several runs are counted as if in one, with some instructions more for each load, where runs
+// have less than so many bytes for each table of a row. So uint8 of 64 channels in runs of 64 KiB, 128
+// and 512 takes 37.8, 38.0 and 38.2 us, and with a stop at each end 46.0, 39.6 and 37.4; int16 of 200
+// in four tables in runs of 128 KiB, 512 and 2 MiB 48.8, 48.9 and 48.4, and 96.1, 52.1 and 45.1.
+constexpr int64_t kLongRunOfRows = 128 * 1024;
+// They must fill so much of their tables, or are counted by runs.cu. In runs of 251 rows, which cannot
+// be joined, uint8 takes 82 to 87 us there; 48, 64 and 72 channels (quads, quads and words) take 71, 56
+// and 76 here, 52 and 60 (words) 101 and 90, 43 and 130 (words put together) 170 and 120.
+constexpr double enough_fill_in_runs(Access access) {
+  return access == Access::kQuad ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
+}
+// Rows are joined to fill them, and to become quads or words, which are worth so much fill: in runs of
+// 16 KiB 100 channels take 58 us and not 66, 24 take 44 and not 71, 130 take 58 and not 120. A table
+// more is more to fold.
+constexpr double kWordCost = 0.15;
+constexpr double kLooseCost = 0.4;
+constexpr int64_t kMaxGroupsInRuns = 32;
+
 // --- Short runs (runs.cu) --------------------------------------------------------------
 
+// Three blocks an SM, where their tables fit: planes of 4 KiB of bytes take 82.0 us, and 98.7 in two;
+// only crops of three channels side by side are slower, 54.6 and 49.5.
 constexpr int kLogRunThreads = 9;
 constexpr int kRunThreads = 1 << kLogRunThreads;
 constexpr int kRunBlocksOfSm = 3;
-// Quads in flight a thread.
+// Quads in flight a thread. With two, four and eight planes of 4 KiB of bytes take 93.5, 82.0 and 111.3
+// us, where they begin anywhere 149.5, 130.2 and 146.8, and 512 units of 8 channels 84.4, 82.0 and 147.4:
+// eight do not fit the registers.
 constexpr int kLogRunUnroll = 2;
 constexpr int kRunUnroll = 1 << kLogRunUnroll;
+// A block reads at least as much as its table holds and so much, or more where there are blocks for
+// all SMs: a crop of one channel takes 6.5 us of 2 MiB and with 64 KiB 8.4, 9.5 of 8 MiB and 9.1.
 constexpr int64_t kMinRunBytesOfBlock = 16 * 1024;
 constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
+// Blocks for each place, where units are more than places and some share one: in two, four and eight
+// times as many, 512 units of 8 channels take 72, 82 and 82 us, int16 of 32 channels 75, 99 and 99.
 constexpr int64_t kRunWaves = 2;
+// Less is counted sooner by strided.cu, in one launch: crops of 1 MiB take 6.9 us there and here, of 2
+// MiB 13.8 and 8.7. So are units that have few rows for each of their bins: [8192, 512, 32] bytes over
+// 1 take 318 us there and 378 here.
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Its counters have 32 bits.
 constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
-// Rows so many bytes apart are in each others lines.
-constexpr int64_t kReadWithRows = 64;
-constexpr int64_t kMaxGapOfOneChannel = 4;
-// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
+
+// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end. Bytes of
+// three channels take 90 us in runs of 16 KiB there and 57 here, 52 and 57 in runs of 32 KiB; of 64
+// channels in several tables 57 and 83 in 32 KiB.
 constexpr int64_t kLongRun = 20 * 1024;
-constexpr int64_t kLongRunOfRows = 128 * 1024;
-constexpr double enough_fill_in_runs(Access access) {
-  return access == Access::kQuad ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
-}
-constexpr int64_t kMaxGroupsInRuns = 32;
-constexpr double kWordCost = 0.15;
-constexpr double kLooseCost = 0.4;
-// Rows whose words are put together, if they are so many times as far apart as they are long.
-constexpr double kMostStrideWithGaps = 1.75;
+// 47 and 44.5 us in runs of 32 KiB, 40 and 44 in 64 KiB.
 constexpr int64_t kLongRunOfOneChannel = 64 * 1024;
+// int32 of one channel 44 and 39 us in runs of 64 KiB, int16 of 8 channels 66 and 59.
 constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
+// Where units have copies of their columns and are more than SMs, so long ones: 8 channels of bytes
+// take 157 us there and 65 here in 512 KiB each, 51 and 70 in 1 MiB.
 constexpr int64_t kLongUnit = 512 * 1024;
+// int32 of one channel 54 and 43 us in 128 KiB each, 42 and 42.5 in 256 KiB.
 constexpr int64_t kLongUnitOfOneChannel = 128 * 1024;
 
 // --- Any strides (strided.cu) --------------------------------------------------------
