@@ -122,7 +122,9 @@ def test_does_not_wait_for_the_gpu(call) -> None:
 def test_current_stream(call) -> None:
     run, name = call
     values, zeros = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])
-    run(zeros)  # what a first call loads must not wait for the GPU below
+    # What first calls load must not wait for the GPU below.
+    run(zeros.copy_(values))
+    zeros.zero_()
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(side):

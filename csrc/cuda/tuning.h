@@ -317,8 +317,8 @@ constexpr int64_t kMinElementsPerBin = 4;
 // Of 128 MiB, if nothing else is said.
 
 // Rows are read with what lies between them if that is no longer than they are; or in their lines, so
-// many bytes from one row's begin to the next one's. uint8 of 5 channels every 8 elements takes 134 us
-// of 512 MiB and in tiles 658, 60 every 120 67 and in runs 113; 17 every 100 232, and in runs 133.
+// many bytes from one row's begin to the next one's. uint8 of 60 channels every 120 elements takes 67
+// us, and in runs 113; of 512 MiB 5 every 8 elements takes 134, and in tiles 658.
 constexpr int64_t kReadWithRows = 64;
 // One channel of bytes: 1-D of every 2nd, 3rd and 4th takes 64 us of 256 MiB and in tiles 176, 124 and
 // 98. Further apart each has a pair of sectors of its own.
@@ -339,8 +339,8 @@ constexpr double enough_fill_in_runs(Access access) {
   return access == Access::kQuad ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
 }
 // Rows are joined to fill them, and to become quads or words, which are worth so much fill: in runs of
-// 16 KiB 100 channels take 58 us and not 66, 24 take 44 and not 71, 130 take 58 and not 120. A table
-// more is more to fold.
+// 16 KiB 24 channels take 44 us and not 71, 130 take 58 and not 120, in runs of 64 KiB 100 take 54 and
+// not 58. A table more is more to fold.
 constexpr double kWordCost = 0.15;
 constexpr double kLooseCost = 0.4;
 constexpr int64_t kMaxGroupsInRuns = 32;
@@ -364,9 +364,9 @@ constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
 // Blocks for each place, where units are more than places and some share one: in two, four and eight
 // times as many, 512 units of 8 channels take 72, 82 and 82 us, int16 of 32 channels 75, 99 and 99.
 constexpr int64_t kRunWaves = 2;
-// Less is counted sooner by strided.cu, in one launch: crops of 1 MiB take 6.9 us there and here, of 2
-// MiB 13.8 and 8.7. So are units that have few rows for each of their bins: [8192, 512, 32] bytes over
-// 1 take 318 us there and 378 here.
+// Less is counted sooner by strided.cu, in one launch: [2048, 1024] bytes over 1 take 6.9 us there and
+// 8.1 here, [4096, 1024] 13.1 and 8.3, a crop of 2 MiB 13.8 and 8.7. So are units that have few rows for
+// each of their bins: [8192, 512, 32] over 1 takes 318 us there and 378 here.
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Its counters have 32 bits.
