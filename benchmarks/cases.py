@@ -38,9 +38,13 @@ class Case:
     def __str__(self) -> str:
         """For example uint8 [2^20, 512], or int16 [64, 3, 224, 224] over (2, 3), 4096 bins."""
         shape = ", ".join(short(size) for size in self.shape)
-        over = "" if self.dim == (0,) else f" over {self.dim}".replace(",)", ")")
-        bins = "" if self.num_bins == 256 else f", {short(self.num_bins)} bins"
-        return f"{self.dtype} [{shape}]{over}{bins}"
+        return f"{self.dtype} [{shape}]{over_and_bins(self.dim, self.num_bins)}"
+
+
+def over_and_bins(dim: tuple[int, ...], num_bins: int) -> str:
+    """What is not the usual: dimension 0, and 256 bins."""
+    over = "" if dim == (0,) else f" over {dim}".replace(",)", ")")
+    return over if num_bins == 256 else f"{over}, {short(num_bins)} bins"
 
 
 def short(size: int) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 
 import common
 import torch
+from cases import over_and_bins
 from torch import Tensor
 from tqdm import tqdm
 
@@ -36,9 +37,8 @@ class View:
         return whole[tuple(slice(n - k, n) for k, n in zip(self.shape, self.of, strict=True))]
 
     def __str__(self) -> str:
-        over = "" if self.dim == (0,) else f" over {self.dim}".replace(",)", ")")
-        bins = "" if self.num_bins == 256 else f", {self.num_bins} bins"
-        return f"{self.dtype} {list(self.shape)} of {list(self.of)}{over}{bins}"
+        counted = over_and_bins(self.dim, self.num_bins)
+        return f"{self.dtype} {list(self.shape)} of {list(self.of)}{counted}"
 
 
 VIEWS = [

@@ -109,7 +109,7 @@ def emulate(emulator: Path) -> Emulate:
             [str(emulator)],
             input=" ".join(map(str, header)).encode() + b"\n" + data,
             capture_output=True,
-            timeout=60,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr.decode()
         names, counts = done.stdout.split(b"\n", 1)

@@ -277,7 +277,7 @@ def explain(
     last = sum((size - 1) * stride for size, stride in zip(shape, strides, strict=True))
     gaps = 0
     if plan.get("gap_channels"):
-        channels = plan["bytes_of_counts"] // (8 * num_bins * plan["batches"])
+        channels = _channels(plan["bytes_of_counts"], num_bins, plan["batches"])
         gaps = plan["bytes_read"] // channels * plan["gap_channels"]
     moved = min(plan["bytes_read"] + gaps, (last + 1) * dtype.itemsize) + plan["bytes_of_counts"]
     if plan["copies_input"]:
@@ -431,8 +431,13 @@ def _layout(e: Explanation) -> str:
     return f"{tiles},{each} in {_count(e.chunks, 'chunk')} of rows"
 
 
+def _channels(bytes_of_counts: int, num_bins: int, batches: int) -> int:
+    """Of a batch, those that have counts."""
+    return bytes_of_counts // (8 * num_bins * batches)
+
+
 def _layout_of_columns(e: Explanation) -> str:
-    channels = e.bytes_of_counts // (8 * e.num_bins * e.batches) + e.gap_channels
+    channels = _channels(e.bytes_of_counts, e.num_bins, e.batches) + e.gap_channels
     if channels == 1:  # its columns are copies of it
         text = "one channel" if e.batches == 1 else f"{e.batches:,} channels one after another"
         text += f", cut into rows of {e.columns:,} elements"
@@ -467,7 +472,7 @@ def _gaps(e: Explanation) -> str:
 
 
 def _layout_of_runs(e: Explanation) -> str:
-    channels = e.bytes_of_counts // (8 * e.num_bins * e.batches)
+    channels = _channels(e.bytes_of_counts, e.num_bins, e.batches)
     text = "" if e.batches == 1 else f"{e.batches:,} times "
     text += "one channel" if channels == 1 else f"{channels:,} channels"
     text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"

@@ -19,6 +19,17 @@ int element_size(ElementType type) {
       type, [](auto tag) { return static_cast<int>(sizeof(typename decltype(tag)::type)); });
 }
 
+Extent in_bytes(const Extent& loop, int64_t element_bytes) {
+  return {loop.size, loop.stride * element_bytes};
+}
+
+/// Whether channels lie one after another, and not side by side.
+bool one_after_another(const Problem& problem) {
+  const Extent& channels = problem.channels[1];
+  const Extent& rows = problem.rows[2];
+  return channels.size == 1 || (rows.size > 1 && rows.stride < channels.stride);
+}
+
 /// The byte behind the last element.
 const uint8_t* end_of(const Problem& problem) {
   const auto& [outer_channels, inner_channels] = problem.channels;
@@ -54,6 +65,13 @@ unsigned end_of_values(ElementType type, const Binning& binning) {
     --end;
   }
   return std::max(end, 1u);
+}
+
+/// Whether a table has one row for each bin: of bytes several values may have the same one.
+template <class Binning>
+bool has_row_for_each_bin(ElementType type) {
+  return !is_one_byte(type) ||
+         (std::is_same_v<Binning, ValueBinning> && type != ElementType::kBool);
 }
 
 /// How well rows of so many elements suit their tables: they leave few columns of them idle, and
@@ -184,12 +202,9 @@ std::optional<Rows> find_rows(
   in.type = problem.type;
   in.num_bins = problem.num_bins;
   in.data_end = end_of(problem) - allowed.gap * size;
-  const auto in_bytes = [size](const Extent& loop) {
-    return Extent{loop.size, loop.stride * size};
-  };
-  in.batch[0] = planar ? in_bytes(outer_channels) : Extent{1, 0};
-  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels);
-  in.outer = in_bytes(outer_rows);
+  in.batch[0] = planar ? in_bytes(outer_channels, size) : Extent{1, 0};
+  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels, size);
+  in.outer = in_bytes(outer_rows, size);
   in.log_row_words = log2_of(slots);
   // Of a stream, behind what lies before its first aligned load: known where all runs begin
   // alike. A row that is not counted whole costs a load for every element.
@@ -227,13 +242,14 @@ std::optional<Rows> find_rows(
   const bool dense = inner_rows.stride == in.channels;
   const int64_t begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data)) |
                         in.batch[1].stride | in.outer.stride | sets.stride * size;
-  const int64_t most_groups = std::min(
-      {total_bytes / kMinStreamBytesPerTable, limits.sm_count / outer_channels.size,
-       kMaxGroupsInRuns});
-  const int64_t joined = allowed.in_runs && dense ? joined_rows(
-                                                        in.channels * size, inner_rows.size, begin,
-                                                        found.table_columns * size, most_groups)
-                                                  : 1;
+  int64_t joined = 1;
+  if (allowed.in_runs && dense) {
+    const int64_t most_groups = std::min(
+        {total_bytes / kMinStreamBytesPerTable, limits.sm_count / outer_channels.size,
+         kMaxGroupsInRuns});
+    joined = joined_rows(
+        in.channels * size, inner_rows.size, begin, found.table_columns * size, most_groups);
+  }
   in.columns = joined * in.channels;
   in.row_stride = joined * inner_rows.stride * size;
   found.of_run = inner_rows.size / joined;
@@ -426,8 +442,7 @@ std::optional<Plan> plan_columns(
   // A counter has one writer where columns are channels, or summed, and rows are bins.
   in.sums_columns = !in.few_channels && in.columns != in.channels && groups == 1 &&
                     parts == units && in.blocks_of_part > 1;
-  const bool rows_are_bins =
-      !bytes || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool);
+  const bool rows_are_bins = has_row_for_each_bin<Binning>(problem.type);
   const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
   const int64_t ragged = in.in_runs       ? kRowsApart
                          : in.is_stream() ? ragged_rows(in.access) * in.outer.size
@@ -651,7 +666,7 @@ std::optional<Plan> plan_with_gaps(
   const int64_t size = element_size(problem.type);
   const auto& [outer_channels, inner_channels] = problem.channels;
   const Extent& rows = problem.rows[2];
-  const bool one = inner_channels.size == 1 || rows.stride < inner_channels.stride;
+  const bool one = one_after_another(problem);
   const int64_t channels = one ? 1 : inner_channels.size;
   const int64_t gap = rows.stride - channels;
   const bool little =
@@ -681,9 +696,7 @@ std::optional<Plan> plan_runs(
   const int64_t of_quad = kQuadBytes / size;
   const auto& [outer_channels, inner_channels] = problem.channels;
   const Extent& inner_rows = problem.rows[2];
-  // Channels one after another, or side by side.
-  const bool planar = inner_channels.size == 1 ||
-                      (inner_rows.size > 1 && inner_rows.stride < inner_channels.stride);
+  const bool planar = one_after_another(problem);
   const int64_t channels = planar ? 1 : inner_channels.size;
   const int64_t step = inner_rows.size == 1 ? channels : inner_rows.stride;
   if (step < channels || (planar ? step > 1 : inner_channels.stride != 1)) {
@@ -710,21 +723,19 @@ std::optional<Plan> plan_runs(
   const int64_t units = outer_channels.size * (planar ? inner_channels.size : 1);
   const int64_t run_bytes = run * size;
   const int64_t runs = problem.num_rows() / (whole ? inner_rows.size : 1);
-  const auto in_bytes = [size](const Extent& loop) {
-    return Extent{loop.size, loop.stride * size};
-  };
   in.data = static_cast<const uint8_t*>(problem.data);
-  in.batch[0] = planar ? in_bytes(outer_channels) : Extent{1, 0};
-  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels);
+  in.batch[0] = planar ? in_bytes(outer_channels, size) : Extent{1, 0};
+  in.batch[1] = in_bytes(planar ? inner_channels : outer_channels, size);
   const Extent loops[3] = {
       // of runs
-      whole ? Extent{1, 0} : in_bytes(problem.rows[0]), in_bytes(problem.rows[whole ? 0 : 1]),
-      in_bytes(problem.rows[whole ? 1 : 2])};
+      whole ? Extent{1, 0} : in_bytes(problem.rows[0], size),
+      in_bytes(problem.rows[whole ? 0 : 1], size), in_bytes(problem.rows[whole ? 1 : 2], size)};
+  const auto step_of = [](const Extent& loop) { return loop.size > 1 ? loop.stride : 0; };
   // Runs that all begin at the same distance from an aligned address have fewest quads.
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
   int64_t strides = 0;
   for (const Extent& loop : {in.batch[0], in.batch[1], loops[0], loops[1], loops[2]}) {
-    strides |= loop.size > 1 ? loop.stride : 0;
+    strides |= step_of(loop);
   }
   const int64_t most_skew = strides % kQuadBytes == 0 ? address % kQuadBytes : kQuadBytes - size;
   const int64_t quads_of_run = ceil_div(most_skew + run_bytes, kQuadBytes);
@@ -734,7 +745,6 @@ std::optional<Plan> plan_runs(
       end - in.data < 2 * kQuadBytes) {
     return std::nullopt;
   }
-  const auto step_of = [](const Extent& loop) { return loop.size > 1 ? loop.stride : 0; };
   if (std::max(step_of(loops[1]), step_of(loops[2])) > int64_t{0xffffffff}) {
     return std::nullopt;
   }
@@ -754,7 +764,6 @@ std::optional<Plan> plan_runs(
   const int64_t tables = !few ? 0 : period == 2 ? 4 : period;
   const int64_t counters = (in.table_rows + 1) * (few ? tables : row_of(period));
   const auto fit = [&](int64_t words) { return words * kCounterBytes <= preferred; };
-  in.log_units = 0;
   // Neighbouring units begin in other banks.
   while (in.log_units < kLogRunThreads && quads << (in.log_units + 1) <= kRunUnroll * kRunThreads &&
          int64_t{1} << in.log_units < units && fit((counters | 1) << (in.log_units + 1))) {
@@ -808,9 +817,7 @@ std::optional<Plan> plan_runs(
   in.by_rows = Divider(in.table_rows);
   in.by_channels = Divider(static_cast<uint32_t>(channels));
   in.type = problem.type;
-  const bool rows_are_bins =
-      size > 1 || (std::is_same_v<Binning, ValueBinning> && problem.type != ElementType::kBool);
-  in.adds = in.chunks > 1 || !rows_are_bins;
+  in.adds = in.chunks > 1 || !has_row_for_each_bin<Binning>(problem.type);
 
   Plan plan{};
   plan.blocks = ceil_div(units, int64_t{1} << in.log_units) * in.chunks;

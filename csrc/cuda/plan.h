@@ -130,7 +130,8 @@ struct Columns {
   }
   /// That are counted together.
   int64_t runs() const {
-    return in_runs ? ceil_div(unit_rows, by_rows_of_run.divisor) : outer.size;
+    const unsigned apart = counted < channels ? kRowsApart : 0;
+    return in_runs ? (unit_rows + apart) / by_rows_of_run.divisor : outer.size;
   }
   /// A stream's rows follow each other without a gap: their length is a choice.
   HISTO_HOST_DEVICE bool is_stream() const {

@@ -12,11 +12,10 @@
 // elements of a quad then have neighbouring columns, whichever it begins with, and which those are
 // costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
 #include "clear.h"
-#include "counts.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
 #include "runs.h"
-#include "shared.cuh"
+#include "tables.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -109,14 +108,11 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
   const unsigned log_lanes = kLogThreads - in.log_units; // of a unit
   const unsigned lane = threadIdx.x & ((1u << log_lanes) - 1);
   const unsigned unit_of_block = threadIdx.x >> log_lanes;
-  const unsigned set = in.chunks == 1 ? blockIdx.x : blockIdx.x / in.chunks;
+  const unsigned set = quotient(blockIdx.x, in.chunks);
   const unsigned first_unit = set << in.log_units;
   const unsigned unit = first_unit + unit_of_block;
 
-  const auto inner = static_cast<unsigned>(in.batch[1].size);
-  const unsigned outer = in.batch[0].size == 1 ? 0 : unit / inner;
-  const auto data = reinterpret_cast<uint64_t>(
-      in.data + outer * in.batch[0].stride + (unit - outer * inner) * in.batch[1].stride);
+  const auto data = reinterpret_cast<uint64_t>(batch_of(in, unit));
   const unsigned begin = (blockIdx.x - set * in.chunks) * in.share;
   const unsigned end = unit < in.units ? min(begin + in.share, in.quads) : 0;
 

@@ -88,7 +88,8 @@ __device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index) {
   return {index - group * in.batches, group, 0};
 }
 
-__device__ __forceinline__ const uint8_t* batch_of(const Columns& in, unsigned batch) {
+template <class Layout>
+__device__ __forceinline__ const uint8_t* batch_of(const Layout& in, unsigned batch) {
   const auto inner = static_cast<unsigned>(in.batch[1].size);
   const unsigned outer = in.batch[0].size == 1 ? 0 : quotient(batch, inner);
   return in.data + outer * in.batch[0].stride + (batch - outer * inner) * in.batch[1].stride;
