@@ -346,17 +346,27 @@ def test_memory_is_torchs(call) -> None:
     run, name = call
     values = like(INPUTS[name][0], "cuda")
     run(values)
-    torch.cuda.synchronize()
-    held, reserved = torch.cuda.memory_allocated(), torch.cuda.memory_reserved()
-    free, _ = torch.cuda.mem_get_info()
-    counts = [run(values) for _ in range(20)]
-    torch.cuda.synchronize()
-    results = sum(c.untyped_storage().nbytes() + 512 for c in counts)
-    assert torch.cuda.memory_allocated() - held <= results
-    # What the driver gave out since, torch's allocator must have asked for. The driver
-    # gives out 2 MiB at a time: a call that took memory of its own would show 20 times.
-    grown = free - torch.cuda.mem_get_info()[0]
-    assert grown <= torch.cuda.memory_reserved() - reserved + (16 << 20)
+
+    def held() -> int:
+        torch.cuda.synchronize()
+        return torch.cuda.memory_stats()["requested_bytes.all.current"]
+
+    def outside_torch() -> int:
+        free, total = torch.cuda.mem_get_info()
+        return total - free - torch.cuda.memory_reserved()
+
+    grown = []
+    for _ in range(5):
+        held_before, outside_before = held(), outside_torch()
+        counts = [run(values) for _ in range(20)]
+        assert held() - held_before == sum(c.nbytes for c in counts), "not only the results"
+        grown.append(outside_torch() - outside_before)
+        # The driver gives out 2 MiB at a time: a call that took memory of its own would
+        # show 20 times in each try. Other processes may take some in one of them.
+        if grown[-1] < 16 << 20:
+            return
+        del counts
+    pytest.fail(f"grew outside torch's allocator by {grown} bytes in 20 calls each")
 
 
 def test_compiled_into_a_graph() -> None:
