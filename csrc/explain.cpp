@@ -66,6 +66,7 @@ void add_layout(Json& json, const cuda::Runs& in) {
   json.add("gap_channels", in.gap_channels());
   json.add("runs", int64_t{in.runs()});
   json.add("run_bytes", int64_t{in.run_bytes});
+  json.add("run_bytes_between", int64_t{in.run_bytes_between});
   json.add("chunks", int64_t{in.chunks});
   json.add("units_per_block", int64_t{in.units_of_block()});
   json.add("loads_per_block", int64_t{in.share} << in.log_units);

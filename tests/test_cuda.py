@@ -42,6 +42,10 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
         {"num_bins": 1000, "dim": (0, 1)},
     ),
     "short runs": (random_values((4, 3, 500, 401), torch.uint8)[..., 7:-9], {"dim": (2, 3)}),
+    "short rows in runs": (
+        random_values((2000, 3, 24, 25), torch.uint8)[:, :, :-4, 5:],
+        {"dim": (0, 2, 3)},
+    ),
     "short runs of channels": (
         random_values((500, 389, 20), torch.uint8)[:, 7:-9],
         {"dim": (0, 1)},

@@ -354,6 +354,20 @@ def test_runs_of_planes(emulate: Emulate, dtype: torch.dtype, offset: int) -> No
         assert emulate(values, 90, dim=dim, offset=offset) == "count_runs"
 
 
+# Rows of so many bytes, and from each to the next.
+@pytest.mark.parametrize(("row", "step"), [(16, 24), (40, 48), (32, 40)])
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, *WIDER], ids=str)
+@pytest.mark.parametrize("offset", [0, 8])
+def test_short_rows_of_one_channel(
+    emulate: Emulate, row: int, step: int, dtype: torch.dtype, offset: int
+) -> None:
+    size = dtype.itemsize
+    shape = (2 << 20) // (3 * 19 * row) + 1, 3, 19, row // size
+    values = cut(*shape, of=(*shape[:2], 21, step // size), dtype=dtype)
+    for dim in ((0, 2, 3), (2, 3)):
+        assert emulate(values, 300, dim=dim, offset=offset) == "count_runs"
+
+
 # A prime number of rows, which no table is full of.
 @pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 31])
 @pytest.mark.parametrize("offset", [0, 1])
@@ -420,6 +434,9 @@ def test_windows(emulate: Emulate, step: int) -> None:
     emulate(values.as_strided((1, 30_000, 67), (0, step, 1)), offset=1)
     for stride in (1, 3, 1000):
         emulate(values.as_strided((300, 100, 67), (stride, step, 1)), dim=(0, 1), offset=1)
+        emulate(values.as_strided((300, 100, 67), (stride, step, 1)), dim=(0, 1, 2), offset=1)
+        windows = values.as_strided((2000, 60, 20), (min(stride, 300), 20 + step, 1))
+        emulate(windows, dim=(0, 1, 2), offset=1)
 
 
 @pytest.mark.parametrize("shape", [(9001, 200, 1), (1200, 500, 3), (2100, 50, 16), (70, 1000, 31)])

@@ -169,6 +169,16 @@ def test_crops_of_planes(device: torch.device, dim: tuple[int, ...], dtype: torc
     assert_counted(images[:, :, ::2, :-16], device, 100, dim=dim)
 
 
+@pytest.mark.parametrize("dim", [(2, 3), (0, 2, 3), (0, 1, 2, 3), (0, 3)])
+@pytest.mark.parametrize("dtype", ANY_SIZE)
+def test_patches(device: torch.device, dim: tuple[int, ...], dtype: torch.dtype) -> None:
+    """Rows so short that they are read with what lies between them."""
+    for width, step in ((20, 25), (5, 6), (28, 48), (28, 49)):
+        patches = at_offset((4 * MIB // (64 * step), 3, 24, step), dtype, 1)
+        assert_counted(patches[:, :, 1:-3, :width], device, dim=dim)
+        assert_counted(patches[:, :, :, step - width :], device, 100, dim=dim)
+
+
 @pytest.mark.parametrize("dim", [(1, 2), (0, 1, 2), (0, 1)])
 @pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 48, 64, 100, 130, 200, 511, 512])
 def test_crops_of_channels_side_by_side(

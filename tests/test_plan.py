@@ -227,7 +227,8 @@ def test_runs_cover_the_input(gpu: Device, case: Case) -> None:
     rows_of_run, rest = divmod(case.rows, plan["runs"])
     in_a_row = case.channels // plan["batches"] + plan["gap_channels"]
     elements = rows_of_run * in_a_row - plan["gap_channels"]
-    assert (rest, plan["run_bytes"]) == (0, elements * case.dtype.itemsize)
+    counted = plan["run_bytes"] - plan["run_bytes_between"]
+    assert (rest, counted) == (0, elements * case.dtype.itemsize)
 
 
 @on_every_gpu
@@ -558,6 +559,13 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         Case(torch.uint8, (4000, 31, 20), (33 * 20, 20, 1), 256, (0, 1)),
         ("20 channels, in 4,000 runs of 620 bytes",),
     ),
+    "short rows of one channel": (
+        Case(torch.uint8, (100_000, 3, 20, 20), (3 * 24 * 25, 24 * 25, 25, 1), 256, (0, 2, 3)),
+        (
+            "in 100,000 runs of 495 bytes, of which 95 bytes lie between rows",
+            "and 27.2 MiB between",
+        ),
+    ),
     "rows in runs": (
         Case(torch.uint8, (32, 250, 256, 64), (266 * 260 * 64, 266 * 64, 64, 1), 256, (0, 1, 2)),
         ("128 columns, 2 for each of 64 channels; rows lie in 8,000 runs", "16 bytes a lane"),
@@ -651,7 +659,7 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
         assert not plan["fold_blocks"] or f"{plan['fold_blocks']:,} block" in lines["workspace"]
     else:
         assert lines["workspace"].startswith("none")
-    gaps = r" and [\d,.]+ \w+ between rows" if plan.get("gap_channels") else ""
+    gaps = r" and [\d,.]+ \w+ between rows" if explanation.bytes_of_gaps else ""
     reads = rf"reads [\d,.]+ \w+{gaps}, writes [\d,.]+ \w+ of counts"
     assert re.fullmatch(reads, lines["memory"])
     assert re.match(r"at least [\d,.]+ (ns|us|ms), at [\d.]+ TB/s", lines["predicted"])

@@ -93,8 +93,9 @@ class Explanation:
         gap_channels: elements between two rows, which are read too and counted for nobody.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
             across the rows.
-        runs, run_bytes: stretches of memory that hold the rows of one block's channels; bytes of
-            each, where their number of rows says nothing.
+        runs, run_bytes, run_bytes_between: stretches of memory that hold the rows of one block's
+            channels; bytes of each, where their number of rows says nothing; and how many of
+            those lie between rows of one channel.
         units_per_block, copies: sets of channels that a block counts whole; counters that it has
             for a bin of each.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
@@ -142,6 +143,7 @@ class Explanation:
     chunks: int = 0
     runs: int = 0
     run_bytes: int = 0
+    run_bytes_between: int = 0
     units_per_block: int = 0
     copies: int = 0
     owners: int = 0
@@ -279,6 +281,8 @@ def explain(
     if plan.get("gap_channels"):
         channels = _channels(plan["bytes_of_counts"], num_bins, plan["batches"])
         gaps = plan["bytes_read"] // channels * plan["gap_channels"]
+    elif plan.get("run_bytes_between"):
+        gaps = plan["batches"] * plan["runs"] * plan["run_bytes_between"]
     moved = min(plan["bytes_read"] + gaps, (last + 1) * dtype.itemsize) + plan["bytes_of_counts"]
     if plan["copies_input"]:
         moved += 2 * plan["bytes_read"]
@@ -476,6 +480,8 @@ def _layout_of_runs(e: Explanation) -> str:
     text = "" if e.batches == 1 else f"{e.batches:,} times "
     text += "one channel" if channels == 1 else f"{channels:,} channels"
     text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"
+    if e.run_bytes_between:
+        text += f", of which {_bytes(e.run_bytes_between)} lie between rows"
     return text + (f"; {e.units_per_block} of them a block" if e.units_per_block > 1 else "")
 
 
@@ -543,7 +549,7 @@ def _workspace(e: Explanation) -> str:
 
 
 def _memory(e: Explanation) -> str:
-    gaps = f" and {_bytes(e.bytes_of_gaps)} between rows" if e.gap_channels else ""
+    gaps = f" and {_bytes(e.bytes_of_gaps)} between rows" if e.bytes_of_gaps else ""
     return f"reads {_bytes(e.bytes_read)}{gaps}, writes {_bytes(e.bytes_of_counts)} of counts"
 
 

@@ -41,6 +41,22 @@ __device__ __forceinline__ LooseWord load_inner_word(const uint8_t* __restrict__
   return {__ldg(word), __ldg(word + 1), 8 * beyond};
 }
 
+/// An address as the same aligned word for all threads, and how far behind it.
+struct WordPlace {
+  const uint8_t* __restrict__ word;
+  uint32_t offset;
+
+  __device__ __forceinline__ operator const uint8_t*() const {
+    return word + offset;
+  }
+};
+
+/// The same of such an address.
+__device__ __forceinline__ LooseWord load_inner_word(const WordPlace& place) {
+  const auto* word = reinterpret_cast<const uint32_t*>(place.word + (place.offset & ~3u));
+  return {__ldg(word), __ldg(word + 1), 8 * (place.offset & 3)};
+}
+
 /// The first `count` bytes, 1 to 4, count; the others are unspecified. At the ends of
 /// the tensor a word may reach beyond it: there the bytes are read one by one.
 __device__ __forceinline__ LooseWord

@@ -508,14 +508,13 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     return static_cast<int>((piece.first_row + own_row) * static_cast<unsigned>(in.columns) % 4);
   };
   const auto words_of = [&](int early) { return static_cast<int>(in.columns + early) / 4; };
-  // Of rows in runs, from the address in the first one on.
-  const auto address_of_row = [&](const uint8_t* first, unsigned row) {
-    const unsigned run = in.by_rows_of_run.quotient(row);
+  // Of rows in runs, how far behind the first one they lie. Those of a block are less than 2^32 bytes
+  // apart, so that loops work it out in 32 bits.
+  const auto place_of_row = [&](auto row) {
+    using Int = decltype(row);
+    const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));
     const unsigned set = in.by_runs_of_set.quotient(run);
-    auto address = reinterpret_cast<uint64_t>(first);
-    address = multiply_add(row, static_cast<uint32_t>(in.row_stride), address);
-    address = multiply_add(run, in.run_jump, address);
-    return reinterpret_cast<const uint8_t*>(multiply_add(set, in.set_jump, address));
+    return row * static_cast<Int>(in.row_stride) + Int{run} * in.run_jump + Int{set} * in.set_jump;
   };
   const auto address_in = [&](const Piece& piece) {
     if constexpr (kSplit) {
@@ -525,16 +524,29 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       return piece.run + piece.unit.head + (piece.first_row + own_row) * in.row_stride - early +
              word * kLoadBytes;
     }
+    if constexpr (kInRuns) { // of the block's first row, from the start of its word on
+      const uint8_t* first = piece.run + place_of_row(uint64_t{piece.first_row});
+      return first - reinterpret_cast<uintptr_t>(first) % 4;
+    }
     return piece.run + (piece.unit.head + column_of(piece)) * int64_t{sizeof(T)} +
-           (kInRuns ? 0 : (piece.first_row + own_row) * in.row_stride);
+           (piece.first_row + own_row) * in.row_stride;
   };
-  const auto load_within = [&](const uint8_t* address) -> Load {
+  // What the thread adds there to the place of a row.
+  const auto place_in = [&](const Piece& piece, const uint8_t* address) {
+    const auto first = static_cast<uint32_t>(
+        reinterpret_cast<uintptr_t>(piece.run) - reinterpret_cast<uintptr_t>(address));
+    return first + static_cast<uint32_t>(column_of(piece)) * unsigned{sizeof(T)};
+  };
+  const auto load_within = [&](auto at) -> Load {
     if constexpr (kAccess == Access::kLoose) {
-      return load_inner_word(address);
-    } else if constexpr ((kAccess == Access::kWord || kSplit) && sizeof(T) <= 2) {
-      return load_of_shared_line(reinterpret_cast<const Load*>(address));
+      return load_inner_word(at);
     } else {
-      return load_once(reinterpret_cast<const Load*>(address));
+      const auto* address = reinterpret_cast<const Load*>(static_cast<const uint8_t*>(at));
+      if constexpr ((kAccess == Access::kWord || kSplit) && sizeof(T) <= 2) {
+        return load_of_shared_line(address);
+      } else {
+        return load_once(address);
+      }
     }
   };
   const auto load = [&](const uint8_t* address, int count) -> Load {
@@ -552,15 +564,17 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   unsigned row = begin;
   Piece piece = first_piece();
   int rounds = rounds_in(piece);
-  const uint8_t* address = address_in(piece);    // in runs of row 0, and otherwise of what comes
+  const uint8_t* address = address_in(piece);
+  uint32_t place = kInRuns ? place_in(piece, address) : 0;
   unsigned next_row = piece.first_row + own_row; // which rows in runs are found by
   int count = loaded_bytes(piece);
   Load words[kUnroll];
   const auto ith_address = [&](int i, int64_t step_bytes, int step_rows) {
     if constexpr (kInRuns) {
-      return address_of_row(address, next_row + i * step_rows);
+      return WordPlace{address, place + place_of_row(next_row + i * step_rows)};
+    } else {
+      return address + i * step_bytes;
     }
-    return address + i * step_bytes;
   };
   const auto ith_of_round = [&](int i) {
     return ith_address(i, step, in.warps_apart ? rows_of_load : rows_of_step);
@@ -708,6 +722,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       advance(piece, row);
       rounds = rounds_in(piece);
       address = address_in(piece);
+      place = kInRuns ? place_in(piece, address) : 0;
       next_row = piece.first_row + own_row;
       count = loaded_bytes(piece);
       load_first_round();
@@ -735,7 +750,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if constexpr (kInRuns) {
       const int64_t gap = in.channels - in.counted;
       if (gap > 0 && done.ends_unit) { // there may be nothing behind the last row
-        count_apart(address_of_row(done.run, in.rows), 0, in.columns - gap);
+        count_apart(done.run + place_of_row(uint64_t{in.rows}), 0, in.columns - gap);
       }
     } else if (in.is_stream()) {
       // Rows that are not whole: before the first word, and after the last whole row.

@@ -10,7 +10,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr unsigned kByteValues = 256;
 constexpr int64_t kCounterBytes = 4;
 constexpr int64_t kMaxRows = int64_t{1} << 31;
 
@@ -56,6 +55,9 @@ unsigned log2_of(int64_t power) {
   }
   return log;
 }
+
+/// What loops work out in 32 bits lies less than that apart, in bytes.
+constexpr int64_t kMaxPlace = 0xffffffff;
 
 /// Bytes from here on have no bin.
 template <class Binning>
@@ -316,7 +318,7 @@ std::optional<Rows> find_rows(
     const int64_t set_stride = sets.size > 1 ? sets.stride * size : in.outer.size * in.outer.stride;
     const int64_t set_jump = set_stride - in.outer.size * in.outer.stride;
     if (std::min(run_jump, set_jump) < 0 || std::min(in.outer.stride, set_stride) < least_stride ||
-        std::max({in.row_stride, run_jump, set_jump}) > int64_t{0xffffffff}) {
+        std::max({in.row_stride, run_jump, set_jump}) > kMaxPlace) {
       return std::nullopt;
     }
     in.in_runs = true;
@@ -431,6 +433,13 @@ std::optional<Plan> plan_columns(
   in.part_rows = static_cast<unsigned>(part_rows);
   in.blocks_of_part = static_cast<unsigned>(ceil_div(part_rows, share));
   in.share = static_cast<unsigned>(share);
+  if (in.in_runs) { // its loops work out in 32 bits how far apart a block's rows lie
+    const int64_t runs = share / in.by_rows_of_run.divisor + 2;
+    const int64_t sets = runs / in.by_runs_of_set.divisor + 2;
+    if ((share + 1) * in.row_stride + runs * in.run_jump + sets * in.set_jump > kMaxPlace) {
+      return std::nullopt;
+    }
+  }
   const int64_t table_rows = rows_of_table(problem, int64_t{1} << in.log_row_words);
   in.table_rows =
       bytes ? end_of_values(problem.type, binning)
@@ -719,17 +728,28 @@ std::optional<Plan> plan_runs(
   if (row_of(period) > most_columns) {
     return std::nullopt;
   }
-  const int64_t run = whole ? (inner_rows.size - 1) * step + channels : channels;
+  // Of one channel short rows with little between them.
+  const Extent& next = problem.rows[1];
+  const int64_t row = inner_rows.size;
+  const int64_t of_rows = (next.size - 1) * next.stride + row;
+  const auto most_quads = [&](int64_t elements) {
+    return ceil_div(kQuadBytes - size + elements * size, kQuadBytes);
+  };
+  const bool joins = planar && next.size > 1 && next.stride > row &&
+                     next.stride * size <= kMaxJoinedRowBytes &&
+                     most_quads(of_rows) < next.size * most_quads(row);
+  const int64_t run = joins ? of_rows : whole ? (row - 1) * step + channels : channels;
   const int64_t units = outer_channels.size * (planar ? inner_channels.size : 1);
   const int64_t run_bytes = run * size;
-  const int64_t runs = problem.num_rows() / (whole ? inner_rows.size : 1);
+  const int64_t runs = problem.num_rows() / (joins ? row * next.size : whole ? row : 1);
   in.data = static_cast<const uint8_t*>(problem.data);
   in.batch[0] = planar ? in_bytes(outer_channels, size) : Extent{1, 0};
   in.batch[1] = in_bytes(planar ? inner_channels : outer_channels, size);
-  const Extent loops[3] = {
-      // of runs
-      whole ? Extent{1, 0} : in_bytes(problem.rows[0], size),
-      in_bytes(problem.rows[whole ? 0 : 1], size), in_bytes(problem.rows[whole ? 1 : 2], size)};
+  const int within = joins ? 2 : whole ? 1 : 0; // loops of rows that a run has all of
+  Extent loops[3] = {{1, 0}, {1, 0}, {1, 0}};   // of runs
+  for (int i = within; i < 3; ++i) {
+    loops[i] = in_bytes(problem.rows[i - within], size);
+  }
   const auto step_of = [](const Extent& loop) { return loop.size > 1 ? loop.stride : 0; };
   // Runs that all begin at the same distance from an aligned address have fewest quads.
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
@@ -745,7 +765,7 @@ std::optional<Plan> plan_runs(
       end - in.data < 2 * kQuadBytes) {
     return std::nullopt;
   }
-  if (std::max(step_of(loops[1]), step_of(loops[2])) > int64_t{0xffffffff}) {
+  if (std::max(step_of(loops[1]), step_of(loops[2])) > kMaxPlace) {
     return std::nullopt;
   }
   const int64_t first_quad = ceil_div(address, kQuadBytes) * kQuadBytes;
@@ -800,8 +820,14 @@ std::optional<Plan> plan_runs(
   in.num_bins = problem.num_bins;
   in.units = static_cast<unsigned>(units);
   in.period = static_cast<unsigned>(period);
-  in.before_run = static_cast<unsigned>(ceil_div(of_quad, period) * period);
+  const int64_t turn = joins ? next.stride : period;
+  in.before_run = static_cast<unsigned>(ceil_div(of_quad, turn) * turn);
+  for (int64_t byte = 0; joins && byte < 64; ++byte) {
+    in.between |= uint64_t{byte / size % turn >= row} << byte;
+  }
   in.run_bytes = static_cast<unsigned>(run_bytes);
+  in.run_bytes_between =
+      static_cast<unsigned>(joins ? (next.size - 1) * (next.stride - row) * size : 0);
   in.quads = static_cast<unsigned>(quads);
   in.share = static_cast<unsigned>(ceil_div(quads, chunks));
   in.chunks = static_cast<unsigned>(ceil_div(quads, int64_t{in.share}));
@@ -813,7 +839,7 @@ std::optional<Plan> plan_runs(
   in.by_quads_of_run = Divider(static_cast<uint32_t>(quads_of_run));
   in.by_loop[0] = Divider(static_cast<uint32_t>(loops[1].size));
   in.by_loop[1] = Divider(static_cast<uint32_t>(loops[2].size));
-  in.by_period = Divider(in.period);
+  in.by_period = Divider(static_cast<uint32_t>(turn));
   in.by_rows = Divider(in.table_rows);
   in.by_channels = Divider(static_cast<uint32_t>(channels));
   in.type = problem.type;

@@ -369,6 +369,9 @@ constexpr int64_t kRunWaves = 2;
 // each of their bins: [8192, 512, 32] over 1 takes 318 us there and 378 here.
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
+// Rows of one channel are read with what lies between them where the two are at most so long: so many
+// bytes, and a quad that begins with the last of them, fit 64 bits.
+constexpr int64_t kMaxJoinedRowBytes = 48;
 // Its counters have 32 bits.
 constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
 
