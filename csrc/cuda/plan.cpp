@@ -10,6 +10,7 @@
 namespace histo::cuda {
 namespace {
 
+constexpr unsigned kByteValues = 256;
 constexpr int64_t kCounterBytes = 4;
 constexpr int64_t kMaxRows = int64_t{1} << 31;
 

@@ -14,7 +14,6 @@ namespace histo::cuda {
 /// Fibonacci hashing: the highest bits of a product with it depend on all of the other factor's.
 /// Odd, so the product can be undone.
 constexpr uint32_t kGoldenRatio = 0x9e3779b1;
-constexpr unsigned kByteValues = 256;
 
 struct DeviceLimits {
   int sm_count;

@@ -23,9 +23,6 @@
 namespace histo::cuda {
 namespace {
 
-/// A bit for each byte of a quad.
-constexpr uint32_t kAllOutside = (1u << kQuadBytes) - 1;
-
 /// A quad of a unit.
 struct Place {
   uint64_t address;
@@ -33,20 +30,13 @@ struct Place {
   unsigned end;     // not above begin where none does
   uint32_t between; // a bit for each byte that lies between rows of the run
   unsigned column;
-
-  __device__ __forceinline__ bool is_some() const {
-    return begin < end;
-  }
-  /// A bit for each byte that does not count, where some of the run are there.
-  __device__ __forceinline__ uint32_t outside() const {
-    return kAllOutside ^ ((1u << end) - (1u << begin)) | between;
-  }
 };
 
 struct Quad {
   uint4 bytes;
-  uint32_t outside; // a bit for each byte that does not count
-  uint32_t column;  // the first byte's
+  uint32_t range;   // begin, and end from bit 8 on
+  uint32_t between; // as of its place
+  uint32_t column;  // its first one
 };
 
 /// The bytes of a quad that reaches beyond the tensor; what is not its run's is unspecified.
@@ -78,19 +68,23 @@ struct Rows {
   __device__ __forceinline__ explicit Rows(const Quad& quad) {
     constexpr int kSize = sizeof(T);
     const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
+    const uint32_t begin = quad.range & 0xff;
+    const uint32_t end = quad.range >> 8;
+    // A bit for each byte that does not count.
+    const uint32_t outside = kWhole ? 0 : ((1u << begin) - 1) | 0xffffu << end | quad.between;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const uint32_t word = words[i * kSize / 4];
       if constexpr (kSize <= 2) {
         // Above the element a byte that is 1 where it lies outside, as often as there is room.
-        const uint32_t flags = kWhole ? 0 : bytes_of_bits(quad.outside >> (i * kSize / 4 * 4));
+        const uint32_t flags = kWhole ? 0 : bytes_of_bits(outside >> (i * kSize / 4 * 4));
         const int byte = i * kSize % 4;
         const int flag = 0x1111 * (4 + byte);
         rows[i] = __byte_perm(
             word, flags,
             kSize == 1 ? (flag & ~0xf) | byte : (flag & ~0xff) | (byte + 1) << 4 | byte);
       } else {
-        const uint32_t all = kWhole ? 0 : 0u - (quad.outside >> (i * kSize) & 1);
+        const uint32_t all = kWhole ? 0 : 0u - (outside >> (i * kSize) & 1);
         rows[i] = kSize == 4                                      ? word | all
                   : (words[i * kSize / 4 + kSize / 8] | all) != 0 ? ~0u
                                                                   : word;
@@ -152,8 +146,7 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
             ? 0
             : in.by_period.remainder(in.before_run + before / kSize - skew / kSize);
     place.column = kTables == 1 ? 0 : of_period;
-    place.between =
-        kGaps ? static_cast<uint32_t>(in.between >> of_period * kSize) & kAllOutside : 0;
+    place.between = kGaps ? static_cast<uint32_t>(in.between >> of_period * kSize) & 0xffff : 0;
     return place;
   };
   const uint32_t own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
@@ -186,7 +179,7 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
     }
   };
   // Of bytes only where all have rows: nothing is then asked of each.
-  const uint32_t never_whole = kSize > 1 || in.table_rows == kByteValues ? 0 : 1;
+  const uint32_t whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
 
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
@@ -211,18 +204,19 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
       const unsigned quad = first + (k << log_lanes);
       const Place place = place_of(quad);
       // No load is left out: branches would make it wait for those before.
-      const bool is_some = quad < end && place.is_some();
+      const bool is_some = quad < end && place.begin < place.end;
       const bool counts_here = is_some && is_inside(place);
       quads[k].bytes =
           load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_quad));
-      quads[k].outside = counts_here ? place.outside() : kAllOutside;
+      quads[k].range = counts_here ? place.begin | place.end << 8 : 0;
+      quads[k].between = place.between;
       quads[k].column = place.column;
       any_beyond = any_beyond || is_some != counts_here;
     }
     __syncwarp(); // no instruction passes it, and it takes none itself
 #pragma unroll
     for (unsigned k = 0; k < kRunUnroll; ++k) {
-      __all_sync(0xffffffff, (quads[k].outside | never_whole) == 0)
+      __all_sync(0xffffffff, quads[k].range == whole_range && quads[k].between == 0)
           ? add(quads[k], std::true_type{})
           : add(quads[k], std::false_type{});
     }
@@ -231,8 +225,9 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
 #pragma unroll 1
     for (unsigned quad = begin + lane; quad < end; quad += 1u << log_lanes) {
       const Place place = place_of(quad);
-      if (place.is_some() && !is_inside(place)) {
-        add(Quad{load_bytes(place), place.outside(), place.column}, std::false_type{});
+      if (place.begin < place.end && !is_inside(place)) {
+        add(Quad{load_bytes(place), place.begin | place.end << 8, place.between, place.column},
+            std::false_type{});
       }
     }
   }
