@@ -370,7 +370,8 @@ constexpr int64_t kRunWaves = 2;
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Rows of one channel are read with what lies between them where the two are at most so long: so many
-// bytes, and a quad that begins with the last of them, fit 64 bits.
+// bytes, and a quad that begins with the last of them, fit 64 bits. [100000, 3, 20, 20] cut out of
+// [100000, 3, 24, 25] takes 63 us, and 113 row by row.
 constexpr int64_t kMaxJoinedRowBytes = 48;
 // Its counters have 32 bits.
 constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
