@@ -355,7 +355,7 @@ def test_streams(device: torch.device, values: Tensor) -> None:
     stream = torch.cuda.Stream()
     stream.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(stream):
-        torch.cuda._sleep(1_000_000_000)  # half a second: the machine may be busy
+        torch.cuda._sleep(4_000_000_000)  # two seconds: the machine may be busy
         x.add_(1)
         counts = channel_histogram(x)
     assert not stream.query(), "the call waited for the GPU"

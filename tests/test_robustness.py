@@ -187,7 +187,7 @@ def test_record_stream(give_up, shape: tuple[int, ...], dim) -> None:
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
-        torch.cuda._sleep(1_000_000_000)  # half a second: the machine may be busy
+        torch.cuda._sleep(4_000_000_000)  # two seconds: the machine may be busy
         counts = channel_histogram(values[0], 256, dim)
         values[0].record_stream(side)
     address = values[0].data_ptr()
