@@ -433,8 +433,9 @@ def test_windows(emulate: Emulate, step: int) -> None:
     values = random_values(700_000)
     emulate(values.as_strided((1, 30_000, 67), (0, step, 1)), offset=1)
     for stride in (1, 3, 1000):
-        emulate(values.as_strided((300, 100, 67), (stride, step, 1)), dim=(0, 1), offset=1)
-        emulate(values.as_strided((300, 100, 67), (stride, step, 1)), dim=(0, 1, 2), offset=1)
+        rows = values.as_strided((300, 100, 67), (stride, step, 1))
+        emulate(rows, dim=(0, 1), offset=1)
+        emulate(rows, dim=(0, 1, 2), offset=1)
         windows = values.as_strided((2000, 60, 20), (min(stride, 300), 20 + step, 1))
         emulate(windows, dim=(0, 1, 2), offset=1)
 

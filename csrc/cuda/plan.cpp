@@ -742,7 +742,6 @@ std::optional<Plan> plan_runs(
   const int64_t run = joins ? of_rows : whole ? (row - 1) * step + channels : channels;
   const int64_t units = outer_channels.size * (planar ? inner_channels.size : 1);
   const int64_t run_bytes = run * size;
-  const int64_t runs = problem.num_rows() / (joins ? row * next.size : whole ? row : 1);
   in.data = static_cast<const uint8_t*>(problem.data);
   in.batch[0] = planar ? in_bytes(outer_channels, size) : Extent{1, 0};
   in.batch[1] = in_bytes(planar ? inner_channels : outer_channels, size);
@@ -751,6 +750,7 @@ std::optional<Plan> plan_runs(
   for (int i = within; i < 3; ++i) {
     loops[i] = in_bytes(problem.rows[i - within], size);
   }
+  const int64_t runs = loops[0].size * loops[1].size * loops[2].size;
   const auto step_of = [](const Extent& loop) { return loop.size > 1 ? loop.stride : 0; };
   // Runs that all begin at the same distance from an aligned address have fewest quads.
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
@@ -823,12 +823,15 @@ std::optional<Plan> plan_runs(
   in.period = static_cast<unsigned>(period);
   const int64_t turn = joins ? next.stride : period;
   in.before_run = static_cast<unsigned>(ceil_div(of_quad, turn) * turn);
-  for (int64_t byte = 0; joins && byte < 64; ++byte) {
-    in.between |= uint64_t{byte / size % turn >= row} << byte;
-  }
   in.run_bytes = static_cast<unsigned>(run_bytes);
-  in.run_bytes_between =
-      static_cast<unsigned>(joins ? (next.size - 1) * (next.stride - row) * size : 0);
+  if (joins) {
+    uint64_t bytes_of_rows = 0;
+    for (int64_t begin = 0; begin < 64; begin += next.stride * size) {
+      bytes_of_rows |= ((uint64_t{1} << (row * size)) - 1) << begin;
+    }
+    in.between = ~bytes_of_rows;
+    in.run_bytes_between = static_cast<unsigned>(run_bytes - row * next.size * size);
+  }
   in.quads = static_cast<unsigned>(quads);
   in.share = static_cast<unsigned>(ceil_div(quads, chunks));
   in.chunks = static_cast<unsigned>(ceil_div(quads, int64_t{in.share}));

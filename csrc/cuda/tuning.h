@@ -372,7 +372,7 @@ constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Rows of one channel are read with what lies between them where the two are at most so long: so many
 // bytes, and a quad that begins with the last of them, fit 64 bits. [100000, 3, 20, 20] cut out of
 // [100000, 3, 24, 25] takes 63 us, and 113 row by row.
-constexpr int64_t kMaxJoinedRowBytes = 48;
+constexpr int64_t kMaxJoinedRowBytes = 64 - kQuadBytes;
 // Its counters have 32 bits.
 constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
 
