@@ -14,7 +14,7 @@ import pytest
 import torch
 from oracle import assert_counts, expected_counts, expected_letters, random_values
 
-from torch_histo import channel_histogram, text_histogram
+from torch_histo import channel_histogram, explain, text_histogram
 
 needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 VALUES = random_values((3000, 70), torch.uint8)
@@ -65,12 +65,15 @@ def fill_gpu() -> Iterator[Callable[[], list[torch.Tensor]]]:
     ("what", "shape", "num_bins", "dim"),
     [
         ("counts", (1000, 100), 1 << 16, 0),
-        ("contiguous copy", (40, 41, 42, 43, 44), 256, (0, 2, 4)),
+        ("contiguous copy", (20, 21, 22, 23, 24, 25), 256, (0, 2, 4)),
         ("workspace", (1 << 20, 512), 256, 0),
     ],
 )
 def test_a_full_gpu(fill_gpu, what: str, shape: tuple[int, ...], num_bins: int, dim) -> None:
     values = torch.zeros(shape, dtype=torch.uint8, device="cuda")
+    plan = explain(values, num_bins, dim)
+    needed = {"contiguous copy": plan.copies_input, "workspace": plan.workspace_bytes > 0}
+    assert {also for also, is_needed in needed.items() if is_needed} == {what} - {"counts"}
     want = channel_histogram(values, num_bins, dim)
     room = [torch.empty_like(want)]
     taken = fill_gpu()
