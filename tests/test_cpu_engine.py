@@ -27,6 +27,10 @@ WIDE_CHUNK = 8192
 MIN_JOINT = 1 << 17
 MIN_PAIRS = 1 << 18
 MIN_PAIR_RUN = 2048
+MIN_PRODUCT_ELEMENTS = 1 << 15
+MIN_PRODUCT_RUN = 2048
+PRODUCT_CHUNK = 1 << 16
+MIN_BESIDE_PRODUCTS = 1 << 22
 MIN_COUNTS_PAST_CACHES = 1 << 21
 MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
@@ -313,6 +317,7 @@ def test_strides(
         (MIN_PLANE_ROWS, 1100),
         (MIN_PLANE_ROWS, 1280),
         (20_000, 1),
+        (MIN_PRODUCT_ELEMENTS + 5, 1),
         (CHUNK, 3),
     ],
 )
@@ -380,6 +385,33 @@ def test_equal_neighbours_in_many_bins(
     assert_counts(channel_histogram(values, 20_000, dim), expected_counts(values, 20_000, dim))
 
 
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [MIN_PRODUCT_ELEMENTS + more for more in (-1, 0, 1, 63, 64, 65, 255, 256, 257)]
+    + [PRODUCT_CHUNK + more for more in (-1, 0, 1)]
+    + [MIN_BESIDE_PRODUCTS + 1],
+)
+def test_long_channels_of_bytes(
+    size: int, dtype: torch.dtype, distribution: Callable[[Tensor], Tensor]
+) -> None:
+    """By matrix products where a processor has them: turns of 256 bytes, and what is left."""
+    values = distribution(random_values((2 * size,), dtype))
+    for bins in (256, 100):
+        assert_counts(channel_histogram(values[:size], bins), expected_counts(values[:size], bins))
+        planes = values.view(2, size)
+        assert_counts(channel_histogram(planes, bins, 1), expected_counts(planes, bins, 1))
+
+
+def test_runs_of_bytes() -> None:
+    """Every run of rows is multiplied for itself."""
+    for run in (MIN_PRODUCT_RUN - 1, MIN_PRODUCT_RUN, MIN_PRODUCT_RUN + 77):
+        values = random_values((50, 3, run + 9), torch.uint8)[:, :, 4 : run + 4]
+        for dim in ((0, 1, 2), (0, 2), (1, 2)):
+            assert_counts(channel_histogram(values, 256, dim), expected_counts(values, 256, dim))
+
+
 @pytest.mark.parametrize("share", [0.0, 0.0005, 0.003, 0.02])
 @pytest.mark.parametrize("value", [-1, 777, 65_535])
 @pytest.mark.parametrize("num_bins", [5_000, 40_000, 65_536])
@@ -399,7 +431,7 @@ def test_a_frequent_value_in_many_bins(
 
 
 @pytest.mark.parametrize(
-    ("loops", "counters"), [("portable", "32"), ("avx2", "16"), ("avx2", "mixed")]
+    ("loops", "counters"), [("portable", "32"), ("avx2", "16"), ("avx2", "mixed"), ("avx512", "")]
 )
 def test_other_processors(loops: str, counters: str) -> None:
     """Loops and counters are chosen once a process: the tests that depend on it, in another one."""

@@ -1,7 +1,8 @@
 // The CPU engine. Channels are cut into strips that share tables of small counters, and
 // strips into tasks by their rows; a thread takes a task, counts in its tables and folds
-// them into the result. Of many rows of bytes side by side it counts bits (bit_planes.h), where
-// the processor can. What needs no table, or has none that fits, is counted in the result itself.
+// them into the result. Of many rows of bytes side by side it counts bits (bit_planes.h), and a
+// channel of bytes by products of matrices (matrix_products.h), where the processor can. What needs
+// no table, or has none that fits, is counted in the result itself.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -16,6 +17,7 @@
 #include "bit_planes.h"
 #include "kernels.h"
 #include "loops.h"
+#include "matrix_products.h"
 #include "vectorized.h"
 
 namespace histo::cpu {
@@ -123,6 +125,7 @@ struct Plan {
   int64_t strip;       // so many channels share the tables at a time, or fewer
   int64_t indices;     // of a table, but of a joint one
   bool joint;          // the few counters are of neighbours
+  bool products;       // they are sums of matrix products, and there are no others
   Group few;           // of each channel of streams, where values differ; of all columns
   Group many;          // behind them, of each channel of streams, where values agree
   int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
@@ -186,7 +189,14 @@ Plan plan_of(const Problem& problem) {
         plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
         break;
       case Counting::kIn32Bits:
-        plan.joint = by_neighbours && share >= kMinPairElements && rows.size >= kMinPairRun;
+        plan.products = size == 1 && rows.stride == 1 && has_amx() &&
+                        share >= kMinProductElements && rows.size >= kMinProductRun;
+        plan.joint = !plan.products && by_neighbours && share >= kMinPairElements &&
+                     rows.size >= kMinPairRun;
+        if (plan.products) {
+          plan.few = {kSums, 1, kProducts, kSums * 4};
+          break;
+        }
         if (plan.joint) {
           plan.few = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
         } else if (size > 1) {
@@ -209,7 +219,8 @@ Plan plan_of(const Problem& problem) {
     plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
     plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
-    if (!interleaved && by_neighbours && in_32_bits) {
+    if (!interleaved && by_neighbours && in_32_bits &&
+        (!plan.products || share >= kMinBesideProducts)) {
       plan.byte_values = kJointIndices;
     } else if (!interleaved && rows.stride == 1 && wide && problem.num_bins <= kMaxByteValues) {
       for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
@@ -419,7 +430,9 @@ class Tables {
     const int64_t row_bytes = std::max<int64_t>(rows.stride, 1) * static_cast<int64_t>(sizeof(T));
     const int64_t ahead_bytes = kStaged || channels.size > 1 ? kChunkBytes : kAheadBytes;
     const int64_t ahead_rows = ahead_bytes / row_bytes;
-    const int64_t alone = kStaged ? kWideChunkElements : kChunkElements;
+    const int64_t alone = kStaged          ? kWideChunkElements
+                          : plan_.products ? kProductChunkElements
+                                           : kChunkElements;
     const int64_t together = kStaged ? kStagedElements : std::max(kMinStream, ahead_rows);
     const int64_t chunk = channels.size > 1 ? together : alone;
     for (int64_t row = 0, size = 0; row < rows.size; row += size) {
@@ -449,6 +462,13 @@ class Tables {
   }
 
   void count_stream(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
+    if constexpr (kBytes && kIn32Bits) {
+      if (plan_.products) {
+        use(few_);
+        add_products(data, size, tables_of(few_, channel));
+        return;
+      }
+    }
     if constexpr (kBytes) {
       if (plan_.joint) {
         count_joint(data, size, channel, ahead);
@@ -861,7 +881,7 @@ class Tables {
       int64_t* histogram) const {
     using Shape = typename Counters::Shape;
     if constexpr (kBytes && std::is_same_v<Counters, FewCounters>) {
-      if (plan_.joint) {
+      if (plan_.joint || plan_.products) {
         put_joint(tables, histogram);
         return;
       }
@@ -891,7 +911,7 @@ class Tables {
   void put_joint(const Counter* tables, int64_t* histogram) const {
     uint32_t sums[256];
     if constexpr (sizeof(Counter) == sizeof(uint32_t)) {
-      fold_pairs(tables, sums);
+      plan_.products ? counts_of_products(tables, sums) : fold_pairs(tables, sums);
     } else {
       fold_joint(tables, sums);
     }

@@ -7,6 +7,12 @@
 #include <string_view>
 #include <type_traits>
 
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
 #include "tuning.h"
 
 namespace histo::cpu {
@@ -14,7 +20,7 @@ namespace {
 
 #ifdef __x86_64__
 
-enum class InstructionSet { kPortable, kAvx2, kAvx512 };
+enum class InstructionSet { kPortable, kAvx2, kAvx512, kAmx };
 
 // The loops are plain C++, inlined here and so compiled once for each instruction set.
 template <class Loop>
@@ -28,6 +34,18 @@ template <class Loop>
   loop();
 }
 
+/// Linux lets a process have AMX that asks for its registers, as PyTorch's own kernels do.
+bool gets_amx() {
+  constexpr unsigned kTilesAndBytes = 3U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTilesAndBytes) != kTilesAndBytes) {
+    return false;
+  }
+  constexpr long kRequestPermission = 0x1023; // of <asm/prctl.h>, where that is new enough
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
 InstructionSet best_set() {
   const char* variable = std::getenv("TORCH_HISTO_CPU");
   const std::string_view wanted = variable != nullptr ? variable : "";
@@ -36,7 +54,10 @@ InstructionSet best_set() {
   }
   const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
-  return wide && wanted != "avx2" ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
+  if (!wide || wanted == "avx2") {
+    return InstructionSet::kAvx2;
+  }
+  return wanted != "avx512" && gets_amx() ? InstructionSet::kAmx : InstructionSet::kAvx512;
 }
 
 InstructionSet chosen_set() {
@@ -49,7 +70,7 @@ InstructionSet chosen_set() {
 template <class Loop>
 void run_widest(const Loop& loop) {
 #ifdef __x86_64__
-  if (chosen_set() == InstructionSet::kAvx512) {
+  if (chosen_set() >= InstructionSet::kAvx512) {
     return run_avx512(loop);
   }
   if (chosen_set() == InstructionSet::kAvx2) {
@@ -63,7 +84,15 @@ void run_widest(const Loop& loop) {
 
 bool has_avx512() {
 #ifdef __x86_64__
-  return chosen_set() == InstructionSet::kAvx512;
+  return chosen_set() >= InstructionSet::kAvx512;
+#else
+  return false;
+#endif
+}
+
+bool has_amx() {
+#ifdef __x86_64__
+  return chosen_set() == InstructionSet::kAmx;
 #else
   return false;
 #endif

@@ -1,14 +1,16 @@
 // The loops that are vectorized for the processor at hand. Of the instruction sets that it has
-// the widest is chosen, once; the environment variable TORCH_HISTO_CPU=portable or =avx2 chooses
-// a narrower one.
+// the widest is chosen, once; the environment variable TORCH_HISTO_CPU=portable, =avx2 or =avx512
+// chooses a narrower one.
 #pragma once
 
 #include <cstdint>
 
 namespace histo::cpu {
 
-/// Whether the widest set is chosen.
 bool has_avx512();
+
+/// Whether matrices of bytes are multiplied, too: the widest set is chosen.
+bool has_amx();
 
 /// Whether a counter of 16 bits is stored as fast as one of 32: by AMD's processors with AVX-512 and
 /// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32 below)
