@@ -30,7 +30,6 @@ MIN_PAIR_RUN = 2048
 MIN_PRODUCT_ELEMENTS = 1 << 15
 MIN_PRODUCT_RUN = 2048
 PRODUCT_CHUNK = 1 << 16
-MIN_BESIDE_PRODUCTS = 1 << 22
 MIN_COUNTS_PAST_CACHES = 1 << 21
 MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
@@ -390,8 +389,7 @@ def test_equal_neighbours_in_many_bins(
 @pytest.mark.parametrize(
     "size",
     [MIN_PRODUCT_ELEMENTS + more for more in (-1, 0, 1, 63, 64, 65, 255, 256, 257)]
-    + [PRODUCT_CHUNK + more for more in (-1, 0, 1)]
-    + [MIN_BESIDE_PRODUCTS + 1],
+    + [PRODUCT_CHUNK + more for more in (-1, 0, 1)],
 )
 def test_long_channels_of_bytes(
     size: int, dtype: torch.dtype, distribution: Callable[[Tensor], Tensor]

@@ -219,8 +219,7 @@ Plan plan_of(const Problem& problem) {
     plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
     plan.table_bytes = plan.strip * bytes;
     plan.tile_bytes = wide ? kStagedElements * 4 : 0;
-    if (!interleaved && by_neighbours && in_32_bits &&
-        (!plan.products || share >= kMinBesideProducts)) {
+    if (!interleaved && by_neighbours && in_32_bits && !plan.products) {
       plan.byte_values = kJointIndices;
     } else if (!interleaved && rows.stride == 1 && wide && problem.num_bins <= kMaxByteValues) {
       for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {

@@ -91,11 +91,11 @@ constexpr int64_t kMinPairElements = 1 << 18;
 /// The sample of each run takes its time: runs of 500, 1000 and 2000 bytes, constant +2, +13 and +15
 /// %, uniform -13, -7 and -2 %.
 constexpr int64_t kMinPairRun = 2048;
-/// Where the processor multiplies matrices of bytes (AMX), a channel takes neither pairs nor tables.
-/// Granite Rapids (4.15 GHz), of any data 5.3 (0.73 cycles a byte, of which one a 64-byte store, 33 for
-/// 64 bytes, is half); pairs in tables, uniform, constant, two values, sorted and run-length: 5.0, 4.4,
-/// 6.3, 4.6 and 5.4; in counters of 8 bits uniform 5.0 and normal 6.1 to 6.6. In channels of 1 MiB 5.2
-/// for 5.3, 4.3, 5.7, 4.3 and 5.0. Products at once instead of a turn later 4.2; lower halves taken out
+/// Where the processor multiplies matrices of bytes (AMX), a channel takes nothing else. Granite Rapids
+/// (4.15 GHz), any data 5.3: 0.73 cycles a byte, of which storing takes 0.5 (33 times 64 bytes for 64
+/// bytes). In pairs and counters of 8 bits, uniform, constant, two values, normal, sorted, run-length
+/// and text: 5.0, 4.4, 6.3, 6.3, 4.6, 5.4 and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3,
+/// 5.7, 6.6, 4.3 and 5.0. Products at once instead of a turn later 4.2; lower halves taken out
 /// of a vector 4.0; two products in turns, not four, 5.0.
 /// Columns, whose rows have to be transposed: in the cache 3.8 for 3.5 in pairs of 16 bits, but [R, 512]
 /// 2.7 for 3.2 and [R, 2048] 2.3 for 3.0: sums go to memory and back for each column of a tile, which
@@ -107,8 +107,6 @@ constexpr int64_t kMinProductElements = 1 << 15;
 /// for 3.2.
 constexpr int64_t kMinProductRun = 2048;
 constexpr int64_t kProductChunkElements = 1 << 16;
-/// Counters of 8 bits beside them have to be folded, too: uniform 2^20 4.5 for 5.3.
-constexpr int64_t kMinBesideProducts = 1 << 22;
 /// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
 /// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
 constexpr int kFewTablesOf32Bits = 2;
