@@ -4,16 +4,8 @@
 #include <cstring>
 
 #include "../problem.h"
+#include "intrinsics.h"
 #include "vectorized.h"
-
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined vectors in its own header for a mistake (its bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 namespace histo::cpu {
 

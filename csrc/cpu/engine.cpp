@@ -179,7 +179,8 @@ Plan plan_of(const Problem& problem) {
   if (streams) {
     // What a thread counts before it folds.
     const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
-    const bool by_neighbours = size == 1 && rows.stride == 1 && share >= kMinJointElements;
+    const bool dense_bytes = size == 1 && rows.stride == 1;
+    const bool by_neighbours = dense_bytes && share >= kMinJointElements;
     const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
     switch (plan.counting) {
       case Counting::kIn16Bits:
@@ -189,8 +190,8 @@ Plan plan_of(const Problem& problem) {
         plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
         break;
       case Counting::kIn32Bits:
-        plan.products = size == 1 && rows.stride == 1 && has_amx() &&
-                        share >= kMinProductElements && rows.size >= kMinProductRun;
+        plan.products =
+            dense_bytes && has_amx() && share >= kMinProductElements && rows.size >= kMinProductRun;
         plan.joint = !plan.products && by_neighbours && share >= kMinPairElements &&
                      rows.size >= kMinPairRun;
         if (plan.products) {

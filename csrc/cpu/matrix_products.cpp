@@ -1,17 +1,10 @@
 #include "matrix_products.h"
 
 #include <cstring>
+#include <utility>
 
+#include "intrinsics.h"
 #include "tuning.h"
-
-#ifdef __x86_64__
-#include <immintrin.h>
-#endif
-
-#if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined vectors in its own header for a mistake (its bug 105593).
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#endif
 
 namespace histo::cpu {
 
@@ -48,6 +41,7 @@ constexpr Registers kRegisters;
 
 // In assembly: GCC's functions do not say that they read memory. Registers 0 to 3 are the sums, and
 // 4 to 7 two pairs of matrices.
+static_assert(kProducts == 4);
 
 template <int kRegister>
 [[gnu::always_inline]] inline void load(const void* from) {
@@ -132,49 +126,28 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void prepare(
   make_lows(the, data + step, lows);
 }
 
-HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums) {
-  static_assert(kProducts == 4);
+template <int... kEach>
+HISTO_PRODUCTS void add_turns(
+    const uint8_t* data, int64_t turns, uint32_t* sums, std::integer_sequence<int, kEach...>) {
   Matrices matrices[2];
   alignas(kLine) char lows[kTurnBytes];
   const Constants the = make_constants();
-  for (int64_t at = 0; at < kTurnBytes; at += kLine) {
-    make_lows(the, data + at, lows + at);
-  }
-  load<0>(sums);
-  load<1>(sums + kSums);
-  load<2>(sums + 2 * kSums);
-  load<3>(sums + 3 * kSums);
+  (make_lows(the, data + kEach * kLine, lows + kEach * kLine), ...);
+  (load<kEach>(sums + kEach * kSums), ...);
   for (int64_t turn = 0; turn < turns; ++turn) {
     const int64_t step = turn + 1 < turns ? kTurnBytes : 0; // or what is not used
     Matrices& made = matrices[turn % 2];
     if (turn == 0) {
-      prepare<0>(the, data, step, lows, made);
-      prepare<1>(the, data, step, lows, made);
-      prepare<2>(the, data, step, lows, made);
-      prepare<3>(the, data, step, lows, made);
+      (prepare<kEach>(the, data, step, lows, made), ...);
     } else {
       // Those of the turn before, which wait no more.
       const Matrices& stored = matrices[(turn + 1) % 2];
-      prepare<0>(the, data, step, lows, made);
-      add_product<0>(stored);
-      prepare<1>(the, data, step, lows, made);
-      add_product<1>(stored);
-      prepare<2>(the, data, step, lows, made);
-      add_product<2>(stored);
-      prepare<3>(the, data, step, lows, made);
-      add_product<3>(stored);
+      ((prepare<kEach>(the, data, step, lows, made), add_product<kEach>(stored)), ...);
     }
     data += step;
   }
-  const Matrices& last = matrices[(turns + 1) % 2];
-  add_product<0>(last);
-  add_product<1>(last);
-  add_product<2>(last);
-  add_product<3>(last);
-  store<0>(sums);
-  store<1>(sums + kSums);
-  store<2>(sums + 2 * kSums);
-  store<3>(sums + 3 * kSums);
+  (add_product<kEach>(matrices[(turns + 1) % 2]), ...);
+  (store<kEach>(sums + kEach * kSums), ...);
 }
 
 } // namespace
@@ -182,14 +155,15 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums) {
   // Nobody keeps anything in these registers from call to call.
   __asm__ volatile("ldtilecfg %0" ::"m"(kRegisters));
+  constexpr std::make_integer_sequence<int, kProducts> kEach;
   const int64_t turns = size / kTurnBytes;
   if (turns > 0) {
-    add_turns(data, turns, sums);
+    add_turns(data, turns, sums, kEach);
   }
   if (const int64_t left = size - turns * kTurnBytes; left > 0) {
     alignas(kLine) uint8_t filled[kTurnBytes] = {};
     std::memcpy(filled, data + turns * kTurnBytes, static_cast<size_t>(left));
-    add_turns(filled, 1, sums);
+    add_turns(filled, 1, sums, kEach);
     // Zeros that were not there were added to the first row, as 1 to each sum.
     for (int n = 0; n < kHalves; ++n) {
       sums[n] -= static_cast<uint32_t>(kTurnBytes - left);
