@@ -24,27 +24,6 @@ constexpr int64_t kLine = tuning::kLineBytes;
 constexpr int64_t kGroupsOfLine = kLine / kPlaneColumns;
 constexpr int64_t kBlocks = tuning::kPlaneRows / kPlaneBlockRows;
 
-/// Of each 16 bytes of eight vectors: bytes to words.
-HISTO_INLINE void transpose_bytes(Vector (&v)[8]) {
-  Vector a[8], b[8];
-#pragma GCC unroll 8
-  for (int i = 0; i < 4; ++i) {
-    a[i] = _mm512_unpacklo_epi8(v[2 * i], v[2 * i + 1]);
-    a[i + 4] = _mm512_unpackhi_epi8(v[2 * i], v[2 * i + 1]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 4; ++i) {
-    const int to = i / 2 * 4 + i % 2;
-    b[to] = _mm512_unpacklo_epi16(a[2 * i], a[2 * i + 1]);
-    b[to + 2] = _mm512_unpackhi_epi16(a[2 * i], a[2 * i + 1]);
-  }
-#pragma GCC unroll 8
-  for (int i = 0; i < 4; ++i) {
-    v[2 * i] = _mm512_unpacklo_epi32(b[2 * i], b[2 * i + 1]);
-    v[2 * i + 1] = _mm512_unpackhi_epi32(b[2 * i], b[2 * i + 1]);
-  }
-}
-
 /// Which column has to stand where, so that make_planes puts column c into word c % 8 of group
 /// c / 8.
 struct Order {
@@ -185,20 +164,8 @@ HISTO_BITS void make_block(
     }
   };
   for (int64_t column = 0; column < tile.columns; column += kLine) {
-    const int64_t width = std::min(kLine, tile.columns - column);
-    const uint8_t* data = rows + column;
-    int64_t stride = tile.stride;
-    alignas(kLine) uint8_t filled[kPlaneBlockRows * kLine];
-    // Whole lines are read, with what stands behind the columns, if that belongs to other rows.
-    const int64_t behind = (tile.readable_rows - row - kPlaneBlockRows) * stride;
-    if (left < kPlaneBlockRows || behind < kLine - width) {
-      std::memset(filled, 0, sizeof filled);
-      for (int64_t i = 0; i < std::min(left, kPlaneBlockRows); ++i) {
-        std::memcpy(filled + i * kLine, data + i * stride, static_cast<size_t>(width));
-      }
-      data = filled;
-      stride = kLine;
-    }
+    alignas(kLine) FilledLines filled;
+    const auto [data, stride] = lines_of(tile, row, column, filled);
     Vector* to = planes + column / kPlaneColumns * kBlocks * kBits;
     if (!are_far(tile.stride)) {
       make_planes(data, stride, to, fetch_pages);
@@ -254,9 +221,7 @@ HISTO_INLINE void transpose_words(Vector (&v)[8]) {
 }
 
 HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
-  const auto places =
-      reinterpret_cast<uintptr_t>(to.counts) | static_cast<uintptr_t>(to.num_bins * 8);
-  const bool past_caches = to.past_caches && !to.add && (places | to.values * 8) % kLine == 0;
+  const bool past_caches = to.are_lines();
   for (int64_t value = 0; value < to.values; value += 8) {
     Vector v[8];
 #pragma GCC unroll 8
@@ -264,8 +229,7 @@ HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
       v[i] = _mm512_load_si512(table + (value + i) * kPlaneColumns);
     }
     transpose_words(v);
-    const auto inside =
-        static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, to.values - value)));
+    const __mmask8 inside = first_of_eight(to.values - value);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       if (i < to.columns) {

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "byte_columns.h"
 #include "loops.h"
 
 namespace histo::cpu {
@@ -20,34 +21,16 @@ constexpr bool are_far(int64_t stride) {
   return stride > tuning::kMaxNearStride;
 }
 
-/// Up to 64 columns, of far rows kFarLines as many, and up to kPlaneRows rows.
-struct ByteColumns {
-  const uint8_t* data;
-  int64_t columns;
-  int64_t rows;
-  int64_t stride;        // of the rows
-  int64_t readable_rows; // those of the tile, and what follows
-};
-
 /// Whether the processor has what count_bit_planes needs.
 bool has_bit_planes();
 
-/// Adds the counts of each column c to tables[c / 8][value][c % 8]; tables are `table_size`
+/// Of up to 64 columns, of far rows kFarLines as many, and up to kPlaneRows rows. Adds the counts of
+/// each column c to tables[c / 8][value][c % 8]; tables are `table_size`
 /// counters apart. Fetches as many rows of what is loaded next.
 void count_bit_planes(
     const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size);
 
-/// Where counts of up to eight columns go.
-struct Histograms {
-  int64_t* counts;
-  int64_t num_bins; // they lie so far apart
-  int64_t columns;
-  int64_t values; // of those below
-  bool add;
-  bool past_caches; // where they are whole lines of memory
-};
-
-/// Puts what one of the tables has counted.
+/// Puts what one of the tables has counted, of up to eight columns.
 void put_bit_planes(const int64_t* table, const Histograms& to);
 
 } // namespace histo::cpu

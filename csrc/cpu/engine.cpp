@@ -101,7 +101,8 @@ void fill_zero(int64_t* counts, int64_t size) {
 /// kStreams: a channel after the other, its elements in turns to several counters.
 /// kColumns: channels lie side by side, and each has a slot.
 /// kBitPlanes: so do channels of bytes, and their bits are counted.
-enum class Way { kDirect, kStreams, kColumns, kBitPlanes };
+/// kProducts: or matrices of them are multiplied.
+enum class Way { kDirect, kStreams, kColumns, kBitPlanes, kProducts };
 
 /// How values are counted in tables: of up to 4096 bins in counters of 16 bits, or of 32 where
 /// these are faster. Of more bins indices may be made before they are counted.
@@ -167,7 +168,10 @@ Plan plan_of(const Problem& problem) {
     return plan;
   }
   const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
-  const bool streams = !interleaved || (channels.size <= kMaxStreams && rows.stride <= line);
+  const bool multiplied = interleaved && size == 1 && channels.stride == 1 && has_amx() &&
+                          channels.size >= kMinProductColumns && rows.size >= kMinProductRows;
+  const bool streams = !interleaved || (!multiplied && channels.size <= kMaxStreams &&
+                                        rows.stride <= line);
   const bool narrow = size == 1 && !streams ? stores_narrow() : foresees_stores();
   const bool in_32_bits = !wide && !narrow;
   plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
@@ -240,6 +244,15 @@ Plan plan_of(const Problem& problem) {
     plan.way = Way::kBitPlanes;
     plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kPlaneScratchBytes;
+  } else if (multiplied) {
+    // Of one width, in whole lines.
+    const int64_t lines = ceil_div(channels.size, line);
+    const int64_t lines_of_strip = ceil_div(lines, ceil_div(channels.size, kMaxProductColumns));
+    plan.strip = std::min(channels.size, lines_of_strip * line);
+    plan.few = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
+    plan.way = Way::kProducts;
+    plan.table_bytes = plan.few.bytes();
+    plan.tile_bytes = kProductScratchBytes;
   } else {
     // Whole turns of the loop over tables; slots without a channel count for nothing.
     if (in_32_bits) {
@@ -269,6 +282,7 @@ class Tables {
         few_{plan.few, scratch},
         many_{plan.many, scratch + plan.few.bytes()},
         planes_{plan.few, scratch},
+        sums_{plan.few, scratch},
         tile_(scratch + plan.table_bytes),
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
     // Slots without a channel are counted too.
@@ -299,8 +313,10 @@ class Tables {
           count_streams(panel);
         } else if (plan_.way == Way::kColumns) {
           count_columns(panel, next);
-        } else {
+        } else if (plan_.way == Way::kBitPlanes) {
           count_in_bit_planes(panel, next);
+        } else {
+          count_by_products(panel, next);
         }
       });
     });
@@ -313,6 +329,7 @@ class Tables {
     fold(few_);
     fold(many_);
     fold(planes_);
+    fold(sums_);
   }
 
  private:
@@ -359,7 +376,8 @@ class Tables {
   // [table][index][slot]
   using FewCounters = Counters<std::conditional_t<kIn32Bits, uint32_t, uint16_t>, Few>;
   using ManyCounters = Counters<std::conditional_t<kStaged || kIn32Bits, uint32_t, uint16_t>, Many>;
-  using PlaneCounters = Counters<int64_t, void>; // they hold every count
+  using PlaneCounters = Counters<int64_t, void>;    // they hold every count
+  using ColumnSums = Counters<uint32_t, Single>;
   /// Of a counter, so that those of an index together have less than 2^32.
   template <class Counters>
   static constexpr int64_t kMaxCount =
@@ -814,6 +832,24 @@ class Tables {
     }
   }
 
+  void count_by_products(const Panel<T>& panel, const T* next) {
+    if constexpr (kBytes) {
+      constexpr int64_t kUnit = 2 * kLineBytes; // rows of a turn
+      const auto& [data, channels, rows] = panel;
+      const int64_t units = ceil_div(rows.size, kUnit);
+      const int64_t tiles = ceil_div(rows.size, kProductRows);
+      for (int64_t i = 0; i < tiles; ++i) {
+        const int64_t row = cut(units, i, tiles) * kUnit;
+        const int64_t size = std::min(cut(units, i + 1, tiles) * kUnit, rows.size) - row;
+        hold(sums_, size);
+        use(sums_);
+        add_column_products(
+            {data + row * rows.stride, channels.size, size, rows.stride, rows.size - row},
+            after(panel, row + size, next), tile_, tables_of(sums_, 0));
+      }
+    }
+  }
+
   // --- Fold
 
   template <class Counters>
@@ -826,6 +862,8 @@ class Tables {
     put_locked([&] {
       if constexpr (std::is_same_v<Counters, PlaneCounters>) {
         put_planes(counters);
+      } else if constexpr (std::is_same_v<Counters, ColumnSums>) {
+        put_products(counters);
       } else {
         for (int64_t channel = 0; channel < num_channels_; ++channel) {
           int64_t* histogram = histograms_ + channel * problem_.num_bins;
@@ -863,6 +901,23 @@ class Tables {
         put_rest(histograms + i * problem_.num_bins, count_of);
       }
       table += counters.table_size();
+    }
+  }
+
+  void put_products(const ColumnSums& counters) const {
+    const uint32_t* sums = tables_of(counters, 0);
+    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
+    put_column_products(
+        sums, {histograms_, problem_.num_bins, num_channels_, own_bins_, !fresh_, past_caches});
+    if (own_bins_ == 256 && problem_.num_bins == 256) {
+      return;
+    }
+    for (int64_t channel = 0; channel < num_channels_; ++channel, sums += kSums) {
+      uint32_t counts[256];
+      counts_of_products(sums, 1, counts);
+      put_rest(
+          histograms_ + channel * problem_.num_bins,
+          [&](int64_t byte) { return int64_t{counts[byte]}; });
     }
   }
 
@@ -911,7 +966,7 @@ class Tables {
   void put_joint(const Counter* tables, int64_t* histogram) const {
     uint32_t sums[256];
     if constexpr (sizeof(Counter) == sizeof(uint32_t)) {
-      plan_.products ? counts_of_products(tables, sums) : fold_pairs(tables, sums);
+      plan_.products ? counts_of_products(tables, kProducts, sums) : fold_pairs(tables, sums);
     } else {
       fold_joint(tables, sums);
     }
@@ -956,7 +1011,8 @@ class Tables {
   Binning binning_;
   FewCounters few_; // of each channel, and behind them many_
   ManyCounters many_;
-  PlaneCounters planes_; // in the place of few_
+  PlaneCounters planes_; // in the place of few_, as these
+  ColumnSums sums_;
   char* tile_;
   int64_t own_bins_;       // values below are their own bins
   int64_t bytes_held_ = 0; // by all counters of 8 bits

@@ -1,8 +1,11 @@
 #include "matrix_products.h"
 
+#include <algorithm>
 #include <cstring>
+#include <limits>
 #include <utility>
 
+#include "../problem.h"
 #include "intrinsics.h"
 #include "tuning.h"
 
@@ -45,146 +48,376 @@ static_assert(kProducts == 4);
 
 template <int kRegister>
 [[gnu::always_inline]] inline void load(const void* from) {
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister)
-                   : "memory");
+  const auto& matrix = *static_cast<const char(*)[kMatrixBytes]>(from);
+  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister),
+                   "m"(matrix));
 }
 
 template <int kRegister>
 [[gnu::always_inline]] inline void store(void* to) {
-  __asm__ volatile("tilestored %%tmm%c2, (%0,%1,1)" ::"r"(to), "r"(kLine), "i"(kRegister)
-                   : "memory");
+  auto& matrix = *static_cast<char(*)[kMatrixBytes]>(to);
+  __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
+                   : "=m"(matrix)
+                   : "r"(to), "r"(kLine), "i"(kRegister));
 }
 
-/// What is multiplied in a turn.
+/// The registers are the thread's own, and nobody keeps anything there from call to call.
+class InUse {
+ public:
+  InUse() {
+    __asm__ volatile("ldtilecfg %0" ::"m"(kRegisters));
+  }
+  ~InUse() {
+    __asm__ volatile("tilerelease");
+  }
+  InUse(const InUse&) = delete;
+  InUse& operator=(const InUse&) = delete;
+};
+
+/// What is multiplied next: matrices of so many products, made before they are needed, as what was
+/// just stored waits.
 struct Matrices {
   alignas(kLine) char of[kProducts][2][kMatrixBytes];
 };
+constexpr int kAhead = kProducts - 1;
 
-template <int kProduct>
-[[gnu::always_inline]] inline void add_product(const Matrices& matrices) {
-  constexpr int kUppers = 4 + kProduct % 2 * 2, kLowers = kUppers + 1;
-  load<kUppers>(matrices.of[kProduct][0]);
-  load<kLowers>(matrices.of[kProduct][1]);
-  __asm__ volatile(
-      "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kProduct), "i"(kUppers), "i"(kLowers));
-}
+constexpr std::make_integer_sequence<int, kHalves> kEachHalf;
+constexpr std::make_integer_sequence<int, kHalves - 1> kRows;
 
 struct Constants {
-  Vector low_half, one;
-  Vector limits;           // n + 1, four times each
+  Vector low_half;
+  Vector least;            // n, four times each
   Vector is_half[kHalves]; // a lookup of this value finds 1
 };
 
-HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
+template <int... kHalf>
+HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants(
+    std::integer_sequence<int, kHalf...>) {
+  // Each by itself, or else the compiler leaves them in memory.
   Constants the;
+  ((the.is_half[kHalf] = _mm512_maskz_set1_epi8(uint64_t{0x0001000100010001} << kHalf, 1)), ...);
   the.low_half = _mm512_set1_epi8(15);
-  the.one = _mm512_set1_epi8(1);
-  alignas(kLine) uint8_t limits[kLine];
+  alignas(kLine) uint8_t least[kLine];
   for (int i = 0; i < kLine; ++i) {
-    limits[i] = static_cast<uint8_t>(i / 4 + 1);
+    least[i] = static_cast<uint8_t>(i / 4);
   }
-  the.limits = _mm512_load_si512(limits);
-#pragma GCC unroll 16
-  for (int half = 0; half < kHalves; ++half) {
-    the.is_half[half] = _mm512_maskz_set1_epi8(uint64_t{0x0001000100010001} << half, 1);
-  }
+  the.least = _mm512_load_si512(least);
   return the;
 }
 
-/// Lower halves + 1, of which make_matrices loads four at a time.
-HISTO_PRODUCTS [[gnu::always_inline]] inline void make_lows(
-    const Constants& the, const uint8_t* bytes, char* lows) {
-  const Vector halves = _mm512_and_si512(_mm512_loadu_si512(bytes), the.low_half);
-  _mm512_store_si512(lows, _mm512_add_epi8(halves, the.one));
+template <int kRow>
+HISTO_PRODUCTS [[gnu::always_inline]] inline void make_row(
+    const Constants& the, const uint8_t* bytes, Vector halves, char* rows) {
+  _mm512_store_si512(rows + kRow * kLine, _mm512_shuffle_epi8(the.is_half[kRow], halves));
+  int32_t four;
+  std::memcpy(&four, bytes + 4 * kRow, sizeof four);
+  const Vector lows = _mm512_and_si512(_mm512_set1_epi32(four), the.low_half);
+  _mm512_store_si512(rows + kMatrixBytes + kRow * kLine, _mm512_max_epu8(lows, the.least));
 }
 
-/// Both matrices of 64 bytes. A row of the second is of four bytes, and has those of one n together.
+/// Both matrices of 64 bytes; before their last rows f is called. A row of the second is of four
+/// bytes, and has those of one n together.
+template <class F, int... kRow>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
-    const Constants& the, const uint8_t* bytes, const char* lows, char (&of)[2][kMatrixBytes]) {
+    const Constants& the,
+    const uint8_t* bytes,
+    char (&of)[2][kMatrixBytes],
+    const F& f,
+    std::integer_sequence<int, kRow...>) {
   const Vector upper = _mm512_srli_epi16(_mm512_loadu_si512(bytes), 4);
   const Vector halves = _mm512_and_si512(upper, the.low_half);
-#pragma GCC unroll 16
-  for (int row = 0; row < kHalves; ++row) {
-    _mm512_store_si512(of[0] + row * kLine, _mm512_shuffle_epi8(the.is_half[row], halves));
-    Vector four;
-    // Loaded, or the compiler takes them out of a vector.
-    __asm__("vpbroadcastd %1, %0"
-            : "=v"(four)
-            : "m"(*reinterpret_cast<const char (*)[4]>(lows + 4 * row)));
-    _mm512_store_si512(of[1] + row * kLine, _mm512_min_epu8(four, the.limits));
+  // Or else the compiler takes bytes out of the vector, or has an address for each row.
+  __asm__("" : "+r"(bytes));
+  char* rows = of[0];
+  __asm__("" : "+r"(rows));
+  (make_row<kRow>(the, bytes, halves, rows), ...);
+  f();
+  make_row<kHalves - 1>(the, bytes, halves, rows);
+}
+
+/// Matrices of the first products.
+HISTO_PRODUCTS [[gnu::always_inline]] inline void make_first(
+    const Constants& the, const uint8_t* bytes, Matrices& matrices) {
+#pragma GCC unroll 1
+  for (int i = 0; i < kAhead; ++i) {
+    make_matrices(the, bytes + i * kLine, matrices.of[i], []() __attribute__((always_inline)) {}, kRows);
   }
 }
 
-/// What a turn needs of its bytes, and of those of the next: what was just stored waits.
-template <int kProduct>
-HISTO_PRODUCTS [[gnu::always_inline]] inline void prepare(
-    const Constants& the, const uint8_t* data, int64_t step, char* lows, Matrices& matrices) {
-  data += kProduct * kLine;
-  lows += kProduct * kLine;
-  __builtin_prefetch(data + tuning::kAheadBytes);
-  make_matrices(the, data, lows, matrices.of[kProduct]);
-  make_lows(the, data + step, lows);
+/// Adds a product to a register of sums, and makes matrices of `bytes`, which lie kAhead farther.
+template <int kProduct, int kRegister>
+HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
+    const Constants& the, const uint8_t* bytes, Matrices& matrices) {
+  constexpr int kUppers = 4 + kProduct % 2 * 2, kLowers = kUppers + 1;
+  const auto& made = matrices.of[kProduct];
+  load<kUppers>(made[0]);
+  load<kLowers>(made[1]);
+  // The matrices have to be read before: then what is stored waits less.
+  make_matrices(
+      the, bytes, matrices.of[(kProduct + kAhead) % kProducts],
+      []() __attribute__((always_inline)) {
+        __asm__ volatile(
+            "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kUppers), "i"(kLowers));
+      },
+      kRows);
 }
 
-template <int... kEach>
-HISTO_PRODUCTS void add_turns(
-    const uint8_t* data, int64_t turns, uint32_t* sums, std::integer_sequence<int, kEach...>) {
-  Matrices matrices[2];
-  alignas(kLine) char lows[kTurnBytes];
-  const Constants the = make_constants();
-  (make_lows(the, data + kEach * kLine, lows + kEach * kLine), ...);
-  (load<kEach>(sums + kEach * kSums), ...);
+/// Four products, of `bytes`; `next` are those of the next turn. f(i) is called before each.
+template <int kFirst, int kSecond, int kThird, int kFourth, class F>
+HISTO_PRODUCTS [[gnu::always_inline]] inline void take_turn(
+    const Constants& the,
+    const uint8_t* bytes,
+    const uint8_t* next,
+    Matrices& matrices,
+    const F& f) {
+  f(0);
+  take_product<0, kFirst>(the, bytes + kAhead * kLine, matrices);
+  f(1);
+  take_product<1, kSecond>(the, next, matrices);
+  f(2);
+  take_product<2, kThird>(the, next + kLine, matrices);
+  f(3);
+  take_product<3, kFourth>(the, next + 2 * kLine, matrices);
+}
+
+HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums) {
+  Matrices matrices;
+  const Constants the = make_constants(kEachHalf);
+  make_first(the, data, matrices);
+  load<0>(sums);
+  load<1>(sums + kSums);
+  load<2>(sums + 2 * kSums);
+  load<3>(sums + 3 * kSums);
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const int64_t step = turn + 1 < turns ? kTurnBytes : 0; // or what is not used
-    Matrices& made = matrices[turn % 2];
-    if (turn == 0) {
-      (prepare<kEach>(the, data, step, lows, made), ...);
-    } else {
-      // Those of the turn before, which wait no more.
-      const Matrices& stored = matrices[(turn + 1) % 2];
-      ((prepare<kEach>(the, data, step, lows, made), add_product<kEach>(stored)), ...);
-    }
-    data += step;
+    const uint8_t* next = data + (turn + 1 < turns ? kTurnBytes : 0); // or what is not used
+    take_turn<0, 1, 2, 3>(
+        the, data, next, matrices, [=](int i) __attribute__((always_inline)) {
+          __builtin_prefetch(data + tuning::kAheadBytes + i * kLine);
+        });
+    data = next;
   }
-  (add_product<kEach>(matrices[(turns + 1) % 2]), ...);
-  (store<kEach>(sums + kEach * kSums), ...);
+  store<0>(sums);
+  store<1>(sums + kSums);
+  store<2>(sums + 2 * kSums);
+  store<3>(sums + 3 * kSums);
+}
+
+/// Takes zeros back that were not there: each added n to the first row.
+void subtract_zeros(int64_t zeros, uint32_t* sums) {
+  for (int n = 0; n < kHalves; ++n) {
+    sums[n] -= static_cast<uint32_t>(zeros * n);
+  }
+}
+
+// --- Columns
+
+/// A tile as columns: pairs of them, of each its blocks of 64 rows, of each those of both columns.
+constexpr int64_t kPairBytes = 2 * kLine;
+
+/// The same 16 bytes of four rows, that lie 8 apart.
+HISTO_PRODUCTS [[gnu::always_inline]] inline Vector four_rows(const uint8_t* data, int64_t stride) {
+  const auto load16 = [=](int64_t row) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + row * stride));
+  };
+  // Loads with a mask leave the shuffles' port free.
+  Vector rows = _mm512_castsi128_si512(load16(0));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x00f0, load16(8));
+  rows = _mm512_mask_broadcast_i32x4(rows, 0x0f00, load16(16));
+  return _mm512_mask_broadcast_i32x4(rows, 0xf000, load16(24));
+}
+
+/// 64 rows of so many times 16 columns to pairs that lie `step` apart, the rows in any order.
+HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step, char* pairs) {
+  for (int64_t i = 0; i < sixteens; ++i) {
+    Vector rows[2][8];
+#pragma GCC unroll 2
+    for (int half = 0; half < 2; ++half) {
+      const uint8_t* data = lines.data + 16 * i + half * 32 * lines.stride;
+#pragma GCC unroll 8
+      for (int j = 0; j < 8; ++j) {
+        rows[half][j] = four_rows(data + j * lines.stride, lines.stride);
+      }
+      transpose_bytes(rows[half]);
+    }
+#pragma GCC unroll 8
+    for (int j = 0; j < 8; ++j, pairs += step) {
+      _mm512_store_si512(pairs, _mm512_unpacklo_epi64(rows[0][j], rows[1][j]));
+      _mm512_store_si512(pairs + kLine, _mm512_unpackhi_epi64(rows[0][j], rows[1][j]));
+    }
+  }
+}
+
+/// What is loaded next, four lines at a time.
+struct RowsAhead {
+  const char* at;
+  int64_t line;  // from one of the four to the next
+  int64_t step;  // to the next four
+  int64_t width; // of so many bytes
+  int64_t skip;  // then it is as far as this, too
+  int64_t column = 0;
+
+  /// Near rows one by one. Far ones four at a time, as each waits for a page of its own.
+  RowsAhead(const Ahead& ahead, int64_t columns) : at(ahead.line) {
+    const bool far = ahead.step > tuning::kMaxNearStride;
+    line = far ? ahead.step : kLine;
+    step = far ? kLine : kTurnBytes;
+    width = round_up(columns, step);
+    skip = (far ? kProducts * ahead.step : ahead.step) - width;
+    if (!far && ahead.step < columns + kLine) {
+      width = std::numeric_limits<int64_t>::max(); // they are one
+    }
+  }
+
+  static int64_t round_up(int64_t size, int64_t unit) {
+    return (size + unit - 1) / unit * unit;
+  }
+
+  void fetch(int i) const {
+    __builtin_prefetch(at + i * line, 0, 2);
+  }
+
+  void go_on() {
+    at += step;
+    column += step;
+    if (column >= width) {
+      at += skip;
+      column = 0;
+    }
+  }
+};
+
+/// A pair of columns, added to registers 2 * kSet and the next; meanwhile the others are stored to
+/// `before` and loaded from `after`.
+template <int kSet>
+HISTO_PRODUCTS [[gnu::always_inline]] inline const uint8_t* take_pair(
+    const Constants& the,
+    const uint8_t* bytes,
+    int64_t turns,
+    Matrices& matrices,
+    uint32_t* before,
+    const uint32_t* after,
+    RowsAhead& ahead) {
+  constexpr int kOne = 2 * kSet, kOther = 2 - kOne;
+#pragma GCC unroll 1
+  for (int64_t turn = 0; turn < turns; ++turn) {
+    const uint8_t* next = bytes + kTurnBytes;
+    take_turn<kOne, kOne + 1, kOne, kOne + 1>(
+        the, bytes, next, matrices,
+        [&](int i) __attribute__((always_inline)) { ahead.fetch(i); });
+    ahead.go_on();
+    bytes = next;
+    if (turn == 0) {
+      store<kOther>(before);
+      store<kOther + 1>(before + kSums);
+      load<kOther>(after);
+      load<kOther + 1>(after + kSums);
+    }
+  }
+  return bytes;
+}
+
+HISTO_PRODUCTS void multiply_pairs(
+    const char* pairs, int64_t fours, int64_t turns, uint32_t* sums, RowsAhead& ahead) {
+  constexpr int64_t kPairSums = 2 * kSums;
+  Matrices matrices;
+  const Constants the = make_constants(kEachHalf);
+  const auto* bytes = reinterpret_cast<const uint8_t*>(pairs);
+  make_first(the, bytes, matrices);
+  load<0>(sums);
+  load<1>(sums + kSums);
+  load<2>(sums); // and stores them again, before they are more
+  load<3>(sums + kSums);
+  uint32_t* before = sums;
+  for (int64_t i = 0; i < fours; ++i) {
+    uint32_t* odd = sums + kPairSums;
+    uint32_t* after = i + 1 < fours ? odd + kPairSums : sums;
+    bytes = take_pair<0>(the, bytes, turns, matrices, before, odd, ahead);
+    bytes = take_pair<1>(the, bytes, turns, matrices, sums, after, ahead);
+    before = odd;
+    sums = after;
+  }
+  store<2>(before);
+  store<3>(before + kSums);
 }
 
 } // namespace
 
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums) {
-  // Nobody keeps anything in these registers from call to call.
-  __asm__ volatile("ldtilecfg %0" ::"m"(kRegisters));
-  constexpr std::make_integer_sequence<int, kProducts> kEach;
+  const InUse in_use;
   const int64_t turns = size / kTurnBytes;
   if (turns > 0) {
-    add_turns(data, turns, sums, kEach);
+    add_turns(data, turns, sums);
   }
   if (const int64_t left = size - turns * kTurnBytes; left > 0) {
     alignas(kLine) uint8_t filled[kTurnBytes] = {};
     std::memcpy(filled, data + turns * kTurnBytes, static_cast<size_t>(left));
-    add_turns(filled, 1, sums, kEach);
-    // Zeros that were not there were added to the first row, as 1 to each sum.
-    for (int n = 0; n < kHalves; ++n) {
-      sums[n] -= static_cast<uint32_t>(kTurnBytes - left);
-    }
+    add_turns(filled, 1, sums);
+    subtract_zeros(kTurnBytes - left, sums);
   }
-  __asm__ volatile("tilerelease");
 }
 
-void counts_of_products(const uint32_t* sums, uint32_t* counts) {
+void add_column_products(
+    const ByteColumns& tile, const Ahead& ahead, char* scratch, uint32_t* sums) {
+  const InUse in_use;
+  RowsAhead rows_ahead(ahead, tile.columns);
+  const int64_t turns = ceil_div(tile.rows, kTurnBytes / 2);
+  const int64_t rows = turns * kTurnBytes / 2;
+  for (int64_t column = 0; column < tile.columns; column += kLine) {
+    const int64_t width = std::min(kLine, tile.columns - column);
+    for (int64_t row = 0; row < rows; row += kLine) {
+      alignas(kLine) FilledLines filled;
+      transpose(
+          lines_of(tile, row, column, filled), ceil_div(width, 16), turns * kTurnBytes,
+          scratch + row / kLine * kPairBytes);
+    }
+    multiply_pairs(
+        scratch, ceil_div(width, kProductColumns), turns, sums + column * kSums, rows_ahead);
+  }
+  for (int64_t column = 0; column < tile.columns && rows > tile.rows; ++column) {
+    subtract_zeros(rows - tile.rows, sums + column * kSums);
+  }
+}
+
+HISTO_PRODUCTS void counts_of_products(const uint32_t* sums, int64_t size, uint32_t* counts) {
+  const Vector last = _mm512_set1_epi32(kHalves - 1);
+  // The last sum is 15 times the bytes, and the one after it, of n = 16, would be 16 times.
+  const Vector inverse_of_15 = _mm512_set1_epi32(static_cast<int32_t>(0xeeeeeeef));
   for (int upper = 0; upper < kHalves; ++upper) {
-    // at[n + 1]: the sum for n. One is added to it by each lower half of n and more, besides.
-    uint32_t at[kHalves + 2] = {};
-    for (int64_t i = 0; i < kProducts; ++i) {
-      for (int n = 0; n < kHalves; ++n) {
-        at[n + 1] += sums[i * kSums + upper * kHalves + n];
+    Vector at = _mm512_setzero_si512();
+    for (int64_t i = 0; i < size; ++i) {
+      at = _mm512_add_epi32(at, _mm512_loadu_si512(sums + i * kSums + upper * kHalves));
+    }
+    const Vector at_15 = _mm512_permutexvar_epi32(last, at);
+    const Vector at_16 = _mm512_add_epi32(at_15, _mm512_mullo_epi32(at_15, inverse_of_15));
+    const Vector before = _mm512_mask_expand_epi32(at, 0xfffe, at); // the first is as its own
+    const Vector after = _mm512_alignr_epi32(at_16, at, 1);
+    const Vector second_differences =
+        _mm512_sub_epi32(_mm512_add_epi32(before, after), _mm512_add_epi32(at, at));
+    _mm512_storeu_si512(counts + upper * kHalves, second_differences);
+  }
+}
+
+HISTO_PRODUCTS void put_column_products(const uint32_t* sums, const Histograms& to) {
+  const bool past_caches = to.are_lines();
+  int64_t* histogram = to.counts;
+  for (int64_t i = 0; i < to.columns; ++i, sums += kSums, histogram += to.num_bins) {
+    alignas(kLine) uint32_t counts[kSums];
+    counts_of_products(sums, 1, counts);
+    for (int64_t value = 0; value < to.values; value += 8) {
+      const auto* eight = reinterpret_cast<const __m256i*>(counts + value);
+      const Vector added = _mm512_cvtepu32_epi64(_mm256_load_si256(eight));
+      int64_t* place = histogram + value;
+      if (past_caches) {
+        _mm512_stream_si512(reinterpret_cast<Vector*>(place), added);
+        continue;
       }
+      const __mmask8 inside = first_of_eight(to.values - value);
+      const Vector old = _mm512_maskz_loadu_epi64(to.add ? inside : 0, place);
+      _mm512_mask_storeu_epi64(place, inside, _mm512_add_epi64(added, old));
     }
-    at[kHalves + 1] = at[kHalves];
-    for (int lower = 0; lower < kHalves; ++lower) {
-      counts[upper * kHalves + lower] = 2 * at[lower + 1] - at[lower] - at[lower + 2];
-    }
+  }
+  if (past_caches) {
+    _mm_sfence(); // before anybody is told that they are there
   }
 }
 
@@ -193,7 +426,13 @@ void counts_of_products(const uint32_t* sums, uint32_t* counts) {
 void add_products(const uint8_t*, int64_t, uint32_t*) {
 }
 
-void counts_of_products(const uint32_t*, uint32_t*) {
+void add_column_products(const ByteColumns&, const Ahead&, char*, uint32_t*) {
+}
+
+void counts_of_products(const uint32_t*, int64_t, uint32_t*) {
+}
+
+void put_column_products(const uint32_t*, const Histograms&) {
 }
 
 #endif

@@ -1,21 +1,38 @@
 // Bytes counted by multiplying matrices, on processors that do (Intel's AMX). Of 64 bytes one matrix
-// has in row h a 1 where the upper half is h, and the other in column n the lesser of n + 1 and the
-// lower half + 1. Their product has a sum for each h and n, and differences of these sums are counts.
-// It takes the same time whatever the bytes are.
+// has in row h a 1 where the upper half is h, and the other in column n the greater of n and the
+// lower half. Their product has a sum for each h and n, and differences of these sums are counts. It
+// takes the same time whatever the bytes are.
 #pragma once
 
 #include <cstdint>
 
+#include "byte_columns.h"
+#include "loops.h"
+
 namespace histo::cpu {
 
-/// So many products are under way, each added to sums of its own.
+/// So many products of a channel are under way, each added to sums of its own.
 constexpr int64_t kProducts = 4;
 constexpr int64_t kSums = 256; // [h][n]
 
-/// Adds to sums [kProducts][kSums], which are exact modulo 2^32. Needs has_amx().
+/// Adds to sums [kProducts][kSums], which are exact modulo 2^32. Needs has_amx(), as what follows.
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums);
 
-/// Counts of bytes, [256].
-void counts_of_products(const uint32_t* sums, uint32_t* counts);
+/// So many columns are taken together.
+constexpr int64_t kProductColumns = 4;
+/// Blocks of a tile, transposed, and what is read behind them.
+constexpr int64_t kProductScratchBytes =
+    (tuning::kProductRows + kProducts) * tuning::kLineBytes;
+
+/// Adds to sums [columns][kSums], which are there for a multiple of kProductColumns. Of up to
+/// kProductRows rows. Fetches as many rows of what is loaded next.
+void add_column_products(
+    const ByteColumns& tile, const Ahead& ahead, char* scratch, uint32_t* sums);
+
+/// Counts of bytes, [256], of so many sums [kSums] together.
+void counts_of_products(const uint32_t* sums, int64_t size, uint32_t* counts);
+
+/// Puts the counts of columns.
+void put_column_products(const uint32_t* sums, const Histograms& to);
 
 } // namespace histo::cpu

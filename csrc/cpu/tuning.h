@@ -107,6 +107,10 @@ constexpr int64_t kMinProductElements = 1 << 15;
 /// for 3.2.
 constexpr int64_t kMinProductRun = 2048;
 constexpr int64_t kProductChunkElements = 1 << 16;
+constexpr int64_t kProductRows = 768;
+constexpr int64_t kMinProductRows = 1024;
+constexpr int64_t kMinProductColumns = 8;
+constexpr int64_t kMaxProductColumns = 512;
 /// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
 /// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
 constexpr int kFewTablesOf32Bits = 2;
