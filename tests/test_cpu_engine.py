@@ -30,6 +30,9 @@ MIN_PAIR_RUN = 2048
 MIN_PRODUCT_ELEMENTS = 1 << 15
 MIN_PRODUCT_RUN = 2048
 PRODUCT_CHUNK = 1 << 16
+MIN_BYTE_ELEMENTS = 1 << 16
+PARTED = 1 << 16
+BYTE_CHUNK = 1 << 17
 MIN_COUNTS_PAST_CACHES = 1 << 21
 MAX_BINS_OF_SMALL_TABLES = 4096
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
@@ -428,6 +431,64 @@ def test_a_frequent_value_in_many_bins(
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
+WIDE_TYPES = [torch.int16, torch.uint16, torch.int32, torch.uint32, torch.int64, torch.uint64]
+
+
+def values_of_bins(size: int, num_bins: int, dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator().manual_seed(num_bins)
+    return torch.randint(min(num_bins, torch.iinfo(dtype).max + 1), (size,), generator=generator)
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("num_bins", [32_768, 32_769, 56_000, 65_535, 65_536])
+@pytest.mark.parametrize("dtype", WIDE_TYPES, ids=str)
+def test_values_in_parts(dtype: torch.dtype, num_bins: int) -> None:
+    """Every length around what is counted, or parted, together; the first chunk is not."""
+    values = values_of_bins(2 * BYTE_CHUNK + 2 * WIDE_CHUNK, num_bins, dtype)
+    edges = torch.tensor([0, 32_767, 32_768, 65_535])
+    values[WIDE_CHUNK + 100 :: 1000] = edges[
+        torch.arange(len(values[WIDE_CHUNK + 100 :: 1000])) % 4
+    ]
+    # None in one of the parts, or in the other.
+    values[WIDE_CHUNK + 5000 : WIDE_CHUNK + 6000] &= 32_767
+    values[WIDE_CHUNK + 6000 : WIDE_CHUNK + 7000] |= 32_768
+    values = values.clamp(max=min(num_bins, torch.iinfo(dtype).max + 1) - 1).to(dtype)
+    for together in (MIN_BYTE_ELEMENTS, PARTED + MIN_BYTE_ELEMENTS, 2 * BYTE_CHUNK):
+        for more in (-1, 0, 1, 31, 32, 33, 63, 64, 65):
+            some = values[: WIDE_CHUNK + together + more]
+            assert_counts(channel_histogram(some, num_bins), expected_counts(some, num_bins))
+    planes = values[: 2 * (WIDE_CHUNK + BYTE_CHUNK)].view(2, -1)
+    assert_counts(channel_histogram(planes, num_bins, 1), expected_counts(planes, num_bins, 1))
+
+
+@with_one_thread
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("num_bins", [56_000, 65_536])
+@pytest.mark.parametrize("dtype", [torch.uint16, torch.int32, torch.uint64], ids=str)
+@pytest.mark.parametrize("frequent", [1, 60])
+def test_values_in_parts_wrap_counters(frequent: int, dtype: torch.dtype, num_bins: int) -> None:
+    """Or those are moved before, as where all are met as often."""
+    values = values_of_bins(1 << 24, num_bins, dtype)
+    values[5 :: 1 << 16 >> frequent.bit_length()] = 3
+    values[9 :: 1 << 16 >> frequent.bit_length()] = 50_000
+    values = values.to(dtype)
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
+
+
+@pytest.mark.parametrize("num_bins", [56_000, 65_536])
+@pytest.mark.parametrize("outside", [-1, -32_768, -(1 << 31), 65_536, (1 << 31) - 1, 1 << 32])
+@pytest.mark.parametrize("dtype", WIDE_TYPES, ids=str)
+def test_values_without_a_counter(dtype: torch.dtype, outside: int, num_bins: int) -> None:
+    """The first, the last and others of what is parted together, and of a vector."""
+    values = values_of_bins(WIDE_CHUNK + 2 * BYTE_CHUNK, num_bins, dtype)
+    limits = torch.iinfo(dtype)
+    for position in (0, 1, 31, 32, 63, 64, 5000, PARTED - 1, PARTED, BYTE_CHUNK - 1, BYTE_CHUNK):
+        some = values.clone()
+        some[WIDE_CHUNK + position] = max(min(outside, limits.max), limits.min)
+        some = some.to(dtype)
+        assert_counts(channel_histogram(some, num_bins), expected_counts(some, num_bins))
+
+
 @pytest.mark.parametrize(
     ("loops", "counters"), [("portable", "32"), ("avx2", "16"), ("avx2", "mixed"), ("avx512", "")]
 )
@@ -435,7 +496,8 @@ def test_other_processors(loops: str, counters: str) -> None:
     """Loops and counters are chosen once a process: the tests that depend on it, in another one."""
     chosen = (
         "(test_bins and 65536) or test_a_frequent_value or test_neighbours or test_bytes_in_rows "
-        "or test_types_in_rows or test_no_counter or test_counters_of_8_bits or test_every_length"
+        "or test_values or test_types_in_rows or test_no_counter or test_counters_of_8_bits "
+        "or test_every_length"
     )
     command = [
         sys.executable,

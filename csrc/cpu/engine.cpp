@@ -132,6 +132,7 @@ struct Plan {
   int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
+  int64_t part_bytes; // behind it: those values are parted where they are in many counters
 };
 
 int64_t round_up(int64_t size, int64_t unit) {
@@ -230,6 +231,11 @@ Plan plan_of(const Problem& problem) {
       for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
         plan.byte_values *= 2;
       }
+      // Half of the counters are enough for int16.
+      if (plan.byte_values == kMaxByteValues && problem.type != ElementType::kInt16 &&
+          packs_words()) {
+        plan.part_bytes = 2 * kPartElements * static_cast<int64_t>(sizeof(uint16_t));
+      }
     }
     plan.tile_bytes += plan.byte_values;
   } else if (
@@ -284,7 +290,9 @@ class Tables {
         planes_{plan.few, scratch},
         sums_{plan.few, scratch},
         tile_(scratch + plan.table_bytes),
-        own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins) {
+        parts_(reinterpret_cast<uint16_t*>(tile_ + plan.tile_bytes)),
+        own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins),
+        max_bytes_held_(kMaxHeldPerByte * (kBytes ? plan.byte_values : problem.num_bins)) {
     // Slots without a channel are counted too.
     std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes - plan.byte_values));
   }
@@ -572,10 +580,14 @@ class Tables {
     };
     const Agreement most = kBytes ? Agreement::kRare : Agreement::kNone;
     int64_t distance = 1;
-    for (int64_t i = 0; i + kWideChunkElements <= size; i += 2 * kWideChunkElements) {
+    uint64_t kib = 0;
+    for (int64_t i = 0; i + kWideChunkElements <= size; i += kBytesSampledEach) {
       const int64_t sampled = kWideChunkElements - distance;
       if (agreement_of(values + i, sampled, 1, distance, index) > most) {
         return 0;
+      }
+      if (!kBytes && plan_.part_bytes > 0) {
+        kib |= kib_of(data + i);
       }
       distance = distance == 1 ? kSampledDistance : 1;
     }
@@ -583,6 +595,7 @@ class Tables {
     if (bytes_held_ == 0) {
       std::fill_n(byte_counters(), plan_.byte_values, 0);
     }
+    const bool parted = plan_.part_bytes > 0 && __builtin_popcountll(kib) > kMaxUnpartedKib;
     const auto count = [&](auto added, int64_t all) {
       if constexpr (kBytes) {
         return count_neighbours<added>(data, all, byte_counters());
@@ -590,6 +603,10 @@ class Tables {
         constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
         const auto highest = std::min(static_cast<uint64_t>(plan_.byte_values - 1), kMax);
         const auto outside = static_cast<Unsigned>(~highest);
+        if (added > 0 && parted) {
+          return count_parted(
+              values, all, outside, byte_counters(), {parts_, parts_ + kPartElements});
+        }
         return count_values<added>(values, all, outside, byte_counters());
       }
     };
@@ -1014,9 +1031,10 @@ class Tables {
   PlaneCounters planes_; // in the place of few_, as these
   ColumnSums sums_;
   char* tile_;
+  uint16_t* parts_;
   int64_t own_bins_;       // values below are their own bins
   int64_t bytes_held_ = 0; // by all counters of 8 bits
-  int64_t max_bytes_held_ = std::numeric_limits<int64_t>::max();
+  int64_t max_bytes_held_;
   int64_t byte_pause_ = 1; // so many chunks are counted otherwise
 
   int64_t num_channels_ = 0;
@@ -1071,7 +1089,7 @@ void count_in_tables(
   }
   const int64_t tasks = strips.count * pieces;
   const int64_t batch = std::max<int64_t>(1, tasks / (workers * kTasksPerThread * 8));
-  const int64_t scratch_step = plan.table_bytes + plan.tile_bytes + kScratchGap;
+  const int64_t scratch_step = plan.table_bytes + plan.tile_bytes + plan.part_bytes + kScratchGap;
   const int64_t scratch_bytes = workers * scratch_step - kScratchGap;
   // The tables of a small call are on the stack: nothing is allocated but the result.
   alignas(kLineBytes) char on_stack[kStackBytes];

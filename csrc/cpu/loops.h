@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "parted_values.h"
 #include "tuning.h"
 
 namespace histo::cpu {
@@ -177,6 +178,20 @@ template <int kAdded, class T>
   return i;
 }
 
+/// Adds kAdded to the counter of every two bytes of a line.
+template <int kAdded>
+[[gnu::always_inline]] inline void count_line(const void* line, uint8_t* counters) {
+#pragma GCC unroll 8
+  for (int64_t i = 0; i < tuning::kLineBytes; i += 8) {
+    uint64_t four;
+    std::memcpy(&four, static_cast<const char*>(line) + i, sizeof four);
+#pragma GCC unroll 4
+    for (int j = 0; j < 4; ++j) {
+      counters[static_cast<uint16_t>(four >> (16 * j))] += kAdded;
+    }
+  }
+}
+
 /// Adds kAdded to the counter of every two bytes. Returns how many, `size` or a little less.
 template <int kAdded>
 [[gnu::noinline]] int64_t count_neighbours(const uint8_t* data, int64_t size, uint8_t* counters) {
@@ -184,17 +199,55 @@ template <int kAdded>
   int64_t i = 0;
   for (; i + kBlock <= size; i += kBlock, data += tuning::kLineBytes) {
     __builtin_prefetch(data + tuning::kValuesAheadBytes);
-#pragma GCC unroll 8
-    for (int64_t j = 0; j < tuning::kLineBytes; j += 8) {
-      uint64_t four;
-      std::memcpy(&four, data + j, sizeof four);
-#pragma GCC unroll 4
-      for (int k = 0; k < 4; ++k) {
-        counters[static_cast<uint16_t>(four >> (16 * k))] += kAdded;
-      }
-    }
+    count_line<kAdded>(data, counters);
   }
   return i;
+}
+
+/// Adds one to the counter of each value, and fetches as many elements from `next` on, which it moves.
+template <class T>
+[[gnu::noinline]] void count_part(
+    const uint16_t* values, int64_t size, const T*& next, uint8_t* counters) {
+  constexpr int64_t kBlock = tuning::kLineBytes / 2;
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
+  const T* fetched = next;
+  int64_t i = 0;
+  for (; i + kBlock <= size; i += kBlock, fetched += kBlock) {
+#pragma GCC unroll 4
+    for (int64_t j = 0; j < kBlock; j += kLine) {
+      __builtin_prefetch(fetched + j, 0, 2); // not to where the counters are
+    }
+    count_line<1>(values + i, counters);
+  }
+  next = fetched;
+  for (; i < size; ++i) {
+    ++counters[values[i]];
+  }
+}
+
+/// As count_values<1>, where many counters are in use: the values are parted first.
+template <class T>
+int64_t count_parted(const T* data, int64_t size, T outside, uint8_t* counters, Parts parts) {
+  int64_t counted = 0;
+  for (int64_t parted = 1; counted < size && parted > 0; counted += parted) {
+    const T* next = data + counted;
+    const int64_t wanted = std::min(tuning::kPartedElements, size - counted);
+    parted = part_values(next, wanted, outside, parts);
+    next += parted;
+    count_part(parts.lows, parts.num_lows, next, counters);
+    count_part(parts.highs, parts.num_highs, next, counters);
+  }
+  return counted;
+}
+
+/// A bit for each KiB of counters that some of the first values have theirs in.
+template <class T>
+uint64_t kib_of(const T* values) {
+  uint64_t found = 0;
+  for (int64_t i = 0; i < tuning::kSample / 2; ++i) {
+    found |= uint64_t{1} << (static_cast<uint64_t>(values[i]) / 1024 % 64);
+  }
+  return found;
 }
 
 /// Adds the length of every run of equal indices to its counter [index][kSlots].
