@@ -30,6 +30,10 @@ MIN_PAIR_RUN = 2048
 MIN_PRODUCT_ELEMENTS = 1 << 15
 MIN_PRODUCT_RUN = 2048
 PRODUCT_CHUNK = 1 << 16
+PRODUCT_ROWS = 768
+MIN_PRODUCT_ROWS = 1024
+MIN_PRODUCT_COLUMNS = 8
+MAX_PRODUCT_COLUMNS = 512
 MIN_BYTE_ELEMENTS = 1 << 16
 PARTED = 1 << 16
 BYTE_CHUNK = 1 << 17
@@ -152,9 +156,10 @@ def test_bytes_in_rows(distribution: Callable[[Tensor], Tensor], shape: tuple[in
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize("num_bins", [40, 255, 256, 264, 512])
 @pytest.mark.parametrize("more", [-1, 0, 1])
-def test_results_past_the_caches(num_bins: int, more: int) -> None:
+@pytest.mark.parametrize("rows", [MIN_PLANE_ROWS + 3, MIN_PRODUCT_ROWS + 3])
+def test_results_past_the_caches(rows: int, num_bins: int, more: int) -> None:
     channels = MIN_COUNTS_PAST_CACHES // num_bins + more
-    values = random_values((MIN_PLANE_ROWS + 3, channels), torch.uint8)
+    values = random_values((rows, channels), torch.uint8)
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
@@ -321,6 +326,10 @@ def test_strides(
         (20_000, 1),
         (MIN_PRODUCT_ELEMENTS + 5, 1),
         (CHUNK, 3),
+        (MIN_PRODUCT_ROWS, MIN_PRODUCT_COLUMNS),
+        (MIN_PRODUCT_ROWS + 1, 40),
+        (2 * PRODUCT_ROWS, 100),
+        (MIN_PRODUCT_ROWS + 65, MAX_PRODUCT_COLUMNS + 1),
     ],
 )
 @pytest.mark.parametrize("step", [None, 1, 5, 50])
@@ -403,6 +412,38 @@ def test_long_channels_of_bytes(
         assert_counts(channel_histogram(values[:size], bins), expected_counts(values[:size], bins))
         planes = values.view(2, size)
         assert_counts(channel_histogram(planes, bins, 1), expected_counts(planes, bins, 1))
+
+
+@pytest.mark.usefixtures("threads")
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.bool], ids=str)
+@pytest.mark.parametrize(
+    "channels",
+    [MIN_PRODUCT_COLUMNS + more for more in (-1, 0, 1)]
+    + [12, 15, 16, 17, 31, 33, 60, 63, 64, 65, 129]
+    + [MAX_PRODUCT_COLUMNS + more for more in (-1, 0, 1, 64)]
+    + [2 * MAX_PRODUCT_COLUMNS + 1],
+)
+def test_columns_of_bytes(channels: int, dtype: torch.dtype) -> None:
+    """By matrix products, too: blocks of 64 rows, two at a time, and what is left of each."""
+    rows = [MIN_PRODUCT_ROWS + more for more in (-1, 0, 1, 63, 64, 65, 127, 128, 129)]
+    rows += [2 * PRODUCT_ROWS + more for more in (-1, 0, 1)] + [9 * PRODUCT_ROWS + 5]
+    wide = random_values((rows[-1], channels + 5), dtype)
+    wide[: rows[-1] // 2, ::3] = wide[7, 1]
+    wide[:, 1::5] = 0  # which also fill what is left
+    for i, size in enumerate(rows):
+        values = wide[: size + 1, i % 5 :][1:, :channels]
+        for bins in (256, 100, 300) if size % 64 == 0 else (256,):
+            assert_counts(channel_histogram(values, bins), expected_counts(values, bins))
+        dense = values.contiguous()
+        assert_counts(channel_histogram(dense), expected_counts(dense))
+
+
+def test_runs_of_columns() -> None:
+    """Every run of rows is multiplied for itself, and channels may lie in several runs."""
+    for run in (MIN_PRODUCT_ROWS - 1, MIN_PRODUCT_ROWS, MIN_PRODUCT_ROWS + 77):
+        values = random_values((3, run + 2, 2, 40), torch.uint8)[:, 1 : run + 1]
+        for dim in ((0, 1), (1,), (0, 1, 2)):
+            assert_counts(channel_histogram(values, 256, dim), expected_counts(values, 256, dim))
 
 
 def test_runs_of_bytes() -> None:

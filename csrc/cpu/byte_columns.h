@@ -28,8 +28,7 @@ using FilledLines = uint8_t[tuning::kLineBytes * tuning::kLineBytes];
 
 /// The lines of a tile from `row` and `column` on. Where they can be read in place, anything may
 /// stand behind the columns; else they are copied.
-inline Lines lines_of(
-    const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
+inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
   constexpr int64_t kLine = tuning::kLineBytes;
   const int64_t width = std::min(kLine, tile.columns - column);
   const int64_t rows = std::min(kLine, tile.rows - row);

@@ -171,8 +171,8 @@ Plan plan_of(const Problem& problem) {
   const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
   const bool multiplied = interleaved && size == 1 && channels.stride == 1 && has_amx() &&
                           channels.size >= kMinProductColumns && rows.size >= kMinProductRows;
-  const bool streams = !interleaved || (!multiplied && channels.size <= kMaxStreams &&
-                                        rows.stride <= line);
+  const bool streams =
+      !interleaved || (!multiplied && channels.size <= kMaxStreams && rows.stride <= line);
   const bool narrow = size == 1 && !streams ? stores_narrow() : foresees_stores();
   const bool in_32_bits = !wide && !narrow;
   plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
@@ -384,7 +384,7 @@ class Tables {
   // [table][index][slot]
   using FewCounters = Counters<std::conditional_t<kIn32Bits, uint32_t, uint16_t>, Few>;
   using ManyCounters = Counters<std::conditional_t<kStaged || kIn32Bits, uint32_t, uint16_t>, Many>;
-  using PlaneCounters = Counters<int64_t, void>;    // they hold every count
+  using PlaneCounters = Counters<int64_t, void>; // they hold every count
   using ColumnSums = Counters<uint32_t, Single>;
   /// Of a counter, so that those of an index together have less than 2^32.
   template <class Counters>
@@ -932,9 +932,9 @@ class Tables {
     for (int64_t channel = 0; channel < num_channels_; ++channel, sums += kSums) {
       uint32_t counts[256];
       counts_of_products(sums, 1, counts);
-      put_rest(
-          histograms_ + channel * problem_.num_bins,
-          [&](int64_t byte) { return int64_t{counts[byte]}; });
+      put_rest(histograms_ + channel * problem_.num_bins, [&](int64_t byte) {
+        return int64_t{counts[byte]};
+      });
     }
   }
 

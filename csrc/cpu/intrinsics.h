@@ -19,7 +19,8 @@
 namespace histo::cpu {
 
 /// Of each 16 bytes of eight vectors: bytes to words.
-[[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(__m512i (&v)[8]) {
+[[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(
+    __m512i (&v)[8]) {
   __m512i a[8], b[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) {

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstring>
 #include <limits>
-#include <utility>
 
 #include "../problem.h"
 #include "intrinsics.h"
@@ -42,20 +41,21 @@ struct Registers {
 
 constexpr Registers kRegisters;
 
-// In assembly: GCC's functions do not say that they read memory. Registers 0 to 3 are the sums, and
-// 4 to 7 two pairs of matrices.
+// In assembly that says what memory it reads and writes: GCC's functions say nothing, and of any memory
+// constants would have to be loaded again. Registers 0 to 3 are the sums, and 4 to 7 two pairs of
+// matrices.
 static_assert(kProducts == 4);
 
 template <int kRegister>
 [[gnu::always_inline]] inline void load(const void* from) {
-  const auto& matrix = *static_cast<const char(*)[kMatrixBytes]>(from);
-  __asm__ volatile("tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister),
-                   "m"(matrix));
+  const auto& matrix = *static_cast<const char (*)[kMatrixBytes]>(from);
+  __asm__ volatile(
+      "tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister), "m"(matrix));
 }
 
 template <int kRegister>
 [[gnu::always_inline]] inline void store(void* to) {
-  auto& matrix = *static_cast<char(*)[kMatrixBytes]>(to);
+  auto& matrix = *static_cast<char (*)[kMatrixBytes]>(to);
   __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
                    : "=m"(matrix)
                    : "r"(to), "r"(kLine), "i"(kRegister));
@@ -81,58 +81,48 @@ struct Matrices {
 };
 constexpr int kAhead = kProducts - 1;
 
-constexpr std::make_integer_sequence<int, kHalves> kEachHalf;
-constexpr std::make_integer_sequence<int, kHalves - 1> kRows;
-
 struct Constants {
   Vector low_half;
   Vector least;            // n, four times each
   Vector is_half[kHalves]; // a lookup of this value finds 1
 };
 
-template <int... kHalf>
-HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants(
-    std::integer_sequence<int, kHalf...>) {
-  // Each by itself, or else the compiler leaves them in memory.
+HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
   Constants the;
-  ((the.is_half[kHalf] = _mm512_maskz_set1_epi8(uint64_t{0x0001000100010001} << kHalf, 1)), ...);
   the.low_half = _mm512_set1_epi8(15);
   alignas(kLine) uint8_t least[kLine];
   for (int i = 0; i < kLine; ++i) {
     least[i] = static_cast<uint8_t>(i / 4);
   }
   the.least = _mm512_load_si512(least);
+#pragma GCC unroll 16
+  for (int half = 0; half < kHalves; ++half) {
+    the.is_half[half] = _mm512_maskz_set1_epi8(uint64_t{0x0001000100010001} << half, 1);
+  }
   return the;
-}
-
-template <int kRow>
-HISTO_PRODUCTS [[gnu::always_inline]] inline void make_row(
-    const Constants& the, const uint8_t* bytes, Vector halves, char* rows) {
-  _mm512_store_si512(rows + kRow * kLine, _mm512_shuffle_epi8(the.is_half[kRow], halves));
-  int32_t four;
-  std::memcpy(&four, bytes + 4 * kRow, sizeof four);
-  const Vector lows = _mm512_and_si512(_mm512_set1_epi32(four), the.low_half);
-  _mm512_store_si512(rows + kMatrixBytes + kRow * kLine, _mm512_max_epu8(lows, the.least));
 }
 
 /// Both matrices of 64 bytes; before their last rows f is called. A row of the second is of four
 /// bytes, and has those of one n together.
-template <class F, int... kRow>
+template <class F>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
-    const Constants& the,
-    const uint8_t* bytes,
-    char (&of)[2][kMatrixBytes],
-    const F& f,
-    std::integer_sequence<int, kRow...>) {
+    const Constants& the, const uint8_t* bytes, char (&of)[2][kMatrixBytes], const F& f) {
   const Vector upper = _mm512_srli_epi16(_mm512_loadu_si512(bytes), 4);
   const Vector halves = _mm512_and_si512(upper, the.low_half);
-  // Or else the compiler takes bytes out of the vector, or has an address for each row.
-  __asm__("" : "+r"(bytes));
   char* rows = of[0];
-  __asm__("" : "+r"(rows));
-  (make_row<kRow>(the, bytes, halves, rows), ...);
-  f();
-  make_row<kHalves - 1>(the, bytes, halves, rows);
+  // Or else the compiler takes bytes out of the vector, or has an address for each row.
+  __asm__("" : "+r"(bytes), "+r"(rows));
+#pragma GCC unroll 16
+  for (int row = 0; row < kHalves; ++row) {
+    if (row == kHalves - 1) {
+      f();
+    }
+    _mm512_store_si512(rows + row * kLine, _mm512_shuffle_epi8(the.is_half[row], halves));
+    int32_t four;
+    std::memcpy(&four, bytes + 4 * row, sizeof four);
+    const Vector lows = _mm512_and_si512(_mm512_set1_epi32(four), the.low_half);
+    _mm512_store_si512(rows + kMatrixBytes + row * kLine, _mm512_max_epu8(lows, the.least));
+  }
 }
 
 /// Matrices of the first products.
@@ -140,7 +130,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void make_first(
     const Constants& the, const uint8_t* bytes, Matrices& matrices) {
 #pragma GCC unroll 1
   for (int i = 0; i < kAhead; ++i) {
-    make_matrices(the, bytes + i * kLine, matrices.of[i], []() __attribute__((always_inline)) {}, kRows);
+    make_matrices(the, bytes + i * kLine, matrices.of[i], []() __attribute__((always_inline)) {});
   }
 }
 
@@ -152,14 +142,13 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
   const auto& made = matrices.of[kProduct];
   load<kUppers>(made[0]);
   load<kLowers>(made[1]);
-  // The matrices have to be read before: then what is stored waits less.
+  // Multiplied late: 3 % faster than at once.
   make_matrices(
       the, bytes, matrices.of[(kProduct + kAhead) % kProducts],
       []() __attribute__((always_inline)) {
         __asm__ volatile(
             "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kUppers), "i"(kLowers));
-      },
-      kRows);
+      });
 }
 
 /// Four products, of `bytes`; `next` are those of the next turn. f(i) is called before each.
@@ -182,7 +171,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void take_turn(
 
 HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums) {
   Matrices matrices;
-  const Constants the = make_constants(kEachHalf);
+  const Constants the = make_constants();
   make_first(the, data, matrices);
   load<0>(sums);
   load<1>(sums + kSums);
@@ -190,10 +179,9 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
   load<3>(sums + 3 * kSums);
   for (int64_t turn = 0; turn < turns; ++turn) {
     const uint8_t* next = data + (turn + 1 < turns ? kTurnBytes : 0); // or what is not used
-    take_turn<0, 1, 2, 3>(
-        the, data, next, matrices, [=](int i) __attribute__((always_inline)) {
-          __builtin_prefetch(data + tuning::kAheadBytes + i * kLine);
-        });
+    take_turn<0, 1, 2, 3>(the, data, next, matrices, [=](int i) __attribute__((always_inline)) {
+      __builtin_prefetch(data + tuning::kAheadBytes + i * kLine);
+    });
     data = next;
   }
   store<0>(sums);
@@ -247,36 +235,33 @@ HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step
   }
 }
 
-/// What is loaded next, four lines at a time.
+/// Fetches what is loaded next, four lines at a time: near rows one after the other; of far ones,
+/// which wait for a page each, a line of four.
 struct RowsAhead {
   const char* at;
-  int64_t line;  // from one of the four to the next
-  int64_t step;  // to the next four
-  int64_t width; // of so many bytes
-  int64_t skip;  // then it is as far as this, too
+  int64_t line; // from one of four to the next
+  int64_t step; // from four to the next
+  int64_t width;
+  int64_t skip; // behind the width
   int64_t column = 0;
 
-  /// Near rows one by one. Far ones four at a time, as each waits for a page of its own.
   RowsAhead(const Ahead& ahead, int64_t columns) : at(ahead.line) {
     const bool far = ahead.step > tuning::kMaxNearStride;
     line = far ? ahead.step : kLine;
     step = far ? kLine : kTurnBytes;
-    width = round_up(columns, step);
-    skip = (far ? kProducts * ahead.step : ahead.step) - width;
+    width = ceil_div(columns, step) * step;
+    skip = (far ? kProducts : 1) * ahead.step - width;
     if (!far && ahead.step < columns + kLine) {
-      width = std::numeric_limits<int64_t>::max(); // they are one
+      width = std::numeric_limits<int64_t>::max(); // nothing lies between them
     }
   }
 
-  static int64_t round_up(int64_t size, int64_t unit) {
-    return (size + unit - 1) / unit * unit;
-  }
-
   void fetch(int i) const {
-    __builtin_prefetch(at + i * line, 0, 2);
+    constexpr int kToSecondLevel = 2;
+    __builtin_prefetch(at + i * line, 0, kToSecondLevel);
   }
 
-  void go_on() {
+  void end_turn() {
     at += step;
     column += step;
     if (column >= width) {
@@ -302,9 +287,8 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline const uint8_t* take_pair(
   for (int64_t turn = 0; turn < turns; ++turn) {
     const uint8_t* next = bytes + kTurnBytes;
     take_turn<kOne, kOne + 1, kOne, kOne + 1>(
-        the, bytes, next, matrices,
-        [&](int i) __attribute__((always_inline)) { ahead.fetch(i); });
-    ahead.go_on();
+        the, bytes, next, matrices, [&](int i) __attribute__((always_inline)) { ahead.fetch(i); });
+    ahead.end_turn();
     bytes = next;
     if (turn == 0) {
       store<kOther>(before);
@@ -320,7 +304,7 @@ HISTO_PRODUCTS void multiply_pairs(
     const char* pairs, int64_t fours, int64_t turns, uint32_t* sums, RowsAhead& ahead) {
   constexpr int64_t kPairSums = 2 * kSums;
   Matrices matrices;
-  const Constants the = make_constants(kEachHalf);
+  const Constants the = make_constants();
   const auto* bytes = reinterpret_cast<const uint8_t*>(pairs);
   make_first(the, bytes, matrices);
   load<0>(sums);

@@ -21,8 +21,7 @@ void add_products(const uint8_t* data, int64_t size, uint32_t* sums);
 /// So many columns are taken together.
 constexpr int64_t kProductColumns = 4;
 /// Blocks of a tile, transposed, and what is read behind them.
-constexpr int64_t kProductScratchBytes =
-    (tuning::kProductRows + kProducts) * tuning::kLineBytes;
+constexpr int64_t kProductScratchBytes = (tuning::kProductRows + kProducts) * tuning::kLineBytes;
 
 /// Adds to sums [columns][kSums], which are there for a multiple of kProductColumns. Of up to
 /// kProductRows rows. Fetches as many rows of what is loaded next.

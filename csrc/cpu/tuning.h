@@ -92,14 +92,13 @@ constexpr int64_t kMinPairElements = 1 << 18;
 /// %, uniform -13, -7 and -2 %.
 constexpr int64_t kMinPairRun = 2048;
 /// Where the processor multiplies matrices of bytes (AMX), a channel takes nothing else. Granite Rapids
-/// (4.15 GHz), any data 5.3: 0.73 cycles a byte, of which storing takes 0.5 (33 times 64 bytes for 64
-/// bytes). In pairs and counters of 8 bits, uniform, constant, two values, normal, sorted, run-length
-/// and text: 5.0, 4.4, 6.3, 6.3, 4.6, 5.4 and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3,
-/// 5.7, 6.6, 4.3 and 5.0. Products at once instead of a turn later 4.2; lower halves taken out
-/// of a vector 4.0; two products in turns, not four, 5.0.
-/// Columns, whose rows have to be transposed: in the cache 3.8 for 3.5 in pairs of 16 bits, but [R, 512]
-/// 2.7 for 3.2 and [R, 2048] 2.3 for 3.0: sums go to memory and back for each column of a tile, which
-/// waits, and taller tiles miss the cache.
+/// (4.15 GHz), any data 5.55; in the cache 0.65 cycles a byte, of which storing takes 0.5 (32 times 64
+/// bytes for 64 bytes) and the products, which read what was stored, most of the rest. In pairs and
+/// counters of 8 bits, uniform, constant, two values, normal, sorted, run-length and text: 5.0, 4.4, 6.3,
+/// 6.3, 4.6, 5.4 and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3, 5.7, 6.6, 4.3 and 5.0. Lower
+/// halves stored first, lesser ones of n + 1 and the lower half + 1, 5.3. Products one later than their
+/// matrices, two and three 2.75, 4.7 and 6.2 (in the cache); matrices of eight kept, not of four, 5 %
+/// slower; constants loaded for each product 7 %.
 /// One channel of 2^14, 2^15, 2^16 and 2^17 bytes, in tables and by products: 2.3 and 2.25, 2.8 and 3.2,
 /// 3.2 and 4.1, 3.4 and 4.85.
 constexpr int64_t kMinProductElements = 1 << 15;
@@ -107,10 +106,27 @@ constexpr int64_t kMinProductElements = 1 << 15;
 /// for 3.2.
 constexpr int64_t kMinProductRun = 2048;
 constexpr int64_t kProductChunkElements = 1 << 16;
+/// Columns are transposed first, 64 rows at a time. Any data, and uniform ones in pairs of 16 bits: [R,
+/// 512] 4.2 and 3.2, [R, 64] 4.5 and 3.6, [R, 100] 4.2 and 3.4, [R, 2048] 2.9 and 3.0, [R, 20000] 2.1 and
+/// 1.95; in the cache 0.9 cycles a byte, 0.65 for products, 0.09 for what they wait while sums of two
+/// columns go out and others in, the rest for transposing. Rows of a tile, 512, 640, 768, 896 and 1024:
+/// [R, 512] 4.0, 4.25, 4.25, 4.15 and 3.95, [R, 64] 4.25, 4.4, 4.5, 4.6 and 4.45. Transposed by three
+/// steps of bytes and three of words, from whole lines, 3.9, and by four of halves of lines 3.9: with
+/// the same 16 bytes of four rows loaded together half of the shuffles are left. Transposing the next
+/// columns meanwhile, so that shuffles cost nothing: no faster, the first-level cache has no room.
+///
+/// The next tile is fetched meanwhile, to the second-level cache, as it lies in memory, and of far rows
+/// four at once: [R, 512] 4.2, to the first level 3.9, nothing 3.6, all at first 3.7, column by column
+/// 3.0; four at once 3.9, but [R, 20000] 2.1 for 1.75. That one: pairs of lines of two rows 1.9, only
+/// while others are transposed 1.95, nothing 2.1. Columns of a strip, 128, 256, 512 and 768: [R, 512] 3.4,
+/// 3.95, 4.25 and the same, [R, 1000] 3.7 with 256, 3.75 and 3.8.
 constexpr int64_t kProductRows = 768;
-constexpr int64_t kMinProductRows = 1024;
-constexpr int64_t kMinProductColumns = 8;
 constexpr int64_t kMaxProductColumns = 512;
+/// 512, 1024, 2048 and 8192 rows of 512: -18, -5, +5 and +20 %, of 64 -7, 0, +10 and +22 %.
+constexpr int64_t kMinProductRows = 1024;
+/// 6, 7, 8, 12, 16 and 32 channels: 3.1, 3.5, 4.1, 4.5, 4.8 and 4.3, one after the other 3.4, 3.4, 3.3, 3.2,
+/// 2.9 and 2.5.
+constexpr int64_t kMinProductColumns = 8;
 /// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
 /// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
 constexpr int kFewTablesOf32Bits = 2;
