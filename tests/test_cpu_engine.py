@@ -34,6 +34,7 @@ PRODUCT_ROWS = 768
 MIN_PRODUCT_ROWS = 1024
 MIN_PRODUCT_COLUMNS = 8
 MAX_PRODUCT_COLUMNS = 512
+MIN_SHARED_PRODUCT_ROWS = 1 << 15
 MIN_BYTE_ELEMENTS = 1 << 16
 PARTED = 1 << 16
 BYTE_CHUNK = 1 << 17
@@ -145,6 +146,8 @@ def test_malloc_is_dirty() -> None:
         (2 * PLANE_ROWS + 1, 1200),
         (3 * PLANE_ROWS + 63, 200),
         (3 * PLANE_ROWS + 63, 1100),
+        (MIN_SHARED_PRODUCT_ROWS - 1, 200),
+        (MIN_SHARED_PRODUCT_ROWS, 200),
         (300, 3000),
     ],
 )

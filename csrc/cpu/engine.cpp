@@ -1,8 +1,8 @@
 // The CPU engine. Channels are cut into strips that share tables of small counters, and
 // strips into tasks by their rows; a thread takes a task, counts in its tables and folds
-// them into the result. Of many rows of bytes side by side it counts bits (bit_planes.h), and a
-// channel of bytes by products of matrices (matrix_products.h), where the processor can. What needs
-// no table, or has none that fits, is counted in the result itself.
+// them into the result. Many bytes are counted by products of matrices (matrix_products.h), or those
+// side by side as bits (bit_planes.h), where the processor can. What needs no table, or has none that
+// fits, is counted in the result itself.
 #include <pthread.h>
 #include <sys/mman.h>
 
@@ -251,10 +251,11 @@ Plan plan_of(const Problem& problem) {
     plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kPlaneScratchBytes;
   } else if (multiplied) {
-    // Of one width, in whole lines.
+    // Of one width, in whole lines. Threads share a strip where it has many rows.
     const int64_t lines = ceil_div(channels.size, line);
-    const int64_t lines_of_strip = ceil_div(lines, ceil_div(channels.size, kMaxProductColumns));
-    plan.strip = std::min(channels.size, lines_of_strip * line);
+    const int64_t alone = rows.size < kMinSharedProductRows ? workers_of(problem) : 1;
+    const int64_t strips = std::max(ceil_div(channels.size, kMaxProductColumns), alone);
+    plan.strip = std::min(channels.size, ceil_div(lines, strips) * line);
     plan.few = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
     plan.way = Way::kProducts;
     plan.table_bytes = plan.few.bytes();
@@ -1081,8 +1082,10 @@ void count_in_tables(
   const int64_t rows = problem.num_rows();
   const int64_t workers = workers_of(problem);
   const int64_t wanted_tasks = workers == 1 ? 1 : workers * kTasksPerThread;
+  const int64_t tiles = plan.way == Way::kProducts ? rows / kProductRows : rows;
   const int64_t pieces = std::clamp<int64_t>(
-      rows * plan.strip / kMinElementsPerThread, 1, ceil_div(wanted_tasks, strips.count));
+      std::min(tiles, rows * plan.strip / kMinElementsPerThread), 1,
+      ceil_div(wanted_tasks, strips.count));
   // Where a strip is one task, that writes all its counts.
   if (pieces > 1) {
     fill_zero(problem.counts, problem.num_counts());
