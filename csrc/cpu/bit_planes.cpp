@@ -229,17 +229,11 @@ HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
       v[i] = _mm512_load_si512(table + (value + i) * kPlaneColumns);
     }
     transpose_words(v);
-    const __mmask8 inside = first_of_eight(to.values - value);
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       if (i < to.columns) {
-        int64_t* counts = to.counts + i * to.num_bins + value;
-        if (past_caches) {
-          _mm512_stream_si512(reinterpret_cast<Vector*>(counts), v[i]);
-          continue;
-        }
-        const Vector old = _mm512_maskz_loadu_epi64(to.add ? inside : 0, counts);
-        _mm512_mask_storeu_epi64(counts, inside, _mm512_add_epi64(v[i], old));
+        int64_t* place = to.counts + i * to.num_bins + value;
+        put_eight(v[i], place, to.values - value, to.add, past_caches);
       }
     }
   }

@@ -16,17 +16,12 @@ constexpr int64_t kPlaneBlockRows = 64; // bits of a word
 constexpr int64_t kPlaneScratchBytes =
     tuning::kPlaneRows * (tuning::kFarLines * tuning::kLineBytes + 32);
 
-/// Whether rows are fetched while planes are made, and not while they are counted.
-constexpr bool are_far(int64_t stride) {
-  return stride > tuning::kMaxNearStride;
-}
-
 /// Whether the processor has what count_bit_planes needs.
 bool has_bit_planes();
 
 /// Of up to 64 columns, of far rows kFarLines as many, and up to kPlaneRows rows. Adds the counts of
-/// each column c to tables[c / 8][value][c % 8]; tables are `table_size`
-/// counters apart. Fetches as many rows of what is loaded next.
+/// each column c to tables[c / 8][value][c % 8]; tables are `table_size` counters apart. Fetches as
+/// many rows of what is loaded next.
 void count_bit_planes(
     const ByteColumns& tile, Ahead& ahead, char* scratch, int64_t* tables, int64_t table_size);
 

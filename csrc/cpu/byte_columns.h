@@ -17,6 +17,11 @@ struct ByteColumns {
   int64_t readable_rows; // those of the tile, and what follows
 };
 
+/// Whether each row waits for a page of its own where it is fetched.
+constexpr bool are_far(int64_t stride) {
+  return stride > tuning::kMaxNearStride;
+}
+
 /// 64 rows of up to 64 columns, as whole lines that are `stride` apart.
 struct Lines {
   const uint8_t* data;

@@ -852,13 +852,12 @@ class Tables {
 
   void count_by_products(const Panel<T>& panel, const T* next) {
     if constexpr (kBytes) {
-      constexpr int64_t kUnit = 2 * kLineBytes; // rows of a turn
       const auto& [data, channels, rows] = panel;
-      const int64_t units = ceil_div(rows.size, kUnit);
+      const int64_t turns = ceil_div(rows.size, kProductTurnRows);
       const int64_t tiles = ceil_div(rows.size, kProductRows);
       for (int64_t i = 0; i < tiles; ++i) {
-        const int64_t row = cut(units, i, tiles) * kUnit;
-        const int64_t size = std::min(cut(units, i + 1, tiles) * kUnit, rows.size) - row;
+        const int64_t row = cut(turns, i, tiles) * kProductTurnRows;
+        const int64_t size = std::min(cut(turns, i + 1, tiles) * kProductTurnRows, rows.size) - row;
         hold(sums_, size);
         use(sums_);
         add_column_products(
@@ -906,14 +905,17 @@ class Tables {
     fresh_ = false;
   }
 
+  Histograms places_of(int64_t* histograms, int64_t columns) const {
+    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
+    return {histograms, problem_.num_bins, columns, own_bins_, !fresh_, past_caches};
+  }
+
   void put_planes(const PlaneCounters& counters) const {
     const int64_t* table = tables_of(counters, 0);
-    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
     for (int64_t first = 0; first < num_channels_; first += kPlaneColumns) {
       const int64_t columns = std::min(kPlaneColumns, num_channels_ - first);
       int64_t* histograms = histograms_ + first * problem_.num_bins;
-      put_bit_planes(
-          table, {histograms, problem_.num_bins, columns, own_bins_, !fresh_, past_caches});
+      put_bit_planes(table, places_of(histograms, columns));
       for (int64_t i = 0; i < columns; ++i) {
         const auto count_of = [=](int64_t byte) { return table[byte * kPlaneColumns + i]; };
         put_rest(histograms + i * problem_.num_bins, count_of);
@@ -924,9 +926,7 @@ class Tables {
 
   void put_products(const ColumnSums& counters) const {
     const uint32_t* sums = tables_of(counters, 0);
-    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
-    put_column_products(
-        sums, {histograms_, problem_.num_bins, num_channels_, own_bins_, !fresh_, past_caches});
+    put_column_products(sums, places_of(histograms_, num_channels_));
     if (own_bins_ == 256 && problem_.num_bins == 256) {
       return;
     }

@@ -40,9 +40,16 @@ namespace histo::cpu {
   }
 }
 
-/// The first `size` of eight, or all.
-inline __mmask8 first_of_eight(int64_t size) {
-  return static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, size)));
+/// Puts or adds the first `size` of eight counts, or all, or stores all past the caches.
+[[gnu::target("avx512f"), gnu::always_inline]] inline void put_eight(
+    __m512i counts, int64_t* place, int64_t size, bool add, bool past_caches) {
+  if (past_caches) {
+    _mm512_stream_si512(reinterpret_cast<__m512i*>(place), counts);
+    return;
+  }
+  const auto inside = static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, size)));
+  const __m512i old = _mm512_maskz_loadu_epi64(add ? inside : 0, place);
+  _mm512_mask_storeu_epi64(place, inside, _mm512_add_epi64(counts, old));
 }
 
 } // namespace histo::cpu

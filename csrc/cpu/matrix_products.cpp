@@ -246,7 +246,7 @@ struct RowsAhead {
   int64_t column = 0;
 
   RowsAhead(const Ahead& ahead, int64_t columns) : at(ahead.line) {
-    const bool far = ahead.step > tuning::kMaxNearStride;
+    const bool far = are_far(ahead.step);
     line = far ? ahead.step : kLine;
     step = far ? kLine : kTurnBytes;
     width = ceil_div(columns, step) * step;
@@ -344,8 +344,8 @@ void add_column_products(
     const ByteColumns& tile, const Ahead& ahead, char* scratch, uint32_t* sums) {
   const InUse in_use;
   RowsAhead rows_ahead(ahead, tile.columns);
-  const int64_t turns = ceil_div(tile.rows, kTurnBytes / 2);
-  const int64_t rows = turns * kTurnBytes / 2;
+  const int64_t turns = ceil_div(tile.rows, kProductTurnRows);
+  const int64_t rows = turns * kProductTurnRows;
   for (int64_t column = 0; column < tile.columns; column += kLine) {
     const int64_t width = std::min(kLine, tile.columns - column);
     for (int64_t row = 0; row < rows; row += kLine) {
@@ -390,14 +390,7 @@ HISTO_PRODUCTS void put_column_products(const uint32_t* sums, const Histograms& 
     for (int64_t value = 0; value < to.values; value += 8) {
       const auto* eight = reinterpret_cast<const __m256i*>(counts + value);
       const Vector added = _mm512_cvtepu32_epi64(_mm256_load_si256(eight));
-      int64_t* place = histogram + value;
-      if (past_caches) {
-        _mm512_stream_si512(reinterpret_cast<Vector*>(place), added);
-        continue;
-      }
-      const __mmask8 inside = first_of_eight(to.values - value);
-      const Vector old = _mm512_maskz_loadu_epi64(to.add ? inside : 0, place);
-      _mm512_mask_storeu_epi64(place, inside, _mm512_add_epi64(added, old));
+      put_eight(added, histogram + value, to.values - value, to.add, past_caches);
     }
   }
   if (past_caches) {

@@ -20,6 +20,8 @@ void add_products(const uint8_t* data, int64_t size, uint32_t* sums);
 
 /// So many columns are taken together.
 constexpr int64_t kProductColumns = 4;
+/// Two columns are multiplied in turns; rows that fill the last turn of a tile are 0.
+constexpr int64_t kProductTurnRows = kProducts / 2 * tuning::kLineBytes;
 /// Blocks of a tile, transposed, and what is read behind them.
 constexpr int64_t kProductScratchBytes = (tuning::kProductRows + kProducts) * tuning::kLineBytes;
 
