@@ -29,11 +29,15 @@ MIN_PAIRS = 1 << 18
 MIN_PAIR_RUN = 2048
 MIN_PRODUCT_ELEMENTS = 1 << 15
 MIN_PRODUCT_RUN = 2048
-PRODUCT_CHUNK = 1 << 16
+PRODUCTS = 4
+MAX_PRODUCT_BYTES = 255 * 255 - 1
+PRODUCT_CHUNK = PRODUCTS * MAX_PRODUCT_BYTES
 PRODUCT_ROWS = 768
 MIN_PRODUCT_ROWS = 1024
-MIN_PRODUCT_COLUMNS = 8
+MIN_PRODUCT_COLUMNS = 7
 MAX_PRODUCT_COLUMNS = 512
+FAR_PRODUCT_ROWS = 384
+MAX_FAR_PRODUCT_COLUMNS = 1024
 MIN_SHARED_PRODUCT_ROWS = 1 << 15
 MIN_BYTE_ELEMENTS = 1 << 16
 PARTED = 1 << 16
@@ -424,12 +428,12 @@ def test_long_channels_of_bytes(
     [MIN_PRODUCT_COLUMNS + more for more in (-1, 0, 1)]
     + [12, 15, 16, 17, 31, 33, 60, 63, 64, 65, 129]
     + [MAX_PRODUCT_COLUMNS + more for more in (-1, 0, 1, 64)]
-    + [2 * MAX_PRODUCT_COLUMNS + 1],
+    + [MAX_FAR_PRODUCT_COLUMNS + more for more in (0, 1, 65)],
 )
 def test_columns_of_bytes(channels: int, dtype: torch.dtype) -> None:
     """By matrix products, too: blocks of 64 rows, two at a time, and what is left of each."""
     rows = [MIN_PRODUCT_ROWS + more for more in (-1, 0, 1, 63, 64, 65, 127, 128, 129)]
-    rows += [2 * PRODUCT_ROWS + more for more in (-1, 0, 1)] + [9 * PRODUCT_ROWS + 5]
+    rows += [4 * FAR_PRODUCT_ROWS + more for more in (-1, 0, 1)] + [9 * PRODUCT_ROWS + 5]
     wide = random_values((rows[-1], channels + 5), dtype)
     wide[: rows[-1] // 2, ::3] = wide[7, 1]
     wide[:, 1::5] = 0  # which also fill what is left
@@ -439,6 +443,20 @@ def test_columns_of_bytes(channels: int, dtype: torch.dtype) -> None:
             assert_counts(channel_histogram(values, bins), expected_counts(values, bins))
         dense = values.contiguous()
         assert_counts(channel_histogram(dense), expected_counts(dense))
+
+
+@pytest.mark.usefixtures("threads")
+@with_one_thread
+@pytest.mark.parametrize("value", [0, 15, 16, 31, 36, 52, 239, 240, 255])
+@pytest.mark.parametrize("rest", [-65, -64, -1, 0, 1, 64, 129])
+def test_no_sum_of_products_overflows(rest: int, value: int) -> None:
+    """The counts of two values, 16 apart, share a sum of 32 bits."""
+    stream = torch.full((2 * PRODUCT_CHUNK + rest,), value, dtype=torch.uint8)
+    columns = torch.full((2 * MAX_PRODUCT_BYTES + rest, MIN_PRODUCT_COLUMNS), value).byte()
+    for values in (stream, columns):
+        assert_counts(channel_histogram(values), expected_counts(values))
+        values[: MAX_PRODUCT_BYTES // 3] = value ^ 16
+        assert_counts(channel_histogram(values), expected_counts(values))
 
 
 def test_runs_of_columns() -> None:

@@ -254,7 +254,8 @@ Plan plan_of(const Problem& problem) {
     // Of one width, in whole lines. Threads share a strip where it has many rows.
     const int64_t lines = ceil_div(channels.size, line);
     const int64_t alone = rows.size < kMinSharedProductRows ? workers_of(problem) : 1;
-    const int64_t strips = std::max(ceil_div(channels.size, kMaxProductColumns), alone);
+    const int64_t most = are_far(rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;
+    const int64_t strips = std::max(ceil_div(channels.size, most), alone);
     plan.strip = std::min(channels.size, ceil_div(lines, strips) * line);
     plan.few = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
     plan.way = Way::kProducts;
@@ -386,12 +387,13 @@ class Tables {
   using FewCounters = Counters<std::conditional_t<kIn32Bits, uint32_t, uint16_t>, Few>;
   using ManyCounters = Counters<std::conditional_t<kStaged || kIn32Bits, uint32_t, uint16_t>, Many>;
   using PlaneCounters = Counters<int64_t, void>; // they hold every count
-  using ColumnSums = Counters<uint32_t, Single>;
+  using ProductSums = Counters<uint32_t, Single>;
   /// Of a counter, so that those of an index together have less than 2^32.
   template <class Counters>
   static constexpr int64_t kMaxCount =
-      sizeof(typename Counters::Counter) == 2 ? UINT16_MAX
-                                              : UINT32_MAX / Counters::Shape::kCounters;
+      std::is_same_v<Counters, ProductSums>     ? kMaxProductBytes
+      : sizeof(typename Counters::Counter) == 2 ? UINT16_MAX
+                                                : UINT32_MAX / Counters::Shape::kCounters;
 
   template <class Counters>
   typename Counters::Counter* tables_of(const Counters& counters, int64_t channel) const {
@@ -471,7 +473,9 @@ class Tables {
         }
       }
       size = std::min(chunk, rows.size - row);
-      if constexpr (kStaged) {
+      if (plan_.products) {
+        hold(sums_, ceil_div(size, kProducts * kLineBytes) * kLineBytes);
+      } else if constexpr (kStaged) {
         hold(many_, size); // of a run, to one counter
       } else {
         // What is left of the last row goes to one counter.
@@ -491,8 +495,8 @@ class Tables {
   void count_stream(const T* data, int64_t step, int64_t size, int64_t channel, Ahead& ahead) {
     if constexpr (kBytes && kIn32Bits) {
       if (plan_.products) {
-        use(few_);
-        add_products(data, size, tables_of(few_, channel));
+        use(sums_);
+        add_products(data, size, tables_of(sums_, channel));
         return;
       }
     }
@@ -854,7 +858,8 @@ class Tables {
     if constexpr (kBytes) {
       const auto& [data, channels, rows] = panel;
       const int64_t turns = ceil_div(rows.size, kProductTurnRows);
-      const int64_t tiles = ceil_div(rows.size, kProductRows);
+      const int64_t tiles =
+          ceil_div(rows.size, are_far(rows.stride) ? kFarProductRows : kProductRows);
       for (int64_t i = 0; i < tiles; ++i) {
         const int64_t row = cut(turns, i, tiles) * kProductTurnRows;
         const int64_t size = std::min(cut(turns, i + 1, tiles) * kProductTurnRows, rows.size) - row;
@@ -879,8 +884,8 @@ class Tables {
     put_locked([&] {
       if constexpr (std::is_same_v<Counters, PlaneCounters>) {
         put_planes(counters);
-      } else if constexpr (std::is_same_v<Counters, ColumnSums>) {
-        put_products(counters);
+      } else if constexpr (std::is_same_v<Counters, ProductSums>) {
+        plan_.way == Way::kStreams ? put_stream_products(counters) : put_products(counters);
       } else {
         for (int64_t channel = 0; channel < num_channels_; ++channel) {
           int64_t* histogram = histograms_ + channel * problem_.num_bins;
@@ -906,7 +911,10 @@ class Tables {
   }
 
   Histograms places_of(int64_t* histograms, int64_t columns) const {
-    const bool past_caches = problem_.num_counts() >= kMinCountsPastCaches;
+    const int64_t counts = problem_.num_counts();
+    const bool past_caches =
+        counts >= kMinCountsPastCaches &&
+        (plan_.way != Way::kProducts || counts * int64_t{sizeof(int64_t)} < kMinHugeBytes);
     return {histograms, problem_.num_bins, columns, own_bins_, !fresh_, past_caches};
   }
 
@@ -924,7 +932,7 @@ class Tables {
     }
   }
 
-  void put_products(const ColumnSums& counters) const {
+  void put_products(const ProductSums& counters) const {
     const uint32_t* sums = tables_of(counters, 0);
     put_column_products(sums, places_of(histograms_, num_channels_));
     if (own_bins_ == 256 && problem_.num_bins == 256) {
@@ -936,6 +944,15 @@ class Tables {
       put_rest(histograms_ + channel * problem_.num_bins, [&](int64_t byte) {
         return int64_t{counts[byte]};
       });
+    }
+  }
+
+  void put_stream_products(const ProductSums& counters) const {
+    for (int64_t channel = 0; channel < num_channels_; ++channel) {
+      uint32_t counts[256];
+      counts_of_products(tables_of(counters, channel), kProducts, counts);
+      put(histograms_ + channel * problem_.num_bins,
+          [&](int64_t index) { return int64_t{counts[index]}; });
     }
   }
 
@@ -954,7 +971,7 @@ class Tables {
       int64_t* histogram) const {
     using Shape = typename Counters::Shape;
     if constexpr (kBytes && std::is_same_v<Counters, FewCounters>) {
-      if (plan_.joint || plan_.products) {
+      if (plan_.joint) {
         put_joint(tables, histogram);
         return;
       }
@@ -984,7 +1001,7 @@ class Tables {
   void put_joint(const Counter* tables, int64_t* histogram) const {
     uint32_t sums[256];
     if constexpr (sizeof(Counter) == sizeof(uint32_t)) {
-      plan_.products ? counts_of_products(tables, kProducts, sums) : fold_pairs(tables, sums);
+      fold_pairs(tables, sums);
     } else {
       fold_joint(tables, sums);
     }
@@ -1030,7 +1047,7 @@ class Tables {
   FewCounters few_; // of each channel, and behind them many_
   ManyCounters many_;
   PlaneCounters planes_; // in the place of few_, as these
-  ColumnSums sums_;
+  ProductSums sums_;
   char* tile_;
   uint16_t* parts_;
   int64_t own_bins_;       // values below are their own bins

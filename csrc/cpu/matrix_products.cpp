@@ -14,16 +14,18 @@ namespace histo::cpu {
 
 namespace {
 
-#define HISTO_PRODUCTS [[gnu::target("avx512f,avx512bw")]]
+#define HISTO_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vbmi")]]
 
 using Vector = __m512i;
 
-constexpr int kHalves = 16; // values of half a byte
+constexpr int kUppers = 8;  // values of the upper three bits
+constexpr int kLowers = 16; // and of the lower four
+constexpr uint8_t kFactor = 255;
 constexpr int64_t kLine = tuning::kLineBytes;
-constexpr int64_t kMatrixBytes = kHalves * kLine;
 constexpr int64_t kTurnBytes = kProducts * kLine;
 
-/// Eight registers of 16 rows of 64 bytes, as the processor wants to be told.
+/// Registers of rows of 64 bytes, as the processor wants to be told: 0 to 3 are the sums, and 4 to 7
+/// two pairs of matrices.
 struct Registers {
   alignas(kLine) uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -34,28 +36,27 @@ struct Registers {
   constexpr Registers() {
     for (int i = 0; i < 8; ++i) {
       row_bytes[i] = kLine;
-      rows[i] = kHalves;
+      rows[i] = i == 5 || i == 7 ? kLowers : kUppers;
     }
   }
 };
 
 constexpr Registers kRegisters;
 
-// In assembly that says what memory it reads and writes: GCC's functions say nothing, and of any memory
-// constants would have to be loaded again. Registers 0 to 3 are the sums, and 4 to 7 two pairs of
-// matrices.
-static_assert(kProducts == 4);
+static_assert(kProducts == 4 && kSums == kUppers * kLowers);
 
+// In assembly that says what memory it reads and writes: GCC's functions say nothing, and of any memory
+// constants would have to be loaded again.
 template <int kRegister>
 [[gnu::always_inline]] inline void load(const void* from) {
-  const auto& matrix = *static_cast<const char (*)[kMatrixBytes]>(from);
+  const auto& matrix = *static_cast<const char (*)[kRegisters.rows[kRegister] * kLine]>(from);
   __asm__ volatile(
       "tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister), "m"(matrix));
 }
 
 template <int kRegister>
 [[gnu::always_inline]] inline void store(void* to) {
-  auto& matrix = *static_cast<char (*)[kMatrixBytes]>(to);
+  auto& matrix = *static_cast<char (*)[kUppers * kLine]>(to);
   __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
                    : "=m"(matrix)
                    : "r"(to), "r"(kLine), "i"(kRegister));
@@ -77,51 +78,69 @@ class InUse {
 /// What is multiplied next: matrices of so many products, made before they are needed, as what was
 /// just stored waits.
 struct Matrices {
-  alignas(kLine) char of[kProducts][2][kMatrixBytes];
+  struct Pair {
+    alignas(kLine) char uppers[kUppers * kLine];
+    char lowers[kLowers * kLine];
+  };
+  Pair of[kProducts];
 };
 constexpr int kAhead = kProducts - 1;
 
 struct Constants {
-  Vector low_half;
-  Vector least;            // n, four times each
-  Vector is_half[kHalves]; // a lookup of this value finds 1
+  Vector lower_half;
+  Vector columns;           // n, four times each
+  Vector of_lower;          // what is found for six bits of a byte that differ from n
+  Vector of_upper[kUppers]; // and for its upper half
 };
 
 HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
   Constants the;
-  the.low_half = _mm512_set1_epi8(15);
-  alignas(kLine) uint8_t least[kLine];
+  the.lower_half = _mm512_set1_epi8(15);
+  alignas(kLine) uint8_t columns[kLine];
+  alignas(kLine) uint8_t of_lower[kLine] = {};
   for (int i = 0; i < kLine; ++i) {
-    least[i] = static_cast<uint8_t>(i / 4);
+    columns[i] = static_cast<uint8_t>(i / 4);
   }
-  the.least = _mm512_load_si512(least);
-#pragma GCC unroll 16
-  for (int half = 0; half < kHalves; ++half) {
-    the.is_half[half] = _mm512_maskz_set1_epi8(uint64_t{0x0001000100010001} << half, 1);
+  // The sixth bit is the first matrix's.
+  of_lower[0] = of_lower[32] = 1;
+  of_lower[16] = of_lower[48] = kFactor;
+  the.columns = _mm512_load_si512(columns);
+  the.of_lower = _mm512_load_si512(of_lower);
+#pragma GCC unroll 8
+  for (int upper = 0; upper < kUppers; ++upper) {
+    constexpr uint64_t kFirsts = 0x0001000100010001; // of 16 bytes each
+    the.of_upper[upper] = _mm512_mask_set1_epi8(
+        _mm512_maskz_set1_epi8(kFirsts << (2 * upper), 1), kFirsts << (2 * upper + 1),
+        static_cast<char>(kFactor));
   }
   return the;
 }
 
-/// Both matrices of 64 bytes; before their last rows f is called. A row of the second is of four
+/// Both matrices of 64 bytes; before their last row f is called. A row of the second is of four
 /// bytes, and has those of one n together.
 template <class F>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
-    const Constants& the, const uint8_t* bytes, char (&of)[2][kMatrixBytes], const F& f) {
+    const Constants& the, const uint8_t* bytes, Matrices::Pair& of, const F& f) {
   const Vector upper = _mm512_srli_epi16(_mm512_loadu_si512(bytes), 4);
-  const Vector halves = _mm512_and_si512(upper, the.low_half);
-  char* rows = of[0];
+  const Vector halves = _mm512_and_si512(upper, the.lower_half);
+  char* rows = of.uppers;
   // Or else the compiler takes bytes out of the vector, or has an address for each row.
   __asm__("" : "+r"(bytes), "+r"(rows));
+  static_assert(offsetof(Matrices::Pair, lowers) == kUppers * kLine);
 #pragma GCC unroll 16
-  for (int row = 0; row < kHalves; ++row) {
-    if (row == kHalves - 1) {
+  for (int row = 0; row < kLowers; ++row) {
+    if (row == kLowers - 1) {
       f();
     }
-    _mm512_store_si512(rows + row * kLine, _mm512_shuffle_epi8(the.is_half[row], halves));
+    if (row % 2 == 0) {
+      _mm512_store_si512(
+          rows + row / 2 * kLine, _mm512_shuffle_epi8(the.of_upper[row / 2], halves));
+    }
     int32_t four;
     std::memcpy(&four, bytes + 4 * row, sizeof four);
-    const Vector lows = _mm512_and_si512(_mm512_set1_epi32(four), the.low_half);
-    _mm512_store_si512(rows + kMatrixBytes + row * kLine, _mm512_max_epu8(lows, the.least));
+    const Vector differing = _mm512_xor_si512(_mm512_set1_epi32(four), the.columns);
+    _mm512_store_si512(
+        rows + (kUppers + row) * kLine, _mm512_permutexvar_epi8(differing, the.of_lower));
   }
 }
 
@@ -138,16 +157,16 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void make_first(
 template <int kProduct, int kRegister>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
     const Constants& the, const uint8_t* bytes, Matrices& matrices) {
-  constexpr int kUppers = 4 + kProduct % 2 * 2, kLowers = kUppers + 1;
+  constexpr int kFirst = 4 + kProduct % 2 * 2, kSecond = kFirst + 1;
   const auto& made = matrices.of[kProduct];
-  load<kUppers>(made[0]);
-  load<kLowers>(made[1]);
+  load<kFirst>(made.uppers);
+  load<kSecond>(made.lowers);
   // Multiplied late: 3 % faster than at once.
   make_matrices(
       the, bytes, matrices.of[(kProduct + kAhead) % kProducts],
       []() __attribute__((always_inline)) {
         __asm__ volatile(
-            "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kUppers), "i"(kLowers));
+            "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kFirst), "i"(kSecond));
       });
 }
 
@@ -190,11 +209,9 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
   store<3>(sums + 3 * kSums);
 }
 
-/// Takes zeros back that were not there: each added n to the first row.
+/// Takes zeros back that were not there.
 void subtract_zeros(int64_t zeros, uint32_t* sums) {
-  for (int n = 0; n < kHalves; ++n) {
-    sums[n] -= static_cast<uint32_t>(zeros * n);
-  }
+  sums[0] -= static_cast<uint32_t>(zeros);
 }
 
 // --- Columns
@@ -336,7 +353,9 @@ void add_products(const uint8_t* data, int64_t size, uint32_t* sums) {
     alignas(kLine) uint8_t filled[kTurnBytes] = {};
     std::memcpy(filled, data + turns * kTurnBytes, static_cast<size_t>(left));
     add_turns(filled, 1, sums);
-    subtract_zeros(kTurnBytes - left, sums);
+    for (int64_t i = 0; i < kProducts; ++i, sums += kSums) {
+      subtract_zeros(std::clamp<int64_t>((i + 1) * kLine - left, 0, kLine), sums);
+    }
   }
 }
 
@@ -363,21 +382,17 @@ void add_column_products(
 }
 
 HISTO_PRODUCTS void counts_of_products(const uint32_t* sums, int64_t size, uint32_t* counts) {
-  const Vector last = _mm512_set1_epi32(kHalves - 1);
-  // The last sum is 15 times the bytes, and the one after it, of n = 16, would be 16 times.
-  const Vector inverse_of_15 = _mm512_set1_epi32(static_cast<int32_t>(0xeeeeeeef));
-  for (int upper = 0; upper < kHalves; ++upper) {
-    Vector at = _mm512_setzero_si512();
-    for (int64_t i = 0; i < size; ++i) {
-      at = _mm512_add_epi32(at, _mm512_loadu_si512(sums + i * kSums + upper * kHalves));
+  constexpr uint32_t kSecond = kFactor * kFactor;
+  std::fill_n(counts, 2 * kSums, 0);
+  for (int64_t i = 0; i < size; ++i, sums += kSums) {
+    for (int upper = 0; upper < kUppers; ++upper) {
+      uint32_t* firsts = counts + 2 * upper * kLowers;
+      for (int lower = 0; lower < kLowers; ++lower) {
+        const uint32_t sum = sums[upper * kLowers + lower];
+        firsts[lower] += sum % kSecond;
+        firsts[kLowers + lower] += sum / kSecond;
+      }
     }
-    const Vector at_15 = _mm512_permutexvar_epi32(last, at);
-    const Vector at_16 = _mm512_add_epi32(at_15, _mm512_mullo_epi32(at_15, inverse_of_15));
-    const Vector before = _mm512_mask_expand_epi32(at, 0xfffe, at); // the first is as its own
-    const Vector after = _mm512_alignr_epi32(at_16, at, 1);
-    const Vector second_differences =
-        _mm512_sub_epi32(_mm512_add_epi32(before, after), _mm512_add_epi32(at, at));
-    _mm512_storeu_si512(counts + upper * kHalves, second_differences);
   }
 }
 
@@ -385,7 +400,7 @@ HISTO_PRODUCTS void put_column_products(const uint32_t* sums, const Histograms& 
   const bool past_caches = to.are_lines();
   int64_t* histogram = to.counts;
   for (int64_t i = 0; i < to.columns; ++i, sums += kSums, histogram += to.num_bins) {
-    alignas(kLine) uint32_t counts[kSums];
+    alignas(kLine) uint32_t counts[2 * kSums];
     counts_of_products(sums, 1, counts);
     for (int64_t value = 0; value < to.values; value += 8) {
       const auto* eight = reinterpret_cast<const __m256i*>(counts + value);

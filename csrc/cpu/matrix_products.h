@@ -1,7 +1,8 @@
 // Bytes counted by multiplying matrices, on processors that do (Intel's AMX). Of 64 bytes one matrix
-// has in row h a 1 where the upper half is h, and the other in column n the greater of n and the
-// lower half. Their product has a sum for each h and n, and differences of these sums are counts. It
-// takes the same time whatever the bytes are.
+// has something in row h where the upper three bits are h, and the other in column n where the lower
+// four are n. The bit between them says what: both have 1, or both 255. So what a byte adds to the sum
+// of its h and n in their product is 1 or 255 * 255, and a sum holds the counts of two bytes. It takes
+// the same time whatever the bytes are.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,11 @@ namespace histo::cpu {
 
 /// So many products of a channel are under way, each added to sums of its own.
 constexpr int64_t kProducts = 4;
-constexpr int64_t kSums = 256; // [h][n]
+constexpr int64_t kSums = 128; // [h][n]
+/// So many bytes to a sum, and the lower of its counts ends before the other begins.
+constexpr int64_t kMaxProductBytes = 255 * 255 - 1;
 
-/// Adds to sums [kProducts][kSums], which are exact modulo 2^32. Needs has_amx(), as what follows.
+/// Adds to sums [kProducts][kSums]. Needs has_amx(), as what follows.
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums);
 
 /// So many columns are taken together.

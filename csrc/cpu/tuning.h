@@ -92,45 +92,54 @@ constexpr int64_t kMinPairElements = 1 << 18;
 /// %, uniform -13, -7 and -2 %.
 constexpr int64_t kMinPairRun = 2048;
 /// Where the processor multiplies matrices of bytes (AMX), a channel takes nothing else. Granite Rapids
-/// (4.15 GHz), any data 5.55; in the cache 0.65 cycles a byte, of which storing takes 0.5 (32 times 64
-/// bytes for 64 bytes) and the products, which read what was stored, most of the rest. In pairs and
-/// counters of 8 bits, uniform, constant, two values, normal, sorted, run-length and text: 5.0, 4.4, 6.3,
-/// 6.3, 4.6, 5.4 and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3, 5.7, 6.6, 4.3 and 5.0. Lower
-/// halves stored first, lesser ones of n + 1 and the lower half + 1, 5.3. Products one later than their
-/// matrices, two and three 2.75, 4.7 and 6.2 (in the cache); matrices of eight kept, not of four, 5 %
-/// slower; constants loaded for each product 7 %.
-/// One channel of 2^14, 2^15, 2^16 and 2^17 bytes, in tables and by products: 2.3 and 2.25, 2.8 and 3.2,
-/// 3.2 and 4.1, 3.4 and 4.85.
+/// (4.05 GHz), any data 6.2; in the cache 35 cycles for 64 bytes, 27 of them for making and storing their
+/// matrices (24 stores, 24 shuffles), the rest for loading these, 24 rows. In pairs and counters of 8
+/// bits, uniform, constant, two values, normal, sorted, run-length and text: 5.0, 4.4, 6.3, 6.3, 4.6, 5.4
+/// and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3, 5.7, 6.6, 4.3 and 5.0. Matrices of the upper
+/// half, and of the greater of n and the lower half, whose sums' differences are counts (32 stores): 5.5.
+/// One count of a sum where it is: only a byte's bit decides. No faster: an addition on port 0 for the
+/// exclusive or, whose bytes are masked and stored first (37 cycles); matrices of five products kept, of
+/// six and of eight, made four and five before (36). Products two later than their matrices 38, one 80.
+/// Constants loaded for each product 7 % slower.
+/// One channel of 2^13, 2^14, 2^15, 2^16 and 2^17 bytes, in tables and by products: 1.75 and 1.5, 2.4 and
+/// 2.4, 2.8 and 3.7, 3.2 and 4.6, 3.4 and 5.4.
 constexpr int64_t kMinProductElements = 1 << 15;
-/// Setting out takes 500 cycles. Runs of 500, 1000 and 2048 uniform bytes: 1.9 for 3.2, 3.0 for 3.1, 3.7
+/// Setting out takes 500 cycles. Runs of 500, 1000 and 2048 uniform bytes: 2.0 for 3.0, 3.1 for 3.3, 4.5
 /// for 3.2.
 constexpr int64_t kMinProductRun = 2048;
-constexpr int64_t kProductChunkElements = 1 << 16;
+/// As many as sums hold: then they are counts.
+constexpr int64_t kProductChunkElements = 4 * (255 * 255 - 1);
 /// Columns are transposed first, 64 rows at a time. Any data, and uniform ones in pairs of 16 bits: [R,
-/// 512] 4.2 and 3.2, [R, 64] 4.5 and 3.6, [R, 100] 4.2 and 3.4, [R, 2048] 2.9 and 3.0, [R, 20000] 2.1 and
-/// 1.95; in the cache 0.9 cycles a byte, 0.65 for products, 0.09 for what they wait while sums of two
-/// columns go out and others in, the rest for transposing. Rows of a tile, 512, 640, 768, 896 and 1024:
-/// [R, 512] 4.0, 4.25, 4.25, 4.15 and 3.95, [R, 64] 4.25, 4.4, 4.5, 4.6 and 4.45. Transposed by three
-/// steps of bytes and three of words, from whole lines, 3.9, and by four of halves of lines 3.9: with
-/// the same 16 bytes of four rows loaded together half of the shuffles are left. Transposing the next
-/// columns meanwhile, so that shuffles cost nothing: no faster, the first-level cache has no room.
+/// 512] 4.7 and 3.2, [R, 64] 4.9 and 3.6, [R, 100] 4.6 and 3.4, [R, 2048] 3.4 and 3.0, [R, 20000] 2.3 and
+/// 1.95; in the cache 49 cycles for 64 bytes, 35 for products, the rest for transposing and for sums of
+/// two columns that go out while others come in. Rows of a tile, 384, 512, 640, 768, 896 and 1024: [R,
+/// 512] 4.35, 4.4, 4.55, 4.55, 4.4 and 4.2. With differences of sums, 768 rows: [R, 512] 4.2 in all,
+/// transposed by three steps of bytes and three of words, from whole lines, 3.9, and by four of halves of
+/// lines 3.9: with the same 16 bytes of four rows loaded together half of the shuffles are left.
+/// Transposing the next columns meanwhile, so that shuffles cost nothing: no faster, the first-level cache
+/// has no room.
 ///
 /// The next tile is fetched meanwhile, to the second-level cache, as it lies in memory, and of far rows
-/// four at once: [R, 512] 4.2, to the first level 3.9, nothing 3.6, all at first 3.7, column by column
-/// 3.0; four at once 3.9, but [R, 20000] 2.1 for 1.75. That one: pairs of lines of two rows 1.9, only
-/// while others are transposed 1.95, nothing 2.1. Columns of a strip, 128, 256, 512 and 768: [R, 512] 3.4,
-/// 3.95, 4.25 and the same, [R, 1000] 3.7 with 256, 3.75 and 3.8.
+/// four at once (with differences): [R, 512] 4.2, to the first level 3.9, nothing 3.6, all at first 3.7,
+/// column by column 3.0; four at once 3.9, but [R, 20000] 2.1 for 1.75. That one: pairs of lines of two
+/// rows 1.9, only while others are transposed 1.95, nothing 2.1. Columns of a strip, 128, 256, 512 and
+/// 768: [R, 512] 3.4, 3.95, 4.25 and the same, [R, 1000] 3.7 with 256, 3.75 and 3.8.
 constexpr int64_t kProductRows = 768;
 constexpr int64_t kMaxProductColumns = 512;
-/// 512, 1024, 2048 and 8192 rows of 512: -18, -5, +5 and +20 %, of 64 -7, 0, +10 and +22 %.
+/// Of far rows, which wait for a page each. Columns of a strip and rows of a tile, 512 and 768, 768 and
+/// 480, 1024 and 384, 1024 and 480, 1280 and 384, 1536 and 384: [R, 20000] 31.3 ms, 30.7, 28.7, 29.9,
+/// 29.7 and 31; [R, 2048] 22.2, 1024 and 384 21.1, 1024 and 480 22.2.
+constexpr int64_t kFarProductRows = 384;
+constexpr int64_t kMaxFarProductColumns = 1024;
+/// 512, 700 and 1024 rows of 512, one after the other and by products: 2.1 and 2.2, 2.3 and 2.4, 2.2 and
+/// 2.9; of 64 2.0 and 1.8, 2.3 and 2.1, 2.3 and 2.5.
 constexpr int64_t kMinProductRows = 1024;
-/// 6, 7, 8, 12, 16 and 32 channels: 3.1, 3.5, 4.1, 4.5, 4.8 and 4.3, one after the other 3.4, 3.4, 3.3, 3.2,
-/// 2.9 and 2.5.
-constexpr int64_t kMinProductColumns = 8;
-/// Fewer rows than this are no strip that threads share, as each clears and folds a table of it: two
-/// threads, 2048, 4096, 8192, 16384 and 32768 rows of 512, 320 us for 516, 545 for 670, 910 for 1070, 1750
-/// for 1920, the same. Nor is a task smaller than a tile: 516 for 566, 670 for 776, 1070 for 1210, 1920 for
-/// 1800.
+/// 4, 5, 6, 7 and 8 channels: 3.1, 2.6, 3.1, 3.5 and 4.0, one after the other 3.35, 3.3, 3.25, 3.25 and 3.3.
+constexpr int64_t kMinProductColumns = 7;
+/// Fewer rows than this are no strip that threads share, as each clears and folds a table of it (these
+/// with differences): two threads, 2048, 4096, 8192, 16384 and 32768 rows of 512, 320 us for 516, 545 for
+/// 670, 910 for 1070, 1750 for 1920, the same. Nor is a task smaller than a tile: 516 for 566, 670 for
+/// 776, 1070 for 1210, 1920 for 1800.
 constexpr int64_t kMinSharedProductRows = 1 << 15;
 /// Of indices where values differ, for the first-level cache: int16 in 4096 bins by 1, 2, 4 and 8
 /// tables uniform 2.3, 2.3, 1.8 and 1.55, two random values 0.9, 1.4, 1.9 and 2.1.
@@ -332,6 +341,9 @@ constexpr int64_t kMinHugeBytes = 32 << 20;
 /// And from here on they are stored past the caches, which then keep the input: [3355, 20000] 17.0 and
 /// on two threads 9.6 ms, and so 15.7 and 8.6; [3355, 8192], 16 MiB, 7.9 and 4.0, 6.4 and 3.4. [3355,
 /// 4096], 8 MiB, 3.5 and 1.7, 2.8 and 1.8.
+/// Not where Granite Rapids has just been given huge pages, whose zeros are in its caches and would have to
+/// go to memory first: [3355, 20000] 32.2 ms for 33.2, [1677, 40000] 42.5 for 47.7 (41 MB alone, new pages
+/// and all stores: 2.4 ms for 12.5).
 constexpr int64_t kMinCountsPastCaches = 1 << 21;
 
 /// A second thread takes 5 us to wake up.
