@@ -38,7 +38,8 @@ template <class Loop>
 bool gets_amx() {
   constexpr unsigned kTilesAndBytes = 3U << 24;
   unsigned a = 0, b = 0, c = 0, d = 0;
-  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kTilesAndBytes) != kTilesAndBytes) {
+  if (!__builtin_cpu_supports("avx512vbmi") || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+      (d & kTilesAndBytes) != kTilesAndBytes) {
     return false;
   }
   constexpr long kRequestPermission = 0x1023; // of <asm/prctl.h>, where that is new enough
