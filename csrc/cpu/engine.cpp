@@ -1098,7 +1098,9 @@ void count_in_tables(
   const Strips strips(problem, plan.strip);
   const int64_t rows = problem.num_rows();
   const int64_t workers = workers_of(problem);
-  const int64_t wanted_tasks = workers == 1 ? 1 : workers * kTasksPerThread;
+  const bool whole_strips = workers == 1 || (problem.num_counts() >= kMinCountsPastCaches &&
+                                             strips.count >= workers * kMinWholeStrips);
+  const int64_t wanted_tasks = whole_strips ? 1 : workers * kTasksPerThread;
   const int64_t tiles = plan.way == Way::kProducts ? rows / kProductRows : rows;
   const int64_t pieces = std::clamp<int64_t>(
       std::min(tiles, rows * plan.strip / kMinElementsPerThread), 1,
