@@ -97,10 +97,9 @@ constexpr int64_t kMinPairRun = 2048;
 /// bits, uniform, constant, two values, normal, sorted, run-length and text: 5.0, 4.4, 6.3, 6.3, 4.6, 5.4
 /// and 3.5 to 5.0; in channels of 1 MiB, but text, 5.3, 4.3, 5.7, 6.6, 4.3 and 5.0. Matrices of the upper
 /// half, and of the greater of n and the lower half, whose sums' differences are counts (32 stores): 5.5.
-/// One count of a sum where it is: only a byte's bit decides. No faster: an addition on port 0 for the
-/// exclusive or, whose bytes are masked and stored first (37 cycles); matrices of five products kept, of
-/// six and of eight, made four and five before (36). Products two later than their matrices 38, one 80.
-/// Constants loaded for each product 7 % slower.
+/// No faster: an addition, which only one port takes, for the exclusive or, of bytes that are masked and
+/// stored first (37 cycles); matrices of five, six and eight products kept, made four and five before
+/// (36). Constants loaded for each product: 7 % slower.
 /// One channel of 2^13, 2^14, 2^15, 2^16 and 2^17 bytes, in tables and by products: 1.75 and 1.5, 2.4 and
 /// 2.4, 2.8 and 3.7, 3.2 and 4.6, 3.4 and 5.4.
 constexpr int64_t kMinProductElements = 1 << 15;
