@@ -76,16 +76,19 @@ int64_t cut(int64_t size, int64_t part, int64_t parts) {
   return size / parts * part + size % parts * part / parts;
 }
 
+bool are_in_huge_pages(int64_t counts) {
+  return counts * static_cast<int64_t>(sizeof(int64_t)) >= kMinHugeBytes;
+}
+
 /// Half the time of a result of many pages would go by for handing them out one by one.
 void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
 #ifdef MADV_HUGEPAGE
-  const int64_t bytes = size * static_cast<int64_t>(sizeof(int64_t));
-  if (bytes >= kMinHugeBytes) {
+  if (are_in_huge_pages(size)) {
     const auto begin = reinterpret_cast<uintptr_t>(counts);
     const auto first = (begin + 4095) / 4096 * 4096;
     // Where the system has no such pages, nothing is lost.
-    (void)madvise(
-        reinterpret_cast<void*>(first), begin + static_cast<size_t>(bytes) - first, MADV_HUGEPAGE);
+    const auto end = reinterpret_cast<uintptr_t>(counts + size);
+    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
   }
 #endif
 }
@@ -460,7 +463,7 @@ class Tables {
     const int64_t ahead_bytes = kStaged || channels.size > 1 ? kChunkBytes : kAheadBytes;
     const int64_t ahead_rows = ahead_bytes / row_bytes;
     const int64_t alone = kStaged          ? kWideChunkElements
-                          : plan_.products ? kProductChunkElements
+                          : plan_.products ? kProducts * kMaxProductBytes // as many as sums hold
                                            : kChunkElements;
     const int64_t together = kStaged ? kStagedElements : std::max(kMinStream, ahead_rows);
     const int64_t chunk = channels.size > 1 ? together : alone;
@@ -912,9 +915,8 @@ class Tables {
 
   Histograms places_of(int64_t* histograms, int64_t columns) const {
     const int64_t counts = problem_.num_counts();
-    const bool past_caches =
-        counts >= kMinCountsPastCaches &&
-        (plan_.way != Way::kProducts || counts * int64_t{sizeof(int64_t)} < kMinHugeBytes);
+    const bool past_caches = counts >= kMinCountsPastCaches &&
+                             (plan_.way != Way::kProducts || !are_in_huge_pages(counts));
     return {histograms, problem_.num_bins, columns, own_bins_, !fresh_, past_caches};
   }
 

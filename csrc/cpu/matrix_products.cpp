@@ -383,6 +383,7 @@ void add_column_products(
 
 HISTO_PRODUCTS void counts_of_products(const uint32_t* sums, int64_t size, uint32_t* counts) {
   constexpr uint32_t kSecond = kFactor * kFactor;
+  static_assert(kMaxProductBytes < kSecond);
   std::fill_n(counts, 2 * kSums, 0);
   for (int64_t i = 0; i < size; ++i, sums += kSums) {
     for (int upper = 0; upper < kUppers; ++upper) {

@@ -17,7 +17,6 @@ constexpr int64_t kProducts = 4;
 constexpr int64_t kSums = 128; // [h][n]
 /// So many bytes to a sum, and the lower of its counts ends before the other begins.
 constexpr int64_t kMaxProductBytes = 255 * 255 - 1;
-static_assert(tuning::kProductChunkElements <= kProducts * kMaxProductBytes);
 
 /// Adds to sums [kProducts][kSums]. Needs has_amx(), as what follows.
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums);

@@ -106,8 +106,6 @@ constexpr int64_t kMinProductElements = 1 << 15;
 /// Setting out takes 500 cycles. Runs of 500, 1000 and 2048 uniform bytes: 2.0 for 3.0, 3.1 for 3.3, 4.5
 /// for 3.2.
 constexpr int64_t kMinProductRun = 2048;
-/// As many as sums hold: then they are counts.
-constexpr int64_t kProductChunkElements = 4 * (255 * 255 - 1);
 /// Columns are transposed first, 64 rows at a time. Any data, and uniform ones in pairs of 16 bits: [R,
 /// 512] 4.7 and 3.2, [R, 64] 4.9 and 3.6, [R, 100] 4.6 and 3.4, [R, 2048] 3.4 and 3.0, [R, 20000] 2.3 and
 /// 1.95; in the cache 49 cycles for 64 bytes, 35 for products, the rest for transposing and for sums of
@@ -351,7 +349,7 @@ constexpr int64_t kMinElementsPerThread = 1 << 16;
 /// a channel follow each other, so that more of them are no more folds. Two threads, 32 for 8:
 /// +1 to 3 % ([R, 512], [R, 2048], one channel).
 constexpr int64_t kTasksPerThread = 32;
-/// Of a result that is stored past the caches each strip is a task, or it would be cleared first and added
+/// Of a result as large as kMinCountsPastCaches each strip is a task, or it would be cleared first and added
 /// to, where each thread has so many. Two threads, as many tasks as above: [6710, 10000] 10.5 ms for 13.7,
 /// [8192, 8192] 13 for 15.2.
 constexpr int64_t kMinWholeStrips = 2;
