@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
+from conftest import ENVIRONMENT
 from oracle import assert_counts, expected_counts, expected_letters, random_values
 
 from torch_histo import channel_histogram, text_histogram
@@ -64,3 +67,62 @@ def test_any_number_of_threads(threads, shape, dtype, num_bins, dim) -> None:
     values = random_values(shape, dtype, low=-5, high=num_bins + 5)
     counts = channel_histogram(values, num_bins, dim)
     assert_counts(counts, expected_counts(values, num_bins, dim))
+
+
+CHANGING = """
+import threading, time
+import torch
+from torch_histo import channel_histogram
+
+cases = [  # ways of counting: counters of 8, 16 and 32 bits, indices, columns, the result itself
+    (torch.int64, (1 << 20,), 5_000),
+    (torch.int64, (1 << 20,), 100_000),
+    (torch.int64, (1 << 20,), 1_000),
+    (torch.int64, (1 << 20,), 1 << 20),
+    (torch.int64, (1 << 14, 64), 1_500),
+    (torch.int64, (1 << 18, 4), 5_000),
+    (torch.int32, (1 << 20,), 8_000),
+    (torch.int32, (1 << 20,), 70_000),
+    (torch.int16, (1 << 20,), 5_000),
+    (torch.uint16, (1 << 21,), 65_536),
+    (torch.uint8, (1 << 21,), 99),
+    (torch.bool, (1 << 14, 64), 1),
+]
+torch.manual_seed(0)
+
+def change(values, most):
+    far = 1 << 8 * values.itemsize - 2  # memory there is nobody's
+    turn = 0
+    while not done:
+        # Nearly all differ and have bins, for which counters are chosen, and some come and go.
+        values.random_(0, most)
+        for _ in range(50):
+            turn += 1
+            values[turn // 2 % 97 :: 97].bitwise_xor_(far)
+        values.random_(-most, most)
+
+for dtype, shape, num_bins in cases:
+    done = False
+    signed = torch.zeros(shape, dtype=getattr(torch, f"int{8 * dtype.itemsize}"))
+    most = 2_000 if dtype.itemsize > 1 else 99
+    signed.random_(0, most)
+    writer = threading.Thread(target=change, args=(signed, most))
+    writer.start()
+    end = time.monotonic() + 0.15
+    while time.monotonic() < end:
+        channel_histogram(signed.view(dtype), num_bins)
+    done = True
+    writer.join()
+    values = signed.random_(0, most).view(dtype)
+    got = channel_histogram(values, num_bins)
+    assert got.sum() == (values.long() < num_bins).sum(), (dtype, shape, num_bins)
+"""
+
+
+@pytest.mark.parametrize("loops", ["", "portable"])
+def test_an_input_that_changes_meanwhile(loops: str) -> None:
+    """Its counts may be anything, but nothing outside of the tables is written."""
+    environment = {**ENVIRONMENT, "TORCH_HISTO_CPU": loops}
+    command = [sys.executable, "-c", CHANGING]
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0, f"ended with {ran.returncode}: {ran.stderr}"

@@ -136,6 +136,11 @@ struct Plan {
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
   int64_t part_bytes; // behind it: those values are parted where they are in many counters
+
+  /// Of the counters of 8 bits: any 16 bits may be counted there.
+  int64_t byte_room() const {
+    return byte_values > 0 ? kMaxByteValues : 0;
+  }
 };
 
 int64_t round_up(int64_t size, int64_t unit) {
@@ -215,7 +220,7 @@ Plan plan_of(const Problem& problem) {
         break;
       case Counting::kStaged:
         plan.few = group_of(plan.indices, 1, 1, 2);
-        plan.many = group_of(plan.indices, kSlotsPerPair, 1, 4);
+        plan.many = group_of(plan.indices + 1, kSlotsPerPair, 1, 4); // as make_indices() has them
         if (plan.few.bytes() + plan.many.bytes() > kMaxTableBytes) {
           plan.few = {}; // differing values are counted as others are
         }
@@ -240,7 +245,7 @@ Plan plan_of(const Problem& problem) {
         plan.part_bytes = 2 * kPartElements * static_cast<int64_t>(sizeof(uint16_t));
       }
     }
-    plan.tile_bytes += plan.byte_values;
+    plan.tile_bytes += plan.byte_room();
   } else if (
       size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
       problem.num_rows() >= kMinPlaneRows && foresees_stores() && has_bit_planes()) {
@@ -299,7 +304,7 @@ class Tables {
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins),
         max_bytes_held_(kMaxHeldPerByte * (kBytes ? plan.byte_values : problem.num_bins)) {
     // Slots without a channel are counted too.
-    std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes - plan.byte_values));
+    std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes - plan.byte_room()));
   }
 
   /// Adds the rows [begin_row, end_row) of `size` channels from channel `first` on, which
@@ -410,7 +415,9 @@ class Tables {
       if constexpr (kBytes) {
         return static_cast<size_t>(value);
       } else {
-        int64_t bin = binning(value);
+        // Once for all uses, and as wide as they need it.
+        using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
+        int64_t bin = binning(read_once(Wide{value}));
         // Or else the compiler makes a branch of it, which data could make mispredicted.
         __asm__ volatile("" : "+r"(bin));
         return static_cast<size_t>(bin + 1);
@@ -644,7 +651,7 @@ class Tables {
   }
 
   uint8_t* byte_counters() const {
-    return reinterpret_cast<uint8_t*>(tile_ + plan_.tile_bytes - plan_.byte_values);
+    return reinterpret_cast<uint8_t*>(tile_ + plan_.tile_bytes - plan_.byte_room());
   }
 
   /// To those of 16 bits, or of two bytes to the counts.
@@ -1178,8 +1185,8 @@ template <bool kShared, class T, class Binning>
 void count_panel(
     const Panel<T>& panel, const Binning& binning, int64_t num_bins, int64_t* histograms) {
   const auto& [data, channels, rows] = panel;
-  const auto add = [&](int64_t channel, T value) {
-    const int64_t bin = binning(value);
+  const auto add = [&](int64_t channel, const T& element) {
+    const int64_t bin = binning(read_once(element));
     if (bin == kNoBin) {
       return;
     }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "parted_values.h"
+#include "read_once.h"
 #include "tuning.h"
 
 namespace histo::cpu {
@@ -141,7 +142,8 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
 }
 
 /// Adds kAdded to the counter of each value, up to the first block in which one has a bit of
-/// `outside`. Returns how many have been counted.
+/// `outside`. Returns how many have been counted. A value may change after its bits were looked at, so
+/// its lowest 16 alone say which counter it has: there is room for all of them.
 template <int kAdded, class T>
 [[gnu::noinline]] int64_t count_values(const T* data, int64_t size, T outside, uint8_t* counters) {
   constexpr int64_t kBlock = tuning::kValuesAtOnce;
@@ -165,13 +167,13 @@ template <int kAdded, class T>
       for (int64_t j = 0; j < kBlock; j += 2) {
         uint64_t two;
         std::memcpy(&two, data + i + j, sizeof two);
-        counters[static_cast<uint32_t>(two)] += kAdded;
-        counters[two >> 32] += kAdded;
+        counters[static_cast<uint16_t>(two)] += kAdded;
+        counters[static_cast<uint16_t>(two >> 32)] += kAdded;
       }
     } else {
 #pragma GCC unroll 64
       for (int64_t j = 0; j < kBlock; ++j) {
-        counters[data[i + j]] += kAdded;
+        counters[static_cast<uint16_t>(data[i + j])] += kAdded;
       }
     }
   }

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "kernels.h"
+#include "read_once.h"
 
 namespace histo::cpu {
 
@@ -49,7 +50,7 @@ void sequential(const Problem& problem, const Binning& binning) {
   visit_binned_type(problem.type, binning, [&](auto tag) {
     const auto* data = static_cast<const typename decltype(tag)::type*>(problem.data);
     for_each_element(problem, [&](int64_t channel, int64_t offset) {
-      const int64_t bin = binning(data[offset]);
+      const int64_t bin = binning(read_once(data[offset]));
       if (bin != kNoBin) {
         ++counts[channel * num_bins + bin];
       }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
-#include <limits>
 #include <string_view>
 #include <type_traits>
 
@@ -13,6 +12,7 @@
 #include <unistd.h>
 #endif
 
+#include "read_once.h"
 #include "tuning.h"
 
 namespace histo::cpu {
@@ -154,15 +154,18 @@ bool foresees_stores() {
 
 template <class T>
 void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices) {
-  using Unsigned = std::make_unsigned_t<T>;
-  // One comparison refuses both ends: a negative value is a huge unsigned one. Bins that
-  // the type cannot reach stay empty.
-  constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
-  const auto last = static_cast<Unsigned>(std::min(static_cast<uint64_t>(num_bins - 1), kMax));
+  const auto most = static_cast<uint32_t>(num_bins + 1);
   run_widest([=]() __attribute__((always_inline)) {
+    const uint32_t limit = most; // a copy: stores to indices could change the captured one
     for (int64_t i = 0; i < size; ++i) {
-      const auto value = static_cast<Unsigned>(values[i]);
-      indices[i] = value <= last ? static_cast<uint32_t>(value) + 1 : 0;
+      // The sign is extended, so that a negative value is too large, or 0 when one is added.
+      auto index = static_cast<uint32_t>(values[i]) + 1;
+      if constexpr (sizeof(T) == 8) {
+        index = static_cast<uint64_t>(values[i]) < limit ? index : 0;
+      }
+      // Compilers load a value for each of its uses, and another thread may write it between them:
+      // the limit comes last, whatever has been compared.
+      indices[i] = std::min(index, limit);
     }
   });
 }
@@ -192,13 +195,15 @@ constexpr int kPairs = kPairBlock / 2;
 
 /// The indices of a block.
 [[gnu::always_inline]] inline void make_pairs(const uint8_t* data, uint16_t* indices) {
+  const uint16_t zero = read_once(uint16_t{0});
   for (int i = 0; i < kPairs; ++i) {
     uint16_t both;
     std::memcpy(&both, data + 2 * i, sizeof both);
     const auto first = static_cast<uint16_t>(both & 0xff),
                second = static_cast<uint16_t>(both >> 8);
     const auto up = static_cast<uint16_t>((second - first) & 0xff);
-    const auto down = static_cast<uint16_t>((first - second) & 0xff);
+    // Not first - second, which may be loaded again: the smaller of the two is at most 128.
+    const auto down = static_cast<uint16_t>((zero - up) & 0xff);
     const uint16_t byte = up <= down ? first : second;
     indices[i] = static_cast<uint16_t>(std::min(up, down) << 8 | byte);
   }

@@ -25,7 +25,8 @@ bool stores_narrow();
 /// that variable says otherwise.
 bool foresees_stores();
 
-/// indices[i] = values[i] + 1 where 0 <= values[i] < num_bins, else 0. num_bins < 2^32.
+/// indices[i] = values[i] + 1 where 0 <= values[i] < num_bins, else 0 or num_bins + 1, which are no
+/// bin's. num_bins < 2^31. Indices are no larger where values change meanwhile.
 template <class T>
 void make_indices(const T* values, int64_t size, int64_t num_bins, uint32_t* indices);
 
