@@ -1,4 +1,5 @@
-// The plan of the CUDA engine as JSON: where there is a GPU, and where there is none.
+// The plans of both engines as JSON; that of a GPU also where there is none.
+#include <algorithm>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -6,6 +7,8 @@
 #include <torch/csrc/stable/library.h>
 
 #include "arguments.h"
+#include "cpu/plan.h"
+#include "cpu/vectorized.h"
 #include "cuda/plan.h"
 
 namespace histo {
@@ -96,6 +99,39 @@ void add_layout(Json& json, const cuda::Exchange& in) {
   json.add("counter_bits", int64_t{32});
 }
 
+/// What is counted, of an input that is described and not there. `op` is who asks.
+Problem problem_of(
+    const char* op,
+    const char* device,
+    const std::string& dtype,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    bool& copies,
+    Json& json) {
+  if (sizes.size() != strides.size()) {
+    fail(
+        std::string(op) + ": strides must be as many as sizes, " + std::to_string(sizes.size()) +
+        ", got " + std::to_string(strides.size()));
+  }
+  const Description input{device, dtype, "strided", true, static_cast<int64_t>(sizes.size())};
+  const Checked checked = check_channel_histogram(input, num_bins, dim, "auto");
+  std::vector<Extent> dimensions;
+  for (size_t d = 0; d < sizes.size(); ++d) {
+    dimensions.push_back({sizes[d], strides[d]});
+  }
+  const Problem problem = loops_as_problem(dimensions, checked, num_bins, copies);
+  json.add("bytes_read", problem.num_channels() * problem.num_rows() * cpu::size_of(problem.type));
+  json.add("bytes_of_counts", problem.num_counts() * 8);
+  json.add("copies_input", copies);
+  return problem;
+}
+
+bool is_empty(const Problem& problem) {
+  return problem.num_counts() == 0 || problem.num_rows() == 0;
+}
+
 std::string plan_channel_histogram(
     std::string dtype,
     std::vector<int64_t> sizes,
@@ -108,28 +144,12 @@ std::string plan_channel_histogram(
     int64_t shared_bytes_per_sm,
     int64_t l2_bytes,
     int64_t capability) {
-  if (sizes.size() != strides.size()) {
-    fail(
-        "_plan_channel_histogram: strides must be as many as sizes, " +
-        std::to_string(sizes.size()) + ", got " + std::to_string(strides.size()));
-  }
-  const Description input{"cuda", dtype, "strided", true, static_cast<int64_t>(sizes.size())};
-  const Checked checked = check_channel_histogram(input, num_bins, dim, "auto");
-  std::vector<Extent> dimensions;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    dimensions.push_back({sizes[d], strides[d]});
-  }
-  bool copies = false;
-  Problem problem = loops_as_problem(dimensions, checked, num_bins, copies);
-  problem.data = reinterpret_cast<const void*>(static_cast<uintptr_t>(copies ? 0 : address));
-
   Json json;
-  const int64_t size = visit_element_type(
-      problem.type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
-  json.add("bytes_read", problem.num_channels() * problem.num_rows() * size);
-  json.add("bytes_of_counts", problem.num_counts() * 8);
-  json.add("copies_input", copies);
-  if (problem.num_counts() == 0 || problem.num_rows() == 0) {
+  bool copies = false;
+  Problem problem = problem_of(
+      "_plan_channel_histogram", "cuda", dtype, sizes, strides, num_bins, dim, copies, json);
+  problem.data = reinterpret_cast<const void*>(static_cast<uintptr_t>(copies ? 0 : address));
+  if (is_empty(problem)) {
     json.add("method", "nothing to count");
     json.add("launches", int64_t{problem.num_counts() > 0});
     return json.text();
@@ -152,9 +172,78 @@ std::string plan_channel_histogram(
   return json.text();
 }
 
+const char* name_of(cpu::Way way) {
+  switch (way) {
+    case cpu::Way::kDirect:
+      return "direct";
+    case cpu::Way::kStreams:
+      return "streams";
+    case cpu::Way::kColumns:
+      return "columns";
+    case cpu::Way::kBitPlanes:
+      return "bit planes";
+    case cpu::Way::kProducts:
+      return "products";
+  }
+  fail("explain: a way of counting without a name");
+}
+
+/// The widest counters of a table; values that differ may have narrower ones besides.
+int64_t counter_bits_of(const cpu::Plan& plan) {
+  const bool narrow = plan.counting == cpu::Counting::kIn16Bits;
+  return plan.way == cpu::Way::kDirect || plan.way == cpu::Way::kBitPlanes ? 64
+         : plan.way == cpu::Way::kProducts || !narrow                      ? 32
+                                                                           : 16;
+}
+
+std::string plan_on_cpu(
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    int64_t num_bins,
+    std::vector<int64_t> dim) {
+  Json json;
+  bool copies = false;
+  const Problem problem = problem_of(
+      "_plan_channel_histogram_on_cpu", "cpu", dtype, sizes, strides, num_bins, dim, copies, json);
+  json.add("loops", cpu::chosen_loops());
+  if (is_empty(problem)) {
+    json.add("method", "nothing to count");
+    return json.text();
+  }
+  const cpu::Plan plan = cpu::plan_of(problem);
+  json.add("method", plan.products ? "products" : name_of(plan.way));
+  json.add("strip", plan.strip);
+  json.add("counter_bits", counter_bits_of(plan));
+  if (plan.way == cpu::Way::kDirect) {
+    const cpu::Sharing sharing = cpu::sharing_of(problem, plan);
+    const bool has_copies = sharing == cpu::Sharing::kCopies;
+    json.add("threads", cpu::workers_of(problem));
+    json.add(
+        "sharing", sharing == cpu::Sharing::kChannels ? "channels"
+                   : has_copies                       ? "copies"
+                                                      : "atomic");
+    json.add(
+        "workspace_bytes", has_copies ? cpu::workers_of(problem) * problem.num_counts() * 8 : 0);
+    return json.text();
+  }
+  const cpu::Schedule schedule(problem, plan);
+  json.add("threads", schedule.workers);
+  json.add("strips", schedule.strips.count);
+  json.add("tasks", schedule.tasks);
+  json.add("neighbours", plan.joint);
+  json.add("byte_counters", plan.byte_values);
+  json.add("tables", plan.few.tables + plan.many.tables);
+  json.add("table_rows", std::max(plan.few.indices, plan.many.indices));
+  json.add("table_bytes", plan.table_bytes);
+  json.add("workspace_bytes", schedule.scratch_bytes(plan));
+  return json.text();
+}
+
 } // namespace
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_plan_channel_histogram", TORCH_BOX(&histo::plan_channel_histogram));
+  m.impl("_plan_channel_histogram_on_cpu", TORCH_BOX(&histo::plan_on_cpu));
 }

@@ -23,6 +23,11 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "int[] dim, *, int sm_count, int shared_bytes_per_block, int shared_bytes_per_sm, "
       "int l2_bytes, int capability) -> str");
 
+  // How the CPU engine would count it here, with the threads that torch has.
+  m.def(
+      "_plan_channel_histogram_on_cpu(str dtype, int[] sizes, int[] strides, int num_bins, "
+      "int[] dim) -> str");
+
   // For the benchmarks, on CUDA only. How many atomic additions a study variant
   // issues, as [global, shared]; and additions to one address, as [clock cycles, sum reached].
   m.def("_count_atomics(Tensor input, int num_bins, *, str variant) -> Tensor");

@@ -3,7 +3,6 @@
 // them into the result. Many bytes are counted by products of matrices (matrix_products.h), or those
 // side by side as bits (bit_planes.h), where the processor can. What needs no table, or has none that
 // fits, is counted in the result itself.
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -18,21 +17,13 @@
 #include "kernels.h"
 #include "loops.h"
 #include "matrix_products.h"
+#include "plan.h"
 #include "vectorized.h"
 
 namespace histo::cpu {
 namespace {
 
 using namespace tuning;
-
-// The threads of a parent do not live in its child, and their pool would wait for them.
-bool in_forked_child = false;
-[[maybe_unused]] const int watches_forks =
-    pthread_atfork(nullptr, nullptr, [] { in_forked_child = true; });
-
-int64_t num_threads() {
-  return in_forked_child ? 1 : static_cast<int64_t>(torch::stable::get_num_threads());
-}
 
 /// Calls f(begin, end) for parts of [0, size), in threads.
 template <class F>
@@ -71,11 +62,6 @@ void for_each_run(const Extent (&loops)[kLoops], int64_t begin, int64_t end, con
   }
 }
 
-/// Where part `part` of `parts` begins.
-int64_t cut(int64_t size, int64_t part, int64_t parts) {
-  return size / parts * part + size % parts * part / parts;
-}
-
 bool are_in_huge_pages(int64_t counts) {
   return counts * static_cast<int64_t>(sizeof(int64_t)) >= kMinHugeBytes;
 }
@@ -100,192 +86,6 @@ void fill_zero(int64_t* counts, int64_t size) {
 }
 
 // --- Counting in tables -------------------------------------------------------------------
-
-/// kStreams: a channel after the other, its elements in turns to several counters.
-/// kColumns: channels lie side by side, and each has a slot.
-/// kBitPlanes: so do channels of bytes, and their bits are counted.
-/// kProducts: or matrices of them are multiplied.
-enum class Way { kDirect, kStreams, kColumns, kBitPlanes, kProducts };
-
-/// How values are counted in tables: of up to 4096 bins in counters of 16 bits, or of 32 where
-/// these are faster. Of more bins indices may be made before they are counted.
-enum class Counting { kIn16Bits, kIn32Bits, kStaged };
-
-/// Tables [index][slot] that are counted in together.
-struct Group {
-  int64_t indices;
-  int64_t slots;
-  int64_t tables;
-  int64_t table_bytes; // from one to the next
-
-  int64_t bytes() const {
-    return tables * table_bytes;
-  }
-};
-
-struct Plan {
-  Way way;
-  Counting counting;
-  int64_t strip;       // so many channels share the tables at a time, or fewer
-  int64_t indices;     // of a table, but of a joint one
-  bool joint;          // the few counters are of neighbours
-  bool products;       // they are sums of matrix products, and there are no others
-  Group few;           // of each channel of streams, where values differ; of all columns
-  Group many;          // behind them, of each channel of streams, where values agree
-  int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
-  int64_t table_bytes; // of all of them
-  int64_t tile_bytes;
-  int64_t part_bytes; // behind it: those values are parted where they are in many counters
-
-  /// Of the counters of 8 bits: any 16 bits may be counted there.
-  int64_t byte_room() const {
-    return byte_values > 0 ? kMaxByteValues : 0;
-  }
-};
-
-int64_t round_up(int64_t size, int64_t unit) {
-  return ceil_div(size, unit) * unit;
-}
-
-int64_t size_of(ElementType type) {
-  return visit_element_type(
-      type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
-}
-
-int64_t num_elements(const Problem& problem) {
-  return problem.num_channels() * problem.num_rows();
-}
-
-int64_t workers_of(const Problem& problem) {
-  return std::clamp<int64_t>(num_elements(problem) / kMinElementsPerThread, 1, num_threads());
-}
-
-Plan plan_of(const Problem& problem) {
-  const Extent& channels = problem.channels[1];
-  const Extent& rows = problem.rows[2];
-  const int64_t size = size_of(problem.type);
-  const int64_t line = kLineBytes / size;
-  const bool interleaved = channels.size > 1 && channels.stride < rows.stride;
-  Plan plan{};
-  plan.way = Way::kDirect;
-  plan.strip = interleaved ? std::min(channels.size, line) : 1;
-  if (problem.num_rows() < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
-    return plan; // and no number below can overflow
-  }
-  plan.indices = size == 1 ? 256 : problem.num_bins + 1;
-  if (plan.indices > kMaxTableBytes || problem.num_rows() < kMinRowsPerIndex * plan.indices) {
-    return plan;
-  }
-  const bool wide = plan.indices > kMaxBinsOfSmallTables + 1;
-  const bool multiplied = interleaved && size == 1 && channels.stride == 1 && has_amx() &&
-                          channels.size >= kMinProductColumns && rows.size >= kMinProductRows;
-  const bool streams =
-      !interleaved || (!multiplied && channels.size <= kMaxStreams && rows.stride <= line);
-  const bool narrow = size == 1 && !streams ? stores_narrow() : foresees_stores();
-  const bool in_32_bits = !wide && !narrow;
-  plan.counting = wide ? Counting::kStaged : in_32_bits ? Counting::kIn32Bits : Counting::kIn16Bits;
-  const int64_t step = in_32_bits ? kTableStepOf32Bits : kTableStep;
-  const auto group_of = [=](int64_t indices, int64_t slots, int64_t tables, int64_t counter) {
-    const int64_t bytes = slots * indices * counter;
-    return Group{indices, slots, tables, round_up(bytes - step, 4096) + step};
-  };
-  if (streams) {
-    // What a thread counts before it folds.
-    const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
-    const bool dense_bytes = size == 1 && rows.stride == 1;
-    const bool by_neighbours = dense_bytes && share >= kMinJointElements;
-    const int64_t slots = size == 1 ? kSlotsOfBytes : kSlotsOfIndices;
-    switch (plan.counting) {
-      case Counting::kIn16Bits:
-        plan.joint = by_neighbours;
-        plan.few = plan.joint ? group_of(kJointIndices, 1, 1, 2)
-                              : group_of(plan.indices, 1, kTablesWhereValuesDiffer, 2);
-        plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
-        break;
-      case Counting::kIn32Bits:
-        plan.products =
-            dense_bytes && has_amx() && share >= kMinProductElements && rows.size >= kMinProductRun;
-        plan.joint = !plan.products && by_neighbours && share >= kMinPairElements &&
-                     rows.size >= kMinPairRun;
-        if (plan.products) {
-          plan.few = {kSums, 1, kProducts, kSums * 4};
-          break;
-        }
-        if (plan.joint) {
-          plan.few = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
-        } else if (size > 1) {
-          plan.few = group_of(plan.indices, 1, kFewTablesOf32Bits, 4);
-        }
-        plan.many = group_of(plan.indices, 1, kTablesOf32Bits, 4);
-        break;
-      case Counting::kStaged:
-        plan.few = group_of(plan.indices, 1, 1, 2);
-        plan.many = group_of(plan.indices + 1, kSlotsPerPair, 1, 4); // as make_indices() has them
-        if (plan.few.bytes() + plan.many.bytes() > kMaxTableBytes) {
-          plan.few = {}; // differing values are counted as others are
-        }
-    }
-    const int64_t bytes = plan.few.bytes() + plan.many.bytes();
-    if (bytes > kMaxTableBytes || rows.size < kMinStream) {
-      return plan;
-    }
-    plan.way = Way::kStreams;
-    plan.strip = std::min(interleaved ? channels.size : 1, kMaxTableBytes / bytes);
-    plan.table_bytes = plan.strip * bytes;
-    plan.tile_bytes = wide ? kStagedElements * 4 : 0;
-    if (!interleaved && by_neighbours && in_32_bits && !plan.products) {
-      plan.byte_values = kJointIndices;
-    } else if (!interleaved && rows.stride == 1 && wide && problem.num_bins <= kMaxByteValues) {
-      for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
-        plan.byte_values *= 2;
-      }
-      // Half of the counters are enough for int16.
-      if (plan.byte_values == kMaxByteValues && problem.type != ElementType::kInt16 &&
-          packs_words()) {
-        plan.part_bytes = 2 * kPartElements * static_cast<int64_t>(sizeof(uint16_t));
-      }
-    }
-    plan.tile_bytes += plan.byte_room();
-  } else if (
-      size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
-      problem.num_rows() >= kMinPlaneRows && foresees_stores() && has_bit_planes()) {
-    // Where they were measured to be faster than pairs. Of one width, in whole groups.
-    const int64_t groups = ceil_div(channels.size, kPlaneColumns);
-    const int64_t most = are_far(rows.stride) ? kFarLines * line : line;
-    const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, most));
-    plan.strip = std::min(channels.size, groups_of_strip * kPlaneColumns);
-    plan.few = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
-    plan.way = Way::kBitPlanes;
-    plan.table_bytes = plan.few.bytes();
-    plan.tile_bytes = kPlaneScratchBytes;
-  } else if (multiplied) {
-    // Of one width, in whole lines. Threads share a strip where it has many rows.
-    const int64_t lines = ceil_div(channels.size, line);
-    const int64_t alone = rows.size < kMinSharedProductRows ? workers_of(problem) : 1;
-    const int64_t most = are_far(rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;
-    const int64_t strips = std::max(ceil_div(channels.size, most), alone);
-    plan.strip = std::min(channels.size, ceil_div(lines, strips) * line);
-    plan.few = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
-    plan.way = Way::kProducts;
-    plan.table_bytes = plan.few.bytes();
-    plan.tile_bytes = kProductScratchBytes;
-  } else {
-    // Whole turns of the loop over tables; slots without a channel count for nothing.
-    if (in_32_bits) {
-      plan.many = group_of(plan.indices, 1, round_up(plan.strip, kTablesOf32Bits), 4);
-    } else {
-      const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
-      plan.few = group_of(plan.indices, kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree), 2);
-    }
-    plan.table_bytes = plan.few.bytes() + plan.many.bytes();
-    if (wide || plan.table_bytes > kMaxTableBytes) {
-      return plan;
-    }
-    plan.way = Way::kColumns;
-    plan.tile_bytes = kTileRows * kLineBytes;
-  }
-  return plan;
-}
 
 /// Counts strips in the tables of one thread.
 template <class T, Counting kCounting, class Binning>
@@ -1070,27 +870,6 @@ class Tables {
   bool fresh_ = false;
 };
 
-/// A strip is a stretch of channels in one run of them.
-struct Strips {
-  int64_t size; // of a strip, but for the last of a run
-  int64_t run;
-  int64_t per_run;
-  int64_t count;
-
-  Strips(const Problem& problem, int64_t strip)
-      : size(strip),
-        run(problem.channels[1].size),
-        per_run(ceil_div(run, strip)),
-        count(problem.channels[0].size * per_run) {
-  }
-  int64_t first(int64_t strip) const {
-    return strip / per_run * run + strip % per_run * size;
-  }
-  int64_t size_of(int64_t strip) const {
-    return std::min(size, run - strip % per_run * size);
-  }
-};
-
 /// Calls f(worker) in as many threads as there are workers.
 template <class F>
 void run_workers(int64_t workers, const F& f) {
@@ -1104,24 +883,16 @@ void run_workers(int64_t workers, const F& f) {
 template <class Binning>
 void count_in_tables(
     const Problem& problem, const Plan& plan, const Binning& binning, const Allocator& allocate) {
-  const Strips strips(problem, plan.strip);
+  const Schedule schedule(problem, plan);
+  const Strips& strips = schedule.strips;
+  const int64_t workers = schedule.workers, pieces = schedule.pieces, tasks = schedule.tasks;
   const int64_t rows = problem.num_rows();
-  const int64_t workers = workers_of(problem);
-  const bool whole_strips = workers == 1 || (problem.num_counts() >= kMinCountsPastCaches &&
-                                             strips.count >= workers * kMinWholeStrips);
-  const int64_t wanted_tasks = whole_strips ? 1 : workers * kTasksPerThread;
-  const int64_t tiles = plan.way == Way::kProducts ? rows / kProductRows : rows;
-  const int64_t pieces = std::clamp<int64_t>(
-      std::min(tiles, rows * plan.strip / kMinElementsPerThread), 1,
-      ceil_div(wanted_tasks, strips.count));
   // Where a strip is one task, that writes all its counts.
   if (pieces > 1) {
     fill_zero(problem.counts, problem.num_counts());
   }
-  const int64_t tasks = strips.count * pieces;
   const int64_t batch = std::max<int64_t>(1, tasks / (workers * kTasksPerThread * 8));
-  const int64_t scratch_step = plan.table_bytes + plan.tile_bytes + plan.part_bytes + kScratchGap;
-  const int64_t scratch_bytes = workers * scratch_step - kScratchGap;
+  const int64_t scratch_bytes = schedule.scratch_bytes(plan);
   // The tables of a small call are on the stack: nothing is allocated but the result.
   alignas(kLineBytes) char on_stack[kStackBytes];
   char* scratch =
@@ -1142,7 +913,8 @@ void count_in_tables(
 
   const auto work = [&](auto tag, auto counting, int64_t worker) {
     using T = typename decltype(tag)::type;
-    Tables<T, counting, Binning> tables(problem, plan, binning, scratch + worker * scratch_step);
+    Tables<T, counting, Binning> tables(
+        problem, plan, binning, scratch + worker * (plan.scratch_bytes() + kScratchGap));
     const auto count_task = [&](int64_t task) {
       const int64_t strip = task / pieces;
       const int64_t piece = task % pieces;
@@ -1257,9 +1029,10 @@ void count_directly(
   const int64_t rows = problem.num_rows();
   const int64_t size = problem.num_counts();
   const int64_t workers = workers_of(problem);
-  // Channels that share cache lines stay together.
-  const int64_t strips = ceil_div(channels, plan.strip);
-  if (strips >= workers) {
+  const Sharing sharing = sharing_of(problem, plan);
+  if (sharing == Sharing::kChannels) {
+    // Channels that share cache lines stay together.
+    const int64_t strips = ceil_div(channels, plan.strip);
     run_workers(workers, [&](int64_t worker) {
       const int64_t first = std::min(channels, cut(strips, worker, workers) * plan.strip);
       const int64_t last = std::min(channels, cut(strips, worker + 1, workers) * plan.strip);
@@ -1274,8 +1047,8 @@ void count_directly(
       f(worker, cut(rows, worker, workers), cut(rows, worker + 1, workers));
     });
   };
-  const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
-  if (copies_bytes <= channels * rows * size_of(problem.type)) {
+  if (sharing == Sharing::kCopies) {
+    const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
     auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
     by_rows([&](int64_t worker, int64_t begin, int64_t end) {
       int64_t* copy = copies + worker * size;
@@ -1284,7 +1057,6 @@ void count_directly(
     });
     add_into(copies, workers, size, problem.counts);
   } else {
-    // Private copies would outgrow the input. Threads seldom meet in so many counters.
     fill_zero(problem.counts, size);
     by_rows([&](int64_t, int64_t begin, int64_t end) {
       count_range<true>(problem, binning, 0, channels, begin, end, problem.counts);

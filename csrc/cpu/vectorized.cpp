@@ -83,6 +83,22 @@ void run_widest(const Loop& loop) {
 
 } // namespace
 
+const char* chosen_loops() {
+#ifdef __x86_64__
+  switch (chosen_set()) {
+    case InstructionSet::kAmx:
+      return "amx";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kPortable:
+      break;
+  }
+#endif
+  return "portable";
+}
+
 bool has_avx512() {
 #ifdef __x86_64__
   return chosen_set() >= InstructionSet::kAvx512;

@@ -7,6 +7,9 @@
 
 namespace histo::cpu {
 
+/// The set that was chosen: "portable", "avx2", "avx512" or "amx".
+const char* chosen_loops();
+
 bool has_avx512();
 
 /// Whether matrices of bytes are multiplied, too: the widest set is chosen.
