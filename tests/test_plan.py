@@ -77,13 +77,14 @@ def plan_of(case: Case, gpu: Device) -> dict[str, Any]:
 
 
 def explained(case: Case, gpu: Device | str, capsys: pytest.CaptureFixture[str]) -> Explanation:
-    """The explanation of a case, and that what it prints is its text."""
+    """The explanation of a case, which prints nothing."""
     capsys.readouterr()
     shape: Any = case.sizes
     if case.strides != contiguous(case.sizes).strides:
         shape = torch.empty_strided(case.sizes, case.strides, dtype=case.dtype, device="meta")
     explanation = explain(shape, case.num_bins, case.dim, dtype=case.dtype, device=gpu)
-    assert capsys.readouterr().out == f"{explanation}\n"
+    assert isinstance(explanation, Explanation)
+    assert capsys.readouterr().out == ""
     return explanation
 
 
@@ -678,30 +679,43 @@ def test_prediction(capsys: pytest.CaptureFixture[str]) -> None:
     assert "predicted  unknown" in str(unknown)
 
     # Elements that share memory are read from it once; a copy is written and read again.
-    one = explain(torch.zeros(1, dtype=torch.uint8).expand(1 << 20, 64))
+    one = explain(torch.zeros(1, dtype=torch.uint8).expand(1 << 20, 64), device=H200)
     assert one.bytes_moved == 1 + one.bytes_of_counts
     copied = explained(WORDS["copy"][0], H200, capsys)
     assert copied.bytes_moved == 3 * copied.bytes_read + copied.bytes_of_counts
 
 
-def test_tensors(capsys: pytest.CaptureFixture[str]) -> None:
-    """A tensor's dtype, strides and address count; its device is none of the known."""
+def test_tensors() -> None:
+    """A tensor's dtype, strides and address count."""
     base = torch.zeros(20_000, 1025, dtype=torch.uint8)
-    explanation = explain(base[:, 1:512], dtype=torch.int64)
+    explanation = explain(base[:, 1:512], dtype=torch.int64, device=H200)
     assert (explanation.dtype, explanation.shape) == (torch.uint8, (20_000, 511))
     assert explanation.access == "words put together"
-    assert explanation.device == H200
-    assert explanation.device_is_assumed
-    assert "assumed, as the input is on no GPU" in capsys.readouterr().out
-    assert not explain(base, device="T4").device_is_assumed
     assert explain(base.to("meta")[:, 1:512]).access == "words put together"
-    transposed = explain(base.t(), dim=1)
-    assert dataclasses.replace(transposed, shape=base.shape, dim=(0,)) == explain(base)
+    transposed = explain(base.t(), dim=1, device=H200)
+    assert dataclasses.replace(transposed, shape=base.shape, dim=(0,)) == explain(base, device=H200)
 
 
-def test_repr_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("input", [(20, 30), torch.zeros(20, 30, dtype=torch.uint8, device="meta")])
+def test_a_gpu_that_nobody_named(monkeypatch: pytest.MonkeyPatch, input: Any) -> None:
+    """The first line says so; it is the one that is there, or an H200."""
+    assert not explain(input, device="H200").device_is_assumed
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    explanation = explain(input)
+    assert explanation.device_is_assumed
+    assert " on an assumed H200 (" in repr(explanation).splitlines()[0]
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "current_device", lambda: 3)
+    monkeypatch.setattr(
+        torch.cuda, "get_device_properties", lambda device: gpu_properties(str(device), 0, 0)
+    )
+    assert " on an assumed cuda:3 (" in repr(explain(input)).splitlines()[0]
+
+
+def test_the_text_is_the_repr(capsys: pytest.CaptureFixture[str]) -> None:
     explanation = explained(contiguous((1 << 20, 512)), H200, capsys)
-    assert repr(explanation) == "<Explanation: columns, 132 blocks, 2 launches, on H200>"
+    assert repr(explanation) == str(explanation)
+    assert " on H200 (132 SMs, " in repr(explanation).splitlines()[0]
 
 
 @pytest.mark.parametrize("name", ["rtx 4090", "RTX4090", "Rtx 4090"])
@@ -752,13 +766,13 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
         ValueError,
         ((4, 3),),
         {"device": "H300"},
-        f"explain: device must be a CUDA device, a Device or one of {KNOWN}, got 'H300'",
+        f"explain: device must be cpu, a CUDA device, a Device or one of {KNOWN}, got 'H300'",
     ),
     "no CUDA device": (
         ValueError,
         ((4, 3),),
-        {"device": torch.device("cpu")},
-        f"explain: device must be a CUDA device, a Device or one of {KNOWN}, got 'cpu'",
+        {"device": torch.device("meta")},
+        f"explain: device must be cpu, a CUDA device, a Device or one of {KNOWN}, got 'meta'",
     ),
     "a number": (
         TypeError,
@@ -838,7 +852,7 @@ def test_limits_are_checked() -> None:
 
 def test_examples_in_docstrings() -> None:
     module = sys.modules["torch_histo.explain"]  # the package gives the function this name
-    results = doctest.testmod(module, extraglobs={"torch_histo": torch_histo})
+    results = doctest.testmod(module, extraglobs={"torch": torch, "torch_histo": torch_histo})
     assert results.attempted >= 2
     assert results.failed == 0
 

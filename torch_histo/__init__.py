@@ -6,11 +6,12 @@ Importing the package registers `torch.ops.histo.channel_histogram` and
 
 from torch_histo import _sharding, distributed
 from torch_histo._library import __version__, has_cuda_kernels
-from torch_histo.explain import Device, Explanation, explain
+from torch_histo.explain import CpuExplanation, Device, Explanation, explain
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 
 __all__ = [
     "VARIANTS",
+    "CpuExplanation",
     "Device",
     "Explanation",
     "__version__",

@@ -1,4 +1,4 @@
-"""How a GPU counts an input: the plan of the CUDA engine, in numbers and in words."""
+"""How an input is counted: the plan of the engine, in numbers and in words."""
 
 from __future__ import annotations
 
@@ -70,11 +70,11 @@ DEVICES = (
 
 @dataclass(frozen=True, repr=False)
 class Explanation:
-    """A plan of `channel_histogram` on a GPU; `str()` gives it in words.
+    """A plan of `channel_histogram` on a GPU; its `repr()` and `str()` are the plan in words.
 
     Args:
         device: the GPU that it is for.
-        device_is_assumed: nobody named one, and the input is on none.
+        device_is_assumed: nobody named one, and the input is on no device.
         shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
         method: "columns" (elements side by side, a table with a counter for each column), "runs"
             (many short stretches of such elements, and each load finds its own), "tiles" (any
@@ -185,14 +185,59 @@ class Explanation:
         return ("zeroing", *kernels) if zeroing else kernels
 
     def __repr__(self) -> str:
-        # A REPL shows this below what `explain` has printed.
-        return (
-            f"<Explanation: {self.method}, {_count(self.blocks, 'block')}, "
-            f"{_count(self.launches, 'launch')}, on {self.device.name}>"
-        )
+        return _text(_title(self, _on_gpu(self)), _lines(self))
 
-    def __str__(self) -> str:
-        return "\n".join([_title(self), *(f"  {k:<11}{v}" for k, v in _lines(self) if v)])
+
+@dataclass(frozen=True, repr=False)
+class CpuExplanation:
+    """A plan of `channel_histogram` on the CPU; its `repr()` and `str()` are the plan in words.
+
+    Args:
+        shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
+        loops: the instructions that were chosen for this processor, or by the environment variable
+            TORCH_HISTO_CPU: "portable", "avx2", "avx512" or "amx".
+        method: "streams" (one channel after another), "columns" (channels that lie side by side),
+            "bit planes" (the same of bytes, by the bits of vectors), "products" (bytes, by products
+            of matrices), "direct" (no tables: the result itself is counted in) or
+            "nothing to count".
+        copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
+        threads: that count; fewer than torch has where the input is small.
+        strip: channels that share the tables of a thread at a time.
+        strips, tasks: of all channels; strips, or rows of them, which threads take in turns.
+        sharing: without tables the threads have "channels" of their own or "copies" of the result,
+            or add to the same counts ("atomic").
+        counter_bits: of a table's counters; of the result's where there is no table.
+        neighbours: two bytes that follow each other are counted as one value.
+        byte_counters: counters of 8 bits besides, for values that differ; 0 where there are none.
+        tables, table_rows, table_bytes: of a thread.
+        workspace_bytes: memory of all threads, besides the counts and the copy.
+        bytes_read, bytes_of_counts: the elements of the input; the result.
+    """
+
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: tuple[int, ...]
+    num_bins: int
+    loops: str
+    method: str
+    copies_input: bool
+    bytes_read: int
+    bytes_of_counts: int
+    threads: int = 0
+    strip: int = 0
+    strips: int = 0
+    tasks: int = 0
+    sharing: str = ""
+    counter_bits: int = 0
+    neighbours: bool = False
+    byte_counters: int = 0
+    tables: int = 0
+    table_rows: int = 0
+    table_bytes: int = 0
+    workspace_bytes: int = 0
+
+    def __repr__(self) -> str:
+        return _text(_title(self, f"the CPU ({self.loops} loops)"), _cpu_lines(self))
 
 
 def explain(
@@ -202,13 +247,14 @@ def explain(
     *,
     dtype: torch.dtype = torch.uint8,
     device: str | torch.device | Device | None = None,
-) -> Explanation:
-    """Prints how `channel_histogram` counts an input on a GPU, and returns it in numbers.
+) -> Explanation | CpuExplanation:
+    """Tells how `channel_histogram` counts an input: the plan, in numbers and in words.
 
-    The lines are the layout, what a load takes, the table in shared memory, the grid, the
+    Of a GPU the lines are the layout, what a load takes, the table in shared memory, the grid, the
     launches, the workspace, the bytes that move, and the time that these take at the bandwidth
-    of the device's memory: no way of counting is faster, unless the input is in a cache.
-    Nothing is counted, and no GPU is needed.
+    of the device's memory: no way of counting is faster, unless the input is in a cache. Of the
+    CPU they are the way of counting, the tables, the threads, the workspace and the bytes that
+    move. Nothing is counted or printed, and no GPU is needed.
 
     Args:
         input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous
@@ -216,12 +262,14 @@ def explain(
         num_bins: as in `channel_histogram`.
         dim: as in `channel_histogram`.
         dtype: the dtype that goes with a shape; a tensor has its own.
-        device: the name of a GPU ("H200", "H100", "A100", "RTX 4090", "L40S", "T4" or "B200"),
-            a CUDA device of this machine such as "cuda:0", or its limits as a `Device`. None is
-            the GPU that the tensor is on, and an H200 for any other tensor and for a shape.
+        device: "cpu", the name of a GPU ("H200", "H100", "A100", "RTX 4090", "L40S", "T4" or
+            "B200"), a CUDA device of this machine such as "cuda:0", or its limits as a `Device`.
+            None is the device of the tensor. For a shape or a meta tensor it is the current GPU,
+            or an H200 where PyTorch finds none; the first line then says that it is assumed.
 
     Returns:
-        The plan, a frozen dataclass. What was printed is its `str()`; its `repr()` is short.
+        The plan, a frozen dataclass: an `Explanation` for a GPU, a `CpuExplanation` for the CPU.
+        Its `repr()` is the plan in words.
 
     Raises:
         RuntimeError: what `channel_histogram` would refuse, in the same words; a CUDA device
@@ -230,7 +278,8 @@ def explain(
         TypeError: `input` is neither a tensor nor a shape.
 
     Example:
-        >>> plan = torch_histo.explain((1 << 20, 512), device="H200")  # doctest: +ELLIPSIS
+        >>> plan = torch_histo.explain((1 << 20, 512), device="H200")
+        >>> plan  # doctest: +ELLIPSIS
         channel_histogram of [1048576, 512] uint8 over dim 0, 256 bins, on H200 (132 SMs, ...
           layout     512 columns, a channel each, in 4 groups of 128
           reads      16 bytes a lane
@@ -242,6 +291,8 @@ def explain(
           predicted  at least 112 us, at 4.8 TB/s
         >>> plan.launches
         2
+        >>> torch_histo.explain(torch.zeros(1000, dtype=torch.uint8)).threads
+        1
     """
     dims = _dimensions(dim)
     if isinstance(input, Tensor):
@@ -254,12 +305,14 @@ def explain(
             raise TypeError(f"explain: dtype must be a torch.dtype, got {type(dtype).__name__}")
         shape = _shape(input)
         strides, address = _contiguous_strides(shape), 0
-    on_gpu = isinstance(input, Tensor) and input.is_cuda
-    assumed = device is None and not on_gpu
-    if device is None:
-        device = input.device if isinstance(input, Tensor) and on_gpu else DEVICES[0]
-    limits = _limits_of(device)
     _check_size(shape, dtype, dims, num_bins)
+    on_device = isinstance(input, Tensor) and not input.is_meta
+    assumed = device is None and not on_device
+    if device is None:
+        device = input.device if isinstance(input, Tensor) and on_device else _assumed_device()
+    if not isinstance(device, Device) and str(device) == "cpu":
+        return _explain_on_cpu(shape, strides, dtype, dims, num_bins)
+    limits = _limits_of(device)
     plan: dict[str, Any] = json.loads(
         torch.ops.histo._plan_channel_histogram(
             str(dtype).removeprefix("torch."),
@@ -286,8 +339,7 @@ def explain(
     moved = min(plan["bytes_read"] + gaps, (last + 1) * dtype.itemsize) + plan["bytes_of_counts"]
     if plan["copies_input"]:
         moved += 2 * plan["bytes_read"]
-    known = {field.name for field in fields(Explanation)}
-    explanation = Explanation(
+    return Explanation(
         device=limits,
         device_is_assumed=assumed,
         shape=shape,
@@ -296,10 +348,32 @@ def explain(
         num_bins=num_bins,
         bytes_of_gaps=gaps,
         bytes_moved=moved,
-        **{key: value for key, value in plan.items() if key in known},
+        **_fields_of(Explanation, plan),
     )
-    print(explanation)
-    return explanation
+
+
+def _explain_on_cpu(
+    shape: tuple[int, ...],
+    strides: Sequence[int],
+    dtype: torch.dtype,
+    dims: Sequence[int],
+    num_bins: int,
+) -> CpuExplanation:
+    name = str(dtype).removeprefix("torch.")
+    text = torch.ops.histo._plan_channel_histogram_on_cpu(name, shape, strides, num_bins, dims)
+    plan = _fields_of(CpuExplanation, json.loads(text))
+    return CpuExplanation(shape=shape, dtype=dtype, dim=tuple(dims), num_bins=num_bins, **plan)
+
+
+def _fields_of(kind: type[Explanation | CpuExplanation], plan: dict[str, Any]) -> dict[str, Any]:
+    known = {field.name for field in fields(kind)}
+    return {key: value for key, value in plan.items() if key in known}
+
+
+def _assumed_device() -> torch.device | Device:
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return DEVICES[0]
 
 
 def _shape(value: object) -> tuple[int, ...]:
@@ -345,7 +419,8 @@ def _limits_of(device: str | torch.device | Device) -> Device:
         return _limits_of_gpu(torch.device(device))
     names = ", ".join(known.name for known in DEVICES)
     raise ValueError(
-        f"explain: device must be a CUDA device, a Device or one of {names}, got {str(device)!r}"
+        f"explain: device must be cpu, a CUDA device, a Device or one of {names}, "
+        f"got {str(device)!r}"
     )
 
 
@@ -375,21 +450,27 @@ def _limits_of_gpu(device: torch.device) -> Device:
     )
 
 
-def _title(e: Explanation) -> str:
+def _text(title: str, lines: list[tuple[str, str]]) -> str:
+    """A line without words is left out."""
+    return "\n".join([title, *(f"  {name:<11}{words}" for name, words in lines if words)])
+
+
+def _title(e: Explanation | CpuExplanation, device: str) -> str:
     dims = ", ".join(map(str, e.dim))
     over = f"dim{'s' * (len(e.dim) > 1)} {dims}" if e.dim else "all dims"
     dtype = str(e.dtype).removeprefix("torch.")
-    return (
-        f"channel_histogram of {list(e.shape)} {dtype} over {over}, {_count(e.num_bins, 'bin')}, "
-        f"on {e.device.name} ({_count(e.device.sm_count, 'SM')}, "
-        f"{_bytes(e.device.shared_bytes_per_block)} a block)"
-    )
+    bins = _count(e.num_bins, "bin")
+    return f"channel_histogram of {list(e.shape)} {dtype} over {over}, {bins}, on {device}"
+
+
+def _on_gpu(e: Explanation) -> str:
+    assumed = "an assumed " if e.device_is_assumed else ""
+    shared = f"{_bytes(e.device.shared_bytes_per_block)} a block"
+    return f"{assumed}{e.device.name} ({_count(e.device.sm_count, 'SM')}, {shared})"
 
 
 def _lines(e: Explanation) -> list[tuple[str, str]]:
-    """The lines in order; one without words is left out."""
     return [
-        ("device", "assumed, as the input is on no GPU" if e.device_is_assumed else ""),
         ("copy", _copy(e)),
         ("values", _values(e)),
         ("layout", _layout(e)),
@@ -403,13 +484,70 @@ def _lines(e: Explanation) -> list[tuple[str, str]]:
     ]
 
 
-def _copy(e: Explanation) -> str:
+def _cpu_lines(e: CpuExplanation) -> list[tuple[str, str]]:
+    return [
+        ("copy", _copy(e)),
+        ("values", _values(e)),
+        ("method", _method(e)),
+        ("tables", _cpu_tables(e)),
+        ("threads", _threads(e)),
+        ("workspace", _cpu_workspace(e)),
+        ("memory", f"reads {_bytes(e.bytes_read)}, writes {_bytes(e.bytes_of_counts)} of counts"),
+    ]
+
+
+def _method(e: CpuExplanation) -> str:
+    words = {
+        "streams": "one channel after another",
+        "columns": "channels side by side, from tiles of rows",
+        "bit planes": "channels side by side, by the bits of vectors",
+        "products": "by products of matrices of bytes",
+        "direct": "no tables: the result itself is counted in",
+    }
+    neighbours = ", two bytes as one value" if e.neighbours else ""
+    return words.get(e.method, e.method) + neighbours
+
+
+def _cpu_tables(e: CpuExplanation) -> str:
+    if not e.tables:
+        return ""
+    rows = _count(e.table_rows, "row")
+    text = f"{_count(e.tables, 'table')} of up to {rows}, counters of up to {e.counter_bits} bits"
+    if e.strip > 1:
+        text += f", for {_count(e.strip, 'channel')} at a time"
+    if e.byte_counters:
+        text += f"; {_count(e.byte_counters, 'counter')} of 8 bits for values that differ"
+    return f"{text}: {_bytes(e.table_bytes + e.byte_counters)} a thread"
+
+
+def _threads(e: CpuExplanation) -> str:
+    if e.threads <= 1:
+        return f"{e.threads}" if e.threads else "none"
+    if e.tasks:
+        strips = _count(e.strips, "strip")
+        return f"{e.threads}, which take {_count(e.tasks, 'task')} of {strips} of channels in turns"
+    words = {
+        "channels": "each has channels of its own",
+        "copies": "each has a copy of the result",
+        "atomic": "all add to the same counts",
+    }
+    return f"{e.threads}; {words[e.sharing]}"
+
+
+def _cpu_workspace(e: CpuExplanation) -> str:
+    if not e.workspace_bytes:
+        return "none"
+    what = "copies of the result" if e.sharing else "tables and tiles"
+    return f"{_bytes(e.workspace_bytes)}: {what} of {_count(e.threads, 'thread')}"
+
+
+def _copy(e: Explanation | CpuExplanation) -> str:
     if not e.copies_input:
         return ""
     return f"PyTorch makes a contiguous one first, {_bytes(e.bytes_read)}: the strides are rare"
 
 
-def _values(e: Explanation) -> str:
+def _values(e: Explanation | CpuExplanation) -> str:
     is_bool = e.dtype == torch.bool
     notes = ["false is 0, any other byte is 1"] if is_bool else []
     last = 1 if is_bool else torch.iinfo(e.dtype).max
