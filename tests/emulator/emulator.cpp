@@ -1,25 +1,23 @@
 // Counts one problem of standard input as the CUDA operators would on a GPU of the given limits.
 //
-// A line with the variant (0 is the engine), whether letters are counted, the element type, the bins,
-// the number of dimensions, their sizes and strides, the number of those that the result keeps, which
-// ones, how far behind an aligned address the data begin, their bytes, and the GPU's SMs, shared memory
-// of a block and of an SM, and capability; then the data. On standard output what the plan is and the
-// kernels that ran on a line, and the counts.
+// A line with the variant (0 is the engine), whether letters are counted, the problem (input.h), how
+// far behind an aligned address the data begin, their bytes, and the GPU; then the data. On standard
+// output the path of the plan and the kernels that ran, on a line, and the counts.
 #undef _FORTIFY_SOURCE // it takes a jump to another fiber's stack for an error
 
 #include "emulator.h"
 
+#include <ucontext.h>
 #include <csetjmp>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <ucontext.h>
 #include <vector>
 
-#include "arguments.h"
 #include "broken.h"
 #include "cuda/engine.h"
 #include "cuda/variants/variants.h"
+#include "input.h"
 #include "invariants.h"
 #include "state.h"
 
@@ -351,9 +349,12 @@ template <class Binning>
 void run(int variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
   using Study = void (*)(const cuda::StudyInput&, const Binning&, const cuda::Launch&);
   constexpr Study kStudies[] = {
-      cuda::global_atomic<Binning>,        cuda::privatized_global<Binning>,
-      cuda::privatized_shared<Binning>,    cuda::coarsened_contiguous<Binning>,
-      cuda::coarsened_interleaved<Binning>, cuda::aggregated<Binning>,
+      cuda::global_atomic<Binning>,
+      cuda::privatized_global<Binning>,
+      cuda::privatized_shared<Binning>,
+      cuda::coarsened_contiguous<Binning>,
+      cuda::coarsened_interleaved<Binning>,
+      cuda::aggregated<Binning>,
       cuda::tiled<Binning>,
   };
   if (variant > 0) {
@@ -382,13 +383,6 @@ int run_broken(const std::string& name) {
   return 0;
 }
 
-template <class T = int64_t>
-T read() {
-  int64_t number = 0;
-  std::cin >> number;
-  return static_cast<T>(number);
-}
-
 } // namespace
 
 int main(int argc, char** argv) {
@@ -397,30 +391,14 @@ int main(int argc, char** argv) {
   }
   const int variant = read<int>();
   const bool letters = read() != 0;
-  const auto type = static_cast<ElementType>(read());
-  const int64_t num_bins = read();
-  std::vector<Extent> dimensions(read<size_t>());
-  for (Extent& dimension : dimensions) {
-    dimension.size = read();
-    dimension.stride = read();
-  }
-  Checked checked{Variant::kAuto, type, std::vector<int64_t>(read<size_t>())};
-  for (int64_t& kept : checked.kept) {
-    kept = read();
-  }
+  bool copies = false;
+  Problem problem = read_problem(copies);
   const auto offset = read<size_t>();
   const auto bytes = read<size_t>();
-  cuda::DeviceLimits limits{};
-  limits.sm_count = read<int>();
-  limits.shared_per_block = read();
-  limits.shared_per_sm = read();
-  limits.capability = read<int>();
-  limits.l2_bytes = 1 << 20;
+  const cuda::DeviceLimits limits = read_limits();
   std::cin.get();
   uint8_t* data = emulated::allocate(emulated::Kind::kInput, bytes, offset);
   std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes));
-  bool copies = false;
-  Problem problem = loops_as_problem(dimensions, checked, num_bins, copies);
   if (!std::cin || copies) {
     std::cerr << (copies ? "the strides need a copy\n" : "the problem is cut off\n");
     return copies ? 5 : 2;
@@ -434,7 +412,7 @@ int main(int argc, char** argv) {
                                   emulated::Kind::kWorkspace, static_cast<size_t>(wanted));
                             }};
   letters ? run(variant, problem, LetterBinning{}, launch)
-          : run(variant, problem, ValueBinning{num_bins}, launch);
+          : run(variant, problem, ValueBinning{problem.num_bins}, launch);
   for (const std::string& name : emulated::launched) {
     std::cout << name << ' ';
   }

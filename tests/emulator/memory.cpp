@@ -237,24 +237,24 @@ uint8_t* shared_pointer(uint32_t address) {
 } // namespace emulated
 
 // What the compiler calls before each load and store of a kernel.
-#define EMULATED_ACCESS(bytes)                                     \
-  void __tsan_read##bytes(void* address) {                         \
-    emulated::touch(address, bytes, emulated::How::kRead);         \
-  }                                                                \
-  void __tsan_write##bytes(void* address) {                        \
-    emulated::touch(address, bytes, emulated::How::kWrite);        \
-  }                                                                \
-  void __tsan_unaligned_read##bytes(void* address) {               \
-    emulated::touch(address, bytes, emulated::How::kRead);         \
-  }                                                                \
-  void __tsan_unaligned_write##bytes(void* address) {              \
-    emulated::touch(address, bytes, emulated::How::kWrite);        \
-  }                                                                \
-  void __tsan_volatile_read##bytes(void* address) {                \
+#define EMULATED_ACCESS(bytes)                                       \
+  void __tsan_read##bytes(void* address) {                           \
+    emulated::touch(address, bytes, emulated::How::kRead);           \
+  }                                                                  \
+  void __tsan_write##bytes(void* address) {                          \
+    emulated::touch(address, bytes, emulated::How::kWrite);          \
+  }                                                                  \
+  void __tsan_unaligned_read##bytes(void* address) {                 \
+    emulated::touch(address, bytes, emulated::How::kRead);           \
+  }                                                                  \
+  void __tsan_unaligned_write##bytes(void* address) {                \
+    emulated::touch(address, bytes, emulated::How::kWrite);          \
+  }                                                                  \
+  void __tsan_volatile_read##bytes(void* address) {                  \
     emulated::touch(address, bytes, emulated::How::kReadAtomically); \
-  }                                                                \
-  void __tsan_volatile_write##bytes(void* address) {               \
-    emulated::touch(address, bytes, emulated::How::kWrite);        \
+  }                                                                  \
+  void __tsan_volatile_write##bytes(void* address) {                 \
+    emulated::touch(address, bytes, emulated::How::kWrite);          \
   }
 
 extern "C" {
