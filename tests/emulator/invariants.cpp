@@ -266,9 +266,9 @@ struct Checks {
       need(plan.workspace_bytes == 0, "no workspace");
     }
     need(in.parts == 1 || in.parts == in.units() || in.units() % in.parts == 0, "parts of units");
-    const int64_t copies =
-        in.channels > 1 ? std::max<int64_t>(in.columns / in.channels, 1) : in.columns;
-    need(Wide{unit_rows} * copies <= kMaxOf32Bits || few, "sums of 32 bits");
+    const int64_t copies = in.sums_columns ? in.columns / in.channels : 1;
+    const Wide most_of_counter = in.paired ? Wide{plan.blocks} * kMaxOf16Bits : Wide{unit_rows};
+    need(!folds || most_of_counter * copies <= kMaxOf32Bits, "sums of 32 bits");
 
     const int64_t ragged = in.in_runs       ? kRowsApart
                            : in.is_stream() ? ragged_rows(in.access) * in.outer.size
@@ -479,8 +479,10 @@ struct Checks {
     need(in.ragged < 2 * of_quad && in.head <= in.ragged, "few elements are read apart");
     need(int64_t{in.rounds} * in.quads_of_tile * plan.blocks >= in.quads, "all quads");
     need(in.quads_of_tile % plan.threads == 0, "quads of a thread");
+    const int64_t values = values_of(problem.type, in.num_bins);
     need(
-        in.limit == std::min(values_of(problem.type, in.num_bins), kMaxOf32Bits),
+        in.limit >= std::min(values, kMaxOf32Bits) && in.limit <= in.num_bins &&
+            (in.limit <= values || problem.type == ElementType::kUInt16),
         "values with a bin");
     need(
         in.mixer == kGoldenRatio << (32 - in.log_owners - in.log_owned) &&
