@@ -1,30 +1,43 @@
-"""Kernels of the engine on no GPU at all: compiled for the host, where every address is checked."""
+"""The CUDA kernels on no GPU at all: compiled for the host, where every access is checked."""
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import math
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple, Protocol
 
 import pytest
 import torch
-from oracle import DTYPES, assert_counts, expected_counts
+from emulator.compiler import Compiler
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, expected_letters
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
 
 from torch_histo.explain import DEVICES, Device
 
-REPOSITORY = Path(__file__).parents[1]
-EMULATOR = Path(__file__).parent / "emulator"
-KERNELS = ("rows", "planes", "columns", "runs", "clustered", "strided", "clear")
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
 TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
+
+HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine")
+# Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
+KERNEL_FLAGS = [
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error",
+]
 
 
 def toolkit_headers() -> Path | None:
@@ -45,47 +58,85 @@ def on_host(source: str) -> str:
     )
     source = re.sub(rf"__shared__ {align}(\w+) (\w+)((?:\[[^;]*\])?);", declared, source)
     assert "__shared__" not in source
-    return source
+    return '#include "emulator.h"\n' + source
+
+
+def eager(tuning: str) -> str:
+    """The tuning with sizes that only plan.cpp reads a 64th: small inputs then have all plans."""
+    names = (
+        r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
+    )
+    sizes = rf"(constexpr int64_t k(?:{names})) = (.+);"
+    tuning, found = re.subn(sizes, r"\1 = ((\2) + 63) / 64;", tuning)
+    owners, few = "kFewestOwners = 32;", "kFewestOwners = 2;"
+    assert found >= 20
+    assert owners in tuning
+    return tuning.replace(owners, few)
+
+
+@dataclasses.dataclass
+class Programs:
+    emulator: Path
+    eager: Path
+    """Whose plans take less data for many."""
 
 
 @pytest.fixture(scope="session")
-def emulator(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Programs:
     headers = toolkit_headers()
-    if headers is None or shutil.which("g++") is None:
-        pytest.skip("needs g++ and the headers of a CUDA Toolkit")
+    if headers is None:
+        pytest.skip("needs the headers of a CUDA Toolkit")
     folder = tmp_path_factory.mktemp("emulator")
-    shutil.copytree(REPOSITORY / "csrc", folder / "csrc")
-    shutil.copytree(EMULATOR, folder / "csrc/cuda", dirs_exist_ok=True)
+    compiler = Compiler(folder, pytestconfig, f"-isystem{headers}")
     start = folder / "csrc/cuda/launch.h"
     named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
     start.write_text('#include "emulator.h"\n' + named)
-    sources = [folder / "csrc/cuda" / f"{name}.cpp" for name in ("emulator", "engine", "plan")]
-    for name in KERNELS:
-        kernel = folder / "csrc/cuda" / f"{name}.cu"
-        sources.append(kernel.with_suffix(".cu.cpp"))
-        sources[-1].write_text('#include "emulator.h"\n' + on_host(kernel.read_text()))
-    flags = ["-std=c++17", "-O1", "-g0", "-fsanitize=address"]
-    flags += [f"-I{folder}/csrc", f"-I{folder}/csrc/cuda", f"-isystem{headers}"]
-    objects = [folder / f"{source.name}.o" for source in sources]
-    compilers = [
-        subprocess.Popen(["g++", *flags, "-c", str(source), "-o", str(built)])
-        for source, built in zip(sources, objects, strict=True)
-    ]
-    assert all(compiler.wait() == 0 for compiler in compilers)
-    program = folder / "emulator"
-    subprocess.run(["g++", *flags, *map(str, objects), "-o", str(program)], check=True)
-    return program
+    shutil.copytree(folder / "csrc", folder / "eager/csrc")
+    tuning = folder / "eager/csrc/cuda/tuning.h"
+    tuning.write_text(eager(tuning.read_text()))
+    objects = []
+    kernels = [path for path in folder.glob("csrc/**/*.cu") if path.stem != "machine"]
+    for kernel in sorted(kernels, key=lambda path: -path.stat().st_size):
+        source = kernel.with_suffix(".cu.cpp")
+        source.write_text(on_host(kernel.read_text()))
+        objects.append(compiler.object_of(str(source.relative_to(folder)), *KERNEL_FLAGS))
+    objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
+    plan, eager_plan = (compiler.object_of(f"{part}csrc/cuda/plan.cpp") for part in ("", "eager/"))
+    return Programs(
+        compiler.link("emulator", [*objects, plan]),
+        compiler.link("eager/emulator", [*objects, eager_plan]),
+    )
 
 
-Emulate = Callable[..., str]
+NEEDS_COPY = 5
 
 
-@pytest.fixture
-def emulate(emulator: Path) -> Emulate:
-    """Counts `[batch, length, channels]` over `dim`: the length, or the last one of planes, and the
-    batch too.
+class NeedsCopyError(Exception):
+    """The strides are of more loops than a problem has."""
 
-    Compares the counts with the oracle's, and returns the names of the kernels that count.
+
+class Emulate(Protocol):
+    def __call__(
+        self,
+        values: Tensor,
+        num_bins: int = ...,
+        *,
+        dim: tuple[int, ...] = ...,
+        offset: int = ...,
+        gpu: Device = ...,
+        variant: str = ...,
+        eager: bool = ...,
+    ) -> set[str]: ...
+
+
+@pytest.fixture(scope="session")
+def emulate(programs: Programs) -> Emulate:
+    """Counts `values`, which begin `offset` bytes behind an aligned address.
+
+    Compares the counts with the oracle's. Returns the words of the plan's path
+    (tests/emulator/invariants.cpp).
+
+    The variant "letters" is the text histogram.
     """
 
     def run(
@@ -95,30 +146,39 @@ def emulate(emulator: Path) -> Emulate:
         dim: tuple[int, ...] = (1,),
         offset: int = 0,
         gpu: Device = NO_CLUSTERS,
-    ) -> str:
-        sizes = list(zip(values.shape, values.stride(), strict=True))
-        channels, rows = ([s for d, s in enumerate(sizes) if (d in dim) == row] for row in (0, 1))
-        nests = [[*[(1, 0)] * 2, *channels][-2:], [*[(1, 0)] * 3, *rows][-3:]]
-        loops = [n for nest in nests for loop in nest for n in loop]
+        variant: str = "auto",
+        eager: bool = False,
+    ) -> set[str]:
+        letters = variant.endswith("letters")
+        number = ("auto", *STUDY_VARIANTS).index(variant.removesuffix("letters") or "auto")
+        sizes = [part for loop in zip(values.shape, values.stride(), strict=True) for part in loop]
+        kept = [d for d in range(values.ndim) if d not in dim]
         last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
         data = values.as_strided((last + 1,), (1,)).numpy().tobytes()
         limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
         limits += [10 * gpu.capability[0] + gpu.capability[1]]
-        header = [DTYPES.index(values.dtype), num_bins, *loops, len(data), offset, *limits]
+        header = [number, int(letters), DTYPES.index(values.dtype), num_bins, values.ndim, *sizes]
+        header += [len(kept), *kept, offset, len(data), *limits]
+        about = f"{list(values.shape)} {values.dtype} in {num_bins} over {dim} on {gpu.name}"
         done = subprocess.run(
-            [str(emulator)],
+            [programs.eager if eager else programs.emulator],
             input=" ".join(map(str, header)).encode() + b"\n" + data,
             capture_output=True,
             timeout=300,
         )
-        assert done.returncode == 0, done.stderr.decode()
-        names, counts = done.stdout.split(b"\n", 1)
-        kernels = [name for name in names.decode().split() if name != "clear_counts"]
-        shape = [n for n, _ in channels] + [num_bins]
+        if done.returncode == NEEDS_COPY:
+            raise NeedsCopyError
+        words, counts = done.stdout.split(b"\n", 1) if done.returncode == 0 else (b"", b"")
+        assert done.returncode == 0, f"{about}: {done.stderr.decode() or -done.returncode}"
+        shape = [values.shape[d] for d in kept] + [num_bins]
         result = torch.frombuffer(bytearray(counts), dtype=torch.int64).view(shape)
-        expected = expected_counts(values, num_bins, dim)
-        assert_counts(result, expected, f"{list(values.shape)} on {gpu.name}")
-        return ", ".join(kernels)
+        expected = (
+            expected_letters(values.numpy().tobytes())
+            if letters
+            else expected_counts(values, num_bins, dim)
+        )
+        assert_counts(result, expected, about)
+        return set(words.decode().split())
 
     return run
 
@@ -134,104 +194,365 @@ def wider_rows(values: Tensor, gap: int) -> Tensor:
     return torch.nn.functional.pad(values, (0, gap), value=7)[..., :channels]
 
 
+FEW_SMS = [
+    ONE_SM,
+    TWO_SMS,
+    Device("five SMs", 5, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, 1 << 20, (8, 0), 1e11),
+    Device("nine SMs", 9, 99 << 10, 100 << 10, 1 << 20, (12, 0), 1e11),
+    Device("twenty SMs", 20, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+]
+gpus = st.sampled_from(FEW_SMS)
+few = st.one_of(st.integers(1, 4), st.integers(1, 40))
+"""Batches, sets or rows of a run."""
+widths = st.one_of(st.integers(5, 140), st.integers(5, 1100), st.sampled_from([64, 128, 448, 511]))
+"""Channels side by side."""
+LONG = 0
+"""A size that takes what the others leave."""
+
+
+class Problem(NamedTuple):
+    values: Tensor
+    num_bins: int
+    dim: tuple[int, ...]
+    offset: int
+    gpu: Device
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Sizes and dimensions to count over: those that engines have ways for, and any others."""
+    kind = draw(st.sampled_from(["rows", "batches", "one", "planes", "few", "crops", "any"]))
+    if kind == "rows":
+        return [LONG, draw(widths)], [0]
+    if kind == "batches":
+        return [draw(few), LONG, draw(widths)], draw(st.sampled_from([[1], [0, 1]]))
+    if kind == "one":
+        return [LONG], [0]
+    if kind == "planes":
+        return [draw(few), draw(few), LONG], draw(st.sampled_from([[2], [0, 2], [1, 2]]))
+    if kind == "few":
+        return [draw(few), LONG, draw(st.integers(2, 4))], draw(st.sampled_from([[1], [0, 1]]))
+    if kind == "crops":
+        sizes = [LONG, *draw(st.lists(st.integers(8, 60), min_size=2, max_size=2))]
+        return [*sizes, draw(few)], draw(st.sampled_from([[1, 2], [0, 1, 2], [2, 3], [0, 2, 3]]))
+    sizes = draw(st.permutations([LONG, draw(few), draw(few)]))
+    return list(sizes), draw(st.lists(st.integers(0, 2), unique=True, min_size=1))
+
+
+@st.composite
+def problems(draw: st.DrawFn) -> Problem:
+    """Some 2^18 bytes, of any distribution, with gaps between dimensions in any order."""
+    dtype = draw(st.one_of(st.just(torch.uint8), st.sampled_from(DTYPES)))
+    sizes, dim = draw(shapes())
+    elements = (1 << draw(st.sampled_from([12, 15, 17, 18, 19]))) // dtype.itemsize
+    known = math.prod(size for size in sizes if size != LONG)
+    long = max(elements // known - draw(st.integers(0, 9)), 1)
+    sizes = [long if size == LONG else size for size in sizes]
+    order = list(range(len(sizes)))[::-1]
+    if draw(st.integers(0, 5)) == 0:
+        order = list(draw(st.permutations(order)))
+    gapless = draw(st.booleans())
+    strides, step = [0] * len(sizes), 1
+    for d in order:
+        strides[d] = step
+        step = step * sizes[d] + (0 if gapless else draw(st.sampled_from([0, 0, 1, 3, 16])))
+    # What the result has room for.
+    most = max((1 << 19) // math.prod(size for d, size in enumerate(sizes) if d not in dim), 1)
+    bins = st.sampled_from([1, 2, 100, 256, 257, 3000, 70_000, 1 << 18])
+    num_bins = min(draw(st.one_of(st.just(256), bins)), most)
+    below = draw(st.sampled_from([1, 3, 256, num_bins + 3, 1 << 15]))
+    generator = torch.Generator().manual_seed(draw(st.integers(0, 9)))
+    numbers = torch.randint(0, below, (step,), generator=generator)
+    if dtype.itemsize > 1 and draw(st.booleans()):
+        numbers -= below // 3
+    # By NumPy, which knows all types; a bool of any byte is one, too.
+    kind = "uint8" if dtype == torch.bool else str(dtype).removeprefix("torch.")
+    base = torch.from_numpy(numbers.numpy().astype(kind))
+    base = base.view(torch.bool) if dtype == torch.bool else base
+    offset = dtype.itemsize * draw(st.sampled_from([0, 0, 1, 3, 16]))
+    return Problem(base.as_strided(sizes, strides), num_bins, tuple(dim), offset, draw(gpus))
+
+
+generated = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+def count_generated(emulate: Emulate, problem: Problem) -> None:
+    values, num_bins, dim, offset, gpu = problem
+    with contextlib.suppress(NeedsCopyError):
+        emulate(values, num_bins, dim=dim, offset=offset, gpu=gpu, eager=True)
+
+
+@settings(generated, max_examples=400)
+@given(problem=problems())
+def test_generated(emulate: Emulate, problem: Problem) -> None:
+    count_generated(emulate, problem)
+
+
+class Case(NamedTuple):
+    path: str
+    """Words of the plan's path (tests/emulator/invariants.cpp), all of which it must have."""
+    shape: tuple[int, ...]
+    gap: int = 0
+    """Elements behind each row."""
+    dtype: torch.dtype = torch.uint8
+    num_bins: int = 256
+    dim: tuple[int, ...] = (0,)
+    offset: int = 0
+    gpu: Device = TWO_SMS
+    below: int = 256
+    gap_of_run: int = 0
+    """Rows behind each run."""
+
+    def values(self) -> Tensor:
+        *outer, width = self.shape
+        padded = [*outer, width + self.gap]
+        if self.gap_of_run:
+            padded[-2] += self.gap_of_run
+        values = random_values(*padded, dtype=self.dtype, below=self.below)
+        return values[..., : outer[-1], :width] if self.gap_of_run else values[..., :width]
+
+
+SIXTEEN = dataclasses.replace(TWO_SMS, name="16 SMs", sm_count=16)
+WIDE = dataclasses.replace(NO_CLUSTERS, name="two wide SMs", sm_count=2)
+"""With all the shared memory of an H200."""
+MUCH = 1 << 17
+INT16, INT32, INT64 = torch.int16, torch.int32, torch.int64
+
+# The one place that says which way of counting a problem must reach.
+PATHS = {
+    "half lines": Case("rows 16-bytes halves folds", (5000, 512), gpu=SIXTEEN),
+    "half lines, few words": Case("rows halves folds few-words", (30_001, 64), gpu=NO_CLUSTERS),
+    "half lines, no fold": Case("rows halves", (40, 1200, 64), dim=(1,), gpu=SIXTEEN),
+    "lines": Case("rows 16-bytes folds", (9000, 256), gap=16, gpu=SIXTEEN),
+    "lines, many words": Case("rows folds many-words", (4001, 512), gap=16, gpu=SIXTEEN),
+    "lines, no fold": Case("rows 16-bytes", (20, 200, 512), dim=(1,), gpu=SIXTEEN),
+    "lines in few bins": Case("rows clears", (9000, 256), gap=16, dtype=torch.int8, gpu=SIXTEEN),
+    "one channel": Case("planes one-piece", (2_000_001,), offset=5),
+    "one channel of many": Case("planes one-piece", (2, 1_000_003), dim=(1,)),
+    "two channels": Case("planes one-piece", (900_001, 2), offset=1),
+    "three channels": Case("planes one-piece", (700_001, 3), offset=2),
+    "four channels": Case("planes one-piece", (400_001, 4)),
+    "every other": Case("planes gaps one-piece", (1_000_003, 1), gap=1),
+    "planes": Case("planes several-units-a-block", (5, 300_007), dim=(1,), gpu=WIDE),
+    "images": Case("planes several-units-a-block", (9, 150_001, 3), dim=(1,), gpu=WIDE),
+    "short planes": Case("planes several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
+    "full counters of two": Case("planes", (6 << 20, 2), below=1, gpu=ONE_SM),
+    "full counters of three": Case("planes", (4 << 20, 3), below=1, gpu=ONE_SM),
+    "bools in planes": Case("planes clears", (2, 3, 400_000), dtype=torch.bool, dim=(2,)),
+    "columns of words": Case("columns words stream", (20_001, 100), gpu=SIXTEEN),
+    "columns of 16 bytes": Case("columns 16-bytes", (40_001, 48), gpu=SIXTEEN),
+    "columns that are summed": Case("columns sums-columns folds", (40_001, 48), gpu=SIXTEEN),
+    "split words": Case("columns split-words folds", (9001, 511), gpu=NO_CLUSTERS),
+    "loose words": Case("columns loose-words folds", (5001, 511), gap=514, offset=3, gpu=SIXTEEN),
+    "gaps": Case("columns gaps stream", (30_001, 60), gap=4, gpu=SIXTEEN),
+    "spills": Case("columns words spills-or-adds", (MUCH + 70, 64), gap=4, below=2),
+    "spills loose words": Case(
+        "columns loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
+    ),
+    "carries": Case("columns carries", (2 * MUCH, 128), below=2, gpu=WIDE),
+    "rows in runs": Case(
+        "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+    ),
+    "rows in runs of words": Case(
+        "columns in-runs words", (1700, 24, 100), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+    ),
+    "rows in runs of loose words": Case(
+        "columns in-runs loose-words", (400, 24, 333), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+    ),
+    "rows in runs with gaps": Case(
+        "columns in-runs gaps", (400, 24, 333), 1, dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+    ),
+    "int16": Case("columns 16-bytes stream", (1_000_001,), dtype=INT16, below=300),
+    "int16 in all banks": Case("columns words folds", (20_000, 64), dtype=INT16, num_bins=100),
+    "int16 in many bins": Case(
+        "columns words mixed-banks", (50_000, 64), dtype=INT16, num_bins=3000, below=3100, gpu=WIDE
+    ),
+    "int16 that spills": Case(
+        "columns mixed-banks spills-or-adds", (2 * MUCH, 16), 1, INT16, 1000, below=1
+    ),
+    "int32": Case("columns 16-bytes mixed-banks", (500_001,), dtype=INT32, num_bins=5000),
+    "int32 of channels": Case("columns words folds", (20_000, 64), 0, INT32, 90, gpu=SIXTEEN),
+    "int64": Case("columns 16-bytes stream", (400_001,), dtype=INT64),
+    "int64 of channels": Case("columns words folds", (10_000, 33), 0, INT64, 90, gpu=SIXTEEN),
+    "two tables": Case("dealt", (900_001,), 0, INT32, 70_000, below=80_000, gpu=WIDE),
+    "three tables": Case("dealt", (900_001,), 0, INT64, 150_001, below=1 << 18, gpu=NO_CLUSTERS),
+    "clusters": Case("clustered 8-blocks words", (16_384, 64), gpu=H200),
+    "clusters of loose words": Case("clustered loose-words", (4097, 511), gpu=H200),
+    "clusters of bools": Case("clustered clears", (5003, 512), dtype=torch.bool, gpu=H200),
+    "runs of one channel": Case("runs", (30, 201, 333), 8, dim=(1, 2), gap_of_run=4),
+    "joined rows": Case("runs joins", (1900, 3, 19, 32), 8, dim=(0, 2, 3), gap_of_run=2),
+    "runs of three channels": Case("runs", (4000, 211, 3), dim=(0, 1), gap_of_run=2),
+    "runs of columns": Case(
+        "runs columns-of-one-table", (800, 211, 16), 1, dim=(0, 1), gap_of_run=2
+    ),
+    "runs of int32": Case("runs", (1200, 211, 3), 0, INT32, 200, (0, 1), 8, gap_of_run=2),
+    "small units": Case("runs shared-blocks", (9600, 200, 1), dim=(1,)),
+    "small": Case("tiles", (1000, 3), dtype=INT64, num_bins=128),
+    "small of channels": Case("tiles clustered", (30_000, 3), dtype=INT64, num_bins=128, gpu=H200),
+    "small in a cluster": Case("tiles clustered 16-bytes", (90_000,), num_bins=128, gpu=H200),
+    "small in chunks": Case("tiles chunks clears", (90_000,), num_bins=128, gpu=T4),
+    "three loops": Case("tiles sets", (30, 7, 40, 33), 2, INT32, dim=(0, 2, 3), gap_of_run=2),
+    "one bin of many": Case("atomics chunks", (90_000,), 0, INT32, 1 << 17, below=7),
+    "many bins": Case("atomics chunks", (90_000,), 0, INT32, 1 << 17, below=1 << 18),
+}
+
+
+@pytest.mark.parametrize("name", PATHS)
+def test_paths(emulate: Emulate, name: str) -> None:
+    case = PATHS[name]
+    path = emulate(case.values(), case.num_bins, dim=case.dim, offset=case.offset, gpu=case.gpu)
+    assert set(case.path.split()) <= path, path
+
+
+EXCHANGED = {
+    "as many of all": (INT32, 1 << 17, 1 << 17),
+    "beyond the bins": (torch.uint32, 120_000, 1 << 19),
+    "few": (INT32, 120_000, 3),
+    "one": (INT64, 120_000, 1),
+    "some": (INT64, 120_000, 300),
+    "int16": (INT16, 30_000, 32_000),
+    "all of int16": (INT16, 40_000, 1 << 15),
+}
+
+
+@pytest.mark.parametrize("name", EXCHANGED)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_blocks_that_wait_for_each_other(emulate: Emulate, name: str, offset: int) -> None:
+    dtype, num_bins, below = EXCHANGED[name]
+    values = random_values(530_003, dtype=dtype, below=below)
+    # Small tables: bins are too many for one.
+    gpu = dataclasses.replace(TWO_SMS, sm_count=8, shared_bytes_per_block=101 << 10)
+    path = emulate(values, num_bins, dim=(0,), offset=offset * dtype.itemsize, gpu=gpu, eager=True)
+    assert "exchange" in path
+
+
+@pytest.mark.parametrize("variant", STUDY_VARIANTS)
+def test_study_variants(emulate: Emulate, variant: str) -> None:
+    for shape, num_bins, offset in (
+        ((1001, 67), 256, 0),
+        ((1003, 64), 100, 0),
+        ((300, 129), 256, 3),
+        ((5001,), 256, 1),
+        ((3,), 7, 0),
+    ):
+        values = random_values(*shape)
+        emulate(values, num_bins, dim=(0,), offset=offset, gpu=TWO_SMS, variant=variant)
+    text = random_values(4099, below=150)
+    emulate(text, 7, dim=(0,), offset=1, gpu=TWO_SMS, variant=f"{variant}letters")
+
+
+@pytest.mark.parametrize("length", [5003, 1_500_001])
+def test_letters(emulate: Emulate, length: int) -> None:
+    text = random_values(length, below=150)
+    for offset in (0, 3):
+        emulate(text, 7, dim=(0,), offset=offset, gpu=SIXTEEN, variant="letters")
+    emulate(text[::2], 7, dim=(0,), gpu=SIXTEEN, variant="letters")
+
+
 # Of 512 channels 16 blocks count the rows of half a line, 32 a warp at a time, and 33 those of a
 # whole one, 16 a warp. A block has 24 warps.
 BLOCK_ROWS = [16 * 32 * 10, 16 * 32 * 10 + 1, 16 * 32 * 24 - 1, 16 * 32 * 24 + 31]
 WHOLE_BLOCK_ROWS = [33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [5000, 8209, *BLOCK_ROWS, *WHOLE_BLOCK_ROWS])
 def test_rows_of_whole_lines(emulate: Emulate, length: int) -> None:
     values = random_values(1, length, 512)
-    assert emulate(values) == "count_half_rows, fold_rows"
-    assert emulate(wider_rows(values, 128)) == "count_half_rows, fold_rows"
-    assert emulate(wider_rows(values, 16)) == "count_rows, fold_rows"
+    emulate(values)
+    emulate(wider_rows(values, 128))
+    emulate(wider_rows(values, 16))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [16 * 6, 128, 144, 496, 1008, 2048])
 def test_rows_of_any_quads(emulate: Emulate, channels: int) -> None:
     length = (5 << 20) // channels + 5
     values = random_values(1, length, channels)
-    if channels % 128 == 0:
-        assert emulate(values) == "count_half_rows, fold_rows"
-    else:  # without gaps they are a stream
-        emulate(values)
-    assert emulate(wider_rows(values, -channels % 128)) == "count_half_rows, fold_rows"
-    assert emulate(wider_rows(values, 16), offset=16) == "count_rows, fold_rows"
+    emulate(values)
+    emulate(wider_rows(values, -channels % 128))
+    emulate(wider_rows(values, 16), offset=16)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("length", [30_001, 33 * 4 * 32 * 24 + 31, 132 * 32 * 10])
 @pytest.mark.parametrize("offset", [0, 16])
 def test_rows_of_half_a_line(emulate: Emulate, length: int, offset: int) -> None:
     values = random_values(1, length, 64)
-    assert emulate(values, offset=offset) == "count_half_rows, fold_rows"
-    assert emulate(wider_rows(values, 16), offset=offset) == "count_half_rows, fold_rows"
+    emulate(values, offset=offset)
+    emulate(wider_rows(values, 16), offset=offset)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_bins", [1, 3, 100, 127, 128, 129, 255, 300])
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8], ids=["uint8", "int8"])
 def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
     values = random_values(1, 8200, 256, dtype=dtype)
-    assert emulate(values, num_bins) == "count_half_rows, fold_rows"
-    assert emulate(values[:, :, 16:], num_bins, offset=16) == "count_rows, fold_rows"
+    emulate(values, num_bins)
+    emulate(values[:, :, 16:], num_bins, offset=16)
     whole_units = random_values(140, 300, 64, dtype=dtype)
-    assert emulate(whole_units, num_bins) == "count_half_rows"
+    emulate(whole_units, num_bins)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [64, 128])
 @pytest.mark.parametrize("length", [65_519, 65_520, 65_535, 65_536])
 def test_counters_of_one_block_that_hold_much(emulate: Emulate, length: int, channels: int) -> None:
-    kernels = emulate(random_values(1, length, channels, below=2), gpu=ONE_SM)
-    if length < 65_536:
-        assert kernels == ("count_half_rows" if channels == 64 else "count_rows")
+    emulate(random_values(1, length, channels, below=2), gpu=ONE_SM)
 
 
 # A block of two counts 65,520 rows, or by whole chunks one more than its counters hold.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("length", "channels"), [(131_040, 128), (131_070, 128), (131_008, 64), (131_070, 64)]
 )
 def test_counters_of_two_blocks_that_hold_much(
     emulate: Emulate, length: int, channels: int
 ) -> None:
-    kernels = emulate(random_values(1, length, channels, below=1), gpu=TWO_SMS)
-    rows = "count_half_rows" if channels == 64 else "count_rows"
-    assert kernels.startswith("count_columns" if length == 131_070 else rows)
+    emulate(random_values(1, length, channels, below=1), gpu=TWO_SMS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
-    ("shape", "kernels"),
+    "shape",
     [
-        ((3, 9000, 256), "count_half_rows, fold_rows"),
-        ((12, 2500, 128), "count_half_rows, fold_rows"),
-        ((40, 400, 128), "count_half_rows"),
-        ((150, 400, 64), "count_half_rows"),
-        ((50, 4000, 64), "count_half_rows, fold_rows"),
-        ((150, 300, 128), "count_rows"),
-        ((20, 200, 512), "count_rows"),
-        ((9, 131, 2048), "count_rows"),
+        (3, 9000, 256),
+        (12, 2500, 128),
+        (40, 400, 128),
+        (150, 400, 64),
+        (50, 4000, 64),
+        (150, 300, 128),
+        (20, 200, 512),
+        (9, 131, 2048),
     ],
 )
-def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int], kernels: str) -> None:
+def test_batches_of_rows(emulate: Emulate, shape: tuple[int, int, int]) -> None:
     values = random_values(*shape)
-    assert emulate(values) == kernels
-    assert emulate(wider_rows(values, 128)) == kernels
+    emulate(values)
+    emulate(wider_rows(values, 128))
     apart = random_values(shape[0], shape[1] + 3, shape[2])[:, : shape[1]]
-    assert emulate(apart) == kernels
+    emulate(apart)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(1, 5003, 512), (2, 7000, 256), (1, 40_000, 128)])
 def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) -> None:
     values = random_values(*shape)
-    assert emulate(values, gpu=T4).startswith("count_half_rows")
-    assert emulate(wider_rows(values, 16), gpu=T4).startswith("count_rows")
+    emulate(values, gpu=T4)
+    emulate(wider_rows(values, 16), gpu=T4)
 
 
+@pytest.mark.long
 def test_batches_of_rows_on_a_smaller_gpu(emulate: Emulate) -> None:
     """Of 64 channels no block takes rows of two batches, even if some SMs then have none."""
-    assert emulate(random_values(30, 2000, 64), gpu=T4) == "count_half_rows"
-    assert emulate(random_values(30, 3000, 128), gpu=T4).startswith("count_columns")
+    emulate(random_values(30, 2000, 64), gpu=T4)
+    emulate(random_values(30, 3000, 128), gpu=T4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("shape", "dtype", "num_bins"),
     [
@@ -249,42 +570,36 @@ def test_batches_of_rows_on_a_smaller_gpu(emulate: Emulate) -> None:
 def test_columns(
     emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype, num_bins: int
 ) -> None:
-    kernels = emulate(random_values(*shape, dtype=dtype, below=min(num_bins + 2, 256)), num_bins)
-    assert kernels.startswith("count_columns")
+    emulate(random_values(*shape, dtype=dtype, below=min(num_bins + 2, 256)), num_bins)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("num_bins", [58_081, 65_536, 100_003, 150_001, 210_000])
 @pytest.mark.parametrize("dtype", [torch.int32, torch.int64], ids=str)
 def test_one_channel_in_many_bins(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> None:
     """In two tables, three or four."""
     values = random_values(1, 1_200_001, 1, dtype=dtype, below=num_bins + 5000) - 100
-    assert emulate(values, num_bins) == "count_columns"
-    assert emulate(values[:, ::2], num_bins) == "count_columns"
+    emulate(values, num_bins)
+    emulate(values[:, ::2], num_bins)
 
 
 # One block a plane and several, short ones in blocks of 256 threads; rows of 512 bytes and more,
 # less, none left. Blocks that have one piece of a plane each, and blocks that have more.
-PLANES = {
-    (5, 3, 300_007): "count_planes",
-    (1, 1, 2_000_001): "count_piece",
-    (1, 700, 20_003): "count_planes",
-    (1, 2, 512 * 3001): "count_piece",
-    (9, 2, 150_700): "count_planes",
-}
+PLANES = [(5, 3, 300_007), (1, 1, 2_000_001), (1, 700, 20_003), (1, 2, 512 * 3001), (9, 2, 150_700)]
 
 
-@pytest.mark.parametrize(("shape", "kernel"), PLANES.items(), ids=str)
+@pytest.mark.long
+@pytest.mark.parametrize("shape", PLANES, ids=str)
 @pytest.mark.parametrize("dim", [(2,), (0, 2)], ids=str)
-def test_planes(
-    emulate: Emulate, shape: tuple[int, int, int], kernel: str, dim: tuple[int, ...]
-) -> None:
+def test_planes(emulate: Emulate, shape: tuple[int, int, int], dim: tuple[int, ...]) -> None:
     values = random_values(*shape)
-    assert emulate(values, dim=dim) == kernel
+    emulate(values, dim=dim)
     apart = random_values(shape[0], shape[1], shape[2] + 21)[:, :, : shape[2]]
-    assert emulate(apart, 100, dim=dim, offset=3) == kernel
+    emulate(apart, 100, dim=dim, offset=3)
 
 
 # Blocks that each keep to one of them: 40, 39 and 38 of 40.
+@pytest.mark.long
 @pytest.mark.parametrize("planes", [20, 13, 38])
 @pytest.mark.parametrize("offset", [0, 5])
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8], ids=str)
@@ -292,48 +607,50 @@ def test_planes_on_a_smaller_gpu(
     emulate: Emulate, planes: int, offset: int, dtype: torch.dtype
 ) -> None:
     values = random_values(planes, 1, 110_003, dtype=dtype)
-    assert emulate(values, dim=(2,), offset=offset, gpu=T4) == "count_piece"
+    emulate(values, dim=(2,), offset=offset, gpu=T4)
     images = random_values(planes, 40_001, 3, dtype=dtype)
-    assert emulate(images, 300, offset=offset, gpu=T4) == "count_piece"
+    emulate(images, 300, offset=offset, gpu=T4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [2, 3, 4])
 @pytest.mark.parametrize("shape", [(1, 700_001), (40, 20_003), (200, 11_003)], ids=str)
 def test_few_channels(emulate: Emulate, shape: tuple[int, int], channels: int) -> None:
-    kernel = "count_piece" if shape[0] == 1 else "count_planes"
     values = random_values(*shape, channels)
-    assert emulate(values) == kernel
-    assert emulate(values, 100, dim=(0, 1), offset=5) == kernel
+    emulate(values)
+    emulate(values, 100, dim=(0, 1), offset=5)
     apart = random_values(shape[0], shape[1] * channels + 3).as_strided(
         (*shape, channels), (shape[1] * channels + 3, channels, 1)
     )
     emulate(apart, dim=(0, 1), offset=1)
-    assert emulate(apart, offset=1) == kernel
+    emulate(apart, offset=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [torch.bool, torch.int8], ids=str)
 def test_values_of_planes(emulate: Emulate, dtype: torch.dtype) -> None:
-    assert emulate(random_values(2, 3, 400_000, dtype=dtype), dim=(2,)) == "count_planes"
+    emulate(random_values(2, 3, 400_000, dtype=dtype), dim=(2,))
 
 
 # Tables have room for 8 MiB of two channels or four, 5.3 of three, and much more of one.
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [1, 2, 3, 4])
 def test_counters_of_planes_that_hold_much(emulate: Emulate, channels: int) -> None:
     values = random_values(1, (18 << 20) // channels, channels, below=1)
-    kernel = "count_piece" if channels == 1 else "count_planes"
-    assert emulate(values, gpu=ONE_SM) == kernel
+    emulate(values, gpu=ONE_SM)
     runs = random_values(70, 90_001, channels, below=1)
-    assert emulate(runs, dim=(0, 1), gpu=ONE_SM) == "count_planes"
+    emulate(runs, dim=(0, 1), gpu=ONE_SM)
 
 
 # Rows of 512 bytes that a table has room for, besides three that are not whole.
+@pytest.mark.long
 @pytest.mark.parametrize(("channels", "room"), [(2, 16_380), (3, 10_919), (4, 16_380)])
 def test_a_piece_that_fills_its_counters(emulate: Emulate, channels: int, room: int) -> None:
-    for rows, kernel in ((room, "count_piece"), (room + 1, "count_planes")):
+    for rows in (room, room + 1):
         length = (512 * rows + 511) // channels
         values = random_values(1, length, channels, below=1)
-        assert emulate(values, gpu=ONE_SM) == kernel
-        assert emulate(values, offset=5, gpu=ONE_SM) == kernel
+        emulate(values, gpu=ONE_SM)
+        emulate(values, offset=5, gpu=ONE_SM)
 
 
 def cut(*shape: int, of: tuple[int, ...], dtype: torch.dtype = torch.uint8) -> Tensor:
@@ -345,16 +662,18 @@ ONE_BYTE = [torch.bool, torch.uint8, torch.int8]
 WIDER = [torch.uint16, torch.int16, torch.int32, torch.int64]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", [*ONE_BYTE, *WIDER], ids=str)
 @pytest.mark.parametrize("offset", [0, 8])
 def test_runs_of_planes(emulate: Emulate, dtype: torch.dtype, offset: int) -> None:
     values = cut(30, 201, 333, of=(30, 205, 341), dtype=dtype)
     for dim in ((1, 2), (0, 2), (2,), (0, 1, 2)):
-        assert emulate(values, 300, dim=dim, offset=offset) == "count_runs"
-        assert emulate(values, 90, dim=dim, offset=offset) == "count_runs"
+        emulate(values, 300, dim=dim, offset=offset)
+        emulate(values, 90, dim=dim, offset=offset)
 
 
 # Rows of so many bytes, and from each to the next.
+@pytest.mark.long
 @pytest.mark.parametrize(("row", "step"), [(16, 24), (40, 48), (32, 40)])
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, *WIDER], ids=str)
 @pytest.mark.parametrize("offset", [0, 8])
@@ -365,21 +684,23 @@ def test_short_rows_of_one_channel(
     shape = (2 << 20) // (3 * 19 * row) + 1, 3, 19, row // size
     values = cut(*shape, of=(*shape[:2], 21, step // size), dtype=dtype)
     for dim in ((0, 2, 3), (2, 3)):
-        assert emulate(values, 300, dim=dim, offset=offset) == "count_runs"
+        emulate(values, 300, dim=dim, offset=offset)
 
 
 # A prime number of rows, which no table is full of.
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [2, 3, 4, 5, 16, 31])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_runs_of_channels(emulate: Emulate, channels: int, offset: int) -> None:
     runs, rows = (9 << 18) // (211 * channels), 211
     values = cut(runs, rows, channels, of=(runs, rows + 2, channels))
-    assert emulate(values, dim=(0, 1), offset=offset) == "count_runs"
+    emulate(values, dim=(0, 1), offset=offset)
     values = cut(runs, rows, channels, of=(runs, rows + 2, channels + 1))
-    assert emulate(values, 100, dim=(0, 1), offset=offset) == "count_runs"
+    emulate(values, 100, dim=(0, 1), offset=offset)
     emulate(values, offset=offset)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", WIDER, ids=str)
 @pytest.mark.parametrize("channels", [2, 3, 4])
 def test_runs_of_channels_of_wider_types(
@@ -387,46 +708,48 @@ def test_runs_of_channels_of_wider_types(
 ) -> None:
     runs = (9 << 18) // (211 * channels * dtype.itemsize)
     values = cut(runs, 211, channels, of=(runs, 213, channels), dtype=dtype)
-    assert emulate(values, 200, dim=(0, 1), offset=8) == "count_runs"
+    emulate(values, 200, dim=(0, 1), offset=8)
 
 
 # In quads, in words and in words put together; several rows joined, or one.
+@pytest.mark.long
 @pytest.mark.parametrize("channels", [16, 48, 64, 100, 130, 333, 511, 512, 700])
 @pytest.mark.parametrize("offset", [0, 1, 4])
 def test_rows_in_runs(emulate: Emulate, channels: int, offset: int) -> None:
     runs = (5 << 20) // (24 * channels)
     values = cut(runs, 24, channels, of=(runs, 26, channels))
-    kernels = emulate(values, 100, dim=(0, 1), offset=offset)
-    assert kernels == "count_columns, fold_columns"
+    emulate(values, 100, dim=(0, 1), offset=offset)
     sets = cut(3, runs // 3, 24, channels, of=(3, runs // 3 + 1, 28, channels))
-    kernels = emulate(sets, dim=(0, 1, 2), offset=offset)
-    assert kernels == "count_columns, fold_columns"
+    emulate(sets, dim=(0, 1, 2), offset=offset)
     emulate(sets, dim=(1, 2), offset=offset, gpu=TWO_SMS)
     gaps = cut(3, runs // 3, 24, channels, of=(3, runs // 3 + 1, 28, channels + 1))
     emulate(gaps, dim=(0, 1, 2), offset=offset)
     emulate(gaps, 100, dim=(1, 2), offset=offset)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", WIDER, ids=str)
 @pytest.mark.parametrize("channels", [16, 48, 65])
 def test_rows_in_runs_of_wider_types(emulate: Emulate, dtype: torch.dtype, channels: int) -> None:
     runs = (5 << 20) // (24 * channels * dtype.itemsize)
     values = cut(runs, 24, channels, of=(runs, 26, channels), dtype=dtype)
     for offset in (0, dtype.itemsize):
-        assert "count_columns" in emulate(values, 200, dim=(0, 1), offset=offset)
+        emulate(values, 200, dim=(0, 1), offset=offset)
         emulate(values[..., : channels - 1], 200, dim=(0, 1), offset=offset)
 
 
 # Of a round and more, so many rows are left.
+@pytest.mark.long
 @pytest.mark.parametrize("left", [0, 1, 7, 8, 9])
 def test_last_words_put_together(emulate: Emulate, left: int) -> None:
     rows = 192 * 19 + left
     values = cut(1, rows, 511, of=(1, rows, 1025))
-    assert emulate(values, offset=3, gpu=ONE_SM) == "count_columns"
+    emulate(values, offset=3, gpu=ONE_SM)
     runs = cut(9, rows // 9, 511, of=(9, rows // 9 + 3, 511))
-    assert emulate(runs, offset=3, gpu=ONE_SM, dim=(0, 1)) == "count_columns"
+    emulate(runs, offset=3, gpu=ONE_SM, dim=(0, 1))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("step", [0, 1, 7, 8])
 def test_windows(emulate: Emulate, step: int) -> None:
     """Rows that overlap."""
@@ -440,6 +763,7 @@ def test_windows(emulate: Emulate, step: int) -> None:
         emulate(windows, dim=(0, 1, 2), offset=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(9001, 200, 1), (1200, 500, 3), (2100, 50, 16), (70, 1000, 31)])
 @pytest.mark.parametrize("gpu", [NO_CLUSTERS, H200, T4, ONE_SM], ids=lambda gpu: gpu.name)
 def test_runs_of_small_units(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
@@ -449,18 +773,20 @@ def test_runs_of_small_units(emulate: Emulate, shape: tuple[int, int, int], gpu:
     emulate(values, 100, gpu=gpu, offset=4)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(("channels", "step"), [(1, 2), (1, 3), (1, 4), (2, 3), (3, 4), (2, 4)])
 @pytest.mark.parametrize("offset", [0, 1])
 def test_gaps_of_planes(emulate: Emulate, channels: int, step: int, offset: int) -> None:
     values = cut(1, 1_000_003, channels, of=(1, 1_000_003, step))
     for num_bins in (256, 100):
-        assert emulate(values, num_bins, offset=offset) == "count_piece"
+        emulate(values, num_bins, offset=offset)
     units = cut(50, 30_001, channels, of=(50, 30_001, step))
     if channels > 1:
-        assert emulate(units, offset=offset) == "count_planes"
+        emulate(units, offset=offset)
 
 
 # Read as a stream, in words, in quads, and as rows that begin within words.
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("channels", "step"),
     [(5, 8), (20, 32), (60, 64), (100, 128), (500, 512), (511, 600), (255, 511), (300, 301)],
@@ -469,12 +795,12 @@ def test_gaps_of_planes(emulate: Emulate, channels: int, step: int, offset: int)
 def test_gaps_of_rows(emulate: Emulate, channels: int, step: int, offset: int) -> None:
     length = (12 << 20) // step + 3
     values = cut(1, length, channels, of=(1, length, step))
-    kernels = emulate(values, offset=offset)
-    assert kernels.startswith("count_columns")
+    emulate(values, offset=offset)
     two = cut(2, length // 2, channels, of=(2, length // 2, step))
-    assert emulate(two, 100, offset=offset).startswith("count_columns")
+    emulate(two, 100, offset=offset)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dtype", WIDER, ids=str)
 @pytest.mark.parametrize(("channels", "step"), [(3, 4), (2, 3), (6, 8), (9, 11), (60, 65)])
 def test_gaps_of_rows_of_wider_types(
@@ -482,10 +808,10 @@ def test_gaps_of_rows_of_wider_types(
 ) -> None:
     length = (4 << 20) // step // dtype.itemsize + 3
     values = cut(1, length, channels, of=(1, length, step), dtype=dtype)
-    kernels = emulate(values, 200, offset=dtype.itemsize)
-    assert kernels.startswith("count_runs" if step <= 4 else "count_columns")
+    emulate(values, 200, offset=dtype.itemsize)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "shape",
     [(1, 5003, 512), (1, 16_384, 64), (1, 4097, 511), (2, 10_000, 128), (1, 70_001, 50)],
@@ -493,29 +819,46 @@ def test_gaps_of_rows_of_wider_types(
 )
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int8], ids=str)
 def test_clusters(emulate: Emulate, shape: tuple[int, int, int], dtype: torch.dtype) -> None:
-    kernels = emulate(random_values(*shape, dtype=dtype, below=100), gpu=H200)
-    assert kernels == "count_clustered"
+    emulate(random_values(*shape, dtype=dtype, below=100), gpu=H200)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1000, 3), (4, 33, 17), (1, 4096, 8)], ids=str)
 @pytest.mark.parametrize("gpu", [H200, T4], ids=lambda gpu: gpu.name)
 def test_small(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
     for dtype in (torch.uint8, torch.int64):
-        kernels = emulate(random_values(*shape, dtype=dtype), 128, gpu=gpu)
-        assert kernels == "count_strided"
+        emulate(random_values(*shape, dtype=dtype), 128, gpu=gpu)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("below", [7, 1 << 17])
 def test_small_in_many_bins(emulate: Emulate, below: int) -> None:
     values = random_values(1, 90_000, 1, dtype=torch.int32, below=below)
-    assert emulate(values, 1 << 17) == "count_strided"
+    emulate(values, 1 << 17)
 
 
-def test_an_address_out_of_bounds_is_seen(emulator: Path) -> None:
-    """The checks would find something: a problem that claims one element more than there is."""
-    header = "1 256 1 0 256 1 1 0 1 0 9000 256 2303999 0 132 232448 233472 90\n"
-    done = subprocess.run(
-        [str(emulator)], input=header.encode() + bytes(9000 * 256 - 1), capture_output=True
-    )
-    assert done.returncode != 0
-    assert b"heap-buffer-overflow" in done.stderr
+BROKEN = {
+    "reads_beyond_the_end": "uses 1 bytes outside of what was allocated",
+    "reads_before_the_begin": "uses 1 bytes outside of what was allocated",
+    "loads_misaligned_words": "",
+    "writes_the_input": "writes the input",
+    "reads_what_it_must_wait_for": "does not wait for the kernel launched before",
+    "adds_to_what_it_must_wait_for": "does not wait for the kernel launched before",
+    "adds_without_atomics": "a word that another thread",
+    "misses_a_barrier": "writes a word that another thread reads in the shared memory",
+    "reads_what_nobody_wrote": "reads what nobody wrote in the shared memory",
+    "reads_a_block_that_ended": "reads the shared memory of a block that has ended",
+    "waits_for_a_barrier_that_few_reach": "waits for others forever",
+}
+"""Kernels of tests/emulator/broken.cu, and what the emulator says of them."""
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_mistakes_are_seen(programs: Programs, name: str) -> None:
+    done = subprocess.run([programs.emulator, name], capture_output=True, timeout=60)
+    if name == "loads_misaligned_words":
+        assert done.returncode == -signal.SIGILL
+    else:
+        assert done.returncode == 3, done.stderr.decode()
+        assert BROKEN[name] in done.stderr.decode()
+        assert done.stderr.decode().startswith(f"{name}: thread ")

@@ -7,13 +7,17 @@ import doctest
 import json
 import math
 import re
+import subprocess
 import sys
+from collections.abc import Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
-from hypothesis import given, settings
+from emulator.compiler import Compiler
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from oracle import DTYPES
 
@@ -24,8 +28,36 @@ from torch_histo.explain import DEVICES
 H200 = DEVICES[0]
 T4 = next(known for known in DEVICES if known.name == "T4")
 TINY = Device("tiny", 1, 48 << 10, 64 << 10, 1 << 20, (7, 5), 1e11)
-GPUS = [*DEVICES, TINY]
+ODD = [
+    TINY,
+    Device("three SMs", 3, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+    Device("32 SMs", 32, 99 << 10, 100 << 10, 4 << 20, (12, 0), 1e11),
+    Device("64 KiB", 61, 64 << 10, 96 << 10, 4 << 20, (8, 0), 1e11),
+    Device("128 KiB", 61, 128 << 10, 160 << 10, 4 << 20, (10, 3), 1e11),
+    Device("giant", 1021, 300 << 10, 304 << 10, 1 << 30, (15, 0), 1e13),
+]
+GPUS = [*DEVICES, *ODD]
 BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
+TUNING = (Path(__file__).parents[1] / "csrc/cuda/tuning.h").read_text()
+
+
+def tuned(name: str) -> int:
+    """A number of tuning.h, which may be made of others."""
+    value = re.search(rf"\b{name} = ([^;]+);", TUNING)
+    assert value is not None, name
+    words = re.sub(r"int64_t\{(\w+)\}", r"\1", value[1]).replace("/", "//")
+    number = re.sub(r"k\w+", lambda other: str(tuned(other[0])), words)
+    return int(eval(number, {}, {})) if "." not in number else float(number)
+
+
+def tuned_by_turns(function: str) -> tuple[int, int]:
+    """What a function of tuning.h returns where channels take turns, and where not."""
+    found = re.search(
+        rf"{function}\(bool in_turn\) {{\s*return \(in_turn \? (\d+) : (\d+)\) \* (\d+);", TUNING
+    )
+    assert found is not None, function
+    return int(found[1]) * int(found[3]), int(found[2]) * int(found[3])
+
 
 on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 generated = settings(max_examples=80, deadline=None, derandomize=True, database=None)
@@ -88,38 +120,112 @@ def explained(case: Case, gpu: Device | str, capsys: pytest.CaptureFixture[str])
     return explanation
 
 
+@pytest.fixture(scope="session")
+def planner(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[subprocess.Popen[str]]:
+    """The program tests/emulator/plans.cpp: plan.cpp, and what must hold for its plans."""
+    compiler = Compiler(tmp_path_factory.mktemp("plans"), pytestconfig)
+    names = ("arguments", "cuda/plan", "cuda/invariants", "cuda/plans")
+    program = compiler.link("plans", [compiler.object_of(f"csrc/{name}.cpp") for name in names])
+    with subprocess.Popen(
+        [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        yield process
+        assert process.stdin is not None
+        process.stdin.close()
+
+
+def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
+    """What its kernels are asked to do; that the plan is right."""
+    assert planner.stdin is not None
+    assert planner.stdout is not None
+    kept = [d for d in range(len(case.sizes)) if d not in case.dim]
+    loops = [part for loop in zip(case.sizes, case.strides, strict=True) for part in loop]
+    limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
+    line = [DTYPES.index(case.dtype), case.num_bins, len(case.sizes), *loops, len(kept), *kept]
+    line += [case.address, *limits, 10 * gpu.capability[0] + gpu.capability[1]]
+    print(*line, file=planner.stdin, flush=True)
+    path, wrong = planner.stdout.readline().rstrip("\n").split(":")
+    assert wrong == "", f"{path}: {case} on {gpu}"
+    return path
+
+
 # Sizes over all magnitudes alike.
 sizes_up_to = {
-    log: st.integers(0, log).flatmap(lambda n: st.integers(1 << n, 2 << n)) for log in (6, 14, 30)
+    log: st.integers(0, log).flatmap(lambda n: st.integers(1 << n, 2 << n)) for log in (6, 11, 14)
 }
+widths = st.one_of(
+    sizes_up_to[11], st.sampled_from([3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048])
+)
+MOST_BYTES = 1 << 37
+"""What the memory of a GPU holds."""
+LONG = 0
+"""A size that takes what the others leave."""
+
+
+@st.composite
+def shapes(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+    """Sizes and dimensions to count over: those that engines have ways for, and any others."""
+    few = sizes_up_to[6]
+    kind = draw(st.sampled_from(["rows", "batches", "one", "planes", "few", "crops", "any"]))
+    if kind == "rows":
+        return [LONG, draw(widths)], [0]
+    if kind == "batches":
+        return [draw(sizes_up_to[11]), LONG, draw(widths)], draw(st.sampled_from([[1], [0, 1]]))
+    if kind == "one":
+        return [LONG], [0]
+    if kind == "planes":
+        return [draw(few), draw(sizes_up_to[11]), LONG], draw(st.sampled_from([[2], [0, 2]]))
+    if kind == "few":
+        return [draw(sizes_up_to[11]), LONG, draw(st.integers(1, 5))], draw(
+            st.sampled_from([[1], [0, 1]])
+        )
+    if kind == "crops":
+        sizes = [LONG, draw(sizes_up_to[11]), draw(sizes_up_to[11]), draw(few)]
+        return sizes, draw(st.sampled_from([[1, 2], [0, 1, 2], [2, 3], [0, 2, 3]]))
+    sizes = draw(st.permutations([LONG, draw(sizes_up_to[14]), draw(few)]))
+    return list(sizes), draw(st.lists(st.integers(0, 2), unique=True, min_size=1))
 
 
 @st.composite
 def cases(draw: st.DrawFn) -> Case:
-    """Rows of channels, or two dimensions or three with gaps and in any order; any address."""
-    dtype = draw(st.sampled_from(DTYPES))
-    num_bins = draw(st.one_of(st.just(256), st.sampled_from(BINS), st.integers(1, 70_000)))
-    # Mostly large: small inputs all have the same kind of plan.
-    large = st.integers(18, 26).flatmap(lambda n: st.integers(1 << n, 2 << n))
-    sizes = [draw(st.one_of(large, large, sizes_up_to[30])), draw(sizes_up_to[14])]
-    dim, order, gaps = [0], [1, 0], [0, 0]
-    if draw(st.booleans()):
-        sizes += draw(st.lists(sizes_up_to[6], max_size=1))
-        sizes = list(draw(st.permutations(sizes)))
-        dim = draw(st.lists(st.integers(0, len(sizes) - 1), unique=True, min_size=1))
-        order = list(draw(st.permutations(range(len(sizes)))))
-        gaps = [draw(st.sampled_from([0, 0, 0, 1, 3, 4, 16, 64])) for _ in sizes]
-    # What memory holds, of the input and of the counts.
-    while math.prod(sizes) >= 1 << 33:
-        sizes[sizes.index(max(sizes))] //= 16
+    """Of any size that memory holds, with gaps between dimensions in any order, at any address."""
+    dtype = draw(st.one_of(st.just(torch.uint8), st.sampled_from(DTYPES)))
+    sizes, dim = draw(shapes())
+    # Mostly some MiB and more: small inputs all have the same kind of plan.
+    log = draw(st.one_of(st.integers(19, 36), st.integers(19, 27), st.integers(0, 36)))
+    elements = draw(st.integers(1 << log, 2 << log)) // dtype.itemsize
+    long = max(elements // math.prod(size for size in sizes if size != LONG), 1)
+    sizes = [long if size == LONG else size for size in sizes]
+    order = list(range(len(sizes)))[::-1]
+    if draw(st.integers(0, 5)) == 0:
+        order = list(draw(st.permutations(order)))
+    gapless = draw(st.booleans())
     strides, stride = [0] * len(sizes), 1
-    for d, gap in zip(order, gaps, strict=True):
+    for d in order:
         strides[d] = stride
-        stride = stride * sizes[d] + gap
+        stride = stride * sizes[d]
+        stride += 0 if gapless else draw(st.sampled_from([0, 0, 1, 3, 4, 16, 64, 1000]))
     address = draw(st.integers(0, 16)) * dtype.itemsize if draw(st.booleans()) else 0
-    case = Case(dtype, tuple(sizes), tuple(strides), num_bins, tuple(dim), address)
-    most = max((1 << 33) // case.channels, 1)
-    return case._replace(num_bins=min(num_bins, most))
+    case = Case(dtype, tuple(sizes), tuple(strides), 256, tuple(dim), address)
+    assume(case.channels <= MOST_BYTES // 8)
+    bins = draw(st.one_of(st.just(256), st.sampled_from(BINS), st.integers(1, 70_000)))
+    return case._replace(num_bins=min(bins, max(MOST_BYTES // 8 // case.channels, 1)))
+
+
+@on_every_gpu
+@settings(generated, max_examples=300)
+@given(case=cases())
+def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device, case: Case) -> None:
+    """See tests/emulator/invariants.cpp; and the operator tells of the same plan."""
+    path = path_of(planner, case, gpu).split()
+    plan = plan_of(case, gpu)
+    by_columns = {"rows", "columns", "planes", "clustered"}
+    assert plan["method"] in path or plan.get("counted_by") in path
+    assert (plan["method"] == "columns") == (path[0] in by_columns)
+    assert (plan["method"] == "atomics") == ("atomics" in path)
+    assert (plan["fold_blocks"] > 0) == ("folds" in path)
 
 
 @on_every_gpu
@@ -161,130 +267,6 @@ def test_bytes(gpu: Device, case: Case) -> None:
 @on_every_gpu
 @generated
 @given(case=cases())
-def test_tables_hold_every_bin(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    if plan["method"] == "tiles":
-        assert plan["counter_bits"] == 32
-        assert plan["shared_bytes"] >= plan["tile_channels"] * (case.num_bins + 1) * 4
-        assert plan["rows_per_block"] < 1 << 32
-    elif plan["method"] == "columns":
-        table_bits = plan["table_rows"] * plan["table_counters_per_row"] * plan["counter_bits"]
-        # Of wider types values without a bin have a row too, and two where a row is for two bins.
-        row_bits = plan["table_counters_per_row"] * plan["counter_bits"]
-        most = table_bits + 8 * 16 + {1: 0, 2: 2}.get(case.dtype.itemsize, 1) * row_bits
-        # Rows that begin within words take as much again, for columns before the first one; of one
-        # channel of bytes a row is half of its place.
-        halves = plan["counted_by"] == "planes" and plan["counter_bits"] == 32
-        parts = 2 if plan["access"] == "split words" or plan["upper_table"] or halves else 1
-        assert parts * table_bits <= 8 * plan["shared_bytes"] < parts * most
-        # That bins are dealt to.
-        tables = plan["groups"] if plan["table_rows"] < case.num_bins else 1
-        last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
-        assert tables * plan["table_rows"] >= min(case.num_bins, last + 1)
-    elif plan["method"] == "runs":
-        last = 1 if case.dtype == torch.bool else torch.iinfo(case.dtype).max
-        # And one for what is outside of all runs.
-        rows = min(case.num_bins, last + 1) + 1
-        counters = rows * plan["table_counters_per_row"] * plan["units_per_block"]
-        assert 4 * counters <= plan["shared_bytes"]
-        assert plan["table_rows"] >= rows - 1
-        channels = case.channels // plan["batches"]
-        assert plan["table_counters_per_row"] >= plan["copies"] * channels
-        assert plan["loads_per_block"] < 1 << 28
-    elif plan["method"] == "exchange":
-        assert plan["owners"] * plan["bins_per_owner"] >= case.num_bins
-        assert 4 * plan["bins_per_owner"] < plan["shared_bytes"]
-        assert plan["owners"] <= plan["blocks"] == gpu.sm_count
-        assert plan["blocks"] * plan["rows_per_block"] >= case.rows - 16
-    else:
-        assert plan["method"] == "atomics"
-        assert (case.num_bins + 2) * 4 > gpu.shared_bytes_per_block
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_tiles_cover_the_input(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    if plan["method"] in ("tiles", "atomics"):
-        assert plan["blocks"] == plan["tiles"] * plan["chunks"]
-        assert (plan["tiles"] - 1) * plan["tile_channels"] < case.channels
-        assert plan["tiles"] * plan["tile_channels"] >= case.channels
-        assert (plan["chunks"] - 1) * plan["rows_per_block"] < case.rows
-        assert plan["chunks"] * plan["rows_per_block"] >= case.rows
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_runs_cover_the_input(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    if plan["method"] != "runs":
-        return
-    assert plan["blocks"] == -(-plan["batches"] // plan["units_per_block"]) * plan["chunks"]
-    assert plan["chunks"] == 1 or plan["units_per_block"] == 1
-    loads = plan["loads_per_block"] // plan["units_per_block"] * plan["chunks"]
-    assert 16 * loads >= plan["runs"] * plan["run_bytes"]
-    rows_of_run, rest = divmod(case.rows, plan["runs"])
-    in_a_row = case.channels // plan["batches"] + plan["gap_channels"]
-    elements = rows_of_run * in_a_row - plan["gap_channels"]
-    counted = plan["run_bytes"] - plan["run_bytes_between"]
-    assert (rest, counted) == (0, elements * case.dtype.itemsize)
-
-
-@on_every_gpu
-@generated
-@given(
-    dtype=st.sampled_from(DTYPES),
-    runs=sizes_up_to[6],
-    channels=sizes_up_to[14],
-    length=sizes_up_to[30],
-    num_bins=st.sampled_from(BINS),
-    layout=st.sampled_from(["rows", "rows with gaps", "channels one after another"]),
-)
-def test_blocks_cover_the_rows(
-    gpu: Device,
-    dtype: torch.dtype,
-    runs: int,
-    channels: int,
-    length: int,
-    num_bins: int,
-    layout: str,
-) -> None:
-    length = max(min(length, (1 << 33) // (runs * channels)), 1)
-    if layout == "channels one after another":
-        case = contiguous((runs, channels, length), dtype, num_bins, (0, 2))
-        sets, run, channels = channels, length, 1
-    else:
-        case = contiguous((length, channels), dtype, num_bins)
-        if layout == "rows with gaps":
-            case = case._replace(strides=(channels + 3, 1))
-        sets, runs, run = 1, 1, length * channels
-    plan = plan_of(case, gpu)
-    if plan["method"] != "columns":
-        return
-    assert plan["batches"] == sets
-    if plan["gap_channels"]:  # the last row has no gap behind it
-        channels += plan["gap_channels"]
-        run = length * channels - plan["gap_channels"]
-    # A stream is cut after up to 15 elements that come before an aligned address.
-    rows = (run - 15) // plan["columns"] if plan["stream"] else length
-    if plan["access"] == "split words":  # so many rows are whole words
-        rows -= rows % (4 // math.gcd(channels, 4))
-    units = plan["batches"] * plan["groups"]
-    assert plan["blocks"] * plan["rows_per_block"] >= units * runs * rows
-    if plan["columns"] % channels:
-        assert (channels, dtype.itemsize, plan["columns"], plan["groups"]) == (3, 1, 512, 1)
-    elif plan["counted_by"] == "planes":
-        assert (plan["columns"], plan["groups"], dtype.itemsize) == (512, 1, 1)
-    elif channels > 1:
-        width = plan["groups"] * plan["table_counters_per_row"]
-        assert width - plan["table_counters_per_row"] < plan["columns"] <= width
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
 def test_pure(gpu: Device, case: Case) -> None:
     plan = plan_of(case, gpu)
     plan_of(contiguous((12345, 67)), TINY)
@@ -306,75 +288,73 @@ def test_workspace_does_not_grow_with_the_input(
     assert beyond <= workspaces[1]
 
 
-def test_on_the_h200() -> None:
+def test_launches() -> None:
+    """Counting and a fold, or one launch, or zeroed counts that blocks add to."""
     plan = plan_of(contiguous((1 << 20, 512)), H200)
-    assert (plan["method"], plan["access"]) == ("columns", "16 bytes")
-    assert (plan["blocks"], plan["launches"]) == (132, 2)
-    assert plan["workspace_bytes"] <= 132 * (64 << 10)
+    assert (plan["method"], plan["access"], plan["launches"]) == ("columns", "16 bytes", 2)
+    assert plan["blocks"] == H200.sm_count // plan["groups"] * plan["groups"]
 
-    plan = plan_of(contiguous((1 << 14, 512)), H200)
-    assert (plan["launches"], plan["cluster"], plan["workspace_bytes"]) == (1, 8, 0)
-    assert plan["blocks"] == 8 * plan["groups"]
+    in_clusters = contiguous((tuned("kMaxBytesForClusters") // 768, 512))
+    plan = plan_of(in_clusters, H200)
+    assert (plan["launches"], plan["cluster"]) == (1, tuned("kMaxCluster"))
+    assert plan["blocks"] == plan["cluster"] * plan["groups"]
     plan = plan_of(contiguous((1 << 15, 256)), H200)
     assert (plan["launches"], plan["cluster"], plan["fold_blocks"]) == (2, 8, 0)
-    assert 60 < plan["blocks"] <= 120
+    assert plan["blocks"] <= H200.sm_count
 
-    plan = plan_of(contiguous((65_536,), torch.int64), H200)
-    assert plan["launches"] == 1
-    assert plan["blocks"] == plan["cluster"] > 1
-
-    plan = plan_of(contiguous((4096, 8), torch.int32, 128), H200)
-    assert plan["launches"] == 1
+    for small in (contiguous((65_536,), torch.int64), contiguous((4096, 8), torch.int32, 128)):
+        plan = plan_of(small, H200)
+        assert plan["launches"] == 1
+        assert plan["blocks"] == plan["cluster"] * plan["tiles"]
 
     plan = plan_of(contiguous((1 << 29,)), H200)
-    assert plan["workspace_bytes"] == 0
-    assert plan["launches"] <= 2
+    assert (plan["workspace_bytes"], plan["launches"]) == (0, 2)
 
 
 def test_half_tables() -> None:
     """Bytes whose rows begin with lines, unless they are too many for counters of 16 bits."""
     whole = contiguous((1 << 17, 512))
-    columns = {
-        "half lines": (whole, 64),
-        "65,536 rows a block": (contiguous((1 << 20, 512)), 128),
-        "65,504 rows a block": (contiguous((65_504 * 16, 512)), 64),
-        "64 channels": (contiguous((1 << 20, 64)), 64),
-        "64 channels, any quads": (contiguous((1 << 20, 64))._replace(address=16), 64),
-        "64 channels, words": (contiguous((1 << 22, 64))._replace(address=4), 128),
-        "rows cut anew": (contiguous((1 << 17, 448)), 128),
-        "lines with gaps": (whole._replace(strides=(640, 1)), 64),
-        "few of each line": (whole._replace(sizes=(1 << 17, 80), strides=(128, 1)), 64),
-        "within lines": (whole._replace(strides=(528, 1)), 128),
-        "begins within a line": (whole._replace(address=64), 128),
-        "batches": (contiguous((16, 1 << 13, 512), dim=(1,)), 64),
-        "more batches than blocks": (contiguous((200, 1 << 10, 128), dim=(1,)), 128),
-        "more of 64 channels": (contiguous((200, 1 << 12, 64), dim=(1,)), 64),
-        "not many more": (contiguous((100, 1 << 12, 64), dim=(1,)), 64),
-        "fewer": (contiguous((50, 1 << 14, 64), dim=(1,)), 64),
-        "no rows of bytes": (contiguous((1 << 17, 512), torch.bool), 128),
+    half_columns, all_columns = tuned("kHalfColumns"), tuned("kByteColumns")
+    halves = {
+        "half lines": (whole, True),
+        "65,536 rows a block": (contiguous((1 << 20, 512)), False),
+        "65,504 rows a block": (contiguous((65_504 * 16, 512)), True),
+        "64 channels": (contiguous((1 << 20, 64)), True),
+        "64 channels, any quads": (contiguous((1 << 20, 64))._replace(address=16), True),
+        "64 channels, words": (contiguous((1 << 22, 64))._replace(address=4), False),
+        "rows cut anew": (contiguous((1 << 17, 448)), False),
+        "lines with gaps": (whole._replace(strides=(640, 1)), True),
+        "few of each line": (whole._replace(sizes=(1 << 17, 80), strides=(128, 1)), True),
+        "within lines": (whole._replace(strides=(528, 1)), False),
+        "begins within a line": (whole._replace(address=64), False),
+        "batches": (contiguous((16, 1 << 13, 512), dim=(1,)), True),
+        "more batches than blocks": (contiguous((200, 1 << 10, 128), dim=(1,)), False),
+        "more of 64 channels": (contiguous((200, 1 << 12, 64), dim=(1,)), True),
+        "not many more": (contiguous((100, 1 << 12, 64), dim=(1,)), True),
+        "fewer": (contiguous((50, 1 << 14, 64), dim=(1,)), True),
+        "no rows of bytes": (contiguous((1 << 17, 512), torch.bool), False),
     }
-    for name, (case, expected) in columns.items():
+    for name, (case, expected) in halves.items():
         plan = plan_of(case, H200)
+        columns = half_columns if expected else all_columns
         assert plan["method"] == "columns", name
-        assert plan["table_counters_per_row"] == expected, name
-        assert plan["shared_bytes"] == expected * 512, name
-        if expected == 64:
+        assert plan["table_counters_per_row"] == columns, name
+        assert plan["shared_bytes"] == columns * 256 * 2, name
+        if expected:
             assert plan["counted_by"] == "rows", name
             assert not plan["shares_lines"], name
-            assert plan["workspace_bytes"] <= plan["blocks"] * (32 << 10), name
 
 
 def test_rows_or_clusters() -> None:
     """A few MiB are counted in clusters, but of few channels several clusters would add."""
-    counted_by = {
-        (1 << 14, 512): "clustered",
-        (1 << 15, 512): "rows",
-        (1 << 15, 64): "rows",
-        (1 << 14, 128): "rows",
-        (1 << 13, 256): "clustered",
-    }
-    for sizes, expected in counted_by.items():
-        assert plan_of(contiguous(sizes), H200)["counted_by"] == expected
+    most = tuned("kMaxBytesForClusters")
+    for channels in (256, 512, 1024):
+        for rows, expected in ((most // channels, "clustered"), (most // channels + 512, "rows")):
+            plan = plan_of(contiguous((rows, channels)), H200)
+            assert plan["counted_by"] == expected, (rows, channels)
+    for channels in (64, 128):
+        for size in (most // 4, most, 2 * most):
+            assert plan_of(contiguous((size // channels, channels)), H200)["counted_by"] == "rows"
 
 
 def test_without_clusters() -> None:
@@ -393,16 +373,17 @@ def test_alignment() -> None:
     assert plan_of(odd, H200)["access"] == "words put together"
     # Without gaps a stream finds aligned words.
     stream = plan_of(contiguous((1 << 21, 255)), H200)
-    assert (stream["stream"], stream["access"], stream["columns"]) == (True, "words", 1020)
+    assert (stream["stream"], stream["access"], stream["columns"] % (4 * 255)) == (True, "words", 0)
 
 
 def test_rows_that_begin_within_words() -> None:
     """They need few tables side by side, but more shared memory."""
-    for channels, groups in ((511, 4), (383, 3), (1001, 8), (2047, 16)):
+    for channels in (511, 383, 1001, 2047):
+        groups = -(-channels // tuned("kByteColumns"))
         plan = plan_of(contiguous((1 << 18, channels)), H200)
         assert (plan["access"], plan["columns"]) == ("split words", channels)
-        assert (plan["groups"], plan["blocks"]) == (groups, 132 // groups * groups)
-        assert plan["shared_bytes"] == 128 * 1024
+        assert (plan["groups"], plan["blocks"]) == (groups, H200.sm_count // groups * groups)
+        assert plan["shared_bytes"] == tuned("kTwoTablesBytes")
         assert plan["launches"] == 2
     for channels in (512, 500, 513, 514, 255, 3):
         assert plan_of(contiguous((1 << 20, channels)), H200)["access"] != "split words"
@@ -414,16 +395,22 @@ def test_rows_that_begin_within_words() -> None:
 def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
     """Of a block with more than 65,535 rows, if the shared memory has room for it."""
     long, short = contiguous((1 << 23, 512)), contiguous((1 << 20, 512))
+    one, two = tuned("kByteTableBytes"), tuned("kTwoTablesBytes")
     for gpu in DEVICES:
-        has_room = gpu.shared_bytes_per_block >= 128 * 1024
+        has_room = gpu.shared_bytes_per_block >= two
         plan = plan_of(long, gpu)
-        assert plan["upper_table"] is has_room is (gpu.name in ("H200", "H100", "A100", "B200"))
-        assert plan["shared_bytes"] == (128 if has_room else 64) * 1024
+        assert plan["upper_table"] is has_room
+        assert plan["shared_bytes"] == (two if has_room else one)
         assert plan["launches"] == 3
     assert not plan_of(short, H200)["upper_table"]
-    assert "256 rows x 128 counters of 16 bits, twice: 128 KiB" in str(
-        explain((1 << 23, 512), device="H200")
-    )
+    assert " counters of 16 bits, twice: " in str(explain((1 << 23, 512), device="H200"))
+
+
+def test_sums_of_the_fold_hold_all_rows(planner: subprocess.Popen[str]) -> None:
+    """Columns of a channel are summed in 32 bits, if it has no more elements than they hold."""
+    few, many = ((rows, 5) for rows in ((1 << 32) - 1000, (1 << 32) + 4))
+    assert "sums-columns" in path_of(planner, contiguous(few, torch.uint32), H200)
+    assert "sums-columns" not in path_of(planner, contiguous(many, torch.uint32), H200)
 
 
 def test_lines_that_neighbouring_blocks_share() -> None:
@@ -448,27 +435,34 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         assert plan_of(case, H200)["shares_lines"] is expected, name
 
 
-END_OF_CHANNEL = 192
+END_OF_CHANNEL = tuned_by_turns("unit_end_bytes")[1] // tuned("kQuadRow")
 """Rows that a block could read while it ends one channel and begins another."""
+
+
+def share(rows: int, channels: int) -> int:
+    """Of a block, where all SMs share all channels."""
+    all_rows = channels * rows + (channels - 1) * END_OF_CHANNEL
+    return -(-all_rows // H200.sm_count)
 
 
 @pytest.mark.parametrize(("address", "rows"), [(0, 2048), (16, 2048), (1, 2047)])
 def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
     images = contiguous((512, 1 << 20), dim=(1,))._replace(address=address)
     plan = plan_of(images, H200)
-    assert (plan["columns"], plan["blocks"]) == (512, 132)
-    assert plan["rows_per_block"] == -(-(512 * rows + 511 * END_OF_CHANNEL) // 132)
+    assert (plan["columns"], plan["blocks"]) == (tuned("kQuadRow"), H200.sm_count)
+    assert plan["rows_per_block"] == share(rows, 512)
 
 
-@pytest.mark.parametrize(
-    ("images", "blocks"), [(64, 128), (33, 132), (128, 128), (50, 132), (2, 132)]
-)
-def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int, blocks: int) -> None:
+@pytest.mark.parametrize("images", [64, 33, 128, 50, 2])
+def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int) -> None:
     plan = plan_of(contiguous((images, 1664, 1664, 3), dim=(1, 2)), H200)
-    rows = 1664 * 1664 * 3 // 512
-    assert plan["blocks"] == blocks
-    keep_to_one = blocks % images == 0
-    assert keep_to_one == (plan["rows_per_block"] == -(-rows // (blocks // images or 1)))
+    rows = 1664 * 1664 * 3 // plan["columns"]
+    blocks = H200.sm_count // images * images
+    if blocks >= tuned("kEnoughBlocksOfPlanes") * H200.sm_count and images > 2:
+        assert plan["blocks"] == blocks
+        assert plan["rows_per_block"] == -(-rows // (blocks // images))
+    else:
+        assert plan["blocks"] == H200.sm_count
 
 
 @pytest.mark.parametrize(
@@ -492,7 +486,7 @@ def test_a_block_that_has_all_of_an_image_writes_its_counts(
 
 def test_rows_of_runs_that_begin_differently() -> None:
     plan = plan_of(contiguous((512, (1 << 20) + 4), dim=(1,)), H200)
-    assert plan["rows_per_block"] == -(-(512 * 2047 + 511 * END_OF_CHANNEL) // 132)
+    assert plan["rows_per_block"] == share(2047, 512)
 
 
 def test_rare_strides() -> None:
@@ -516,15 +510,22 @@ def test_nothing_to_count(
     assert "nothing to count" in str(explanation)
 
 
-# A case, and words of its text.
+# A case, and words of its text; what is in braces is of the plan.
 WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "columns": (
         contiguous((1 << 20, 512)),
-        ("512 columns, a channel each, in 4 groups of 128", "16 bytes a lane", "summed by"),
+        (
+            "512 columns, a channel each, in {groups} groups of {table_counters_per_row}",
+            "16 bytes a lane",
+            "summed by",
+        ),
     ),
     "stream": (
         contiguous((1 << 21, 255)),
-        ("1,020 columns, 4 for each of 255 channels", "rows without a gap are cut anew"),
+        (
+            "{columns:,} columns, {times} for each of 255 channels",
+            "rows without a gap are cut anew",
+        ),
     ),
     "split words": (
         contiguous((1 << 20, 511)),
@@ -546,15 +547,23 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "a wide gap": (
         Case(torch.uint8, (1 << 20, 500), (513, 1), 256, (0,)),
-        ("4 for each of 513 channels, in 17 groups", "; 13 of them lie", "and 13 MiB between rows"),
+        (
+            "{times} for each of 513 channels, in {groups} groups",
+            "; 13 of them lie",
+            "and 13 MiB between rows",
+        ),
     ),
     "runs": (
         Case(torch.uint8, (16, 3, 1600, 1600), (8_670_000, 2_890_000, 1700, 1), 256, (2, 3)),
-        ("48 times one channel, in 1,600 runs of 1.56 KiB", "256 rows x 32 counters", "loads each"),
+        (
+            "48 times one channel, in 1,600 runs of 1.56 KiB",
+            "256 rows x {copies} counters",
+            "loads each",
+        ),
     ),
     "small units": (
         contiguous((5000, 32, 32), dim=(1, 2)),
-        ("5,000 times one channel, in 1 run of 1 KiB; 32 of them a block", "for each of 32:"),
+        ("in 1 run of 1 KiB; {units_per_block} of them a block", "for each of {units_per_block}:"),
     ),
     "runs of channels": (
         Case(torch.uint8, (4000, 31, 20), (33 * 20, 20, 1), 256, (0, 1)),
@@ -569,11 +578,14 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "rows in runs": (
         Case(torch.uint8, (32, 250, 256, 64), (266 * 260 * 64, 266 * 64, 64, 1), 256, (0, 1, 2)),
-        ("128 columns, 2 for each of 64 channels; rows lie in 8,000 runs", "16 bytes a lane"),
+        (
+            "{columns} columns, {times} for each of 64 channels; rows lie in 8,000 runs",
+            "16 bytes a lane",
+        ),
     ),
     "dealt bins": (
         contiguous((1 << 26,), torch.int32, 100_000),
-        ("dealt to 2 tables, and all is read for each", "x 1 counter of 32 bits"),
+        ("dealt to {groups} tables, and all is read for each", "x 1 counter of 32 bits"),
     ),
     "tiles": (
         contiguous((4096, 8), torch.int32, 128),
@@ -585,7 +597,12 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "clusters": (
         contiguous((1 << 14, 512)),
-        ("in 8 groups of 64", "4 bytes a lane", "in clusters of 8", "1: count_clustered"),
+        (
+            "in {groups} groups of",
+            "4 bytes a lane",
+            "in clusters of {cluster}",
+            "1: count_clustered",
+        ),
     ),
     "clusters that add": (
         contiguous((1 << 15, 256)),
@@ -597,7 +614,11 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     ),
     "exchange": (
         contiguous((1 << 28,), torch.int32, 1 << 20),
-        ("128 blocks own 8,192 bins each", "in 71 rounds", "values on their way"),
+        (
+            "{owners} blocks own {bins_per_owner:,} bins each",
+            "in {rounds} rounds",
+            "values on their way",
+        ),
     ),
     "copy": (
         contiguous((4, 5, 6, 7, 8, 9), torch.int32, dim=(0, 2, 4)),
@@ -617,11 +638,14 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
 def test_words(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     case, words = WORDS[name]
     text = str(explained(case, H200, capsys))
+    plan = plan_of(case, H200)
+    channels = case.strides[0] if case.dim == (0,) else case.channels
+    copies = plan.get("columns", 0) // max(channels, 1)
     for word in words:
-        assert word in text
+        assert word.format(**plan, times=copies) in text
 
 
-@on_every_gpu
+@pytest.mark.parametrize("gpu", [*DEVICES, TINY], ids=lambda gpu: gpu.name)
 @pytest.mark.parametrize("name", WORDS)
 def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[str]) -> None:
     case, _ = WORDS[name]

@@ -72,10 +72,7 @@ struct Barrier {
       const uint32_t expected = (time / 2 + 1) * gridDim.x;
       uint32_t seen = 0;
       do {
-        asm volatile("ld.acquire.gpu.global.u32 %0, [%1];"
-                     : "=r"(seen)
-                     : "l"(&words[time % 2])
-                     : "memory");
+        seen = load_acquire(&words[time % 2]);
       } while (static_cast<int32_t>(seen - expected) < 0);
     }
     __syncthreads();

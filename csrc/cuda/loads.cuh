@@ -56,6 +56,13 @@ __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address)
 #endif
 }
 
+/// What follows reads what was written before this word was.
+__device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
+  uint32_t word;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");
+  return word;
+}
+
 /// Brings the line into the second-level cache.
 __device__ __forceinline__ void fetch_line(const void* address) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(address));

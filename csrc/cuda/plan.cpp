@@ -57,8 +57,9 @@ unsigned log2_of(int64_t power) {
   return log;
 }
 
+constexpr int64_t kMaxOf32Bits = 0xffffffff;
 /// What loops work out in 32 bits lies less than that apart, in bytes.
-constexpr int64_t kMaxPlace = 0xffffffff;
+constexpr int64_t kMaxPlace = kMaxOf32Bits;
 
 /// Bytes from here on have no bin.
 template <class Binning>
@@ -449,9 +450,10 @@ std::optional<Plan> plan_columns(
     in.table_rows = static_cast<unsigned>(table_rows);
   }
 
-  // A counter has one writer where columns are channels, or summed, and rows are bins.
+  // A counter has one writer where columns are channels, or summed, in 32 bits, and rows are bins.
   in.sums_columns = !in.few_channels && in.columns != in.channels && groups == 1 &&
-                    parts == units && in.blocks_of_part > 1;
+                    parts == units && in.blocks_of_part > 1 &&
+                    unit_rows * (in.columns / in.channels) <= kMaxOf32Bits;
   const bool rows_are_bins = has_row_for_each_bin<Binning>(problem.type);
   const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
   const int64_t ragged = in.in_runs       ? kRowsApart
@@ -637,8 +639,8 @@ std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& li
   in.mixer = kGoldenRatio << (32 - log_bins);
   in.unmixer = inverse_of(kGoldenRatio);
   // A negative value is above the limit as it stands.
-  const int64_t values = problem.type == ElementType::kInt16 ? int64_t{1} << 15 : int64_t{1} << 32;
-  in.limit = static_cast<uint32_t>(std::min(problem.num_bins, values - 1));
+  const int64_t most = problem.type == ElementType::kInt16 ? int64_t{1} << 15 : kMaxOf32Bits;
+  in.limit = static_cast<uint32_t>(std::min(problem.num_bins, most));
 
   const auto address = reinterpret_cast<uintptr_t>(problem.data);
   const auto beyond = static_cast<int64_t>(address % kQuadBytes);

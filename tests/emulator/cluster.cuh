@@ -21,8 +21,7 @@ inline void wait_for_readers() {
   emulated::wait_for_cluster();
 }
 inline uint32_t load_from_rank(const uint32_t* address, uint32_t rank) {
-  const auto offset = reinterpret_cast<const uint8_t*>(address) - emulated::dynamic_shared();
-  return *reinterpret_cast<const uint32_t*>(emulated::dynamic_shared_of(rank) + offset);
+  return emulated::load_of_rank(address, rank);
 }
 
 } // namespace histo::cuda

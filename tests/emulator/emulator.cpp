@@ -1,210 +1,330 @@
-// Counts one problem of standard input as the engine would on a GPU of the given limits.
+// Counts one problem of standard input as the CUDA operators would on a GPU of the given limits.
 //
-// A line with the element type, the bins, the extents and strides of channels and rows (outer,
-// inner), the bytes of the data, how far behind an aligned address they begin, and the GPU's SMs,
-// shared memory of a block and of an SM, and capability; then the data. On standard output the names
-// of the kernels on a line, and the counts.
+// A line with the variant (0 is the engine), whether letters are counted, the problem (input.h), how
+// far behind an aligned address the data begin, their bytes, and the GPU; then the data. On standard
+// output the path of the plan and the kernels that ran, on a line, and the counts.
+#undef _FORTIFY_SOURCE // it takes a jump to another fiber's stack for an error
+
 #include "emulator.h"
 
 #include <ucontext.h>
-
-#include <cstdlib>
+#include <csetjmp>
 #include <iostream>
 #include <map>
 #include <memory>
-#include <string>
 #include <vector>
 
+#include "broken.h"
 #include "cuda/engine.h"
-#include "cuda/exchange.h"
+#include "cuda/variants/variants.h"
+#include "input.h"
+#include "invariants.h"
+#include "state.h"
 
 namespace emulated {
 namespace {
 
-constexpr int kPoison = 0xa5;
 constexpr size_t kStackBytes = 64 << 10;
 
-struct Release {
-  void operator()(void* memory) const {
-    std::free(memory);
-  }
-};
-using Memory = std::unique_ptr<void, Release>;
-
-Memory allocate(size_t bytes, size_t alignment) {
-  void* memory = nullptr;
-  if (posix_memalign(&memory, alignment, bytes) != 0) {
-    throw std::bad_alloc();
-  }
-  std::memset(memory, kPoison, bytes);
-  return Memory(memory);
-}
-
-enum class Waits { kNot, kForWarp, kForBlock, kForCluster, kForever };
+enum class Waits { kNot, kForLanes, kForWarp, kForBlock, kForCluster, kForever };
 
 struct Fiber {
-  ucontext_t context;
+  std::jmp_buf place;
   std::unique_ptr<char[]> stack{new char[kStackBytes]};
   Waits waits = Waits::kNot;
+  bool began = false;
+  unsigned mask = 0;
   uint32_t given = 0;
+  int source = 0;
+  Given taken{};
 };
 
 struct Block {
+  unsigned number; // in the grid
   uint3 index;
-  Memory shared;
-  std::map<unsigned, Memory> declared; // by key
+  uint8_t* shared;
+  std::map<unsigned, uint8_t*> declared; // by key
+  uint32_t interval;
+  bool waited;
+  bool let_next;
+  unsigned ended = 0; // threads
 };
 
-std::vector<Fiber> fibers; // of a cluster, block after block
-std::vector<Block> cluster;
-unsigned running;
-ucontext_t scheduler;
+std::vector<std::unique_ptr<Fiber>> fibers; // of the blocks that run together, block after block
+std::vector<Block> blocks;
+unsigned current;
+uint32_t cluster_since;
+bool progress;
+std::jmp_buf scheduler;
+ucontext_t scheduler_context;
 const std::function<void()>* body;
 std::vector<std::string> launched; // kernels
+bool settles; // all blocks of the last kernel had waited when the next one could start
 
-unsigned rank_of(unsigned fiber) {
-  return fiber / blockDim.x;
+Block& block_of(unsigned fiber) {
+  return blocks[fiber / blockDim.x];
 }
-
-void run_thread() {
-  (*body)();
-  fibers[running].waits = Waits::kForever;
-  swapcontext(&fibers[running].context, &scheduler);
+Fiber& current_fiber() {
+  return *fibers[current];
 }
 
 void wait(Waits waits) {
-  fibers[running].waits = waits;
-  swapcontext(&fibers[running].context, &scheduler);
+  Fiber& fiber = current_fiber();
+  fiber.waits = waits;
+  if (_setjmp(fiber.place) == 0) {
+    _longjmp(scheduler, 1);
+  }
 }
 
-/// Lets fibers [begin, end) go on if all of them that are left wait for the same.
+void run_threads() {
+  while (true) {
+    (*body)();
+    Block& block = block_of(current);
+    ++block.ended;
+    settles &= block.let_next || block.waited;
+    wait(Waits::kForever);
+  }
+}
+
+void go_on(unsigned index) {
+  current = index;
+  Fiber& fiber = current_fiber();
+  const Block& block = block_of(index);
+  threadIdx = {index % blockDim.x, 0, 0};
+  blockIdx = block.index;
+  running = {block.number, threadIdx.x, block.interval, cluster_since, block.waited};
+  progress = true;
+  if (_setjmp(scheduler) != 0) {
+    return;
+  }
+  if (fiber.began) {
+    _longjmp(fiber.place, 1);
+  }
+  fiber.began = true;
+  ucontext_t context;
+  getcontext(&context);
+  context.uc_stack.ss_sp = fiber.stack.get();
+  context.uc_stack.ss_size = kStackBytes;
+  context.uc_link = nullptr;
+  makecontext(&context, run_threads, 0);
+  setcontext(&context);
+}
+
+/// Lets the fibers [begin, end) go on if all that are left wait for the same.
 bool release(unsigned begin, unsigned end, Waits waits) {
-  bool any = false;
+  unsigned waiting = 0, gave = 0;
   for (unsigned i = begin; i < end; ++i) {
-    if (fibers[i].waits != waits && fibers[i].waits != Waits::kForever) {
+    if (fibers[i]->waits != waits && fibers[i]->waits != Waits::kForever) {
       return false;
     }
-    any |= fibers[i].waits == waits;
+    waiting += fibers[i]->waits == waits;
+    gave += fibers[i]->waits == waits && fibers[i]->given != 0;
+  }
+  if (waiting == 0) {
+    return false;
   }
   for (unsigned i = begin; i < end; ++i) {
-    if (fibers[i].waits == waits) {
-      fibers[i].waits = Waits::kNot;
+    fibers[i]->taken.ballot = gave;
+    fibers[i]->waits = fibers[i]->waits == waits ? Waits::kNot : fibers[i]->waits;
+  }
+  if (waits == Waits::kForCluster) {
+    cluster_since = new_interval();
+  }
+  for (unsigned i = begin; i < end; i += blockDim.x) {
+    block_of(i).interval = new_interval();
+  }
+  return true;
+}
+
+/// Lets the lanes of each mask go on that all wait for each other, and those of no mask that wait for
+/// the rest of the warp to have nothing to do.
+bool release_warp(unsigned first) {
+  bool any = false, idle = true;
+  unsigned active = 0;
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    idle &= fibers[first + lane]->waits != Waits::kNot;
+    active |= unsigned{fibers[first + lane]->waits == Waits::kForLanes} << lane;
+  }
+  for (unsigned lane = 0; lane < 32; ++lane) {
+    Fiber& fiber = *fibers[first + lane];
+    if (fiber.waits == Waits::kForLanes && idle) {
+      fiber.taken.ballot = active;
+      fiber.waits = Waits::kNot;
+      any = true;
     }
-  }
-  return any;
-}
-
-bool release_each(unsigned count, unsigned step, Waits waits) {
-  bool any = false;
-  for (unsigned i = 0; i < count; i += step) {
-    any |= release(i, i + step, waits);
-  }
-  return any;
-}
-
-void run_cluster(bool backwards) {
-  const auto count = static_cast<unsigned>(cluster.size()) * blockDim.x;
-  while (fibers.size() < count) {
-    fibers.emplace_back();
-  }
-  for (unsigned i = 0; i < count; ++i) {
-    Fiber& fiber = fibers[i];
-    getcontext(&fiber.context);
-    fiber.context.uc_stack.ss_sp = fiber.stack.get();
-    fiber.context.uc_stack.ss_size = kStackBytes;
-    fiber.context.uc_link = nullptr;
-    makecontext(&fiber.context, run_thread, 0);
-    fiber.waits = Waits::kNot;
-  }
-  for (bool any = true; any;) {
-    for (unsigned i = 0; i < count; ++i) {
-      running = backwards ? count - 1 - i : i;
-      if (fibers[running].waits == Waits::kNot) {
-        threadIdx = {running % blockDim.x, 0, 0};
-        blockIdx = cluster[rank_of(running)].index;
-        swapcontext(&scheduler, &fibers[running].context);
+    if (fiber.waits != Waits::kForWarp) {
+      continue;
+    }
+    const unsigned mask = fiber.mask;
+    bool all = true;
+    unsigned ballot = 0;
+    for (unsigned i = 0; i < 32; ++i) {
+      const Fiber& other = *fibers[first + i];
+      const bool waits = other.waits == Waits::kForWarp && other.mask == mask;
+      all &= waits || (mask >> i & 1) == 0 || other.waits == Waits::kForever;
+      ballot |= unsigned{waits && other.given != 0} << i;
+    }
+    for (unsigned i = 0; i < 32 && all; ++i) {
+      Fiber& other = *fibers[first + i];
+      if ((mask >> i & 1) != 0 && other.waits == Waits::kForWarp) {
+        other.taken = {fibers[first + static_cast<unsigned>(other.source)]->given, ballot};
+        other.waits = Waits::kNot;
+        any = true;
       }
     }
-    any = release_each(count, 32, Waits::kForWarp);
-    any |= release_each(count, blockDim.x, Waits::kForBlock);
-    any |= release(0, count, Waits::kForCluster);
+  }
+  return any;
+}
+
+void run_blocks(bool backwards) {
+  const auto count = static_cast<unsigned>(blocks.size()) * blockDim.x;
+  while (fibers.size() < count) {
+    fibers.push_back(std::make_unique<Fiber>());
   }
   for (unsigned i = 0; i < count; ++i) {
-    if (fibers[i].waits != Waits::kForever) {
-      throw std::logic_error("threads wait for each other forever");
+    fibers[i]->waits = Waits::kNot;
+  }
+  constexpr int kMostIdlePasses = 1000; // of threads that ask again and again
+  for (int idle = 0; idle < kMostIdlePasses; ++idle) {
+    progress = false;
+    for (unsigned i = 0; i < count; ++i) {
+      const unsigned index = backwards ? count - 1 - i : i;
+      if (fibers[index]->waits == Waits::kNot) {
+        go_on(index);
+        idle = progress ? 0 : idle;
+      }
+    }
+    bool any = false;
+    for (unsigned i = 0; i < count; i += 32) {
+      any |= release_warp(i);
+    }
+    for (unsigned i = 0; i < count; i += blockDim.x) {
+      any |= release(i, i + blockDim.x, Waits::kForBlock);
+    }
+    any |= release(0, count, Waits::kForCluster);
+    idle = any ? 0 : idle;
+    unsigned ended = 0;
+    for (const Block& block : blocks) {
+      ended += block.ended;
+    }
+    if (ended == count) {
+      running = {}; // the host
+      return;
     }
   }
+  fail("waits for others forever");
 }
 
 } // namespace
 
 uint8_t* dynamic_shared() {
-  return dynamic_shared_of(rank_of(running));
+  return block_of(current).shared;
 }
 uint8_t* dynamic_shared_of(unsigned rank) {
-  return static_cast<uint8_t*>(cluster[rank].shared.get());
-}
-
-void* static_shared(unsigned key, size_t bytes) {
-  Memory& memory = cluster[rank_of(running)].declared[key];
-  if (!memory) {
-    memory = allocate(bytes, 128);
+  if (blocks[rank].ended == blockDim.x) {
+    fail("reads the shared memory of a block that has ended");
   }
-  return memory.get();
+  return blocks[rank].shared;
+}
+void* static_shared(unsigned key, size_t bytes) {
+  Block& block = block_of(current);
+  uint8_t*& memory = block.declared[key];
+  if (memory == nullptr) {
+    memory = allocate(Kind::kShared, bytes, 0, block.number);
+  }
+  return memory;
 }
 unsigned new_key() {
   static unsigned keys = 0;
   return keys++;
 }
-
 unsigned cluster_size() {
-  return static_cast<unsigned>(cluster.size());
+  return static_cast<unsigned>(blocks.size());
 }
 
-void wait_for_block() {
+int wait_for_block(bool given) {
+  current_fiber().given = given;
   wait(Waits::kForBlock);
+  return static_cast<int>(current_fiber().taken.ballot);
 }
 void wait_for_cluster() {
   wait(Waits::kForCluster);
 }
-
-uint32_t exchange(unsigned mask, uint32_t value, int source) {
-  if ((mask & (mask - 1)) == 0) {
-    return value;
+Given exchange(unsigned mask, uint32_t value, int source) {
+  Fiber& fiber = current_fiber();
+  if ((mask >> running.thread % 32 & 1) == 0) {
+    fail("is no lane of the mask that it waits for");
   }
-  const unsigned first = running / 32 * 32;
-  fibers[running].given = value;
+  fiber.mask = mask;
+  fiber.given = value;
+  fiber.source = source & 31;
   wait(Waits::kForWarp);
-  const uint32_t taken = fibers[first + static_cast<unsigned>(source)].given;
-  wait(Waits::kForWarp);
-  return taken;
+  return fiber.taken;
+}
+unsigned active_lanes() {
+  wait(Waits::kForLanes);
+  return current_fiber().taken.ballot;
+}
+void let_others_run() {
+  wait(Waits::kNot);
+  progress = false;
+}
+void wait_for_previous() {
+  block_of(current).waited = running.waited = true;
+}
+void let_next_start() {
+  Block& block = block_of(current);
+  settles &= block.let_next || block.waited;
+  block.let_next = true;
 }
 
-void launch(
-    const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& kernel) {
+void launch(const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& run) {
   launched.emplace_back(name);
   blockDim = config.blockDim;
   gridDim = config.gridDim;
-  body = &kernel;
-  unsigned together = 1;
+  body = &run;
+  kernel = {name};
   for (unsigned i = 0; i < config.numAttrs; ++i) {
-    if (config.attrs[i].id == cudaLaunchAttributeClusterDimension) {
-      together = config.attrs[i].val.clusterDim.x;
+    const cudaLaunchAttribute& attribute = config.attrs[i];
+    if (attribute.id == cudaLaunchAttributeClusterDimension) {
+      kernel.cluster = attribute.val.clusterDim.x;
     }
+    kernel.cooperative |= attribute.id == cudaLaunchAttributeCooperative;
+    kernel.overlaps |= attribute.id == cudaLaunchAttributeProgrammaticStreamSerialization;
   }
+  kernel.input_settled = settles;
+  kernel.since = new_interval();
+  settles = true;
+  const unsigned grid = gridDim.x * gridDim.y * gridDim.z;
+  if (gridDim.y > 65535 || gridDim.z > 65535 || blockDim.x > 1024 || blockDim.x % 32 != 0 ||
+      blockDim.y * blockDim.z != 1 || gridDim.x % kernel.cluster != 0) {
+    fail("has a grid or a block that no GPU takes");
+  }
+  const unsigned together = kernel.cooperative ? grid : kernel.cluster;
+  const size_t pages = allocated_pages();
   // Every other cluster runs its threads backwards: who relies on an order is found out.
-  bool backwards = false;
-  for (unsigned z = 0; z < gridDim.z; ++z) {
-    for (unsigned y = 0; y < gridDim.y; ++y) {
-      for (unsigned x = 0; x < gridDim.x; x += together, backwards = !backwards) {
-        cluster.clear();
-        for (unsigned rank = 0; rank < together; ++rank) {
-          cluster.push_back({{x + rank, y, z}, allocate(config.dynamicSmemBytes, 1024), {}});
-        }
-        run_cluster(backwards);
-      }
+  for (unsigned first = 0; first < grid; first += together) {
+    blocks.clear();
+    release_pages(pages);
+    for (unsigned number = first; number < first + together; ++number) {
+      const unsigned row = number / gridDim.x;
+      blocks.push_back(
+          {number,
+           {number % gridDim.x, row % gridDim.y, row / gridDim.y},
+           allocate(Kind::kShared, config.dynamicSmemBytes, 0, number),
+           {},
+           new_interval(),
+           !kernel.overlaps,
+           false});
     }
+    cluster_since = new_interval();
+    for (Block& block : blocks) {
+      block.interval = new_interval();
+    }
+    run_blocks(first / together % 2 == 1);
   }
+  release_pages(pages);
+  kernel = {};
 }
 
 } // namespace emulated
@@ -213,56 +333,89 @@ cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) {
   return cudaSuccess;
 }
 cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t) {
-  std::memset(memory, value, bytes);
+  emulated::fill(static_cast<uint8_t*>(memory), static_cast<uint8_t>(value), bytes);
+  emulated::settles = false;
   return cudaSuccess;
 }
 const char* cudaGetErrorString(cudaError_t) {
   return "an error that is not emulated";
 }
 
-void histo::cuda::count_exchange(const Plan&, const Problem&, const Launch&) {
-  std::cerr << "the blocks of exchange.cu wait for each other, which is not emulated\n";
-  std::exit(2);
+namespace {
+
+using namespace histo;
+
+template <class Binning>
+void run(int variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
+  using Study = void (*)(const cuda::StudyInput&, const Binning&, const cuda::Launch&);
+  constexpr Study kStudies[] = {
+      cuda::global_atomic<Binning>,
+      cuda::privatized_global<Binning>,
+      cuda::privatized_shared<Binning>,
+      cuda::coarsened_contiguous<Binning>,
+      cuda::coarsened_interleaved<Binning>,
+      cuda::aggregated<Binning>,
+      cuda::tiled<Binning>,
+  };
+  if (variant > 0) {
+    kStudies[variant - 1](
+        {static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
+         reinterpret_cast<unsigned long long*>(problem.counts)},
+        binning, launch);
+    return;
+  }
+  const cuda::Plan plan = cuda::make_plan(problem, binning, launch.limits);
+  const std::string wrong = violations(problem, plan, launch.limits);
+  if (!wrong.empty()) {
+    std::cerr << "the plan is wrong: " << wrong << '\n';
+    std::exit(4);
+  }
+  std::cout << path_of(plan) << ' ';
+  cuda::count(problem, binning, launch);
 }
 
-int main() {
-  using namespace histo;
-  int type = 0;
-  Problem problem{};
-  size_t bytes = 0, offset = 0;
-  cuda::DeviceLimits limits{};
-  limits.l2_bytes = 1 << 20;
-  std::cin >> type >> problem.num_bins;
-  for (Extent& loop : problem.channels) {
-    std::cin >> loop.size >> loop.stride;
+/// A kernel of broken.cu, on one cluster of two blocks.
+int run_broken(const std::string& name) {
+  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 1 << 20, 90}, {}};
+  emulated::start_broken(
+      name, launch, emulated::allocate(emulated::Kind::kInput, 4095, 1),
+      reinterpret_cast<unsigned long long*>(emulated::allocate(emulated::Kind::kCounts, 4096)));
+  return 0;
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  if (argc == 2) {
+    return run_broken(argv[1]);
   }
-  for (Extent& loop : problem.rows) {
-    std::cin >> loop.size >> loop.stride;
-  }
-  std::cin >> bytes >> offset >> limits.sm_count >> limits.shared_per_block >>
-      limits.shared_per_sm >> limits.capability;
+  const int variant = read<int>();
+  const bool letters = read() != 0;
+  bool copies = false;
+  Problem problem = read_problem(copies);
+  const auto offset = read<size_t>();
+  const auto bytes = read<size_t>();
+  const cuda::DeviceLimits limits = read_limits();
   std::cin.get();
-  const emulated::Memory data = emulated::allocate(offset + bytes, 256);
-  std::cin.read(static_cast<char*>(data.get()) + offset, static_cast<std::streamsize>(bytes));
-  if (!std::cin) {
-    std::cerr << "the problem is cut off\n";
-    return 2;
+  uint8_t* data = emulated::allocate(emulated::Kind::kInput, bytes, offset);
+  std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes));
+  if (!std::cin || copies) {
+    std::cerr << (copies ? "the strides need a copy\n" : "the problem is cut off\n");
+    return copies ? 5 : 2;
   }
   const size_t size = static_cast<size_t>(problem.num_counts()) * sizeof(int64_t);
-  const emulated::Memory counts = emulated::allocate(size, 256);
-  problem.type = static_cast<ElementType>(type);
-  problem.data = static_cast<const char*>(data.get()) + offset;
-  problem.counts = static_cast<int64_t*>(counts.get());
-
-  emulated::Memory workspace;
-  const cuda::Launch launch{nullptr, limits, [&](int64_t wanted) {
-                              workspace = emulated::allocate(static_cast<size_t>(wanted), 512);
-                              return workspace.get();
+  uint8_t* counts = emulated::allocate(emulated::Kind::kCounts, size);
+  problem.data = data;
+  problem.counts = reinterpret_cast<int64_t*>(counts);
+  const cuda::Launch launch{nullptr, limits, [](int64_t wanted) {
+                              return emulated::allocate(
+                                  emulated::Kind::kWorkspace, static_cast<size_t>(wanted));
                             }};
-  cuda::count(problem, ValueBinning{problem.num_bins}, launch);
+  letters ? run(variant, problem, LetterBinning{}, launch)
+          : run(variant, problem, ValueBinning{problem.num_bins}, launch);
   for (const std::string& name : emulated::launched) {
     std::cout << name << ' ';
   }
   std::cout << '\n';
-  std::cout.write(static_cast<const char*>(counts.get()), static_cast<std::streamsize>(size));
+  std::cout.write(reinterpret_cast<const char*>(counts), static_cast<std::streamsize>(size));
 }

@@ -1,8 +1,10 @@
-// CUDA C++ for a host compiler: as much of it as the kernels of the engine need.
+// CUDA C++ for a host compiler: as much of it as the kernels need.
 //
-// A thread is a fiber, which runs until it waits for others; the blocks of a cluster run together,
-// clusters one after the other. So what a kernel reads, adds and writes can be tested where there is
-// no GPU, by a compiler that checks every address. Races and speed cannot.
+// A thread is a fiber, which runs until it waits for others. The blocks of a cluster run together,
+// and so do all blocks of a cooperative launch; other blocks run one after the other. The kernels are
+// compiled with calls before each of their loads and stores (-fsanitize=thread, without its library),
+// and memory.cpp checks what they touch. So a wrong address, a missing barrier and an addition that
+// is not atomic are found where there is no GPU; speed is not.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -27,22 +29,45 @@
 
 namespace emulated {
 
-/// Of the block that runs: as many bytes as its launch asked for, and not one more.
+// --- The scheduler (emulator.cpp) --------------------------------------------------------------
+
+/// Shared memory of the block that runs: as many bytes as its launch asked for, and not one more.
 uint8_t* dynamic_shared();
-uint8_t* dynamic_shared_of(unsigned rank);
-/// Of the block that runs, what it has declared under that key.
+/// Shared memory that the block that runs has declared under this key.
 void* static_shared(unsigned key, size_t bytes);
 unsigned new_key();
 unsigned cluster_size();
-void wait_for_block();
+/// How many threads of the block gave true.
+int wait_for_block(bool given = true);
 void wait_for_cluster();
-/// The value that lane `source` gave; all lanes of the warp, or a thread alone.
-uint32_t exchange(unsigned mask, uint32_t value, int source);
+/// The lanes of a mask wait for each other, and each gives a value.
+struct Given {
+  uint32_t value;  // of the lane that was asked for
+  unsigned ballot; // a bit for each lane that gave another value than 0
+};
+Given exchange(unsigned mask, uint32_t value, int source = 0);
+/// The lanes that come to the same place before the warp has nothing else to do.
+unsigned active_lanes();
+/// Others run on; for a thread that asks again and again.
+void let_others_run();
+void wait_for_previous();
+void let_next_start();
 void launch(
     const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& kernel);
 
-/// Addresses of shared memory have 32 bits, and are not 0.
-constexpr uint32_t kFirstAddress = 1024;
+// --- Memory (memory.cpp) -----------------------------------------------------------------------
+
+uint32_t add(uint32_t* address, uint32_t value);
+uint64_t add(uint64_t* address, uint64_t value);
+uint32_t compare_and_swap(uint32_t* address, uint32_t expected, uint32_t value);
+void store_half(uint16_t* address, uint16_t value);
+uint32_t load_of_rank(const uint32_t* address, uint32_t rank);
+uint32_t load_acquired(const uint32_t* address);
+/// Who reads a discarded line again reads what nobody wrote.
+void discard(const void* address, size_t bytes);
+/// An address of shared memory as 32 bits, and back.
+uint32_t shared_address(const void* pointer);
+uint8_t* shared_pointer(uint32_t address);
 
 } // namespace emulated
 
@@ -52,17 +77,24 @@ inline dim3 blockDim, gridDim;
 inline void __syncthreads() {
   emulated::wait_for_block();
 }
+inline int __syncthreads_count(bool holds) {
+  return emulated::wait_for_block(holds);
+}
 inline void __syncwarp() {
 }
+inline void __threadfence() {
+}
 inline uint32_t __shfl_sync(unsigned mask, uint32_t value, int source) {
-  return emulated::exchange(mask, value, source);
+  return emulated::exchange(mask, value, source).value;
 }
-/// Threads need not find each other: each is active alone.
 inline unsigned __activemask() {
-  return 1u << threadIdx.x % 32;
+  return emulated::active_lanes();
 }
-inline bool __all_sync(unsigned /*mask*/, bool holds) {
-  return holds;
+inline bool __all_sync(unsigned mask, bool holds) {
+  return emulated::exchange(mask, holds).ballot == mask;
+}
+inline bool __any_sync(unsigned mask, bool holds) {
+  return emulated::exchange(mask, holds).ballot != 0;
 }
 
 template <class A, class B>
@@ -129,17 +161,14 @@ template <class T>
 void __stcg(T* address, T value) {
   *address = value;
 }
-template <class T>
-T atomicAdd(T* address, std::common_type_t<T> value) {
-  const T before = *address;
-  *address += value;
-  return before;
+inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {
+  return emulated::add(address, value);
 }
-template <class T>
-T atomicCAS(T* address, std::common_type_t<T> expected, std::common_type_t<T> value) {
-  const T before = *address;
-  *address = before == expected ? value : before;
-  return before;
+inline unsigned long long atomicAdd(unsigned long long* address, unsigned long long value) {
+  return emulated::add(reinterpret_cast<uint64_t*>(address), value);
+}
+inline uint32_t atomicCAS(uint32_t* address, uint32_t expected, uint32_t value) {
+  return emulated::compare_and_swap(address, expected, value);
 }
 
 namespace emulated {

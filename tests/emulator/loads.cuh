@@ -15,11 +15,14 @@ inline uint32_t load_past_first_cache(const uint32_t* address) {
 inline uint32_t load_of_shared_line(const uint32_t* address) {
   return *address;
 }
+inline uint32_t load_acquire(const uint32_t* address) {
+  emulated::let_others_run();
+  return emulated::load_acquired(address);
+}
 inline void fetch_line(const void* /*address*/) {
 }
-/// Who reads it again finds what nobody wrote.
 inline void discard_line(const void* line) {
-  std::memset(const_cast<void*>(line), 0xa5, 128);
+  emulated::discard(line, 128);
 }
 
 } // namespace histo::cuda

@@ -1,0 +1,74 @@
+"""Compiles the programs of this folder: only what has changed since the last session."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from torch.utils.cpp_extension import include_paths
+
+CSRC = Path(__file__).parents[2] / "csrc"
+FLAGS = [
+    "-std=c++17",
+    "-O1",
+    "-g0",
+    "-fvisibility=hidden",
+    "-Wno-attributes",
+    "-fno-threadsafe-statics",
+]
+FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
+FLAGS += [f"-isystem{path}" for path in include_paths()]
+# arguments.cpp asks PyTorch for tensors, in functions that nobody calls here and the linker drops.
+FLAGS += ["-ffunction-sections", "-fdata-sections"]
+LINKER_FLAGS = ["-Wl,--gc-sections"]
+
+
+class Compiler:
+    """Of sources in a copy of csrc/, where the files of this folder lie in csrc/cuda/."""
+
+    def __init__(self, folder: Path, config: pytest.Config, *flags: str) -> None:
+        if shutil.which("g++") is None:
+            pytest.skip("needs g++")
+        shutil.copytree(CSRC, folder / "csrc", ignore=shutil.ignore_patterns("cpu"))
+        shutil.copytree(Path(__file__).parent, folder / "csrc/cuda", dirs_exist_ok=True)
+        cache = getattr(config, "cache", None)
+        self.cache = cache.mkdir(folder.name.rstrip("0123456789")) if cache else folder
+        self.folder = folder
+        self.flags = [*FLAGS, *flags]
+        self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
+
+    def object_of(self, source: str, *flags: str) -> Path:
+        """Of a file of the folder; it exists after `finish`."""
+        command = [*self.flags, *flags]
+        path = self.folder / source
+        known = hashlib.sha256(" ".join(command).encode())
+        for part in [path, *sorted(self.folder.rglob("*.h")), *sorted(self.folder.rglob("*.cuh"))]:
+            known.update(part.read_bytes())
+        name = source.replace("/", "-")
+        built = self.cache / f"{name}-{known.hexdigest()[:16]}.o"
+        if not built.exists():
+            for old in self.cache.glob(f"{name}-*"):
+                old.unlink()
+            partial = built.with_suffix(".partial")
+            arguments = ["g++", *command, "-c", source, "-o", str(partial)]
+            self.finish(os.cpu_count() or 1)
+            compiler = subprocess.Popen(arguments, cwd=self.folder)
+            self.running.append((compiler, partial, built))
+        return built
+
+    def finish(self, left: int = 1) -> None:
+        """Until fewer than so many run."""
+        while len(self.running) >= left:
+            compiler, partial, built = self.running.pop(0)
+            assert compiler.wait() == 0, built.name
+            partial.rename(built)
+
+    def link(self, program: str, objects: list[Path]) -> Path:
+        self.finish()
+        arguments = ["g++", *map(str, objects), "-o", program, *LINKER_FLAGS]
+        subprocess.run(arguments, cwd=self.folder, check=True)
+        return self.folder / program

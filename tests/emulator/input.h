@@ -1,0 +1,47 @@
+// A problem of standard input, made by the function that makes those of the operators.
+#pragma once
+
+#include <iostream>
+#include <vector>
+
+#include "arguments.h"
+#include "cuda/plan.h"
+
+namespace histo {
+
+template <class T = int64_t>
+T read() {
+  int64_t number = 0;
+  std::cin >> number;
+  return static_cast<T>(number);
+}
+
+/// The element type, the bins, the number of dimensions, their sizes and strides, the number of those
+/// that the result keeps, and which ones. `copies` as for loops_as_problem.
+inline Problem read_problem(bool& copies) {
+  const auto type = static_cast<ElementType>(read());
+  const int64_t num_bins = read();
+  std::vector<Extent> dimensions(read<size_t>());
+  for (Extent& dimension : dimensions) {
+    dimension.size = read();
+    dimension.stride = read();
+  }
+  Checked checked{Variant::kAuto, type, std::vector<int64_t>(read<size_t>())};
+  for (int64_t& kept : checked.kept) {
+    kept = read();
+  }
+  return loops_as_problem(dimensions, checked, num_bins, copies);
+}
+
+/// The GPU's SMs, shared memory of a block and of an SM, and capability.
+inline cuda::DeviceLimits read_limits() {
+  cuda::DeviceLimits limits{};
+  limits.sm_count = read<int>();
+  limits.shared_per_block = read();
+  limits.shared_per_sm = read();
+  limits.capability = read<int>();
+  limits.l2_bytes = 1 << 20;
+  return limits;
+}
+
+} // namespace histo

@@ -1,0 +1,527 @@
+#include "invariants.h"
+
+#include <algorithm>
+
+namespace histo {
+namespace {
+
+using namespace cuda;
+
+struct Path {
+  std::string text;
+
+  void add(bool holds, const std::string& word) {
+    if (holds) {
+      text += (text.empty() ? "" : " ") + word;
+    }
+  }
+  void operator()(const Columns& in) {
+    add(in.by == CountedBy::kColumns, "columns");
+    add(in.by == CountedBy::kRows, "rows");
+    add(in.by == CountedBy::kPlanes, "planes");
+    add(in.by == CountedBy::kClustered, "clustered");
+    add(in.access == Access::kQuad, "16-bytes");
+    add(in.access == Access::kWord, "words");
+    add(in.access == Access::kLoose, "loose-words");
+    add(in.access == Access::kSplit, "split-words");
+    add(in.is_stream(), "stream");
+    add(in.outer.size > 1, "several-runs");
+    add(in.parts < in.units() && in.units() > 1, "several-units-a-block");
+    add(in.in_runs, "in-runs");
+    add(in.by == CountedBy::kColumns && in.log_row_words < 5, "mixed-banks");
+    add(in.counted < in.channels, "gaps");
+    add(in.by == CountedBy::kRows && in.group_columns == kHalfColumns, "halves");
+    add(in.one_piece, "one-piece");
+    add(in.sums_columns, "sums-columns");
+    add(in.channels == 1 && in.groups > 1, "dealt");
+    add(in.paired && in.adds && !in.few_channels && !in.carries, "spills-or-adds");
+    add(in.carries, "carries");
+  }
+  void operator()(const Runs& in) {
+    text = "runs";
+    add(in.run_bytes_between > 0, "joins");
+    add(in.tables == 0, "columns-of-one-table");
+    add(in.log_units > 0, "shared-blocks");
+  }
+  void operator()(const Tiles& in) {
+    text = "tiles";
+    add(in.table_stride == 0, "atomics");
+    add(in.clustered, "clustered");
+    add(in.quads, "16-bytes");
+    add(in.along_rows, "along-rows");
+    add(in.chunks > 1, "chunks");
+    add(in.sets, "sets");
+  }
+  void operator()(const Exchange&) {
+    text = "exchange";
+  }
+};
+
+/// In place of a fixed number of bits.
+using Wide = __int128;
+
+constexpr int64_t kMaxOf32Bits = 0xffffffff;
+constexpr int64_t kSignedBit = int64_t{1} << 31;
+constexpr int64_t kMaxOf16Bits = 0xffff;
+
+int64_t size_of(ElementType type) {
+  return visit_element_type(
+      type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
+}
+
+/// Values of the type that can have a bin.
+int64_t values_of(ElementType type, int64_t num_bins) {
+  const int64_t size = size_of(type);
+  const bool has_sign = type == ElementType::kInt8 || type == ElementType::kInt16;
+  return size > 2 ? num_bins : std::min(num_bins, int64_t{1} << (8 * size - has_sign));
+}
+
+struct Checks {
+  const Problem& problem;
+  const Plan& plan;
+  const DeviceLimits& limits;
+  std::string wrong;
+
+  void need(bool holds, const char* what) {
+    if (!holds) {
+      wrong += (wrong.empty() ? "" : ", ") + std::string(what);
+    }
+  }
+  int64_t size() const {
+    return size_of(problem.type);
+  }
+  int64_t elements() const {
+    return problem.num_channels() * problem.num_rows();
+  }
+  int64_t address() const {
+    return static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.data));
+  }
+  /// Behind the last element, in bytes from the first.
+  int64_t end() const {
+    int64_t last = 0;
+    for (const Extent& loop : problem.channels) {
+      last += (loop.size - 1) * loop.stride;
+    }
+    for (const Extent& loop : problem.rows) {
+      last += (loop.size - 1) * loop.stride;
+    }
+    return (last + 1) * size();
+  }
+  static int64_t step_of(const Extent& loop) {
+    return loop.size > 1 ? loop.stride : 0;
+  }
+
+  void launches() {
+    need(plan.blocks > 0 && plan.blocks < kSignedBit, "a grid has 1 to 2^31 - 1 blocks");
+    need(
+        plan.threads > 0 && plan.threads <= 1024 && plan.threads % 32 == 0,
+        "a block has whole warps, 1,024 threads at most");
+    need(plan.shared_bytes > 0 && plan.shared_bytes <= limits.shared_per_block, "shared memory");
+    need(
+        plan.cluster >= 1 && plan.cluster <= (limits.has_clusters() ? 8 : 1) &&
+            plan.blocks % plan.cluster == 0,
+        "clusters");
+    need(plan.fold_blocks == 0 || plan.workspace_bytes > 0, "a fold has tables to fold");
+    need(plan.fold_blocks >= 0 && plan.fold_blocks < kSignedBit, "a grid of the fold");
+  }
+
+  void divides(const Divider& by, int64_t most) {
+    need(most < kSignedBit, "divides what is below 2^31");
+    for (int64_t n : {int64_t{0}, int64_t{1}, most / 3, most / 2, most}) {
+      for (int64_t near : {n, n / by.divisor * by.divisor, n / by.divisor * by.divisor - 1}) {
+        if (near >= 0) {
+          const auto number = static_cast<uint32_t>(near);
+          need(by.quotient(number) == number / by.divisor, "a quotient");
+        }
+      }
+    }
+  }
+
+  void operator()(const Columns& in) {
+    const int64_t load = bytes_of_load(in.access, size());
+    const int64_t units = in.units();
+    const int64_t unit_rows = in.unit_rows;
+    const bool dealt = in.channels == 1 && in.groups > 1;
+    const int64_t gap = in.channels - in.counted;
+    need(
+        in.batch[0].size * in.batch[1].size == in.batches &&
+            int64_t{in.batches} * in.counted == problem.num_channels(),
+        "all channels");
+    need(in.num_bins == problem.num_bins && in.type == problem.type, "bins and type");
+
+    // Every element of a batch is in a row, or read apart.
+    const int64_t apart = in.in_runs && gap > 0 ? kRowsApart : 0;
+    const int64_t rows_of_batch = problem.num_rows() * in.channels;
+    int64_t row_begin = step_of(in.batch[0]) | step_of(in.batch[1]) | step_of(in.outer);
+    if (in.is_stream()) {
+      need(!in.in_runs, "a stream is one run");
+      need((in.run + gap) * in.outer.size == rows_of_batch, "all elements are in runs");
+      const int64_t beyond = address() % load;
+      const bool alike = row_begin % load == 0;
+      const int64_t least_head = alike && beyond > 0 ? (load - beyond) / size() : 0;
+      const int64_t most_head = alike ? least_head : load / size() - 1;
+      const int64_t ragged = in.access == Access::kSplit ? 5 : 2;
+      need(most_head + int64_t{in.rows} * in.columns <= in.run, "whole rows are in their run");
+      need(
+          in.run <= least_head + (int64_t{in.rows} + ragged) * in.columns,
+          "what makes no row is read apart");
+      need(in.row_stride == in.columns * size(), "rows of a stream follow each other");
+      need(
+          in.columns % in.channels == 0 || in.in_turn || in.by == CountedBy::kPlanes, "whole rows");
+      row_begin = in.access == Access::kSplit ? 0 : in.row_stride;
+    } else {
+      const int64_t rows = in.in_runs ? unit_rows + apart : unit_rows;
+      need(rows * in.columns == rows_of_batch, "all elements are in rows");
+      need(in.columns % in.channels == 0, "whole rows");
+      row_begin |= address() | in.row_stride | in.run_jump | in.set_jump;
+    }
+    need(
+        in.access == Access::kLoose || (row_begin % load == 0 && in.row_stride % load == 0) ||
+            in.access == Access::kSplit,
+        "loads are aligned");
+    need(
+        in.access == Access::kLoose || in.access == Access::kSplit ||
+            in.by == CountedBy::kClustered || in.columns * size() % load == 0,
+        "a row is whole loads");
+    need(in.data == problem.data, "where the data begin");
+    need(in.data_end - in.data <= end(), "where the data end");
+
+    // The columns of a row, or the bins, are dealt to tables.
+    const bool clustered = in.by == CountedBy::kClustered;
+    const int64_t table_columns = clustered ? kHalfColumns : in.group_columns;
+    need(
+        in.channels == 1 || ((in.groups - 1) * table_columns < in.columns &&
+                             in.groups * table_columns >= in.columns),
+        "all columns");
+    const int64_t values = values_of(in.type, in.num_bins);
+    need(
+        in.type == ElementType::kBool ? in.table_rows == (in.num_bins > 1 ? 256 : 1)
+                                      : (dealt ? in.groups : 1) * int64_t{in.table_rows} >= values,
+        "all bins");
+
+    // Every row is in one share.
+    need(
+        unit_rows > 0 && (in.in_runs || unit_rows == in.rows * std::max<int64_t>(in.outer.size, 1)),
+        "rows");
+    const int64_t total = units * unit_rows + (units - 1) * in.unit_gap;
+    const int64_t blocks_of_unit = plan.blocks / units;
+    int64_t most_rows = std::min<int64_t>(in.share, unit_rows); // of a table
+    if (clustered) {
+      need(blocks_of_unit * units == plan.blocks && blocks_of_unit % plan.cluster == 0, "blocks");
+      need(blocks_of_unit * in.share >= unit_rows, "all rows are in shares");
+      need(in.unit_gap == 0 && in.outer.size <= 1 && !in.is_stream(), "plain rows");
+      need(in.adds || blocks_of_unit == plan.cluster, "one cluster writes, or all add");
+      need(most_rows + 2 <= kMaxOf16Bits, "counters of 16 bits");
+      need(in.row_stride < kSignedBit, "rows in 32 bits");
+      need(plan.shared_bytes >= kHalfTableBytes, "half a table");
+    } else {
+      need(int64_t{in.parts} * in.part_rows == total && total < kSignedBit, "parts");
+      const int64_t blocks = in.blocks_of_part;
+      need(plan.blocks == in.parts * blocks, "blocks");
+      if (in.by == CountedBy::kRows) {
+        const int64_t chunk = rows_of_chunk(in.group_columns);
+        need(in.parts == units && in.part_rows == unit_rows, "a block has rows of one unit");
+        need(
+            blocks * in.chunks + in.blocks_with_more == in.rows / chunk &&
+                in.blocks_with_more < blocks,
+            "all chunks");
+        most_rows = in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
+        need(most_rows <= kMaxOf16Bits, "counters of 16 bits");
+        need(!in.adds && in.columns == in.channels && in.outer.size == 1, "plain rows");
+        need(
+            in.load_step == kQuadRow / in.group_columns * in.row_stride &&
+                in.round_step == chunk * (kColumnThreads / 32) * in.row_stride,
+            "steps");
+      } else {
+        need(
+            blocks * in.share >= in.part_rows && (blocks - 1) * in.share < in.part_rows,
+            "all rows are in shares");
+      }
+      tables(in, most_rows);
+    }
+    need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
+    need(plan.clears || in.num_bins <= in.table_rows, "bins without a row are zeroed");
+    if (in.in_runs) {
+      runs_in(in);
+    }
+  }
+
+  void tables(const Columns& in, int64_t most_rows) {
+    const int64_t unit_rows = in.unit_rows;
+    const bool is_bytes = size() == 1;
+    const bool few = in.few_channels;
+    const bool splits_units = in.by == CountedBy::kRows ? in.blocks_of_part > 1
+                              : in.parts == in.units()  ? in.share < in.part_rows
+                                                        : in.share % unit_rows != 0;
+    const bool folds = !few && splits_units;
+    need(folds == (plan.fold_blocks > 0), "what blocks share is folded");
+    if (folds) {
+      need(
+          plan.workspace_bytes == plan.blocks * in.partial_words(in.access) * int64_t{4},
+          "a table a block");
+      need(
+          plan.fold_blocks == in.units() * ceil_div(in.table_words(), plan.fold_words),
+          "all words are folded");
+    } else {
+      need(plan.workspace_bytes == 0, "no workspace");
+    }
+    need(in.parts == 1 || in.parts == in.units() || in.units() % in.parts == 0, "parts of units");
+    const int64_t copies = in.sums_columns ? in.columns / in.channels : 1;
+    const Wide most_of_counter = in.paired ? Wide{plan.blocks} * kMaxOf16Bits : Wide{unit_rows};
+    need(!folds || most_of_counter * copies <= kMaxOf32Bits, "sums of 32 bits");
+
+    const int64_t ragged = in.in_runs       ? kRowsApart
+                           : in.is_stream() ? ragged_rows(in.access) * in.outer.size
+                                            : 0;
+    if (in.by == CountedBy::kPlanes) {
+      need(is_bytes && few && in.access == Access::kQuad && in.is_stream(), "planes");
+      need(
+          !in.one_piece || in.share + ragged <= rows_of_planes(in.paired, in.in_turn),
+          "counters that hold a piece");
+      need(!in.one_piece || in.outer.size == 1, "one piece");
+      need(
+          in.adds ||
+              (in.one_piece && in.share >= unit_rows && in.unit_rows + in.unit_gap <= in.share),
+          "one block writes, or all add");
+      need(in.paired == (in.channels > 1), "counters");
+      need(plan.threads == kColumnThreads || !in.one_piece, "threads");
+      need(
+          plan.threads == kColumnThreads || plan.threads == threads_of_short_units(in.in_turn),
+          "threads");
+    } else {
+      need(plan.threads == kColumnThreads, "threads");
+      need(
+          !in.paired || in.adds || most_rows + ragged <= kMaxOf16Bits,
+          "counters of 16 bits, or what they hold is added");
+      need(
+          in.paired || Wide{in.share} * std::max<int64_t>(in.columns / 32, 1) <= kMaxOf32Bits,
+          "counters of 32 bits");
+      need(
+          in.adds || in.columns == in.channels || (in.sums_columns && in.groups == 1 && folds),
+          "one writer, or all add");
+      need(!few || in.adds, "blocks that add");
+      need(in.unit_gap == 0, "no gap");
+      if (in.access == Access::kQuad) {
+        const int64_t warps = plan.threads / 32;
+        const int64_t rows = 32 >> in.log_lanes;
+        need(
+            in.load_step == (in.warps_apart ? 1 : warps) * rows * in.row_stride &&
+                in.round_step == kBytesInFlight / kQuadBytes * warps * rows * in.row_stride,
+            "steps");
+      }
+    }
+    need(
+        !in.carries || (in.paired && is_bytes && in.share >> kLogSpill <= kMaxOf16Bits &&
+                        plan.shared_bytes >= kTwoTablesBytes),
+        "carries");
+    if (in.access == Access::kSplit) {
+      need(in.parts == in.units() && in.blocks_of_part > 1, "tables that meet in the fold");
+      need(plan.shared_bytes >= kTwoTablesBytes && is_bytes, "early columns");
+    }
+    const int64_t row_words = int64_t{1} << in.log_row_words;
+    const bool pairs_bins = size() == 2 && in.paired && row_words < kBanks;
+    const bool halves = in.by == CountedBy::kRows && in.group_columns == kHalfColumns;
+    need(
+        plan.shared_bytes >= (halves ? kHalfTableBytes
+                              : is_bytes
+                                  ? kByteTableBytes
+                                  : 4 * (in.table_words() + (pairs_bins ? 2 : 1) * row_words)),
+        "a table in shared memory");
+    need(
+        is_bytes || in.log_row_words >= 5 || in.table_rows % (kBanks >> in.log_row_words) == 0,
+        "rows that share banks");
+    need(
+        is_bytes || (int64_t{1} << in.log_lanes) * bytes_of_load(in.access, size()) >=
+                        std::min<int64_t>(32 * 16, row_words * std::max<int64_t>(4, size())),
+        "lanes of a row");
+  }
+
+  void runs_in(const Columns& in) {
+    divides(in.by_rows_of_run, in.unit_rows);
+    divides(in.by_runs_of_set, in.unit_rows / in.by_rows_of_run.divisor);
+    const auto place = [&](int64_t row) {
+      const int64_t run = row / in.by_rows_of_run.divisor;
+      return Wide{row} * in.row_stride + Wide{run} * in.run_jump +
+             Wide{run / in.by_runs_of_set.divisor} * in.set_jump;
+    };
+    for (int64_t block = 0; block < std::min<int64_t>(in.blocks_of_part, 300); ++block) {
+      const int64_t first = block * in.share % in.unit_rows;
+      need(place(first + in.share) - place(first) <= kMaxOf32Bits, "a share in 32 bits");
+    }
+    const int64_t apart = in.counted < in.channels ? kRowsApart : 0;
+    need(
+        place(in.unit_rows + apart - 1) + in.columns * size() <=
+            in.data_end - in.data + (in.channels - in.counted) * size(),
+        "rows are in the tensor");
+  }
+
+  void operator()(const Runs& in) {
+    const int64_t units = in.units;
+    const int64_t quads_of_run = in.by_quads_of_run.divisor;
+    const int64_t runs = in.quads / quads_of_run;
+    const bool joins = in.run_bytes_between > 0;
+    need(units * in.channels == problem.num_channels(), "all channels");
+    need(runs * quads_of_run == in.quads, "quads of whole runs");
+    const int64_t rows = joins ? (in.run_bytes - in.run_bytes_between) / size()
+                               : (in.run_bytes / size() - in.channels) / in.period + 1;
+    need(units * runs * rows * in.channels == elements(), "all elements");
+    const int64_t strides = step_of(in.batch[0]) | step_of(in.batch[1]) |
+                            static_cast<int64_t>(in.set_step) | in.outer_step | in.step;
+    const int64_t skew = strides % kQuadBytes == 0 ? address() % kQuadBytes : kQuadBytes - size();
+    need(quads_of_run * kQuadBytes >= skew + in.run_bytes, "a run's quads");
+    need(
+        int64_t{in.chunks} * in.share >= in.quads && (int64_t{in.chunks} - 1) * in.share < in.quads,
+        "all quads are in shares");
+    need(in.log_units == 0 || in.chunks == 1, "small units have one block");
+    need(plan.blocks == ceil_div(units, int64_t{1} << in.log_units) * in.chunks, "blocks");
+    need(int64_t{in.share} * kQuadBytes / size() <= kMaxOf32Bits, "counters of 32 bits");
+    const auto first = static_cast<int64_t>(in.first_quad);
+    need(
+        first >= address() && first % kQuadBytes == 0 && in.last_quad % kQuadBytes == 0 &&
+            first + static_cast<int64_t>(in.last_quad) + kQuadBytes <= address() + end(),
+        "quads in the tensor");
+    need(in.data == problem.data, "where the data begin");
+    const int64_t turn = in.by_period.divisor;
+    need(
+        in.before_run % turn == 0 && in.before_run >= kQuadBytes / size() &&
+            (joins || turn == in.period),
+        "elements before a run");
+    if (joins) {
+      const int64_t row = problem.rows[2].size * size();
+      need(turn * size() + kQuadBytes <= 64, "a quad's bits");
+      for (int64_t byte = 0; byte < 64; ++byte) {
+        need((in.between >> byte & 1) == (byte % (turn * size()) >= row), "bytes between rows");
+      }
+    }
+    divides(in.by_quads_of_run, in.quads);
+    divides(in.by_loop[0], runs);
+    divides(in.by_loop[1], runs);
+    divides(in.by_period, int64_t{in.before_run} + in.run_bytes);
+    divides(in.by_rows, int64_t{in.table_rows} * in.channels << in.log_units);
+    divides(in.by_channels, in.channels << in.log_units);
+    need(in.by_rows.divisor == in.table_rows && in.by_channels.divisor == in.channels, "divisors");
+    const int64_t all_rows = int64_t{in.table_rows} + 1;
+    need(
+        in.tables == 0
+            ? in.row_words >= in.columns && in.unit_words >= all_rows * in.row_words
+            : in.row_words == 1u << in.log_copies && in.column_words == all_rows << in.log_copies &&
+                  in.unit_words >= int64_t{in.tables} * in.column_words,
+        "words of a unit");
+    need(
+        in.tables == 0 ? in.columns == in.period + kQuadBytes / size() - 1
+                       : in.columns == in.tables && in.tables % in.period == 0,
+        "columns");
+    need(4 * (int64_t{in.unit_words} << in.log_units) <= plan.shared_bytes, "tables fit");
+    need(plan.shared_bytes % kQuadBytes == 0, "tables are cleared by 16 bytes");
+    need(size() == 1 || in.table_rows >= values_of(problem.type, in.num_bins), "all bins");
+    need(in.adds || in.chunks == 1, "one block writes, or all add");
+    need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
+    need(plan.clears || in.num_bins <= in.table_rows, "bins without a row are zeroed");
+    need(plan.threads == kRunThreads || (size() > 1 && plan.threads == 2 * kRunThreads), "threads");
+    need(plan.threads >> in.log_units >= 1, "threads of a unit");
+  }
+
+  void operator()(const Tiles& in) {
+    const int64_t channels = in.tile_channels;
+    need(channels > 0 && (channels & (channels - 1)) == 0 && channels <= plan.threads, "a tile");
+    need(
+        in.num_channels == problem.num_channels() && in.tiles * channels >= in.num_channels &&
+            (in.tiles - 1) * channels < in.num_channels,
+        "all channels");
+    need(
+        in.num_rows == problem.num_rows() && in.chunks * in.rows_per_chunk >= in.num_rows &&
+            (in.chunks - 1) * in.rows_per_chunk < in.num_rows,
+        "all rows");
+    for (int i = 0; i < 2; ++i) {
+      need(
+          in.channels[i].size == problem.channels[i].size &&
+              in.channels[i].stride == problem.channels[i].stride &&
+              in.rows[i].size == problem.rows[i + 1].size &&
+              in.rows[i].stride == problem.rows[i + 1].stride,
+          "loops");
+    }
+    need(
+        in.sets ? in.set_stride == problem.rows[0].stride
+                : in.rows[0].size * in.rows[1].size == in.num_rows,
+        "sets");
+    need(plan.blocks == in.tiles * in.chunks, "blocks");
+    need(in.rows_per_chunk <= kMaxOf32Bits, "counters of 32 bits");
+    if (in.table_stride > 0) {
+      need(in.table_stride > problem.num_bins, "a counter for what has no bin");
+      need(channels * in.table_stride * 4 <= plan.shared_bytes, "a table in shared memory");
+      need(plan.clears == (in.chunks > 1 && !in.clustered), "several blocks add to zeros");
+    } else {
+      need(plan.clears && !in.clustered && channels * 4 <= plan.shared_bytes, "additions to zeros");
+      need(2 * int64_t{kOwnCounters} * 4 <= plan.shared_bytes, "a block's own counters");
+      need(4 * (problem.num_bins + 2) > limits.shared_per_block, "more bins than a table has");
+    }
+    need(plan.cluster == (in.clustered ? in.chunks : 1), "a cluster has a tile");
+    if (in.quads) {
+      const int64_t strides = step_of(in.channels[0]) | step_of(in.channels[1]);
+      need(
+          (address() | strides * size() | in.rows_per_chunk * size()) % kQuadBytes == 0 &&
+              in.rows[1].stride == 1 && in.rows[1].size == in.num_rows && channels == 1,
+          "loads are aligned");
+    }
+    need(plan.workspace_bytes == 0 && plan.fold_blocks == 0, "no workspace");
+  }
+
+  void operator()(const Exchange& in) {
+    const int64_t owners = int64_t{1} << in.log_owners;
+    const int64_t owned = int64_t{1} << in.log_owned;
+    const int64_t of_quad = kQuadBytes / size();
+    const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
+    need(in.element_bytes == size() && in.num_bins == problem.num_bins, "bins and type");
+    need(owners * owned >= in.num_bins && in.log_owned <= 15, "all bins");
+    need(plan.blocks == limits.sm_count && owners <= plan.blocks, "a block an SM");
+    need(begin == address() + in.head * size() && begin % kQuadBytes == 0, "loads are aligned");
+    need(in.quads * of_quad + in.ragged == elements(), "all elements");
+    need(in.ragged < 2 * of_quad && in.head <= in.ragged, "few elements are read apart");
+    need(int64_t{in.rounds} * in.quads_of_tile * plan.blocks >= in.quads, "all quads");
+    need(in.quads_of_tile % plan.threads == 0, "quads of a thread");
+    const int64_t values = values_of(problem.type, in.num_bins);
+    need(
+        in.limit >= std::min(values, kMaxOf32Bits) && in.limit <= in.num_bins &&
+            (in.limit <= values || problem.type == ElementType::kUInt16),
+        "values with a bin");
+    need(
+        in.mixer == kGoldenRatio << (32 - in.log_owners - in.log_owned) &&
+            kGoldenRatio * in.unmixer == 1,
+        "bins find their way back");
+    need(
+        owners * (kSegmentBytes + kQuadBytes + 4) + 4 * 32 + 4 * owned +
+                8 * int64_t{kOwnCounters} <=
+            plan.shared_bytes,
+        "segments and tables fit");
+    need(
+        plan.workspace_bytes >= kBarrierBytes + 2 * owners * plan.blocks * kSegmentBytes,
+        "two sets of segments");
+    need(
+        Wide{in.rounds} * plan.blocks * (kSegmentBytes / 2) * of_quad <= kMaxOf32Bits &&
+            Wide{in.rounds} * in.quads_of_tile * of_quad <= kMaxOf32Bits,
+        "counters of 32 bits");
+    need(plan.clears && plan.fold_blocks == 0, "the barrier is zeroed");
+  }
+};
+
+} // namespace
+
+std::string path_of(const Plan& plan) {
+  Path path;
+  std::visit(path, plan.layout);
+  path.add(plan.fold_blocks > 0, "folds");
+  path.add(plan.fold_blocks > 0 && plan.fold_words == kFewFoldWords, "few-words");
+  path.add(plan.fold_blocks > 0 && plan.fold_words == kManyFoldWords, "many-words");
+  path.add(plan.cluster > 1, std::to_string(plan.cluster) + "-blocks");
+  path.add(plan.clears, "clears");
+  return path.text;
+}
+
+std::string violations(const Problem& problem, const Plan& plan, const DeviceLimits& limits) {
+  Checks check{problem, plan, limits, {}};
+  check.launches();
+  std::visit(check, plan.layout);
+  return check.wrong;
+}
+
+} // namespace histo

@@ -1,0 +1,17 @@
+// What holds for every plan, whatever its tuning.
+#pragma once
+
+#include <string>
+
+#include "cuda/plan.h"
+
+namespace histo {
+
+/// What of it does not, or nothing.
+std::string violations(
+    const Problem& problem, const cuda::Plan& plan, const cuda::DeviceLimits& limits);
+
+/// Words for what the kernels are asked to do, such as "rows 16-bytes halves folds".
+std::string path_of(const cuda::Plan& plan);
+
+} // namespace histo
