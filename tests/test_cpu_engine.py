@@ -571,6 +571,11 @@ def test_other_processors(loops: str, counters: str, every: int) -> None:
     assert " passed" in ran.stdout
 
 
+def test_more_counts_than_int64_can_number() -> None:
+    with pytest.raises(RuntimeError, match="out of memory"):
+        channel_histogram(torch.zeros(3, 16, dtype=torch.uint8), 1 << 60)
+
+
 def run_python(code: str, *, timeout: float = 120) -> str:
     command = [sys.executable, "-c", code]
     ran = subprocess.run(command, env=ENVIRONMENT, capture_output=True, text=True, timeout=timeout)
