@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -19,6 +20,11 @@ PACKAGE = Path(torch_histo.__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE)}
 """Of a new process that is to find the same torch_histo."""
 HUGE_BYTES = 40 << 30
+TIERS = {
+    "long": "breadth that the default run samples",
+    "huge_cpu": "takes minutes and 20 GiB",
+}
+"""Markers of tests that run only when they are asked for."""
 M_PERTURB = -6
 """What mallopt of glibc calls the byte that memory is filled with."""
 
@@ -33,9 +39,26 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+def constants_of(header: str) -> dict[str, int]:
+    """The integer constants of a C++ header, by name: numbers, or made of those before."""
+    found: dict[str, int] = {}
+    text = (Path(__file__).parents[1] / header).read_text()
+    for name, value in re.findall(r"^constexpr int(?:64_t)? (k\w+) = ([^;]+);", text, re.MULTILINE):
+        if re.fullmatch(r"(?:[\d\s()+*/<-]|k\w+)+", value):
+            known = {k: v for k, v in found.items() if k in value}
+            if known.keys() >= set(re.findall(r"k\w+", value)):
+                found[name] = int(eval(value, {}, known))
+    return found
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--every", type=int, default=1, help="run one of so many tests, a sample")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "huge: needs a GPU with tens of GiB of free memory")
-    config.addinivalue_line("markers", "huge_cpu: takes minutes and 20 GiB; run by -m huge_cpu")
+    for marker, why in TIERS.items():
+        config.addinivalue_line("markers", f"{marker}: {why}; runs with -m {marker} only")
     # What malloc returns, counts on the CPU too, is never zero by luck. They are allocated
     # without the dispatcher, so what `dirty_memory` asks of torch does not reach them.
     libc = ctypes.CDLL(None)
@@ -47,16 +70,45 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    if "huge_cpu" not in config.option.markexpr:
-        asked = [item for item in items if "huge_cpu" not in item.keywords]
-        config.hook.pytest_deselected(items=[item for item in items if item not in asked])
-        items[:] = asked
+    for marker in TIERS:
+        if marker not in config.option.markexpr:
+            left_out = [item for item in items if item.get_closest_marker(marker)]
+            config.hook.pytest_deselected(items=left_out)
+            items[:] = [item for item in items if not item.get_closest_marker(marker)]
+    sampled = items[:: config.option.every]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(sampled)])
+    items[:] = sampled
     if torch.cuda.is_available() and torch.cuda.mem_get_info()[0] >= HUGE_BYTES:
         return
     skip = pytest.mark.skip(reason=f"needs a GPU with {HUGE_BYTES >> 30} GiB of free memory")
     for item in items:
         if "huge" in item.keywords:
             item.add_marker(skip)
+
+
+unexpected_skips: list[str] = []
+
+
+def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Only a GPU may be missing where CI runs: every other skip would hide a failure there."""
+    if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
+        reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
+        if "GPU" not in str(reason):
+            unexpected_skips.append(f"{report.nodeid}: {reason}")
+
+
+pytest_runtest_logreport = pytest_collectreport = _note_skip
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if unexpected_skips:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    for skip in unexpected_skips:
+        terminalreporter.write_line(f"skipped, which CI does not allow: {skip}", red=True)
 
 
 @pytest.fixture(params=DEVICES)

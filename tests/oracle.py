@@ -1,8 +1,10 @@
-"""The one oracle: what every count is compared with. NumPy, and nothing of torch_histo."""
+"""The one oracle: what every count is compared with. It knows nothing of torch_histo."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -33,14 +35,58 @@ STUDY_VARIANTS = (
 ALL_VARIANTS = ("auto", *STUDY_VARIANTS, "sequential")
 
 
-def expected_counts(values: Tensor, num_bins: int = 256, dim: int | Sequence[int] = 0) -> Tensor:
-    """Counts one channel at a time, with np.unique on what lies within the bins."""
-    array = values.cpu()
-    if values.dtype == torch.bool:  # any nonzero byte is true
-        array = (array.view(torch.uint8) != 0).to(torch.uint8)
-    numbers = np.atleast_1d(array.numpy())
-    dims = [dim] if isinstance(dim, int) else list(dim) or list(range(numbers.ndim))
-    reduced = {d % numbers.ndim for d in dims}
+BLOCK = 1 << 22
+"""Elements that the oracle takes at a time, so that its memory stays bounded."""
+
+
+def expected_counts(
+    values: Tensor,
+    num_bins: int = 256,
+    dim: int | Sequence[int] | None = 0,
+    *,
+    by_torch: bool | None = None,
+) -> Tensor:
+    """Counts by np.bincount of channel * bins + value; a large GPU tensor by torch.bincount.
+
+    Values outside the bins go to one more bin, which is dropped at the end.
+    """
+    if by_torch is None:
+        by_torch = values.is_cuda and values.numel() >= BLOCK
+    numbers: Any = torch.atleast_1d(_for_torch(values)) if by_torch else _for_numpy(values)
+    shape = tuple(numbers.shape)
+    reduced = _reduced(len(shape), dim)
+    kept = [1 if d in reduced else size for d, size in enumerate(shape)]
+    first_bin = np.arange(math.prod(kept)).reshape(kept) * (num_bins + 1)
+    size = math.prod(kept) * (num_bins + 1)
+    counts = np.zeros(size, dtype=np.int64)
+    longest = max(range(len(shape)), key=shape.__getitem__)
+    step = max(1, max(BLOCK, size) * shape[longest] // max(1, math.prod(shape)))
+    for start in range(0, shape[longest] if size else 0, step):
+        at = tuple(
+            slice(start, start + step) if d == longest else slice(None) for d in range(len(shape))
+        )
+        block = numbers[at]
+        first = first_bin[at] if kept[longest] > 1 else first_bin
+        if by_torch:
+            block = block.long()
+            index = torch.where((block >= 0) & (block < num_bins), block, num_bins)
+            index += torch.from_numpy(first).to(values.device)
+            counts += torch.bincount(index.flatten(), minlength=size).cpu().numpy()
+        else:
+            inside = (block >= 0) & (block < num_bins)
+            numbered = np.where(inside, block.astype(np.int64), num_bins) + first
+            counts += np.bincount(numbered.ravel(), minlength=size)
+    result = counts.reshape(-1, num_bins + 1)[:, :num_bins]
+    result = result.reshape(*(n for d, n in enumerate(shape) if d not in reduced), num_bins)
+    return torch.from_numpy(np.ascontiguousarray(result))
+
+
+def counts_by_unique(
+    values: Tensor, num_bins: int = 256, dim: int | Sequence[int] | None = 0
+) -> Tensor:
+    """The definition, which the oracle is compared with: one channel at a time, by np.unique."""
+    numbers = _for_numpy(values)
+    reduced = _reduced(numbers.ndim, dim)
     kept = [d for d in range(numbers.ndim) if d not in reduced]
     shape = tuple(numbers.shape[d] for d in kept)
     columns = np.moveaxis(numbers, kept, range(len(kept)))
@@ -52,6 +98,29 @@ def expected_counts(values: Tensor, num_bins: int = 256, dim: int | Sequence[int
             if 0 <= value < num_bins:
                 counts[(*channel, value)] = count
     return torch.from_numpy(counts)
+
+
+def _for_numpy(values: Tensor) -> np.ndarray[Any, Any]:
+    array = values.cpu()
+    if values.dtype == torch.bool:  # any nonzero byte is true
+        array = (array.view(torch.uint8) != 0).to(torch.uint8)
+    return np.atleast_1d(array.numpy())
+
+
+def _for_torch(values: Tensor) -> Tensor:
+    """The same numbers in a type that torch can compare; uint64 beyond int64 becomes negative."""
+    if values.dtype == torch.bool:
+        return (values.view(torch.uint8) != 0).to(torch.uint8)
+    if values.dtype == torch.uint16:
+        return values.view(torch.int16).to(torch.int32) & 0xFFFF
+    if values.dtype == torch.uint32:
+        return values.view(torch.int32).to(torch.int64) & 0xFFFFFFFF
+    return values.view(torch.int64) if values.dtype == torch.uint64 else values
+
+
+def _reduced(ndim: int, dim: int | Sequence[int] | None) -> set[int]:
+    dims = [dim] if isinstance(dim, int) else list(dim or range(ndim))
+    return {d % ndim for d in dims}
 
 
 def like(values: Tensor, device: torch.device | str) -> Tensor:

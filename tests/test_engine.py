@@ -1,15 +1,26 @@
-"""Inputs large enough for the production engine, in every layout, at awkward edges."""
+"""Inputs large enough for the CUDA engine, in every layout, at awkward edges.
+
+The CPU engine has edges of its own (test_cpu_engine.py): it counts these in the long tier.
+"""
 
 from __future__ import annotations
 
 import pytest
 import torch
+from conftest import DEVICES
 from oracle import assert_counts, expected_counts, like, random_values
 from torch import Tensor
 
 from torch_histo import channel_histogram
 
 MIB = 1 << 20
+
+
+@pytest.fixture(
+    params=[pytest.param(name, marks=[pytest.mark.long][name != "cpu" :]) for name in DEVICES]
+)
+def device(request: pytest.FixtureRequest) -> torch.device:
+    return torch.device(request.param)
 
 
 def at_offset(
@@ -24,8 +35,9 @@ def assert_counted(
     values: Tensor, device: torch.device, num_bins: int = 256, dim: int | tuple[int, ...] = 0
 ) -> None:
     about = f"{list(values.shape)} {values.dtype} stride {values.stride()}"
-    counts = channel_histogram(like(values, device), num_bins, dim)
-    assert_counts(counts, expected_counts(values, num_bins, dim), about)
+    moved = like(values, device)
+    counts = channel_histogram(moved, num_bins, dim)
+    assert_counts(counts, expected_counts(moved, num_bins, dim), about)
 
 
 @pytest.mark.parametrize("offset", [0, 1, 2, 15])

@@ -27,6 +27,20 @@ def test_the_names() -> None:
     assert torch_histo.VARIANTS == ALL_VARIANTS
 
 
+def test_sequential_is_not_the_engine() -> None:
+    """It allocates the counts alone, where the engine also allocates its tables."""
+    values = random_values((1 << 18,), torch.int32)
+
+    def allocations(variant: str) -> int:
+        with torch.profiler.profile(profile_memory=True) as profile:
+            counts = channel_histogram(values, 4000, variant=variant)
+        assert_counts(counts, expected_counts(values, 4000))
+        events = profile.profiler.kineto_results.events()
+        return sum(event.name() == "[memory]" and event.nbytes() > 0 for event in events)
+
+    assert allocations("sequential") < allocations("auto")
+
+
 @pytest.mark.parametrize("channels", [1, 3, 31, 32, 33, 63, 64, 65, 100, 128, 511])
 @pytest.mark.parametrize("length", [0, 1, 127, 128, 129, 2000])
 def test_channels_and_lengths(device: torch.device, length: int, channels: int) -> None:
