@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -21,6 +22,11 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE)}
 HUGE_BYTES = 40 << 30
 M_PERTURB = -6
 """What mallopt of glibc calls the byte that memory is filled with."""
+
+
+def default_interrupt() -> None:
+    """Let Ctrl-C end a new process, though the one that runs the tests may ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def load_module(path: Path) -> ModuleType:

@@ -43,7 +43,7 @@ what a FILE is, by its content and its suffix:
           reduces the samples of colours to 8 bits, where only one image of
           several in the file is counted, and where the end of a GIF is missing.
   array   NumPy .npy and .npz of integers or bool, of any size, byte order and
-          memory order, and .safetensors (pip install 'torch_histo[safetensors]').
+          memory order, and .safetensors (needs the package safetensors).
           The arrays of .npz and the tensors of .safetensors are counted one by
           one, under the name FILE:NAME. The channels lie along the last
           dimension; --dim changes that. Floating-point images, arrays and

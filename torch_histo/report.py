@@ -269,7 +269,7 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) ->
     spaced = ConstrainedLayoutEngine(h_pad=0.15, w_pad=0.15)  # inches
     figure = Figure(figsize=(7 * columns, 4 * rows), layout=spaced)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for result, panel in zip(results, panels, strict=False):
         draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
         draw(panel, result, log)
@@ -277,7 +277,7 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) ->
         title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
         # A file's name may hold the dollar signs of matplotlib's mathematics.
         panel.set_title(title, parse_math=False)
-    for unused in list(panels)[len(results) :]:
+    for unused in panels[len(results) :]:
         unused.set_axis_off()
     target = os.path.realpath(path)
     suffix = os.path.splitext(path)[1]

@@ -47,6 +47,7 @@ TEXT_BINS = ("a-d", "e-h", "i-l", "m-p", "q-t", "u-x", "y-z")
 """The letters of each bin of `text_histogram`."""
 
 HEAD_BYTES = 264
+MAX_NPY_HEADER = 1 << 16
 NPY_SIGNATURE = b"\x93NUMPY"
 ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 IMAGE_SIGNATURES = (
@@ -77,7 +78,7 @@ WRAPPERS = (
     (rb"\x28\xb5\x2f\xfd", "a zstd file", "decompress it (zstd -dc FILE | torch_histo -)"),
     (rb"\x04\x22\x4d\x18", "an lz4 file", "decompress it (lz4 -dc FILE | torch_histo -)"),
     (rb"7z\xbc\xaf\x27\x1c|Rar!\x1a\x07|.{257}ustar", "an archive", "unpack it"),
-    (rb"\x80\x02\x8a\nl\xfc\x9cF|\x80[\x04\x05]\x95", "a pickle", SAVE_AS_ARRAY),
+    (rb"\x80[\x02-\x05][\x95\x8a}\](c]", "a pickle", SAVE_AS_ARRAY),
     (rb"\x89HDF\r\n\x1a\n", "an HDF5 file", SAVE_AS_ARRAY),
     (rb"PAR1", "a Parquet file", SAVE_AS_ARRAY),
     (rb"ARROW1|FEA1", "an Arrow file", SAVE_AS_ARRAY),
@@ -271,6 +272,10 @@ def _npy_source(
         version = np.lib.format.read_magic(file)
         if version not in ((1, 0), (2, 0), (3, 0)):
             raise ValueError(f"expected version 1, 2 or 3 of the format, found {version[0]}")
+        length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+        if length > MAX_NPY_HEADER:  # NumPy would take memory for it first
+            raise ValueError(f"expected a header of at most {MAX_NPY_HEADER} bytes, found {length}")
+        file.seek(len(NPY_SIGNATURE) + 2)
         # Version 3 differs from 2 by the names of fields alone, and fields are refused below.
         if version == (1, 0):
             shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
@@ -405,11 +410,9 @@ def _blocks(shape: tuple[int, ...], outermost_first: list[int]) -> Iterator[tupl
         yield tuple(slice(start[d], min(start[d] + block[d], shape[d])) for d in range(len(shape)))
 
 
-def _read_values(
-    file: IO[bytes], sizes: list[int], dtype: np.dtype[Any]
-) -> np.ndarray[Any, np.dtype[Any]]:
+def _read_values(file: IO[bytes], sizes: list[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
     """The next values of a file, in the byte order of the machine."""
-    values: np.ndarray[Any, np.dtype[Any]] = np.empty(sizes, dtype)
+    values: np.ndarray[Any, Any] = np.empty(sizes, dtype)
     rest = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
     while rest:
         with _decoding("values"):
@@ -420,7 +423,8 @@ def _read_values(
     if dtype.kind == "b":
         return values.view(np.uint8) != 0  # any byte may be there
     if not dtype.isnative:
-        values = values.byteswap().view(dtype.newbyteorder("="))
+        swapped: np.ndarray[Any, Any] = values.byteswap().view(dtype.newbyteorder("="))
+        return swapped
     return values
 
 
