@@ -6,6 +6,7 @@ import ctypes
 import importlib.util
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -27,6 +28,11 @@ TIERS = {
 """Markers of tests that run only when they are asked for."""
 M_PERTURB = -6
 """What mallopt of glibc calls the byte that memory is filled with."""
+
+
+def default_interrupt() -> None:
+    """Let Ctrl-C end a new process, though the one that runs the tests may ignore it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def load_module(path: Path) -> ModuleType:

@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 import argparse
+import bz2
+import gzip
 import io
 import json
+import lzma
 import os
+import pickle
 import re
 import shlex
 import signal
 import subprocess
 import sys
+import zipfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
 import matplotlib
 import numpy as np
 import pytest
+import safetensors.numpy as safetensors_numpy
 import torch
-from conftest import ENVIRONMENT
+from conftest import ENVIRONMENT, default_interrupt
 from PIL import Image, ImageSequence
 
 import torch_histo
-from torch_histo import cli, demo, measure, sources
+from torch_histo import cli, counting, demo, measure, report, sources
 
 PHOTO = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
 TEXT = Path(argparse.__file__)
@@ -114,8 +121,8 @@ def test_files_good_and_bad(tmp_path: Path) -> None:
         assert counts_of(photo) == reference(pixels(image), 256)
     assert (photo["elements"], photo["ignored"]) == (600 * 512 * 3, 0)
     assert (array["kind"], array["shape"], names_of(array)) == ("array", [70, 4], list("0123"))
-    assert counts_of(array) == reference(tokens, 256)
-    assert array["ignored"] == int(((tokens < 0) | (tokens > 255)).sum()) > 0
+    assert counts_of(array) == reference(tokens, 300)
+    assert array["ignored"] == array["below"] == int((tokens < 0).sum()) > 0
     assert text["kind"] == "bytes"
     whole_text = np.fromfile(TEXT, np.uint8)
     assert counts_of(text) == reference(whole_text[:, None], 256)
@@ -132,16 +139,17 @@ def test_files_good_and_bad(tmp_path: Path) -> None:
 
 def test_table_on_a_terminal_without_unicode(tmp_path: Path) -> None:
     environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
-    result = run([PHOTO], tmp_path, env=environment)
+    values = np.arange(921_600).reshape(-1, 3) * 7 % 256 // np.array([1, 2, 3])
+    Image.fromarray(values.astype(np.uint8).reshape(600, 512, 3)).save(tmp_path / "image.png")
+    result = run(["image.png"], tmp_path, env=environment)
     assert (result.returncode, result.stderr) == (0, b"")
     table = result.stdout.decode("ascii")
-    assert "921,600 values, 921,600 counted in 256 bins, 0 ignored (outside 0..255)" in table
-    rows = re.findall(r"^ +(\d+)-(\d+) +([\d,]+) +([\d.]+)%  ?(#*)$", table, re.MULTILINE)
+    assert "921,600 values, 921,600 counted in 256 bins, 0 ignored\n" in table
+    rows = re.findall(r"^ +(\d+)-(\d+) +([\d,]+) +([\d.]+)% *(#*)$", table, re.MULTILINE)
     assert [(int(row[0]), int(row[1])) for row in rows] == [
         (start, start + 15) for start in range(0, 256, 16)
     ] * 3
-    with Image.open(PHOTO) as image:
-        ranges = np.array(reference(pixels(image), 256)).reshape(3, 16, 16).sum(2)
+    ranges = np.array(reference(values, 256)).reshape(3, 16, 16).sum(2)
     assert [int(row[2].replace(",", "")) for row in rows] == ranges.ravel().tolist()
     assert [row[3] for row in rows] == [f"{n / (600 * 512):.1%}"[:-1] for n in ranges.ravel()]
     bars = np.array([len(row[4]) for row in rows]).reshape(3, 16)
@@ -164,24 +172,6 @@ def test_standard_input_of_a_file_with_a_signature(tmp_path: Path) -> None:
     result = run(["--json", "--num-bins", 9, "-"], tmp_path, input=buffer.getvalue())
     (entry,) = json.loads(result.stdout)["files"]
     assert (entry["kind"], counts_of(entry)) == ("array", reference(array, 9))
-
-
-def test_run_without_arguments(tmp_path: Path) -> None:
-    result = run([], tmp_path)
-    assert (result.returncode, result.stderr) == (0, b"")
-    table = result.stdout.decode()
-    device = torch.device(
-        "cuda" if torch.cuda.is_available() and torch_histo.has_cuda_kernels() else "cpu"
-    )
-    rows = re.findall(r"^torch_histo (\w+) +[\d.]+ +[\d.]+ +[\d.]+ x  (.*)$", table, re.MULTILINE)
-    assert rows == [(variant, "equal") for variant in measure.variants_for(device)]
-    rows = re.findall(r"^torch (.*?)  +([\d.]+) +[\d.]+ +(.*)$", table, re.MULTILINE)
-    verdicts = ["reference", *["equal"] * (len(measure.TORCH_WAYS) - 1)]
-    assert [row[0] for row in rows] == list(measure.TORCH_WAYS)
-    assert [row[2] for row in rows] == verdicts
-    fastest = min(rows, key=lambda row: float(row[1]))[0]
-    assert f"here: torch {fastest}." in table
-    assert table.count("█") > 50
 
 
 def test_reader_that_goes_away(tmp_path: Path) -> None:
@@ -229,14 +219,15 @@ def test_output_without_an_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", [b"two\nlines", b"\xe9"])
-def test_awkward_names(tmp_path: Path, name: bytes) -> None:
+def test_awkward_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: bytes) -> None:
     """Names are bytes: not always a line, nor characters of an encoding."""
-    (tmp_path / os.fsdecode(name)).write_bytes(b"abc")
-    ended = run([os.fsdecode(name), "--plot", "plot.png"], tmp_path)
-    assert (ended.returncode, ended.stderr) == (0, b"")
+    path = tmp_path / os.fsdecode(name)
+    path.write_bytes(b"abc")
+    assert cli.main([str(path), "--plot", str(tmp_path / "plot.png")]) == 0
+    assert capsys.readouterr().err == ""
     assert (tmp_path / "plot.png").exists()
-    missing = run([os.fsdecode(name) + "?"], tmp_path)
-    assert (missing.returncode, missing.stderr.count(b"\n")) == (2, 1)
+    assert cli.main([f"{path}?"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_interrupt(tmp_path: Path) -> None:
@@ -247,6 +238,7 @@ def test_interrupt(tmp_path: Path) -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
+        preexec_fn=default_interrupt,
     )
     assert process.stdin is not None
     process.stdin.write(bytes(1 << 20))  # More than a pipe holds: it returns while counting.
@@ -261,6 +253,73 @@ def test_full_disk(tmp_path: Path) -> None:
         result = run([PHOTO], tmp_path, stdout=full)
     expected = b"torch_histo: standard output: No space left on device\n"
     assert (result.returncode, result.stderr) == (2, expected)
+
+
+@pytest.mark.parametrize("option", ["--help", "--version", "--unknown"])
+@pytest.mark.parametrize("way", ["module", "script"])
+def test_help_does_not_wait_for_torch(tmp_path: Path, option: str, way: str) -> None:
+    script = "import sys; sys.argv[0] = 'torch_histo'; from torch_histo_command import main; main()"
+    command = COMMAND if way == "module" else [sys.executable, "-c", script]
+    ended = subprocess.run(
+        [command[0], "-X", "importtime", *command[1:], option],
+        cwd=tmp_path,
+        env={**UTF_8, "COLUMNS": "200"},
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert ended.returncode == (2 if option == "--unknown" else 0)
+    assert b"torch_histo" in ended.stdout + ended.stderr.splitlines()[-1]
+    imported = {line.rpartition(b"|")[2].strip() for line in ended.stderr.splitlines()}
+    assert b"argparse" in imported
+    assert imported.isdisjoint({b"torch", b"numpy", b"PIL", b"tqdm"})
+    assert max(map(len, ended.stdout.splitlines()), default=0) <= 80
+
+
+def test_too_little_memory(tmp_path: Path) -> None:
+    """The first file needs too much of it; the second one is counted."""
+    np.save(tmp_path / "large.npy", np.zeros((1, 1 << 19), np.uint8))  # a GiB of counts
+    (tmp_path / "good").write_bytes(b"abc")
+    limited = (
+        "import resource, sys, torch_histo; from torch_histo import cli, counting;"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize();"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2);"
+        "sys.exit(cli.main(['large.npy', 'good']))"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", limited],
+        cwd=tmp_path,
+        env={**UTF_8, "OMP_NUM_THREADS": "1"},
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=False,
+    )
+    assert (ended.returncode, ended.stderr) == (
+        2,
+        b"torch_histo: large.npy: not enough memory\n",
+    )
+    assert b"3 values, 3 counted" in ended.stdout
+
+
+def test_json_is_written_as_it_comes() -> None:
+    class Stream(io.StringIO):
+        longest = 0
+
+        def write(self, text: str) -> int:
+            self.longest = max(self.longest, len(text))
+            return super().write(text)
+
+    counts = torch.arange(5000 * 10).view(5000, 10)
+    names = report.channel_names((5000,))
+    result = report.Result("x", "array", "int64", (1, 5000), 1, names, counts)
+    document = report.JsonDocument(stream := Stream())
+    document.add(result)
+    document.add(result)
+    document.close([("y", "bad")])
+    assert stream.longest < 1000
+    written = json.loads(stream.getvalue())
+    assert [counts_of(entry) for entry in written["files"]] == [counts.tolist()] * 2
+    assert written["errors"] == [{"name": "y", "error": "bad"}]
 
 
 # Images
@@ -332,7 +391,121 @@ def test_frames_count_together(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert counted(capsys, tmp_path / "phone.mpo")["elements"] == 40 * 40 * 3
 
 
+@pytest.mark.parametrize("modes", [("1", "L"), ("L", "RGB"), ("RGB", "RGBA"), ("L", "I;16")])
+def test_pages_of_several_modes_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], modes: tuple[str, str]
+) -> None:
+    first, second = (Image.new(mode, (8, 8)) for mode in modes)
+    first.save(tmp_path / "pages.tif", save_all=True, append_images=[second])
+    assert cli.main([str(tmp_path / "pages.tif")]) == 2
+    captured = capsys.readouterr()
+    error = f"expected frames of one mode, found {', '.join(sorted(modes))}: .+"
+    assert re.fullmatch(f"torch_histo: .*pages.tif: {error}\n", captured.err)
+    assert captured.out == ""
+
+
+def test_gif_cut_between_frames_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames = [Image.new("L", (9, 9), 40 * i) for i in range(4)]
+    path = tmp_path / "cut.gif"
+    frames[0].save(path, save_all=True, append_images=frames[1:])
+    assert "missing" not in counted(capsys, path)["note"]
+    path.write_bytes(path.read_bytes()[:-1])
+    note = counted(capsys, path)["note"]
+    assert note.endswith("the end of the file is missing: only 4 frames could be read")
+
+
 # Arrays
+
+
+def test_arrays_of_npz_and_safetensors(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(10)
+    arrays = {
+        "a": rng.integers(0, 9, (40, 3)),
+        "b": rng.integers(0, 2, 50).astype(bool),
+        "c": rng.integers(0, 200, (7, 2), np.uint8),
+        "f": np.ones(5, np.float32),
+    }
+    np.savez(tmp_path / "x.npz", **arrays)
+    np.savez_compressed(tmp_path / "y.npz", **arrays)
+    safetensors_numpy.save_file(arrays, tmp_path / "z.safetensors")
+    paths = [str(tmp_path / name) for name in ("x.npz", "y.npz", "z.safetensors")]
+    assert cli.main(["--json", *paths]) == 2
+    captured = capsys.readouterr()
+    document = json.loads(captured.out)
+    assert [entry["name"] for entry in document["errors"]] == [f"{path}:f" for path in paths]
+    assert captured.err.count("\n") == 3
+    found = {entry["name"]: counts_of(entry) for entry in document["files"]}
+    bins = {"a": int(arrays["a"].max()) + 1, "b": 2, "c": 256}
+    assert found == {
+        f"{path}:{name}": reference(arrays[name].reshape(len(arrays[name]), -1), bins[name])
+        for path in paths
+        for name in bins
+    }
+
+
+@pytest.mark.parametrize("content", [range(-5, 1000), [3, 70_000, 1 << 40], [-3, -1]])
+def test_default_bins_and_what_they_ignore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: Sequence[int]
+) -> None:
+    array = np.array(content)
+    path = tmp_path / "array.npy"
+    np.save(path, array)
+    entry = counted(capsys, path)
+    bins = min(max(int(array.max()), 0) + 1, 65536)
+    assert entry["num_bins"] == bins
+    below, above = int((array < 0).sum()), int((array >= bins).sum())
+    assert (entry["below"], entry["above"]) == (below, above)
+
+
+def test_table_says_which_option_counts_what_is_ignored(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "array.npy"
+    np.save(path, np.arange(-5, 1000))
+    assert cli.main(["--num-bins", "256", str(path)]) == 0
+    table = capsys.readouterr().out
+    assert "256 counted in 256 bins, 749 ignored" in table
+    assert "5 below 0" in table
+    assert "744 above 255 (--num-bins 1000 counts them)" in table
+    assert counted(capsys, "--num-bins", 1000, path)["above"] == 0
+
+
+def test_table_covers_the_occupied_bins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(tmp_path / "array.npy", np.array([[4000, 4003], [4001, 4003]], np.uint16))
+    assert cli.main([str(tmp_path / "array.npy")]) == 0
+    rows = re.findall(r"^    (\d+)  (\d+) ", capsys.readouterr().out, re.MULTILINE)
+    first = [("4000", "1"), ("4001", "1"), ("4002", "0"), ("4003", "0")]
+    second = [("4000", "0"), ("4001", "0"), ("4002", "0"), ("4003", "2")]
+    assert rows == first + second
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("suffix", ["npy", "npz", "safetensors"])
+def test_file_that_shrinks_while_it_is_read(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    suffix: str,
+) -> None:
+    path, good = tmp_path / f"array.{suffix}", tmp_path / "good"
+    array = np.zeros(1 << 17, np.uint8)
+    if suffix == "npy":
+        np.save(path, array)
+    elif suffix == "npz":
+        np.savez(path, a=array)
+    else:
+        safetensors_numpy.save_file({"a": array}, path)
+    good.write_bytes(b"abc")
+    count = counting.channel_histogram
+
+    def shrink(*arguments: Any) -> torch.Tensor:
+        os.truncate(path, 1000)
+        return count(*arguments)
+
+    monkeypatch.setattr(counting, "channel_histogram", shrink)
+    monkeypatch.setattr(sources, "PIECE_VALUES", 1 << 13)
+    assert cli.main([str(path), "--device", "cpu"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.usefixtures("small_pieces")
@@ -346,7 +519,8 @@ def test_array_types(
     values = np.random.default_rng(4).integers(-(1 << 20), 1 << 20, (50, 9)) % 700 - 100
     array = np.asarray(values).astype(dtype, order=order)
     np.save(tmp_path / "array.npy", array)
-    bins = {"?": 2, "u1": 256, "i1": 128, "u2": 65536, "i2": 32768}.get(dtype.strip("<>"), 256)
+    few = {"?": 2, "u1": 256, "i1": 128, "u2": 65536, "i2": 32768}
+    bins = few.get(dtype.strip("<>"), min(int(array.max()) + 1, 65536))
     entry = counted(capsys, tmp_path / "array.npy")
     assert (entry["num_bins"], entry["dtype"]) == (bins, array.dtype.name)
     assert counts_of(entry) == reference(array, bins)
@@ -435,6 +609,19 @@ def png(array: np.ndarray) -> bytearray:
     return bytearray(buffer.getvalue())
 
 
+def header(shape: str) -> bytes:
+    """A .npy file of bytes with any shape in its header."""
+    text = f"{{'descr': '|u1', 'fortran_order': False, 'shape': {shape}}}".encode()
+    return b"\x93NUMPY\x01\0" + len(text).to_bytes(2, "little") + text + bytes(64)
+
+
+def zipped(name: str) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(name, b"abc")
+    return buffer.getvalue()
+
+
 def damaged_png() -> bytes:
     content = png(np.random.default_rng(7).integers(0, 256, (50, 50), dtype=np.uint8))
     content[len(content) // 2] ^= 0xFF
@@ -456,6 +643,25 @@ def damaged_png() -> bytes:
         ("float.npy", saved(np.ones(3)), "expected an array of integers or bool, .* float64"),
         ("complex.npy", saved(np.ones(3, complex)), "expected an array .* complex128"),
         ("object.npy", saved(np.array([{}])), "expected an array .* Python objects"),
+        ("negative.npy", header("(-3,)"), "cannot be read as a NumPy .+"),
+        ("bool.npy", header("(True, 3)"), "cannot be read as a NumPy .+"),
+        ("huge.npy", header("(1 << 70,)"), "cannot be read as a NumPy .+"),
+        ("wide.npy", header("(99999999999999999999,)"), "cannot be read as a NumPy .+"),
+        ("deep.npy", header(str((1,) * 70)), "expected at most 64 dimensions, found 70"),
+        ("version.npy", b"\x93NUMPY\x04\0" + bytes(90), "cannot be read .* version .*"),
+        ("length.npy", b"\x93NUMPY\x02\0" + b"\xff" * 90, "cannot be read as a NumPy .+"),
+        ("weights.pt", b"PK\x03\x04" + bytes(90), "is a pickle: .* --channels 1"),
+        ("old.bin", pickle.dumps({}), "is a pickle: .* --channels 1"),
+        ("files.zip", zipped("a.txt"), "is a zip file: unpack it.*"),
+        ("model.zip", zipped("m/data.pkl"), "is a PyTorch file: .*"),
+        ("cut.npz", zipped("a.npy")[:-9], "cannot be read as a zip file: .+"),
+        ("bytes.gz", gzip.compress(b"abc"), "is a gzip file: decompress it .*"),
+        ("bytes.xz", lzma.compress(b"abc"), "is an xz file: decompress it .*"),
+        ("bytes.bz2", bz2.compress(b"abc"), "is a bzip2 file: decompress it .*"),
+        ("bytes.zst", b"\x28\xb5\x2f\xfd" + bytes(9), "is a zstd file: decompress it .*"),
+        ("data.h5", b"\x89HDF\r\n\x1a\n" + bytes(9), "is an HDF5 file: .*"),
+        ("data.parquet", b"PAR1" + bytes(9), "is a Parquet file: .*"),
+        ("cut.safetensors", b"\x20" + bytes(7) + b"{", "cannot be read as a safetensors .*"),
         ("none.npy", saved(np.ones((0, 3), int)), r"the array of shape \[0, 3\] holds no values"),
     ],
 )
@@ -486,7 +692,7 @@ def test_unreadable_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     locked = tmp_path / "locked"
     locked.write_bytes(b"abc")
     locked.chmod(0)
-    expected = f"torch_histo: {tmp_path}: Is a directory\n"
+    expected = f"torch_histo: {tmp_path}: is a directory: to count its files, give {tmp_path}/*\n"
     paths = [str(tmp_path)]
     if os.geteuid() != 0:  # Nothing is locked to root.
         paths.append(str(locked))
@@ -535,12 +741,15 @@ def test_option_that_does_not_fit_the_file(
         "--json",
         "--channels 2",
         "--unknown x",
+        "--log x",
+        "--overwrite x",
+        "--plot picture x",
+        "--plot picture.unknown x",
+        "--plot missing/picture.png x",
     ],
 )
 def test_bad_option(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(arguments.split())
-    assert exit_.value.code == 2
+    assert cli.main(arguments.split()) == 2
     captured = capsys.readouterr()
     option = re.search(r"--[a-z-]+", arguments)
     assert option is not None
@@ -550,11 +759,20 @@ def test_bad_option(capsys: pytest.CaptureFixture[str], arguments: str) -> None:
 
 
 def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit) as exit_:
-        cli.main(["--help"])
-    assert exit_.value.code == 0
+    assert cli.main(["--help"]) == 0
     text = capsys.readouterr().out
-    options = ["--text", "--channels", "--dim", "--num-bins", "--json", "--plot", "--device"]
+    options = [
+        "--overwrite",
+        "--log",
+        "--version",
+        "--text",
+        "--channels",
+        "--dim",
+        "--num-bins",
+        "--json",
+        "--plot",
+        "--device",
+    ]
     statuses = ["\n  0 ", "\n  1 ", "\n  2 ", "\n  130 ", "\n  141 "]
     assert [word for word in options + statuses if word not in text] == []
 
@@ -562,19 +780,93 @@ def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) 
 # Plots
 
 
-@pytest.mark.parametrize(
-    ("path", "error"),
-    [("missing/plot.png", "No such file or directory"), ("plot.unknown", "Format 'unknown' .*")],
-)
-def test_plot_that_cannot_be_written(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], path: str, error: str
+def picture_of(path: Path) -> np.ndarray:
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB")).astype(int)
+
+
+def test_plot_never_replaces_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    content = bytes(png(np.zeros((4, 4), np.uint8)))
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(content)
+    (tmp_path / "link.png").symlink_to(picture)
+    os.link(picture, tmp_path / "twin.png")
+    for target in "picture.png", "link.png", "twin.png":
+        for overwrite in [], ["--overwrite"]:
+            plot = ["--plot", str(tmp_path / target)]
+            assert cli.main([str(picture), *plot, *overwrite]) == 2
+            captured = capsys.readouterr()
+            assert captured.out == ""
+            assert re.fullmatch(r"torch_histo: argument --plot: .* to count: .+\n", captured.err)
+    assert picture.read_bytes() == content
+
+
+def test_plot_replaces_a_file_only_if_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    plot = tmp_path / path
-    assert cli.main([str(PHOTO), "--plot", str(plot)]) == 2
+    plot = tmp_path / "plot.png"
+    plot.write_bytes(b"precious")
+    assert cli.main([str(TEXT), "--plot", str(plot)]) == 2
     captured = capsys.readouterr()
-    expected = f"torch_histo: {re.escape(str(plot))}: the plot cannot be written: {error}\n"
-    assert re.fullmatch(expected, captured.err)
-    assert "921,600 counted" in captured.out
+    assert captured.out == ""
+    assert re.fullmatch(r"torch_histo: argument --plot: .* --overwrite\n", captured.err)
+    assert plot.read_bytes() == b"precious"
+    assert cli.main([str(TEXT), "--plot", str(plot), "--overwrite"]) == 0
+    assert picture_of(plot).size > 0
+    assert os.listdir(tmp_path) == ["plot.png"]
+
+
+def test_plot_that_cannot_be_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(source: str, target: str) -> None:
+        raise OSError("no room")
+
+    monkeypatch.setattr(os, "replace", fail)
+    plot = tmp_path / "plot.png"
+    assert cli.main([str(TEXT), "--plot", str(plot)]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == f"torch_histo: {plot}: the plot cannot be written: no room\n"
+    assert os.listdir(tmp_path) == []
+
+
+def drawn(tmp_path: Path, array: np.ndarray, *options: str) -> np.ndarray:
+    np.save(tmp_path / "array.npy", array)
+    plot = tmp_path / "plot.png"
+    assert (
+        cli.main([str(tmp_path / "array.npy"), "--plot", str(plot), "--overwrite", *options]) == 0
+    )
+    return picture_of(plot)
+
+
+def test_plot_lines_have_colours(tmp_path: Path) -> None:
+    values = np.random.default_rng(8).integers(0, 200, (500, 5), np.uint8)
+    colours = drawn(tmp_path, values).reshape(-1, 3)
+    for expected in (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40), (148, 103, 189):
+        assert (np.abs(colours - expected).max(1) < 10).sum() > 50
+
+
+def test_plot_of_a_sparse_heat_map_shows_it(tmp_path: Path) -> None:
+    values = np.random.default_rng(9).integers(0, 65536, (128, 1024), np.uint16)
+    picture = drawn(tmp_path, values)
+    purple = np.abs(picture - (68, 1, 84)).max(2) < 10  # of empty cells
+    assert 0 < purple.sum() < 75_000
+
+
+def test_plot_on_a_logarithmic_axis_shows_more_than_a_spike(tmp_path: Path) -> None:
+    values = np.concatenate([np.zeros(100_000, np.uint8), np.arange(256, dtype=np.uint8)])
+    blue = [
+        (np.abs(drawn(tmp_path, values, *options) - (31, 119, 180)).max(2) < 10).sum()
+        for options in ([], ["--log"])
+    ]
+    assert blue[1] > 5 * blue[0]
+
+
+def test_unused_panels_are_empty(tmp_path: Path) -> None:
+    plot = tmp_path / "plot.png"
+    assert cli.main([*[str(TEXT)] * 3, "--text", "--plot", str(plot)]) == 0
+    height, width, _ = picture_of(plot).shape
+    assert (picture_of(plot)[height // 2 + 10 :, width // 2 + 10 :] == 255).all()
 
 
 def test_plot_without_matplotlib(
@@ -584,7 +876,7 @@ def test_plot_without_matplotlib(
     assert cli.main([str(PHOTO), "--plot", str(tmp_path / "plot.png")]) == 2
     captured = capsys.readouterr()
     assert re.fullmatch(r"torch_histo: --plot needs matplotlib \(pip install .+\n", captured.err)
-    assert "921,600 counted" in captured.out
+    assert captured.out == ""
 
 
 def test_plot_of_many_channels_text_and_odd_names(
@@ -595,7 +887,10 @@ def test_plot_of_many_channels_text_and_odd_names(
     plot = tmp_path / "plot.png"
     assert cli.main([str(many), "--plot", str(plot)]) == 0
     assert "and 92 more channels" in capsys.readouterr().out
-    assert cli.main(["--text", str(TEXT), str(TEXT), str(TEXT), "--plot", str(plot)]) == 0
+    assert (
+        cli.main(["--text", str(TEXT), str(TEXT), str(TEXT), "--overwrite", "--plot", str(plot)])
+        == 0
+    )
     with Image.open(plot) as image:
         assert min(image.size) > 500
 
@@ -606,7 +901,28 @@ def test_plot_of_many_channels_text_and_odd_names(
 @pytest.fixture
 def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "LENGTH", 300)
+    monkeypatch.setattr(demo, "BUDGET", 0.01)
     monkeypatch.setattr(demo, "CHANNELS", 5)
+
+
+@pytest.mark.usefixtures("small_demo")
+def test_run_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([]) == 0
+    table, errors = capsys.readouterr()
+    assert errors == ""
+    assert max(map(len, table.splitlines())) <= 80
+    device = torch.device(
+        "cuda" if torch.cuda.is_available() and torch_histo.has_cuda_kernels() else "cpu"
+    )
+    rows = re.findall(r"^torch_histo (\w+) +[\d.]+ +[\d.]+ +[\d.]+ x  (.*)$", table, re.MULTILINE)
+    assert rows == [(variant, "equal") for variant in measure.variants_for(device)]
+    rows = re.findall(r"^torch (.*?)  +([\d.]+) +[\d.]+ +(.*)$", table, re.MULTILINE)
+    verdicts = ["reference", *["equal"] * (len(measure.TORCH_WAYS) - 1)]
+    assert [row[0] for row in rows] == list(measure.TORCH_WAYS)
+    assert [row[2] for row in rows] == verdicts
+    fastest = min(rows, key=lambda row: float(row[1]))[0]
+    assert f"here: torch {fastest}." in table
+    assert table.count("█") > 50
 
 
 @pytest.mark.usefixtures("small_demo")
@@ -638,7 +954,7 @@ class Terminal(io.StringIO):
 def test_progress_on_a_terminal_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cli, "PROGRESS_DELAY", 0)
+    monkeypatch.setattr(counting, "PROGRESS_DELAY", 0)
     for arguments, progress in ([], "1/9 making the sample"), (["--text", str(TEXT)], "B/s]"):
         assert cli.main([*arguments, "--device", "cpu"]) == 0
         assert capsys.readouterr().err == ""
@@ -658,7 +974,8 @@ def test_sample_is_reproducible() -> None:
 
 @pytest.mark.parametrize("way", measure.TORCH_WAYS)
 def test_torch_ways(way: str) -> None:
-    values = torch.randint(0, 50, (200, 3), dtype=torch.uint8)
+    generator = torch.Generator().manual_seed(0)
+    values = torch.randint(0, 50, (200, 3), dtype=torch.uint8, generator=generator)
     counts = measure.TORCH_WAYS[way](values, 50)
     assert counts.dtype == torch.int64
     assert counts.tolist() == reference(values.numpy(), 50)

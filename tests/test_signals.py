@@ -14,7 +14,7 @@ import termios
 import time
 
 import pytest
-from conftest import ENVIRONMENT
+from conftest import ENVIRONMENT, default_interrupt
 
 TIMEOUT = 60
 
@@ -28,6 +28,7 @@ def count_endlessly(*arguments: str) -> tuple[subprocess.Popen[bytes], int]:
         env=ENVIRONMENT,
         stdout=subprocess.PIPE,
         stderr=stderr,
+        preexec_fn=default_interrupt,
     )
     os.close(stderr)
     return process, terminal

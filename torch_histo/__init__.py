@@ -4,8 +4,10 @@ Importing the package registers `torch.ops.histo.channel_histogram` and
 `torch.ops.histo.text_histogram`; the functions here are the same with types.
 """
 
+import torch_histo._early as _early  # noqa: F401 (before torch is imported)
 from torch_histo import _sharding, distributed
-from torch_histo._library import __version__, has_cuda_kernels
+from torch_histo._library import has_cuda_kernels
+from torch_histo._version import __version__
 from torch_histo.explain import CpuExplanation, Device, Explanation, explain
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 

@@ -1,4 +1,4 @@
-"""Entry point of ``python -m torch_histo``."""
+"""Entry point of the command `torch_histo` and of ``python -m torch_histo``."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import signal
 
 from .cli import main, terminate
 
-if __name__ == "__main__":
+
+def run() -> int:
+    """Run the command line of this process, which both Ctrl-C and SIGTERM end cleanly."""
     signal.signal(signal.SIGTERM, terminate)
-    raise SystemExit(main())
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    return main()
+
+
+if __name__ == "__main__":
+    raise SystemExit(run())

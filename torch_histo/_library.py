@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-__version__ = "0.1.0"
+from torch_histo._version import __version__
 
 CORE = "_C.abi3.so"
 CUDA = "_cuda.abi3.so"

@@ -35,7 +35,9 @@ def run(device: torch.device) -> int:
     """Print a table and a picture; return 0 if all counts are right and 1 if some are wrong."""
     machine = torch.cuda.get_device_name(device) if device.type == "cuda" else "the CPU"
     print(f"Sample: [{LENGTH}, {CHANNELS}] uint8, {NUM_BINS} bins a channel, on {machine}.")
-    print("Counts are compared with those of torch.histc, channel by channel, before any timing.\n")
+    print(
+        "Before any timing, counts are compared with those of torch.histc, channel by\nchannel.\n"
+    )
     print(f"{'way to count':32}{'ms':>10}{'GB/s':>10}{'speed-up':>10}  counts", flush=True)
     theirs = {f"torch {name}": way for name, way in TORCH_WAYS.items()}
     ours = {
@@ -81,7 +83,7 @@ def run(device: torch.device) -> int:
                 f"{speed_up:>10}  {verdict}"
             )
             sys.stdout.flush()
-    print(f"\nSpeed-up is over the fastest way of torch alone, here: {fastest}.")
+    print(f"\nSpeed-up is over the fastest way of torch alone,\nhere: {fastest}.")
     if wrong:
         print(f"torch_histo: wrong counts: {', '.join(wrong)}", file=sys.stderr)
         return 1

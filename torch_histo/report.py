@@ -5,15 +5,19 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import os
+import sys
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
+import numpy as np
 from torch import Tensor
 
-from .sources import TEXT_BINS, one_line, printable
+from .messages import one_line, printable
+from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,6 +30,15 @@ TABLE_CHANNELS = 8
 
 PLOT_LINES = 8
 """Most channels that a plot draws as lines; more become the rows of a heat map."""
+
+HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 480
+"""Most cells of a heat map: a panel has about as many pixels."""
+
+WHOLE_AXIS = 256
+"""Most bins that a plot shows where some at the ends are empty."""
+
+TITLE_LENGTH = 44
+"""Most characters of a panel's title, which are no wider than the panel."""
 
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
@@ -52,6 +65,12 @@ class Result:
     channel_names: tuple[str, ...]
     counts: Tensor
     """int64, [channels, num_bins], in main memory."""
+    below: int = 0
+    """How many values are negative; 0 for text."""
+    above: int = 0
+    """How many values lie above the last bin; 0 for text."""
+    sufficient_bins: int | None = None
+    """A number of bins that leaves no value above them, None if that is too many."""
     note: str = ""
 
     @property
@@ -64,28 +83,49 @@ def table(result: Result, encoding: str | None) -> str:
     """A header, and a bar per range of bins for each channel, in characters that `encoding` has."""
     shape = " x ".join(map(str, result.shape)) or "0-d"
     lines = [f"{printable(result.name)}: {result.kind}, {shape} {result.dtype}"]
-    num_bins = result.counts.shape[1]
-    outside = "not a-z" if result.kind == "text" else f"outside 0..{num_bins - 1}"
     lines.append(
         f"  {result.elements:,} values, {result.elements - result.ignored:,} counted in "
-        f"{num_bins} bins, {result.ignored:,} ignored ({outside})"
+        f"{result.counts.shape[1]} bins, {result.ignored:,} ignored"
     )
+    lines += _ignored_lines(result)
     if result.note:
         lines.append(f"  note: {result.note}")
-    shown = zip(result.channel_names, result.counts[:TABLE_CHANNELS].tolist(), strict=False)
-    for name, counts in shown:
-        lines += ["", *_channel_table(name, counts, result.kind, encoding)]
+    start, stop = _occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
+    counts_shown = result.counts[:TABLE_CHANNELS, start:stop].tolist()
+    for name, counts in zip(result.channel_names, counts_shown, strict=False):
+        lines += ["", *_channel_table(name, counts, start, result.kind, encoding)]
     hidden = len(result.counts) - TABLE_CHANNELS
     if hidden > 0:
         lines += ["", f"  and {hidden} more channels (--json prints all)"]
     return "\n".join(lines) + "\n"
 
 
-def _channel_table(name: str, counts: list[int], kind: str, encoding: str | None) -> Iterator[str]:
+def _ignored_lines(result: Result) -> Iterator[str]:
+    last = result.counts.shape[1] - 1
+    if result.kind == "text" and result.ignored:
+        yield f"  ignored: {result.ignored:,} not a-z"
+    if result.below:
+        yield f"  ignored: {result.below:,} below 0 (add an offset to negative values first)"
+    if result.above:
+        remedy = "too many bins would be needed"
+        if result.sufficient_bins is not None:
+            remedy = f"--num-bins {result.sufficient_bins} counts them"
+        yield f"  ignored: {result.above:,} above {last} ({remedy})"
+
+
+def _occupied(counts: Tensor) -> tuple[int, int]:
+    """The first bin that is not empty in every channel, and the one after the last such bin."""
+    bins = counts.any(dim=0).nonzero()
+    return (int(bins[0]), int(bins[-1]) + 1) if len(bins) else (0, counts.shape[1])
+
+
+def _channel_table(
+    name: str, counts: list[int], first: int, kind: str, encoding: str | None
+) -> Iterator[str]:
     width = math.ceil(len(counts) / TABLE_RANGES)
     sums = _sums(counts, width)
     total, peak = sum(sums), max(sums)
-    labels = TEXT_BINS if kind == "text" else _range_labels(len(counts), width)
+    labels = TEXT_BINS if kind == "text" else _range_labels(first, first + len(counts), width)
     label_width = max(map(len, labels))
     count_width = len(f"{peak:,}")
     yield f"  {name}: {total:,} counted"
@@ -100,9 +140,9 @@ def _sums(counts: list[int], width: int) -> list[int]:
     return [sum(counts[start : start + width]) for start in range(0, len(counts), width)]
 
 
-def _range_labels(num_bins: int, width: int) -> list[str]:
-    starts = range(0, num_bins, width)
-    ends = (min(start + width, num_bins) - 1 for start in starts)
+def _range_labels(first: int, end: int, width: int) -> list[str]:
+    starts = range(first, end, width)
+    ends = (min(start + width, end) - 1 for start in starts)
     return [
         str(start) if start == end else f"{start}-{end}"
         for start, end in zip(starts, ends, strict=True)
@@ -146,83 +186,181 @@ def channel_names(channel_shape: Sequence[int]) -> tuple[str, ...]:
     return tuple(",".join(map(str, index)) or "0" for index in indices)
 
 
-def as_json(results: Sequence[Result], errors: Sequence[tuple[str, str]]) -> str:
-    """One JSON document with every bin of every file, and the files that could not be counted."""
-    files = [
-        {
+class JsonDocument:
+    """One JSON document with every bin of every file, written as the counts come."""
+
+    def __init__(self, stream: IO[str]) -> None:
+        self._stream = stream
+        self._before = '{"files": ['
+
+    def add(self, result: Result) -> None:
+        is_text = result.kind == "text"
+        head = {
             "name": result.name,
             "kind": result.kind,
             "dtype": result.dtype,
             "shape": result.shape,
             "elements": result.elements,
             "ignored": result.ignored,
+            "below": None if is_text else result.below,
+            "above": None if is_text else result.above,
             "num_bins": result.counts.shape[1],
-            "bins": TEXT_BINS if result.kind == "text" else None,
+            "bins": TEXT_BINS if is_text else None,
             "note": result.note,
-            "channels": [
-                {"name": name, "counts": counts}
-                for name, counts in zip(result.channel_names, result.counts.tolist(), strict=True)
-            ],
         }
-        for result in results
-    ]
-    failures = [{"name": name, "error": error} for name, error in errors]
-    return json.dumps({"files": files, "errors": failures})
+        self._stream.write(self._before + json.dumps(head)[:-1] + ', "channels": [')
+        self._before = ", "
+        for index, (name, counts) in enumerate(
+            zip(result.channel_names, result.counts, strict=True)
+        ):
+            channel = json.dumps({"name": name, "counts": counts.tolist()})
+            self._stream.write(f", {channel}" if index else channel)
+        self._stream.write("]}")
+
+    def close(self, errors: Sequence[tuple[str, str]]) -> None:
+        failures = json.dumps([{"name": name, "error": error} for name, error in errors])
+        start = self._before if self._before != ", " else ""
+        self._stream.write(f'{start}], "errors": {failures}}}\n')
 
 
-def plot(results: Sequence[Result], path: str) -> None:
-    """Write a figure with a panel for each result, in the format that the path's suffix names.
+def check_target(path: str, files: Sequence[str], overwrite: bool) -> None:
+    """Raise PlotError where a plot cannot become the file `path`, or would replace a file.
 
-    Raises PlotError where matplotlib is missing or cannot write that file.
+    It never replaces one of `files`, which are the command's inputs, by whatever name.
     """
     try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
+        from matplotlib.figure import Figure  # noqa: F401
     except ImportError as error:
         raise PlotError(
-            f"--plot needs matplotlib (pip install 'torch_histo[plot]'): {error}"
+            f"--plot needs matplotlib (pip install 'torch_histo[plot]'): {one_line(error)}"
         ) from error
+    folder = os.path.dirname(os.path.realpath(path))
+    if not os.path.isdir(folder):
+        raise PlotError(f"argument --plot: the folder {folder} does not exist")
+    if not os.path.lexists(path):
+        return
+    if os.path.isdir(path):
+        raise PlotError(f"argument --plot: {path} is a directory: name a file in it")
+    for file in files:
+        with suppress(OSError):  # what cannot be opened is reported when it is counted
+            source = sys.stdin.fileno() if file == "-" and sys.stdin is not None else file
+            if os.path.samestat(os.stat(source), os.stat(path)):
+                raise PlotError(
+                    f"argument --plot: {path} is one of the files to count: name a new file"
+                )
+    if not overwrite:
+        raise PlotError(
+            f"argument --plot: {path} exists: name a new file, or replace it with --overwrite"
+        )
+
+
+def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) -> None:
+    """Write a figure with a panel for each result, in the format that the path's suffix names.
+
+    Raises PlotError where that file cannot be written, or exists and `overwrite` is false.
+    """
+    check_target(path, (), overwrite)
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
+
     columns = math.ceil(math.sqrt(len(results)))
     rows = math.ceil(len(results) / columns)
-    figure = Figure(figsize=(7 * columns, 4 * rows), layout="constrained")
+    spaced = ConstrainedLayoutEngine(h_pad=0.15, w_pad=0.15)  # inches
+    figure = Figure(figsize=(7 * columns, 4 * rows), layout=spaced)
     FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).flat
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for result, panel in zip(results, panels, strict=False):
-        if len(result.counts) > PLOT_LINES:
-            _plot_heat_map(panel, result)
-        else:
-            _plot_lines(panel, result)
+        draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
+        draw(panel, result, log)
+        name = printable(result.name)
+        title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
         # A file's name may hold the dollar signs of matplotlib's mathematics.
-        panel.set_title(printable(Path(result.name).name), parse_math=False)
-    for unused in panels:
+        panel.set_title(title, parse_math=False)
+    for unused in panels[len(results) :]:
         unused.set_axis_off()
+    target = os.path.realpath(path)
+    suffix = os.path.splitext(path)[1]
+    unfinished = os.path.join(os.path.dirname(target), f".torch_histo-{os.getpid()}{suffix}")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # Of characters of a name that the font lacks.
-            figure.savefig(path)
+            warnings.simplefilter("ignore")  # about characters of a name that the font lacks
+            figure.savefig(unfinished)
+        check_target(path, (), overwrite)
+        os.replace(unfinished, target)
     except (OSError, ValueError) as error:
         raise PlotError(f"{path}: the plot cannot be written: {one_line(error)}") from error
+    finally:
+        with suppress(OSError):
+            os.unlink(unfinished)
 
 
-def _plot_lines(panel: Axes, result: Result) -> None:
-    edges: Any = [i - 0.5 for i in range(result.counts.shape[1] + 1)]
-    for name, counts in zip(result.channel_names, result.counts.numpy(), strict=True):
+def _plot_lines(panel: Axes, result: Result, log: bool) -> None:
+    counts = result.counts.numpy()
+    start, stop = _bins_shown(result)
+    edges = np.arange(start, stop + 1) - 0.5
+    bottom = 0.5 if log else 0  # a logarithmic axis has no 0
+    for index, name in enumerate(result.channel_names):
         colour = CHANNEL_COLOURS.get(name) if result.kind == "image" else None
-        panel.stairs(counts, edges, label=name, color=colour, fill=len(result.counts) == 1)
+        colour = colour or ("tab:gray" if result.kind == "image" else f"C{index}")
+        panel.stairs(
+            np.maximum(counts[index, start:stop], bottom),
+            edges,
+            baseline=bottom,
+            label=name,
+            fill=len(counts) == 1,
+            facecolor=colour,
+            edgecolor=colour,
+            linewidth=1,  # of a filled one, too: a bin may be narrower than a pixel
+        )
+    peak = max(1, int(counts.max()))
+    if log:
+        panel.set_yscale("log")
+    panel.set_ylim(bottom, max(10, 2 * peak) if log else 1.05 * peak)
     panel.set_ylabel("count")
-    panel.set_ylim(bottom=0)
     _label_bins(panel, result)
-    panel.legend(title="channel")
+    if len(counts) > 1:
+        panel.legend(title="channel", loc="upper left", bbox_to_anchor=(1, 1))
 
 
-def _plot_heat_map(panel: Axes, result: Result) -> None:
-    image = panel.imshow(result.counts.numpy(), aspect="auto", interpolation="nearest")
-    panel.figure.colorbar(image, ax=panel, label="count")
+def _plot_heat_map(panel: Axes, result: Result, log: bool) -> None:
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator
+
+    start, stop = _bins_shown(result)
+    counts = result.counts.numpy()[:, start:stop]
+    height = math.ceil(counts.shape[0] / HEAT_MAP_ROWS)
+    width = math.ceil(counts.shape[1] / HEAT_MAP_COLUMNS)
+    tops = np.arange(0, counts.shape[0], height)
+    lefts = np.arange(0, counts.shape[1], width)
+    sums = np.add.reduceat(np.add.reduceat(counts, lefts, 1), tops, 0)
+    norm = LogNorm(1, max(2, int(sums.max()))) if log else None
+    mesh = panel.pcolormesh(
+        start + np.append(lefts, counts.shape[1]) - 0.5,
+        np.append(tops, counts.shape[0]) - 0.5,
+        sums,
+        norm=norm,
+        rasterized=True,
+    )
+    label = "count" if width == height == 1 else f"count in {width} values x {height} channels"
+    panel.figure.colorbar(mesh, ax=panel, label=label)
+    panel.invert_yaxis()
+    panel.yaxis.set_major_locator(MaxNLocator(integer=True))
     panel.set_ylabel("channel")
     _label_bins(panel, result)
 
 
+def _bins_shown(result: Result) -> tuple[int, int]:
+    num_bins = result.counts.shape[1]
+    return (0, num_bins) if num_bins <= WHOLE_AXIS else _occupied(result.counts)
+
+
 def _label_bins(panel: Axes, result: Result) -> None:
-    panel.set_xlabel("letters" if result.kind == "text" else "value")
+    from matplotlib.ticker import MaxNLocator
+
     if result.kind == "text":
+        panel.set_xlabel("letters")
         panel.set_xticks(range(len(TEXT_BINS)), TEXT_BINS)
+    else:
+        panel.set_xlabel("value")
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
