@@ -64,21 +64,31 @@ def saved_states(folder: Path, shape: tuple[int, int]) -> list[State]:
     return [State(path, shape) for path in sorted(folder.glob("rank-*.pt"))]
 
 
-def channels_of(path: Path) -> int:
-    return int(np.load(path, mmap_mode="r").shape[-1])
+def rows_of(path: Path) -> np.ndarray:
+    """The array of a file as `[rows, channels]`, mapped, not read."""
+    try:
+        array = np.load(path, mmap_mode="r")
+    except (OSError, ValueError, EOFError) as error:
+        raise SystemExit(f"{path}: cannot be read as a .npy file: {error}") from None
+    if not isinstance(array, np.ndarray):  # np.load also opens .npz files, whatever their name
+        raise SystemExit(f"{path}: expected one array, got several: save each in its own .npy file")
+    if array.dtype.kind not in "biu" or array.ndim == 0 or array.shape[-1] == 0:
+        got = f"{array.dtype} {list(array.shape)}"
+        raise SystemExit(f"{path}: expected integers [..., channels], got {got}")
+    return array.reshape(-1, array.shape[-1])
 
 
 def count_file(path: Path, shape: tuple[int, int], device: torch.device) -> Tensor:
     """The counts of one file, read piece by piece."""
     channels, num_bins = shape
-    array = np.load(path, mmap_mode="r")
-    if array.shape[-1] != channels:
-        raise SystemExit(f"{path}: expected {channels} channels, got {array.shape[-1]}")
-    rows = array.reshape(-1, channels)
+    rows = rows_of(path)
+    if rows.shape[1] != channels:
+        raise SystemExit(f"{path}: expected {channels} channels, got {rows.shape[1]}")
+    native = rows.dtype.newbyteorder("=")  # torch has no other
     counts = torch.zeros(shape, dtype=torch.int64, device=device)
     step = max(1, PIECE_VALUES // channels)
     for start in range(0, len(rows), step):
-        piece = torch.from_numpy(np.array(rows[start : start + step]))
+        piece = torch.from_numpy(np.array(rows[start : start + step], native))
         counts += torch_histo.channel_histogram(piece.to(device), num_bins)
     return counts
 
@@ -112,9 +122,15 @@ def main() -> None:
     parser.add_argument("--state", type=Path, help="default: OUT with the suffix .state")
     parser.add_argument("--num-bins", type=int, default=256)
     parser.add_argument("--save-seconds", type=float, default=5, help="what a kill costs at most")
-    default = "cuda" if torch.cuda.is_available() else "cpu"
-    parser.add_argument("--device", choices=["cpu", "cuda"], default=default)
+    devices = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
+    parser.add_argument("--device", choices=devices, default=devices[-1])
     arguments = parser.parse_args()
+    if arguments.num_bins < 1:
+        parser.error(f"--num-bins must be at least 1, got {arguments.num_bins}")
+    if not arguments.save_seconds >= 0:
+        parser.error(f"--save-seconds must be at least 0, got {arguments.save_seconds}")
+    if arguments.out.suffix != ".npy":  # NumPy would add it
+        parser.error(f"--out must end in .npy, got {arguments.out}")
     if "RANK" not in os.environ:
         parser.error("it is started by torchrun: torchrun --nproc-per-node 2 " + " ".join(sys.argv))
     folder: Path = arguments.state or arguments.out.with_suffix(".state")
@@ -128,11 +144,13 @@ def main() -> None:
     # One rank looks: the others would see states that grow already.
     plan: list = [None, None]
     if rank == 0:
+        if not arguments.out.parent.is_dir():
+            raise SystemExit(f"--out: {arguments.out.parent} is no folder: make it first")
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(path.name for path in arguments.data.glob("*.npy"))
         if not names:
             raise SystemExit(f"{arguments.data}: no .npy files")
-        shape = (channels_of(arguments.data / names[0]), arguments.num_bins)
+        shape = (rows_of(arguments.data / names[0]).shape[1], arguments.num_bins)
         finished = {name for state in saved_states(folder, shape) for name in state.files}
         plan = [shape, [name for name in names if name not in finished]]
     dist.broadcast_object_list(plan)

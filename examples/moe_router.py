@@ -140,11 +140,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--tokens", type=int, default=8192)
-    parser.add_argument("--width", type=int, default=1024)
-    parser.add_argument("--experts", type=int, default=128)
-    parser.add_argument("--top", type=int, default=8)
+    for name, default in {"tokens": 8192, "width": 1024, "experts": 128, "top": 8}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     arguments = parser.parse_args()
+    for name, value in vars(arguments).items():
+        if value < 1:
+            parser.error(f"--{name} must be at least 1, got {value}")
+    if arguments.top > arguments.experts:
+        parser.error(f"--top must be at most the {arguments.experts} experts, got {arguments.top}")
     torch.manual_seed(0)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     router = Router(arguments.width, arguments.experts, arguments.top).to(device)

@@ -161,3 +161,80 @@ def test_pieces_of_a_file(
 def test_other_channels_are_refused(example: ModuleType, data: tuple[Path, torch.Tensor]) -> None:
     with pytest.raises(SystemExit, match="expected 4 channels, got 5"):
         example.count_file(data[0] / "0.npy", (4, 256), torch.device("cpu"))
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (np.zeros((4, 5), np.float32), "expected integers [..., channels], got float32 [4, 5]"),
+        (np.uint8(3), "expected integers [..., channels], got uint8 []"),
+        (np.zeros((5, 0), np.uint8), "expected integers [..., channels], got uint8 [5, 0]"),
+        (np.zeros((5, 2), "M8[s]"), "expected integers [..., channels], got datetime64[s] [5, 2]"),
+        (b"", "cannot be read as a .npy file: "),
+        (b"no array", "cannot be read as a .npy file: "),
+        (b"PK\5\6" + bytes(18), "expected one array, got several: "),  # an empty zip file
+        (None, "cannot be read as a .npy file: "),
+    ],
+)
+def test_other_files_are_refused(
+    example: ModuleType, tmp_path: Path, content: object, message: str
+) -> None:
+    file = tmp_path / "0.npy"
+    if isinstance(content, bytes):
+        file.write_bytes(content)
+    elif content is not None:
+        np.save(file, content)
+    with pytest.raises(SystemExit) as caught:
+        example.rows_of(file)
+    (line,) = str(caught.value).splitlines()
+    assert line.startswith(f"{file}: {message}")
+
+
+def test_files_of_any_integers(example: ModuleType, tmp_path: Path) -> None:
+    """Bytes in either order, no rows at all, and one dimension."""
+    values = random_values((6, 5), torch.int16)
+    arrays = [values.numpy().astype(">i2"), np.zeros((0, 5), np.uint8), values[0].numpy()]
+    for i, array in enumerate(arrays):
+        np.save(tmp_path / f"{i}.npy", array)
+    states = tmp_path / "states"
+    states.mkdir()
+    state = example.State(states / "rank-0.pt", (5, 256))
+    names = [f"{i}.npy" for i in range(len(arrays))]
+    example.count_files(names, tmp_path, state, torch.device("cpu"), 0)
+    assert_counts(state.counts, expected_counts(torch.cat([values, values[:1]])))
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("--num-bins=0", "--num-bins must be at least 1, got 0"),
+        ("--save-seconds=nan", "--save-seconds must be at least 0, got nan"),
+        ("--out=counts", "--out must end in .npy, got counts"),
+    ],
+)
+def test_bad_arguments(
+    example: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    argument: str,
+    message: str,
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(sys, "argv", ["count_dataset.py", "data", argument])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        example.main()
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
+
+
+def test_a_result_without_a_folder_is_refused_at_once(
+    example: ModuleType, data: tuple[Path, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = data[0] / "missing" / "counts.npy"
+    for name in ("init_process_group", "get_rank", "get_world_size"):
+        monkeypatch.setattr(example.dist, name, lambda *_: 0)
+    monkeypatch.setenv("RANK", "0")
+    arguments = ["count_dataset.py", str(data[0]), f"--out={out}", "--device=cpu"]
+    monkeypatch.setattr(sys, "argv", arguments)
+    with pytest.raises(SystemExit, match=rf"^--out: {out.parent} is no folder: make it first$"):
+        example.main()
+    assert not out.parent.exists()

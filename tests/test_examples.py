@@ -6,8 +6,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import torch
-from conftest import ENVIRONMENT
+from conftest import ENVIRONMENT, load_module
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
 SMALL = ["--tokens", "512", "--width", "64", "--experts", "16", "--top", "2"]
@@ -31,3 +32,23 @@ def test_moe_router() -> None:
         lines += ["No GPU: CUDA graphs are left out", "compiled: counts equal"]
     for line in lines:
         assert line in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--tokens", "0"], "--tokens must be at least 1, got 0"),
+        (["--experts", "-3"], "--experts must be at least 1, got -3"),
+        (["--experts", "8", "--top", "9"], "--top must be at most the 8 experts, got 9"),
+    ],
+)
+def test_bad_arguments_of_moe_router(
+    arguments: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["moe_router.py", *arguments])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        load_module(EXAMPLES / "moe_router.py").main()
+    assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import importlib.metadata
 import inspect
+import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import pytest
 import torch
+from torch.utils import cpp_extension
 
 import torch_histo
 from torch_histo import _library
 
+ROOT = Path(__file__).parents[1]
+ASKED = "TORCH_HISTO_CUDA"
 LIBRARIES = _library.library_folder()
 
 
@@ -129,3 +137,86 @@ except ImportError as error:
     print(error)
 """
     assert "pip install" in run_python(code, tmp_path)
+
+
+@pytest.fixture
+def toolkit(tmp_path: Path) -> Path:
+    """What looks like a CUDA Toolkit that knows two kinds of GPU."""
+    for name in ("include/cuda_runtime.h", "bin/nvcc"):
+        (tmp_path / name).parent.mkdir()
+        (tmp_path / name).write_text("#!/bin/sh\necho compute_90\necho compute_75\n")
+    (tmp_path / "bin/nvcc").chmod(0o755)
+    return tmp_path
+
+
+@pytest.mark.parametrize("has_toolkit", [True, False])
+@pytest.mark.parametrize("torch_cuda", ["13.0", None])
+@pytest.mark.parametrize("asked", [None, "0", "1", "2"])
+def test_when_cuda_kernels_are_built(
+    toolkit: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    has_toolkit: bool,
+    torch_cuda: str | None,
+    asked: str | None,
+) -> None:
+    if asked == "2":
+        problem = "TORCH_HISTO_CUDA must be 0 or 1, got '2'"
+    elif asked == "1" and not has_toolkit:
+        problem = "TORCH_HISTO_CUDA is 1, but no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
+    else:
+        problem = ""
+    if asked == "0":
+        reason = "left out: TORCH_HISTO_CUDA is 0"
+    elif asked is None and torch_cuda is None:
+        reason = "left out: this torch is a CPU build (TORCH_HISTO_CUDA=1 builds them)"
+    elif not has_toolkit:
+        reason = "left out: no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
+    else:
+        reason = f"built with {toolkit}"
+
+    settings: dict[str, Any] = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setattr("setuptools.setup", settings.update)
+    monkeypatch.setattr(torch.version, "cuda", torch_cuda)
+    monkeypatch.setattr(cpp_extension, "CUDA_HOME", None)
+    monkeypatch.setattr(cpp_extension.BuildExtension, "run", lambda self: None)
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    if not has_toolkit:
+        monkeypatch.setattr(Path, "exists", lambda self: False)
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("TORCH_")}
+    monkeypatch.setattr(os, "environ", environment | ({} if asked is None else {ASKED: asked}))
+    if problem:
+        with pytest.raises(SystemExit, match=f"^{re.escape(problem)}$"):
+            runpy.run_path("setup.py")
+        return
+    runpy.run_path("setup.py")
+    built = reason.startswith("built")
+    names = ["torch_histo._C"] + built * ["torch_histo._cuda"]
+    assert [extension.name for extension in settings["ext_modules"]] == names
+    assert os.environ.get("TORCH_CUDA_ARCH_LIST") == ("7.5;9.0+PTX" if built else None)
+    build = settings["cmdclass"]["build_ext"]
+    build.run(object.__new__(build))
+    assert capsys.readouterr().out == f"torch_histo: the CUDA kernels are {reason}\n"
+
+
+def test_a_cuda_header_recompiles_with_a_cpu_build_of_torch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only a CUDA build of torch has nvcc record which headers it read."""
+    shutil.copy(ROOT / "setup.py", tmp_path)
+    header = tmp_path / "csrc" / "cuda" / "loads.cuh"
+    header.parent.mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv(ASKED, "0")
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    flags: dict[str | None, list[str]] = {}
+    for cuda in ("13.0", None):
+        monkeypatch.setattr(torch.version, "cuda", cuda)
+        flags[cuda] = []
+        for content in ("old", "new", "old"):
+            header.write_text(content)
+            flags[cuda].append(" ".join(runpy.run_path("setup.py")["NVCC_FLAGS"]))
+    assert len(set(flags["13.0"])) == 1
+    old, new, old_again = flags[None]
+    assert old == old_again != new

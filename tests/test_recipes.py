@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import runpy
 import sys
 from collections.abc import Callable
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given, seed, settings
 from hypothesis import strategies as st
 from oracle import assert_counts, expected_counts, random_values
 from PIL import Image, ImageOps
@@ -32,8 +33,8 @@ def path(request: pytest.FixtureRequest) -> Path:
     return RECIPES / f"{request.param}.py"
 
 
-def test_there_are_five() -> None:
-    assert len(NAMES) == 5
+def test_there_are_six() -> None:
+    assert len(NAMES) == 6
 
 
 def test_short_and_public(path: Path) -> None:
@@ -87,13 +88,27 @@ def test_equalize(name: str, device: torch.device) -> None:
         assert torch.equal(equalized, functional.equalize(batch))
 
 
-@settings(max_examples=50, deadline=None)
+@seed(0)
+@settings(max_examples=50, deadline=None, database=None)
 @given(st.integers(1, 20), st.integers(1, 9), st.integers(0, 2**32), st.sampled_from([3, 40, 256]))
-def test_equalize_any_image(height: int, width: int, seed: int, levels: int) -> None:
-    generator = torch.Generator().manual_seed(seed)
+def test_equalize_any_image(height: int, width: int, noise: int, levels: int) -> None:
+    generator = torch.Generator().manual_seed(noise)
     plane = torch.randint(0, levels, (height * 7, width * 9), generator=generator).byte()
     want = np.array(ImageOps.equalize(Image.fromarray(plane.numpy())))
     assert np.array_equal(recipe("equalize")(plane).numpy(), want)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 0, 5), (2, 3, 5, 0), (0, 3, 4, 4), (2, 0, 4, 4), (0, 0)])
+def test_equalize_returns_empty_images(shape: tuple[int, ...], device: torch.device) -> None:
+    equalized = recipe("equalize")(torch.zeros(shape, dtype=torch.uint8, device=device))
+    assert equalized.dtype == torch.uint8
+    assert equalized.shape == shape
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int8, torch.bool, torch.float32])
+def test_equalize_takes_bytes_alone(dtype: torch.dtype) -> None:
+    with pytest.raises(TypeError, match=rf"^equalize: images must be uint8, got {dtype}: .*$"):
+        recipe("equalize")(torch.ones(1, 4, 4).to(dtype))
 
 
 def test_tokens_per_expert(device: torch.device) -> None:
@@ -111,6 +126,50 @@ def test_balance_loss() -> None:
     assert float(loss(one_expert, torch.zeros(64, 1, dtype=torch.int64))) == pytest.approx(8)
     loss(even, all_experts).backward()
     assert even.grad is not None
+
+
+@pytest.mark.parametrize("experts", [torch.full((6, 2), -1), torch.zeros(0, 2, dtype=torch.int64)])
+def test_balance_loss_of_padding_alone(experts: torch.Tensor, device: torch.device) -> None:
+    probabilities = torch.full((len(experts), 4), torch.nan, device=device, requires_grad=True)
+    loss = recipe("balance_loss")(probabilities, experts.to(device))
+    loss.backward()
+    assert loss.item() == 0
+    assert not probabilities.grad.any()
+
+
+@pytest.mark.parametrize("padding", [-1, 8, 255])
+def test_balance_loss_leaves_padding_out_of_both_factors(
+    padding: int, device: torch.device
+) -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.randn(50, 8, generator=generator).softmax(-1)
+    experts = probabilities.topk(2).indices
+    experts[:10, 1] = padding  # tokens with one expert each
+    expected = recipe("balance_loss")(probabilities, experts)
+    padded = torch.cat([probabilities, torch.full((30, 8), torch.nan)])
+    ids = torch.cat([experts, torch.full((30, 2), padding)])
+    loss = recipe("balance_loss")(padded.to(device), ids.to(device))
+    assert loss.item() == pytest.approx(expected.item())
+    share = expected_counts(experts, 8, (0, 1)) / 90
+    assert expected.item() == pytest.approx(float(8 * (share * probabilities.mean(0)).sum()))
+
+
+def test_balance_loss_of_batches() -> None:
+    generator = torch.Generator().manual_seed(0)
+    probabilities = torch.randn(8, 8, 8, generator=generator).softmax(-1)
+    experts = probabilities.topk(2).indices
+    loss = recipe("balance_loss")
+    each = torch.stack([loss(p, ids) for p, ids in zip(probabilities, experts, strict=True)])
+    assert torch.allclose(loss(probabilities, experts), each)
+    half = torch.full((70_000, 2), 0.5, dtype=torch.float16)  # their sum is beyond float16
+    assert loss(half, torch.arange(70_000)[:, None] % 2).item() == pytest.approx(1)
+
+
+@pytest.mark.parametrize("shape", [(1, 2), (6,), (5, 2)])
+def test_balance_loss_needs_the_same_tokens(shape: tuple[int, ...]) -> None:
+    experts = torch.zeros(shape, dtype=torch.int64)
+    with pytest.raises(ValueError, match=r"^balance_loss: .* differ in tokens: \[6, 4\] and .*$"):
+        recipe("balance_loss")(torch.full((6, 4), 0.25), experts)
 
 
 @pytest.mark.parametrize("shape", [(50, 3), (4, 3, 30, 20)])
@@ -131,6 +190,36 @@ def test_calibration_observer(shape: tuple[int, ...], device: torch.device) -> N
             assert high[channel] == ordered[-1 - cut]
 
 
+@pytest.mark.parametrize(
+    ("x", "got"),
+    [
+        (torch.full((4, 3), -1, dtype=torch.int8), "torch.int8 [4, 3]"),
+        (torch.zeros(4, 3), "torch.float32 [4, 3]"),
+        (torch.zeros(4, 1, dtype=torch.uint8), "torch.uint8 [4, 1]"),  # would be broadcast
+        (torch.zeros(3, dtype=torch.uint8), "torch.uint8 [3]"),
+        (torch.zeros(4, 5, dtype=torch.uint8), "torch.uint8 [4, 5]"),
+    ],
+)
+def test_calibration_observer_refuses(x: torch.Tensor, got: str) -> None:
+    observer = recipe("ChannelObserver")(3)
+    message = f"ChannelObserver: expected uint8 [n, 3, ...], got {got}"
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+        observer(x)
+    assert not observer.counts.any()
+
+
+def test_calibration_observer_of_nothing(device: torch.device) -> None:
+    observer = recipe("ChannelObserver")(2).to(device)
+    for _ in range(2):  # before any input, and after one without rows
+        low, high = observer.ranges()
+        assert low.tolist() == [0, 0]
+        assert high.tolist() == [255, 255]
+        observer(torch.zeros(0, 2, dtype=torch.uint8, device=device))
+    for coverage in (-0.1, 1.5, float("nan")):
+        with pytest.raises(ValueError, match=r"^ranges: coverage must be between 0 and 1, got .*$"):
+            observer.ranges(coverage)
+
+
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])
 def test_confusion_matrix(dtype: torch.dtype, device: torch.device) -> None:
     low = 0 if dtype == torch.uint8 else -2
@@ -143,6 +232,24 @@ def test_confusion_matrix(dtype: torch.dtype, device: torch.device) -> None:
         for column in range(5):
             expected[row, column] = ((labels == row) & (predictions == column)).sum()
     assert_counts(matrix, expected)
+
+
+def test_confusion_matrix_does_not_broadcast() -> None:
+    labels = torch.arange(6) % 3
+    with pytest.raises(ValueError, match=r"^confusion_matrix: .* in shape: \[6\] and \[6, 1\]$"):
+        recipe("confusion_matrix")(labels, labels[:, None], 3)
+    empty = recipe("confusion_matrix")(labels[:0], labels[:0], 3)
+    assert_counts(empty, torch.zeros(3, 3, dtype=torch.int64))
+
+
+@pytest.mark.parametrize("name", ["labels", "predictions"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.complex64])
+def test_confusion_matrix_of_integers_alone(name: str, dtype: torch.dtype) -> None:
+    ids = {"labels": torch.arange(3), "predictions": torch.arange(3)}
+    ids[name] = (ids[name] + 0.9).to(dtype)
+    message = rf"^confusion_matrix: {name} must be integers, got {dtype}$"
+    with pytest.raises(TypeError, match=message):
+        recipe("confusion_matrix")(**ids, classes=3)
 
 
 def test_intersection_over_union() -> None:
@@ -164,3 +271,69 @@ def test_byte_statistics(tmp_path: Path) -> None:
     assert float(entropy(torch.ones(256))) == pytest.approx(8)
     assert float(entropy(torch.zeros(256))) == 0
     assert float(entropy(torch.tensor([1, 1] + [0] * 254))) == pytest.approx(1)
+
+
+def test_byte_statistics_needs_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    program = RECIPES / "byte_statistics.py"
+    (tmp_path / "folder").mkdir()
+
+    def run(*names: str) -> None:
+        monkeypatch.setattr(sys, "argv", [str(program), *names])
+        runpy.run_path(str(program), run_name="__main__")
+
+    with pytest.raises(SystemExit, match=r"^usage: byte_statistics.py FILE_OR_FOLDER\.\.\.$"):
+        run()
+    for name in ("missing", "folder"):
+        with pytest.raises(SystemExit, match=rf"^byte_statistics.py: .*{name}: expected a file"):
+            run(str(tmp_path / name))
+    file = tmp_path / "folder" / "file"
+    file.write_bytes(b"abcd")
+    run(str(file), str(tmp_path))
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == ["4", "4", "8"]
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.uint16, torch.int16])
+def test_every_value(dtype: torch.dtype, device: torch.device) -> None:
+    low, high = torch.iinfo(dtype).min, torch.iinfo(dtype).max
+    values = random_values((40, 3, 6), dtype, low=low, high=high)[:, :, ::2]
+    counts = recipe("every_value")(values.to(device), (0, 2))
+    shifted = torch.from_numpy(values.numpy().astype(np.int64) - low)
+    assert_counts(counts, expected_counts(shifted, high - low + 1, (0, 2)))
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [-5, 0, 1, 100],
+        [0, 256],
+        [3, 3, 3],  # NumPy counts the threes in the last bin
+        [-(1 << 15), 127, (1 << 15) - 1],
+        [-(1 << 63), -1000, 70_000, (1 << 63) - 1],
+        [-900_000, -800_000],
+        [800_000, 900_000],
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.uint16, torch.int16])
+def test_integer_edges(edges: list[int], dtype: torch.dtype, device: torch.device) -> None:
+    values = random_values((500, 2), dtype)
+    counts = recipe("histogram")(values.to(device), torch.tensor(edges, device=device))
+    # NumPy's own rounds int64 edges to float64, which holds all the edges here but the ends.
+    inside = np.clip(np.array(edges, dtype=object), -(1 << 40), 1 << 40).astype(np.int64)
+    expected = [np.histogram(column, inside)[0] for column in values.numpy().T]
+    assert_counts(counts, torch.from_numpy(np.stack(expected)))
+
+
+def test_integer_edges_refuse() -> None:
+    histogram = recipe("histogram")
+    with pytest.raises(
+        TypeError, match=r"^every_value: x must be .* 8 or 16 bits, got torch.int32$"
+    ):
+        histogram(torch.zeros(3, dtype=torch.int32), torch.arange(3))
+    for edges in (torch.tensor([0.5, 1.5]), torch.arange(1), torch.zeros(2, 2, dtype=torch.int64)):
+        with pytest.raises(
+            ValueError, match=r"^histogram: edges must be two or more integers, got"
+        ):
+            histogram(torch.zeros(3, dtype=torch.uint8), edges)

@@ -1,4 +1,4 @@
-"""Byte statistics of a data set: what its files hold, and how well they could be compressed."""
+"""Byte statistics of files and folders: what they hold, and how far they could be compressed."""
 
 import sys
 from pathlib import Path
@@ -7,6 +7,11 @@ import torch
 from torch import Tensor
 
 from torch_histo import channel_histogram
+
+
+def files_of(path: Path) -> list[Path]:
+    files = [path] if path.is_file() else sorted(filter(Path.is_file, path.rglob("*")))
+    return files or sys.exit(f"byte_statistics.py: {path}: expected a file or a folder of files")
 
 
 def byte_counts(file: Path, piece: int = 1 << 26) -> Tensor:
@@ -25,10 +30,10 @@ def entropy(counts: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    files = [file for name in sys.argv[1:] for file in sorted(Path(name).glob("**/*"))]
     total = torch.zeros(256, dtype=torch.int64)
-    for file in filter(Path.is_file, files):
-        counts = byte_counts(file)
-        total += counts
-        print(f"{int(counts.sum()):>15,} bytes  {float(entropy(counts)):.3f} bits a byte  {file}")
-    print(f"{int(total.sum()):>15,} bytes  {float(entropy(total)):.3f} bits a byte  in all")
+    for name in sys.argv[1:] or sys.exit("usage: byte_statistics.py FILE_OR_FOLDER..."):
+        for file in files_of(Path(name)):
+            counts = byte_counts(file)
+            total += counts
+            print(f"{int(counts.sum()):>15,} bytes  {entropy(counts):.3f} bits a byte  {file}")
+    print(f"{int(total.sum()):>15,} bytes  {entropy(total):.3f} bits a byte  in all")

@@ -11,6 +11,12 @@ def confusion_matrix(labels: Tensor, predictions: Tensor, classes: int) -> Tenso
 
     Pairs of which one is no class, such as the label 255 for "ignore", are not counted.
     """
+    for name, ids in (("labels", labels), ("predictions", predictions)):
+        if ids.is_floating_point() or ids.is_complex():
+            raise TypeError(f"confusion_matrix: {name} must be integers, got {ids.dtype}")
+    if labels.shape != predictions.shape:
+        shapes = f"{list(labels.shape)} and {list(predictions.shape)}"
+        raise ValueError(f"confusion_matrix: labels and predictions differ in shape: {shapes}")
     labels, predictions = labels.long(), predictions.long()
     valid = (labels >= 0) & (labels < classes) & (predictions >= 0) & (predictions < classes)
     pairs = torch.where(valid, labels * classes + predictions, -1)
@@ -18,7 +24,7 @@ def confusion_matrix(labels: Tensor, predictions: Tensor, classes: int) -> Tenso
 
 
 def intersection_over_union(matrix: Tensor) -> Tensor:
-    """Of each class; not a number where it is neither label nor prediction."""
+    """One number a class; NaN for a class that is neither label nor prediction."""
     hits = matrix.diagonal()
     return hits / (matrix.sum(0) + matrix.sum(1) - hits)
 

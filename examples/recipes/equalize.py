@@ -7,7 +7,11 @@ from torch_histo import channel_histogram
 
 
 def equalize(images: Tensor) -> Tensor:
-    """Of uint8 images `[..., height, width]`, each plane on its own; no synchronization."""
+    """Equalizes each plane of uint8 images `[..., height, width]`, without a synchronization."""
+    if images.dtype != torch.uint8:
+        raise TypeError(f"equalize: images must be uint8, got {images.dtype}: convert them first")
+    if images.numel() == 0:
+        return images
     counts = channel_histogram(images, 256, (-2, -1))
     brightest = images.amax((-2, -1)).long().unsqueeze(-1)
     step = (counts.sum(-1, keepdim=True) - counts.gather(-1, brightest)) // 255
