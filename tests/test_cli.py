@@ -648,6 +648,7 @@ def damaged_png() -> bytes:
         ("huge.npy", header("(1 << 70,)"), "cannot be read as a NumPy .+"),
         ("wide.npy", header("(99999999999999999999,)"), "cannot be read as a NumPy .+"),
         ("deep.npy", header(str((1,) * 70)), "expected at most 64 dimensions, found 70"),
+        ("quoted.npy", header("(1" + " " * 9000), "cannot be read as .{,250}"),
         ("version.npy", b"\x93NUMPY\x04\0" + bytes(90), "cannot be read .* version .*"),
         ("length.npy", b"\x93NUMPY\x02\0" + b"\xff" * 90, "cannot be read as a NumPy .+"),
         ("weights.pt", b"PK\x03\x04" + bytes(90), "is a pickle: .* --channels 1"),

@@ -5,6 +5,9 @@ from __future__ import annotations
 import contextlib
 import sys
 
+MAX_REASON = 200
+"""Most characters of an error's message: some decoders quote the whole file."""
+
 
 def complain(message: str) -> None:
     """Print one line on standard error, if there is one that takes it."""
@@ -23,7 +26,8 @@ def one_line(error: BaseException) -> str:
     if lacks_main_memory(error):
         return "not enough memory"
     message = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    return next(iter(message.splitlines()), "") or type(error).__name__
+    line = next(iter(message.splitlines()), "") or type(error).__name__
+    return line if len(line) <= MAX_REASON else f"{line[:MAX_REASON]}…"
 
 
 def lacks_main_memory(error: BaseException) -> bool:

@@ -421,10 +421,9 @@ def _read_values(file: IO[bytes], sizes: list[int], dtype: np.dtype[Any]) -> np.
             raise SourceError(f"truncated: {len(rest)} bytes of values are missing")
         rest = rest[read:]
     if dtype.kind == "b":
-        return values.view(np.uint8) != 0  # any byte may be there
+        values = np.not_equal(values.view(np.uint8), 0)  # any byte may be there
     if not dtype.isnative:
-        swapped: np.ndarray[Any, Any] = values.byteswap().view(dtype.newbyteorder("="))
-        return swapped
+        values = values.byteswap().view(dtype.newbyteorder("="))
     return values
 
 
