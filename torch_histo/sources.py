@@ -7,6 +7,7 @@ of `Source.pieces`, counted one after another, add up to the histogram of the wh
 from __future__ import annotations
 
 import itertools
+import json
 import math
 import os
 import re
@@ -307,39 +308,38 @@ def _safetensors_parts(file: BinaryIO, dim: tuple[int, ...] | None) -> Sequence[
         raise SourceError(
             "needs the safetensors package: pip install 'torch_histo[safetensors]'"
         ) from error
-    parts: list[Part] = []
     with _decoding("a safetensors file"):
-        offset = 8 + int.from_bytes(file.read(8), "little")
-        # It maps the file, so it only checks and reads the header: the values of a file that
-        # shrinks while it is mapped would end the process.
-        with safe_open(f"/dev/fd/{file.fileno()}", "np") as opened:
-            for name in opened.offset_keys():  # their values follow each other without gaps
-                tensor = opened.get_slice(name)
-                kind, shape = tensor.get_dtype(), tuple(tensor.get_shape())
-                parts.append((name, partial(_safetensor_source, file, offset, kind, shape, dim)))
-                offset += math.prod(shape) * _bits(kind) // 8
+        # It maps the file, so it only checks the header: the values of a file that shrinks while
+        # it is mapped would end the process.
+        with safe_open(f"/dev/fd/{file.fileno()}", "np"):
+            pass
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    tensors = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
+    parts = [
+        (name, partial(_safetensor_source, file, 8 + length, tensor, dim))
+        for name, tensor in tensors
+    ]
     if not parts:
         raise SourceError("the file holds no tensors")
     return parts
 
 
-def _bits(kind: str) -> int:
-    """Bits of a value of a safetensors type: F8_E4M3 has 8, F6_E2M3 has 6."""
-    return 8 if kind == "BOOL" else int(re.findall(r"\d+", kind)[0])
-
-
 def _safetensor_source(
-    file: BinaryIO, offset: int, kind: str, shape: tuple[int, ...], dim: tuple[int, ...] | None
+    file: BinaryIO, start: int, tensor: dict[str, Any], dim: tuple[int, ...] | None
 ) -> Source:
+    """The tensor that an entry of the header describes; all values begin at the byte `start`."""
+    kind = tensor["dtype"]
     if not re.fullmatch(r"BOOL|[IU](8|16|32|64)", kind):
         raise SourceError(f"expected a tensor of integers or bool, found one of {kind}")
-    dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{_bits(kind) // 8}")
+    dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}")
 
     def at_values() -> IO[bytes]:
-        file.seek(offset)
+        file.seek(start + tensor["data_offsets"][0])
         return file
 
-    return _array_source(_Stored(dtype, shape, False, at_values), dim)
+    return _array_source(_Stored(dtype, tuple(tensor["shape"]), False, at_values), dim)
 
 
 @dataclass(frozen=True)
