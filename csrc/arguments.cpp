@@ -118,6 +118,29 @@ std::string_view name_of(
   return otherwise;
 }
 
+/// A text of one line, however long it is and whatever is in it.
+std::string quoted(std::string_view text) {
+  constexpr size_t kShown = 40;
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+  return join("'", shown, text.size() > kShown ? "..." : "", "'");
+}
+
+/// What makes integers of other elements.
+std::string_view advice(std::string_view dtype) {
+  const auto starts_with = [&](std::string_view kind) {
+    return dtype.substr(0, kind.size()) == kind;
+  };
+  if (starts_with("float") || starts_with("bfloat")) {
+    return ": round it (input.float().round().long()) or bin it (torch.bucketize) first";
+  }
+  if (starts_with("qint") || starts_with("quint")) {
+    return ": pass its int_repr()";
+  }
+  return "";
+}
+
 Variant check_variant(std::string_view op, std::string_view variant) {
   std::string known;
   for (const auto& [name, value] : kVariants) {
@@ -126,13 +149,15 @@ Variant check_variant(std::string_view op, std::string_view variant) {
     }
     known.append(name).append(", ");
   }
-  fail(join(op, ": variant must be one of ", known, "got '", variant, "'"));
+  fail(join(op, ": variant must be one of ", known, "got ", quoted(variant)));
 }
 
 void check_input(std::string_view op, std::string_view argument, const Description& input) {
   // Quantized and sparse tensors have device "cpu" or "cuda" too.
   if (input.layout != "strided") {
-    fail(join(op, ": ", argument, " must be a dense tensor, got layout ", input.layout));
+    fail(join(
+        op, ": ", argument, " must be a dense tensor, got layout ", input.layout, ": pass its ",
+        input.layout == "jagged" ? "unbind() one by one" : "to_dense()"));
   }
   if (input.device != "cpu" && input.device != "cuda" && input.device != "meta") {
     fail(join(op, ": ", argument, " must be on a CPU or CUDA device, got ", input.device));
@@ -216,12 +241,13 @@ Loops loops_of(const std::vector<Extent>& dimensions, const std::vector<int64_t>
 }
 
 /// A tensor that `make` returns, or torch's words for too little memory: its own message does
-/// not pass the stable ABI.
+/// not pass the stable ABI. `use` says what the tensor is for.
 template <class Make>
 Tensor allocated(
     const Tensor& like,
     const std::vector<int64_t>& shape,
     std::string_view dtype,
+    std::string_view use,
     const Make& make) {
   try {
     return make();
@@ -229,7 +255,7 @@ Tensor allocated(
     const std::string_view device = describe(like).device == "cuda" ? "CUDA" : "CPU";
     fail(join(
         "histo: ", device, " out of memory. Tried to allocate a tensor of shape ",
-        join_numbers(shape), " ", dtype));
+        join_numbers(shape), " ", dtype, " for ", use));
   }
 }
 
@@ -249,8 +275,9 @@ Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   STABLE_TORCH_ERROR_CODE_CHECK(
       aoti_torch_as_strided(input.get(), sizes.data(), strides.data(), &view));
   const Tensor permuted(view);
-  return allocated(
-      input, sizes, describe(input).dtype, [&] { return torch::stable::contiguous(permuted); });
+  return allocated(input, sizes, describe(input).dtype, "a contiguous copy of the input", [&] {
+    return torch::stable::contiguous(permuted);
+  });
 }
 
 /// Without the dispatcher, which would take a third of a small call.
@@ -271,20 +298,23 @@ Tensor allocate_on_cpu(const std::vector<int64_t>& shape, ScalarType dtype) {
 }
 
 /// Uninitialized memory on the device of `like`.
-Tensor allocate(const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype) {
-  return allocated(like, shape, dtype_name(dtype), [&] {
+Tensor allocate(
+    const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype, std::string_view use) {
+  return allocated(like, shape, dtype_name(dtype), use, [&] {
     return like.is_cpu() ? allocate_on_cpu(shape, dtype)
                          : torch::stable::new_empty(like, shape, dtype);
   });
 }
 
-Call prepare(const Tensor& input, const Checked& checked, int64_t num_bins) {
+Call prepare(
+    const Tensor& input, const Checked& checked, int64_t num_bins, std::string_view use_of_counts) {
   std::vector<int64_t> shape;
   for (int64_t d : checked.kept) {
     shape.push_back(input.size(d));
   }
   shape.push_back(num_bins);
-  Call call{checked.variant, Problem{}, input, allocate(input, shape, ScalarType::Long)};
+  Call call{
+      checked.variant, Problem{}, input, allocate(input, shape, ScalarType::Long, use_of_counts)};
 
   std::vector<Extent> dimensions;
   for (int64_t d = 0; d < input.dim(); ++d) {
@@ -383,10 +413,11 @@ Checked check_channel_histogram(
   check_input(op, "input", input);
   const std::optional<ElementType> element = element_type(input.dtype);
   if (!element) {
-    fail(join(op, ": input must have an integer or bool dtype, got ", input.dtype));
+    fail(join(
+        op, ": input must have an integer or bool dtype, got ", input.dtype, advice(input.dtype)));
   }
-  if (num_bins < 1) {
-    fail(join(op, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
+  if (num_bins < 0) {
+    fail(join(op, ": num_bins must be at least 0, got ", std::to_string(num_bins)));
   }
   const std::vector<bool> reduced = check_dim(op, input.ndim, dim);
   Checked checked{check_variant(op, variant), *element, {}};
@@ -406,7 +437,7 @@ Checked check_channel_histogram(
     }
     if (num_bins > 256) {
       fail(join(
-          op, ": num_bins must be between 1 and 256 for variant '", variant, "', got ",
+          op, ": num_bins must be at most 256 for variant '", variant, "', got ",
           std::to_string(num_bins)));
     }
   }
@@ -431,16 +462,19 @@ Call prepare_channel_histogram(
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant) {
-  return prepare(input, check_channel_histogram(describe(input), num_bins, dim, variant), num_bins);
+  const Checked checked = check_channel_histogram(describe(input), num_bins, dim, variant);
+  return prepare(
+      input, checked, num_bins, "the counts: pass a smaller num_bins, or fewer channels at a time");
 }
 
 Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
-  return prepare(text, check_text_histogram(describe(text), variant), LetterBinning::num_bins);
+  const Checked checked = check_text_histogram(describe(text), variant);
+  return prepare(text, checked, LetterBinning::num_bins, "the counts");
 }
 
 void* Workspace::operator()(int64_t bytes) {
   const std::vector<int64_t> shape{bytes};
-  held_.push_back(allocate(like_, shape, ScalarType::Byte));
+  held_.push_back(allocate(like_, shape, ScalarType::Byte, "a workspace"));
   return held_.back().mutable_data_ptr();
 }
 

@@ -3,7 +3,7 @@
 
 STABLE_TORCH_LIBRARY(histo, m) {
   m.def(
-      "channel_histogram(Tensor input, int num_bins=256, int[1] dim=0, *, "
+      "channel_histogram(Tensor input, SymInt num_bins=256, int[1] dim=0, *, "
       "str variant=\"auto\") -> Tensor");
   m.def("text_histogram(Tensor text, *, str variant=\"auto\") -> Tensor");
 

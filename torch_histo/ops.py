@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Sequence
 from operator import index
+from typing import NoReturn
 
 import torch
 from torch import Tensor
@@ -31,12 +33,23 @@ VARIANTS: tuple[str, ...] = (
 """Every name that `variant` takes; README.md says what each kernel does."""
 
 
+_NAMES_ELSEWHERE = {
+    **dict.fromkeys(
+        ("bins", "nbins", "n_bins", "bin_count", "minlength", "num_classes"), "num_bins"
+    ),
+    **dict.fromkeys(("axis", "axes", "dims"), "dim"),
+    **dict.fromkeys(("x", "a", "data", "tensor", "values", "sample"), "input"),
+}
+"""What other libraries call the arguments of `channel_histogram`."""
+
+
 def channel_histogram(
     input: Tensor,
     num_bins: int = 256,
-    dim: int | Sequence[int] = 0,
+    dim: int | Sequence[int] | None = 0,
     *,
     variant: str = "auto",
+    **unknown: NoReturn,
 ) -> Tensor:
     """Counts the values of an integer tensor, channel by channel.
 
@@ -51,9 +64,10 @@ def channel_histogram(
             is a 1-D tensor of one element. Views are read in place, unless their strides do
             not reduce to two loops over channels and three over the rest, which takes four
             dimensions in `dim` or three outside it: those cost a contiguous copy first.
-        num_bins: how many bins, at least 1.
+        num_bins: how many bins, at least 0. An integer of NumPy or an integer tensor of one
+            element on the CPU will do, too.
         dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
-            count from the end, an empty sequence means all.
+            count from the end, None and an empty sequence mean all.
         variant: one of `torch_histo.VARIANTS`, the CUDA kernel. The study variants
             take contiguous uint8, 1-D or `[length, channels]` reduced over dim 0, with
             num_bins up to 256. A CPU tensor takes any name: "sequential" runs the
@@ -64,13 +78,14 @@ def channel_histogram(
         `num_bins`. `[length, channels]` gives `[channels, num_bins]`.
 
     Raises:
-        RuntimeError: another dtype, layout or device, num_bins below 1, a dim out of
+        RuntimeError: another dtype, layout or device, num_bins below 0, a dim out of
             range or named twice, an unknown variant, or an input that the variant does
             not take.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
             RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
             compiled code. What was allocated is free again, and the next call works.
-        TypeError: `input` is not a tensor, or another argument of a type that it does not take.
+        TypeError: `input` is not a tensor, another argument of a type that it does not take,
+            or a keyword that is no argument, such as `bins`.
 
     Example:
         >>> image = torch.tensor([[0, 1], [2, 1], [0, 1]], dtype=torch.uint8)
@@ -107,9 +122,13 @@ def channel_histogram(
     follow Kirk and Hwu, "Programming Massively Parallel Processors", chapter "Parallel
     histogram".
     """
+    if unknown:
+        _refuse_keyword(*next(iter(unknown.items())))
     _require_tensor("channel_histogram: input", input)
     # Longer than it could be: of 5 us that a call takes, an argument takes 0.4, 0.8 where it is
     # passed by its name, and a list 0.4 more.
+    if type(num_bins) is not int:
+        num_bins = _integer(num_bins, "num_bins must be an int of 64 bits")
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim
     # A compiler's symbol says that it is an int, but only a list may hold it.
     dims = only if type(only) is int and not torch.compiler.is_compiling() else _dimensions(dim)
@@ -122,7 +141,7 @@ def channel_histogram(
         else:
             counts = _channel_histogram(input, num_bins, dims)
     except RuntimeError as error:
-        _raise_as_python_would(error)
+        _raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
 
@@ -152,45 +171,84 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     "Programming Massively Parallel Processors".
     """
     if isinstance(text, str):
-        text = text.encode(errors="surrogatepass")
+        text = text.encode("utf-8", "surrogatepass")
     if isinstance(text, bytes):
-        # frombuffer refuses empty buffers, and warns of read-only ones.
-        empty = torch.empty(0, dtype=torch.uint8)
-        text = torch.frombuffer(bytearray(text), dtype=torch.uint8) if text else empty
+        if torch.compiler.is_compiling() or not text:
+            # A compiler cannot trace frombuffer, which refuses empty buffers besides.
+            text = torch.tensor(list(text), dtype=torch.uint8, device="cpu")
+        else:
+            text = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # bytes: it warns of them
     _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     except RuntimeError as error:
-        _raise_as_python_would(error)
+        _raise_as_python_would(error, "text_histogram: text", text)
         raise
     return counts
 
 
-def _raise_as_python_would(error: RuntimeError) -> None:
+def _refuse_keyword(name: str, value: object) -> NoReturn:
+    if name in _NAMES_ELSEWHERE:
+        hint = f"call it {_NAMES_ELSEWHERE[name]}"
+    elif name in ("range", "min", "max"):
+        hint = "bins are the integers from 0 to num_bins - 1, so shift the input: input - low"
+    else:
+        hint = "the arguments are input, num_bins, dim and variant"
+    raise TypeError(f"channel_histogram: no argument is {name}, got {name}={_shown(value)}: {hint}")
+
+
+def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) -> None:
     """Errors that the stable ABI and the dispatcher pass on as a RuntimeError."""
     message = str(error)
+    if isinstance(error, NotImplementedError):  # a subclass, or a device, that has its own rules
+        got = f"{type(input).__name__} on {input.device}"
+        raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from None
     if "CUDA out of memory." in message:
         raise torch.OutOfMemoryError(message) from None
     wrong = re.match(
-        r"histo::(\w+)\(\) Expected a value of type '(\w+)' for argument '(\w+)'"
+        r"histo::(\w+)\(\) Expected a value of type '([\w\[\]]+)' for argument '(\w+)'"
         r".*\n.*\nValue: (.*)",
         message,
     )
     if wrong:
         function, expected, argument, value = wrong.groups()
-        expected = "an int of 64 bits" if expected == "int" else f"a {expected}"
+        names = {"int": "an int of 64 bits", "List[int]": "an int or a sequence of ints of 64 bits"}
+        expected = names.get(expected, f"a {expected}")
         raise TypeError(f"{function}: {argument} must be {expected}, got {value}") from None
 
 
-def _dimensions(dim: int | Sequence[int]) -> list[int]:
+def _shown(value: object) -> str:
+    """A value in one line."""
+    return textwrap.shorten(repr(value), 80, placeholder=" ...")
+
+
+def _integer(value: object, expected: str) -> int:
+    """What torch's own operators take for an int, as an int; a tracer's symbol as it is."""
+    hint = ""
     try:
-        if isinstance(dim, (tuple, list, Sequence)):
-            return list(map(index, dim))
-        return [index(dim)]
-    except TypeError:
-        raise TypeError(
-            f"channel_histogram: dim must be an int or a sequence of ints, got {dim!r}"
-        ) from None
+        if isinstance(value, Tensor):
+            if not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
+                if value.device.type == "cpu":
+                    return value.item()  # type: ignore[return-value]
+                hint = ": pass its item(), which waits for the device"
+        elif type(value) is int or isinstance(value, (torch.SymInt, torch.fx.Proxy)):
+            return value  # type: ignore[return-value]
+        elif torch.compiler.is_compiling() and is_tensor_like(value):  # type: ignore[no-untyped-call]
+            # A number of NumPy.
+            if not torch.as_tensor(value).is_floating_point():
+                return int(value)  # type: ignore[call-overload,no-any-return]
+        elif hasattr(value, "__index__") and not isinstance(value, bool):
+            return index(value)
+    except (TypeError, RuntimeError):  # no integer; a tensor of several, or one of vmap's
+        pass
+    raise TypeError(f"channel_histogram: {expected}, got {_shown(value)}{hint}")
+
+
+def _dimensions(dim: int | Sequence[int] | None) -> list[int]:
+    if dim is None:
+        return []
+    dims = dim if isinstance(dim, (tuple, list, Sequence)) else [dim]
+    return [_integer(d, "dim must be an int or a sequence of ints") for d in dims]
 
 
 def _reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:
@@ -206,7 +264,20 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
 def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
     # A proxy of a tracer is like a tensor, too; asking that takes longer.
     if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
-        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}")
+        hint = _call_that_makes_a_tensor(value)
+        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{hint}")
+
+
+def _call_that_makes_a_tensor(value: object) -> str:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return ": pass torch.frombuffer(bytearray(it), dtype=torch.uint8)"
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
+        return ": pass torch.stack(it)"
+    if isinstance(value, (list, tuple, range, int)) or hasattr(value, "__cuda_array_interface__"):
+        return ": pass torch.as_tensor(it)"
+    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
+        return ": pass torch.as_tensor(numpy.asarray(it))"
+    return ""
 
 
 def _check_channel_histogram(
@@ -219,6 +290,19 @@ def _check_channel_histogram(
     contiguous: bool = True,
 ) -> None:
     """Raises what the kernels would, for a tensor of which only the metadata count."""
+    if isinstance(num_bins, torch.SymInt):
+        # A program that is compiled or exported checks a symbol at run time: an int argument of
+        # the check below would make a constant of it.
+        most = 256 if variant != "auto" and input.device.type == "cuda" else None
+        torch._check(num_bins >= 0, lambda: "channel_histogram: num_bins must be at least 0")
+        if most is not None:
+            torch._check(
+                num_bins <= most,
+                lambda: (
+                    f"channel_histogram: num_bins must be at most {most} for variant '{variant}'"
+                ),
+            )
+        num_bins = 0
     check = torch.ops.histo._check_channel_histogram.default
     _raise_from(check, *_describe(input, contiguous), ndim, num_bins, dim, variant)
 

@@ -78,17 +78,45 @@ std::string text_histogram_error(
       "torch");
 }
 
+/// torch.ops makes an undefined tensor of None.
+const Tensor& defined(const char* op, const char* argument, const Tensor& tensor) {
+  if (!tensor.defined()) {
+    fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
+  }
+  return tensor;
+}
+
 // Tensors that no kernel is registered for end here: sparse, quantized, other
 // devices, and CUDA without the CUDA library. The checks name what is wrong.
 Tensor channel_histogram_elsewhere(
     const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
-  check_channel_histogram(describe(input), num_bins, dim, variant);
+  const Description description = describe(defined("channel_histogram", "input", input));
+  check_channel_histogram(description, num_bins, dim, variant);
   fail_without_cuda("channel_histogram");
 }
 
 Tensor text_histogram_elsewhere(const Tensor& text, std::string variant) {
-  check_text_histogram(describe(text), variant);
+  check_text_histogram(describe(defined("text_histogram", "text", text)), variant);
   fail_without_cuda("text_histogram");
+}
+
+[[noreturn]] void fail_nested(const char* op, const char* argument) {
+  fail(
+      std::string(op) + ": " + argument +
+      " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
+}
+
+Tensor channel_histogram_nested(const Tensor&, int64_t, std::vector<int64_t>, std::string) {
+  fail_nested("channel_histogram", "input");
+}
+
+Tensor text_histogram_nested(const Tensor&, std::string) {
+  fail_nested("text_histogram", "text");
+}
+
+void refuse_nested(torch::stable::detail::StableLibrary& m) {
+  m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
+  m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
 }
 
 } // namespace
@@ -104,4 +132,15 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram_elsewhere));
   m.impl("_check_channel_histogram", TORCH_BOX(&histo::channel_histogram_error));
   m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
+}
+
+// The first key takes both layouts, strided and jagged; the others tensors made in inference mode.
+STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
+  histo::refuse_nested(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCPU, m) {
+  histo::refuse_nested(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCUDA, m) {
+  histo::refuse_nested(m);
 }
