@@ -122,7 +122,7 @@ def channel_histogram(
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
     if not isinstance(input, Tensor):
-        _require_tensor("channel_histogram: input", input)
+        require_tensor("channel_histogram: input", input)
     # Longer than it could be: of 5 us that a call takes, an argument takes 0.4, 0.8 where it is
     # passed by its name, and a list 0.4 more.
     if type(num_bins) is not int:
@@ -176,7 +176,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
             text = torch.tensor(list(text), dtype=torch.uint8, device="cpu")
         else:
             text = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # bytes: it warns of them
-    _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
+    require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     except RuntimeError as error:
@@ -196,11 +196,14 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
 
 
 def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) -> None:
-    """Errors that the stable ABI and the dispatcher pass on as a RuntimeError."""
+    """Raises the one line that says what is wrong, as the error that torch would choose."""
     message = str(error)
     if isinstance(error, NotImplementedError):  # of a subclass that has its own rules
         got = type(input).__name__
         raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from error
+    own = re.search(rf"^{argument.split(':')[0]}: .*$", message, re.MULTILINE)
+    if own and own[0] != message:  # DTensor adds lines of its own
+        raise RuntimeError(own[0]) from error
     if "CUDA out of memory." in message:
         raise torch.OutOfMemoryError(message) from None
     wrong = re.match(
@@ -260,7 +263,7 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
     return [d for d in range(ndim) if d not in reduced]
 
 
-def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
+def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
     # A proxy of a tracer is like a tensor, too; asking that takes longer.
     if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
         call = _call_that_makes_a_tensor(value).format(argument.split()[-1])
