@@ -195,7 +195,7 @@ def errors_are_those_of_the_operator(device: str) -> None:
         return
     shards = sharded(torch.zeros(8, 3, dtype=torch.uint8, device=device), mesh, [Shard(0)])
     for arguments, message in (
-        ((0,), "num_bins must be at least 1, got 0"),
+        ((-1,), "num_bins must be at least 0, got -1"),
         ((256, 2), "dim must be between -2 and 1 for a 2-D input, got 2"),
     ):
         try:

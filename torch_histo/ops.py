@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from operator import index
 from typing import NoReturn
@@ -138,7 +137,7 @@ def channel_histogram(
             counts = _channel_histogram(input)
         else:
             counts = _channel_histogram(input, num_bins, dims)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         _raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
@@ -179,7 +178,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         _raise_as_python_would(error, "text_histogram: text", text)
         raise
     return counts
@@ -195,10 +194,10 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
     raise TypeError(f"channel_histogram: {expected}, got {name}={_shown(value)}")
 
 
-def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) -> None:
+def _raise_as_python_would(error: Exception, argument: str, input: Tensor) -> None:
     """Raises the one line that says what is wrong, as the error that torch would choose."""
     message = str(error)
-    if isinstance(error, NotImplementedError):  # of a subclass that has its own rules
+    if isinstance(error, (NotImplementedError, TypeError)):  # of a subclass with its own rules
         got = type(input).__name__
         raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from error
     own = re.search(rf"^{argument.split(':')[0]}: .*$", message, re.MULTILINE)
@@ -219,8 +218,9 @@ def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) ->
 
 
 def _shown(value: object) -> str:
-    """A value in one line."""
-    return textwrap.shorten(repr(value), 80, placeholder=" ...")
+    """A value in one line; a compiler's has only a type."""
+    text = type(value).__name__ if _is_compiling() else " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _integer(value: object, expected: str) -> int:
@@ -273,8 +273,8 @@ def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor
 def _call_that_makes_a_tensor(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
-        return ": pass torch.stack({})"
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Tensor, str)):
+        return ": pass torch.stack({})" if isinstance(value[0], Tensor) else ""
     if isinstance(value, (list, tuple, range, int)) or hasattr(value, "__cuda_array_interface__"):
         return ": pass torch.as_tensor({})"
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
@@ -346,7 +346,13 @@ def _(
     contiguous = _contiguous_enough(input, variant)
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim)]
-    return input.new_empty([*kept, num_bins], dtype=torch.int64)
+    try:
+        return input.new_empty([*kept, num_bins], dtype=torch.int64)
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            raise
+        expected = "channel_histogram: num_bins must be so small that the counts have fewer bytes"
+        raise RuntimeError(f"{expected} than 2^63, got {num_bins}") from error
 
 
 @torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
