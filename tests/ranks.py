@@ -15,6 +15,7 @@ from unittest import mock
 import torch
 import torch.distributed as dist
 from oracle import DTYPES, assert_counts, expected_counts, expected_letters, random_values
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
@@ -195,16 +196,19 @@ def errors_are_those_of_the_operator(device: str) -> None:
         return
     shards = sharded(torch.zeros(8, 3, dtype=torch.uint8, device=device), mesh, [Shard(0)])
     for arguments, message in (
-        ((0,), "num_bins must be at least 1, got 0"),
+        ((-1,), "num_bins must be at least 0, got -1"),
         ((256, 2), "dim must be between -2 and 1 for a 2-D input, got 2"),
     ):
         try:
             channel_histogram(shards, *arguments)
         except RuntimeError as error:
-            assert message in str(error), error  # noqa: PT017
+            # One line, without those that DTensor adds.
+            assert str(error) == f"channel_histogram: {message}", error  # noqa: PT017
         else:
             raise AssertionError(message)
     assert_counts(channel_histogram(shards, 1).full_tensor(), torch.full((3, 1), 8))
+    assert_counts(channel_histogram(shards, 0).full_tensor(), torch.empty(3, 0).long())
+    assert_counts(channel_histogram(shards, 1, None).full_tensor(), torch.tensor([24]))
 
 
 @case
@@ -284,6 +288,28 @@ def sharding_does_not_show(device: str) -> None:
     for placements in itertools.product([Shard(0), Shard(1), Replicate()], repeat=mesh.ndim):
         shards = sharded(values, mesh, placements)
         assert torch.equal(channel_histogram(shards).full_tensor(), whole)
+
+
+@case
+def compiled_for_any_num_bins(device: str) -> None:
+    """Of a DTensor and of parts: one program for all numbers of bins."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    mesh = [mesh for mesh in meshes(device) if mesh.ndim == 1][-1]
+    parts = [random_values((50, 6), torch.uint8, seed=i) for i in range(world)]
+    shards = DTensor.from_local(parts[rank].to(device), mesh, [Shard(0)])
+    for function, x in (
+        (channel_histogram, shards),
+        (distributed.channel_histogram, parts[rank].to(device)),
+    ):
+        torch._dynamo.reset()
+        counter = CompileCounterWithBackend("aot_eager")
+        run = torch.compile(function, fullgraph=True, dynamic=True, backend=counter)
+        for num_bins in (3, 300, 7):
+            counts = run(x, num_bins)
+            counts = counts.full_tensor() if isinstance(counts, DTensor) else counts
+            assert_counts(counts, expected_counts(torch.cat(parts), num_bins), num_bins)
+        assert counter.frame_count == 1
+    torch._dynamo.reset()
 
 
 @case

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from oracle import DTYPES, assert_counts, expected_counts, random_values
+from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, random_values
 
 from torch_histo import channel_histogram
 
@@ -77,7 +77,7 @@ def test_any_address(device: torch.device, offset: int, shape: tuple[int, ...]) 
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
-@pytest.mark.parametrize("num_bins", [1, 2, 7, 128, 255, 256, 257, 1000, 70_000])
+@pytest.mark.parametrize("num_bins", [0, 1, 2, 7, 128, 255, 256, 257, 1000, 70_000])
 def test_dtypes_and_bins(device: torch.device, dtype: torch.dtype, num_bins: int) -> None:
     values = random_values((700, 5), dtype)
     moved = values.to(device)
@@ -141,6 +141,37 @@ def test_dims(
     values = random_values(shape, dtype, low=0, high=12)
     counts = channel_histogram(values.to(device), 10, dim)
     assert_counts(counts, expected_counts(values, 10, dim))
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (5, 7), (2, 3, 4, 5), (0, 3), (2, 3, 2, 3, 2, 3)])
+def test_no_dim_is_all_of_them(device: torch.device, shape: tuple[int, ...]) -> None:
+    values = random_values(shape, torch.uint8, low=0, high=12)
+    counts = channel_histogram(values.to(device), 10, None)
+    assert_counts(counts, expected_counts(values, 10, []))
+
+
+@pytest.mark.parametrize("shape", [(), (6,), (40_000, 130), (2, 3, 2, 3, 2, 3), (0, 3), (3, 0)])
+def test_no_bins(device: torch.device, shape: tuple[int, ...]) -> None:
+    values = random_values(shape, torch.uint8)
+    variants = ["auto"]
+    if device.type == "cpu":
+        variants.append("sequential")
+    if len(shape) in (1, 2):
+        variants += STUDY_VARIANTS
+    for variant in variants:
+        counts = channel_histogram(values.to(device), 0, variant=variant)
+        assert_counts(counts, torch.zeros(*shape[1:], 0, dtype=torch.int64), variant)
+        counts = channel_histogram(values.to("meta"), 0, variant=variant)
+        assert counts.shape == (*shape[1:], 0)
+
+
+@pytest.mark.parametrize(
+    "eight", [np.int64(8), np.uint8(8), np.array(8), torch.tensor(8), torch.tensor([8]).byte()]
+)
+def test_integers_that_are_no_int(device: torch.device, eight: int) -> None:
+    values = random_values((30, 2, 9), torch.uint8, high=12)
+    counts = channel_histogram(values.to(device), eight, (eight - 6, eight - 8))
+    assert_counts(counts, expected_counts(values, 8, (0, 2)))
 
 
 @pytest.mark.parametrize("dim", [0, -1, [0], [-1], []])

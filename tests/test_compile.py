@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+import numpy as np
 import pytest
 import torch
 from oracle import (
@@ -16,6 +17,7 @@ from oracle import (
 )
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 from torch_histo import channel_histogram, text_histogram
 
@@ -66,6 +68,99 @@ def test_dim_of_each_call(device: torch.device, dynamic: bool | None) -> None:
         assert_counts(compiled(values.to(device), dim), expected_counts(values, 300, dim), dim)
 
 
+NUMBERS_OF_BINS = (256, 3, 4, 5, 7, 8, 9, 100, 300)
+
+
+@pytest.mark.parametrize(("dynamic", "compilations"), [(None, 2), (True, 1)])
+def test_num_bins_of_each_call(
+    device: torch.device, dynamic: bool | None, compilations: int
+) -> None:
+    """A new number of bins is no new program, with vmap's rule neither."""
+    counter = CompileCounterWithBackend("aot_eager")
+
+    def count(x: torch.Tensor, num_bins: int) -> tuple[torch.Tensor, torch.Tensor]:
+        by_samples = torch.vmap(lambda y: channel_histogram(y, num_bins, 0), in_dims=1)
+        return channel_histogram(x, num_bins, 1), by_samples(x)
+
+    compiled = torch.compile(count, fullgraph=True, dynamic=dynamic, backend=counter)
+    values = random_values((50, 6), torch.uint8)
+    for num_bins in NUMBERS_OF_BINS:
+        rows, columns = compiled(values.to(device), num_bins)
+        assert_counts(rows, expected_counts(values, num_bins, 1), num_bins)
+        assert_counts(columns, expected_counts(values, num_bins, 0), num_bins)
+    assert counter.frame_count == compilations
+    for num_bins in (0, 1):  # numbers that every compiler takes for constants
+        rows, _ = compiled(values.to(device), num_bins)
+        assert_counts(rows, expected_counts(values, num_bins, 1), num_bins)
+    with pytest.raises(RuntimeError, match="num_bins must be at least 0, got -1"):
+        compiled(values.to(device), -1)
+
+
+@pytest.mark.parametrize("cpp_wrapper", [False, True])
+def test_num_bins_of_each_call_in_inductor(device: torch.device, cpp_wrapper: bool) -> None:
+    with torch._inductor.config.patch(cpp_wrapper=cpp_wrapper):
+        compiled = torch.compile(channel_histogram, fullgraph=True, dynamic=True)
+        values = random_values((50, 6), torch.uint8)
+        for num_bins in NUMBERS_OF_BINS:
+            counts = compiled(values.to(device), num_bins)
+            assert_counts(counts, expected_counts(values, num_bins), num_bins)
+
+
+def test_num_bins_that_are_in_the_data(device: torch.device) -> None:
+    with torch._dynamo.config.patch(capture_scalar_outputs=True):
+        compiled = torch.compile(
+            lambda x: channel_histogram(x, x.max().item() + 1), fullgraph=True, backend="aot_eager"
+        )
+        for highest in NUMBERS_OF_BINS:
+            values = random_values((50, 6), torch.int32).clamp(-1, highest)
+            counts = compiled(values.to(device))
+            assert_counts(counts, expected_counts(values, int(values.max()) + 1), highest)
+
+
+def test_study_variants_of_any_num_bins() -> None:
+    """A symbol meets the same bounds as a number; no GPU is needed to trace."""
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    with mode:
+        values = torch.empty(300, 5, dtype=torch.uint8, device="cuda")
+    for num_bins, got in ((200, None), (257, "at most 256 for variant 'tiled', got 257")):
+        symbol = mode.from_tensor(torch.empty(num_bins), static_shapes=False).shape[0]
+        assert isinstance(symbol, torch.SymInt)
+        if got is None:
+            with mode:
+                assert channel_histogram(values, symbol, variant="tiled").shape == (5, symbol)
+        else:
+            with mode, pytest.raises(RuntimeError, match=f"num_bins must be {got}"):
+                channel_histogram(values, symbol, variant="tiled")
+
+
+def test_numbers_of_numpy(device: torch.device) -> None:
+    compiled = torch.compile(channel_histogram, fullgraph=True, backend="aot_eager")
+    values = random_values((50, 6), torch.uint8)
+    for num_bins in (8, 9):
+        counts = compiled(values.to(device), np.int64(num_bins))
+        assert_counts(counts, expected_counts(values, num_bins))
+
+
+@pytest.mark.parametrize("dim", [None, (0, 1)])
+def test_all_dims(device: torch.device, dim: tuple[int, int] | None) -> None:
+    compiled = torch.compile(channel_histogram, fullgraph=True, backend="aot_eager")
+    values = random_values((50, 6), torch.uint8)
+    assert_counts(compiled(values.to(device), 9, dim), expected_counts(values, 9, []))
+
+
+def test_text_in_a_graph() -> None:
+    """A str or bytes is a constant of the graph."""
+    counter = CompileCounterWithBackend("aot_eager")
+
+    def count(text: str | bytes) -> torch.Tensor:
+        return text_histogram(text) + text_histogram("abc") + text_histogram(b"")
+
+    compiled = torch.compile(count, fullgraph=True, backend=counter)
+    for text in ("a histogram, zé", b"zebra\xff", ""):
+        encoded = text.encode() if isinstance(text, str) else text
+        assert_counts(compiled(text), expected_letters(encoded) + expected_letters(b"abc"), text)
+
+
 def test_one_graph_becomes_dynamic(device: torch.device) -> None:
     compiled = torch.compile(lambda x: channel_histogram(x).sum(), fullgraph=True)
     for length in (10, 11, 12, 5000):
@@ -114,6 +209,7 @@ OPCHECK_INPUTS = [
     (random_values((3,), torch.uint16).expand(4, 3), 100, []),
     (random_values((0, 3), torch.int8), 5, [0]),
     (torch.tensor(7, dtype=torch.int32), 9, [0]),
+    (random_values((50, 6), torch.uint8), 0, [0]),
 ]
 
 

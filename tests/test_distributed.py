@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import ranks
@@ -54,19 +57,116 @@ def test_without_a_process_group() -> None:
         distributed.channel_histogram(torch.zeros(3, dtype=torch.uint8))
 
 
-def test_dtensor_is_imported_by_those_who_use_it() -> None:
-    """It takes longer to import than torch_histo; the ranks import it before torch_histo."""
-    code = """
-import sys, torch_histo
-assert "torch.distributed.tensor" not in sys.modules
-import torch
+@pytest.fixture
+def alone(tmp_path: Path) -> Iterator[None]:
+    """A process group of this process."""
+    dist.init_process_group("gloo", init_method=f"file://{tmp_path}/store", rank=0, world_size=1)
+    yield
+    dist.destroy_process_group()
+
+
+@pytest.mark.usefixtures("alone")
+def test_errors_of_one_line() -> None:
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor import Shard, distribute_tensor
+
+    values = torch.zeros(8, 3, dtype=torch.uint8)
+    mesh = init_device_mesh("cpu", (1,))
+    cases: list[tuple[Any, dict[str, Any], str]] = [
+        (
+            distribute_tensor(values, mesh, [Shard(0)]),
+            {},
+            "distributed.channel_histogram: local_input must be what this process holds, "
+            "got a DTensor: pass it to torch_histo.channel_histogram",
+        ),
+        (
+            [1, 2],
+            {},
+            "distributed.channel_histogram: local_input must be a torch.Tensor, got list: "
+            "pass torch.as_tensor(local_input)",
+        ),
+        (
+            values,
+            {"group": mesh},
+            "distributed.channel_histogram: group must be a ProcessGroup or None, got DeviceMesh",
+        ),
+        (
+            values,
+            {"group": [0]},
+            "distributed.channel_histogram: group must be a ProcessGroup or None, got list",
+        ),
+        (
+            values,
+            {"group": dist.new_group(backend="cuda:gloo")},
+            "distributed.channel_histogram: local_input must be on a device that the backend of "
+            "group serves, got cpu",
+        ),
+        (values, {"bins": 3}, "channel_histogram: bins must be passed as num_bins, got bins=3"),
+        (values, {"num_bins": -1}, "channel_histogram: num_bins must be at least 0, got -1"),
+    ]
+    for local_input, arguments, line in cases:
+        with pytest.raises((TypeError, RuntimeError), match=f"^{re.escape(line)}$"):
+            distributed.channel_histogram(local_input, **arguments)
+    assert distributed.channel_histogram(values, 0).shape == (3, 0)
+    assert distributed.channel_histogram(values, 2, None).tolist() == [24, 0]
+
+
+def run_python(code: str) -> None:
+    subprocess.run([sys.executable, "-c", code], cwd=PACKAGE, check=True, timeout=120)
+
+
+RULES_ARE_THERE = """
 from torch.distributed.tensor import DTensor
 rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
 assert torch.ops.histo.channel_histogram.default in rules
 assert torch.ops.histo.text_histogram.default in rules
 assert not any(type(finder).__module__.startswith("torch_histo") for finder in sys.meta_path)
 """
-    subprocess.run([sys.executable, "-c", code], cwd=PACKAGE, check=True, timeout=120)
+
+
+def test_dtensor_is_imported_by_those_who_use_it() -> None:
+    """It takes longer to import than torch_histo; the ranks import it before torch_histo."""
+    code = """
+import sys, torch_histo
+assert "torch.distributed.tensor" not in sys.modules
+import torch
+"""
+    run_python(code + RULES_ARE_THERE)
+
+
+def test_dtensor_is_asked_for_and_fails_before_it_is_imported() -> None:
+    """Its spec is found and not used, an import fails, and then threads import it together."""
+    code = """
+import importlib.util, sys, torch, torch_histo
+from concurrent.futures import ThreadPoolExecutor
+name = "torch.distributed.tensor"
+for _ in range(3):
+    spec = importlib.util.find_spec(name)
+    assert spec.loader.is_package(name) and spec.loader.get_source(name)
+    assert name not in sys.modules
+sys.modules[name + "._ops"] = None  # which makes an import fail
+try:
+    importlib.import_module(name)
+except ImportError:
+    del sys.modules[name + "._ops"]
+with ThreadPoolExecutor(8) as pool:
+    list(pool.map(importlib.import_module, [name] * 8))
+"""
+    run_python(code + RULES_ARE_THERE)
+
+
+def test_dtensor_is_being_imported_by_another_thread() -> None:
+    code = """
+import importlib, sys, threading, time, torch
+name = "torch.distributed.tensor"
+thread = threading.Thread(target=importlib.import_module, args=[name])
+thread.start()
+while name not in sys.modules:
+    time.sleep(0.0005)
+import torch_histo
+thread.join()
+"""
+    run_python(code + RULES_ARE_THERE)
 
 
 def test_weak_scaling_is_measured(tmp_path: Path) -> None:

@@ -6,9 +6,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from oracle import ALL_VARIANTS, STUDY_VARIANTS
+from oracle import ALL_VARIANTS, STUDY_VARIANTS, expected_counts
+from PIL import Image
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_histo
@@ -17,6 +19,8 @@ CHANNELS = torch.ops.histo.channel_histogram
 LETTERS = torch.ops.histo.text_histogram
 BYTES = torch.zeros(4, 3, dtype=torch.uint8)
 KNOWN = ", ".join(ALL_VARIANTS)
+ADVICE = ": round it (input.float().round().long()) or bin it (torch.bucketize) first"
+NESTED = "must be a dense tensor, got a nested one: pass the tensors of its unbind()"
 
 
 def error_line(call: Callable[[], object]) -> str:
@@ -34,20 +38,24 @@ CASES: dict[str, tuple[torch.Tensor, dict[str, Any], str]] = {
     "float": (
         torch.zeros(3),
         {},
-        "input must have an integer or bool dtype, got float32",
+        f"input must have an integer or bool dtype, got float32{ADVICE}",
     ),
     "bfloat16": (
         torch.zeros(3, dtype=torch.bfloat16),
         {},
-        "input must have an integer or bool dtype, got bfloat16",
+        f"input must have an integer or bool dtype, got bfloat16{ADVICE}",
     ),
     "complex": (
         torch.zeros(3, dtype=torch.complex64),
         {},
         "input must have an integer or bool dtype, got complex64",
     ),
-    "no bins": (BYTES, {"num_bins": 0}, "num_bins must be at least 1, got 0"),
-    "negative bins": (BYTES, {"num_bins": -5}, "num_bins must be at least 1, got -5"),
+    "negative bins": (BYTES, {"num_bins": -1}, "num_bins must be at least 0, got -1"),
+    "lowest bins": (
+        BYTES,
+        {"num_bins": -(1 << 63)},
+        "num_bins must be at least 0, got -9223372036854775808",
+    ),
     "dim too high": (BYTES, {"dim": 2}, "dim must be between -2 and 1 for a 2-D input, got 2"),
     "dim too low": (BYTES, {"dim": -3}, "dim must be between -2 and 1 for a 2-D input, got -3"),
     "dim of a number": (
@@ -64,6 +72,11 @@ CASES: dict[str, tuple[torch.Tensor, dict[str, Any], str]] = {
         BYTES,
         {"variant": "fast"},
         f"variant must be one of {KNOWN}, got 'fast'",
+    ),
+    "variant of two lines": (
+        BYTES,
+        {"variant": "a\nb" + 99 * "c"},
+        f"variant must be one of {KNOWN}, got 'a?b{37 * 'c'}...'",
     ),
 }
 
@@ -97,23 +110,68 @@ def test_rare_dtypes(dtype: str) -> None:
     """Eager calls and fake tensors give the very same line, whatever the dtype."""
     values = torch.zeros(4, dtype=torch.uint8).view(getattr(torch, dtype))
     line = f"channel_histogram: input must have an integer or bool dtype, got {dtype}"
+    line += ADVICE if dtype.startswith("float") else ""
     assert error_line(lambda: CHANNELS(values.to("meta"))) == line
     assert error_line(lambda: CHANNELS(values)) == line
 
 
 def test_sparse(device: torch.device) -> None:
     sparse = BYTES.to(device).to_sparse()
-    line = "channel_histogram: input must be a dense tensor, got layout sparse_coo"
-    assert error_line(lambda: CHANNELS(sparse)) == line
+    line = "channel_histogram: input must be a dense tensor, got layout {}: pass its to_dense()"
+    assert error_line(lambda: CHANNELS(sparse)) == line.format("sparse_coo")
     csr = torch.eye(3, dtype=torch.int64, device=device).to_sparse_csr()
-    line = "channel_histogram: input must be a dense tensor, got layout sparse_csr"
-    assert error_line(lambda: CHANNELS(csr)) == line
+    assert error_line(lambda: CHANNELS(csr)) == line.format("sparse_csr")
 
 
 @pytest.mark.filterwarnings("ignore:.*quantized tensor creation:UserWarning")
 def test_quantized(device: torch.device) -> None:
-    line = "channel_histogram: input must have an integer or bool dtype, got quint8"
-    assert error_line(lambda: CHANNELS(quantized().to(device))) == line
+    line = "input must have an integer or bool dtype, got quint8: pass its int_repr()"
+    got = error_line(lambda: CHANNELS(quantized().to(device)))
+    assert got == f"channel_histogram: {line}"
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("layout", [torch.strided, torch.jagged])
+def test_nested(device: torch.device, layout: torch.layout) -> None:
+    parts = [BYTES[:, 0].to(device), BYTES[:3, 0].to(device)]
+    nested = torch.nested.nested_tensor(parts, layout=layout)
+    for call in (CHANNELS, torch_histo.channel_histogram):
+        assert error_line(lambda call=call: call(nested)) == f"channel_histogram: input {NESTED}"
+    for call in (LETTERS, torch_histo.text_histogram):
+        assert error_line(lambda call=call: call(nested)) == f"text_histogram: text {NESTED}"
+    with torch.inference_mode():  # jagged tensors are a subclass, whose name is all there is to say
+        nested = torch.nested.nested_tensor(parts, layout=layout)
+        line = error_line(lambda: torch_histo.channel_histogram(nested))
+    got = NESTED if layout == torch.strided else "must be a dense tensor, got NestedTensor"
+    assert line == f"channel_histogram: input {got}"
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of MaskedTensors:UserWarning")
+@pytest.mark.filterwarnings("ignore:channel_histogram is not implemented:UserWarning")
+def test_subclass_without_a_rule() -> None:
+    masked = torch.masked.masked_tensor(BYTES.int(), BYTES == 0)
+    line = "channel_histogram: input must be a dense tensor, got MaskedTensor"
+    assert error_line(lambda: torch_histo.channel_histogram(masked)) == line
+
+
+def test_none_through_the_dispatcher() -> None:
+    line = "must be a torch.Tensor, got None"
+    assert error_line(lambda: CHANNELS(None)) == f"channel_histogram: input {line}"
+    assert error_line(lambda: LETTERS(None)) == f"text_histogram: text {line}"
+
+
+@pytest.mark.parametrize("num_bins", [1 << 60, (1 << 63) - 1])
+def test_more_bins_than_memory(device: torch.device, num_bins: int) -> None:
+    name = device.type.upper()
+    for call in (CHANNELS, torch_histo.channel_histogram):
+        assert error_line(lambda call=call: call(BYTES.to(device), num_bins)) == (
+            f"histo: {name} out of memory. Tried to allocate a tensor of shape [3, {num_bins}] "
+            "int64 for the counts: pass a smaller num_bins, or fewer channels at a time"
+        )
+    assert error_line(lambda: CHANNELS(BYTES.to("meta"), num_bins)) == (
+        "channel_histogram: num_bins must be so small that the counts have fewer bytes than 2^63, "
+        f"got {num_bins}"
+    )
 
 
 def test_another_device() -> None:
@@ -157,7 +215,7 @@ STUDY_CASES: dict[str, tuple[Callable[[str], torch.Tensor], dict[str, Any], str]
     "bins": (
         lambda device: torch.empty(4, 3, dtype=torch.uint8, device=device),
         {"num_bins": 257},
-        "num_bins must be between 1 and 256 for variant '{}', got 257",
+        "num_bins must be at most 256 for variant '{}', got 257",
     ),
 }
 
@@ -215,13 +273,58 @@ def test_text_variant(device: torch.device) -> None:
     assert error_line(lambda: LETTERS(text, variant="")) == line
 
 
+@pytest.mark.parametrize(
+    ("value", "call"),
+    [
+        ([3, 1, 3], "torch.as_tensor(input)"),
+        ([BYTES, BYTES], "torch.stack(input)"),
+        (np.array([3, 1, 3], np.uint16), "torch.as_tensor(numpy.asarray(input))"),
+        (np.uint8(3), "torch.as_tensor(numpy.asarray(input))"),
+        (Image.new("L", (4, 3), 7), "torch.as_tensor(numpy.asarray(input))"),
+        (b"abc", "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
+        (memoryview(b"abc"), "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
+def test_the_call_that_makes_a_tensor(value: Any, call: str) -> None:
+    line = f"channel_histogram: input must be a torch.Tensor, got {type(value).__name__}: "
+    with pytest.raises(TypeError, match=f"^{re.escape(line)}pass {re.escape(call)}$"):
+        torch_histo.channel_histogram(value)
+    made = eval(call, {"torch": torch, "numpy": np, "input": value})
+    assert torch.equal(torch_histo.channel_histogram(made), expected_counts(made))
+
+
 def test_not_tensors() -> None:
-    line = "channel_histogram: input must be a torch.Tensor, got list"
+    for value, got in ((None, "NoneType"), (["a"], "list"), ({}, "dict"), ("abc", "str")):
+        line = f"channel_histogram: input must be a torch.Tensor, got {got}"
+        with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
+            torch_histo.channel_histogram(value)
+    line = "text_histogram: text must be a torch.Tensor, str or bytes, got dict"
     with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
-        torch_histo.channel_histogram([1, 2])  # type: ignore[arg-type]
-    line = "text_histogram: text must be a torch.Tensor, str or bytes, got int"
-    with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
-        torch_histo.text_histogram(3)  # type: ignore[arg-type]
+        torch_histo.text_histogram({})
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        ({"bins": 3}, "bins must be passed as num_bins, got bins=3"),
+        ({"minlength": 3}, "minlength must be passed as num_bins, got minlength=3"),
+        ({"axis": 1}, "axis must be passed as dim, got axis=1"),
+        (
+            {"range": (2, 9)},
+            "range must be left out: bins are 0 to num_bins - 1, so shift the input, "
+            "got range=(2, 9)",
+        ),
+        (
+            {"keepdim": True},
+            "arguments must be input, num_bins, dim or variant, got keepdim=True",
+        ),
+    ],
+)
+def test_keywords_of_other_functions(arguments: dict[str, Any], line: str) -> None:
+    with pytest.raises(TypeError, match=f"^channel_histogram: {re.escape(line)}$"):
+        torch_histo.channel_histogram(BYTES, **arguments)
 
 
 @pytest.mark.parametrize(
@@ -234,9 +337,38 @@ def test_not_tensors() -> None:
         ({"variant": None}, "variant must be a str, got None"),
         ({"dim": 1.5}, "dim must be an int or a sequence of ints, got 1.5"),
         ({"dim": "0"}, "dim must be an int or a sequence of ints, got '0'"),
-        ({"dim": None}, "dim must be an int or a sequence of ints, got None"),
-        ({"dim": (0.5,)}, "dim must be an int or a sequence of ints, got (0.5,)"),
-        ({"dim": (0, 0.5)}, "dim must be an int or a sequence of ints, got (0, 0.5)"),
+        ({"dim": (0.5,)}, "dim must be an int or a sequence of ints, got 0.5"),
+        ({"dim": (0, None)}, "dim must be an int or a sequence of ints, got None"),
+        ({"dim": True}, "dim must be an int or a sequence of ints, got True"),
+        ({"dim": np.array([0, 1])}, "dim must be an int or a sequence of ints, got array([0, 1])"),
+        ({"dim": torch.tensor(0.0)}, "dim must be an int or a sequence of ints, got tensor(0.)"),
+        ({"dim": 1 << 63}, f"dim must be an int or a sequence of ints of 64 bits, got {1 << 63}"),
+        (
+            {"dim": [0, -(1 << 64)]},
+            f"dim must be an int or a sequence of ints of 64 bits, got [0, {-(1 << 64)}]",
+        ),
+        ({"num_bins": True}, "num_bins must be an int of 64 bits, got True"),
+        ({"num_bins": "8"}, "num_bins must be an int of 64 bits, got '8'"),
+        ({"num_bins": torch.tensor(4.9)}, "num_bins must be an int of 64 bits, got tensor(4.9000)"),
+        ({"num_bins": torch.tensor(True)}, "num_bins must be an int of 64 bits, got tensor(True)"),
+        (
+            {"num_bins": torch.arange(2)},
+            "num_bins must be an int of 64 bits, got tensor([0, 1])",
+        ),
+        (
+            {"num_bins": torch.tensor(4, device="meta")},
+            "num_bins must be an int of 64 bits, got tensor(..., device='meta', size=(), "
+            "dtype=torch.int64): pass its item(), which waits for the device",
+        ),
+        ({"num_bins": np.float64(8)}, "num_bins must be an int of 64 bits, got np.float64(8.0)"),
+        (
+            {"num_bins": np.uint64((1 << 64) - 1)},
+            f"num_bins must be an int of 64 bits, got {(1 << 64) - 1}",
+        ),
+        (
+            {"num_bins": 99 * "8"},
+            f"num_bins must be an int of 64 bits, got '{76 * '8'}...",
+        ),
     ],
 )
 def test_arguments_of_other_types(
@@ -244,6 +376,30 @@ def test_arguments_of_other_types(
 ) -> None:
     with pytest.raises(TypeError, match=f"^channel_histogram: {re.escape(line)}$"):
         torch_histo.channel_histogram(BYTES.to(device), **arguments)
+
+
+@pytest.mark.parametrize("argument", ["num_bins", "dim"])
+def test_arguments_that_vmap_maps(device: torch.device, argument: str) -> None:
+    def count(x: torch.Tensor, n: torch.Tensor) -> torch.Tensor:
+        return torch_histo.channel_histogram(x, **{argument: n})
+
+    with pytest.raises(TypeError, match=rf"^channel_histogram: {argument} must be an int .*$"):
+        torch.vmap(count)(BYTES.to(device), torch.arange(4, device=device))
+
+
+def test_arguments_of_compiled_code() -> None:
+    """The line is part of what the compiler says, and is all that a program says without it."""
+    for num_bins, got in ((4.9, "float"), (torch.tensor(4.9), "Tensor")):
+        torch._dynamo.reset()
+        line = f"channel_histogram: num_bins must be an int of 64 bits, got {got}"
+
+        def count(x: torch.Tensor, n: Any = num_bins) -> torch.Tensor:
+            return torch_histo.channel_histogram(x, n)
+
+        with pytest.raises(torch._dynamo.exc.Unsupported, match=re.escape(line)):
+            torch.compile(count, fullgraph=True, backend="eager")(BYTES)
+        with pytest.raises(TypeError, match=r"^channel_histogram: num_bins must be an int"):
+            torch.compile(count, backend="eager")(BYTES)
 
 
 def test_a_failed_call_leaves_no_trace(device: torch.device) -> None:

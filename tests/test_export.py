@@ -92,6 +92,28 @@ def test_export_with_dynamic_shapes(
             assert_counts(form.module()(values.to(device)), expected, shape)
 
 
+def count_bins_of_the_input(x: Tensor) -> tuple[Tensor, Tensor]:
+    """As many bins as columns, and as the largest value asks for."""
+    return channel_histogram(x, x.shape[1]), channel_histogram(x, x.max().item() + 1)
+
+
+def assert_bins_of_the_input(values: Tensor, results: tuple[Tensor, Tensor]) -> None:
+    by_columns, by_values = results
+    assert_counts(by_columns, expected_counts(values, values.shape[1]))
+    assert_counts(by_values, expected_counts(values, int(values.max()) + 1))
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_export_with_dynamic_num_bins(device: torch.device, strict: bool) -> None:
+    sample = random_values((20, 5), torch.int32, low=0).clamp(-1, 9).to(device)
+    program = exported(count_bins_of_the_input, sample, strict=strict)
+    assert calls(program).count(NAMES[0]) == 2
+    form = program.run_decompositions().module()
+    for seed, shape in enumerate([(30, 7), (2, 300)]):
+        values = random_values(shape, torch.int32, seed).clamp(-1, 9 + 70 * seed)
+        assert_bins_of_the_input(values, form(values.to(device)))
+
+
 def test_export_of_text_and_vmap(device: torch.device) -> None:
     text = torch.tensor(list(b"letters to export"), dtype=torch.uint8, device=device)
     program = exported(text_histogram, text)
@@ -193,6 +215,20 @@ def test_package_in_a_new_process(package: Path, kind: str, tmp_path: Path) -> N
         assert_counts(counts, expected, values.shape)
         share = torch.tensor(0.99 * len(values))
         assert torch.equal(highest.cpu(), (expected.cumsum(-1) < share).sum(-1))
+
+
+def test_package_with_dynamic_num_bins(kind: str, tmp_path: Path) -> None:
+    sample = random_values((20, 5), torch.int32).clamp(-1, 9).to(kind)
+    path = tmp_path / "bins.pt2"
+    torch._inductor.aoti_compile_and_package(
+        exported(count_bins_of_the_input, sample), package_path=str(path)
+    )
+    inputs = [random_values(s, torch.int32).clamp(-1, s[1]) for s in ((500, 66), (2, 3), (9, 300))]
+    torch.save([values.to(kind) for values in inputs], tmp_path / "inputs.pt")
+    run_python(LOAD_AND_RUN, path, tmp_path)
+    results = torch.load(tmp_path / "results.pt")
+    for values, result in zip(inputs, results, strict=True):
+        assert_bins_of_the_input(values, result)
 
 
 @pytest.fixture(scope="module")

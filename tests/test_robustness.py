@@ -102,7 +102,7 @@ def raises(values: torch.Tensor) -> None:
 
 
 def wrong_argument(values: torch.Tensor) -> None:
-    channel_histogram(values, 0)
+    channel_histogram(values, -1)
 
 
 def out_of_memory(values: torch.Tensor) -> None:

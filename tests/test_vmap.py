@@ -128,6 +128,15 @@ def test_numbers(device: torch.device) -> None:
     assert in_one_call(torch.vmap(lambda x: channel_histogram(x, 3, ())), numbers).shape == (3, 3)
 
 
+def test_no_bins_and_no_dim(device: torch.device) -> None:
+    values = random_values((3, 50, 4), torch.uint8).to(device)
+    for variant in variants_on(device):
+        count = torch.vmap(lambda x, v=variant: channel_histogram(x, 0, variant=v))
+        assert_counts(in_one_call(count, values), torch.zeros(3, 4, 0, dtype=torch.int64), variant)
+    count = torch.vmap(lambda x: channel_histogram(x, dim=None))
+    assert_counts(in_one_call(count, values), expected_counts(values, 256, (1, 2)))
+
+
 @pytest.mark.parametrize("in_dim", [0, 1])
 def test_texts(device: torch.device, in_dim: int) -> None:
     # Every byte, and the neighbours of the letters most of all.
@@ -183,7 +192,7 @@ def test_in_a_graph(device: torch.device) -> None:
     ("call", "message"),
     [
         (lambda x: channel_histogram(x, 3, 1), "dim must be between -1 and 0 for a 1-D input"),
-        (lambda x: channel_histogram(x, 0), "num_bins must be at least 1, got 0"),
+        (lambda x: channel_histogram(x, -1), "num_bins must be at least 0, got -1"),
         (lambda x: channel_histogram(x, 3, [0, -1]), r"dim must name each dimension once"),
         (lambda x: channel_histogram(x, variant="no"), "variant must be one of"),
         (lambda x: channel_histogram(x.float()), "input must have an integer or bool dtype"),

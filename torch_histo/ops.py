@@ -16,8 +16,9 @@ from torch_histo import _library
 
 _library.load()  # the rules below need the operators
 
-# Three look-ups less a call.
+# Five look-ups less a call.
 _channel_histogram = torch.ops.histo.channel_histogram
+_is_compiling = torch.compiler.is_compiling
 
 VARIANTS: tuple[str, ...] = (
     "auto",
@@ -31,6 +32,12 @@ VARIANTS: tuple[str, ...] = (
     "sequential",
 )
 """Every name that `variant` takes; README.md says what each kernel does."""
+
+_NAMES_ELSEWHERE = {
+    **dict.fromkeys(("bins", "nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
+    **dict.fromkeys(("axis", "axes", "dims"), "dim"),
+}
+"""What other libraries call the arguments of `channel_histogram`."""
 
 
 _NAMES_ELSEWHERE = {
@@ -124,14 +131,15 @@ def channel_histogram(
     """
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
-    _require_tensor("channel_histogram: input", input)
+    if not isinstance(input, Tensor):
+        require_tensor("channel_histogram: input", input)
     # Longer than it could be: of 5 us that a call takes, an argument takes 0.4, 0.8 where it is
     # passed by its name, and a list 0.4 more.
     if type(num_bins) is not int:
         num_bins = _integer(num_bins, "num_bins must be an int of 64 bits")
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim
     # A compiler's symbol says that it is an int, but only a list may hold it.
-    dims = only if type(only) is int and not torch.compiler.is_compiling() else _dimensions(dim)
+    dims = only if type(only) is int and not _is_compiling() else _dimensions(dim)
     counts: Tensor
     try:
         if variant != "auto":
@@ -140,7 +148,7 @@ def channel_histogram(
             counts = _channel_histogram(input)
         else:
             counts = _channel_histogram(input, num_bins, dims)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         _raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
@@ -173,15 +181,15 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     if isinstance(text, bytes):
-        if torch.compiler.is_compiling() or not text:
+        if _is_compiling() or not text:
             # A compiler cannot trace frombuffer, which refuses empty buffers besides.
             text = torch.tensor(list(text), dtype=torch.uint8, device="cpu")
         else:
             text = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # bytes: it warns of them
-    _require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
+    require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         _raise_as_python_would(error, "text_histogram: text", text)
         raise
     return counts
@@ -189,20 +197,23 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
 
 def _refuse_keyword(name: str, value: object) -> NoReturn:
     if name in _NAMES_ELSEWHERE:
-        hint = f"call it {_NAMES_ELSEWHERE[name]}"
+        expected = f"{name} must be passed as {_NAMES_ELSEWHERE[name]}"
     elif name in ("range", "min", "max"):
-        hint = "bins are the integers from 0 to num_bins - 1, so shift the input: input - low"
+        expected = f"{name} must be left out: bins are 0 to num_bins - 1, so shift the input"
     else:
-        hint = "the arguments are input, num_bins, dim and variant"
-    raise TypeError(f"channel_histogram: no argument is {name}, got {name}={_shown(value)}: {hint}")
+        expected = "arguments must be input, num_bins, dim or variant"
+    raise TypeError(f"channel_histogram: {expected}, got {name}={_shown(value)}")
 
 
-def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) -> None:
-    """Errors that the stable ABI and the dispatcher pass on as a RuntimeError."""
+def _raise_as_python_would(error: Exception, argument: str, input: Tensor) -> None:
+    """Raises the one line that says what is wrong, as the error that torch would choose."""
     message = str(error)
-    if isinstance(error, NotImplementedError):  # a subclass, or a device, that has its own rules
-        got = f"{type(input).__name__} on {input.device}"
-        raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from None
+    if isinstance(error, (NotImplementedError, TypeError)):  # of a subclass with its own rules
+        got = type(input).__name__
+        raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from error
+    own = re.search(rf"^{argument.split(':')[0]}: .*$", message, re.MULTILINE)
+    if own and own[0] != message:  # DTensor adds lines of its own
+        raise RuntimeError(own[0]) from error
     if "CUDA out of memory." in message:
         raise torch.OutOfMemoryError(message) from None
     wrong = re.match(
@@ -218,8 +229,9 @@ def _raise_as_python_would(error: RuntimeError, argument: str, input: Tensor) ->
 
 
 def _shown(value: object) -> str:
-    """A value in one line."""
-    return textwrap.shorten(repr(value), 80, placeholder=" ...")
+    """A value in one line; a compiler's has only a type."""
+    text = type(value).__name__ if _is_compiling() else " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _integer(value: object, expected: str) -> int:
@@ -231,9 +243,10 @@ def _integer(value: object, expected: str) -> int:
                 if value.device.type == "cpu":
                     return value.item()  # type: ignore[return-value]
                 hint = ": pass its item(), which waits for the device"
-        elif isinstance(value, (torch.SymInt, torch.fx.Proxy)):
+        elif type(value) is int or isinstance(value, (torch.SymInt, torch.fx.Proxy)):
             return value  # type: ignore[return-value]
-        elif torch.compiler.is_compiling() and is_tensor_like(value):  # a number of NumPy
+        elif _is_compiling() and is_tensor_like(value):  # type: ignore[no-untyped-call]
+            # A number of NumPy.
             if not torch.as_tensor(value).is_floating_point():
                 return int(value)  # type: ignore[call-overload,no-any-return]
         elif hasattr(value, "__index__") and not isinstance(value, bool):
@@ -247,7 +260,8 @@ def _dimensions(dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return []
     dims = dim if isinstance(dim, (tuple, list, Sequence)) else [dim]
-    return [_integer(d, "dim must be an int or a sequence of ints") for d in dims]
+    expected = "dim must be an int or a sequence of ints"
+    return [d if type(d) is int else _integer(d, expected) for d in dims]
 
 
 def _reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:
@@ -260,22 +274,22 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
     return [d for d in range(ndim) if d not in reduced]
 
 
-def _require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
+def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
     # A proxy of a tracer is like a tensor, too; asking that takes longer.
     if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
-        hint = _call_that_makes_a_tensor(value)
-        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{hint}")
+        call = _call_that_makes_a_tensor(value).format(argument.split()[-1])
+        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
 
 
 def _call_that_makes_a_tensor(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
-        return ": pass torch.frombuffer(bytearray(it), dtype=torch.uint8)"
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], Tensor):
-        return ": pass torch.stack(it)"
+        return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
+    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Tensor, str)):
+        return ": pass torch.stack({})" if isinstance(value[0], Tensor) else ""
     if isinstance(value, (list, tuple, range, int)) or hasattr(value, "__cuda_array_interface__"):
-        return ": pass torch.as_tensor(it)"
+        return ": pass torch.as_tensor({})"
     if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return ": pass torch.as_tensor(numpy.asarray(it))"
+        return ": pass torch.as_tensor(numpy.asarray({}))"
     return ""
 
 
@@ -290,20 +304,20 @@ def _check_channel_histogram(
 ) -> None:
     """Raises what the kernels would, for a tensor of which only the metadata count."""
     if isinstance(num_bins, torch.SymInt):
-        # A program that is compiled or exported checks a symbol at run time: an int argument of
-        # the check below would make a constant of it.
-        most = 256 if variant != "auto" and input.device.type == "cuda" else None
-        torch._check(num_bins >= 0, lambda: "channel_histogram: num_bins must be at least 0")
-        if most is not None:
-            torch._check(
-                num_bins <= most,
-                lambda: (
-                    f"channel_histogram: num_bins must be at most {most} for variant '{variant}'"
-                ),
-            )
+        # Checked when the program runs: the check below would make a constant of the symbol.
+        _check_symbol(num_bins >= 0, "at least 0", num_bins)
+        if variant != "auto" and input.device.type == "cuda":
+            _check_symbol(num_bins <= 256, f"at most 256 for variant '{variant}'", num_bins)
         num_bins = 0
     check = torch.ops.histo._check_channel_histogram.default
     _raise_from(check, *_describe(input, contiguous), ndim, num_bins, dim, variant)
+
+
+def _check_symbol(condition: bool | torch.SymBool, expected: str, num_bins: torch.SymInt) -> None:
+    def message() -> str:
+        return f"channel_histogram: num_bins must be {expected}, got {int(num_bins)}"
+
+    torch._check(condition, message)  # type: ignore[no-untyped-call]
 
 
 def _check_text_histogram(
@@ -343,7 +357,13 @@ def _(
     contiguous = _contiguous_enough(input, variant)
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim)]
-    return input.new_empty([*kept, num_bins], dtype=torch.int64)
+    try:
+        return input.new_empty([*kept, num_bins], dtype=torch.int64)
+    except RuntimeError as error:
+        if "overflow" not in str(error):
+            raise
+        expected = "channel_histogram: num_bins must be so small that the counts have fewer bytes"
+        raise RuntimeError(f"{expected} than 2^63, got {num_bins}") from error
 
 
 @torch.library.register_fake("histo::text_histogram")  # type: ignore[untyped-decorator]
