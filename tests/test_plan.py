@@ -11,14 +11,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import pytest
 import torch
 from emulator.compiler import Compiler
-from hypothesis import assume, given, settings
-from hypothesis import strategies as st
 from oracle import DTYPES
 
 import torch_histo
@@ -60,7 +59,6 @@ def tuned_by_turns(function: str) -> tuple[int, int]:
 
 
 on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
-generated = settings(max_examples=80, deadline=None, derandomize=True, database=None)
 
 
 class Case(NamedTuple):
@@ -151,127 +149,85 @@ def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
     return path
 
 
-# Sizes over all magnitudes alike.
-sizes_up_to = {
-    log: st.integers(0, log).flatmap(lambda n: st.integers(1 << n, 2 << n)) for log in (6, 11, 14)
-}
-widths = st.one_of(
-    sizes_up_to[11], st.sampled_from([3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048])
-)
 MOST_BYTES = 1 << 37
 """What the memory of a GPU holds."""
 LONG = 0
 """A size that takes what the others leave."""
+GAPS = (0, 0, 0, 1, 3, 4, 16, 64, 1000, 1 << 22)
+WIDTHS = (3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048)
 
 
-@st.composite
-def shapes(draw: st.DrawFn) -> tuple[list[int], list[int]]:
+def up_to(rng: Random, log: int) -> int:
+    """All magnitudes alike."""
+    return int(2 ** rng.uniform(0, log))
+
+
+def random_shape(rng: Random) -> tuple[list[int], list[int]]:
     """Sizes and dimensions to count over: those that engines have ways for, and any others."""
-    few = sizes_up_to[6]
-    kind = draw(st.sampled_from(["rows", "batches", "one", "planes", "few", "crops", "any"]))
-    if kind == "rows":
-        return [LONG, draw(widths)], [0]
-    if kind == "batches":
-        return [draw(sizes_up_to[11]), LONG, draw(widths)], draw(st.sampled_from([[1], [0, 1]]))
-    if kind == "one":
-        return [LONG], [0]
-    if kind == "planes":
-        return [draw(few), draw(sizes_up_to[11]), LONG], draw(st.sampled_from([[2], [0, 2]]))
-    if kind == "few":
-        return [draw(sizes_up_to[11]), LONG, draw(st.integers(1, 5))], draw(
-            st.sampled_from([[1], [0, 1]])
-        )
-    if kind == "crops":
-        sizes = [LONG, draw(sizes_up_to[11]), draw(sizes_up_to[11]), draw(few)]
-        return sizes, draw(st.sampled_from([[1, 2], [0, 1, 2], [2, 3], [0, 2, 3]]))
-    sizes = draw(st.permutations([LONG, draw(sizes_up_to[14]), draw(few)]))
-    return list(sizes), draw(st.lists(st.integers(0, 2), unique=True, min_size=1))
+    few, many = up_to(rng, 6), up_to(rng, 11)
+    width = rng.choice([many, rng.choice(WIDTHS), rng.choice(WIDTHS)])
+    kinds: list[tuple[list[int], list[list[int]]]] = [
+        ([LONG, width], [[0]]),
+        ([LONG, rng.choice(WIDTHS)], [[0]]),
+        ([many, LONG, width], [[1], [0, 1]]),
+        ([LONG], [[0]]),
+        ([few, many, LONG], [[2], [0, 2]]),
+        ([many, LONG, rng.randint(1, 5)], [[1], [0, 1]]),
+        ([LONG, up_to(rng, 11), up_to(rng, 11), few], [[1, 2], [0, 1, 2], [2, 3], [0, 2, 3]]),
+        ([LONG, up_to(rng, 5), up_to(rng, 5), width], [[0, 1, 2], [1, 2]]),
+        (rng.sample([LONG, many, few], 3), [rng.sample([0, 1, 2], rng.randint(1, 3))]),
+    ]
+    sizes, dims = rng.choice(kinds)
+    return sizes, rng.choice(dims)
 
 
-@st.composite
-def cases(draw: st.DrawFn) -> Case:
+def random_case(rng: Random) -> Case:
     """Of any size that memory holds, with gaps between dimensions in any order, at any address."""
-    dtype = draw(st.one_of(st.just(torch.uint8), st.sampled_from(DTYPES)))
-    sizes, dim = draw(shapes())
-    # Mostly some MiB and more: small inputs all have the same kind of plan.
-    log = draw(st.one_of(st.integers(19, 36), st.integers(19, 27), st.integers(0, 36)))
-    elements = draw(st.integers(1 << log, 2 << log)) // dtype.itemsize
-    long = max(elements // math.prod(size for size in sizes if size != LONG), 1)
-    sizes = [long if size == LONG else size for size in sizes]
-    order = list(range(len(sizes)))[::-1]
-    if draw(st.integers(0, 5)) == 0:
-        order = list(draw(st.permutations(order)))
-    gapless = draw(st.booleans())
-    strides, stride = [0] * len(sizes), 1
-    for d in order:
-        strides[d] = stride
-        stride = stride * sizes[d]
-        stride += 0 if gapless else draw(st.sampled_from([0, 0, 1, 3, 4, 16, 64, 1000]))
-    address = draw(st.integers(0, 16)) * dtype.itemsize if draw(st.booleans()) else 0
-    case = Case(dtype, tuple(sizes), tuple(strides), 256, tuple(dim), address)
-    assume(case.channels <= MOST_BYTES // 8)
-    bins = draw(st.one_of(st.just(256), st.sampled_from(BINS), st.integers(1, 70_000)))
-    return case._replace(num_bins=min(bins, max(MOST_BYTES // 8 // case.channels, 1)))
+    while True:
+        dtype = rng.choice([torch.uint8, *DTYPES])
+        sizes, dim = random_shape(rng)
+        # Mostly some MiB and more: small inputs all have the same kind of plan.
+        log = rng.choice([rng.uniform(19, 37), rng.uniform(19, 27), rng.uniform(0, 37)])
+        elements = int(2**log) // dtype.itemsize
+        long = max(elements // math.prod(size for size in sizes if size != LONG), 1)
+        sizes = [long if size == LONG else size for size in sizes]
+        order = list(range(len(sizes)))[::-1]
+        if rng.random() < 0.15:
+            rng.shuffle(order)
+        gapless = rng.random() < 0.5
+        strides, stride = [0] * len(sizes), 1
+        for d in order:
+            strides[d] = stride
+            stride = stride * sizes[d] + (0 if gapless else rng.choice(GAPS))
+        address = rng.choice([0, rng.randint(0, 16) * dtype.itemsize])
+        case = Case(dtype, tuple(sizes), tuple(strides), 256, tuple(dim), address)
+        bins = rng.choice([256, rng.choice(BINS), rng.randint(1, 70_000), up_to(rng, 22)])
+        case = case._replace(num_bins=min(bins, max(MOST_BYTES // 8 // case.channels, 1)))
+        if max(8 * case.channels, stride * dtype.itemsize) <= MOST_BYTES:
+            return case
 
 
 @on_every_gpu
-@settings(generated, max_examples=300)
-@given(case=cases())
-def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device, case: Case) -> None:
+def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device) -> None:
     """See tests/emulator/invariants.cpp; and the operator tells of the same plan."""
-    path = path_of(planner, case, gpu).split()
-    plan = plan_of(case, gpu)
+    rng = Random(gpu.name)
     by_columns = {"rows", "columns", "planes", "clustered"}
-    assert plan["method"] in path or plan.get("counted_by") in path
-    assert (plan["method"] == "columns") == (path[0] in by_columns)
-    assert (plan["method"] == "atomics") == ("atomics" in path)
-    assert (plan["fold_blocks"] > 0) == ("folds" in path)
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_within_the_limits(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    assert 0 < plan["blocks"] < 1 << 31
-    assert 0 < plan["threads"] <= 1024
-    assert plan["threads"] % 32 == 0
-    assert 0 < plan["shared_bytes"] <= gpu.shared_bytes_per_block
-    assert plan["blocks"] % plan["cluster"] == 0
-    assert 1 <= plan["cluster"] <= (8 if gpu.capability >= (9, 0) else 1)
-    assert plan["launches"] == 1 + plan["clears_counts"] + (plan["fold_blocks"] > 0)
-    assert 0 <= plan["fold_blocks"] < 1 << 31
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_workspace_is_a_table_a_block(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    assert (plan["workspace_bytes"] > 0) == (plan["fold_blocks"] > 0 or "rounds" in plan)
-    assert plan["workspace_bytes"] <= plan["blocks"] * gpu.shared_bytes_per_block
-    if plan["workspace_bytes"]:
-        assert plan["blocks"] <= gpu.sm_count
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_bytes(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    assert plan["bytes_read"] == math.prod(case.sizes) * case.dtype.itemsize
-    assert plan["bytes_of_counts"] == case.channels * case.num_bins * 8
-    assert not plan["copies_input"]  # two loops of channels and three of rows are always enough
-
-
-@on_every_gpu
-@generated
-@given(case=cases())
-def test_pure(gpu: Device, case: Case) -> None:
-    plan = plan_of(case, gpu)
-    plan_of(contiguous((12345, 67)), TINY)
-    assert plan_of(case, gpu) == plan
-    assert plan_of(case._replace(address=case.address + 4096), gpu) == plan
+    for _ in range(500):
+        case = random_case(rng)
+        path = path_of(planner, case, gpu).split()
+        plan = plan_of(case, gpu)
+        assert plan["method"] in path or plan.get("counted_by") in path, case
+        assert (plan["method"] == "columns") == (path[0] in by_columns), case
+        assert (plan["method"] == "atomics") == ("atomics" in path), case
+        assert (plan["fold_blocks"] > 0) == ("folds" in path), case
+        assert plan["clears_counts"] == ("clears" in path), case
+        assert plan["launches"] == 1 + ("clears" in path) + ("folds" in path), case
+        assert plan["workspace_bytes"] <= plan["blocks"] * gpu.shared_bytes_per_block, case
+        assert plan["bytes_read"] == math.prod(case.sizes) * case.dtype.itemsize, case
+        assert plan["bytes_of_counts"] == case.channels * case.num_bins * 8, case
+        assert not plan["copies_input"], case
+        # It is a function of its arguments, and of where the data begin in a line.
+        assert plan_of(case._replace(address=case.address + 4096), gpu) == plan, case
 
 
 @on_every_gpu
@@ -406,11 +362,35 @@ def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
     assert " counters of 16 bits, twice: " in str(explain((1 << 23, 512), device="H200"))
 
 
+@pytest.mark.parametrize("gpu", [TINY, ODD[1]], ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16], ids=str)
+@pytest.mark.parametrize("gap", [0, 4, 600])
+def test_counters_at_their_limits(
+    planner: subprocess.Popen[str], gpu: Device, dtype: torch.dtype, gap: int
+) -> None:
+    """Blocks have about as many rows as counters of 16 bits hold."""
+    for channels in (1, 2, 3, 4, 5, 64, 100, 128, 511, 512):
+        for limit in (1 << 16, (1 << 16) // 4, (1 << 16) // 6):
+            case = contiguous((gpu.sm_count * limit, channels), dtype, 200)
+            case = case._replace(strides=(channels + gap, 1))
+            columns = max(plan_of(case, gpu).get("columns", 0), channels + gap)
+            for rows in range(limit - 12, limit + 4):
+                length = rows * gpu.sm_count * columns // (channels + gap)
+                path_of(planner, case._replace(sizes=(length, channels)), gpu)
+
+
 def test_sums_of_the_fold_hold_all_rows(planner: subprocess.Popen[str]) -> None:
     """Columns of a channel are summed in 32 bits, if it has no more elements than they hold."""
     few, many = ((rows, 5) for rows in ((1 << 32) - 1000, (1 << 32) + 4))
     assert "sums-columns" in path_of(planner, contiguous(few, torch.uint32), H200)
     assert "sums-columns" not in path_of(planner, contiguous(many, torch.uint32), H200)
+
+
+def test_counters_of_blocks_that_exchange(planner: subprocess.Popen[str]) -> None:
+    """They have 32 bits, and all that an owner is left may be of one bin."""
+    few, many = (contiguous((size,), torch.uint16, 1 << 16) for size in (1 << 33, 1 << 36))
+    assert path_of(planner, few, H200).startswith("exchange")
+    assert path_of(planner, many, H200).startswith("tiles atomics")
 
 
 def test_lines_that_neighbouring_blocks_share() -> None:

@@ -652,6 +652,11 @@ std::optional<Plan> plan_exchange(const Problem& problem, const DeviceLimits& li
   const int64_t quads_of_thread = size == 2 ? kExchangeQuads<2> : kExchangeQuads<4>;
   in.quads_of_tile = quads_of_thread * kExchangeThreads;
   in.rounds = static_cast<unsigned>(ceil_div(in.quads, in.quads_of_tile * limits.sm_count));
+  // All that an owner finds may be of one bin: entries of two bytes, each for a whole quad.
+  const int64_t entries = in.rounds * limits.sm_count * kSegmentBytes / 2;
+  if (entries * (kQuadBytes / size) > kMaxOf32Bits) {
+    return std::nullopt;
+  }
 
   Plan plan{};
   plan.layout = in;

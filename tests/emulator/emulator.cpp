@@ -2,7 +2,7 @@
 //
 // A line with the variant (0 is the engine), whether letters are counted, the problem (input.h), how
 // far behind an aligned address the data begin, their bytes, and the GPU; then the data. On standard
-// output the path of the plan and the kernels that ran, on a line, and the counts.
+// output the path of the plan on a line, and the counts.
 #undef _FORTIFY_SOURCE // it takes a jump to another fiber's stack for an error
 
 #include "emulator.h"
@@ -58,7 +58,6 @@ bool progress;
 std::jmp_buf scheduler;
 ucontext_t scheduler_context;
 const std::function<void()>* body;
-std::vector<std::string> launched; // kernels
 bool settles; // all blocks of the last kernel had waited when the next one could start
 
 Block& block_of(unsigned fiber) {
@@ -279,7 +278,6 @@ void let_next_start() {
 }
 
 void launch(const char* name, const cudaLaunchConfig_t& config, const std::function<void()>& run) {
-  launched.emplace_back(name);
   blockDim = config.blockDim;
   gridDim = config.gridDim;
   body = &run;
@@ -370,7 +368,7 @@ void run(int variant, const Problem& problem, const Binning& binning, const cuda
     std::cerr << "the plan is wrong: " << wrong << '\n';
     std::exit(4);
   }
-  std::cout << path_of(plan) << ' ';
+  std::cout << path_of(plan);
   cuda::count(problem, binning, launch);
 }
 
@@ -413,9 +411,6 @@ int main(int argc, char** argv) {
                             }};
   letters ? run(variant, problem, LetterBinning{}, launch)
           : run(variant, problem, ValueBinning{problem.num_bins}, launch);
-  for (const std::string& name : emulated::launched) {
-    std::cout << name << ' ';
-  }
   std::cout << '\n';
   std::cout.write(reinterpret_cast<const char*>(counts), static_cast<std::streamsize>(size));
 }
