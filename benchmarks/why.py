@@ -83,10 +83,8 @@ def viewed(x: Tensor) -> Tensor:
     return channel_histogram(x.view(torch.uint8)).roll(128, -1)
 
 
-EDGES = (-1024, 3072 + 1, 16)
-"""Of 12-bit values, such as those of a CT scanner: 256 bins."""
-
-
+EDGES = (-1024, 3073, 16)
+"""256 bins of 12-bit values, such as those of a CT scanner."""
 INTEGER_EDGES = runpy.run_path(str(RECIPES / "integer_edges.py"))["histogram"]
 
 

@@ -244,8 +244,18 @@ def test_sorted_is_sorted_and_covers_all_bins(common: ModuleType) -> None:
     assert torch.equal(x, torch.arange(1 << 16, dtype=torch.int32) // 64)
 
 
-def test_the_readme_shows_the_results(common: ModuleType) -> None:
-    report = importlib.import_module("report")
-    record = json.loads((BENCHMARKS / "results" / "bench-nvidia-h200.json").read_text())
-    table = report.by_case(report.table_of(record), every_peer=False)
-    assert f"\n{table}\n" in (BENCHMARKS.parent / "README.md").read_text()
+def test_why_counts_alike_and_writes_two_tables(
+    common: ModuleType, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    why = importlib.import_module("why")
+    monkeypatch.setattr(sys, "argv", ["why.py", "--device=cpu", "--quick", f"--out={tmp_path}"])
+    why.main()
+    (results,) = tmp_path.glob("why-cpu-*.json")
+    record = json.loads(results.read_text())
+    text = results.with_suffix(".md").read_text()
+    assert why.table(record) in text
+    assert why.tricks_table(record) in text
+    assert list(record["activations"]["seconds"]) == [why.OURS, *why.FLAWS]
+    wrong = {"right": lambda x: x, "wrong": lambda x: x + 1}
+    with pytest.raises(SystemExit, match=r"^WRONG counts: wrong of uint8 \[8\]$"):
+        why.measure(why.Case("uint8", (8,)), wrong, torch.device("cpu"))

@@ -1,38 +1,119 @@
-"""What the documents show is what happens."""
+"""What the documents show is what happens: every block of Python runs by itself."""
 
 from __future__ import annotations
 
+import doctest
+import importlib
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+import torch
 from conftest import ENVIRONMENT
 
-import torch_histo
-
 ROOT = Path(__file__).parents[1]
+DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+MAX_WORDS = 1800
+ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
+"""What torchrun sets."""
 
 
-def blocks(document: str, language: str) -> list[str]:
-    text = (ROOT / document).read_text()
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", text, re.DOTALL | re.MULTILINE)
-    return [block for name, block in found if name == language]
+def blocks(document: Path) -> list[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    fenced = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    return fenced.findall(document.read_text())
 
 
-def test_the_profiled_program(tmp_path: Path) -> None:
-    (program,) = blocks("docs/profiling.md", "python")
+def parameters(sessions: bool) -> list[object]:
+    """The sessions of an interpreter, or the programs."""
+    return [
+        pytest.param(text, id=f"{document.name}-{i}")
+        for document in DOCUMENTS
+        for i, (language, text) in enumerate(blocks(document))
+        if (text.startswith(">>> ") if sessions else language == "python")
+    ]
+
+
+def skip_without_gpus(text: str) -> None:
+    needed = re.match(r"# needs (a|\d+) GPUs?$", text, re.MULTILINE)
+    if needed and torch.cuda.device_count() < int(needed[1].replace("a", "1")):
+        pytest.skip(needed[0].removeprefix("# "))
+
+
+@pytest.mark.parametrize("program", parameters(sessions=False))
+def test_programs_run(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_without_gpus(program)
+    monkeypatch.chdir(tmp_path)
+    if "torch.distributed" not in program:
+        exec(compile(program, "program", "exec"), {"__name__": "__main__"})
+        return
+    # A process group is the state of a process: this one is to have none.
     command = [sys.executable, "-c", program]
-    ran = subprocess.run(
-        command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, check=True
-    )
-    assert "histo::channel_histogram" in ran.stdout
-    assert "[[131072, 512], [], [], []]" in ran.stdout
+    environment = ENVIRONMENT | ONE_RANK | {"MASTER_PORT": "0"}
+    ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100)
+    assert ran.returncode == 0, ran.stderr
+
+
+@pytest.mark.parametrize("session", parameters(sessions=True))
+def test_sessions_print_what_is_shown(session: str) -> None:
+    test = doctest.DocTestParser().get_doctest(session, {}, "session", None, 0)
+    assert test.examples
+    output: list[str] = []
+    doctest.DocTestRunner(verbose=False).run(test, out=output.append)
+    assert not output, "".join(output)
+
+
+def test_the_blocks_were_found() -> None:
+    assert len(parameters(sessions=False)) >= 8
+    assert len(parameters(sessions=True)) >= 3
+
+
+def test_the_readme_is_short() -> None:
+    assert len((ROOT / "README.md").read_text().split()) < MAX_WORDS
+
+
+def test_the_readme_begins_with_two_commands() -> None:
+    """The checks run them by their position."""
+    demo, tests = (text for language, text in blocks(ROOT / "README.md") if language == "sh")
+    assert demo.endswith("python -m torch_histo\n")
+    assert tests.endswith("python -m pytest\n")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\(([^)\s]+)\)", document.read_text()):
+        if not target.startswith("https://"):
+            path, _, heading = target.partition("#")
+            file = (document.parent / path).resolve()
+            assert file.exists(), target
+            if heading:
+                headings = re.findall(r"^#+ (.*)$", file.read_text(), re.MULTILINE)
+                assert heading in [
+                    re.sub(r"[^\w -]", "", h).lower().replace(" ", "-") for h in headings
+                ]
+
+
+def test_tables_show_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    report, why = (importlib.import_module(name) for name in ("report", "why"))
+    results = ROOT / "benchmarks" / "results"
+    h200 = json.loads((results / "bench-nvidia-h200.json").read_text())
+    peers = json.loads((results / "why-cpu-2-threads.json").read_text())
+    performance = (ROOT / "docs" / "performance.md").read_text()
+    assert f"\n{report.by_case(report.table_of(h200), every_peer=False)}\n" in performance
+    assert f"\n{why.table(peers)}\n" in (ROOT / "README.md").read_text()
+
+
+def test_the_profiled_program(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ((_, program),) = [b for b in blocks(ROOT / "docs/profiling.md") if b[0] == "python"]
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "profile_count.py", "exec"), {"__name__": "__main__"})
+    shown = capsys.readouterr().out
+    assert "histo::channel_histogram" in shown
+    assert "[[131072, 512], [], [], []]" in shown
     assert '"histo::channel_histogram"' in (tmp_path / "trace.json").read_text()
-
-
-def test_the_explanation_in_the_readme() -> None:
-    (shown,) = [block for block in blocks("README.md", "") if ">>> torch_histo.explain" in block]
-    call, _, text = shown.partition("\n")
-    explanation = eval(call.removeprefix(">>> "), {"torch_histo": torch_histo})
-    assert f"{explanation!r}\n" == text
