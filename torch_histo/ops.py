@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import textwrap
 from collections.abc import Sequence
 from operator import index
 from typing import NoReturn
@@ -36,16 +35,6 @@ VARIANTS: tuple[str, ...] = (
 _NAMES_ELSEWHERE = {
     **dict.fromkeys(("bins", "nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
     **dict.fromkeys(("axis", "axes", "dims"), "dim"),
-}
-"""What other libraries call the arguments of `channel_histogram`."""
-
-
-_NAMES_ELSEWHERE = {
-    **dict.fromkeys(
-        ("bins", "nbins", "n_bins", "bin_count", "minlength", "num_classes"), "num_bins"
-    ),
-    **dict.fromkeys(("axis", "axes", "dims"), "dim"),
-    **dict.fromkeys(("x", "a", "data", "tensor", "values", "sample"), "input"),
 }
 """What other libraries call the arguments of `channel_histogram`."""
 
