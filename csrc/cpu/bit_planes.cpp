@@ -13,7 +13,7 @@ namespace histo::cpu {
 
 namespace {
 
-#define HISTO_BITS [[gnu::target("avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]]
+#define HISTO_BITS [[HISTO_TARGET("avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]]
 #define HISTO_INLINE HISTO_BITS [[gnu::always_inline]] inline
 
 using Vector = __m512i;

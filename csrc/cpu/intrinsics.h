@@ -14,12 +14,17 @@
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
 
+/// The instruction sets of one function; none where tests stand in for the instructions.
+#ifndef HISTO_TARGET
+#define HISTO_TARGET(sets) gnu::target(sets)
+#endif
+
 #ifdef __x86_64__
 
 namespace histo::cpu {
 
 /// Of each 16 bytes of eight vectors: bytes to words.
-[[gnu::target("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(
+[[HISTO_TARGET("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(
     __m512i (&v)[8]) {
   __m512i a[8], b[8];
 #pragma GCC unroll 8
@@ -41,7 +46,7 @@ namespace histo::cpu {
 }
 
 /// Puts or adds the first `size` of eight counts, or all, or stores all past the caches.
-[[gnu::target("avx512f"), gnu::always_inline]] inline void put_eight(
+[[HISTO_TARGET("avx512f"), gnu::always_inline]] inline void put_eight(
     __m512i counts, int64_t* place, int64_t size, bool add, bool past_caches) {
   if (past_caches) {
     _mm512_stream_si512(reinterpret_cast<__m512i*>(place), counts);

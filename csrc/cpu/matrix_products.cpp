@@ -6,6 +6,7 @@
 
 #include "../problem.h"
 #include "intrinsics.h"
+#include "tiles.h"
 #include "tuning.h"
 
 namespace histo::cpu {
@@ -14,66 +15,15 @@ namespace histo::cpu {
 
 namespace {
 
-#define HISTO_PRODUCTS [[gnu::target("avx512f,avx512bw,avx512vbmi")]]
+#define HISTO_PRODUCTS [[HISTO_TARGET("avx512f,avx512bw,avx512vbmi")]]
 
 using Vector = __m512i;
 
-constexpr int kUppers = 8;  // values of the upper three bits
-constexpr int kLowers = 16; // and of the lower four
 constexpr uint8_t kFactor = 255;
 constexpr int64_t kLine = tuning::kLineBytes;
 constexpr int64_t kTurnBytes = kProducts * kLine;
 
-/// Registers of rows of 64 bytes, as the processor wants to be told: 0 to 3 are the sums, and 4 to 7
-/// two pairs of matrices.
-struct Registers {
-  alignas(kLine) uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-
-  constexpr Registers() {
-    for (int i = 0; i < 8; ++i) {
-      row_bytes[i] = kLine;
-      rows[i] = i == 5 || i == 7 ? kLowers : kUppers;
-    }
-  }
-};
-
-constexpr Registers kRegisters;
-
 static_assert(kProducts == 4 && kSums == kUppers * kLowers);
-
-// In assembly that says what memory it reads and writes: GCC's functions say nothing, and of any memory
-// constants would have to be loaded again.
-template <int kRegister>
-[[gnu::always_inline]] inline void load(const void* from) {
-  const auto& matrix = *static_cast<const char (*)[kRegisters.rows[kRegister] * kLine]>(from);
-  __asm__ volatile(
-      "tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(kLine), "i"(kRegister), "m"(matrix));
-}
-
-template <int kRegister>
-[[gnu::always_inline]] inline void store(void* to) {
-  auto& matrix = *static_cast<char (*)[kUppers * kLine]>(to);
-  __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
-                   : "=m"(matrix)
-                   : "r"(to), "r"(kLine), "i"(kRegister));
-}
-
-/// The registers are the thread's own, and nobody keeps anything there from call to call.
-class InUse {
- public:
-  InUse() {
-    __asm__ volatile("ldtilecfg %0" ::"m"(kRegisters));
-  }
-  ~InUse() {
-    __asm__ volatile("tilerelease");
-  }
-  InUse(const InUse&) = delete;
-  InUse& operator=(const InUse&) = delete;
-};
 
 /// What is multiplied next: matrices of so many products, made before they are needed, as what was
 /// just stored waits.
@@ -159,15 +109,12 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
     const Constants& the, const uint8_t* bytes, Matrices& matrices) {
   constexpr int kFirst = 4 + kProduct % 2 * 2, kSecond = kFirst + 1;
   const auto& made = matrices.of[kProduct];
-  load<kFirst>(made.uppers);
-  load<kSecond>(made.lowers);
+  load_tile<kFirst>(made.uppers);
+  load_tile<kSecond>(made.lowers);
   // Multiplied late: 3 % faster than at once.
   make_matrices(
       the, bytes, matrices.of[(kProduct + kAhead) % kProducts],
-      []() __attribute__((always_inline)) {
-        __asm__ volatile(
-            "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kFirst), "i"(kSecond));
-      });
+      []() __attribute__((always_inline)) { multiply_tiles<kRegister, kFirst, kSecond>(); });
 }
 
 /// Four products, of `bytes`; `next` are those of the next turn. f(i) is called before each.
@@ -192,10 +139,10 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
   Matrices matrices;
   const Constants the = make_constants();
   make_first(the, data, matrices);
-  load<0>(sums);
-  load<1>(sums + kSums);
-  load<2>(sums + 2 * kSums);
-  load<3>(sums + 3 * kSums);
+  load_tile<0>(sums);
+  load_tile<1>(sums + kSums);
+  load_tile<2>(sums + 2 * kSums);
+  load_tile<3>(sums + 3 * kSums);
   for (int64_t turn = 0; turn < turns; ++turn) {
     const uint8_t* next = data + (turn + 1 < turns ? kTurnBytes : 0); // or what is not used
     take_turn<0, 1, 2, 3>(the, data, next, matrices, [=](int i) __attribute__((always_inline)) {
@@ -203,10 +150,10 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
     });
     data = next;
   }
-  store<0>(sums);
-  store<1>(sums + kSums);
-  store<2>(sums + 2 * kSums);
-  store<3>(sums + 3 * kSums);
+  store_tile<0>(sums);
+  store_tile<1>(sums + kSums);
+  store_tile<2>(sums + 2 * kSums);
+  store_tile<3>(sums + 3 * kSums);
 }
 
 /// Takes zeros back that were not there.
@@ -308,10 +255,10 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline const uint8_t* take_pair(
     ahead.end_turn();
     bytes = next;
     if (turn == 0) {
-      store<kOther>(before);
-      store<kOther + 1>(before + kSums);
-      load<kOther>(after);
-      load<kOther + 1>(after + kSums);
+      store_tile<kOther>(before);
+      store_tile<kOther + 1>(before + kSums);
+      load_tile<kOther>(after);
+      load_tile<kOther + 1>(after + kSums);
     }
   }
   return bytes;
@@ -324,10 +271,10 @@ HISTO_PRODUCTS void multiply_pairs(
   const Constants the = make_constants();
   const auto* bytes = reinterpret_cast<const uint8_t*>(pairs);
   make_first(the, bytes, matrices);
-  load<0>(sums);
-  load<1>(sums + kSums);
-  load<2>(sums); // and stores them again, before they are more
-  load<3>(sums + kSums);
+  load_tile<0>(sums);
+  load_tile<1>(sums + kSums);
+  load_tile<2>(sums); // and stores them again, before they are more
+  load_tile<3>(sums + kSums);
   uint32_t* before = sums;
   for (int64_t i = 0; i < fours; ++i) {
     uint32_t* odd = sums + kPairSums;
@@ -337,14 +284,14 @@ HISTO_PRODUCTS void multiply_pairs(
     before = odd;
     sums = after;
   }
-  store<2>(before);
-  store<3>(before + kSums);
+  store_tile<2>(before);
+  store_tile<3>(before + kSums);
 }
 
 } // namespace
 
 void add_products(const uint8_t* data, int64_t size, uint32_t* sums) {
-  const InUse in_use;
+  const TilesInUse in_use;
   const int64_t turns = size / kTurnBytes;
   if (turns > 0) {
     add_turns(data, turns, sums);
@@ -361,7 +308,7 @@ void add_products(const uint8_t* data, int64_t size, uint32_t* sums) {
 
 void add_column_products(
     const ByteColumns& tile, const Ahead& ahead, char* scratch, uint32_t* sums) {
-  const InUse in_use;
+  const TilesInUse in_use;
   RowsAhead rows_ahead(ahead, tile.columns);
   const int64_t turns = ceil_div(tile.rows, kProductTurnRows);
   const int64_t rows = turns * kProductTurnRows;

@@ -8,7 +8,7 @@ namespace histo::cpu {
 
 namespace {
 
-#define HISTO_PARTED [[gnu::target("avx512f,avx512bw,avx512vbmi2,popcnt")]]
+#define HISTO_PARTED [[HISTO_TARGET("avx512f,avx512bw,avx512vbmi2,popcnt")]]
 
 using Vector = __m512i;
 

@@ -1,0 +1,75 @@
+// The tile registers of Intel's AMX, which hold and multiply matrices of bytes.
+#pragma once
+
+#include <cstdint>
+
+#include "tuning.h"
+
+#ifdef __x86_64__
+
+namespace histo::cpu {
+
+constexpr int kUppers = 8;  // values of the upper three bits of a byte
+constexpr int kLowers = 16; // and of the lower four
+
+/// Registers of rows of 64 bytes, as the processor wants to be told: 0 to 3 are the sums, and 4 to 7
+/// two pairs of matrices.
+struct Registers {
+  alignas(tuning::kLineBytes) uint8_t palette = 1;
+  uint8_t start_row = 0;
+  uint8_t reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+
+  constexpr Registers() {
+    for (int i = 0; i < 8; ++i) {
+      row_bytes[i] = tuning::kLineBytes;
+      rows[i] = i == 5 || i == 7 ? kLowers : kUppers;
+    }
+  }
+};
+
+constexpr Registers kRegisters;
+
+// In assembly that says what memory it reads and writes: GCC's functions say nothing, and of any memory
+// constants would have to be loaded again.
+template <int kRegister>
+[[gnu::always_inline]] inline void load_tile(const void* from) {
+  const auto& matrix =
+      *static_cast<const char (*)[kRegisters.rows[kRegister] * tuning::kLineBytes]>(from);
+  __asm__ volatile(
+      "tileloadd (%0,%1,1), %%tmm%c2" ::"r"(from), "r"(tuning::kLineBytes), "i"(kRegister),
+      "m"(matrix));
+}
+
+template <int kRegister>
+[[gnu::always_inline]] inline void store_tile(void* to) {
+  auto& matrix = *static_cast<char (*)[kUppers * tuning::kLineBytes]>(to);
+  __asm__ volatile("tilestored %%tmm%c3, (%1,%2,1)"
+                   : "=m"(matrix)
+                   : "r"(to), "r"(tuning::kLineBytes), "i"(kRegister));
+}
+
+/// The registers are the thread's own, and nobody keeps anything there from call to call.
+class TilesInUse {
+ public:
+  TilesInUse() {
+    __asm__ volatile("ldtilecfg %0" ::"m"(kRegisters));
+  }
+  ~TilesInUse() {
+    __asm__ volatile("tilerelease");
+  }
+  TilesInUse(const TilesInUse&) = delete;
+  TilesInUse& operator=(const TilesInUse&) = delete;
+};
+
+/// Adds the product of two matrices to a register of sums.
+template <int kRegister, int kFirst, int kSecond>
+[[gnu::always_inline]] inline void multiply_tiles() {
+  __asm__ volatile(
+      "tdpbuud %%tmm%c2, %%tmm%c1, %%tmm%c0" ::"i"(kRegister), "i"(kFirst), "i"(kSecond));
+}
+
+} // namespace histo::cpu
+
+#endif
