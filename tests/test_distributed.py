@@ -149,6 +149,8 @@ try:
     importlib.import_module(name)
 except ImportError:
     del sys.modules[name + "._ops"]
+else:
+    raise AssertionError("it did not fail")
 with ThreadPoolExecutor(8) as pool:
     list(pool.map(importlib.import_module, [name] * 8))
 """
