@@ -59,7 +59,7 @@ def test_examples_in_docstrings() -> None:
 
 def test_schemas() -> None:
     assert str(torch.ops.histo.channel_histogram.default._schema) == (
-        "histo::channel_histogram(Tensor input, int num_bins=256, int[1] dim=[0], *, "
+        "histo::channel_histogram(Tensor input, SymInt num_bins=256, int[1] dim=[0], *, "
         'str variant="auto") -> Tensor'
     )
     assert str(torch.ops.histo.text_histogram.default._schema) == (

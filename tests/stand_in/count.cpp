@@ -79,7 +79,8 @@ extern "C" void count_planes(
     const int64_t size = std::min(tuning::kPlaneRows, rows - row);
     const uint8_t* first = data + row * stride;
     Ahead ahead{reinterpret_cast<const char*>(first), stride};
-    count_bit_planes({first, columns, size, stride, rows - row}, ahead, scratch, tables, table_size);
+    count_bit_planes(
+        {first, columns, size, stride, rows - row}, ahead, scratch, tables, table_size);
   }
   for (int64_t group = 0; group < groups; ++group) {
     const int64_t first = group * kPlaneColumns;

@@ -127,9 +127,8 @@ inline __m512i _mm512_castsi128_si512(const __m128i& low) {
 }
 inline __m512i _mm512_mask_broadcast_i32x4(
     const __m512i& other, __mmask16 mask, const __m128i& four) {
-  return stand_in::lanes<uint32_t>([&](int i) {
-    return mask >> i & 1 ? four.get<uint32_t>(i % 4) : other.get<uint32_t>(i);
-  });
+  return stand_in::lanes<uint32_t>(
+      [&](int i) { return mask >> i & 1 ? four.get<uint32_t>(i % 4) : other.get<uint32_t>(i); });
 }
 inline __m512i _mm512_cvtepu32_epi64(const __m256i& v) {
   return stand_in::lanes<uint64_t>([&](int i) { return v.get<uint32_t>(i); });
