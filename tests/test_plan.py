@@ -370,10 +370,9 @@ def test_counters_at_their_limits(
 ) -> None:
     """Blocks have about as many rows as counters of 16 bits hold."""
     for channels in (1, 2, 3, 4, 5, 64, 100, 128, 511, 512):
+        case = contiguous((1 << 24, channels), dtype, 200)._replace(strides=(channels + gap, 1))
+        columns = max(plan_of(case, gpu).get("columns", 0), channels + gap)
         for limit in (1 << 16, (1 << 16) // 4, (1 << 16) // 6):
-            case = contiguous((gpu.sm_count * limit, channels), dtype, 200)
-            case = case._replace(strides=(channels + gap, 1))
-            columns = max(plan_of(case, gpu).get("columns", 0), channels + gap)
             for rows in range(limit - 12, limit + 4):
                 length = rows * gpu.sm_count * columns // (channels + gap)
                 path_of(planner, case._replace(sizes=(length, channels)), gpu)
