@@ -11,6 +11,11 @@
 #include "binning.h"
 #include "problem.h"
 
+// Older headers of torch have another name for it.
+#ifndef STABLE_TORCH_ERROR_CODE_CHECK
+#define STABLE_TORCH_ERROR_CODE_CHECK TORCH_ERROR_CODE_CHECK
+#endif
+
 namespace histo {
 
 enum class Variant {
