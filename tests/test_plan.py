@@ -826,7 +826,7 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
         {"dtype": torch.float32},
         "channel_histogram: input must have an integer or bool dtype, got float32",
     ),
-    "no bins": (RuntimeError, ((3,), 0), {}, "channel_histogram: num_bins must be at least 1"),
+    "bins": (RuntimeError, ((3,), -1), {}, "channel_histogram: num_bins must be at least 0"),
     "dim": (RuntimeError, ((3,), 2, 1), {}, "channel_histogram: dim must be between -1 and 0"),
     "sparse": (
         RuntimeError,
