@@ -248,7 +248,7 @@ def random_problem(rng: Random) -> Problem:
         step = step * sizes[d] + (0 if gapless else rng.choice([0, 0, 0, 1, 3, 16]))
     # What the result has room for.
     most = max((1 << 19) // math.prod(size for d, size in enumerate(sizes) if d not in dim), 1)
-    num_bins = min(rng.choice([256, 256, 1, 2, 100, 257, 3000, 70_000, 1 << 18]), most)
+    num_bins = min(rng.choice([256, 256, 1, 2, 99, 257, 3000, 70_000, 1 << 18]), most)
     below = rng.choice([1, 3, 256, num_bins + 3, 1 << 15])
     generator = torch.Generator().manual_seed(rng.randint(0, 1 << 30))
     numbers = torch.randint(0, below, (step,), generator=generator)
@@ -335,6 +335,9 @@ PATHS = {
     "short planes": Case("planes several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
     "full counters of two": Case("planes", (6 << 20, 2), below=1, gpu=ONE_SM),
     "full counters of three": Case("planes", (4 << 20, 3), below=1, gpu=ONE_SM),
+    "full counters over runs": Case(
+        "planes several-runs", (500, 10_495, 2), dim=(0, 1), below=1, gap_of_run=3, gpu=ONE_SM
+    ),
     "bools in planes": Case("planes clears", (2, 3, 400_000), dtype=torch.bool, dim=(2,)),
     "columns of words": Case("columns words stream", (20_001, 100), gpu=SIXTEEN),
     "columns of 16 bytes": Case("columns 16-bytes", (40_001, 48), gpu=SIXTEEN),
@@ -374,6 +377,7 @@ PATHS = {
     "two tables": Case("dealt", (900_001,), 0, INT32, 70_000, below=80_000, gpu=WIDE),
     "three tables": Case("dealt", (900_001,), 0, INT64, 150_001, below=1 << 18, gpu=NO_CLUSTERS),
     "clusters": Case("clustered 8-blocks words", (16_384, 64), gpu=H200),
+    "clusters in few bins": Case("clustered 8-blocks", (16_384, 64), num_bins=99, gpu=H200),
     "clusters of loose words": Case("clustered loose-words", (4097, 511), gpu=H200),
     "clusters of bools": Case("clustered clears", (5003, 512), dtype=torch.bool, gpu=H200),
     "runs of one channel": Case("runs", (30, 201, 333), 8, dim=(1, 2), gap_of_run=4),

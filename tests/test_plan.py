@@ -201,7 +201,8 @@ def random_case(rng: Random) -> Case:
             stride = stride * sizes[d] + (0 if gapless else rng.choice(GAPS))
         address = rng.choice([0, rng.randint(0, 16) * dtype.itemsize])
         case = Case(dtype, tuple(sizes), tuple(strides), 256, tuple(dim), address)
-        bins = rng.choice([256, rng.choice(BINS), rng.randint(1, 70_000), up_to(rng, 22)])
+        powers = (1 << rng.randint(0, 22)) + rng.randint(0, 1)
+        bins = rng.choice([256, rng.choice(BINS), rng.randint(1, 70_000), powers])
         case = case._replace(num_bins=min(bins, max(MOST_BYTES // 8 // case.channels, 1)))
         if max(8 * case.channels, stride * dtype.itemsize) <= MOST_BYTES:
             return case
@@ -212,7 +213,7 @@ def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device) 
     """See tests/emulator/invariants.cpp; and the operator tells of the same plan."""
     rng = Random(gpu.name)
     by_columns = {"rows", "columns", "planes", "clustered"}
-    for _ in range(500):
+    for _ in range(700):
         case = random_case(rng)
         path = path_of(planner, case, gpu).split()
         plan = plan_of(case, gpu)

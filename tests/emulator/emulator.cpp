@@ -175,6 +175,22 @@ bool release_warp(unsigned first) {
   return any;
 }
 
+/// Runs the threads of a block that wait for nobody, and lets others of the block go on, if any can.
+bool run_block(unsigned first, bool backwards, int& idle) {
+  for (unsigned i = 0; i < blockDim.x; ++i) {
+    const unsigned index = first + (backwards ? blockDim.x - 1 - i : i);
+    if (fibers[index]->waits == Waits::kNot) {
+      go_on(index);
+      idle = progress ? 0 : idle;
+    }
+  }
+  bool any = false;
+  for (unsigned i = first; i < first + blockDim.x; i += 32) {
+    any |= release_warp(i);
+  }
+  return release(first, first + blockDim.x, Waits::kForBlock) || any;
+}
+
 void run_blocks(bool backwards) {
   const auto count = static_cast<unsigned>(blocks.size()) * blockDim.x;
   while (fibers.size() < count) {
@@ -185,20 +201,13 @@ void run_blocks(bool backwards) {
   }
   constexpr int kMostIdlePasses = 1000; // of threads that ask again and again
   for (int idle = 0; idle < kMostIdlePasses; ++idle) {
-    progress = false;
-    for (unsigned i = 0; i < count; ++i) {
-      const unsigned index = backwards ? count - 1 - i : i;
-      if (fibers[index]->waits == Waits::kNot) {
-        go_on(index);
-        idle = progress ? 0 : idle;
-      }
-    }
     bool any = false;
-    for (unsigned i = 0; i < count; i += 32) {
-      any |= release_warp(i);
-    }
-    for (unsigned i = 0; i < count; i += blockDim.x) {
-      any |= release(i, i + blockDim.x, Waits::kForBlock);
+    // Each block runs as far as it can before the next one: a block that ends too soon is found out.
+    for (unsigned block = 0; block < blocks.size(); ++block) {
+      const auto number = backwards ? static_cast<unsigned>(blocks.size()) - 1 - block : block;
+      while (run_block(number * blockDim.x, backwards, idle)) {
+        any = true;
+      }
     }
     any |= release(0, count, Waits::kForCluster);
     idle = any ? 0 : idle;
