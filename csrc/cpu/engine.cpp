@@ -211,18 +211,18 @@ class Tables {
 
   /// Index 0 is what counts nowhere, but of bytes: those are binned when they are folded.
   auto index_of() const {
-    return [binning = binning_](T value) {
-      if constexpr (kBytes) {
-        return static_cast<size_t>(value);
-      } else {
+    if constexpr (kBytes) {
+      return [](T value) { return static_cast<size_t>(value); };
+    } else {
+      return [binning = binning_](T value) {
         // Once for all uses, and as wide as they need it.
         using Wide = std::conditional_t<std::is_signed_v<T>, int64_t, uint64_t>;
         int64_t bin = binning(read_once(Wide{value}));
         // Or else the compiler makes a branch of it, which data could make mispredicted.
         __asm__ volatile("" : "+r"(bin));
         return static_cast<size_t>(bin + 1);
-      }
-    };
+      };
+    }
   }
 
   /// Makes room for so many more in every counter.
@@ -580,8 +580,8 @@ class Tables {
         // Of each row another channel: where values seldom change, they may in one row.
         const int64_t diagonal = (size - 1) * kLine / (kLine + 1);
         const Agreement agreement = agreement_of(tile, diagonal, kLine + 1, kLine, index);
-        const auto whole = [&](int64_t pairs) {
-          return channels.size % (kSlotsPerPair * pairs) == 0;
+        const auto whole = [width = channels.size](int64_t pairs) {
+          return width % (kSlotsPerPair * pairs) == 0;
         };
         if (agreement <= Agreement::kRare) {
           count_tile<Pairs<kPairsWhereValuesDiffer, kRowsWhereValuesDiffer>>(

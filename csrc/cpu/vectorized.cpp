@@ -28,9 +28,14 @@ template <class Loop>
   loop();
 }
 
+#ifdef __clang__ // which takes no width
+#define HISTO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
+#else
+#define HISTO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"
+#endif
+
 template <class Loop>
-[[gnu::target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512")]] void run_avx512(
-    const Loop& loop) {
+[[gnu::target(HISTO_AVX512)]] void run_avx512(const Loop& loop) {
   loop();
 }
 
