@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 import torch
@@ -85,6 +86,7 @@ def call(request: pytest.FixtureRequest) -> tuple[Callable[[torch.Tensor], torch
     return (lambda x: channel_histogram(x, **arguments)), request.param
 
 
+@cache
 def expected(name: str) -> torch.Tensor:
     values, arguments = INPUTS[name]
     return expected_counts(values, arguments.get("num_bins", 256), arguments.get("dim", 0))
