@@ -10,6 +10,7 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
@@ -45,15 +46,17 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def constants_of(header: str) -> dict[str, int]:
-    """The integer constants of a C++ header, by name: numbers, or made of those before."""
-    found: dict[str, int] = {}
+def constants_of(header: str) -> dict[str, Any]:
+    """The constants of a C++ header, by name: numbers, or made of those before."""
+    found: dict[str, Any] = {}
     text = (Path(__file__).parents[1] / header).read_text()
-    for name, value in re.findall(r"^constexpr int(?:64_t)? (k\w+) = ([^;]+);", text, re.MULTILINE):
-        if re.fullmatch(r"(?:[\d\s()+*/<-]|k\w+)+", value):
-            known = {k: v for k, v in found.items() if k in value}
-            if known.keys() >= set(re.findall(r"k\w+", value)):
-                found[name] = int(eval(value, {}, known))
+    constant = r"^constexpr (int|int64_t|double) (k\w+) = ([^;]+);"
+    for kind, name, value in re.findall(constant, text, re.MULTILINE):
+        formula = re.sub(r"int64_t\{(\w+)\}", r"\1", value)
+        others = set(re.findall(r"k\w+", formula))
+        if re.fullmatch(r"(?:[\d\s.()+*/<-]|k\w+)+", formula) and others <= found.keys():
+            whole = formula if kind == "double" else formula.replace("/", "//")
+            found[name] = eval(whole, {}, found)
     return found
 
 
@@ -96,7 +99,7 @@ unexpected_skips: list[str] = []
 
 
 def _note_skip(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """Where CI runs, a GPU or an instruction set may be missing: other skips hide a failure."""
+    """CI may lack a GPU or an instruction set; every other skip there hides a failure."""
     if report.skipped and os.environ.get("CI") and not hasattr(report, "wasxfail"):
         reason = report.longrepr[2] if isinstance(report.longrepr, tuple) else report.longrepr
         if not re.search("GPU|needs AVX|needs an x86", str(reason)):

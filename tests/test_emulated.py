@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 import pytest
 import torch
 from emulator.compiler import Compiler
+from layouts import LONG, laid_out
 from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, expected_letters
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
@@ -201,8 +202,6 @@ FEW_SMS = [
     Device("nine SMs", 9, 99 << 10, 100 << 10, 1 << 20, (12, 0), 1e11),
     Device("twenty SMs", 20, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
 ]
-LONG = 0
-"""A size that takes what the others leave."""
 
 
 class Problem(NamedTuple):
@@ -236,22 +235,13 @@ def random_problem(rng: Random) -> Problem:
     dtype = rng.choice([torch.uint8, torch.uint8, *DTYPES])
     sizes, dim = random_shape(rng)
     elements = int(2 ** rng.uniform(14, 19)) // dtype.itemsize
-    long = max(elements // math.prod(size for size in sizes if size != LONG), 1)
-    sizes = [long if size == LONG else size for size in sizes]
-    order = list(range(len(sizes)))[::-1]
-    if rng.random() < 0.15:
-        rng.shuffle(order)
-    gapless = rng.random() < 0.5
-    strides, step = [0] * len(sizes), 1
-    for d in order:
-        strides[d] = step
-        step = step * sizes[d] + (0 if gapless else rng.choice([0, 0, 0, 1, 3, 16]))
-    # What the result has room for.
+    sizes, strides, extent = laid_out(rng, sizes, elements, (0, 0, 0, 1, 3, 16))
+    # The result has room for no more.
     most = max((1 << 19) // math.prod(size for d, size in enumerate(sizes) if d not in dim), 1)
     num_bins = min(rng.choice([256, 256, 1, 2, 99, 257, 3000, 70_000, 1 << 18]), most)
     below = rng.choice([1, 3, 256, num_bins + 3, 1 << 15])
     generator = torch.Generator().manual_seed(rng.randint(0, 1 << 30))
-    numbers = torch.randint(0, below, (step,), generator=generator)
+    numbers = torch.randint(0, below, (extent,), generator=generator)
     if dtype.itemsize > 1 and rng.random() < 0.5:
         numbers -= below // 3
     # By NumPy, which knows all types; a bool of any byte is one, too.

@@ -17,7 +17,9 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
+from conftest import constants_of
 from emulator.compiler import Compiler
+from layouts import LONG, laid_out
 from oracle import DTYPES
 
 import torch_histo
@@ -38,15 +40,7 @@ ODD = [
 GPUS = [*DEVICES, *ODD]
 BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
 TUNING = (Path(__file__).parents[1] / "csrc/cuda/tuning.h").read_text()
-
-
-def tuned(name: str) -> int:
-    """A number of tuning.h, which may be made of others."""
-    value = re.search(rf"\b{name} = ([^;]+);", TUNING)
-    assert value is not None, name
-    words = re.sub(r"int64_t\{(\w+)\}", r"\1", value[1]).replace("/", "//")
-    number = re.sub(r"k\w+", lambda other: str(tuned(other[0])), words)
-    return int(eval(number, {}, {})) if "." not in number else float(number)
+TUNED = constants_of("csrc/cuda/tuning.h")
 
 
 def tuned_by_turns(function: str) -> tuple[int, int]:
@@ -151,8 +145,6 @@ def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
 
 MOST_BYTES = 1 << 37
 """What the memory of a GPU holds."""
-LONG = 0
-"""A size that takes what the others leave."""
 GAPS = (0, 0, 0, 1, 3, 4, 16, 64, 1000, 1 << 22)
 WIDTHS = (3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048)
 
@@ -189,22 +181,13 @@ def random_case(rng: Random) -> Case:
         # Mostly some MiB and more: small inputs all have the same kind of plan.
         log = rng.choice([rng.uniform(19, 37), rng.uniform(19, 27), rng.uniform(0, 37)])
         elements = int(2**log) // dtype.itemsize
-        long = max(elements // math.prod(size for size in sizes if size != LONG), 1)
-        sizes = [long if size == LONG else size for size in sizes]
-        order = list(range(len(sizes)))[::-1]
-        if rng.random() < 0.15:
-            rng.shuffle(order)
-        gapless = rng.random() < 0.5
-        strides, stride = [0] * len(sizes), 1
-        for d in order:
-            strides[d] = stride
-            stride = stride * sizes[d] + (0 if gapless else rng.choice(GAPS))
+        sizes, strides, extent = laid_out(rng, sizes, elements, GAPS)
         address = rng.choice([0, rng.randint(0, 16) * dtype.itemsize])
         case = Case(dtype, tuple(sizes), tuple(strides), 256, tuple(dim), address)
         powers = (1 << rng.randint(0, 22)) + rng.randint(0, 1)
         bins = rng.choice([256, rng.choice(BINS), rng.randint(1, 70_000), powers])
         case = case._replace(num_bins=min(bins, max(MOST_BYTES // 8 // case.channels, 1)))
-        if max(8 * case.channels, stride * dtype.itemsize) <= MOST_BYTES:
+        if max(8 * case.channels, extent * dtype.itemsize) <= MOST_BYTES:
             return case
 
 
@@ -251,9 +234,9 @@ def test_launches() -> None:
     assert (plan["method"], plan["access"], plan["launches"]) == ("columns", "16 bytes", 2)
     assert plan["blocks"] == H200.sm_count // plan["groups"] * plan["groups"]
 
-    in_clusters = contiguous((tuned("kMaxBytesForClusters") // 768, 512))
+    in_clusters = contiguous((TUNED["kMaxBytesForClusters"] // 768, 512))
     plan = plan_of(in_clusters, H200)
-    assert (plan["launches"], plan["cluster"]) == (1, tuned("kMaxCluster"))
+    assert (plan["launches"], plan["cluster"]) == (1, TUNED["kMaxCluster"])
     assert plan["blocks"] == plan["cluster"] * plan["groups"]
     plan = plan_of(contiguous((1 << 15, 256)), H200)
     assert (plan["launches"], plan["cluster"], plan["fold_blocks"]) == (2, 8, 0)
@@ -271,7 +254,7 @@ def test_launches() -> None:
 def test_half_tables() -> None:
     """Bytes whose rows begin with lines, unless they are too many for counters of 16 bits."""
     whole = contiguous((1 << 17, 512))
-    half_columns, all_columns = tuned("kHalfColumns"), tuned("kByteColumns")
+    half_columns, all_columns = TUNED["kHalfColumns"], TUNED["kByteColumns"]
     halves = {
         "half lines": (whole, True),
         "65,536 rows a block": (contiguous((1 << 20, 512)), False),
@@ -304,7 +287,7 @@ def test_half_tables() -> None:
 
 def test_rows_or_clusters() -> None:
     """A few MiB are counted in clusters, but of few channels several clusters would add."""
-    most = tuned("kMaxBytesForClusters")
+    most = TUNED["kMaxBytesForClusters"]
     for channels in (256, 512, 1024):
         for rows, expected in ((most // channels, "clustered"), (most // channels + 512, "rows")):
             plan = plan_of(contiguous((rows, channels)), H200)
@@ -336,11 +319,11 @@ def test_alignment() -> None:
 def test_rows_that_begin_within_words() -> None:
     """They need few tables side by side, but more shared memory."""
     for channels in (511, 383, 1001, 2047):
-        groups = -(-channels // tuned("kByteColumns"))
+        groups = -(-channels // TUNED["kByteColumns"])
         plan = plan_of(contiguous((1 << 18, channels)), H200)
         assert (plan["access"], plan["columns"]) == ("split words", channels)
         assert (plan["groups"], plan["blocks"]) == (groups, H200.sm_count // groups * groups)
-        assert plan["shared_bytes"] == tuned("kTwoTablesBytes")
+        assert plan["shared_bytes"] == TUNED["kTwoTablesBytes"]
         assert plan["launches"] == 2
     for channels in (512, 500, 513, 514, 255, 3):
         assert plan_of(contiguous((1 << 20, channels)), H200)["access"] != "split words"
@@ -352,7 +335,7 @@ def test_rows_that_begin_within_words() -> None:
 def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
     """Of a block with more than 65,535 rows, if the shared memory has room for it."""
     long, short = contiguous((1 << 23, 512)), contiguous((1 << 20, 512))
-    one, two = tuned("kByteTableBytes"), tuned("kTwoTablesBytes")
+    one, two = TUNED["kByteTableBytes"], TUNED["kTwoTablesBytes"]
     for gpu in DEVICES:
         has_room = gpu.shared_bytes_per_block >= two
         plan = plan_of(long, gpu)
@@ -415,7 +398,7 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         assert plan_of(case, H200)["shares_lines"] is expected, name
 
 
-END_OF_CHANNEL = tuned_by_turns("unit_end_bytes")[1] // tuned("kQuadRow")
+END_OF_CHANNEL = tuned_by_turns("unit_end_bytes")[1] // TUNED["kQuadRow"]
 """Rows that a block could read while it ends one channel and begins another."""
 
 
@@ -429,7 +412,7 @@ def share(rows: int, channels: int) -> int:
 def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
     images = contiguous((512, 1 << 20), dim=(1,))._replace(address=address)
     plan = plan_of(images, H200)
-    assert (plan["columns"], plan["blocks"]) == (tuned("kQuadRow"), H200.sm_count)
+    assert (plan["columns"], plan["blocks"]) == (TUNED["kQuadRow"], H200.sm_count)
     assert plan["rows_per_block"] == share(rows, 512)
 
 
@@ -438,7 +421,7 @@ def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int) -> None:
     plan = plan_of(contiguous((images, 1664, 1664, 3), dim=(1, 2)), H200)
     rows = 1664 * 1664 * 3 // plan["columns"]
     blocks = H200.sm_count // images * images
-    if blocks >= tuned("kEnoughBlocksOfPlanes") * H200.sm_count and images > 2:
+    if blocks >= TUNED["kEnoughBlocksOfPlanes"] * H200.sm_count and images > 2:
         assert plan["blocks"] == blocks
         assert plan["rows_per_block"] == -(-rows // (blocks // images))
     else:
