@@ -127,7 +127,7 @@ std::string quoted(std::string_view text) {
   return join("'", shown, text.size() > kShown ? "..." : "", "'");
 }
 
-/// What makes integers of other elements.
+/// Tells how to make integers of elements of another type.
 std::string_view advice(std::string_view dtype) {
   const auto starts_with = [&](std::string_view kind) {
     return dtype.substr(0, kind.size()) == kind;

@@ -99,7 +99,7 @@ void add_layout(Json& json, const cuda::Exchange& in) {
   json.add("counter_bits", int64_t{32});
 }
 
-/// What is counted, of an input that is described and not there. `op` is who asks.
+/// The problem of an input that is described, and need not be there. `op` is the operator that asks.
 Problem problem_of(
     const char* op,
     const char* device,

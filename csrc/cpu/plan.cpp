@@ -72,7 +72,7 @@ Plan plan_of(const Problem& problem) {
     return Group{indices, slots, tables, round_up(bytes - step, 4096) + step};
   };
   if (streams) {
-    // What a thread counts before it folds.
+    // A thread counts so many elements before it reduces its tables.
     const int64_t share = std::min(problem.num_rows(), num_elements(problem) / workers_of(problem));
     const bool dense_bytes = size == 1 && rows.stride == 1;
     const bool by_neighbours = dense_bytes && share >= kMinJointElements;
@@ -131,7 +131,7 @@ Plan plan_of(const Problem& problem) {
   } else if (
       size == 1 && channels.stride == 1 && rows.size >= kMinPlaneRun &&
       problem.num_rows() >= kMinPlaneRows && foresees_stores() && has_bit_planes()) {
-    // Where they were measured to be faster than pairs. Of one width, in whole groups.
+    // Bit planes were measured to be faster than pairs here. Strips have one width, in whole groups.
     const int64_t groups = ceil_div(channels.size, kPlaneColumns);
     const int64_t most = are_far(rows.stride) ? kFarLines * line : line;
     const int64_t groups_of_strip = ceil_div(groups, ceil_div(channels.size, most));
@@ -141,7 +141,7 @@ Plan plan_of(const Problem& problem) {
     plan.table_bytes = plan.few.bytes();
     plan.tile_bytes = kPlaneScratchBytes;
   } else if (multiplied) {
-    // Of one width, in whole lines. Threads share a strip where it has many rows.
+    // Strips have one width, in whole lines. Threads share a strip that has many rows.
     const int64_t lines = ceil_div(channels.size, line);
     const int64_t alone = rows.size < kMinSharedProductRows ? workers_of(problem) : 1;
     const int64_t most = are_far(rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;

@@ -45,11 +45,11 @@ struct Plan {
   int64_t tile_bytes;
   int64_t part_bytes; // behind it: those values are parted where they are in many counters
 
-  /// Of the counters of 8 bits: any 16 bits may be counted there.
+  /// Bytes for the counters of 8 bits: there is one for any 16 bits.
   int64_t byte_room() const {
     return byte_values > 0 ? tuning::kMaxByteValues : 0;
   }
-  /// Of a thread, with the tile and the parts.
+  /// Bytes of one thread's tables, tile and parts.
   int64_t scratch_bytes() const {
     return table_bytes + tile_bytes + part_bytes;
   }
@@ -78,7 +78,7 @@ struct Strips {
   }
 };
 
-/// Where part `part` of `parts` begins.
+/// The beginning of part `part` of `parts`.
 constexpr int64_t cut(int64_t size, int64_t part, int64_t parts) {
   return size / parts * part + size % parts * part / parts;
 }
@@ -107,7 +107,7 @@ Sharing sharing_of(const Problem& problem, const Plan& plan);
 
 /// As many as torch has, and one in a child of a process, where these are not.
 int64_t num_threads();
-/// Of them, what the input is worth.
+/// The number of threads that the input is worth.
 int64_t workers_of(const Problem& problem);
 
 int64_t size_of(ElementType type);

@@ -56,7 +56,7 @@ __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address)
 #endif
 }
 
-/// What follows reads what was written before this word was.
+/// Later reads see everything that was written before this word.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(word) : "l"(address) : "memory");
