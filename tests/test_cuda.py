@@ -245,10 +245,17 @@ def test_an_input_that_changes_meanwhile(call, flip) -> None:
     assert_counts(run(values), expected(name))
     # A table or a result that is left by one byte or by much would be seen by its neighbours.
     kept = [torch.full((1 << n,), n, dtype=torch.uint8, device="cuda") for n in range(9, 24)]
+    # Blocks that take a whole SM wait until no other kernel runs, but copies go on beside them.
+    size = values.untyped_storage().nbytes() // values.element_size()
+    there = values.as_strided((size,), (1,), 0)
+    right = there.cpu().pin_memory()
+    zeros = torch.zeros_like(right).pin_memory()
     side = torch.cuda.Stream()
     torch.cuda.synchronize()
     with torch.cuda.stream(side):
         flip(values)
+        for content in 20 * (zeros, right):
+            there.copy_(content, non_blocking=True)
     changed = [run(values) for _ in range(20)]
     side.synchronize()
     assert any(not torch.equal(counts.cpu(), expected(name)) for counts in changed)
