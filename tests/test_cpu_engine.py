@@ -301,6 +301,20 @@ def test_no_counter_overflows_where_a_sample_misleads(
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
+@pytest.mark.parametrize("most", range(4, 64, 7))
+def test_runs_where_a_sample_misleads(most: int, dtype: torch.dtype) -> None:
+    """Equal values where a chunk is sampled, and runs of any length up to `most` elsewhere."""
+    num_bins = 4 * MAX_BINS_OF_SMALL_TABLES
+    generator = torch.Generator().manual_seed(most)
+    lengths = torch.randint(1, most, (4 * WIDE_CHUNK,), generator=generator)
+    numbers = random_values((len(lengths),), dtype, low=0, high=num_bins)
+    values = numbers.repeat_interleave(lengths)[: 4 * WIDE_CHUNK]
+    for part in values.split(WIDE_CHUNK):
+        part[:200] = part[WIDE_CHUNK // 2 - 8 :][:200] = 3
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(
     ("shape", "steps", "dim"),
