@@ -301,6 +301,20 @@ def test_no_counter_overflows_where_a_sample_misleads(
     assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
+@pytest.mark.parametrize("dtype", [torch.int16, torch.int64])
+@pytest.mark.parametrize("most", range(4, 64, 7))
+def test_runs_where_a_sample_misleads(most: int, dtype: torch.dtype) -> None:
+    """Equal values where a chunk is sampled, and runs of any length up to `most` elsewhere."""
+    num_bins = 4 * MAX_BINS_OF_SMALL_TABLES
+    generator = torch.Generator().manual_seed(most)
+    lengths = torch.randint(1, most, (4 * WIDE_CHUNK,), generator=generator)
+    numbers = random_values((len(lengths),), dtype, low=0, high=num_bins)
+    values = numbers.repeat_interleave(lengths)[: 4 * WIDE_CHUNK]
+    for part in values.split(WIDE_CHUNK):
+        part[:200] = part[WIDE_CHUNK // 2 - 8 :][:200] = 3
+    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
+
+
 @pytest.mark.usefixtures("threads")
 @pytest.mark.parametrize(
     ("shape", "steps", "dim"),
@@ -602,9 +616,11 @@ def test_other_processors(loops: str, counters: str, every: int) -> None:
     assert " passed" in ran.stdout
 
 
-def test_more_counts_than_int64_can_number() -> None:
+@pytest.mark.parametrize("shape", [(3, 16), (3, 0, 16)])
+def test_more_counts_than_int64_can_number(shape: tuple[int, ...]) -> None:
+    """Of an empty result, too, whose strides would be so many: torch.empty refuses it as well."""
     with pytest.raises(RuntimeError, match="out of memory"):
-        channel_histogram(torch.zeros(3, 16, dtype=torch.uint8), 1 << 60)
+        channel_histogram(torch.zeros(shape, dtype=torch.uint8), 1 << 60)
 
 
 def run_python(code: str, *, timeout: float = 120) -> str:

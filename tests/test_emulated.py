@@ -339,6 +339,15 @@ PATHS = {
     "spills loose words": Case(
         "columns loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
     ),
+    "spills over runs": Case(
+        "columns words several-runs spills-or-adds",
+        (45, 2100, 64),
+        gap=4,
+        dim=(0, 1),
+        below=1,
+        gap_of_run=3,
+        gpu=ONE_SM,
+    ),
     "carries": Case("columns carries", (2 * MUCH, 128), below=2, gpu=WIDE),
     "rows in runs": Case(
         "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN

@@ -238,6 +238,14 @@ def test_study_variants_on_cuda(case: str, variant: str) -> None:
         assert line in error_line(lambda: compiled(real))
 
 
+@pytest.mark.parametrize("variant", STUDY_VARIANTS)
+def test_what_study_variants_take_on_cuda(variant: str) -> None:
+    with FakeTensorMode():
+        for shape, num_bins in (((4, 3), 256), ((4,), 1), ((0, 3), 0)):
+            fake = torch.empty(shape, dtype=torch.uint8, device="cuda")
+            assert CHANNELS(fake, num_bins, variant=variant).shape == (*shape[1:], num_bins)
+
+
 def test_sequential_on_cuda() -> None:
     with FakeTensorMode():
         fake = torch.empty(4, dtype=torch.uint8, device="cuda")
@@ -315,6 +323,14 @@ def test_not_tensors() -> None:
             {"range": (2, 9)},
             "range must be left out: bins are 0 to num_bins - 1, so shift the input, "
             "got range=(2, 9)",
+        ),
+        *(
+            (
+                {name: 9},
+                f"{name} must be left out: bins are 0 to num_bins - 1, so shift the input, "
+                f"got {name}=9",
+            )
+            for name in ("min", "max")
         ),
         (
             {"keepdim": True},

@@ -214,6 +214,41 @@ def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device) 
         assert plan_of(case._replace(address=case.address + 4096), gpu) == plan, case
 
 
+def described_otherwise(rng: Random, case: Case) -> Case:
+    """The same elements: dimensions split in two, others of one step, those counted over moved."""
+    dimensions: list[tuple[int, int, bool]] = []
+    over = [case.strides[d] for d in case.dim]
+    for d, (size, stride) in enumerate(zip(case.sizes, case.strides, strict=True)):
+        counted = d in case.dim
+        part = math.gcd(size, rng.choice([2, 3, 4, 6, 30]))
+        # Loops over rows are sorted by strides, so no other one may come between the parts.
+        between = [s for s in over if counted and stride < s <= part * stride]
+        if 1 < part < size and not between:
+            dimensions += [(size // part, part * stride, counted), (part, stride, counted)]
+        else:
+            dimensions.append((size, stride, counted))
+    if len(set(over)) == len(over):
+        places = [i for i, dimension in enumerate(dimensions) if dimension[2]]
+        moved = rng.sample(places, len(places))
+        was = list(dimensions)
+        for place, other in zip(places, moved, strict=True):
+            dimensions[place] = was[other]
+    for _ in range(3):
+        place = rng.randint(0, len(dimensions))
+        dimensions.insert(place, (1, rng.randint(1, 1000), rng.random() < 0.5))
+    sizes, strides, reduced = zip(*dimensions, strict=True)
+    dim = tuple(d for d, counted in enumerate(reduced) if counted)
+    return case._replace(sizes=sizes, strides=strides, dim=dim)
+
+
+def test_a_plan_is_of_elements_not_of_dimensions() -> None:
+    rng = Random(0)
+    for _ in range(300):
+        case = random_case(rng)
+        same = described_otherwise(rng, case)
+        assert plan_of(same, H200) == plan_of(case, H200), (case, same)
+
+
 @on_every_gpu
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("tail", [(), (3,), (64,), (511,), (512,)])
