@@ -234,7 +234,7 @@ def main() -> None:
     for records in progress(steps, len(cases) * len(distributions)):
         record["records"] += records
         # At every step: what was measured outlives an interruption, as do older results.
-        growing.write_text(json.dumps(record, indent=1) + "\n")
+        growing.write_text(common.json_text(record))
     growing.replace(path)
     report.write(record, path)
 
