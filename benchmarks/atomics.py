@@ -1,13 +1,15 @@
 """What an atomic addition costs, and how many of them each variant issues.
 
-First table: additions to one address, in global and in shared memory. Latency is the time of
-one addition that waits for the one before. If an address took one addition at a time and each
-occupied it for its whole latency, its throughput would be 1 / latency: that model stands beside
-what was measured.
+The first table is about additions to one address, in global and in shared
+memory. Latency is the time of one addition that waits for the one before it. A
+simple model says that an address takes one addition at a time, for the whole
+latency: its throughput is 1 / latency. The table has this model and what was
+measured.
 
-Second table: the global and shared atomic additions of each study variant, by formula and,
-on a GPU, counted by the kernels themselves. Data are "cyclic" (each channel runs through all
-bins, over and over) or "constant".
+The second table has the global and shared atomic additions of each study
+variant: by a formula and, on a GPU, as counted by the kernels themselves. Data
+are "cyclic" (each channel runs through all bins, again and again) or
+"constant".
 """
 
 from __future__ import annotations

@@ -1,12 +1,16 @@
-"""Measures torch_histo and its peers against the time that only reading the input takes.
+"""Times torch_histo and its peers, beside the time that only reading takes.
 
-Every result is checked, then all implementations take turns on one input. Slow peers lower the
-clock of a GPU for all that take turns with them, and on a CPU the threads of one library may
-still wait for work while another's run: on a GPU and on several threads torch_histo takes turns
-without peers first, and a ratio to a peer is of torch_histo in the peer's own turns. On several
-threads it takes those turns with one thread, too, which gives its speedup. Results go to JSON,
-to Markdown tables and, where matplotlib is installed, to pictures; `--draw` makes the tables
-and the pictures anew from JSON, also on another machine.
+Every result is checked. Then all implementations take turns on one input.
+
+Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
+the threads of one library may still wait for work while those of another run.
+So on a GPU and on several threads torch_histo takes turns without peers first.
+A ratio to a peer is of torch_histo in the turns with that peer. On several
+threads torch_histo also takes turns with one thread, which gives its speedup.
+
+Results go to JSON, to Markdown tables and, if matplotlib is installed, to
+pictures. `--draw` makes the tables and the pictures again from JSON, also on
+another machine.
 """
 
 from __future__ import annotations
@@ -234,7 +238,7 @@ def main() -> None:
     for records in progress(steps, len(cases) * len(distributions)):
         record["records"] += records
         # At every step: what was measured outlives an interruption, as do older results.
-        growing.write_text(json.dumps(record, indent=1) + "\n")
+        growing.write_text(common.json_text(record))
     growing.replace(path)
     report.write(record, path)
 

@@ -335,10 +335,22 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([line(header), line(ruler), *(line(row) for row in rows)])
 
 
+def json_text(record: Mapping[str, Any]) -> str:
+    """JSON with a line for each field of `record`, and for each item of a field that is a list."""
+
+    def value(field: Any) -> str:
+        if not isinstance(field, list) or not field:
+            return json.dumps(field)
+        return "[\n" + ",\n".join(f"  {json.dumps(item)}" for item in field) + "\n ]"
+
+    fields = (f" {json.dumps(name)}: {value(field)}" for name, field in record.items())
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
 def write_results(folder: Path, name: str, record: dict[str, Any], markdown: str) -> None:
     """Writes `name.json` for programs and `name.md` for people."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(record, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(json_text(record))
     (folder / f"{name}.md").write_text(markdown + "\n")
     print(f"\nWritten: {folder / name}.json and .md")
 

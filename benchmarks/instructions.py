@@ -1,8 +1,9 @@
-"""Instructions and memory accesses an element of the CPU engine's main loops, by callgrind.
+"""Instructions and memory accesses an element of the CPU engine's main loops.
 
-Clocks of shared machines are noisy; these counts are the same in every run. Needs valgrind. An
-input is counted, and one twice as long: the difference is the loop, without what a call costs.
-The vectorized loops are the portable ones, since valgrind knows no AVX-512.
+Clocks of shared machines are noisy. These counts, taken by callgrind, are the
+same in every run. Needs valgrind. Each input is counted, and one that is twice
+as long: the difference is the loop, without the fixed cost of a call. The
+vectorized loops are the portable ones, because valgrind knows no AVX-512.
 """
 
 from __future__ import annotations

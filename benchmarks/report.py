@@ -126,9 +126,8 @@ def speeds(table: Table) -> str:
         for row in rows.values():
             for peer, measured in row.items():
                 if not peer.startswith(OURS):
-                    # In the same turns, which older results do not tell apart.
-                    ours = measured.get("torch_histo_seconds", row[OURS]["seconds"])
-                    ratios.setdefault(peer, []).append(measured["seconds"] / ours)
+                    ratio = measured["seconds"] / measured["torch_histo_seconds"]
+                    ratios.setdefault(peer, []).append(ratio)
         least = {peer: min(found) for peer, found in ratios.items()}
         lines.append(
             [
@@ -151,7 +150,7 @@ def markdown(record: Record) -> str:
     main = main_distribution(table)
     where = record["machine"]
     cuda = f", CUDA {where['cuda']}, driver {where['driver']}" if where["driver"] else ""
-    # Results of one thread have none, nor have older ones.
+    # Results of one thread have none.
     has_speedups = all("one_thread_seconds" in rows[main][OURS] for rows in table.values())
     speedup = (
         f"{OURS}'s speed by distribution, with all threads over one that took turns with them:"

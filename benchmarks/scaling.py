@@ -1,11 +1,13 @@
-"""Weak scaling over the ranks of torchrun: the same bytes on each, counts added by all-reduce.
+"""Weak scaling over the ranks of torchrun: each rank counts the same bytes.
 
     torchrun --nproc-per-node 4 benchmarks/scaling.py --out benchmarks/results
 
-Checks the counts first. Then the first rank counts alone while the others wait, and all ranks
-count together with `torch_histo.distributed.channel_histogram`; both by turns, so that a clock
-that drifts does so for both. A turn is several calls in a row, its time that of the slowest rank.
-The share is one rank's time alone over the time of all together: what each rank keeps of its rate.
+Checks the counts first. Then two things take turns, so that a clock that drifts
+does so for both: the first rank counts alone while the others wait, and all
+ranks count together with `torch_histo.distributed.channel_histogram`, which
+adds the counts by one all-reduce. A turn is several calls in a row. Its time is
+that of the slowest rank. The share is one rank's time alone over the time of
+all together: the part of its rate that each rank keeps.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
-"""Times every variant over sizes and distributions, after checking its counts.
+"""Times every variant over sizes and distributions.
 
-Prints, and writes to JSON and Markdown, two tables: all kernels on one large input of each
-distribution, and all kernels over sizes. Times are medians, on CUDA of graph replays over
-rotated inputs; "read only" is the fastest kernel that reads the input and does nothing else,
-that of bench.py.
+Checks the counts first. Prints two tables, and writes them to JSON and
+Markdown: all kernels on one large input of each distribution, and all kernels
+over sizes. Times are medians, on CUDA of graph replays over rotated inputs.
+"read only" is the fastest kernel that reads the input and does nothing else,
+the same as in bench.py.
 """
 
 from __future__ import annotations

@@ -1,10 +1,12 @@
-"""Times views that are not contiguous beside contiguous tensors of the same shape.
+"""Times views that are not contiguous, beside contiguous tensors of their shape.
 
-A view is a box of a larger tensor, or begins at an address that is no multiple of anything. Its
-counts are checked against those of a contiguous copy. Prints, and writes to JSON and Markdown, the
-time of both and their ratio, which is 1 where the strides cost nothing, and what the view's rows
-and the lines between them are to a memory that hands out 64 bytes at once: nothing can be faster
-than reading those. Times are medians, on CUDA of graph replays over rotated inputs.
+A view is a box of a larger tensor, or begins at an address that is no multiple
+of anything. Its counts are checked against those of a contiguous copy. Prints
+the results, and writes them to JSON and Markdown: the time of both, and their
+ratio, which is 1 if the strides cost nothing. Also the bytes of the view, and
+of the memory that must be read for it: a GPU reads 64 bytes at once, so also
+what lies beside the rows. Times are medians, on CUDA of graph replays over
+rotated inputs.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
-"""Times what else PyTorch has for the counts of channel_histogram, after checking its counts.
+"""Times what else PyTorch has for the counts of channel_histogram.
 
-Prints, and writes to JSON and Markdown, two tables: the ways to count a batch of activations
-channel by channel, and tricks for integers of 8 and 16 bits beside what they replace. Times are
-medians of calls that take turns.
+Checks the counts first. Prints two tables, and writes them to JSON and
+Markdown. The first table has the ways to count a batch of activations channel
+by channel. The second has tricks for integers of 8 and 16 bits, beside what
+they replace. Times are medians of calls that take turns.
 """
 
 from __future__ import annotations

@@ -1,16 +1,21 @@
-"""Counts a data set that is larger than one machine: its files are shared out among ranks.
+"""Counts a data set that is too large for one machine: ranks share its files.
 
     torchrun --nproc-per-node 4 examples/count_dataset.py DATA --out counts.npy
 
-DATA is a folder of .npy files, integer arrays whose last dimension is the channels, the same
-number in each. The result, int64 `[channels, num_bins]`, is exact, whatever the number of ranks.
+DATA is a folder of .npy files. Each holds an array of integers, whose last
+dimension is the channels. All files have the same number of channels. The
+result is int64 `[channels, num_bins]`. It is exact for any number of ranks.
 
-It can be killed at any time, or lose a rank, and be started again, also with another number of
-ranks: it goes on where it was, and no file is counted twice. Each rank keeps one state file: the
-names of the files that it has finished, and the sum of their counts. It is replaced as a whole, so
-that a name is in it if and only if its counts are. What no state file names is shared out anew at
-the start. Ranks on several machines need a state folder that all of them see. One run at a time
-may use it; delete it to count anew, after a change of the data set, say.
+You can kill the program at any time and start it again, with any number of
+ranks. It goes on where it was, and counts no file twice. Each rank keeps one
+state file with the names of the files it has finished and the sum of their
+counts. A state file is replaced as a whole: it holds a name if and only if it
+holds the counts of that file. At the start, the ranks share the files that no
+state file names.
+
+Ranks on several machines need a state folder that all of them see. Only one
+run at a time may use that folder. Delete it to count everything again, for
+example after the data set has changed.
 """
 
 from __future__ import annotations
@@ -75,7 +80,8 @@ def rows_of(path: Path) -> np.ndarray:
     if array.dtype.kind not in "biu" or array.ndim == 0 or array.shape[-1] == 0:
         got = f"{array.dtype} {list(array.shape)}"
         raise SystemExit(f"{path}: expected integers [..., channels], got {got}")
-    return array.reshape(-1, array.shape[-1])
+    # The order of the rows does not matter: that of the file needs no copy.
+    return array.reshape((-1, array.shape[-1]), order="A")
 
 
 def count_file(path: Path, shape: tuple[int, int], device: torch.device) -> Tensor:

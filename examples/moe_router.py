@@ -1,13 +1,18 @@
-"""A mixture-of-experts router that counts the tokens of each expert within a CUDA graph.
+"""A mixture-of-experts router that counts tokens within a CUDA graph.
 
     python examples/moe_router.py
 
-How many tokens go to each expert is needed on the GPU, at every step, by what comes next: offsets
-into the sorted tokens, capacities, a loss that balances the load. `channel_histogram` counts them
-without a synchronization, so the whole step can be captured, by hand or by torch.compile. The two
-usual ways cannot do that: torch.bincount waits for the largest value, and torch.histc counts in the
-dtype of its input, of which float32 knows no 16,777,217, and counts what lies on its upper edge.
-Without a GPU there is nothing to capture: then the step runs eagerly and compiled to one graph.
+Each step needs the number of tokens of each expert on the GPU: for offsets into
+the sorted tokens, for capacities, or for a loss that balances the load.
+`channel_histogram` counts them without a synchronization. So the whole step can
+be captured, by hand or by torch.compile. The two usual ways have faults:
+
+- torch.bincount waits for the largest value.
+- torch.histc counts in the dtype of its input: float32 has no 16,777,217. It
+  also counts values that equal its upper edge.
+
+Without a GPU there is no CUDA graph. The step then runs eagerly, and compiled
+to one graph.
 """
 
 from __future__ import annotations
@@ -159,7 +164,7 @@ def main() -> None:
             compiled = torch.compile(router, mode="reduce-overhead", fullgraph=True)
             check('torch.compile(mode="reduce-overhead")', compiled, batches)
         else:
-            print("No GPU: CUDA graphs are left out, the compiled step is one graph on the CPU")
+            print("No GPU: no CUDA graph; the compiled step is one graph on the CPU")
             check("compiled", torch.compile(router, backend="aot_eager", fullgraph=True), batches)
         compare(router(batches[0])[1], arguments.experts)
 

@@ -100,7 +100,7 @@ def counted(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str,
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sources, "PIECE_VALUES", 61)
+    monkeypatch.setattr(sources.base, "PIECE_VALUES", 61)
 
 
 # Whole processes
@@ -503,7 +503,7 @@ def test_file_that_shrinks_while_it_is_read(
         return count(*arguments)
 
     monkeypatch.setattr(counting, "channel_histogram", shrink)
-    monkeypatch.setattr(sources, "PIECE_VALUES", 1 << 13)
+    monkeypatch.setattr(sources.base, "PIECE_VALUES", 1 << 13)
     assert cli.main([str(path), "--device", "cpu"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
 

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from pathlib import Path
 from types import ModuleType
 
@@ -156,6 +157,20 @@ def test_pieces_of_a_file(
     values = torch.from_numpy(np.load(data[0] / "3.npy"))
     counts = example.count_file(data[0] / "3.npy", (5, 256), torch.device("cpu"))
     assert_counts(counts, expected_counts(values, 256, (0, 1)))
+
+
+def test_arrays_in_the_order_of_fortran_are_not_copied(example: ModuleType, tmp_path: Path) -> None:
+    values = random_values((50, 40, 5), torch.uint8)
+    np.save(tmp_path / "x.npy", np.asfortranarray(values.numpy()))
+    counts = example.count_file(tmp_path / "x.npy", (5, 256), torch.device("cpu"))
+    assert_counts(counts, expected_counts(values, 256, (0, 1)))
+    np.save(tmp_path / "x.npy", np.zeros((1000, 200, 5), np.uint8, order="F"))
+    tracemalloc.start()
+    try:
+        example.rows_of(tmp_path / "x.npy")
+        assert tracemalloc.get_traced_memory()[1] < 200_000
+    finally:
+        tracemalloc.stop()
 
 
 def test_other_channels_are_refused(example: ModuleType, data: tuple[Path, torch.Tensor]) -> None:

@@ -1,7 +1,8 @@
-"""The example of a router runs, and checks its own counts; shorter where there is no GPU."""
+"""The examples run, and their help fits a terminal; shorter where there is no GPU."""
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
 from pathlib import Path
@@ -52,3 +53,16 @@ def test_bad_arguments_of_moe_router(
     with pytest.raises(SystemExit, match=r"^2$"):
         load_module(EXAMPLES / "moe_router.py").main()
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
+
+
+@pytest.mark.parametrize(
+    "path",
+    sorted([*EXAMPLES.rglob("*.py"), *EXAMPLES.with_name("benchmarks").glob("*.py")]),
+    ids=lambda path: path.name,
+)
+def test_help_fits_a_terminal(path: Path) -> None:
+    """The description of --help is the docstring as it stands."""
+    text = path.read_text()
+    if "argparse" in text:
+        lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
+        assert max(map(len, lines)) <= 80

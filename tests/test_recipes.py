@@ -6,6 +6,7 @@ import re
 import runpy
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -49,7 +50,8 @@ def test_runs(
     path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(sys, "argv", [str(path), str(RECIPES)])
-    runpy.run_path(str(path), run_name="__main__")
+    with suppress(SystemExit):
+        runpy.run_path(str(path), run_name="__main__")
     assert len(capsys.readouterr().out) > 20
 
 
@@ -273,26 +275,67 @@ def test_byte_statistics(tmp_path: Path) -> None:
     assert float(entropy(torch.tensor([1, 1] + [0] * 254))) == pytest.approx(1)
 
 
+def run_byte_statistics(monkeypatch: pytest.MonkeyPatch, *names: object) -> object:
+    """What the program ends with."""
+    program = str(RECIPES / "byte_statistics.py")
+    monkeypatch.setattr(sys, "argv", [program, *map(str, names)])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(program, run_name="__main__")
+    return ended.value.code
+
+
 def test_byte_statistics_needs_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    program = RECIPES / "byte_statistics.py"
-    (tmp_path / "folder").mkdir()
-
-    def run(*names: str) -> None:
-        monkeypatch.setattr(sys, "argv", [str(program), *names])
-        runpy.run_path(str(program), run_name="__main__")
-
-    with pytest.raises(SystemExit, match=r"^usage: byte_statistics.py FILE_OR_FOLDER\.\.\.$"):
-        run()
-    for name in ("missing", "folder"):
-        with pytest.raises(SystemExit, match=rf"^byte_statistics.py: .*{name}: expected a file"):
-            run(str(tmp_path / name))
+    usage = "usage: byte_statistics.py FILE_OR_FOLDER..."
+    assert run_byte_statistics(monkeypatch) == usage
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("nowhere")
     file = tmp_path / "folder" / "file"
+    file.parent.mkdir()
     file.write_bytes(b"abcd")
-    run(str(file), str(tmp_path))
+    wrong = {
+        "missing": "No such file or directory",
+        "empty": "Is a directory",
+        "link": "No such file or directory",
+    }
+    assert run_byte_statistics(monkeypatch, *(tmp_path / name for name in wrong), file) == 2
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()] == ["4", "4"]
+    assert captured.err.splitlines() == [
+        f"byte_statistics.py: {tmp_path / name}: {reason}" for name, reason in wrong.items()
+    ]
+    assert run_byte_statistics(monkeypatch, file, tmp_path) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines] == ["4", "4", "8"]
+
+
+@pytest.mark.parametrize(
+    "error", [PermissionError(13, "Permission denied"), FileNotFoundError(2, "Gone")]
+)
+def test_byte_statistics_counts_the_other_files(
+    error: OSError,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A file without read permission, and one that disappears after it was listed."""
+    for name in "abc":
+        (tmp_path / name).write_bytes(b"abcd")
+    opened = Path.open
+
+    def fails_for_b(path: Path, *arguments: str) -> object:
+        if path.name == "b":
+            raise error
+        return opened(path, *arguments)
+
+    monkeypatch.setattr(Path, "open", fails_for_b)
+    assert run_byte_statistics(monkeypatch, tmp_path) == 2
+    captured = capsys.readouterr()
+    assert [line.split()[0] for line in captured.out.splitlines()] == ["4", "4", "8"]
+    (line,) = captured.err.splitlines()
+    assert line.startswith(f"byte_statistics.py: {tmp_path / 'b'}: ")
+    assert line.endswith(error.strerror)
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.uint16, torch.int16])

@@ -1,0 +1,229 @@
+"""Arrays of NumPy's .npy and .npz files, and tensors of .safetensors files."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from typing import IO, Any, BinaryIO
+
+import numpy as np
+import torch
+
+from . import base
+from .base import Part, Piece, Source, SourceError, decoding, default_bins
+from .wrappers import SAVE_AS_ARRAY, wrapper_error
+
+MAX_SIZE = (1 << 63) - 1
+"""Of a dimension."""
+
+MAX_DIMENSIONS = 64
+"""Of an array, in NumPy as in PyTorch."""
+
+MAX_NPY_HEADER = 1 << 16
+NPY_SIGNATURE = b"\x93NUMPY"
+ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
+
+
+def looks_like_safetensors(head: bytes) -> bool:
+    """Whether the length of a header comes first, and then the header, which is JSON."""
+    return 2 <= int.from_bytes(head[:8], "little") <= 100_000_000 and bool(
+        re.match(rb'\{\s*("[^\0]|\})', head[8:])
+    )
+
+
+def zip_parts(
+    file: BinaryIO, suffix: str, dim: tuple[int, ...] | None, stack: ExitStack
+) -> Sequence[Part]:
+    with decoding("a zip file"):
+        archive = stack.enter_context(zipfile.ZipFile(file))
+        members = archive.infolist()
+    names = [member.filename for member in members]
+    if suffix != ".npz" and not (names and all(name.endswith(".npy") for name in names)):
+        is_pickle = any(name.endswith("data.pkl") for name in names)
+        raise wrapper_error(
+            *("a PyTorch file", SAVE_AS_ARRAY) if is_pickle else ("a zip file", "unpack it")
+        )
+    if not members:
+        raise SourceError("the file holds no arrays")
+
+    def opened(member: zipfile.ZipInfo) -> IO[bytes]:
+        with decoding("an array of a zip file"):
+            return stack.enter_context(archive.open(member))
+
+    return [
+        (
+            member.filename.removesuffix(".npy"),
+            partial(npy_source, partial(opened, member), member.file_size, dim),
+        )
+        for member in members
+    ]
+
+
+def npy_source(
+    open_npy: Callable[[], IO[bytes]], nbytes: int | None, dim: tuple[int, ...] | None
+) -> Source:
+    """A .npy file of `nbytes` bytes, which `open_npy` opens at its start."""
+    file = open_npy()
+    with decoding("a NumPy .npy array"):
+        version = np.lib.format.read_magic(file)
+        if version not in ((1, 0), (2, 0), (3, 0)):
+            raise ValueError(f"expected version 1, 2 or 3 of the format, found {version[0]}")
+        length = int.from_bytes(file.read(2 if version == (1, 0) else 4), "little")
+        if length > MAX_NPY_HEADER:  # NumPy would take memory for it first
+            raise ValueError(f"expected a header of at most {MAX_NPY_HEADER} bytes, found {length}")
+        file.seek(len(NPY_SIGNATURE) + 2)
+        # Version 3 differs from 2 by the names of fields alone, and fields are refused below.
+        if version == (1, 0):
+            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
+        else:
+            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in shape):
+            raise ValueError("its header names no shape that an array can have")
+    if dtype.kind not in "biu":
+        what = "Python objects" if dtype.hasobject else str(dtype)
+        raise SourceError(f"expected an array of integers or bool, found one of {what}")
+    offset = file.tell()
+
+    def at_values() -> IO[bytes]:
+        again = open_npy()
+        again.seek(offset)
+        return again
+
+    array = _Stored(dtype, shape, bool(fortran), at_values)
+    found = (nbytes or 0) - offset
+    if array.nbytes > 0 and found < array.nbytes:
+        raise SourceError(f"truncated: expected {array.nbytes} bytes of values, found {found}")
+    return _array_source(array, dim)
+
+
+def safetensors_parts(file: BinaryIO, dim: tuple[int, ...] | None) -> Sequence[Part]:
+    try:
+        from safetensors import safe_open
+    except ImportError as error:
+        raise SourceError(
+            "needs the safetensors package: pip install 'torch_histo[safetensors]'"
+        ) from error
+    with decoding("a safetensors file"):
+        # It maps the file, so it only checks the header: the values of a file that shrinks while
+        # it is mapped would end the process.
+        with safe_open(f"/dev/fd/{file.fileno()}", "np"):
+            pass
+        length = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(length))
+    header.pop("__metadata__", None)
+    tensors = sorted(header.items(), key=lambda item: item[1]["data_offsets"])
+    parts = [
+        (name, partial(_safetensor_source, file, 8 + length, tensor, dim))
+        for name, tensor in tensors
+    ]
+    if not parts:
+        raise SourceError("the file holds no tensors")
+    return parts
+
+
+def _safetensor_source(
+    file: BinaryIO, start: int, tensor: dict[str, Any], dim: tuple[int, ...] | None
+) -> Source:
+    """The tensor that an entry of the header describes; all values begin at the byte `start`."""
+    kind = tensor["dtype"]
+    if not re.fullmatch(r"BOOL|[IU](8|16|32|64)", kind):
+        raise SourceError(f"expected a tensor of integers or bool, found one of {kind}")
+    dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}")
+
+    def at_values() -> IO[bytes]:
+        file.seek(start + tensor["data_offsets"][0])
+        return file
+
+    return _array_source(_Stored(dtype, tuple(tensor["shape"]), False, at_values), dim)
+
+
+@dataclass(frozen=True)
+class _Stored:
+    """An array in a file."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fortran: bool
+    at_values: Callable[[], IO[bytes]]
+    """The file at the first value."""
+
+    @property
+    def nbytes(self) -> int:
+        return math.prod(self.shape) * self.dtype.itemsize
+
+
+def _array_source(array: _Stored, dim: tuple[int, ...] | None) -> Source:
+    if array.nbytes == 0:
+        raise SourceError(f"the array of shape {list(array.shape)} holds no values")
+    shape = array.shape or (1,)
+    if len(shape) > MAX_DIMENSIONS:
+        raise SourceError(f"expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
+    if dim is None:
+        dim = tuple(range(max(1, len(shape) - 1)))
+    for d in dim:
+        if not -len(shape) <= d < len(shape):
+            raise SourceError(f"--dim {d} is no dimension of an array of shape {list(array.shape)}")
+    reduced = {d % len(shape) for d in dim or range(len(shape))}
+    if len(reduced) < len(dim):
+        raise SourceError(f"--dim names a dimension of the array of shape {list(shape)} twice")
+    kept = [d for d in range(len(shape)) if d not in reduced]
+
+    def pieces() -> Iterator[Piece]:
+        # The blocks come in the file's order, so it is read from the start to the end.
+        outermost_first = list(range(len(shape)))[:: -1 if array.fortran else 1]
+        file = array.at_values()
+        for block in _blocks(shape, outermost_first):
+            sizes = [block[d].stop - block[d].start for d in outermost_first]
+            values = _read_values(file, sizes, array.dtype)
+            in_order = values.transpose() if array.fortran else values
+            yield Piece(torch.from_numpy(in_order), tuple(block[d] for d in kept))
+
+    return Source(
+        kind="array",
+        dtype=array.dtype.name,
+        shape=array.shape,
+        channel_shape=tuple(shape[d] for d in kept),
+        channel_names=(),
+        dim=tuple(sorted(reduced)),
+        default_bins=default_bins(array.dtype),
+        nbytes=array.nbytes,
+        pieces=pieces,
+    )
+
+
+def _blocks(shape: tuple[int, ...], outermost_first: list[int]) -> Iterator[tuple[slice, ...]]:
+    """Indices of the blocks, of at most base.PIECE_VALUES values, that tile an array.
+
+    They come in the order of the array's memory, each a contiguous part of it.
+    """
+    block = list(shape)
+    for d in outermost_first:
+        others = math.prod(block) // block[d]
+        block[d] = min(block[d], max(1, base.PIECE_VALUES // others))
+    for starts in itertools.product(*(range(0, shape[d], block[d]) for d in outermost_first)):
+        start = dict(zip(outermost_first, starts, strict=True))
+        yield tuple(slice(start[d], min(start[d] + block[d], shape[d])) for d in range(len(shape)))
+
+
+def _read_values(file: IO[bytes], sizes: list[int], dtype: np.dtype[Any]) -> np.ndarray[Any, Any]:
+    """The next values of a file, in the byte order of the machine."""
+    values: np.ndarray[Any, Any] = np.empty(sizes, dtype)
+    rest = memoryview(values.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
+    while rest:
+        with decoding("values"):
+            read = file.readinto(rest)  # type: ignore[attr-defined]
+        if not read:
+            raise SourceError(f"truncated: {len(rest)} bytes of values are missing")
+        rest = rest[read:]
+    if dtype.kind == "b":
+        values = np.not_equal(values.view(np.uint8), 0)  # any byte may be there
+    if not dtype.isnative:
+        values = values.byteswap().view(dtype.newbyteorder("="))
+    return values
