@@ -339,7 +339,7 @@ PATHS = {
     "spills loose words": Case(
         "columns loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
     ),
-    "carries": Case("columns carries", (2 * MUCH, 128), below=2, gpu=WIDE),
+    "spills quads": Case("columns 16-bytes spills-or-adds", (2 * MUCH, 128), below=2, gpu=WIDE),
     "rows in runs": Case(
         "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),

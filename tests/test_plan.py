@@ -332,20 +332,6 @@ def test_rows_that_begin_within_words() -> None:
     assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
 
 
-def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
-    """Of a block with more than 65,535 rows, if the shared memory has room for it."""
-    long, short = contiguous((1 << 23, 512)), contiguous((1 << 20, 512))
-    one, two = TUNED["kByteTableBytes"], TUNED["kTwoTablesBytes"]
-    for gpu in DEVICES:
-        has_room = gpu.shared_bytes_per_block >= two
-        plan = plan_of(long, gpu)
-        assert plan["upper_table"] is has_room
-        assert plan["shared_bytes"] == (two if has_room else one)
-        assert plan["launches"] == 3
-    assert not plan_of(short, H200)["upper_table"]
-    assert " counters of 16 bits, twice: " in str(explain((1 << 23, 512), device="H200"))
-
-
 @pytest.mark.parametrize("gpu", [TINY, ODD[1]], ids=lambda gpu: gpu.name)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16], ids=str)
 @pytest.mark.parametrize("gap", [0, 4, 600])

@@ -471,8 +471,6 @@ std::optional<Plan> plan_columns(
   const bool spills =
       in.paired && !few_bytes && std::min(share, unit_rows) + ragged > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
-  in.carries = spills && may_carry(size, in.access) && kTwoTablesBytes <= limits.shared_per_block &&
-               share >> kLogSpill <= kMaxPairCount;
   const unsigned chunk = rows_of_chunk(static_cast<unsigned>(found->table_columns));
   in.chunks = in.rows / chunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / chunk % in.blocks_of_part;
@@ -504,10 +502,10 @@ std::optional<Plan> plan_columns(
   // two bins in one for two more.
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
-  plan.shared_bytes = in.access == Access::kSplit || in.carries ? kTwoTablesBytes
-                      : halved                                  ? kHalfTableBytes
-                      : bytes                                   ? kByteTableBytes
-                                                                : words * kCounterBytes;
+  plan.shared_bytes = in.access == Access::kSplit ? kTwoTablesBytes
+                      : halved                    ? kHalfTableBytes
+                      : bytes                     ? kByteTableBytes
+                                                  : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));

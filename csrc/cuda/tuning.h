@@ -100,17 +100,8 @@ constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a blo
 // [2^23, 512] take 969 us and 973 where half of the range stays; a column has few bins that
 // hold more.
 constexpr int kMaxPairCount = 65535;
-constexpr int kLogSpill = 13;
-constexpr int kMostLeftBySpill = (1 << kLogSpill) - 1;
+constexpr int kMostLeftBySpill = (1 << 13) - 1;
 constexpr int kRoomAfterSpill = kMaxPairCount - kMostLeftBySpill;
-// Where nobody else needs the shared memory, they are emptied into a second table there, which is
-// added to the counts when all is counted: 4 GiB of [2^23, 512] take 961 to 963 us, of any data, and
-// 967 to 971 where the counts are added to meanwhile. The blocks do so in turns, so that some read:
-// 936 us where it takes 941 at once; but 944 and not 942 where they add to the counts.
-constexpr bool may_carry(int64_t element_bytes, Access access) {
-  return element_bytes == 1 && access == Access::kQuad;
-}
-constexpr int kCarryTurns = 8;
 // A stream begins with one row that is not whole, and ends with two; where words are split with
 // five, since only as many rows as are whole words together are counted in words.
 constexpr int ragged_rows(Access access) {

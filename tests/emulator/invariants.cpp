@@ -34,8 +34,7 @@ struct Path {
     add(in.one_piece, "one-piece");
     add(in.sums_columns, "sums-columns");
     add(in.channels == 1 && in.groups > 1, "dealt");
-    add(in.paired && in.adds && !in.few_channels && !in.carries, "spills-or-adds");
-    add(in.carries, "carries");
+    add(in.paired && in.adds && !in.few_channels, "spills-or-adds");
   }
   void operator()(const Runs& in) {
     text = "runs";
@@ -310,10 +309,6 @@ struct Checks {
             "steps");
       }
     }
-    need(
-        !in.carries || (in.paired && is_bytes && in.share >> kLogSpill <= kMaxOf16Bits &&
-                        plan.shared_bytes >= kTwoTablesBytes),
-        "carries");
     if (in.access == Access::kSplit) {
       need(in.parts == in.units() && in.blocks_of_part > 1, "tables that meet in the fold");
       need(plan.shared_bytes >= kTwoTablesBytes && is_bytes, "early columns");
