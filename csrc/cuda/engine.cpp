@@ -13,24 +13,26 @@ namespace histo::cuda {
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
   const Plan plan = make_plan(problem, binning, launch.limits);
+  const ByteAxis axis = byte_axis(problem.type, binning);
   if (const auto* columns = std::get_if<Columns>(&plan.layout)) {
     switch (columns->by) {
       case CountedBy::kClustered:
-        return count_clustered(plan, problem, launch);
+        return count_clustered(plan, problem, axis, launch);
       case CountedBy::kRows:
-        return count_rows(plan, problem, launch);
+        return count_rows(plan, problem, axis, launch);
       case CountedBy::kPlanes:
-        return count_planes(plan, problem, binning, launch);
+        return count_planes(plan, problem, axis, launch);
       case CountedBy::kColumns:
-        return count_columns(plan, problem, binning, launch);
+        return count_columns(plan, problem, axis, launch);
     }
   } else if (std::holds_alternative<Exchange>(plan.layout)) {
-    count_exchange(plan, problem, launch);
+    return count_exchange(plan, problem, launch);
   } else if (std::holds_alternative<Runs>(plan.layout)) {
-    count_runs(plan, problem, binning, launch);
-  } else {
-    count_strided(plan, problem, binning, launch);
+    return count_runs(plan, problem, axis, launch);
+  } else if (std::holds_alternative<Tiles>(plan.layout)) {
+    return count_strided(plan, problem, axis, launch);
   }
+  no_kernel("count");
 }
 
 template void count(const Problem&, const ValueBinning&, const Launch&);
