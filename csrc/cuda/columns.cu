@@ -17,8 +17,8 @@
 #include "clear.h"
 #include "columns.h"
 #include "fold.h"
-#include "loads.cuh"
 #include "overlap.cuh"
+#include "row_reader.cuh"
 #include "wide_table.cuh"
 
 namespace histo::cuda {
@@ -50,293 +50,102 @@ __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
 template <class T, Access kAccess, Bins kBins>
 using Table = std::conditional_t<sizeof(T) == 1, ByteTable, WideTable<T, kAccess, kBins>>;
 
-/// What a lane loads at once.
-template <class T, Access kAccess>
-struct Loaded {
-  using type = std::conditional_t<
-      kAccess == Access::kQuad,
-      uint4,
-      std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>>;
-};
-template <class T>
-struct Loaded<T, Access::kLoose> {
-  using type = LooseWord;
-};
+template <class T, Access kAccess, Bins kBins>
+constexpr int kUnrollOf =
+    kAccess == Access::kLoose ? kLooseUnroll
+                              : bytes_in_flight(sizeof(T), kAccess, kBins != Bins::kPlain) /
+                                    bytes_of_load(kAccess, sizeof(T));
 
-/// Rows of one run that a block counts without a stop.
-struct Piece {
-  unsigned index; // of the unit
-  Unit unit;
-  unsigned outer; // of the unit's runs
-  const uint8_t* run;
-  unsigned first_row; // of the run
-  unsigned rows;
-  bool ends_unit;
-};
-
-/// kFewChannels: a block sums the columns of each channel; otherwise they go to the counts
-/// one by one, or to the fold. kInRuns: as Columns::in_runs.
+/// What a block does, step by step. All its threads take all steps together.
 ///
-/// One block an SM is not asked for in __launch_bounds__, though there is one: asked for it the
-/// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
+/// kFewChannels: the block sums the columns of each channel. Otherwise they go to the counts one by
+/// one, or to the fold. kInRuns: as Columns::in_runs.
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
-__global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
-    const __grid_constant__ Columns in,
-    const ByteAxis axis,
-    uint4* __restrict__ partials,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
-  constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
-  constexpr int kElements = kLoadBytes / int{sizeof(T)};
-  constexpr int kUnroll =
-      kAccess == Access::kLoose
-          ? kLooseUnroll
-          : bytes_in_flight(sizeof(T), kAccess, kBins != Bins::kPlain) / kLoadBytes;
-  constexpr int kWarps = kColumnThreads / kWarp;
-  using Load = typename Loaded<T, kAccess>::type;
+struct BlockOfColumns {
+  static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
+  using Reader = RowReader<T, kAccess, kUnroll, kInRuns>;
+  using Load = typename Reader::Load;
   using Cells = Table<T, kAccess, kBins>;
-  constexpr bool kPaired = Cells::kHalves == 2;
+  static constexpr bool kPaired = Cells::kHalves == 2;
+  static constexpr int kElements = Reader::kElements;
 
-  Cells cells(in, axis, table, threadIdx.x % kWarp);
-  const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
-  const int rows_of_load = kWarp >> in.log_lanes;
-  const int rows_of_step = kWarps * rows_of_load;
-  const int rows_of_round = kUnroll * rows_of_step;
-  const int own_row = static_cast<int>(threadIdx.x) >> in.log_lanes;
-  // Few loads a round take their steps from the parameters; of many the compiler works them
-  // out in instructions that do not wait for the additions'.
-  constexpr bool kFewLoads = kAccess == Access::kQuad;
-  const int64_t step = kFewLoads ? in.load_step : rows_of_step * in.row_stride;
-  const int64_t round_step = kFewLoads ? in.round_step : rows_of_round * in.row_stride;
-  const Bounds bounds{in.data, in.data_end};
-  const unsigned part = blockIdx.x % in.parts;
-  const unsigned begin = part * in.part_rows + blockIdx.x / in.parts * in.share;
-  const unsigned end = min(begin + in.share, (part + 1) * in.part_rows);
+  const Columns& in;
+  uint4* partials;
+  Counts counts;
+  Cells cells;
+  Reader reader;
+  Share<Reader::kLoadBytes, sizeof(T)> share;
+  Load words[kUnroll]; // of the round in hand
+  int room;            // what the counters of a pair still hold
+  bool first_of_unit;  // the block has the unit's first row
 
-  const auto cut = [&](Piece& piece, unsigned row) { // to what the run and the block have of it
-    piece.rows = min(in.rows - piece.first_row, end - row);
-    piece.ends_unit = piece.outer + 1 == in.outer.size && piece.first_row + piece.rows == in.rows;
-    piece.unit.head = head_of(in, piece.run, kLoadBytes, sizeof(T));
-  };
-  const auto first_piece = [&] {
-    Piece piece;
-    piece.index = in.part_rows == in.unit_rows ? part : begin / in.unit_rows;
-    piece.unit = unit_at(in, piece.index);
-    const unsigned row_of_unit = begin - piece.index * in.unit_rows;
-    piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
-    piece.first_row = row_of_unit - piece.outer * in.rows;
-    piece.run = batch_of(in, piece.unit.batch) + piece.outer * in.outer.stride;
-    cut(piece, begin);
-    return piece;
-  };
-  // The next run, without the time of a division: few loads are on their way meanwhile.
-  const auto advance = [&](Piece& piece, unsigned row) {
-    piece.first_row = 0;
-    piece.run += in.outer.stride;
-    if (++piece.outer == in.outer.size) {
-      piece.outer = 0;
-      ++piece.index;
-      if (++piece.unit.batch == in.batches) {
-        piece.unit = unit_at(in, piece.index);
-      }
-      piece.run = batch_of(in, piece.unit.batch);
-    }
-    cut(piece, row);
-  };
-  const auto rounds_of = [&](unsigned rows) { // by a constant, which takes no division
-    return static_cast<int>(rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
-  };
-  // Of words put together the last round is none of them: only it and the first one may lie where a
-  // load would reach beyond the tensor.
-  const auto rounds_in = [&](const Piece& piece) {
-    const auto rows = static_cast<int>(piece.rows) - (kAccess == Access::kLoose ? kRowsAtEnd : 0);
-    return rounds_of(static_cast<unsigned>(max(rows, 0)));
-  };
-  // A lane beyond the last column counts that one once more, for a column that is not there.
-  const int64_t last_column = (in.columns - 1) / kElements * kElements;
-  const auto column_of = [&](const Piece& piece) {
-    return min(first_column_of(in, piece.unit) + lane_of_row * kElements, last_column);
-  };
-  // Of rows in runs, how far behind the first one they lie. Those of a block are less than 2^32 bytes
-  // apart, so that loops work it out in 32 bits: 511 channels in runs take 55 us, and 66 in 64 bits.
-  const auto place_of_row = [&](auto row) {
-    using Int = decltype(row);
-    const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));
-    const unsigned set = in.by_runs_of_set.quotient(run);
-    return row * static_cast<Int>(in.row_stride) + Int{run} * in.run_jump + Int{set} * in.set_jump;
-  };
-  const auto address_in = [&](const Piece& piece) {
-    if constexpr (kInRuns) { // of the block's first row, from the start of its word on
-      const uint8_t* first = piece.run + place_of_row(uint64_t{piece.first_row});
-      return first - reinterpret_cast<uintptr_t>(first) % 4;
-    }
-    return piece.run + (piece.unit.head + column_of(piece)) * int64_t{sizeof(T)} +
-           (piece.first_row + own_row) * in.row_stride;
-  };
-  // What the thread adds there to the place of a row.
-  const auto place_in = [&](const Piece& piece, const uint8_t* address) {
-    const auto first = static_cast<uint32_t>(
-        reinterpret_cast<uintptr_t>(piece.run) - reinterpret_cast<uintptr_t>(address));
-    return first + static_cast<uint32_t>(column_of(piece)) * unsigned{sizeof(T)};
-  };
-  const auto load_within = [&](auto at) -> Load {
-    if constexpr (kAccess == Access::kLoose) {
-      return load_inner_word(at);
-    } else {
-      const auto* address = reinterpret_cast<const Load*>(static_cast<const uint8_t*>(at));
-      if constexpr (kAccess == Access::kWord && sizeof(T) <= 2) {
-        return load_of_shared_line(address);
-      } else {
-        return load_once(address);
-      }
-    }
-  };
-  const auto load = [&](const uint8_t* address, int count) -> Load {
-    if constexpr (kAccess == Access::kLoose) {
-      return load_loose_word(address, count, bounds);
-    } else {
-      return load_within(address);
-    }
-  };
-  const auto loaded_bytes = [&](const Piece& piece) { // of a loose word
-    return static_cast<int>(min(in.columns - column_of(piece), int64_t{kElements})) *
-           static_cast<int>(sizeof(T));
-  };
-
-  unsigned row = begin;
-  Piece piece = first_piece();
-  int rounds = rounds_in(piece);
-  const uint8_t* address = address_in(piece);
-  uint32_t place = kInRuns ? place_in(piece, address) : 0;
-  unsigned next_row = piece.first_row + own_row; // which rows in runs are found by
-  int count = loaded_bytes(piece);
-  Load words[kUnroll];
-  const auto ith_address = [&](int i) {
-    if constexpr (kInRuns) {
-      return WordPlace{address, place + place_of_row(next_row + i * rows_of_step)};
-    } else {
-      return address + i * step;
-    }
-  };
-  const auto go_on = [&](int rows, int64_t bytes) {
-    kInRuns ? void(next_row += rows) : void(address += bytes);
-  };
-  const auto load_first_round = [&] {
-    if (rounds > 0) {
-#pragma unroll
-      for (int i = 0; i < kUnroll; ++i) {
-        words[i] = load(ith_address(i), count);
-      }
-      go_on(rows_of_round, round_step);
-    }
-  };
-  const auto add_words = [&] {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      cells.add(words[i]);
-    }
-  };
-  if (!in.cleared) {
-    wait_for_previous(); // it may write what is counted
+  __device__ __forceinline__ BlockOfColumns(
+      const Columns& columns,
+      const ByteAxis& axis,
+      uint32_t* table,
+      uint4* tables,
+      unsigned long long* result)
+      : in(columns),
+        partials(tables),
+        counts(result),
+        cells(in, axis, table, threadIdx.x % kWarp),
+        reader(in),
+        share(in) {
+    reader.begin(share.piece);
   }
-  // Loads are on their way while the table is cleared.
-  load_first_round();
-  cells.clear();
-  __syncthreads();
 
-  int room = kMaxPairCount; // what the counters of a pair still hold
-  cells.begin_unit(piece.unit);
-  bool first_of_unit = row == piece.index * in.unit_rows;
-  while (true) {
-    // The whole block comes here together.
-    const auto empty_pairs = [&] {
-      wait_for_previous(); // it cleared the counts
-      __syncthreads();
-      spill(cells, piece.unit, counts);
-      room = kRoomAfterSpill;
-      __syncthreads();
-    };
-    // As many rounds at a time as the counters have room for; not the last one.
-    for (int coming = rounds - 1; coming > 0;) {
-      int now = coming;
+  __device__ __forceinline__ void begin_unit() {
+    room = kMaxPairCount;
+    cells.begin_unit(share.piece.unit);
+  }
+
+  /// Counts all rounds of the piece but the last one, which is then in hand.
+  __device__ __forceinline__ void count_rounds() {
+    for (int coming = reader.rounds - 1; coming > 0;) {
+      int now = coming; // so many at a time as the counters have room for
       if constexpr (kPaired) {
-        // From the parameter, and not rows_of_round: int16 [2^23, 64] takes 300 us and not 308.
-        const int added = (kUnroll * kWarps * kWarp) >> in.log_lanes;
-        if (room < added) {
-          empty_pairs();
-        }
-        now = min(coming, rounds_of(room));
-        room -= now * added;
+        // From the parameter, and not reader.rows_of_round (docs/tuning.md, compiler moods).
+        make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
+        now = min(coming, reader.rounds_of(room));
+        room -= now * ((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
       }
       coming -= now;
       do {
-        constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
-        Load next[kUnroll];
-        if constexpr (kBefore >= 0) {
-          // No instruction passes the barriers, which take none themselves.
-#pragma unroll
-          for (int i = 0; i < kBefore; ++i) {
-            cells.add(words[i]);
-          }
-          __syncwarp();
-#pragma unroll
-          for (int i = 0; i < kUnroll; ++i) {
-            next[i] = load_within(ith_address(i));
-          }
-          __syncwarp();
-#pragma unroll
-          for (int i = kBefore; i < kUnroll; ++i) {
-            cells.add(words[i]);
-          }
-        } else {
-#pragma unroll
-          for (int i = 0; i < kUnroll; ++i) {
-            next[i] = load_within(ith_address(i));
-            cells.add(words[i]);
-          }
-        }
-#pragma unroll
-        for (int i = 0; i < kUnroll; ++i) {
-          words[i] = next[i];
-        }
-        go_on(rows_of_round, round_step);
+        count_round();
       } while (--now > 0);
     }
-    // What is left for the last round is loaded before the round in hand is counted, and
-    // the first round of the next piece before that.
-    const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
+  }
+  /// Counts what is left of the piece. The loads of its rest are on their way before the round in
+  /// hand is counted, and those of the next piece's first round before the rest is. Returns whether
+  /// there is a next piece.
+  __device__ __forceinline__ bool count_rest() {
+    constexpr int kLast = kAccess == Access::kLoose ? kUnroll + 1 : kUnroll;
+    static_assert(Reader::kWarps >= kRowsAtEnd);
+    const int rest = static_cast<int>(share.piece.rows) - reader.rounds * reader.rows_of_round;
     if constexpr (kPaired) {
-      const int rows = rounds > 0 ? rest + rows_of_round : rest;
+      const int rows = reader.rounds > 0 ? rest + reader.rows_of_round : rest;
       const int added = rows + (kInRuns ? kRowsApart : in.is_stream() ? kRaggedRows : 0);
-      if (room < added) {
-        empty_pairs();
-      }
+      make_room(added);
       room -= added;
     }
-    constexpr int kLast = kAccess == Access::kLoose ? kUnroll + 1 : kUnroll;
-    static_assert(kWarps >= kRowsAtEnd);
     Load last[kLast];
-    const auto is_left = [&](int i) { return own_row + i * rows_of_step < rest; };
+    const auto is_left = [&](int i) { return reader.own_row + i * reader.rows_of_step < rest; };
 #pragma unroll
     for (int i = 0; i < kLast; ++i) {
       if (is_left(i)) {
-        last[i] = load(ith_address(i), count);
+        last[i] = reader.load(i);
       }
     }
-    if (rounds > 0) {
-      add_words();
+    if (reader.rounds > 0) {
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        cells.add(words[i]);
+      }
     }
-    const Piece done = piece;
-    row += done.rows;
-    const bool more = row < end;
+    const bool more = share.advance();
     if (more) {
-      advance(piece, row);
-      rounds = rounds_in(piece);
-      address = address_in(piece);
-      place = kInRuns ? place_in(piece, address) : 0;
-      next_row = piece.first_row + own_row;
-      count = loaded_bytes(piece);
-      load_first_round();
+      reader.begin(share.piece);
+      reader.load_first_round(words);
     }
 #pragma unroll
     for (int i = 0; i < kLast; ++i) {
@@ -344,41 +153,31 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         cells.add(last[i]);
       }
     }
-    // Of a row that is not counted whole, the elements from `first` on and before `end`.
-    const auto count_apart = [&](const uint8_t* elements, int64_t first, int64_t end) {
-      constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
-#pragma unroll
-      for (unsigned pass = 0; pass < kPasses; ++pass) {
-        const unsigned own = threadIdx.x + pass * kColumnThreads;
-        const int64_t column = first_column_of(in, done.unit) + own;
-        const int64_t element = first + column;
-        if (own < kElements << in.log_lanes && column < in.columns && element >= 0 &&
-            element < end) {
-          cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
-        }
-      }
-    };
+    return more;
+  }
+  /// Counts the elements of a piece that make no whole row.
+  __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
     if constexpr (kInRuns) {
       const int64_t gap = in.channels - in.counted;
       if (gap > 0 && done.ends_unit) { // there may be nothing behind the last row
-        count_apart(done.run + place_of_row(uint64_t{in.rows}), 0, in.columns - gap);
+        const uint8_t* row = done.run + reader.place_of_row(uint64_t{in.rows});
+        count_elements(done.unit, row, 0, in.columns - gap);
       }
     } else if (in.is_stream()) {
-      // Rows that are not whole: before the first word, and after the last whole row.
-      const auto count_ragged = [&](int64_t ragged_row) {
-        count_apart(done.run, done.unit.head + ragged_row * in.columns, in.run);
+      const auto count_row = [&](int64_t row) {
+        count_elements(done.unit, done.run, done.unit.head + row * in.columns, in.run);
       };
       if (done.first_row == 0 && done.unit.head != 0) {
-        count_ragged(-1);
+        count_row(-1);
       }
       if (done.first_row + done.rows == in.rows) {
-        count_ragged(in.rows);
-        count_ragged(int64_t{in.rows} + 1);
+        count_row(in.rows);
+        count_row(int64_t{in.rows} + 1);
       }
     }
-    if (more && piece.index == done.index) {
-      continue;
-    }
+  }
+  /// Leaves what the table has of a unit: in the counts, or to the fold.
+  __device__ __forceinline__ void end_unit(const Piece& done, bool more) {
     if (!kFewChannels && !more) {
       let_next_start(); // the fold
     }
@@ -386,25 +185,115 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     __syncthreads();
     if constexpr (kFewChannels) {
       cells.add_channels(done.unit, counts, more);
-    } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
-      // All of the unit; or its first part, to which the fold adds the others.
-      cells.put_counts(done.unit, counts);
     } else {
-      const int64_t block = part * in.blocks_of_part + blockIdx.x / in.parts;
-      uint4* partial = partials + block * (in.table_words() / 4);
-      store_table(partial, table, in.table_words() / 4);
+      if (first_of_unit && (done.ends_unit || share.has_begin_of(done))) {
+        // All of the unit; or its first part, to which the fold adds the others.
+        cells.put_counts(done.unit, counts);
+      } else {
+        const unsigned quads = in.table_words() / 4;
+        store_table(partials + share.index_of_table() * quads, cells.table, quads);
+      }
+      if (more) {
+        __syncthreads();
+        cells.clear();
+        __syncthreads();
+      }
     }
+  }
+
+ private:
+  /// Counts the round in hand and loads the next one.
+  __device__ __forceinline__ void count_round() {
+    constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
+    Load next[kUnroll];
+    if constexpr (kBefore >= 0) {
+      // No instruction passes the barriers, which take none themselves.
+#pragma unroll
+      for (int i = 0; i < kBefore; ++i) {
+        cells.add(words[i]);
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        next[i] = reader.load_within(i);
+      }
+      __syncwarp();
+#pragma unroll
+      for (int i = kBefore; i < kUnroll; ++i) {
+        cells.add(words[i]);
+      }
+    } else {
+#pragma unroll
+      for (int i = 0; i < kUnroll; ++i) {
+        next[i] = reader.load_within(i);
+        cells.add(words[i]);
+      }
+    }
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      words[i] = next[i];
+    }
+    reader.next_round();
+  }
+  /// Empties pairs of counters where they have no room for so many rows.
+  __device__ __forceinline__ void make_room(int rows) {
+    if (room < rows) {
+      wait_for_previous(); // it cleared the counts
+      __syncthreads();
+      spill(cells, share.piece.unit, counts);
+      room = kRoomAfterSpill;
+      __syncthreads();
+    }
+  }
+  /// Of a row that is not counted whole, the elements from `first` on and before `end`.
+  __device__ __forceinline__ void count_elements(
+      const Unit& unit, const uint8_t* elements, int64_t first, int64_t end) {
+    constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
+#pragma unroll
+    for (unsigned pass = 0; pass < kPasses; ++pass) {
+      const unsigned own = threadIdx.x + pass * kColumnThreads;
+      const int64_t column = first_column_of(in, unit) + own;
+      const int64_t element = first + column;
+      if (own < kElements << in.log_lanes && column < in.columns && element >= 0 && element < end) {
+        cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
+      }
+    }
+  }
+};
+
+/// One block an SM is not asked for in __launch_bounds__, though there is one (docs/tuning.md,
+/// compiler moods).
+template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
+__global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
+    const __grid_constant__ Columns in,
+    const ByteAxis axis,
+    uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  BlockOfColumns<T, kAccess, kBins, kFewChannels, kInRuns> block(in, axis, table, partials, counts);
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  // Loads are on their way while the table is cleared.
+  block.reader.load_first_round(block.words);
+  block.cells.clear();
+  __syncthreads();
+  block.begin_unit();
+  block.first_of_unit = block.share.begins_unit();
+  while (true) {
+    block.count_rounds();
+    const Piece done = block.share.piece;
+    const bool more = block.count_rest();
+    block.count_ragged_rows(done);
+    if (more && block.share.piece.index == done.index) {
+      continue;
+    }
+    block.end_unit(done, more);
     if (!more) {
       return;
     }
-    if constexpr (!kFewChannels) {
-      __syncthreads();
-      cells.clear();
-      __syncthreads();
-    }
-    cells.begin_unit(piece.unit);
-    room = kMaxPairCount;
-    first_of_unit = true;
+    block.begin_unit();
+    block.first_of_unit = true;
   }
 }
 
