@@ -170,95 +170,71 @@ struct Piece {
   unsigned rows;
 };
 
+/// What a block does, step by step. All its threads take all steps together.
+///
+/// A chunk is kUnroll neighbouring rows. The warps take the chunks of a piece in turn.
 template <Turns kTurns, int kThreads>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
-    const __grid_constant__ Columns in,
-    const ByteAxis axis,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
-  constexpr unsigned kWarps = kThreads / kWarp;
-  constexpr unsigned kRowsOfRound = kWarps * kUnroll;
+struct BlockOfPlanes {
+  static constexpr unsigned kWarps = kThreads / kWarp;
+  static constexpr unsigned kRowsOfRound = kWarps * kUnroll;
+  static constexpr unsigned kRagged = kRaggedRows;
+  static constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
-  constexpr unsigned kRagged = kRaggedRows;
-  const unsigned lane = threadIdx.x % kWarp;
-  // The same for all its lanes, and known to be.
-  const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
-  const unsigned own_row = warp * kUnroll;
 
-  unsigned row = blockIdx.x * in.share;
-  const unsigned end = min(row + in.share, in.part_rows);
-
-  Piece piece{};
-  constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
-  unsigned room = kRoom;
-  const auto cut = [&] { // to what the run, the block and the table have of it
-    piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
-    piece.head = head_of(in, piece.run, kQuadBytes, 1);
-    room -= piece.rows + kRagged;
-  };
-  const auto first_byte = [&](const Piece& of, unsigned its_row) {
-    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
-  };
-  // Of the piece's chunks every kWarps-th is the warp's.
-  unsigned rounds = 0;
-  const uint8_t* address = nullptr;
-  const auto begin_piece = [&] {
-    rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
-    address = piece.run + first_byte(piece, own_row);
-  };
-  piece.unit = in.batches == 1 ? 0 : row / in.unit_rows;
-  const unsigned row_of_unit = row - piece.unit * in.unit_rows;
-  piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
-  piece.first_row = row_of_unit - piece.outer * in.rows;
-  piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
-  cut();
-  begin_piece();
-
-  PlanesTable<kTurns, kThreads> cells(in, axis, table, static_cast<int>(lane));
-  const auto begin_rows = [&](const Piece& of, unsigned its_row) {
-    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
-  };
-  uint4 quads[kUnroll];
+  const Columns& in;
+  Counts counts;
+  unsigned lane;
+  unsigned warp; // the same for all its lanes, and known to be
+  unsigned row;  // the piece begins there
+  unsigned end;  // of the block's rows
+  unsigned room; // rows that the counters still hold
+  Piece piece;
+  unsigned rounds = 0;    // chunks of the piece that the warp still has
+  const uint8_t* address; // of the next one
+  const uint8_t* idle;    // bytes of no use
+  PlanesTable<kTurns, kThreads> cells;
+  uint4 quads[kUnroll]; // of the chunk in hand
   uint4 next[kUnroll];
-  const auto load = [&](uint4(&to)[kUnroll], const uint8_t* from, unsigned step) {
-    __syncwarp(); // no instruction passes it, and it takes none itself
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
-    }
-    __syncwarp();
-  };
-  // Where the warp has no rows, bytes of no use: branches around loads would make copies of all
-  // registers.
-  const uint8_t* idle = piece.run + piece.head;
-  const auto load_first = [&](uint4(&to)[kUnroll]) {
+
+  __device__ __forceinline__ BlockOfPlanes(
+      const Columns& columns, const ByteAxis& axis, uint32_t* table, unsigned long long* result)
+      : in(columns),
+        counts(result),
+        lane(threadIdx.x % kWarp),
+        warp(__shfl_sync(0xffffffff, threadIdx.x / kWarp, 0)),
+        row(blockIdx.x * in.share),
+        end(min(row + in.share, in.part_rows)),
+        room(kRoom),
+        cells(in, axis, table, static_cast<int>(lane)) {
+    piece.unit = in.batches == 1 ? 0 : row / in.unit_rows;
+    const unsigned row_of_unit = row - piece.unit * in.unit_rows;
+    piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
+    piece.first_row = row_of_unit - piece.outer * in.rows;
+    piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
+    begin_piece();
+    idle = piece.run + piece.head;
+  }
+
+  /// Loads the warp's first chunk of the piece. Where it has none it loads what is of no use:
+  /// branches around loads would make copies of all registers.
+  __device__ __forceinline__ void load_first(uint4 (&to)[kUnroll]) {
     load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
     address += kRowsOfRound * kRowBytes;
-  };
-  const auto add_chunk = [&] {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      cells.add(quads[i], i);
-    }
-  };
-  const auto take_next = [&] {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      quads[i] = next[i];
-    }
-  };
-
-  if (!in.cleared) {
-    wait_for_previous(); // it may write what is counted
   }
-  load_first(quads); // and the table is cleared meanwhile
-  cells.clear();
-  __syncthreads();
-  begin_rows(piece, own_row);
-  while (true) {
-    // A quad counted before these loads may leave them waiting for its additions, which still have
-    // to read registers that are loaded: [2^29] then took 129 us and not 122.
+  /// The lane's next row is that one of a piece.
+  __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
+    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
+  }
+  __device__ __forceinline__ void begin_chunks() {
+    begin_rows(piece, warp * kUnroll);
+  }
+
+  /// Counts all chunks of the piece but the last one, which is then in hand.
+  ///
+  /// A quad counted before these loads may leave them waiting for its additions, which still have to
+  /// read registers that are loaded: [2^29] then took 129 us and not 122.
+  __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {
       load(next, address, kRowBytes);
@@ -266,8 +242,10 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
       add_chunk();
       take_next();
     }
-
-    // Before the last chunk is counted the rest is loaded, and the first chunk of the next piece.
+  }
+  /// Counts what is left of the piece. Its loads, and those of the next piece's first chunk, are on
+  /// their way before the chunk in hand is counted. Returns whether the table ends with the piece.
+  __device__ __forceinline__ bool count_rest() {
     const Piece done = piece;
     const bool has_chunk = rounds > 0;
     // Rows that make no chunk are for the last warps, which have fewest.
@@ -276,6 +254,60 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
     if (row_left < piece.rows) {
       left = load_once(reinterpret_cast<const uint4*>(piece.run + first_byte(piece, row_left)));
     }
+    const bool ends_table = advance();
+    load_first(next);
+    if (has_chunk) {
+      add_chunk();
+    }
+    take_next();
+    if (row_left < done.rows) {
+      begin_rows(done, row_left);
+      cells.add(left, 0);
+    }
+    return ends_table;
+  }
+  /// Counts the bytes of a piece that make no row: before the first one, and after the last one.
+  __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
+    const auto count_row = [&](int64_t ragged_row) {
+      for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
+        const int64_t byte = done.head + ragged_row * kRowBytes + own;
+        if (byte >= 0 && byte < in.run) {
+          cells.add_one(own, byte, done.run[byte]);
+        }
+      }
+    };
+    if (done.first_row == 0 && done.head != 0) {
+      count_row(-1);
+    }
+    if (done.first_row + done.rows == in.rows) {
+      count_row(in.rows);
+      count_row(int64_t{in.rows} + 1);
+    }
+  }
+  /// Adds the table to the counts, and clears it if more rows come. Returns whether they do.
+  __device__ __forceinline__ bool end_table(const Piece& done) {
+    const bool more = row < end;
+    wait_for_previous(); // it cleared the counts
+    __syncthreads();
+    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
+    return more;
+  }
+
+ private:
+  __device__ __forceinline__ int64_t first_byte(const Piece& of, unsigned its_row) const {
+    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
+  }
+  /// Cuts the piece to what the run, the block and the table have of it.
+  __device__ __forceinline__ void begin_piece() {
+    piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
+    piece.head = head_of(in, piece.run, kQuadBytes, 1);
+    room -= piece.rows + kRagged;
+    rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
+    address = piece.run + first_byte(piece, warp * kUnroll);
+  }
+  /// Goes on to the next piece, if there is one. Returns whether it needs a new table.
+  __device__ __forceinline__ bool advance() {
+    const unsigned unit = piece.unit;
     row += piece.rows;
     piece.first_row += piece.rows;
     if (piece.first_row == in.rows) {
@@ -287,51 +319,63 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
       }
     }
     const bool more = row < end;
-    const bool ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
+    const bool ends_table = !more || piece.unit != unit || room < kRagged + kRowsOfRound;
     if (ends_table) {
       room = kRoom;
     }
     rounds = 0;
     if (more) {
-      if (piece.unit != done.unit) {
+      if (piece.unit != unit) {
         piece.run = batch_of(in, piece.unit);
       }
-      cut();
       begin_piece();
     }
-    load_first(next);
-    if (has_chunk) {
-      add_chunk();
+    return ends_table;
+  }
+  __device__ __forceinline__ void load(
+      uint4 (&to)[kUnroll], const uint8_t* from, unsigned step) const {
+    __syncwarp(); // no instruction passes it, and it takes none itself
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
     }
-    take_next();
-    if (row_left < done.rows) {
-      begin_rows(done, row_left);
-      cells.add(left, 0);
+    __syncwarp();
+  }
+  __device__ __forceinline__ void add_chunk() const {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(quads[i], i);
     }
-    // Bytes that make no row: before the first one, and after the last one.
-    const auto count_ragged = [&](int64_t ragged_row) {
-      for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
-        const int64_t byte = done.head + ragged_row * kRowBytes + own;
-        if (byte >= 0 && byte < in.run) {
-          cells.add_one(own, byte, done.run[byte]);
-        }
-      }
-    };
-    if (done.first_row == 0 && done.head != 0) {
-      count_ragged(-1);
+  }
+  __device__ __forceinline__ void take_next() {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      quads[i] = next[i];
     }
-    if (done.first_row + done.rows == in.rows) {
-      count_ragged(in.rows);
-      count_ragged(int64_t{in.rows} + 1);
-    }
-    begin_rows(piece, own_row);
-    if (!ends_table) {
-      continue;
-    }
-    wait_for_previous(); // it cleared the counts
-    __syncthreads();
-    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
-    if (!more) {
+  }
+};
+
+template <Turns kTurns, int kThreads>
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
+    const __grid_constant__ Columns in,
+    const ByteAxis axis,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  BlockOfPlanes<kTurns, kThreads> block(in, axis, table, counts);
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  block.load_first(block.quads); // and the table is cleared meanwhile
+  block.cells.clear();
+  __syncthreads();
+  block.begin_chunks();
+  while (true) {
+    block.count_rounds();
+    const Piece done = block.piece;
+    const bool ends_table = block.count_rest();
+    block.count_ragged_rows(done);
+    block.begin_chunks();
+    if (ends_table && !block.end_table(done)) {
       return;
     }
   }
