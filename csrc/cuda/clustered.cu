@@ -25,6 +25,61 @@ constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
 constexpr int kRowWords = HalfTable::kRowWords;
 static_assert(kWarp == 2 * kLanesOfRow);
 
+/// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a warp
+/// has lanes.
+template <unsigned kCluster>
+__device__ __forceinline__ void put_sums(
+    const Columns& in,
+    const ByteAxis& axis,
+    int64_t first_column,
+    const uint32_t* table,
+    uint32_t (&sums)[kHalfColumns][kWarp + 1],
+    unsigned long long* counts) {
+  const int lane = threadIdx.x % kWarp;
+  const int warp = threadIdx.x / kWarp;
+  const unsigned rank = blockIdx.x % kCluster;
+  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
+  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
+  const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
+  // Once where a block has no row, for all threads must arrive.
+#pragma unroll 1
+  for (unsigned bin = rank * bins;; bin += kWarp) {
+    // A warp sums a row of all tables at once.
+#pragma unroll
+    for (unsigned own = 0; own < kWarp; own += kWarps) {
+      const unsigned row = min(bin + own + warp, end_bin - 1);
+      uint32_t low = 0, high = 0;
+#pragma unroll
+      for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
+        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
+        low += word & 0xffff;
+        high += word >> 16;
+      }
+      sums[2 * lane][own + warp] = low;
+      sums[2 * lane + 1][own + warp] = high;
+    }
+    const bool last = bin + kWarp >= end_bin;
+    if (last) {
+      arrive_having_read();
+    }
+    __syncthreads();
+    // Neighbouring lanes write neighbouring bins of one channel.
+    const int64_t of =
+        bin + lane < end_bin ? axis.bin_of(static_cast<uint8_t>(bin + lane)) : kNoBin;
+    if (of != kNoBin) {
+      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
+      for (int i = warp; i < columns; i += kWarps) {
+        put_or_add(counter, sums[i][lane], in.adds);
+        counter += kWarps * in.num_bins;
+      }
+    }
+    if (last) {
+      break;
+    }
+    __syncthreads();
+  }
+}
+
 template <bool kLoose, unsigned kCluster>
 __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const __grid_constant__ Columns in,
@@ -118,47 +173,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
   sync_cluster();
   wait_for_previous(); // it cleared the counts
-  const unsigned rank = blockIdx.x % kCluster;
-  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
-  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
-  const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
-  // Once where a block has no row, for all threads must arrive.
-#pragma unroll 1
-  for (unsigned bin = rank * bins;; bin += kWarp) {
-    // A warp sums a row of all tables at once.
-#pragma unroll
-    for (unsigned own = 0; own < kWarp; own += kWarps) {
-      const unsigned row = min(bin + own + warp, end_bin - 1);
-      uint32_t low = 0, high = 0;
-#pragma unroll
-      for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
-        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
-        low += word & 0xffff;
-        high += word >> 16;
-      }
-      sums[2 * lane][own + warp] = low;
-      sums[2 * lane + 1][own + warp] = high;
-    }
-    const bool last = bin + kWarp >= end_bin;
-    if (last) {
-      arrive_having_read();
-    }
-    __syncthreads();
-    // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t of =
-        bin + lane < end_bin ? axis.bin_of(static_cast<uint8_t>(bin + lane)) : kNoBin;
-    if (of != kNoBin) {
-      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
-      for (int i = warp; i < columns; i += kWarps) {
-        put_or_add(counter, sums[i][lane], in.adds);
-        counter += kWarps * in.num_bins;
-      }
-    }
-    if (last) {
-      break;
-    }
-    __syncthreads();
-  }
+  put_sums<kCluster>(in, axis, first_column, table, sums, counts);
   wait_for_readers();
 }
 
