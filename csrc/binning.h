@@ -52,8 +52,8 @@ struct LetterBinning {
   }
 };
 
-/// What bin each byte has. A kernel counts bytes, whatever they mean, and asks for the bins of their
-/// 256 sums only: values, true and false, and letters differ in these numbers alone.
+/// What bin each byte has. A kernel counts bytes, whatever they mean, and asks for the bins of
+/// their 256 sums only: values, true and false, and letters differ in these numbers alone.
 struct ByteAxis {
   uint8_t first;   // the byte that is value 0
   uint8_t largest; // value; larger ones count as this one does

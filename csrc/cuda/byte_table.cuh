@@ -22,8 +22,8 @@ struct ByteTable : ByteCounters {
 
   __device__ ByteTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), table(shared), address(address_of(shared)) {
-    // Eight lanes read 16 bytes each of a row, and the next eight of the next row. Each eight begins
-    // with another word of its 16 bytes.
+    // Eight lanes read 16 bytes each of a row, and the next eight of the next row. Each eight
+    // begins with another word of its 16 bytes.
     const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {

@@ -25,8 +25,8 @@ constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
 constexpr int kRowWords = HalfTable::kRowWords;
 static_assert(kWarp == 2 * kLanesOfRow);
 
-/// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a warp
-/// has lanes.
+/// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a
+/// warp has lanes.
 template <unsigned kCluster>
 __device__ __forceinline__ void put_sums(
     const Columns& in,

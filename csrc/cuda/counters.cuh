@@ -6,8 +6,8 @@
 
 namespace histo::cuda {
 
-/// Pairs of 16-bit counters, of two columns. Word w of a row counts columns c and c + 2, so that the
-/// four bytes that a lane reads at once are counted in one bank.
+/// Pairs of 16-bit counters, of two columns. Word w of a row counts columns c and c + 2, so that
+/// the four bytes that a lane reads at once are counted in one bank.
 struct ByteCounters {
   static constexpr int kElementBytes = 1;
   static constexpr int kHalves = 2; // counters of a word
@@ -89,8 +89,8 @@ struct BinPairs : BinRows {
 };
 
 /// 32-bit counters, of one column each. Where rows are shorter than all banks, the rows that share
-/// the banks lie in an order that is mixed from all higher digits of the bin (Fibonacci hashing): so
-/// bins that differ in few bits do not meet in the same banks.
+/// the banks lie in an order that is mixed from all higher digits of the bin (Fibonacci hashing):
+/// so bins that differ in few bits do not meet in the same banks.
 struct WordCounters : BinRows {
   static constexpr int kElementBytes = 4; // or more
   static constexpr int kHalves = 1;

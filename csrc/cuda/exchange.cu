@@ -1,16 +1,15 @@
 // Counting one channel in more bins than one block's shared memory holds.
 //
-// The shared memory of all blocks together holds them: each block owns some of the bins
-// and counts them for all. In rounds, a block reads a tile, sorts it by owner into
-// segments, leaves those in the workspace, which stays in the second-level cache, waits
-// until all have done so, and counts what the others have left for it.
+// The shared memory of all blocks together holds them: each block owns some of the bins and counts
+// them for all. In rounds, a block reads a tile, sorts it by owner into segments, leaves those in
+// the workspace, which stays in the second-level cache, waits until all have done so, and counts
+// what the others have left for it.
 //
-// The bits of a value are mixed before they are split into the owner and the bin among
-// the owner's, so that neighbouring bins, of which data are often full, have different
-// owners. A lane's 16 bytes of equal elements are one entry of a segment. A segment that is
-// full turns further values away: the block that has read them counts them, those that it meets first
-// in shared memory. Where they are many, because a few values fill the tile, it counts the next tile
-// all by itself.
+// The bits of a value are mixed before they are split into the owner and the bin among the owner's,
+// so that neighbouring bins, of which data are often full, have different owners. A lane's 16 bytes
+// of equal elements are one entry of a segment. A segment that is full turns further values away:
+// the block that has read them counts them, those that it meets first in shared memory. Where they
+// are many, because a few values fill the tile, it counts the next tile all by itself.
 #include "exchange.h"
 #include "loads.cuh"
 #include "own_counters.cuh"
@@ -115,8 +114,8 @@ struct ExchangingBlock {
   uint32_t staged_address;
   uint32_t filled_address;
   uint32_t table_address;
-  // Count what nobody asks for, a lane each and for all lanes: a branch around an addition would cost
-  // more.
+  // Count what nobody asks for, a lane each and for all lanes: a branch around an addition would
+  // cost more.
   uint32_t nowhere;
   uint32_t nobodys;
   uint4 quads[kQuads]; // of the tile

@@ -232,8 +232,8 @@ struct BlockOfPlanes {
 
   /// Counts all chunks of the piece but the last one, which is then in hand.
   ///
-  /// A quad counted before these loads may leave them waiting for its additions, which still have to
-  /// read registers that are loaded: [2^29] then took 129 us and not 122.
+  /// A quad counted before these loads may leave them waiting for its additions, which still have
+  /// to read registers that are loaded: [2^29] then took 129 us and not 122.
   __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {

@@ -19,8 +19,8 @@ using LoadOf = std::conditional_t<
         uint4,
         std::conditional_t<kElementBytes == 8, uint64_t, uint32_t>>>;
 
-/// Neighbouring lanes read neighbouring loads of a row, and the threads of a block neighbouring rows:
-/// a step. kUnroll steps are a round.
+/// Neighbouring lanes read neighbouring loads of a row, and the threads of a block neighbouring
+/// rows: a step. kUnroll steps are a round.
 ///
 /// kInRuns: as Columns::in_runs.
 template <class T, Access kAccess, int kUnroll, bool kInRuns>
@@ -84,8 +84,8 @@ struct RowReader {
   __device__ __forceinline__ int rounds_of(unsigned rows) const {
     return static_cast<int>(rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
   }
-  /// How far a row in runs lies behind the first one. Rows of a block are less than 2^32 bytes apart,
-  /// so that loops work in 32 bits.
+  /// How far a row in runs lies behind the first one. Rows of a block are less than 2^32 bytes
+  /// apart, so that loops work in 32 bits.
   template <class Int>
   __device__ __forceinline__ Int place_of_row(Int row) const {
     const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));

@@ -1,16 +1,16 @@
 // Counting elements of any type in many short runs: rows of images that were cropped, channels that
 // have few elements each, rows with gaps.
 //
-// What columns.cu and planes.cu gain by blocks that read one long stretch is lost where stretches are
-// short. Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into
-// quads, aligned in memory, and a product and a shift tell the run of a quad. Bytes of it that lie
-// outside of the run are counted in a row of the table that nobody reads.
+// What columns.cu and planes.cu gain by blocks that read one long stretch is lost where stretches
+// are short. Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut
+// into quads, aligned in memory, and a product and a shift tell the run of a quad. Bytes of it that
+// lie outside of the run are counted in a row of the table that nobody reads.
 //
-// The element's place in its run tells its channel. Bytes of up to four channels have a table for each
-// channel, and copies of every counter, up to one for each lane, so that no two lanes meet. More
-// channels are columns of one table, which go on behind the last one with copies of the first: the
-// elements of a quad then have neighbouring columns, whichever it begins with, and which those are
-// costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
+// The element's place in its run tells its channel. Bytes of up to four channels have a table for
+// each channel, and copies of every counter, up to one for each lane, so that no two lanes meet.
+// More channels are columns of one table, which go on behind the last one with copies of the first:
+// the elements of a quad then have neighbouring columns, whichever it begins with, and which those
+// are costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
 //
 // A run of one channel may be several short rows with what lies between them: which bytes of a quad
 // do, the place of its first one tells.

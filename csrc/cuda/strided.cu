@@ -21,8 +21,8 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-/// What bin an element has that is wider than a byte: its value, if it is not above those with bins.
-/// What is negative is above them all.
+/// What bin an element has that is wider than a byte: its value, if it is not above those with
+/// bins. What is negative is above them all.
 template <class T>
 struct ValueAxis {
   uint64_t values;

@@ -26,14 +26,14 @@ using WideCounters = std::conditional_t<
 /// 16 bits that a lane reads at once.
 ///
 /// Shorter rows share the 32 banks, and their order is mixed from the higher digits of the bin
-/// (counters.cuh). Columns of two bytes then have a word for two bins each. Lanes that read the same
-/// columns then add the elements of a word in different orders: half of them begin with the second
-/// one, so that half as many meet in a channel's banks.
+/// (counters.cuh). Columns of two bytes then have a word for two bins each. Lanes that read the
+/// same columns then add the elements of a word in different orders: half of them begin with the
+/// second one, so that half as many meet in a channel's banks.
 ///
-/// One channel may have more bins than a table has rows. Two tables then have 32 of each 64 bins each,
-/// and four 32 of each 128. Together these make a row of all tables, which begins anywhere in them,
-/// mixed from the higher digits: all tables count as much, and no bank more than others, wherever the
-/// values lie. Three tables have a range of the bins each.
+/// One channel may have more bins than a table has rows. Two tables then have 32 of each 64 bins
+/// each, and four 32 of each 128. Together these make a row of all tables, which begins anywhere in
+/// them, mixed from the higher digits: all tables count as much, and no bank more than others,
+/// wherever the values lie. Three tables have a range of the bins each.
 template <class T, Access kAccess, Bins kBins>
 struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   using Layout = WideCounters<sizeof(T), kAccess, kBins>;
