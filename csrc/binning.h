@@ -52,7 +52,7 @@ struct LetterBinning {
   }
 };
 
-/// What bin each byte has. A kernel counts bytes, whatever they mean, and asks for the bins of
+/// The bin of each byte. A kernel counts bytes, whatever they mean, and asks for the bins of
 /// their 256 sums only: values, true and false, and letters differ in these numbers alone.
 struct ByteAxis {
   uint8_t first;   // the byte that is value 0
@@ -85,7 +85,7 @@ HISTO_HOST_DEVICE int64_t bin_of_byte(ElementType type, const Binning& binning, 
   return byte_axis(type, binning).bin_of(byte);
 }
 
-/// How many bytes, from 0 on, are in bins of their own number.
+/// The number of bytes, from 0 on, that are in bins of their own number.
 inline int64_t bytes_that_are_bins(ElementType type, const ValueBinning& binning) {
   return byte_axis(type, binning).values;
 }

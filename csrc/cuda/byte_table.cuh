@@ -10,8 +10,8 @@ namespace histo::cuda {
 ///
 /// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to
 /// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
-/// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
-/// 256 sums, not of every element.
+/// value in byte 1, the column's word in byte 0. The bins of the bytes are
+/// asked of the 256 sums, not of every element.
 struct ByteTable : ByteCounters {
   const Columns& in;
   const ByteAxis& axis;

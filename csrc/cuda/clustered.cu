@@ -1,12 +1,11 @@
-// Counting a few MiB of bytes that lie side by side, in one launch.
+// Counts a few MiB of bytes that lie side by side, in one launch.
 //
-// What columns.cu spends beside counting is the time of its tables on the way through
-// memory, and of a second kernel. A few MiB are counted sooner by fewer blocks: those
-// of a cluster count the rows of the same columns, and then each sums some bins of all
-// their tables, which it reads where they are, in shared memory.
+// The tables of columns.cu go through memory, to a second kernel. That takes longer than to count a
+// few MiB in fewer blocks. The blocks of a cluster count the rows of the same columns. Then each
+// sums some bins of all their tables, which it reads where they are, in shared memory.
 //
-// A table has half the columns of one of columns.cu, so that there is a cluster for
-// each group of few channels, and as few bytes to read from the other blocks.
+// A table has half the columns of one of columns.cu. There is a cluster for each group of few
+// channels, and few bytes to read from the other blocks.
 #include "bytes.cuh"
 #include "clear.h"
 #include "cluster.cuh"
@@ -86,7 +85,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  // Of as many bins as a warp has lanes, with a word between columns against bank conflicts.
+  // As many bins as a warp has lanes, with a word between columns against bank conflicts.
   __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
   constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
@@ -114,7 +113,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
       return load_past_first_cache(reinterpret_cast<const uint32_t*>(address));
     }
   };
-  // Of a round a warp reads neighbouring rows.
+  // A warp reads neighbouring rows in a round.
   const int64_t own_row = first_row + warp * kRowsOfLoad * kUnroll + lane / kLanesOfRow;
   const uint8_t* address = data + own_row * row_stride;
   const auto load_next = [&](int i) {

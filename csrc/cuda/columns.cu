@@ -1,18 +1,16 @@
-// Counting elements that lie side by side.
+// Counts elements that lie side by side.
 //
-// A table in shared memory has a row for every bin and a counter for every column. The
-// lanes of a warp read neighbouring words of a row, so they add to different columns,
-// and the columns are laid out so that these lie in different banks: no two lanes ever
-// wait for each other, whatever the data look like.
+// A table in shared memory has a row for every bin and a counter for every column. The lanes of a
+// warp read neighbouring words of a row, so they add to different columns, and these lie in
+// different banks: no two lanes ever wait for each other, whatever the data look like.
 //
-// A column is a channel. Rows that follow each other without a gap may also be read as
-// one stream and cut into longer rows, of a whole number of words that fills the
-// tables: then several columns hold the same channel, and their sums are added. One
-// channel is the extreme: all columns are copies of it (bytes of few channels: planes.cu).
+// A column is a channel. Rows that follow each other without a gap may also be read as one stream
+// and cut into longer rows, of a whole number of words that fills the tables. Then several columns
+// hold the same channel, and their sums are added. One channel is the extreme: all columns are
+// copies of it (bytes of few channels: planes.cu).
 //
-// A block counts an equal share of all rows. What it has of a unit goes straight to the
-// counts where it is all there is, and into its one table in the workspace otherwise;
-// the fold sums those.
+// A block counts an equal share of all rows. If it has all of a unit, its sums go straight to the
+// counts. Otherwise its table goes to the workspace, and the fold sums all tables.
 #include "byte_table.cuh"
 #include "clear.h"
 #include "columns.h"
@@ -24,7 +22,7 @@
 namespace histo::cuda {
 namespace {
 
-/// Of a pair of counters the upper bits, which are set where one holds much.
+/// The upper bits of both counters of a pair, which are set if one holds much.
 constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 
 /// Empties the pairs of counters that hold much into the counts, so that none overflows.
@@ -39,7 +37,7 @@ __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
     for (int k = 0; k < 4; ++k) {
       const uint32_t much = words[k] & kMuch;
       if (much != 0) {
-        const uint32_t taken = std::is_base_of_v<BinPairs, Cells> ? words[k] : much;
+        const uint32_t taken = Cells::kPairsBins ? words[k] : much;
         cells.table[4 * i + k] -= taken;
         put_word<true>(cells, unit, counts, static_cast<int>(4 * i + k), taken);
       }
@@ -56,7 +54,7 @@ constexpr int kUnrollOf =
                               : bytes_in_flight(sizeof(T), kAccess, kBins != Bins::kPlain) /
                                     bytes_of_load(kAccess, sizeof(T));
 
-/// What a block does, step by step. All its threads take all steps together.
+/// The steps of a block, which all its threads take together.
 ///
 /// kFewChannels: the block sums the columns of each channel. Otherwise they go to the counts one by
 /// one, or to the fold. kInRuns: as Columns::in_runs.
@@ -245,7 +243,7 @@ struct BlockOfColumns {
       __syncthreads();
     }
   }
-  /// Of a row that is not counted whole, the elements from `first` on and before `end`.
+  /// Counts the elements of a ragged row, from `first` on and before `end`.
   __device__ __forceinline__ void count_elements(
       const Unit& unit, const uint8_t* elements, int64_t first, int64_t end) {
     constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;

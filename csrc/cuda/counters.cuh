@@ -1,5 +1,5 @@
-// How counters lie in the words of a table. The tables that kernels count in and the fold that sums
-// them share this, so that there is one fold a layout, whatever was counted.
+// The layouts of counters in the words of a table. The tables that kernels count in and the fold
+// that sums them share this, so that there is one fold a layout, whatever was counted.
 #pragma once
 
 #include "tables.cuh"
@@ -10,7 +10,8 @@ namespace histo::cuda {
 /// the four bytes that a lane reads at once are counted in one bank.
 struct ByteCounters {
   static constexpr int kElementBytes = 1;
-  static constexpr int kHalves = 2; // counters of a word
+  static constexpr int kHalves = 2;         // counters of a word
+  static constexpr bool kPairsBins = false; // they are of two bins, and not of two columns
 
   static __device__ __forceinline__ int column_of_word(const Columns&, int word, int half) {
     return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
@@ -33,6 +34,8 @@ struct ByteCounters {
 
 /// A row for each bin, whose number is the bin's.
 struct BinRows {
+  static constexpr bool kPairsBins = false;
+
   static __device__ __forceinline__ int64_t
   bin_of_row(const Columns& in, const ByteAxis&, int row) {
     return row < num_bins(in) ? row : kNoBin;
@@ -68,6 +71,7 @@ struct ColumnPairs : BinRows {
 /// Pairs of 16-bit counters, of one column: the lower one counts an even bin and the odd one behind
 /// it, the upper one the odd bin alone.
 struct BinPairs : BinRows {
+  static constexpr bool kPairsBins = true;
   static constexpr int kElementBytes = 2;
   static constexpr int kHalves = 2;
 
@@ -88,9 +92,9 @@ struct BinPairs : BinRows {
   }
 };
 
-/// 32-bit counters, of one column each. Where rows are shorter than all banks, the rows that share
-/// the banks lie in an order that is mixed from all higher digits of the bin (Fibonacci hashing):
-/// so bins that differ in few bits do not meet in the same banks.
+/// 32-bit counters, of one column each. If rows are shorter than all banks, the order of the rows
+/// that share the banks is mixed from all higher digits of the bin (Fibonacci hashing): bins that
+/// differ in few bits do not meet in the same banks.
 struct WordCounters : BinRows {
   static constexpr int kElementBytes = 4; // or more
   static constexpr int kHalves = 1;

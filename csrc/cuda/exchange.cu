@@ -1,15 +1,16 @@
-// Counting one channel in more bins than one block's shared memory holds.
+// Counts one channel in more bins than one block's shared memory holds.
 //
-// The shared memory of all blocks together holds them: each block owns some of the bins and counts
-// them for all. In rounds, a block reads a tile, sorts it by owner into segments, leaves those in
-// the workspace, which stays in the second-level cache, waits until all have done so, and counts
-// what the others have left for it.
+// The shared memory of all blocks together holds them. Each block owns some of the bins and counts
+// them for all blocks. In a round a block reads a tile and sorts it by owner into segments. It
+// leaves these in the workspace, which stays in the second-level cache. When all blocks have done
+// so, it counts the segments that the others have left for it.
 //
-// The bits of a value are mixed before they are split into the owner and the bin among the owner's,
-// so that neighbouring bins, of which data are often full, have different owners. A lane's 16 bytes
-// of equal elements are one entry of a segment. A segment that is full turns further values away:
-// the block that has read them counts them, those that it meets first in shared memory. Where they
-// are many, because a few values fill the tile, it counts the next tile all by itself.
+// The bits of a value are mixed before they are split into the owner and the bin among the owner's.
+// Data are often full of neighbouring bins, which so have different owners. A lane's 16 bytes of
+// equal elements are one entry of a segment. A full segment turns further values away, and the
+// block that has read them counts them: a few bins in shared memory, the others in the counts. If a
+// few values fill the tile, too many are turned away, and the block counts the next tile all by
+// itself.
 #include "exchange.h"
 #include "loads.cuh"
 #include "own_counters.cuh"
@@ -20,9 +21,9 @@ namespace {
 
 constexpr int kWarps = kExchangeThreads / kWarp;
 constexpr int kEntryBytes = 2;
-// Of a segment; the first one is twice the number of those that follow.
+// A segment's first entry is twice the number of those that follow.
 constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
-// And those from there on; 2^31 are more than there are elements for a block.
+// The place of what has no bin; 2^31 are more than there are elements for a block.
 constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
@@ -91,7 +92,7 @@ struct Strangers {
   }
 };
 
-/// What a block does in a round, step by step. All its threads take all steps together.
+/// The steps of a block in a round, which all its threads take together.
 template <class T>
 struct ExchangingBlock {
   static constexpr int kOfQuad = Quad<T>::kSize;
@@ -339,7 +340,7 @@ struct ExchangingBlock {
       const bool counts_here = (j == 0 ? first_entry : j) <= last;
       return counts_here ? table_address + 4 * (entry >> (32 - in.log_owned)) : nowhere;
     };
-    // Where the data have no runs, no entry stands for 16 bytes. One that does takes two additions:
+    // No entry stands for 16 bytes if the data have no runs. One that does takes two additions:
     // ones the hardware adds together, where lanes have the same bin.
     if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
 #pragma unroll
@@ -417,7 +418,7 @@ void count_exchange(const Plan& plan, const Problem& problem, const Launch& laun
         reinterpret_cast<uint4*>(workspace + kBarrierBytes),
         reinterpret_cast<unsigned long long*>(problem.counts));
   };
-  // What is negative is above the limit as it stands.
+  // A negative value is above the limit as it stands.
   switch (in.element_bytes) {
     case 2:
       return run(TypeTag<uint16_t>{});

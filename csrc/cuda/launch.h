@@ -1,4 +1,4 @@
-// What every launch needs: the stream, the device's limits, memory.
+// Launching kernels: the stream, the device's limits, memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
@@ -16,8 +16,8 @@ struct Launch {
   cudaStream_t stream;
   DeviceLimits limits;
   Allocator allocate;
-  // Where the study kernels tally their atomic additions, [global, shared]; not
-  // null only in the benchmark that counts them.
+  // The study kernels tally their atomic additions here, [global, shared]. Not null only in the
+  // benchmark that counts them.
   unsigned long long* tally = nullptr;
 };
 
@@ -83,7 +83,7 @@ inline dim3 grid_of(int64_t blocks) {
   return dim3(static_cast<unsigned>(blocks));
 }
 
-/// The shape of a launch. What an older GPU cannot do must not be asked of it.
+/// The shape of a launch. It must ask an older GPU for nothing that this one cannot do.
 struct Shape {
   dim3 grid;
   dim3 block;

@@ -1,4 +1,4 @@
-// Which rows a block of columns.cu counts.
+// The rows that a block of columns.cu counts.
 #pragma once
 
 #include "tables.cuh"

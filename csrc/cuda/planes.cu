@@ -1,8 +1,8 @@
-// Counting bytes of few channels: of one channel after another, or of two, three or four in turn.
+// Counts bytes of few channels: of one channel after another, or of two, three or four in turn.
 //
-// What lies side by side is read as one stream, of which a warp takes 512 bytes at a time, each
-// lane 16. A table has counters for each lane, as those of columns.cu have, but all are copies of
-// the few channels, and a block sums them itself and adds the sums to the counts: where the next
+// Bytes that lie side by side are read as one stream, of which a warp takes 512 bytes at a time,
+// each lane 16. A table has counters for each lane, as those of columns.cu have, but all are copies
+// of the few channels. A block sums them itself and adds the sums to the counts: where the next
 // unit begins, and before a counter could overflow.
 //
 // While a warp counts its last rows of a unit the first of the next one are on their way.
@@ -19,7 +19,7 @@ namespace {
 constexpr int kUnroll = kBytesInFlight / kQuadBytes;
 constexpr unsigned kRowBytes = kQuadRow;
 
-/// What a lane has of a row of the table, which is one for each value.
+/// The counters of a lane in a row of the table, which has a row for each value.
 enum class Turns {
   kNone,  // one channel: a counter of 32 bits, in half of the row's place
   kThree, // three counters of 16 bits: six, five and five of its bytes add to them
@@ -34,7 +34,7 @@ struct PlanesTable : ByteTable {
   using Base::offsets;
   using Base::table;
   uint32_t ones[3]; // of three channels, what one byte more of each is
-  // Of a row: all its place, or the half that one counter a lane takes.
+  // All of a row's place, or the half that one counter a lane takes.
   static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
   __device__ PlanesTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
@@ -99,7 +99,7 @@ struct PlanesTable : ByteTable {
   /// bank, and add neighbouring bins.
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
     constexpr int kQuads = kRowQuads / 2;
-    // Of four columns in turn an even word has the first and the third, an odd one the others.
+    // An even word has the first and the third of four columns in turn, an odd one the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
     for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
@@ -111,7 +111,7 @@ struct PlanesTable : ByteTable {
         const int begin = kTurns == Turns::kNone ? row : row + odd * kQuads / 2;
         uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
         const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-        // Asked of three channels too, their loops take 4 % longer.
+        // A compiler mood for three channels (docs/tuning.md).
         if (kTurns == Turns::kThree || more) {
           quad = make_uint4(0, 0, 0, 0);
         }
@@ -170,7 +170,7 @@ struct Piece {
   unsigned rows;
 };
 
-/// What a block does, step by step. All its threads take all steps together.
+/// The steps of a block, which all its threads take together.
 ///
 /// A chunk is kUnroll neighbouring rows. The warps take the chunks of a piece in turn.
 template <Turns kTurns, int kThreads>
@@ -216,8 +216,8 @@ struct BlockOfPlanes {
     idle = piece.run + piece.head;
   }
 
-  /// Loads the warp's first chunk of the piece. Where it has none it loads what is of no use:
-  /// branches around loads would make copies of all registers.
+  /// Loads the warp's first chunk of the piece, or bytes of no use if it has none: branches around
+  /// loads would make copies of all registers.
   __device__ __forceinline__ void load_first(uint4 (&to)[kUnroll]) {
     load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
     address += kRowsOfRound * kRowBytes;
@@ -232,8 +232,8 @@ struct BlockOfPlanes {
 
   /// Counts all chunks of the piece but the last one, which is then in hand.
   ///
-  /// A quad counted before these loads may leave them waiting for its additions, which still have
-  /// to read registers that are loaded: [2^29] then took 129 us and not 122.
+  /// No quad is counted between the loads: they might wait for its additions, which still have to
+  /// read registers that are loaded.
   __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {

@@ -1,4 +1,4 @@
-// How the threads of a block of columns.cu read the rows of a piece.
+// The threads of a block of columns.cu read the rows of a piece.
 #pragma once
 
 #include <type_traits>
@@ -9,7 +9,7 @@
 
 namespace histo::cuda {
 
-/// What a lane loads at once.
+/// A lane's load.
 template <size_t kElementBytes, Access kAccess>
 using LoadOf = std::conditional_t<
     kAccess == Access::kLoose,
@@ -29,8 +29,8 @@ struct RowReader {
   static constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   static constexpr int kElements = kLoadBytes / int{sizeof(T)};
   static constexpr int kWarps = kColumnThreads / kWarp;
-  // Few loads a round take their steps from the parameters. Of many the compiler works them out in
-  // instructions that do not wait for those of the additions.
+  // Few loads a round take their steps from the parameters. The compiler works out the steps of
+  // many in instructions that do not wait for those of the additions.
   static constexpr bool kFewLoads = kAccess == Access::kQuad;
 
   const Columns& in;
@@ -84,8 +84,8 @@ struct RowReader {
   __device__ __forceinline__ int rounds_of(unsigned rows) const {
     return static_cast<int>(rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
   }
-  /// How far a row in runs lies behind the first one. Rows of a block are less than 2^32 bytes
-  /// apart, so that loops work in 32 bits.
+  /// The distance of a row in runs from the first one, in bytes. Rows of a block are less than 2^32
+  /// bytes apart, so that loops work in 32 bits.
   template <class Int>
   __device__ __forceinline__ Int place_of_row(Int row) const {
     const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));

@@ -1,19 +1,19 @@
-// Counting elements of any type in many short runs: rows of images that were cropped, channels that
+// Counts elements of any type in many short runs: rows of images that were cropped, channels that
 // have few elements each, rows with gaps.
 //
-// What columns.cu and planes.cu gain by blocks that read one long stretch is lost where stretches
-// are short. Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut
-// into quads, aligned in memory, and a product and a shift tell the run of a quad. Bytes of it that
-// lie outside of the run are counted in a row of the table that nobody reads.
+// The blocks of columns.cu and planes.cu read one long stretch each, which short runs do not have.
+// Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into quads,
+// aligned in memory, and a product and a shift tell the run of a quad. Bytes of a quad that lie
+// outside of its run are counted in a row of the table that nobody reads.
 //
 // The element's place in its run tells its channel. Bytes of up to four channels have a table for
 // each channel, and copies of every counter, up to one for each lane, so that no two lanes meet.
-// More channels are columns of one table, which go on behind the last one with copies of the first:
-// the elements of a quad then have neighbouring columns, whichever it begins with, and which those
-// are costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
+// More channels are columns of one table, which go on behind the last one with copies of the first.
+// The elements of a quad then have neighbouring columns, whichever it begins with. Rows have an odd
+// number of columns, and so lie in all banks alike.
 //
-// A run of one channel may be several short rows with what lies between them: which bytes of a quad
-// do, the place of its first one tells.
+// A run of one channel may be several short rows with what lies between them. The place of a quad's
+// first byte tells which of its bytes lie between rows.
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -99,7 +99,7 @@ constexpr int kBlocksOfSm = 2; // of 1024 threads there
 constexpr int kBlocksOfSm = kRunBlocksOfSm;
 #endif
 
-/// What a block does, step by step.
+/// The steps of a block.
 ///
 /// kTables: tables of a unit, of one channel each, or two of each channel; 0 where the channels are
 /// columns of one table. kGaps: runs have rows of one channel, and what lies between them.
@@ -138,7 +138,7 @@ struct BlockOfRuns {
     own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
                 (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
     row_bytes = 4 * in.row_words;
-    // Of bytes only where all have rows.
+    // Only if all bytes have rows.
     whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
   }
 
@@ -221,7 +221,7 @@ struct BlockOfRuns {
     }
     start = multiply_add(outer_run, in.outer_step, start);
     const unsigned skew = static_cast<unsigned>(start) % unsigned{kQuadBytes};
-    // What lies before the quad of the run, its first bytes left out.
+    // Bytes before the quad, from the run's first quad on.
     const unsigned before = of_run * unsigned{kQuadBytes};
     Place place;
     place.address = (start & ~uint64_t{kQuadBytes - 1}) + uint64_t{of_run} * kQuadBytes;

@@ -1,9 +1,8 @@
-// Counting any type over any strides.
+// Counts any type over any strides.
 //
-// A block takes a tile: a few channels and a chunk of rows. Threads are dealt so
-// that neighbours read neighbouring memory, along channels or along rows. The tile
-// is counted in a table in shared memory, or, where the bins are too many for one,
-// straight in the result, lanes that agree on a counter adding once.
+// A block takes a tile: a few channels and a chunk of rows. Neighbouring threads read neighbouring
+// memory, along channels or along rows. A table in shared memory counts the tile. If the bins are
+// too many for one, the block counts in the result, and lanes that agree on a counter add once.
 #include <algorithm>
 
 #include "cluster.cuh"
@@ -21,8 +20,8 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-/// What bin an element has that is wider than a byte: its value, if it is not above those with
-/// bins. What is negative is above them all.
+/// The bin of an element that is wider than a byte: its value, if it is not above those with bins.
+/// A negative value is above them all.
 template <class T>
 struct ValueAxis {
   uint64_t values;
@@ -34,7 +33,7 @@ struct ValueAxis {
 template <class T>
 using Axis = std::conditional_t<sizeof(T) == 1, ByteAxis, ValueAxis<T>>;
 
-/// What a block does, step by step. It has a tile: a few channels and a chunk of rows.
+/// The steps of a block. It has a tile: a few channels and a chunk of rows.
 ///
 /// kShared: they have a table in shared memory. kSets: the rows are three loops.
 template <bool kShared, bool kSets, class T>
@@ -183,7 +182,7 @@ struct TileOfBlock {
   __device__ __forceinline__ void add(T value) const {
     const int64_t bin = axis.bin_of(value);
     if (kShared) {
-      // What has no bin is counted behind the last one: branches would take longer.
+      // A value without a bin is counted behind the last one: branches would take longer.
       const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
       atomicAdd(&table[channel * in.table_stride + place], 1);
     } else if (bin != kNoBin) {

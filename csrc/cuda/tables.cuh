@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 #endif
 }
 
-/// Which table a block works on, and whose columns are in it.
+/// The table that a block works on, and whose columns are in it.
 struct Unit {
   unsigned batch;
   unsigned group;

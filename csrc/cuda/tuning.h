@@ -1,12 +1,12 @@
 // The engine's numbers on CUDA. A comment says what a number is; after "case" stands the input that
-// chose it. What else was tried there, and what it took: docs/tuning.md.
+// chose it. The other choices, and what they took, are in docs/tuning.md.
 #pragma once
 
 #include <cstdint>
 
 namespace histo::cuda {
 
-/// How a lane reads its part of a row.
+/// The load of a lane.
 enum class Access {
   kLoose, // four bytes, put together from two words, at any address
   kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
@@ -34,8 +34,8 @@ constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) 
 }
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
-// Loose words may reach so many bytes beyond a row. So many rows, the last ones of a block, are
-// loaded with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
+// Loose words may reach so many bytes beyond a row. The last rows of a block, this number, are loaded
+// with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
@@ -74,7 +74,7 @@ constexpr int kRowsApart = 1;
 constexpr unsigned rows_of_planes(bool paired, bool in_turn) {
   return !paired ? 0xffffffff / 16 : in_turn ? kMaxPairCount / 6 : kMaxPairCount / 4;
 }
-// What a warp counts of whole rows at a time (rows.cu). Case: uint8 [2^20, 512].
+// Whole rows that a warp counts at a time (rows.cu). Case: uint8 [2^20, 512].
 constexpr unsigned rows_of_chunk(unsigned columns) {
   return kBytesInFlight / kQuadBytes * (kQuadRow / columns);
 }
@@ -104,7 +104,7 @@ constexpr int fold_unroll(int words) {
   return words == kManyFoldWords ? 8 : 5;
 }
 
-// So few rows for each unit are counted sooner in one block than in several whose tables are
+// Units of so few rows are counted sooner in one block than in several whose tables are
 // folded. Cases: uint8 [3000, 4096], [2048, 2048], [6000, 4096].
 constexpr int64_t rows_of_one_block_per_unit(int64_t columns) {
   return columns == kHalfColumns ? 60 : 96;
@@ -124,7 +124,7 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 // more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
-// Where units are shorter than this, several blocks share an SM and do not wait at the same time.
+// If units are shorter than this, several blocks share an SM and do not wait at the same time.
 // Cases: uint8 [700, 2^29 / 700] and [1500, 2^29 / 1500] over 1; 700, 1000 and 1500 images of three
 // channels.
 constexpr int64_t short_unit_bytes(bool in_turn) {
@@ -247,7 +247,7 @@ constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
 constexpr int64_t kLongRun = 20 * 1024;
 constexpr int64_t kLongRunOfOneChannel = 64 * 1024;
 constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
-// Where units have copies of their columns and are more than SMs, so long ones. Cases: uint8 of 8
+// The same for units that have copies of their columns and are more than SMs. Cases: uint8 of 8
 // channels, int32 of one.
 constexpr int64_t kLongUnit = 512 * 1024;
 constexpr int64_t kLongUnitOfOneChannel = 128 * 1024;
@@ -270,7 +270,7 @@ constexpr unsigned kOwnCounters = 1 << kLogOwnCounters;
 constexpr int64_t kMaxCluster = 8;
 constexpr int64_t kMaxClusterRounds = 4; // of kStridedUnroll loads a thread
 
-// Where channels lie side by side a block may use only one element of each sector it reads: up to
+// If channels lie side by side, a block may use only one element of each sector it reads: up to
 // this many elements; for twice as many it uses two, and so on. To read whole sectors for 2^18
 // elements is 8 MiB of traffic with the second-level cache.
 constexpr int64_t kElementsPerSector = 1 << 18;
