@@ -334,7 +334,10 @@ void count_columns(
     } else {
       if constexpr (kSize > 2) { // two bytes have one table
         if (in.channels == 1 && in.groups > 1) {
-          return with_bins(tag, access, kDealt);
+          if constexpr (access() == Access::kQuad) { // as all of one channel
+            return with_bins(tag, access, kDealt);
+          }
+          no_kernel("count_columns");
         }
       }
       in.log_row_words == kLogWarp ? with_bins(tag, access, kPlain)

@@ -40,6 +40,8 @@ template <bool kShared, bool kSets, class T>
 struct TileOfBlock {
   static constexpr int kOfQuad = kQuadBytes / sizeof(T);
   static constexpr int kUnroll = kStridedQuads<sizeof(T)>;
+  // Bytes with more bins than a table are too rare for code of their own.
+  static constexpr bool kQuads = kShared || sizeof(T) > 1;
 
   const Tiles& in;
   const Axis<T>& axis;
@@ -86,7 +88,7 @@ struct TileOfBlock {
                             : thread & (in.tile_channels - 1);
     column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
     quads = reinterpret_cast<const uint4*>(column + first_row);
-    num_quads = in.quads ? (end - first_row) / kOfQuad : 0;
+    num_quads = kQuads && in.quads ? (end - first_row) / kOfQuad : 0;
   }
 
   /// All loads of a round are on their way before the first is counted.

@@ -198,7 +198,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
     if constexpr (kDealt) {
       add_dealt(unit, counts);
-    } else if (!kPaired && in.channels == 1) {
+    } else if constexpr (kAccess == Access::kQuad) { // of one channel
       add_one_channel(unit, counts);
     } else {
       for_words(
