@@ -42,43 +42,44 @@ __device__ __forceinline__ Unit unit_of(const Columns& in, unsigned index) {
   return unit;
 }
 
-/// Sums a unit's tables, kWords words a block, and transposes [row][column] into
-/// [channel][bin]. The tables are dealt to several threads, so that many loads are on
-/// their way at once.
+/// Sums kWords words of a unit's tables, and transposes [row][column] into [channel][bin].
 ///
-/// It starts when all else has ended, so what it does one after the other is waited for.
+/// The tables are dealt to several threads, so that many loads are on their way at once.
 template <class Counters, int kWords>
-__global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
-    const __grid_constant__ Columns in,
-    const ByteAxis axis,
-    const uint4* __restrict__ partials,
-    unsigned long long* __restrict__ counts) {
-  constexpr int kHalves = Counters::kHalves;
-  constexpr int kQuads = kWords / 4;
-  constexpr int kSplits = kFoldThreads / kQuads;
-  constexpr int kUnroll = fold_unroll(kWords);
-  constexpr int kSums = kHalves * kWords;
-  constexpr int kSumsOfThread = (kSums + kFoldThreads - 1) / kFoldThreads;
-  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
-  // Rows of columns in turn, an odd number of words apart.
-  __shared__ uint32_t sums[kHalves * 2 * kWords];
+struct Slice {
+  static constexpr int kHalves = Counters::kHalves;
+  static constexpr int kQuads = kWords / 4;
+  static constexpr int kSplits = kFoldThreads / kQuads;
+  static constexpr int kUnroll = fold_unroll(kWords);
+  static constexpr int kSums = kHalves * kWords;
+  static constexpr int kSumsOfThread = (kSums + kFoldThreads - 1) / kFoldThreads;
 
-  const unsigned table_words = in.table_words();
-  const unsigned index = blockIdx.x;
-  const unsigned first_word = blockIdx.y * kWords;
-  const Tables tables = tables_of(in, index);
-  if (tables.in_counts) {
-    return;
+  const Columns& in;
+  Tables tables;
+  unsigned first_word;
+  int64_t table_quads;
+  int quad; // of the slice, the thread's
+  unsigned split;
+  bool inside;                                 // a slice may be cut short
+  const uint4* table;                          // the next one that the thread loads of
+  int rows;                                    // of the slice, a power of two
+  unsigned long long* counters[kSumsOfThread]; // of the thread's sums
+  uint4 quads[kUnroll];
+
+  __device__ __forceinline__
+  Slice(const Columns& columns, const Tables& tables_of_unit, const uint4* partials)
+      : in(columns),
+        tables(tables_of_unit),
+        first_word(blockIdx.y * kWords),
+        table_quads(in.table_words() / 4),
+        quad(threadIdx.x % kQuads),
+        split(threadIdx.x / kQuads),
+        inside(first_word + 4 * quad < in.table_words()),
+        table(partials + int64_t{tables.first + split} * table_quads + first_word / 4 + quad) {
   }
 
-  const int quad = threadIdx.x % kQuads;
-  const unsigned split = threadIdx.x / kQuads;
-  const bool inside = first_word + 4 * quad < table_words; // a slice may be cut short
-  const int64_t table_quads = table_words / 4;
-  const uint4* table =
-      partials + int64_t{tables.first + split} * table_quads + first_word / 4 + quad;
-  uint4 quads[kUnroll];
-  const auto load = [&](unsigned block) { // all are on their way at once
+  /// All loads are on their way at once.
+  __device__ __forceinline__ void load(unsigned block) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
       quads[k] = inside && block + split + k * kSplits < tables.number
@@ -86,102 +87,137 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
                      : make_uint4(0, 0, 0, 0);
     }
     table += kUnroll * kSplits * table_quads;
-  };
-  wait_for_previous();
-  load(0);
-
-  // Meanwhile: where the thread's sums go.
-  const Unit unit = unit_of<Counters>(in, index);
-  const bool add = in.adds || tables.started;
-  const int log_row_words = static_cast<int>(in.log_row_words);
-  const int rows = kWords >> log_row_words; // a power of two
-  const int first_row = static_cast<int>(first_word) >> log_row_words;
-  // Copies of a channel's column follow each other a row of channels apart.
-  const int channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
-  const int copies = in.sums_columns ? static_cast<int>(in.columns) / channels : 1;
-  unsigned long long* counters[kSumsOfThread];
-  int places[kSumsOfThread]; // in `sums`
-#pragma unroll
-  for (int k = 0; k < kSumsOfThread; ++k) {
-    // Neighbouring threads write neighbouring bins of one channel.
-    const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
-    const int column_of_table = (i << log_row_words) / kWords;
-    const int row = first_row + (i & (rows - 1));
-    const int64_t column = first_column_of(in, unit) + column_of_table;
-    const int64_t bin = Counters::bin_of_row(in, axis, row);
-    // A bin's row lies within a group of rows that a slice has all of.
-    const int place = Counters::place_of_row(in, row) - first_row;
-    places[k] = column_of_table * (rows | 1) + place;
-    const int64_t channel = channel_of(in, unit, column);
-    counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
-                      ? &counts[in.counter(unit.batch, channel, bin)]
-                      : nullptr;
   }
-
-  uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
-  for (unsigned block = 0;;) {
-    __syncwarp(); // no load passes it, and no addition
+  /// Finds the counters of the thread's sums. Neighbouring threads write neighbouring bins of one
+  /// channel.
+  __device__ __forceinline__ void find_counters(
+      const Unit& unit, const ByteAxis& axis, unsigned long long* counts) {
+    const int log_row_words = static_cast<int>(in.log_row_words);
+    const int first_row = static_cast<int>(first_word) >> log_row_words;
+    rows = kWords >> log_row_words;
+    const auto channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
 #pragma unroll
-    for (int k = 0; k < kUnroll; ++k) {
-      const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      const int row = first_row + (i & (rows - 1));
+      const int64_t column = first_column_of(in, unit) + (i << log_row_words) / kWords;
+      const int64_t bin = Counters::bin_of_row(in, axis, row);
+      const int64_t channel = channel_of(in, unit, column);
+      counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
+                        ? &counts[in.counter(unit.batch, channel, bin)]
+                        : nullptr;
+    }
+  }
+  /// Sums the thread's words over its tables.
+  __device__ __forceinline__ void sum_tables(uint32_t (&parts)[kSplits][kHalves][kWords]) {
+    uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+    for (unsigned block = 0;;) {
+      __syncwarp(); // no load passes it, and no addition
 #pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        low[i] += Counters::count_of(words[i], 0);
-        high[i] += Counters::count_of(words[i], kHalves - 1);
+      for (int k = 0; k < kUnroll; ++k) {
+        const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          low[i] += Counters::count_of(words[i], 0);
+          high[i] += Counters::count_of(words[i], kHalves - 1);
+        }
+      }
+      block += kUnroll * kSplits;
+      if (block >= tables.number) {
+        break;
+      }
+      load(block);
+    }
+    reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
+    if constexpr (kHalves == 2) {
+      reinterpret_cast<uint4*>(parts[split][1])[quad] =
+          make_uint4(high[0], high[1], high[2], high[3]);
+    }
+  }
+  /// Sums what several threads have of a word. The sums are columns of rows, an odd number of words
+  /// apart.
+  __device__ __forceinline__ void sum_parts(
+      const uint32_t (&parts)[kSplits][kHalves][kWords], uint32_t (&sums)[2 * kSums]) const {
+#pragma unroll
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      if (i < kSums) {
+        const int half = i / kWords;
+        const int word = i % kWords;
+        uint32_t sum = 0;
+#pragma unroll
+        for (int s = 0; s < kSplits; ++s) {
+          sum += parts[s][half][word];
+        }
+        const int column = Counters::column_of_word(in, word, half);
+        sums[column * (rows | 1) + Counters::row_of_word(in, word, half)] = sum;
       }
     }
-    block += kUnroll * kSplits;
-    if (block >= tables.number) {
-      break;
-    }
-    load(block);
   }
-  reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
-  if (kHalves == 2) {
-    reinterpret_cast<uint4*>(parts[split][kHalves - 1])[quad] =
-        make_uint4(high[0], high[1], high[2], high[3]);
-  }
-  __syncthreads();
-
+  /// Puts the sums in the counts. Copies of a channel's column follow each other a row of channels
+  /// apart.
+  __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
+    const bool add = in.adds || tables.started;
+    const int log_row_words = static_cast<int>(in.log_row_words);
+    const int first_row = static_cast<int>(first_word) >> log_row_words;
 #pragma unroll
-  for (int k = 0; k < kSumsOfThread; ++k) {
-    const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
-    if (i < kSums) {
-      const int half = i / kWords;
-      const int word = i % kWords;
-      uint32_t sum = 0;
-#pragma unroll
-      for (int s = 0; s < kSplits; ++s) {
-        sum += parts[s][half][word];
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      if (counters[k] != nullptr) {
+        const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+        // A bin's row lies within a group of rows that a slice has all of.
+        const int row = Counters::place_of_row(in, first_row + (i & (rows - 1))) - first_row;
+        const int column = (i << log_row_words) / kWords;
+        uint32_t sum = sums[column * (rows | 1) + row];
+        if (in.sums_columns) {
+          const auto channels = static_cast<int>(in.channels);
+          for (int copy = channels; copy < static_cast<int>(in.columns); copy += channels) {
+            sum += sums[(column + copy) * (rows | 1) + row];
+          }
+        }
+        put_or_add(counters[k], sum, add);
       }
-      sums
-          [Counters::column_of_word(in, word, half) * (rows | 1) +
-           Counters::row_of_word(in, word, half)] = sum;
     }
   }
-  __syncthreads();
-
-#pragma unroll
-  for (int k = 0; k < kSumsOfThread; ++k) {
-    if (counters[k] != nullptr) {
-      uint32_t sum = sums[places[k]];
-      for (int copy = 1; copy < copies; ++copy) {
-        sum += sums[places[k] + copy * channels * (rows | 1)];
-      }
-      put_or_add(counters[k], sum, add);
-    }
-  }
-
-  // Nobody reads the slices again: the cache need not write them to memory.
-  constexpr unsigned kLineWords = kLineBytes / 4;
-  constexpr unsigned kLines = kWords / kLineWords;
+  /// Nobody reads the slice of the tables again: the cache need not write it to memory.
+  __device__ __forceinline__ void discard(const uint4* partials) const {
+    constexpr unsigned kLineWords = kLineBytes / 4;
+    constexpr unsigned kLines = kWords / kLineWords;
 #pragma unroll 1
-  for (unsigned i = threadIdx.x; i < tables.number * kLines; i += kFoldThreads) {
-    const unsigned word = first_word + i % kLines * kLineWords;
-    if (word < table_words) {
-      discard_line(partials + (int64_t{tables.first + i / kLines} * table_quads + word / 4));
+    for (unsigned i = threadIdx.x; i < tables.number * kLines; i += kFoldThreads) {
+      const unsigned word = first_word + i % kLines * kLineWords;
+      if (word < in.table_words()) {
+        discard_line(partials + (int64_t{tables.first + i / kLines} * table_quads + word / 4));
+      }
     }
   }
+};
+
+/// It starts when all else has ended, so what it does one after the other is waited for.
+template <class Counters, int kWords>
+__global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
+    const __grid_constant__ Columns in,
+    const ByteAxis axis,
+    const uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  using SliceOfTables = Slice<Counters, kWords>;
+  constexpr int kSplits = SliceOfTables::kSplits;
+  constexpr int kHalves = SliceOfTables::kHalves;
+  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
+  __shared__ uint32_t sums[2 * SliceOfTables::kSums];
+  const Tables tables = tables_of(in, blockIdx.x);
+  if (tables.in_counts) {
+    return;
+  }
+  SliceOfTables slice(in, tables, partials);
+  wait_for_previous();
+  slice.load(0);
+  slice.find_counters(unit_of<Counters>(in, blockIdx.x), axis, counts); // meanwhile
+  slice.sum_tables(parts);
+  __syncthreads();
+  slice.sum_parts(parts, sums);
+  __syncthreads();
+  slice.put_sums(sums);
+  slice.discard(partials);
 }
 
 } // namespace
