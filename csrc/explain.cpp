@@ -142,7 +142,6 @@ std::string plan_channel_histogram(
     int64_t sm_count,
     int64_t shared_bytes_per_block,
     int64_t shared_bytes_per_sm,
-    int64_t l2_bytes,
     int64_t capability) {
   Json json;
   bool copies = false;
@@ -157,7 +156,7 @@ std::string plan_channel_histogram(
   const cuda::Plan plan = cuda::make_plan(
       problem, ValueBinning{num_bins},
       cuda::DeviceLimits{
-          static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm, l2_bytes,
+          static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
           static_cast<int>(capability)});
   std::visit([&](const auto& layout) { add_layout(json, layout); }, plan.layout);
   json.add("blocks", plan.blocks);

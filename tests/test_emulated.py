@@ -26,7 +26,7 @@ from torch_histo.explain import DEVICES, Device
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
-TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
 HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine")
@@ -197,10 +197,10 @@ def wider_rows(values: Tensor, gap: int) -> Tensor:
 FEW_SMS = [
     ONE_SM,
     TWO_SMS,
-    Device("five SMs", 5, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
-    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, 1 << 20, (8, 0), 1e11),
-    Device("nine SMs", 9, 99 << 10, 100 << 10, 1 << 20, (12, 0), 1e11),
-    Device("twenty SMs", 20, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+    Device("five SMs", 5, 227 << 10, 228 << 10, (9, 0), 1e11),
+    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, (8, 0), 1e11),
+    Device("nine SMs", 9, 99 << 10, 100 << 10, (12, 0), 1e11),
+    Device("twenty SMs", 20, 227 << 10, 228 << 10, (9, 0), 1e11),
 ]
 
 

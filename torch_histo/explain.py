@@ -14,7 +14,7 @@ from torch import Tensor
 
 from .ops import _check_channel_histogram, _dimensions
 
-_KIB, _MIB = 1 << 10, 1 << 20
+_KIB = 1 << 10
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,6 @@ class Device:
         shared_bytes_per_block: shared memory that one block can have, in bytes, with opt-in
             (`cudaDevAttrMaxSharedMemoryPerBlockOptin`).
         shared_bytes_per_sm: shared memory of a multiprocessor, in bytes.
-        l2_bytes: its second-level cache, in bytes.
         capability: its compute capability, as (major, minor).
         bytes_per_second: the bandwidth of its memory; None where it is not known.
 
@@ -39,7 +38,6 @@ class Device:
     sm_count: int
     shared_bytes_per_block: int
     shared_bytes_per_sm: int
-    l2_bytes: int
     capability: tuple[int, int]
     bytes_per_second: float | None = None
 
@@ -55,15 +53,15 @@ class Device:
 
 # Multiprocessors and bandwidth from NVIDIA's data sheets (H200, H100 and B200: SXM; A100: SXM,
 # 80 GB), shared memory from the table "Technical Specifications per Compute Capability" of the
-# CUDA programming guide, the cache as cudaDeviceProp::l2CacheSize has it (B200: the data sheet).
+# CUDA programming guide.
 DEVICES = (
-    Device("H200", 132, 227 * _KIB, 228 * _KIB, 60 * _MIB, (9, 0), 4.8e12),
-    Device("H100", 132, 227 * _KIB, 228 * _KIB, 50 * _MIB, (9, 0), 3.35e12),
-    Device("A100", 108, 163 * _KIB, 164 * _KIB, 40 * _MIB, (8, 0), 2.039e12),
-    Device("RTX 4090", 128, 99 * _KIB, 100 * _KIB, 72 * _MIB, (8, 9), 1.008e12),
-    Device("L40S", 142, 99 * _KIB, 100 * _KIB, 96 * _MIB, (8, 9), 0.864e12),
-    Device("T4", 40, 64 * _KIB, 64 * _KIB, 4 * _MIB, (7, 5), 0.32e12),
-    Device("B200", 148, 227 * _KIB, 228 * _KIB, 126 * _MIB, (10, 0), 8e12),
+    Device("H200", 132, 227 * _KIB, 228 * _KIB, (9, 0), 4.8e12),
+    Device("H100", 132, 227 * _KIB, 228 * _KIB, (9, 0), 3.35e12),
+    Device("A100", 108, 163 * _KIB, 164 * _KIB, (8, 0), 2.039e12),
+    Device("RTX 4090", 128, 99 * _KIB, 100 * _KIB, (8, 9), 1.008e12),
+    Device("L40S", 142, 99 * _KIB, 100 * _KIB, (8, 9), 0.864e12),
+    Device("T4", 40, 64 * _KIB, 64 * _KIB, (7, 5), 0.32e12),
+    Device("B200", 148, 227 * _KIB, 228 * _KIB, (10, 0), 8e12),
 )
 """The GPUs that `explain` knows by name."""
 
@@ -324,7 +322,6 @@ def explain(
             sm_count=limits.sm_count,
             shared_bytes_per_block=limits.shared_bytes_per_block,
             shared_bytes_per_sm=limits.shared_bytes_per_sm,
-            l2_bytes=limits.l2_bytes,
             capability=10 * limits.capability[0] + limits.capability[1],
         )
     )
@@ -444,7 +441,6 @@ def _limits_of_gpu(device: torch.device) -> Device:
         properties.multi_processor_count,
         properties.shared_memory_per_block_optin,
         properties.shared_memory_per_multiprocessor,
-        properties.L2_cache_size,
         (properties.major, properties.minor),
         bandwidth,
     )

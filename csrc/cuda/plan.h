@@ -19,7 +19,6 @@ struct DeviceLimits {
   int sm_count;
   int64_t shared_per_block; // bytes that one block can have
   int64_t shared_per_sm;
-  int64_t l2_bytes;
   int capability; // 10 * major + minor, of the device or of the code where that is less
 
   /// Thread block clusters, and launches that overlap the one before.
