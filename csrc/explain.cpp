@@ -57,7 +57,6 @@ void add_layout(Json& json, const cuda::Columns& in) {
   json.add("batches", int64_t{in.batches});
   json.add("rows_per_block", int64_t{in.share});
   json.add("table_rows", int64_t{is_one_byte(in.type) ? 256 : in.table_rows});
-  json.add("upper_table", in.carries);
   json.add("table_counters_per_row", int64_t{in.paired ? 2 : 1} << in.log_row_words);
   json.add("counter_bits", int64_t{in.paired ? 16 : 32});
 }

@@ -314,12 +314,12 @@ PATHS = {
     "lines, many words": Case("rows folds many-words", (4001, 512), gap=16, gpu=SIXTEEN),
     "lines, no fold": Case("rows 16-bytes", (20, 200, 512), dim=(1,), gpu=SIXTEEN),
     "lines in few bins": Case("rows clears", (9000, 256), gap=16, dtype=torch.int8, gpu=SIXTEEN),
-    "one channel": Case("planes one-piece", (2_000_001,), offset=5),
-    "one channel of many": Case("planes one-piece", (2, 1_000_003), dim=(1,)),
-    "two channels": Case("planes one-piece", (900_001, 2), offset=1),
-    "three channels": Case("planes one-piece", (700_001, 3), offset=2),
-    "four channels": Case("planes one-piece", (400_001, 4)),
-    "every other": Case("planes gaps one-piece", (1_000_003, 1), gap=1),
+    "one channel": Case("planes", (2_000_001,), offset=5),
+    "one channel of many": Case("planes", (2, 1_000_003), dim=(1,)),
+    "two channels": Case("planes", (900_001, 2), offset=1),
+    "three channels": Case("planes", (700_001, 3), offset=2),
+    "four channels": Case("planes", (400_001, 4)),
+    "every other": Case("planes gaps", (1_000_003, 1), gap=1),
     "planes": Case("planes several-units-a-block", (5, 300_007), dim=(1,), gpu=WIDE),
     "images": Case("planes several-units-a-block", (9, 150_001, 3), dim=(1,), gpu=WIDE),
     "short planes": Case("planes several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
@@ -339,7 +339,7 @@ PATHS = {
     "spills loose words": Case(
         "columns loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
     ),
-    "carries": Case("columns carries", (2 * MUCH, 128), below=2, gpu=WIDE),
+    "spills quads": Case("columns 16-bytes spills-or-adds", (2 * MUCH, 128), below=2, gpu=WIDE),
     "rows in runs": Case(
         "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),

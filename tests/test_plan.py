@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from random import Random
 from types import SimpleNamespace
 from typing import Any, NamedTuple
@@ -39,18 +38,7 @@ ODD = [
 ]
 GPUS = [*DEVICES, *ODD]
 BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
-TUNING = (Path(__file__).parents[1] / "csrc/cuda/tuning.h").read_text()
 TUNED = constants_of("csrc/cuda/tuning.h")
-
-
-def tuned_by_turns(function: str) -> tuple[int, int]:
-    """What a function of tuning.h returns where channels take turns, and where not."""
-    found = re.search(
-        rf"{function}\(bool in_turn\) {{\s*return \(in_turn \? (\d+) : (\d+)\) \* (\d+);", TUNING
-    )
-    assert found is not None, function
-    return int(found[1]) * int(found[3]), int(found[2]) * int(found[3])
-
 
 on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 
@@ -331,20 +319,6 @@ def test_rows_that_begin_within_words() -> None:
     assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
 
 
-def test_an_upper_table_where_counters_of_16_bits_do_not_suffice() -> None:
-    """Of a block with more than 65,535 rows, if the shared memory has room for it."""
-    long, short = contiguous((1 << 23, 512)), contiguous((1 << 20, 512))
-    one, two = TUNED["kByteTableBytes"], TUNED["kTwoTablesBytes"]
-    for gpu in DEVICES:
-        has_room = gpu.shared_bytes_per_block >= two
-        plan = plan_of(long, gpu)
-        assert plan["upper_table"] is has_room
-        assert plan["shared_bytes"] == (two if has_room else one)
-        assert plan["launches"] == 3
-    assert not plan_of(short, H200)["upper_table"]
-    assert " counters of 16 bits, twice: " in str(explain((1 << 23, 512), device="H200"))
-
-
 @pytest.mark.parametrize("gpu", [TINY, ODD[1]], ids=lambda gpu: gpu.name)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16], ids=str)
 @pytest.mark.parametrize("gap", [0, 4, 600])
@@ -397,14 +371,9 @@ def test_lines_that_neighbouring_blocks_share() -> None:
         assert plan_of(case, H200)["shares_lines"] is expected, name
 
 
-END_OF_CHANNEL = tuned_by_turns("unit_end_bytes")[1] // TUNED["kQuadRow"]
-"""Rows that a block could read while it ends one channel and begins another."""
-
-
 def share(rows: int, channels: int) -> int:
-    """Of a block, where all SMs share all channels."""
-    all_rows = channels * rows + (channels - 1) * END_OF_CHANNEL
-    return -(-all_rows // H200.sm_count)
+    """Rows of a block, where all SMs share all channels."""
+    return -(-rows * channels // H200.sm_count)
 
 
 @pytest.mark.parametrize(("address", "rows"), [(0, 2048), (16, 2048), (1, 2047)])
@@ -413,37 +382,6 @@ def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
     plan = plan_of(images, H200)
     assert (plan["columns"], plan["blocks"]) == (TUNED["kQuadRow"], H200.sm_count)
     assert plan["rows_per_block"] == share(rows, 512)
-
-
-@pytest.mark.parametrize("images", [64, 33, 128, 50, 2])
-def test_blocks_keep_to_one_image_where_few_sms_are_idle(images: int) -> None:
-    plan = plan_of(contiguous((images, 1664, 1664, 3), dim=(1, 2)), H200)
-    rows = 1664 * 1664 * 3 // plan["columns"]
-    blocks = H200.sm_count // images * images
-    if blocks >= TUNED["kEnoughBlocksOfPlanes"] * H200.sm_count and images > 2:
-        assert plan["blocks"] == blocks
-        assert plan["rows_per_block"] == -(-rows // (blocks // images))
-    else:
-        assert plan["blocks"] == H200.sm_count
-
-
-@pytest.mark.parametrize(
-    ("shape", "dtype", "num_bins", "zeroes"),
-    [
-        ((128, 1200, 1200, 3), torch.uint8, 256, False),
-        ((128, 1200, 1200, 3), torch.int8, 256, True),  # no value has the upper bins
-        ((128, 1200, 1200, 3), torch.uint8, 300, True),
-        ((128, 1 << 22, 1, 1), torch.bool, 2, True),  # all bytes but one are the same value
-        ((128, 1664, 1664, 3), torch.uint8, 256, True),  # which a table has no room for
-        ((64, 1664, 1664, 3), torch.uint8, 256, True),  # two blocks an image
-    ],
-)
-def test_a_block_that_has_all_of_an_image_writes_its_counts(
-    shape: tuple[int, ...], dtype: torch.dtype, num_bins: int, zeroes: bool
-) -> None:
-    plan = plan_of(contiguous(shape, dtype, num_bins, dim=(1, 2)), H200)
-    assert plan["counted_by"] == "planes"
-    assert (plan["clears_counts"], plan["launches"]) == (zeroes, 1 + zeroes)
 
 
 def test_rows_of_runs_that_begin_differently() -> None:

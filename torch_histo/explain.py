@@ -101,7 +101,6 @@ class Explanation:
         rows_per_block: rows that a block counts at most; that it reads, in an exchange.
         loads_per_block: of runs the loads, at most.
         table_rows, table_counters_per_row, counter_bits: the table of a block.
-        upper_table: it has another one, which counts how often counters of the first were full.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
         shared_bytes: shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
@@ -149,7 +148,6 @@ class Explanation:
     rounds: int = 0
     rows_per_block: int = 0
     loads_per_block: int = 0
-    upper_table: bool = False
     table_rows: int = 0
     table_counters_per_row: int = 0
     counter_bits: int = 0
@@ -639,7 +637,7 @@ def _table(e: Explanation) -> str:
         table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
         if e.counted_by == "planes" and e.counter_bits == 32:
             table += ", with gaps as wide between them"
-        return f"{table}{', twice' if e.upper_table else ''}: {shared}"
+        return f"{table}: {shared}"
     if e.method == "runs":
         table = f"{_count(e.table_rows, 'row')} x {_count(e.table_counters_per_row, 'counter')}"
         units = f" for each of {e.units_per_block}" if e.units_per_block > 1 else ""

@@ -36,9 +36,8 @@ counter_of(const Cells& cells, const Unit& unit, int column_of_table, int64_t bi
              : kNoBin;
 }
 
-/// Puts what a word counts, times 2^kLog; `word` is its place where rows lie in the order of their
-/// bins.
-template <bool kAdd, int kLog = 0, class Cells>
+/// Puts what a word counts; `word` is its place where rows lie in the order of their bins.
+template <bool kAdd, class Cells>
 __device__ __forceinline__ void put_word(
     const Cells& cells, const Unit& unit, Counts counts, int word, uint32_t value) {
 #pragma unroll
@@ -47,7 +46,7 @@ __device__ __forceinline__ void put_word(
         cells, unit, cells.column_of_word(word, half),
         cells.bin_of_row(cells.row_of_word(word, half)));
     if (counter != kNoBin) {
-      put<kAdd>(&counts[counter], Cells::count_of(value, half) << kLog);
+      put<kAdd>(&counts[counter], Cells::count_of(value, half));
     }
   }
 }
@@ -71,42 +70,6 @@ __device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
         cells.table[4 * i + k] -= taken;
         put_word<true>(cells, unit, counts, static_cast<int>(4 * i + k), taken);
       }
-    }
-  }
-}
-
-/// The upper table: of each counter, how often it held kMostLeftBySpill + 1.
-template <class Cells>
-__device__ __forceinline__ uint32_t* upper_of(const Cells& cells) {
-  return cells.table + kByteTableBytes / 4;
-}
-
-/// Moves the upper bits of counters that hold much there, so that none overflows.
-template <class Cells>
-__device__ void carry(const Cells& cells) {
-  auto* lower_quads = reinterpret_cast<uint4*>(cells.table);
-  auto* upper_quads = reinterpret_cast<uint4*>(upper_of(cells));
-  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
-    const uint4 quad = lower_quads[i];
-    if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
-      continue;
-    }
-    lower_quads[i] = make_uint4(quad.x & ~kMuch, quad.y & ~kMuch, quad.z & ~kMuch, quad.w & ~kMuch);
-    uint4 sum = upper_quads[i];
-    sum.x += (quad.x & kMuch) >> kLogSpill;
-    sum.y += (quad.y & kMuch) >> kLogSpill;
-    sum.z += (quad.z & kMuch) >> kLogSpill;
-    sum.w += (quad.w & kMuch) >> kLogSpill;
-    upper_quads[i] = sum;
-  }
-}
-
-template <class Cells>
-__device__ void add_upper(const Cells& cells, const Unit& unit, Counts counts) {
-  for (int i = threadIdx.x; i < static_cast<int>(cells.in.table_words()); i += kColumnThreads) {
-    const uint32_t pair = upper_of(cells)[i];
-    if (pair != 0) {
-      put_word<true, kLogSpill>(cells, unit, counts, i, pair);
     }
   }
 }
@@ -432,7 +395,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   constexpr bool kPaired = Cells::kHalves == 2;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
   constexpr bool kSplit = kAccess == Access::kSplit;
-  constexpr bool kMayCarry = may_carry(sizeof(T), kAccess);
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
@@ -611,20 +573,10 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   }
   // Loads are on their way while the table is cleared.
   load_first_round();
-  const auto carries = [&] { return kMayCarry && in.carries; };
-  const auto clear = [&] {
-    cells.clear();
-    if (carries()) {
-      clear_words(upper_of(cells), in.table_words());
-    }
-  };
-  clear();
+  cells.clear();
   __syncthreads();
 
   int room = kMaxPairCount; // what the counters of a pair still hold
-  if (carries()) {          // while some blocks move what theirs hold others read
-    room -= static_cast<int>(blockIdx.x / in.parts % kCarryTurns) * (kRoomAfterSpill / kCarryTurns);
-  }
   cells.begin_unit(piece.unit);
   begin_rows();
   bool first_of_unit = row == piece.index * in.unit_rows;
@@ -633,11 +585,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const auto empty_pairs = [&] {
       wait_for_previous(); // it cleared the counts
       __syncthreads();
-      if (carries()) {
-        carry(cells);
-      } else {
-        spill(cells, piece.unit, counts);
-      }
+      spill(cells, piece.unit, counts);
       if constexpr (kSplit) {
         cells.spill_early_columns(piece.unit, counts);
       }
@@ -779,9 +727,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    if (carries()) {
-      add_upper(cells, done.unit, counts);
-    }
     if constexpr (kFewChannels) {
       cells.add_channels(done.unit, counts, more);
     } else if (first_of_unit && (done.ends_unit || done.index * in.unit_rows > begin)) {
@@ -800,7 +745,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     }
     if constexpr (!kFewChannels) {
       __syncthreads();
-      clear();
+      cells.clear();
       __syncthreads();
     }
     cells.begin_unit(piece.unit);

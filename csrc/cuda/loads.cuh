@@ -63,11 +63,6 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   return word;
 }
 
-/// Brings the line into the second-level cache.
-__device__ __forceinline__ void fetch_line(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
 /// Forgets a whole, aligned line of memory: what a kernel left for the next one in the
 /// cache need not be written to memory.
 ///

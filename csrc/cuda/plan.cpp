@@ -364,7 +364,7 @@ std::optional<Plan> plan_columns(
     threads = threads_of_short_units(in.in_turn);
     places *= std::min<int64_t>(kColumnThreads / threads, tables_of_sm);
   }
-  int64_t rows = units * unit_rows;
+  const int64_t rows = units * unit_rows;
   const bool fits = unit_rows * row_bytes >= kMinShareBytes && rows < kMaxRows;
   const bool in_turns = units > limits.sm_count; // blocks of one unit each
   const bool halved = bytes && found->table_columns == kHalfColumns;
@@ -402,19 +402,6 @@ std::optional<Plan> plan_columns(
     const bool few_idle = blocks_of_unit * units >= kEnoughBlocks * limits.sm_count;
     const bool apart = halved && in.channels == kHalfColumns;
     parts = whole_units || few_idle || share == fewest || apart ? units : 1;
-  }
-  if (few_bytes && units > 1) {
-    int64_t gap = std::min(unit_end_bytes(in.in_turn) / row_bytes, share / 4);
-    const int64_t blocks_of_unit = places / units;
-    if (threads == kColumnThreads &&
-        blocks_of_unit * units >= kEnoughBlocksOfPlanes * static_cast<double>(places)) {
-      places = blocks_of_unit * units; // none works on two units
-      gap = ceil_div(unit_rows, blocks_of_unit) * blocks_of_unit - unit_rows;
-    }
-    if (rows + (units - 1) * gap < kMaxRows) {
-      in.unit_gap = static_cast<unsigned>(gap);
-      rows += (units - 1) * gap;
-    }
   }
   const int64_t part_rows = rows / parts;
   const int64_t blocks_of_part =
@@ -471,8 +458,6 @@ std::optional<Plan> plan_columns(
   const bool spills =
       in.paired && !few_bytes && std::min(share, unit_rows) + ragged > kMaxPairCount;
   in.adds = in.few_channels || !one_writer || spills;
-  in.carries = spills && may_carry(size, in.access) && kTwoTablesBytes <= limits.shared_per_block &&
-               share >> kLogSpill <= kMaxPairCount;
   const unsigned chunk = rows_of_chunk(static_cast<unsigned>(found->table_columns));
   in.chunks = in.rows / chunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / chunk % in.blocks_of_part;
@@ -480,11 +465,6 @@ std::optional<Plan> plan_columns(
       in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
   if (few_bytes) {
     in.by = CountedBy::kPlanes;
-    const bool of_one_unit = units == 1 || (in.unit_rows + in.unit_gap) % in.share == 0;
-    in.one_piece = of_one_unit && in.outer.size == 1 && threads == kColumnThreads &&
-                   share + ragged <= rows_of_planes(in.paired, in.in_turn);
-    const bool has_all_rows = in.one_piece && in.share >= in.unit_rows;
-    in.adds = !has_all_rows || !rows_are_bins;
   } else if (
       // All of a block is of one unit and in one run, a column is a channel, and a row of a table is
       // its bin.
@@ -504,10 +484,10 @@ std::optional<Plan> plan_columns(
   // two bins in one for two more.
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
-  plan.shared_bytes = in.access == Access::kSplit || in.carries ? kTwoTablesBytes
-                      : halved                                  ? kHalfTableBytes
-                      : bytes                                   ? kByteTableBytes
-                                                                : words * kCounterBytes;
+  plan.shared_bytes = in.access == Access::kSplit ? kTwoTablesBytes
+                      : halved                    ? kHalfTableBytes
+                      : bytes                     ? kByteTableBytes
+                                                  : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));

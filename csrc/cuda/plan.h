@@ -107,11 +107,8 @@ struct Columns {
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
-  bool carries;      // what counters of 16 bits do not hold is in an upper table, until a unit ends
   bool warps_apart;  // of a round each warp reads neighbouring rows
-  bool one_piece;    // in planes.cu: a block has rows of one run, and its table has room for them
   bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
-  unsigned unit_gap; // rows between two units, which take as long as the end of one does
   // In rows.cu a block has so many chunks of rows, the first blocks of a unit one more, and the last
   // one what is left.
   unsigned chunks;

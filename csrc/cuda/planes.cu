@@ -96,7 +96,6 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even
   /// or the odd ones. Neighbours begin with different words, so that no two of a load meet in a
   /// bank, and add neighbouring bins.
-  template <bool kOnePiece>
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
     constexpr int kQuads = kRowQuads / 2;
     // Of four columns in turn an even word has the first and the third, an odd one the others.
@@ -112,7 +111,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
         uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
         const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
         // Asked of three channels too, their loops take 4 % longer.
-        if (!kOnePiece && (kTurns == Turns::kThree || more)) {
+        if (kTurns == Turns::kThree || more) {
           quad = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
@@ -133,7 +132,7 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
                                 : kTurns == Turns::kThree ? column
                                                           : channel_of(in, unit, column);
         if (bin != kNoBin && channel < in.counted) {
-          put_or_add(&counts[in.counter(unit.batch, channel, bin)], sum, !kOnePiece || in.adds);
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
         }
       };
       if constexpr (kTurns == Turns::kNone) {
@@ -156,10 +155,9 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   }
 };
 
-/// For __launch_bounds__; 0 does not ask for any. Kernels of one piece, which are not asked for one, are
-/// compiled for two, with half of the registers.
-template <int kThreads, bool kOnePiece>
-constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : kOnePiece;
+/// For __launch_bounds__.
+template <int kThreads>
+constexpr int kBlocksOfSm = kColumnThreads / kThreads;
 
 /// Rows of one run that a block counts without a stop.
 struct Piece {
@@ -171,12 +169,8 @@ struct Piece {
   unsigned rows;
 };
 
-/// kOnePiece: no block has more than one, and no table has to be summed before the end. That is half of
-/// the code, and what runs once is waited for: 2^21 bytes take 3.9 us and not 4.3, 2^26 18.6 and 18.9,
-/// [64, 1664, 1664, 3] over (1, 2) 123.2 and 123.8; where a block has all of a unit, and so nobody zeroes
-/// the counts, [126, 1000, 667, 3] 61.1 and 62.7, [128, 2^22] over 1 122.3 and 123.5.
-template <Turns kTurns, int kThreads, bool kOnePiece, class Binning>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void count_planes_kernel(
+template <Turns kTurns, int kThreads, class Binning>
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
     const __grid_constant__ Columns in,
     const Binning binning,
     unsigned long long* __restrict__ counts) {
@@ -186,21 +180,13 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
   constexpr unsigned kRagged = ragged_rows(Access::kQuad);
-  constexpr int kFetched = fetched_chunks(kThreads, kTurns == Turns::kThree);
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
   const unsigned own_row = warp * kUnroll;
 
-  const unsigned unit_step = in.unit_rows + in.unit_gap;
   unsigned row = blockIdx.x * in.share;
   const unsigned end = min(row + in.share, in.part_rows);
-  if (in.unit_gap > 0 && row % unit_step >= in.unit_rows) {
-    row += unit_step - row % unit_step;
-  }
-  if (row >= end) {
-    return;
-  }
 
   Piece piece{};
   constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
@@ -220,9 +206,9 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
     rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
     address = piece.run + first_byte(piece, own_row);
   };
-  piece.unit = kOnePiece && in.batches == 1 ? 0 : row / unit_step;
-  const unsigned row_of_unit = row - piece.unit * unit_step;
-  piece.outer = kOnePiece || in.outer.size == 1 ? 0 : row_of_unit / in.rows;
+  piece.unit = in.batches == 1 ? 0 : row / in.unit_rows;
+  const unsigned row_of_unit = row - piece.unit * in.unit_rows;
+  piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
   piece.first_row = row_of_unit - piece.outer * in.rows;
   piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
   cut();
@@ -289,47 +275,34 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
     if (row_left < piece.rows) {
       left = load_once(reinterpret_cast<const uint4*>(piece.run + first_byte(piece, row_left)));
     }
-    bool more = false;
-    bool ends_table = true;
-    if constexpr (!kOnePiece) {
-      row += piece.rows;
-      piece.first_row += piece.rows;
-      if (piece.first_row == in.rows) {
-        piece.first_row = 0;
-        piece.run += in.outer.stride;
-        if (++piece.outer == in.outer.size) {
-          piece.outer = 0;
-          row += in.unit_gap;
-          ++piece.unit;
-        }
-      }
-      more = row < end;
-      ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
-      if (ends_table) {
-        room = kRoom;
-      }
-      rounds = 0;
-      if (more) {
-        if (piece.unit != done.unit) {
-          piece.run = batch_of(in, piece.unit);
-        }
-        cut();
-        begin_piece();
-      }
-      load_first(next);
-      if (rounds > kFetched && lane % (kLineBytes / kQuadBytes) == 0) {
-#pragma unroll
-        for (int i = 0; i < kFetched * kUnroll; ++i) {
-          fetch_line(address + (i / kUnroll * int{kRowsOfRound} + i % kUnroll) * int{kRowBytes});
-        }
+    row += piece.rows;
+    piece.first_row += piece.rows;
+    if (piece.first_row == in.rows) {
+      piece.first_row = 0;
+      piece.run += in.outer.stride;
+      if (++piece.outer == in.outer.size) {
+        piece.outer = 0;
+        ++piece.unit;
       }
     }
+    const bool more = row < end;
+    const bool ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
+    if (ends_table) {
+      room = kRoom;
+    }
+    rounds = 0;
+    if (more) {
+      if (piece.unit != done.unit) {
+        piece.run = batch_of(in, piece.unit);
+      }
+      cut();
+      begin_piece();
+    }
+    load_first(next);
     if (has_chunk) {
       add_chunk();
     }
-    if constexpr (!kOnePiece) {
-      take_next();
-    }
+    take_next();
     if (row_left < done.rows) {
       begin_rows(done, row_left);
       cells.add(left, 0);
@@ -350,15 +323,13 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
       count_ragged(in.rows);
       count_ragged(int64_t{in.rows} + 1);
     }
-    if constexpr (!kOnePiece) {
-      begin_rows(piece, own_row);
-    }
+    begin_rows(piece, own_row);
     if (!ends_table) {
       continue;
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    cells.template add_channels<kOnePiece>(Unit{done.unit, 0, done.head}, counts, more);
+    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
     if (!more) {
       return;
     }
@@ -372,19 +343,16 @@ void count_planes(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
   const auto& in = std::get<Columns>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto turns, auto threads, auto one_piece) {
+  const auto count = [&](auto turns, auto threads) {
     start(
-        launch, one_piece() ? "count_piece" : "count_planes",
-        count_planes_kernel<turns(), threads(), one_piece(), Binning>,
+        launch, "count_planes", count_planes_kernel<turns(), threads(), Binning>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
         in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
     constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
-    constexpr std::integral_constant<int, kColumnThreads> kAll;
-    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{}, std::false_type{})
-    : in.one_piece       ? count(turns, kAll, std::true_type{})
-                         : count(turns, kAll, std::false_type{});
+    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{})
+                         : count(turns, std::integral_constant<int, kColumnThreads>{});
   };
   in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
   : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})

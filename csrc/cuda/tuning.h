@@ -100,17 +100,8 @@ constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a blo
 // [2^23, 512] take 969 us and 973 where half of the range stays; a column has few bins that
 // hold more.
 constexpr int kMaxPairCount = 65535;
-constexpr int kLogSpill = 13;
-constexpr int kMostLeftBySpill = (1 << kLogSpill) - 1;
+constexpr int kMostLeftBySpill = (1 << 13) - 1;
 constexpr int kRoomAfterSpill = kMaxPairCount - kMostLeftBySpill;
-// Where nobody else needs the shared memory, they are emptied into a second table there, which is
-// added to the counts when all is counted: 4 GiB of [2^23, 512] take 961 to 963 us, of any data, and
-// 967 to 971 where the counts are added to meanwhile. The blocks do so in turns, so that some read:
-// 936 us where it takes 941 at once; but 944 and not 942 where they add to the counts.
-constexpr bool may_carry(int64_t element_bytes, Access access) {
-  return element_bytes == 1 && access == Access::kQuad;
-}
-constexpr int kCarryTurns = 8;
 // A stream begins with one row that is not whole, and ends with two; where words are split with
 // five, since only as many rows as are whole words together are counted in words.
 constexpr int ragged_rows(Access access) {
@@ -201,27 +192,6 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 // the counts; with more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
-// At the end of a unit the warps of such a block wait for each other, and few bytes are on their
-// way while they sum the columns. What a block could have read meanwhile it is given less: with 64,
-// 96, 112, 128 and 144 KiB uint8 [64, 3, 1664, 1664] over (2, 3) takes 119.4, 119.3, 119.9, 120.9
-// and 121.2 us, with 128, 192 and 256 KiB [64, 1664, 1664, 3] over (1, 2) 122.6, 122.1 and 122.6.
-constexpr int64_t unit_end_bytes(bool in_turn) {
-  return (in_turn ? 192 : 96) * 1024;
-}
-// Of the next unit a warp then has its first chunk, and the next ones come into the cache. One, two
-// and three: [64, 3, 1664, 1664] over (2, 3) 122.1, 121.5 and 120.7 us (none some 3 more), over (0,
-// 2, 3) 118.6, 118.0 and 117.4, [512, 2^20] over 1 121.3, 120.4 and 121.6; [64, 1664, 1664, 3] over
-// (1, 2) with two and three 124.3 and 123.5, [300, 800, 745, 3] 126.5 and 126.4. In blocks of 256
-// threads, one and two: [1500, 2^29 / 1500] 124.5 and 125.3.
-constexpr int fetched_chunks(int threads, bool in_turn) {
-  return threads < kColumnThreads ? 1 : in_turn ? 3 : 2;
-}
-// Blocks of which none works on two units have one end each, and are worth a few SMs: in 128 blocks,
-// and not in 132, [64, 1664, 1664, 3] over (1, 2) takes 121.2 to 122.7 us and not 121.7 to 125.1,
-// [32, 2000, 2000, 3] 90.1 and 91.4, [128, 2^22] over 1 121.2 and 123.1, [64, 2^20] 19.0 and 19.4. Of
-// smaller blocks [384, 400000] lost, 40.5 and 39.3, and [128, 3, 400, 400] over (2, 3) gained, 18.8
-// and 19.6.
-constexpr double kEnoughBlocksOfPlanes = 0.95;
 // Where units are shorter than this, several blocks share an SM and do not wait at the same time.
 // In three blocks of 256 threads uint8 [700, 2^29 / 700] over 1 takes 125.7 us, [1500, ..] 125.9
 // and [8192, 2^16] 168; in one of 768 121.5, 137.5 and 248. 700 images of three channels in two

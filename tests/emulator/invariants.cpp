@@ -31,11 +31,9 @@ struct Path {
     add(in.by == CountedBy::kColumns && in.log_row_words < 5, "mixed-banks");
     add(in.counted < in.channels, "gaps");
     add(in.by == CountedBy::kRows && in.group_columns == kHalfColumns, "halves");
-    add(in.one_piece, "one-piece");
     add(in.sums_columns, "sums-columns");
     add(in.channels == 1 && in.groups > 1, "dealt");
-    add(in.paired && in.adds && !in.few_channels && !in.carries, "spills-or-adds");
-    add(in.carries, "carries");
+    add(in.paired && in.adds && !in.few_channels, "spills-or-adds");
   }
   void operator()(const Runs& in) {
     text = "runs";
@@ -203,13 +201,13 @@ struct Checks {
     need(
         unit_rows > 0 && (in.in_runs || unit_rows == in.rows * std::max<int64_t>(in.outer.size, 1)),
         "rows");
-    const int64_t total = units * unit_rows + (units - 1) * in.unit_gap;
+    const int64_t total = units * unit_rows;
     const int64_t blocks_of_unit = plan.blocks / units;
     int64_t most_rows = std::min<int64_t>(in.share, unit_rows); // of a table
     if (clustered) {
       need(blocks_of_unit * units == plan.blocks && blocks_of_unit % plan.cluster == 0, "blocks");
       need(blocks_of_unit * in.share >= unit_rows, "all rows are in shares");
-      need(in.unit_gap == 0 && in.outer.size <= 1 && !in.is_stream(), "plain rows");
+      need(in.outer.size <= 1 && !in.is_stream(), "plain rows");
       need(in.adds || blocks_of_unit == plan.cluster, "one cluster writes, or all add");
       need(most_rows + 2 <= kMaxOf16Bits, "counters of 16 bits");
       need(in.row_stride < kSignedBit, "rows in 32 bits");
@@ -275,16 +273,8 @@ struct Checks {
                                             : 0;
     if (in.by == CountedBy::kPlanes) {
       need(is_bytes && few && in.access == Access::kQuad && in.is_stream(), "planes");
-      need(
-          !in.one_piece || in.share + ragged <= rows_of_planes(in.paired, in.in_turn),
-          "counters that hold a piece");
-      need(!in.one_piece || in.outer.size == 1, "one piece");
-      need(
-          in.adds ||
-              (in.one_piece && in.share >= unit_rows && in.unit_rows + in.unit_gap <= in.share),
-          "one block writes, or all add");
+      need(in.adds, "all add");
       need(in.paired == (in.channels > 1), "counters");
-      need(plan.threads == kColumnThreads || !in.one_piece, "threads");
       need(
           plan.threads == kColumnThreads || plan.threads == threads_of_short_units(in.in_turn),
           "threads");
@@ -300,7 +290,6 @@ struct Checks {
           in.adds || in.columns == in.channels || (in.sums_columns && in.groups == 1 && folds),
           "one writer, or all add");
       need(!few || in.adds, "blocks that add");
-      need(in.unit_gap == 0, "no gap");
       if (in.access == Access::kQuad) {
         const int64_t warps = plan.threads / 32;
         const int64_t rows = 32 >> in.log_lanes;
@@ -310,10 +299,6 @@ struct Checks {
             "steps");
       }
     }
-    need(
-        !in.carries || (in.paired && is_bytes && in.share >> kLogSpill <= kMaxOf16Bits &&
-                        plan.shared_bytes >= kTwoTablesBytes),
-        "carries");
     if (in.access == Access::kSplit) {
       need(in.parts == in.units() && in.blocks_of_part > 1, "tables that meet in the fold");
       need(plan.shared_bytes >= kTwoTablesBytes && is_bytes, "early columns");

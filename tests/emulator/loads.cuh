@@ -19,8 +19,6 @@ inline uint32_t load_acquire(const uint32_t* address) {
   emulated::let_others_run();
   return emulated::load_acquired(address);
 }
-inline void fetch_line(const void* /*address*/) {
-}
 inline void discard_line(const void* line) {
   emulated::discard(line, 128);
 }
