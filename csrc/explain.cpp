@@ -40,10 +40,9 @@ class Json {
 void add_layout(Json& json, const cuda::Columns& in) {
   json.add("method", "columns");
   json.add(
-      "access", in.access == cuda::Access::kQuad    ? "16 bytes"
-                : in.access == cuda::Access::kWord  ? "words"
-                : in.access == cuda::Access::kSplit ? "split words"
-                                                    : "words put together");
+      "access", in.access == cuda::Access::kQuad   ? "16 bytes"
+                : in.access == cuda::Access::kWord ? "words"
+                                                   : "words put together");
   json.add("stream", in.is_stream());
   json.add(
       "counted_by", in.by == cuda::CountedBy::kRows        ? "rows"

@@ -332,7 +332,6 @@ PATHS = {
     "columns of words": Case("columns words stream", (20_001, 100), gpu=SIXTEEN),
     "columns of 16 bytes": Case("columns 16-bytes", (40_001, 48), gpu=SIXTEEN),
     "columns that are summed": Case("columns sums-columns folds", (40_001, 48), gpu=SIXTEEN),
-    "split words": Case("columns split-words folds", (9001, 511), gpu=NO_CLUSTERS),
     "loose words": Case("columns loose-words folds", (5001, 511), gap=514, offset=3, gpu=SIXTEEN),
     "gaps": Case("columns gaps stream", (30_001, 60), gap=4, gpu=SIXTEEN),
     "spills": Case("columns words spills-or-adds", (MUCH + 70, 64), gap=4, below=2),

@@ -303,22 +303,6 @@ def test_alignment() -> None:
     assert (stream["stream"], stream["access"], stream["columns"] % (4 * 255)) == (True, "words", 0)
 
 
-def test_rows_that_begin_within_words() -> None:
-    """They need few tables side by side, but more shared memory."""
-    for channels in (511, 383, 1001, 2047):
-        groups = -(-channels // TUNED["kByteColumns"])
-        plan = plan_of(contiguous((1 << 18, channels)), H200)
-        assert (plan["access"], plan["columns"]) == ("split words", channels)
-        assert (plan["groups"], plan["blocks"]) == (groups, H200.sm_count // groups * groups)
-        assert plan["shared_bytes"] == TUNED["kTwoTablesBytes"]
-        assert plan["launches"] == 2
-    for channels in (512, 500, 513, 514, 255, 3):
-        assert plan_of(contiguous((1 << 20, channels)), H200)["access"] != "split words"
-    # Blocks that work on two sets of channels, or have little shared memory, cut them anew.
-    assert plan_of(contiguous((30, 1 << 16, 511), dim=(1,)), H200)["access"] == "words"
-    assert plan_of(contiguous((1 << 20, 511)), T4)["access"] == "words"
-
-
 @pytest.mark.parametrize("gpu", [TINY, ODD[1]], ids=lambda gpu: gpu.name)
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16], ids=str)
 @pytest.mark.parametrize("gap", [0, 4, 600])
@@ -426,10 +410,6 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
             "{columns:,} columns, {times} for each of 255 channels",
             "rows without a gap are cut anew",
         ),
-    ),
-    "split words": (
-        contiguous((1 << 20, 511)),
-        ("511 columns, a channel each", "rows begin within words", "and 3 more", "of two rows"),
     ),
     "few channels": (contiguous((1 << 22, 3)), ("for each of 3 channels", "workspace  none")),
     "one channel": (

@@ -79,9 +79,8 @@ class Explanation:
             strides, a table for a few channels), "exchange" (more bins than a table holds: each
             block has a table of some bins, and others send it their values), "atomics" (more bins
             than a table holds, in memory) or "nothing to count".
-        access: what a load takes: "16 bytes", "words", "split words" (the first of a row may begin
-            with bytes of the row before), "words put together" (from two aligned ones) or
-            "elements".
+        access: what a load takes: "16 bytes", "words", "words put together" (from two aligned ones)
+            or "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         stream: rows without a gap are cut anew, into rows of `columns` elements.
         counted_by: the kernels for columns: "rows" (bytes, whole rows of one table a block),
@@ -590,9 +589,7 @@ def _layout_of_columns(e: Explanation) -> str:
     text += f"{e.columns:,} columns, {each}"
     if e.groups > 1:
         text += f", in {e.groups:,} groups of {e.table_counters_per_row}"
-    if e.access == "split words":
-        text += "; rows begin within words"
-    elif e.stream and not e.gap_channels:
+    if e.stream and not e.gap_channels:
         text += "; rows without a gap are cut anew"
     if e.runs > 1:
         text += f"; rows lie in {e.runs:,} runs"
@@ -622,7 +619,6 @@ def _reads(e: Explanation) -> str:
     return {
         "16 bytes": "16 bytes a lane",
         "words": f"{word} bytes a lane",
-        "split words": f"{word} bytes a lane, perhaps of two rows",
         "words put together": f"{word} bytes a lane, put together from two aligned words",
         "elements": f"{_count(e.dtype.itemsize, 'byte')} a thread",
     }.get(e.access, e.access)
@@ -632,8 +628,6 @@ def _table(e: Explanation) -> str:
     shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
     if e.method == "columns":
         counters = _count(e.table_counters_per_row, "counter")
-        if e.access == "split words":
-            counters += ", and 3 more for the columns before,"
         table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
         if e.counted_by == "planes" and e.counter_bits == 32:
             table += ", with gaps as wide between them"

@@ -9,9 +9,6 @@
 // one stream and cut into longer rows, of a whole number of words that fills the
 // tables: then several columns hold the same channel, and their sums are added. One
 // channel is the extreme: all columns are copies of it (bytes of few channels: planes.cu).
-// Where that takes many tables side by side, rows stay what they are and begin within words: the
-// lanes then count some bytes further to the left, as the row of a thread begins, and the first of
-// them in columns before the first.
 //
 // A block counts an equal share of all rows. What it has of a unit goes straight to the
 // counts where it is all there is, and into its one table in the workspace otherwise;
@@ -342,10 +339,8 @@ struct WideTable {
 };
 
 template <class T, Access kAccess, Bins kBins, class Binning>
-using Table = std::conditional_t<
-    sizeof(T) == 1,
-    ByteTable<kAccess, Binning>,
-    WideTable<T, kAccess, kBins, Binning>>;
+using Table =
+    std::conditional_t<sizeof(T) == 1, ByteTable<Binning>, WideTable<T, kAccess, kBins, Binning>>;
 
 /// What a lane loads at once.
 template <class T, Access kAccess>
@@ -394,7 +389,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
   constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
-  constexpr bool kSplit = kAccess == Access::kSplit;
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
@@ -464,12 +458,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   const auto column_of = [&](const Piece& piece) {
     return min(first_column_of(in, piece.unit) + lane_of_row * kElements, last_column);
   };
-  // Of the thread's rows, which all begin alike, how many bytes of the first word belong to the
-  // row before, and how many words begin in a row.
-  const auto early_of = [&](const Piece& piece) {
-    return static_cast<int>((piece.first_row + own_row) * static_cast<unsigned>(in.columns) % 4);
-  };
-  const auto words_of = [&](int early) { return static_cast<int>(in.columns + early) / 4; };
   // Of rows in runs, how far behind the first one they lie. Those of a block are less than 2^32 bytes
   // apart, so that loops work it out in 32 bits: 511 channels in runs take 55 us, and 66 in 64 bits.
   const auto place_of_row = [&](auto row) {
@@ -479,13 +467,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     return row * static_cast<Int>(in.row_stride) + Int{run} * in.run_jump + Int{set} * in.set_jump;
   };
   const auto address_in = [&](const Piece& piece) {
-    if constexpr (kSplit) {
-      const int early = early_of(piece);
-      const int64_t word =
-          min(int64_t{piece.unit.group} * kWarp + lane_of_row, int64_t{words_of(early) - 1});
-      return piece.run + piece.unit.head + (piece.first_row + own_row) * in.row_stride - early +
-             word * kLoadBytes;
-    }
     if constexpr (kInRuns) { // of the block's first row, from the start of its word on
       const uint8_t* first = piece.run + place_of_row(uint64_t{piece.first_row});
       return first - reinterpret_cast<uintptr_t>(first) % 4;
@@ -504,7 +485,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       return load_inner_word(at);
     } else {
       const auto* address = reinterpret_cast<const Load*>(static_cast<const uint8_t*>(at));
-      if constexpr ((kAccess == Access::kWord || kSplit) && sizeof(T) <= 2) {
+      if constexpr (kAccess == Access::kWord && sizeof(T) <= 2) {
         return load_of_shared_line(address);
       } else {
         return load_once(address);
@@ -559,15 +540,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       cells.add(words[i]);
     }
   };
-  const auto begin_rows = [&] {
-    if constexpr (kSplit) {
-      static_assert(kWarps % 4 == 0);
-      const int early = early_of(piece);
-      cells.begin_rows(
-          early, static_cast<int>(piece.unit.group) * kWarp + lane_of_row < words_of(early));
-    }
-  };
-
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
@@ -578,7 +550,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
   int room = kMaxPairCount; // what the counters of a pair still hold
   cells.begin_unit(piece.unit);
-  begin_rows();
   bool first_of_unit = row == piece.index * in.unit_rows;
   while (true) {
     // The whole block comes here together.
@@ -586,9 +557,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       wait_for_previous(); // it cleared the counts
       __syncthreads();
       spill(cells, piece.unit, counts);
-      if constexpr (kSplit) {
-        cells.spill_early_columns(piece.unit, counts);
-      }
       room = kRoomAfterSpill;
       __syncthreads();
     };
@@ -643,7 +611,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     const int rest = static_cast<int>(piece.rows) - rounds * rows_of_round;
     if constexpr (kPaired) {
       const int rows = rounds > 0 ? rest + rows_of_round : rest;
-      const int added = rows + (kInRuns ? kRowsApart : in.is_stream() ? ragged_rows(kAccess) : 0);
+      const int added = rows + (kInRuns ? kRowsApart : in.is_stream() ? kRaggedRows : 0);
       if (room < added) {
         empty_pairs();
       }
@@ -711,14 +679,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       if (done.first_row + done.rows == in.rows) {
         count_ragged(in.rows);
         count_ragged(int64_t{in.rows} + 1);
-        if constexpr (kSplit) { // apart: in one loop the main one of int16 comes out otherwise
-          for (int i = 2; i < ragged_rows(kAccess) - 1; ++i) {
-            count_ragged(int64_t{in.rows} + i);
-          }
-        }
       }
     }
-    begin_rows();
     if (more && piece.index == done.index) {
       continue;
     }
@@ -734,11 +696,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
       cells.put_counts(done.unit, counts);
     } else {
       const int64_t block = part * in.blocks_of_part + blockIdx.x / in.parts;
-      uint4* partial = partials + block * (in.partial_words(kAccess) / 4);
+      uint4* partial = partials + block * (in.table_words() / 4);
       store_table(partial, table, in.table_words() / 4);
-      if constexpr (kSplit) {
-        cells.store_early_columns(reinterpret_cast<uint32_t*>(partial) + in.table_words());
-      }
     }
     if (!more) {
       return;
@@ -753,38 +712,6 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     first_of_unit = true;
   }
 }
-
-/// Where words are split: what the next group's tables have of the columns before their first one.
-/// Its blocks each keep to one unit.
-struct EarlyColumns {
-  const uint8_t* first; // of the unit's first table, and of the first row
-  int64_t step;         // from table to table
-  unsigned rows;
-  unsigned pairs; // of words, a pair a row of a table
-
-  __device__ EarlyColumns(
-      const Columns& in, unsigned index, unsigned first_word, const uint4* partials, unsigned words)
-      : step(4 * int64_t{in.partial_words(Access::kSplit)}),
-        rows(words / kByteRowWords),
-        pairs(in.blocks_of_part * rows) {
-    const unsigned next = index + in.batches;
-    const unsigned unit = next < in.units() ? next : next - in.units();
-    first = reinterpret_cast<const uint8_t*>(partials) + int64_t{unit} * in.blocks_of_part * step +
-            4 * int64_t{in.table_words()} + first_word / kByteRowWords * sizeof(uint2);
-  }
-  __device__ __forceinline__ uint2 load(unsigned i) const {
-    return i < pairs ? __ldcg(reinterpret_cast<const uint2*>(first + i / rows * step) + i % rows)
-                     : make_uint2(0, 0);
-  }
-  template <int kRows>
-  __device__ __forceinline__ void add(uint32_t (&sums)[4][kRows], unsigned i, uint2 pair) const {
-    if (i < pairs) {
-      atomicAdd(&sums[1][i % rows], pair.y & 0xffff);
-      atomicAdd(&sums[2][i % rows], pair.x >> 16);
-      atomicAdd(&sums[3][i % rows], pair.y >> 16);
-    }
-  }
-};
 
 /// Sums a unit's tables, kWords words a block, and transposes [row][column] into
 /// [channel][bin]. The tables are dealt to several threads, so that many loads are on
@@ -808,8 +735,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
   __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
   // Rows of columns in turn, an odd number of words apart.
   __shared__ uint32_t sums[kHalves * 2 * kWords];
-  // Of the columns before the first one of the next group, the last of which stands last.
-  __shared__ uint32_t early_sums[4][kWords / kByteRowWords];
   const Cells cells(in, binning, nullptr, 0);
 
   const unsigned table_words = in.table_words();
@@ -833,17 +758,10 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     }
   }
 
-  if constexpr (kAccess == Access::kSplit) {
-    if (threadIdx.x < sizeof(early_sums) / 4) {
-      early_sums[0][threadIdx.x] = 0;
-    }
-    __syncthreads();
-  }
-  const EarlyColumns early(in, index, first_word, partials, kWords);
   const int quad = threadIdx.x % kQuads;
   const unsigned split = threadIdx.x / kQuads;
   const bool inside = first_word + 4 * quad < table_words; // a slice may be cut short
-  const int64_t table_quads = in.partial_words(kAccess) / 4;
+  const int64_t table_quads = table_words / 4;
   const uint4* table = partials +
                        int64_t{part * in.blocks_of_part + first_block + split} * table_quads +
                        first_word / 4 + quad;
@@ -858,10 +776,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     table += kUnroll * kSplits * table_quads;
   };
   wait_for_previous();
-  uint2 early_pair = make_uint2(0, 0);
-  if constexpr (kAccess == Access::kSplit) {
-    early_pair = early.load(threadIdx.x);
-  }
   load(first_block);
 
   // Meanwhile: where the thread's sums go.
@@ -878,7 +792,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
   const int copies = in.sums_columns ? static_cast<int>(in.columns) / channels : 1;
   unsigned long long* counters[kSumsOfThread];
   int places[kSumsOfThread]; // in `sums`
-  uint32_t early_places[kSumsOfThread];
 #pragma unroll
   for (int k = 0; k < kSumsOfThread; ++k) {
     // Neighbouring threads write neighbouring bins of one channel.
@@ -894,10 +807,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
     counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
                       ? &counts[in.counter(unit.batch, channel, bin)]
                       : nullptr;
-    if constexpr (kAccess == Access::kSplit) {
-      const int64_t before = min(first_column_of(in, unit) + kByteColumns, in.columns) - column;
-      early_places[k] = before < 4 ? (4 - before) * (kWords / kByteRowWords) + place : 0;
-    }
   }
 
   uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
@@ -917,12 +826,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
       break;
     }
     load(block);
-  }
-  if constexpr (kAccess == Access::kSplit) {
-    early.add(early_sums, threadIdx.x, early_pair);
-    for (unsigned i = threadIdx.x + kFoldThreads; i < early.pairs; i += kFoldThreads) {
-      early.add(early_sums, i, early.load(i));
-    }
   }
   reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
   if (kHalves == 2) {
@@ -953,9 +856,6 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
       uint32_t sum = sums[places[k]];
       for (int copy = 1; copy < copies; ++copy) {
         sum += sums[places[k] + copy * channels * (rows | 1)];
-      }
-      if constexpr (kAccess == Access::kSplit) {
-        sum += early_places[k] != 0 ? early_sums[0][early_places[k]] : 0;
       }
       put_or_add(counters[k], sum, add);
     }
@@ -1001,7 +901,7 @@ void count_columns(
       if (kWide && in.few_channels) {
         count(std::bool_constant<kWide>{}, std::false_type{});
       } else if (in.in_runs) {
-        count(std::false_type{}, std::bool_constant<kAccess != Access::kSplit>{});
+        count(std::false_type{}, std::true_type{});
       } else {
         count(std::false_type{}, std::false_type{});
       }
@@ -1033,10 +933,6 @@ void count_columns(
           return run(tag, std::integral_constant<Access, Access::kLoose>{}, bins);
         }
         return;
-      case Access::kSplit:
-        if constexpr (sizeof(typename decltype(tag)::type) == 1) {
-          return run(tag, std::integral_constant<Access, Access::kSplit>{}, bins);
-        }
     }
   };
   constexpr std::integral_constant<Bins, Bins::kPlain> plain;

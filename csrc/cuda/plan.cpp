@@ -162,7 +162,6 @@ struct Rows {
 };
 /// What a plan may do.
 struct Allowed {
-  bool split = true;
   bool halve = true;
   bool in_runs = false; // rows that lie in several runs count as rows of one
   int64_t gap = 0;      // so many channels, the last ones, lie between rows and have no counts
@@ -280,17 +279,8 @@ std::optional<Rows> find_rows(
   if (dense && !allowed.in_runs &&
       (in.access == Access::kLoose || in.channels % found.table_columns != 0 || allowed.gap > 0)) {
     // A stream; all its runs must begin at the same distance from an aligned address.
-    int64_t width = stream_width(in.channels, word, found.table_columns);
-    // The first group's columns before its first one are channels of the last group.
-    const bool split = allowed.split && bytes && in.channels % word != 0 &&
-                       (in.channels - 1) % found.table_columns >= kMostEarlyColumns - 1 &&
-                       kTwoTablesBytes <= limits.shared_per_block &&
-                       score_of_width(in.channels, found.table_columns) >
-                           score_of_width(width, found.table_columns) + kSplitCost;
-    width = split ? in.channels : width;
-    const auto access = split                              ? Access::kSplit
-                        : bytes && width % kQuadBytes == 0 ? Access::kQuad
-                                                           : Access::kWord;
+    const int64_t width = stream_width(in.channels, word, found.table_columns);
+    const auto access = bytes && width % kQuadBytes == 0 ? Access::kQuad : Access::kWord;
     const int64_t load_bytes = access == Access::kQuad ? kQuadBytes : word_bytes;
     const int64_t run = inner_rows.size * in.channels - allowed.gap;
     const int64_t least = narrow ? kMinShareBytes : kMinStreamBytesPerTable;
@@ -301,9 +291,6 @@ std::optional<Rows> find_rows(
       in.columns = width;
       in.row_stride = width * size;
       found.of_run = whole_rows(load_bytes);
-      if (split) {
-        found.of_run -= found.of_run % (std::lcm(width, word) / width);
-      }
     }
   }
   if (!in.is_stream() && narrow) { // narrow rows leave most of a warp idle
@@ -407,12 +394,6 @@ std::optional<Plan> plan_columns(
   const int64_t blocks_of_part =
       std::clamp<int64_t>(ceil_div(part_rows, fewest), 1, std::max<int64_t>(places / parts, 1));
   share = ceil_div(part_rows, whole_units ? 1 : blocks_of_part);
-  if (in.access == Access::kSplit && (parts != units || share == part_rows)) {
-    // Its tables meet in the fold, which knows no blocks that work on two units.
-    Allowed less = allowed;
-    less.split = false;
-    return plan_columns(problem, binning, limits, less);
-  }
   in.rows = static_cast<unsigned>(found->of_run);
   in.unit_rows = static_cast<unsigned>(unit_rows);
   in.groups = static_cast<unsigned>(groups);
@@ -443,9 +424,7 @@ std::optional<Plan> plan_columns(
                     unit_rows * (in.columns / in.channels) <= kMaxOf32Bits;
   const bool rows_are_bins = has_row_for_each_bin<Binning>(problem.type);
   const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
-  const int64_t ragged = in.in_runs       ? kRowsApart
-                         : in.is_stream() ? ragged_rows(in.access) * in.outer.size
-                                          : 0;
+  const int64_t ragged = in.in_runs ? kRowsApart : in.is_stream() ? kRaggedRows * in.outer.size : 0;
   in.paired = bytes ? in.channels > 1 : size == 2 && in.access != Access::kQuad;
   in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
@@ -484,10 +463,7 @@ std::optional<Plan> plan_columns(
   // two bins in one for two more.
   const int64_t row_words = int64_t{1} << in.log_row_words;
   const int64_t words = in.table_words() + (in.paired && row_words < kBanks ? 2 : 1) * row_words;
-  plan.shared_bytes = in.access == Access::kSplit ? kTwoTablesBytes
-                      : halved                    ? kHalfTableBytes
-                      : bytes                     ? kByteTableBytes
-                                                  : words * kCounterBytes;
+  plan.shared_bytes = halved ? kHalfTableBytes : bytes ? kByteTableBytes : words * kCounterBytes;
   plan.clears = in.adds || problem.num_bins > in.table_rows;
   in.cleared = plan.clears;
   const auto address = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
@@ -497,7 +473,7 @@ std::optional<Plan> plan_columns(
       in.group_columns > 0 && (address | strides | in.group_columns * size) % kLineBytes == 0;
   plan.shares_lines = groups > 1 && !whole_lines && !halved;
   if (!in.few_channels && share % unit_rows != 0) {
-    plan.workspace_bytes = plan.blocks * in.partial_words(in.access) * kCounterBytes;
+    plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
     const auto blocks = [&](int words) { return units * ceil_div(in.table_words(), words); };
     plan.fold_words =
         blocks(kFoldWords) < limits.sm_count ? kFewFoldWords

@@ -137,10 +137,6 @@ struct Columns {
   HISTO_HOST_DEVICE unsigned table_words() const {
     return table_rows << log_row_words;
   }
-  /// What a block leaves to the fold; a kernel knows its access when it is compiled.
-  HISTO_HOST_DEVICE unsigned partial_words(Access known) const {
-    return table_words() + (known == Access::kSplit ? kEarlyWords : 0);
-  }
   HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
     return (batch_index * counted + channel) * num_bins + bin;
   }

@@ -26,13 +26,13 @@ enum class Turns {
 };
 
 template <Turns kTurns, int kThreads, class Binning>
-struct PlanesTable : ByteTable<Access::kQuad, Binning> {
-  using Base = ByteTable<Access::kQuad, Binning>;
+struct PlanesTable : ByteTable<Binning> {
+  using Base = ByteTable<Binning>;
   using Base::address;
   using Base::in;
   using Base::offsets;
-  using Base::ones; // of three channels, what one byte more of each is
   using Base::table;
+  uint32_t ones[3]; // of three channels, what one byte more of each is
   // Of a row: all its place, or the half that one counter a lane takes.
   static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
@@ -179,7 +179,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
   constexpr unsigned kRowsOfRound = kWarps * kUnroll;
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
-  constexpr unsigned kRagged = ragged_rows(Access::kQuad);
+  constexpr unsigned kRagged = kRaggedRows;
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);

@@ -53,8 +53,7 @@ struct HalfCells : HalfTable {
 };
 
 template <unsigned kColumns>
-using Cells =
-    std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable<Access::kQuad, ValueBinning>>;
+using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable<ValueBinning>>;
 
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>

@@ -108,9 +108,8 @@ __device__ __forceinline__ unsigned head_of(
 /// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
 /// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
 /// 256 sums, not of every element.
-template <Access kAccess, class Binning>
+template <class Binning>
 struct ByteTable {
-  static constexpr bool kSplit = kAccess == Access::kSplit;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPairsBins = false; // they are of two columns
 
@@ -120,7 +119,6 @@ struct ByteTable {
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
-  uint32_t ones[4];    // what one byte more is in the word of each, where words are split
 
   __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
       : in(columns), binning(bins), table(shared), address(address_of(shared)) {
@@ -144,62 +142,13 @@ struct ByteTable {
     add_shared(address + __byte_perm(bytes, odd, 0x5534), 0x10000);
   }
   __device__ __forceinline__ void add(uint32_t bytes) const {
-    if constexpr (kSplit) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        add_shared(address + __byte_perm(bytes, offsets[i], 0x7604 + 0x10 * i), ones[i]);
-      }
-    } else {
-      add_word(bytes, offsets[0]);
-    }
+    add_word(bytes, offsets[0]);
   }
   __device__ __forceinline__ void add(const LooseWord& word) const {
     add(word.bytes());
   }
   __device__ __forceinline__ void add(uint4 v) const {
     add_turned(*this, v, turned, offsets);
-  }
-
-  /// Where words are split the lane's next words begin `early` columns before its first one, and
-  /// none counts where it is beyond its row.
-  __device__ __forceinline__ void begin_rows(int early, bool counts) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int column = 4 * lane + i - early;
-      const int of_table = column & (kByteColumns - 1);
-      offsets[i] = 4 * word_of(of_table) + (column < 0 ? uint32_t{kByteTableBytes} : 0);
-      ones[i] = !counts ? 0 : half_of(of_table) ? 0x10000 : 1;
-    }
-  }
-  /// The columns before the first one are in two words of a row.
-  __device__ __forceinline__ uint32_t& early_word(int i) const {
-    return table[kByteTableBytes / 4 + (i + 1) * kWarp - 1];
-  }
-  __device__ void store_early_columns(uint32_t* to) const {
-    // Backwards: the first warp waits for the rest of the table.
-    for (int i = kColumnThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords;
-         i += kColumnThreads) {
-      __stcg(to + i, early_word(i));
-    }
-  }
-  /// Adds them to the counts, and clears them.
-  __device__ void spill_early_columns(const Unit& unit, Counts counts) const {
-    for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
-      const uint32_t pair = early_word(i);
-      early_word(i) = 0;
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        const int64_t before = kByteColumns - column_of_word((i + 1) * kWarp - 1, half);
-        const int64_t first = first_column_of(in, unit);
-        const int64_t column = (first == 0 ? in.columns : first) - before;
-        const int64_t channel = channel_of(in, unit, column);
-        const int64_t bin = bin_of_row(i / 2);
-        if (bin != kNoBin && channel < in.counted && count_of(pair, half) != 0) {
-          put<true>(&counts[in.counter(unit.batch, channel, bin)], count_of(pair, half));
-        }
-      }
-    }
   }
 
   static __device__ int word_of(int column) {
@@ -241,11 +190,6 @@ struct ByteTable {
   }
   __device__ void clear() const {
     clear_words(table, 256 * kByteRowWords);
-    if constexpr (kSplit) {
-      for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
-        early_word(i) = 0;
-      }
-    }
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills

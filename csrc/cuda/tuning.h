@@ -10,8 +10,6 @@ enum class Access {
   kLoose, // four bytes, put together from two words, at any address
   kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
   kQuad,  // 16 aligned bytes
-  kSplit, // an aligned word of four bytes, where rows begin within words: the first of a row may
-          // begin with bytes of the row before
 };
 
 // --- Columns (columns.cu) --------------------------------------------------------
@@ -26,9 +24,7 @@ constexpr int kBytesInFlight = 64; // a thread
 // 133.6 us, int16 [2^23, 64] in 4096 bins 301.7, 298.4 and 298.9. Smaller tables leave more:
 // [2^20, 500] takes 126.8, 127.2 and 130.1, int16 [2^23, 64] in 1024 bins 250.1 and 251.7.
 constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) {
-  return access == Access::kSplit || (access == Access::kWord && element_bytes == 2 && mixed)
-             ? 56
-             : kBytesInFlight;
+  return access == Access::kWord && element_bytes == 2 && mixed ? 56 : kBytesInFlight;
 }
 constexpr int64_t kLineBytes = 128; // of memory, in both caches
 constexpr int64_t kQuadBytes = 16;
@@ -73,7 +69,7 @@ constexpr int added_before_loads(int64_t element_bytes, Access access) {
 // Bytes in quads, [2^22, 128]: 124.8 us and not 125.3; in words, [2^20, 500]: 126.5 and 125.6.
 // int16 in words, [2^23, 64]: 307 and 326.
 constexpr bool asks_once(int64_t element_bytes, Access access) {
-  return element_bytes > 1 || (access != Access::kWord && access != Access::kSplit);
+  return element_bytes > 1 || access != Access::kWord;
 }
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table
@@ -88,11 +84,6 @@ constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 // take .7 us more. Other rows lose: [2^20, 448] 159 and 134 us, 496 columns of 640 134.9 and 133.0.
 constexpr int64_t kHalfColumns = kByteColumns / 2;
 constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
-// Where rows begin within words, up to three columns before the first one have counters too, as
-// far apart from row to row as the others, in shared memory that is otherwise unused.
-constexpr int64_t kMostEarlyColumns = 3;
-constexpr int64_t kTwoTablesBytes = 2 * kByteTableBytes;
-constexpr int kEarlyWords = 2 * 256;     // two words a value
 constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a block
 
 // What a counter of a pair holds. Before more rows come, counters of more than so many are
@@ -102,11 +93,8 @@ constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a blo
 constexpr int kMaxPairCount = 65535;
 constexpr int kMostLeftBySpill = (1 << 13) - 1;
 constexpr int kRoomAfterSpill = kMaxPairCount - kMostLeftBySpill;
-// A stream begins with one row that is not whole, and ends with two; where words are split with
-// five, since only as many rows as are whole words together are counted in words.
-constexpr int ragged_rows(Access access) {
-  return access == Access::kSplit ? 6 : 3;
-}
+// A stream begins with one row that is not whole, and ends with two.
+constexpr int kRaggedRows = 3;
 // Of rows in runs the last one is counted apart, where there are gaps between them.
 constexpr int kRowsApart = 1;
 
@@ -209,12 +197,6 @@ constexpr int threads_of_short_units(bool in_turn) {
 constexpr double kEnoughFill = 0.75;
 constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
-// Rows that begin within words have the tables of one row, and leave the first-level cache less
-// room, which must be worth eight tables: uint8 [2^20, 511] takes 131.2 us in 4 and 135.7 in 16,
-// [2^18, 2047] 132.7 in 16 and 152.7 in 64, but [2^21, 255] 133.3 in 2 and 131.6 in 8, and
-// [2^20, 515], whose fifth table is nearly empty, 148.0 and 136.9.
-constexpr double kSplitCost = 0.08;
-
 // A stream's rows are aligned, but its fold adds to counters that several columns
 // share: [10000, 511], 16 tables side by side, takes 20 us as a stream and 14 as rows
 // whose words are put together; [131072, 511] 36 and 64.

@@ -23,7 +23,6 @@ struct Path {
     add(in.access == Access::kQuad, "16-bytes");
     add(in.access == Access::kWord, "words");
     add(in.access == Access::kLoose, "loose-words");
-    add(in.access == Access::kSplit, "split-words");
     add(in.is_stream(), "stream");
     add(in.outer.size > 1, "several-runs");
     add(in.parts < in.units() && in.units() > 1, "several-units-a-block");
@@ -158,15 +157,14 @@ struct Checks {
       const bool alike = row_begin % load == 0;
       const int64_t least_head = alike && beyond > 0 ? (load - beyond) / size() : 0;
       const int64_t most_head = alike ? least_head : load / size() - 1;
-      const int64_t ragged = in.access == Access::kSplit ? 5 : 2;
       need(most_head + int64_t{in.rows} * in.columns <= in.run, "whole rows are in their run");
       need(
-          in.run <= least_head + (int64_t{in.rows} + ragged) * in.columns,
+          in.run <= least_head + (int64_t{in.rows} + kRaggedRows - 1) * in.columns,
           "what makes no row is read apart");
       need(in.row_stride == in.columns * size(), "rows of a stream follow each other");
       need(
           in.columns % in.channels == 0 || in.in_turn || in.by == CountedBy::kPlanes, "whole rows");
-      row_begin = in.access == Access::kSplit ? 0 : in.row_stride;
+      row_begin = in.row_stride;
     } else {
       const int64_t rows = in.in_runs ? unit_rows + apart : unit_rows;
       need(rows * in.columns == rows_of_batch, "all elements are in rows");
@@ -174,12 +172,11 @@ struct Checks {
       row_begin |= address() | in.row_stride | in.run_jump | in.set_jump;
     }
     need(
-        in.access == Access::kLoose || (row_begin % load == 0 && in.row_stride % load == 0) ||
-            in.access == Access::kSplit,
+        in.access == Access::kLoose || (row_begin % load == 0 && in.row_stride % load == 0),
         "loads are aligned");
     need(
-        in.access == Access::kLoose || in.access == Access::kSplit ||
-            in.by == CountedBy::kClustered || in.columns * size() % load == 0,
+        in.access == Access::kLoose || in.by == CountedBy::kClustered ||
+            in.columns * size() % load == 0,
         "a row is whole loads");
     need(in.data == problem.data, "where the data begin");
     need(in.data_end - in.data <= end(), "where the data end");
@@ -254,9 +251,7 @@ struct Checks {
     const bool folds = !few && splits_units;
     need(folds == (plan.fold_blocks > 0), "what blocks share is folded");
     if (folds) {
-      need(
-          plan.workspace_bytes == plan.blocks * in.partial_words(in.access) * int64_t{4},
-          "a table a block");
+      need(plan.workspace_bytes == plan.blocks * in.table_words() * int64_t{4}, "a table a block");
       need(
           plan.fold_blocks == in.units() * ceil_div(in.table_words(), plan.fold_words),
           "all words are folded");
@@ -269,7 +264,7 @@ struct Checks {
     need(!folds || most_of_counter * copies <= kMaxOf32Bits, "sums of 32 bits");
 
     const int64_t ragged = in.in_runs       ? kRowsApart
-                           : in.is_stream() ? ragged_rows(in.access) * in.outer.size
+                           : in.is_stream() ? kRaggedRows * in.outer.size
                                             : 0;
     if (in.by == CountedBy::kPlanes) {
       need(is_bytes && few && in.access == Access::kQuad && in.is_stream(), "planes");
@@ -298,10 +293,6 @@ struct Checks {
                 in.round_step == kBytesInFlight / kQuadBytes * warps * rows * in.row_stride,
             "steps");
       }
-    }
-    if (in.access == Access::kSplit) {
-      need(in.parts == in.units() && in.blocks_of_part > 1, "tables that meet in the fold");
-      need(plan.shared_bytes >= kTwoTablesBytes && is_bytes, "early columns");
     }
     const int64_t row_words = int64_t{1} << in.log_row_words;
     const bool pairs_bins = size() == 2 && in.paired && row_words < kBanks;
