@@ -388,26 +388,17 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   using Load = typename Loaded<T, kAccess>::type;
   using Cells = Table<T, kAccess, kBins, Binning>;
   constexpr bool kPaired = Cells::kHalves == 2;
-  constexpr bool kAsksOnce = asks_once(sizeof(T), kAccess);
 
   Cells cells(in, binning, table, threadIdx.x % kWarp);
   const int lane_of_row = threadIdx.x & ((1 << in.log_lanes) - 1);
   const int rows_of_load = kWarp >> in.log_lanes;
   const int rows_of_step = kWarps * rows_of_load;
   const int rows_of_round = kUnroll * rows_of_step;
-  // Of a round a warp may read neighbouring rows; what is left after the last round may be
-  // few rows, of which every warp has some.
-  const int own_row_left = static_cast<int>(threadIdx.x) >> in.log_lanes;
-  const int own_row = in.warps_apart
-                          ? static_cast<int>(threadIdx.x / kWarp) * kUnroll * rows_of_load +
-                                (static_cast<int>(threadIdx.x % kWarp) >> in.log_lanes)
-                          : own_row_left;
-  const int64_t step_left = rows_of_step * in.row_stride;
+  const int own_row = static_cast<int>(threadIdx.x) >> in.log_lanes;
   // Few loads a round take their steps from the parameters; of many the compiler works them
   // out in instructions that do not wait for the additions'.
   constexpr bool kFewLoads = kAccess == Access::kQuad;
-  const int64_t step =
-      kFewLoads ? in.load_step : (in.warps_apart ? rows_of_load : rows_of_step) * in.row_stride;
+  const int64_t step = kFewLoads ? in.load_step : rows_of_step * in.row_stride;
   const int64_t round_step = kFewLoads ? in.round_step : rows_of_round * in.row_stride;
   const Bounds bounds{in.data, in.data_end};
   const unsigned part = blockIdx.x % in.parts;
@@ -512,15 +503,12 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   unsigned next_row = piece.first_row + own_row; // which rows in runs are found by
   int count = loaded_bytes(piece);
   Load words[kUnroll];
-  const auto ith_address = [&](int i, int64_t step_bytes, int step_rows) {
+  const auto ith_address = [&](int i) {
     if constexpr (kInRuns) {
-      return WordPlace{address, place + place_of_row(next_row + i * step_rows)};
+      return WordPlace{address, place + place_of_row(next_row + i * rows_of_step)};
     } else {
-      return address + i * step_bytes;
+      return address + i * step;
     }
-  };
-  const auto ith_of_round = [&](int i) {
-    return ith_address(i, step, in.warps_apart ? rows_of_load : rows_of_step);
   };
   const auto go_on = [&](int rows, int64_t bytes) {
     kInRuns ? void(next_row += rows) : void(address += bytes);
@@ -529,7 +517,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (rounds > 0) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        words[i] = load(ith_of_round(i), count);
+        words[i] = load(ith_address(i), count);
       }
       go_on(rows_of_round, round_step);
     }
@@ -569,7 +557,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         if (room < added) {
           empty_pairs();
         }
-        now = kAsksOnce ? min(coming, rounds_of(room)) : 1;
+        now = min(coming, rounds_of(room));
         room -= now * added;
       }
       coming -= now;
@@ -585,7 +573,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
           __syncwarp();
 #pragma unroll
           for (int i = 0; i < kUnroll; ++i) {
-            next[i] = load_within(ith_of_round(i));
+            next[i] = load_within(ith_address(i));
           }
           __syncwarp();
 #pragma unroll
@@ -595,7 +583,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
         } else {
 #pragma unroll
           for (int i = 0; i < kUnroll; ++i) {
-            next[i] = load_within(ith_of_round(i));
+            next[i] = load_within(ith_address(i));
             cells.add(words[i]);
           }
         }
@@ -620,12 +608,11 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     constexpr int kLast = kAccess == Access::kLoose ? kUnroll + 1 : kUnroll;
     static_assert(kWarps >= kRowsAtEnd);
     Load last[kLast];
-    go_on(own_row_left - own_row, (own_row_left - own_row) * in.row_stride);
-    const auto is_left = [&](int i) { return own_row_left + i * rows_of_step < rest; };
+    const auto is_left = [&](int i) { return own_row + i * rows_of_step < rest; };
 #pragma unroll
     for (int i = 0; i < kLast; ++i) {
       if (is_left(i)) {
-        last[i] = load(ith_address(i, step_left, rows_of_step), count);
+        last[i] = load(ith_address(i), count);
       }
     }
     if (rounds > 0) {

@@ -426,12 +426,10 @@ std::optional<Plan> plan_columns(
   const bool one_writer = (in.columns == in.channels || in.sums_columns) && rows_are_bins;
   const int64_t ragged = in.in_runs ? kRowsApart : in.is_stream() ? kRaggedRows * in.outer.size : 0;
   in.paired = bytes ? in.channels > 1 : size == 2 && in.access != Access::kQuad;
-  in.warps_apart = warps_apart(size, in.access) && !(bytes && in.is_stream() && groups > 1);
   if (in.access == Access::kQuad) {
-    const int64_t warps = threads / kBanks;
-    const int64_t load_rows = kBanks >> in.log_lanes;
-    in.load_step = (in.warps_apart ? 1 : warps) * load_rows * in.row_stride;
-    in.round_step = kBytesInFlight / kQuadBytes * warps * load_rows * in.row_stride;
+    const int64_t rows_at_once = threads >> in.log_lanes;
+    in.load_step = rows_at_once * in.row_stride;
+    in.round_step = kBytesInFlight / kQuadBytes * in.load_step;
   }
   // Few channels of bytes are summed before (planes.cu).
   const bool spills =
@@ -450,6 +448,7 @@ std::optional<Plan> plan_columns(
       bytes && in.access == Access::kQuad && !in.is_stream() && in.outer.size == 1 && !in.in_runs &&
       parts == units && !in.adds && rows_of_block <= kMaxPairCount) {
     in.by = CountedBy::kRows;
+    in.load_step = (kBanks >> in.log_lanes) * in.row_stride; // a warp reads neighbouring rows
     in.share = rows_of_block;
   } else if (halved) {
     return in_whole_tables();

@@ -107,7 +107,6 @@ struct Columns {
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
-  bool warps_apart;  // of a round each warp reads neighbouring rows
   bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
   // In rows.cu a block has so many chunks of rows, the first blocks of a unit one more, and the last
   // one what is left.

@@ -37,17 +37,6 @@ constexpr int kLooseUnroll = 8;
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
-// Of a round each warp reads neighbouring rows, and not the whole block: uint8 [512, 2^20] over
-// 1 takes 133.3 us and not 135.2, [2^22, 128] 130.5 and not 131.1, int16 [2^23, 64] in 2048
-// bins 250 and not 253; but as words uint8 [2^20, 511] takes 145.7 and not 137.4, in one
-// channel int16 266 and not 256. Streams of several groups of columns lose too (plan.cpp):
-// [2^20, 500] takes 131.8 and not 129.4.
-constexpr bool warps_apart(int64_t element_bytes, Access access) {
-  return element_bytes == 1   ? access == Access::kQuad
-         : element_bytes == 2 ? access == Access::kWord
-                              : false;
-}
-
 // What of a round a thread adds before it issues the loads of the next one, in loads; below 0
 // where the compiler may mix them, which takes up to 9 % longer or not, as other code of the
 // kernel leaves it registers.
@@ -63,13 +52,6 @@ constexpr int added_before_loads(int64_t element_bytes, Access access) {
          : element_bytes == 1     ? (quad ? 1 : 0)
          : element_bytes == 2     ? (quad ? 0 : -1)
                                   : 0;
-}
-
-// Whether the block asks once for many rounds, and not in each, if counters must be emptied first.
-// Bytes in quads, [2^22, 128]: 124.8 us and not 125.3; in words, [2^20, 500]: 126.5 and 125.6.
-// int16 in words, [2^23, 64]: 307 and 326.
-constexpr bool asks_once(int64_t element_bytes, Access access) {
-  return element_bytes > 1 || access != Access::kWord;
 }
 
 // Bytes: a table of 128 columns as pairs of 16-bit counters, 64 KiB. A row of a table

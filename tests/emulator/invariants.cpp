@@ -289,7 +289,7 @@ struct Checks {
         const int64_t warps = plan.threads / 32;
         const int64_t rows = 32 >> in.log_lanes;
         need(
-            in.load_step == (in.warps_apart ? 1 : warps) * rows * in.row_stride &&
+            in.load_step == (in.by == CountedBy::kRows ? 1 : warps) * rows * in.row_stride &&
                 in.round_step == kBytesInFlight / kQuadBytes * warps * rows * in.row_stride,
             "steps");
       }
