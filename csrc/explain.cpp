@@ -37,27 +37,61 @@ class Json {
   std::ostringstream text_;
 };
 
-void add_layout(Json& json, const cuda::Columns& in) {
+const char* name_of(cuda::Access access) {
+  switch (access) {
+    case cuda::Access::kQuad:
+      return "16 bytes";
+    case cuda::Access::kWord:
+      return "words";
+    case cuda::Access::kLoose:
+      return "words put together";
+  }
+  fail("explain: an access without a name");
+}
+
+/// What is known of the rows of a kernel for columns.
+struct RowsOfColumns {
+  const char* counted_by;
+  cuda::Access access;
+  bool is_stream;
+  int64_t runs;
+  int64_t of_block;
+  bool in_16_bits; // counters
+};
+
+void add_columns(Json& json, const cuda::Columns& in, const RowsOfColumns& rows) {
   json.add("method", "columns");
-  json.add(
-      "access", in.access == cuda::Access::kQuad   ? "16 bytes"
-                : in.access == cuda::Access::kWord ? "words"
-                                                   : "words put together");
-  json.add("stream", in.is_stream());
-  json.add(
-      "counted_by", in.by == cuda::CountedBy::kRows        ? "rows"
-                    : in.by == cuda::CountedBy::kPlanes    ? "planes"
-                    : in.by == cuda::CountedBy::kClustered ? "clustered"
-                                                           : "columns");
+  json.add("access", name_of(rows.access));
+  json.add("stream", rows.is_stream);
+  json.add("counted_by", rows.counted_by);
   json.add("columns", in.columns);
-  json.add("runs", in.runs());
+  json.add("runs", rows.runs);
   json.add("gap_channels", in.channels - in.counted);
   json.add("groups", int64_t{in.groups});
   json.add("batches", int64_t{in.batches});
-  json.add("rows_per_block", int64_t{in.share});
+  json.add("rows_per_block", rows.of_block);
   json.add("table_rows", int64_t{is_one_byte(in.type) ? 256 : in.table_rows});
-  json.add("table_counters_per_row", int64_t{in.paired ? 2 : 1} << in.log_row_words);
-  json.add("counter_bits", int64_t{in.paired ? 16 : 32});
+  json.add("table_counters_per_row", int64_t{rows.in_16_bits ? 2 : 1} << in.log_row_words);
+  json.add("counter_bits", int64_t{rows.in_16_bits ? 16 : 32});
+}
+
+void add_layout(Json& json, const cuda::Interleaved& in) {
+  add_columns(
+      json, in, {"columns", in.access, in.is_stream(), in.runs(), int64_t{in.share}, in.paired});
+}
+
+void add_layout(Json& json, const cuda::WholeRows& in) {
+  add_columns(json, in, {"rows", cuda::Access::kQuad, false, 1, int64_t{in.rows_of_block()}, true});
+}
+
+void add_layout(Json& json, const cuda::Planar& in) {
+  add_columns(
+      json, in,
+      {"planes", cuda::Access::kQuad, true, in.outer.size, int64_t{in.share}, in.channels > 1});
+}
+
+void add_layout(Json& json, const cuda::Clustered& in) {
+  add_columns(json, in, {"clustered", in.access, false, 0, int64_t{in.share}, true});
 }
 
 void add_layout(Json& json, const cuda::Runs& in) {
@@ -152,7 +186,7 @@ std::string plan_channel_histogram(
     return json.text();
   }
   const cuda::Plan plan = cuda::make_plan(
-      problem, ValueBinning{num_bins},
+      problem, cuda::keys_of(problem.type, ValueBinning{num_bins}),
       cuda::DeviceLimits{
           static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
           static_cast<int>(capability)});

@@ -62,7 +62,7 @@ def on_host(source: str) -> str:
 
 
 def eager(tuning: str) -> str:
-    """The tuning with sizes that only plan.cpp reads a 64th: small inputs then have all plans."""
+    """The tuning with sizes that only plans read a 64th: small inputs then have all plans."""
     names = (
         r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
     )
@@ -101,10 +101,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
         source.write_text(on_host(kernel.read_text()))
         objects.append(compiler.object_of(str(source.relative_to(folder)), *KERNEL_FLAGS))
     objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
-    plan, eager_plan = (compiler.object_of(f"{part}csrc/cuda/plan.cpp") for part in ("", "eager/"))
+    plan, eager_plan = (
+        [compiler.object_of(source) for source in compiler.planner(part)] for part in ("", "eager/")
+    )
     return Programs(
-        compiler.link("emulator", [*objects, plan]),
-        compiler.link("eager/emulator", [*objects, eager_plan]),
+        compiler.link("emulator", [*objects, *plan]),
+        compiler.link("eager/emulator", [*objects, *eager_plan]),
     )
 
 

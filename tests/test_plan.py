@@ -103,10 +103,11 @@ def explained(case: Case, gpu: Device | str, capsys: pytest.CaptureFixture[str])
 def planner(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[subprocess.Popen[str]]:
-    """The program tests/emulator/plans.cpp: plan.cpp, and what must hold for its plans."""
+    """The program tests/emulator/plans.cpp: the planner, and what must hold for its plans."""
     compiler = Compiler(tmp_path_factory.mktemp("plans"), pytestconfig)
-    names = ("arguments", "cuda/plan", "cuda/invariants", "cuda/plans")
-    program = compiler.link("plans", [compiler.object_of(f"csrc/{name}.cpp") for name in names])
+    sources = [f"csrc/{name}.cpp" for name in ("arguments", "cuda/invariants", "cuda/plans")]
+    sources += compiler.planner()
+    program = compiler.link("plans", [compiler.object_of(source) for source in sources])
     with subprocess.Popen(
         [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -367,13 +367,13 @@ struct Piece {
 };
 
 /// kFewChannels: a block sums the columns of each channel; otherwise they go to the counts
-/// one by one, or to the fold. kInRuns: as Columns::in_runs.
+/// one by one, or to the fold. kInRuns: as Interleaved::in_runs.
 ///
 /// One block an SM is not asked for in __launch_bounds__, though there is one: asked for it the
 /// compiler orders the loops anew, and int32 [2^28] in 65,536 bins takes 333 us and not 304.
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns, class Binning>
 __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Interleaved in,
     const Binning binning,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
@@ -708,7 +708,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 /// 512 channels take 22.9 us, and 23.7 with loads in turns and places worked out after them.
 template <class T, Access kAccess, Bins kBins, int kWords, class Binning>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Interleaved in,
     const Binning binning,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
@@ -866,7 +866,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
 template <class Binning>
 void count_columns(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Interleaved>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const bool folds = plan.fold_blocks > 0;
   const Prepared prepared = prepare(plan, problem, launch);

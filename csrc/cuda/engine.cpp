@@ -12,23 +12,20 @@ namespace histo::cuda {
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
-  const Plan plan = make_plan(problem, binning, launch.limits);
-  if (const auto* columns = std::get_if<Columns>(&plan.layout)) {
-    switch (columns->by) {
-      case CountedBy::kClustered:
-        return count_clustered(plan, problem, launch);
-      case CountedBy::kRows:
-        return count_rows(plan, problem, launch);
-      case CountedBy::kPlanes:
-        return count_planes(plan, problem, binning, launch);
-      case CountedBy::kColumns:
-        return count_columns(plan, problem, binning, launch);
-    }
-  } else if (std::holds_alternative<Exchange>(plan.layout)) {
-    count_exchange(plan, problem, launch);
+  const Plan plan = make_plan(problem, keys_of(problem.type, binning), launch.limits);
+  if (std::holds_alternative<Interleaved>(plan.layout)) {
+    count_columns(plan, problem, binning, launch);
+  } else if (std::holds_alternative<WholeRows>(plan.layout)) {
+    count_rows(plan, problem, launch);
+  } else if (std::holds_alternative<Planar>(plan.layout)) {
+    count_planes(plan, problem, binning, launch);
+  } else if (std::holds_alternative<Clustered>(plan.layout)) {
+    count_clustered(plan, problem, launch);
   } else if (std::holds_alternative<Runs>(plan.layout)) {
     count_runs(plan, problem, binning, launch);
-  } else {
+  } else if (std::holds_alternative<Exchange>(plan.layout)) {
+    count_exchange(plan, problem, launch);
+  } else if (std::holds_alternative<Tiles>(plan.layout)) {
     count_strided(plan, problem, binning, launch);
   }
 }

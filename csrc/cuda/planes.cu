@@ -171,7 +171,7 @@ struct Piece {
 
 template <Turns kTurns, int kThreads, class Binning>
 __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Planar in,
     const Binning binning,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -341,7 +341,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
 template <class Binning>
 void count_planes(
     const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto turns, auto threads) {
     start(

@@ -371,7 +371,8 @@ void run(int variant, const Problem& problem, const Binning& binning, const cuda
         binning, launch);
     return;
   }
-  const cuda::Plan plan = cuda::make_plan(problem, binning, launch.limits);
+  const cuda::Plan plan =
+      cuda::make_plan(problem, cuda::keys_of(problem.type, binning), launch.limits);
   const std::string wrong = violations(problem, plan, launch.limits);
   if (!wrong.empty()) {
     std::cerr << "the plan is wrong: " << wrong << '\n';
