@@ -186,7 +186,7 @@ std::string plan_channel_histogram(
     return json.text();
   }
   const cuda::Plan plan = cuda::make_plan(
-      problem, cuda::keys_of(problem.type, ValueBinning{num_bins}),
+      problem, cuda::keys_of(problem, byte_axis(problem.type, ValueBinning{num_bins})),
       cuda::DeviceLimits{
           static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
           static_cast<int>(capability)});

@@ -28,7 +28,7 @@ static_assert(kWarp == 2 * kLanesOfRow);
 template <bool kLoose, unsigned kCluster>
 __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const __grid_constant__ Clustered in,
-    const ValueBinning binning,
+    const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
   // Of as many bins as a warp has lanes, with a word between columns against bank conflicts.
@@ -145,9 +145,8 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     }
     __syncthreads();
     // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t of = bin + lane < end_bin
-                           ? bin_of_byte(in.type, binning, static_cast<uint8_t>(bin + lane))
-                           : kNoBin;
+    const int64_t of =
+        bin + lane < end_bin ? axis.bin_of(static_cast<uint8_t>(bin + lane)) : kNoBin;
     if (of != kNoBin) {
       auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
       for (int i = warp; i < columns; i += kWarps) {
@@ -165,7 +164,8 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
 } // namespace
 
-void count_clustered(const Plan& plan, const Problem& problem, const Launch& launch) {
+void count_clustered(
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Clustered>(plan.layout);
   if (plan.clears) {
     clear(launch, problem, true);
@@ -177,15 +177,22 @@ void count_clustered(const Plan& plan, const Problem& problem, const Launch& lau
         count_clustered_kernel<decltype(loose)::value, decltype(cluster)::value>,
         Shape{
             grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster, true},
-        in, ValueBinning{problem.num_bins}, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_access = [&](auto cluster) {
     in.access == Access::kLoose ? run(std::true_type{}, cluster) : run(std::false_type{}, cluster);
   };
   static_assert(kMaxCluster == 8);
-  plan.cluster == 8   ? with_access(std::integral_constant<unsigned, 8>{})
-  : plan.cluster == 4 ? with_access(std::integral_constant<unsigned, 4>{})
-                      : with_access(std::integral_constant<unsigned, 2>{});
+  switch (plan.cluster) {
+    case 8:
+      return with_access(std::integral_constant<unsigned, 8>{});
+    case 4:
+      return with_access(std::integral_constant<unsigned, 4>{});
+    case 2:
+      return with_access(std::integral_constant<unsigned, 2>{});
+    default:
+      no_kernel("count_clustered");
+  }
 }
 
 } // namespace histo::cuda

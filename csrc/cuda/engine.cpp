@@ -12,22 +12,30 @@ namespace histo::cuda {
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
-  const Plan plan = make_plan(problem, keys_of(problem.type, binning), launch.limits);
+  const ByteAxis axis = byte_axis(problem.type, binning);
+  const Plan plan = make_plan(problem, keys_of(problem, axis), launch.limits);
   if (std::holds_alternative<Interleaved>(plan.layout)) {
-    count_columns(plan, problem, binning, launch);
-  } else if (std::holds_alternative<WholeRows>(plan.layout)) {
-    count_rows(plan, problem, launch);
-  } else if (std::holds_alternative<Planar>(plan.layout)) {
-    count_planes(plan, problem, binning, launch);
-  } else if (std::holds_alternative<Clustered>(plan.layout)) {
-    count_clustered(plan, problem, launch);
-  } else if (std::holds_alternative<Runs>(plan.layout)) {
-    count_runs(plan, problem, binning, launch);
-  } else if (std::holds_alternative<Exchange>(plan.layout)) {
-    count_exchange(plan, problem, launch);
-  } else if (std::holds_alternative<Tiles>(plan.layout)) {
-    count_strided(plan, problem, binning, launch);
+    return count_columns(plan, problem, axis, launch);
   }
+  if (std::holds_alternative<WholeRows>(plan.layout)) {
+    return count_rows(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Planar>(plan.layout)) {
+    return count_planes(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Clustered>(plan.layout)) {
+    return count_clustered(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Runs>(plan.layout)) {
+    return count_runs(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Tiles>(plan.layout)) {
+    return count_strided(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Exchange>(plan.layout)) {
+    return count_exchange(plan, problem, launch);
+  }
+  no_kernel("count");
 }
 
 template void count(const Problem&, const ValueBinning&, const Launch&);

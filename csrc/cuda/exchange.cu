@@ -46,6 +46,7 @@ struct Quad {
       } else if constexpr (sizeof(T) == 4) {
         keys[i] = words[i];
       } else {
+        static_assert(sizeof(T) == 8);
         keys[i] = words[2 * i + 1] == 0 ? words[2 * i] : ~0u;
       }
     }
@@ -345,8 +346,10 @@ void count_exchange(const Plan& plan, const Problem& problem, const Launch& laun
       return run(TypeTag<uint16_t>{});
     case 4:
       return run(TypeTag<uint32_t>{});
-    default:
+    case 8:
       return run(TypeTag<uint64_t>{});
+    default:
+      no_kernel("count_exchange");
   }
 }
 

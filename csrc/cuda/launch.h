@@ -5,6 +5,7 @@
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "../problem.h"
 #include "plan.h"
@@ -25,6 +26,40 @@ inline void check(cudaError_t error, const char* what) {
     throw std::runtime_error(
         std::string("histo: ") + what + " failed: " + cudaGetErrorString(error));
   }
+}
+
+/// The plan asks for a kernel that is not there.
+[[noreturn]] inline void no_kernel(const char* name) {
+  throw std::logic_error(std::string("histo: no kernel ") + name + " for this plan");
+}
+
+/// The unsigned type of so many bytes.
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = uint64_t;
+};
+
+/// Calls f(TypeTag<T>{}) with the unsigned type as wide as the elements. Kernels count bits: signs
+/// show where bins are looked up, in limits and tables.
+template <class F>
+void visit_unsigned_type(ElementType type, F&& f) {
+  visit_element_type(type, [&](auto tag) {
+    f(TypeTag<typename UnsignedOf<sizeof(typename decltype(tag)::type)>::type>{});
+  });
 }
 
 inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {

@@ -6,6 +6,7 @@
 // unit begins, and before a counter could overflow.
 //
 // While a warp counts its last rows of a unit the first of the next one are on their way.
+#include "byte_table.cuh"
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -25,9 +26,9 @@ enum class Turns {
   kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
 };
 
-template <Turns kTurns, int kThreads, class Binning>
-struct PlanesTable : ByteTable<Binning> {
-  using Base = ByteTable<Binning>;
+template <Turns kTurns, int kThreads>
+struct PlanesTable : ByteTable {
+  using Base = ByteTable;
   using Base::address;
   using Base::in;
   using Base::offsets;
@@ -36,8 +37,8 @@ struct PlanesTable : ByteTable<Binning> {
   // Of a row: all its place, or the half that one counter a lane takes.
   static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
-  __device__ PlanesTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : Base(columns, bins, shared, lane) {
+  __device__ PlanesTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+      : Base(columns, bytes, shared, lane) {
     offsets[0] = 4 * lane;
   }
 
@@ -126,7 +127,7 @@ struct PlanesTable : ByteTable<Binning> {
           }
         }
       }
-      const int64_t bin = Base::bin_of_row(row);
+      const int64_t bin = Base::axis.bin_of(static_cast<uint8_t>(row));
       const auto add_to = [&](int column, uint32_t sum) {
         const int64_t channel = kTurns == Turns::kNone    ? 0
                                 : kTurns == Turns::kThree ? column
@@ -169,10 +170,10 @@ struct Piece {
   unsigned rows;
 };
 
-template <Turns kTurns, int kThreads, class Binning>
+template <Turns kTurns, int kThreads>
 __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
     const __grid_constant__ Planar in,
-    const Binning binning,
+    const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
   constexpr unsigned kWarps = kThreads / kWarp;
@@ -214,7 +215,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
   cut();
   begin_piece();
 
-  PlanesTable<kTurns, kThreads, Binning> cells(in, binning, table, static_cast<int>(lane));
+  PlanesTable<kTurns, kThreads> cells(in, axis, table, static_cast<int>(lane));
   const auto begin_rows = [&](const Piece& of, unsigned its_row) {
     cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
   };
@@ -338,28 +339,30 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
 
 } // namespace
 
-template <class Binning>
 void count_planes(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto turns, auto threads) {
     start(
-        launch, "count_planes", count_planes_kernel<turns(), threads(), Binning>,
+        launch, "count_planes", count_planes_kernel<turns(), threads()>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
-        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
     constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
-    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{})
-                         : count(turns, std::integral_constant<int, kColumnThreads>{});
+    switch (plan.threads) {
+      case kFew:
+        return count(turns, std::integral_constant<int, kFew>{});
+      case kColumnThreads:
+        return count(turns, std::integral_constant<int, kColumnThreads>{});
+      default:
+        no_kernel("count_planes");
+    }
   };
   in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
   : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})
                    : with_threads(std::integral_constant<Turns, Turns::kEven>{});
 }
-
-template void count_planes(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_planes(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

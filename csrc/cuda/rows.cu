@@ -7,7 +7,9 @@
 //
 // Where rows begin with lines of memory, tables are for half a line: two blocks side by side read the
 // two halves, and each leaves half as much to the fold.
+#include "byte_table.cuh"
 #include "clear.h"
+#include "fold.h"
 #include "half_table.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -26,7 +28,7 @@ struct HalfCells : HalfTable {
   const uint32_t* table;
 
   // Made apart and copied: so ptxas leaves the loop the registers that it was measured with.
-  __device__ HalfCells(const Columns& columns, const ValueBinning&, uint32_t* shared, int lane)
+  __device__ HalfCells(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
       : HalfTable(HalfTable(shared, lane, kQuadBytes / 4)), in(columns), table(shared) {
   }
 
@@ -53,13 +55,13 @@ struct HalfCells : HalfTable {
 };
 
 template <unsigned kColumns>
-using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable<ValueBinning>>;
+using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable>;
 
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     const __grid_constant__ WholeRows in,
-    const ValueBinning binning,
+    const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -104,7 +106,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
-  const Cells<kColumns> cells(in, binning, table, static_cast<int>(lane));
+  const Cells<kColumns> cells(in, axis, table, static_cast<int>(lane));
   clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
   __syncthreads();
   while (rounds > 0) {
@@ -228,7 +230,8 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
 
 } // namespace
 
-void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) {
+void count_rows(
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<WholeRows>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const Prepared prepared = prepare(plan, problem, launch);
@@ -240,21 +243,23 @@ void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) 
         Shape{
             dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
             prepared.starts_early},
-        in, ValueBinning{problem.num_bins}, prepared.partials, counts);
+        in, axis, prepared.partials, counts);
     if (plan.fold_blocks > 0) {
-      start(
-          launch, "fold_rows",
-          plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kColumns, kFewFoldWords>
-          : plan.fold_words == kManyFoldWords ? fold_rows_kernel<kColumns, kManyFoldWords>
-                                              : fold_rows_kernel<kColumns, kFoldWords>,
-          Shape{
-              dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
-              0, 1, launch.limits.has_clusters()},
-          in, static_cast<const uint4*>(prepared.partials), counts);
+      with_fold_words(plan.fold_words, [&](auto words) {
+        start(
+            launch, "fold_rows", fold_rows_kernel<kColumns, words()>, fold_shape(plan, in, launch),
+            in, static_cast<const uint4*>(prepared.partials), counts);
+      });
     }
   };
-  in.group_columns == kHalfColumns ? run(std::integral_constant<unsigned, kHalfColumns>{})
-                                   : run(std::integral_constant<unsigned, kByteColumns>{});
+  switch (in.group_columns) {
+    case kHalfColumns:
+      return run(std::integral_constant<unsigned, kHalfColumns>{});
+    case kByteColumns:
+      return run(std::integral_constant<unsigned, kByteColumns>{});
+    default:
+      no_kernel("count_rows");
+  }
 }
 
 } // namespace histo::cuda

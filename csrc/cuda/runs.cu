@@ -101,12 +101,10 @@ constexpr int kBlocksOfSm = kRunBlocksOfSm;
 
 /// kTables: of one channel each, or two of each channel; 0 where the channels are columns of one.
 /// kGaps: runs have rows of one channel, and what lies between them.
-template <class T, unsigned kTables, bool kGaps, unsigned kThreads, class Binning>
+template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
 __global__
 __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void count_runs_kernel(
-    const __grid_constant__ Runs in,
-    const Binning binning,
-    unsigned long long* __restrict__ counts) {
+    const __grid_constant__ Runs in, const ByteAxis axis, unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(16) uint32_t table[];
   constexpr unsigned kSize = sizeof(T);
   constexpr unsigned kElements = unsigned{kQuadBytes} / kSize;
@@ -257,7 +255,7 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
     }
     int64_t bin = row;
     if constexpr (sizeof(T) == 1) {
-      bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(row));
+      bin = axis.bin_of(static_cast<uint8_t>(row));
     }
     if (bin != kNoBin) {
       const int64_t counter = (int64_t{first_unit + of} * channels + channel) * in.num_bins + bin;
@@ -268,28 +266,30 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
 
 } // namespace
 
-template <class Binning>
 void count_runs(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Runs>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto start_with = [&](auto tag, auto tables, auto gaps, auto threads) {
     start(
         launch, "count_runs",
-        count_runs_kernel<typename decltype(tag)::type, tables(), gaps(), threads(), Binning>,
+        count_runs_kernel<typename decltype(tag)::type, tables(), gaps(), threads()>,
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             prepared.starts_early},
-        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   using Threads = std::integral_constant<unsigned, kRunThreads>;
   const auto count_with = [&](auto tag, auto tables, auto gaps) {
-    constexpr bool kMayBeLarge = sizeof(typename decltype(tag)::type) > 1;
-    if (!kMayBeLarge || plan.threads == kRunThreads) {
-      start_with(tag, tables, gaps, Threads{});
-    } else if constexpr (kMayBeLarge) {
-      start_with(tag, tables, gaps, std::integral_constant<unsigned, 2 * kRunThreads>{});
+    if (plan.threads == kRunThreads) {
+      return start_with(tag, tables, gaps, Threads{});
     }
+    if constexpr (sizeof(typename decltype(tag)::type) > 1) {
+      if (plan.threads == 2 * kRunThreads) {
+        return start_with(tag, tables, gaps, std::integral_constant<unsigned, 2 * kRunThreads>{});
+      }
+    }
+    no_kernel("count_runs");
   };
   const auto count = [&](auto tag, auto tables) {
     if (tables() == 1 && in.between != 0) {
@@ -298,27 +298,23 @@ void count_runs(
       count_with(tag, tables, std::false_type{});
     }
   };
-  constexpr std::integral_constant<unsigned, 0> kColumns;
-  constexpr std::integral_constant<unsigned, 1> kOne;
-  // Signed or not, true or 1: the tables tell apart, not the loops.
-  visit_element_type(problem.type, [&](auto tag) {
-    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
-    if constexpr (kSize == 1) {
-      constexpr TypeTag<uint8_t> byte;
-      in.tables == 0   ? count(byte, kColumns)
-      : in.tables == 1 ? count(byte, kOne)
-      : in.tables == 3 ? count(byte, std::integral_constant<unsigned, 3>{})
-                       : count(byte, std::integral_constant<unsigned, 4>{});
-    } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
-      constexpr TypeTag<std::conditional_t<
-          kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>>
-          word;
-      in.tables == 0 ? count(word, kColumns) : count(word, kOne);
+  visit_unsigned_type(problem.type, [&](auto tag) {
+    switch (in.tables) {
+      case 0:
+        return count(tag, std::integral_constant<unsigned, 0>{});
+      case 1:
+        return count(tag, std::integral_constant<unsigned, 1>{});
     }
+    if constexpr (sizeof(typename decltype(tag)::type) == 1) {
+      switch (in.tables) {
+        case 3:
+          return count(tag, std::integral_constant<unsigned, 3>{});
+        case 4:
+          return count(tag, std::integral_constant<unsigned, 4>{});
+      }
+    }
+    no_kernel("count_runs");
   });
 }
-
-template void count_runs(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_runs(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

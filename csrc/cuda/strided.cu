@@ -4,6 +4,8 @@
 // that neighbours read neighbouring memory, along channels or along rows. The tile
 // is counted in a table in shared memory, or, where the bins are too many for one,
 // straight in the result, lanes that agree on a counter adding once.
+#include <algorithm>
+
 #include "cluster.cuh"
 #include "counts.cuh"
 #include "overlap.cuh"
@@ -19,12 +21,26 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
+/// What bin an element has that is wider than a byte: its value, if it is not above those with bins.
+/// What is negative is above them all.
+template <class T>
+struct ValueAxis {
+  uint64_t values;
+
+  __device__ __forceinline__ int64_t bin_of(T value) const {
+    return value < values ? static_cast<int64_t>(value) : kNoBin;
+  }
+};
+template <class T>
+using Axis = std::conditional_t<sizeof(T) == 1, ByteAxis, ValueAxis<T>>;
+
 /// kSets: the rows are three loops.
-template <bool kShared, bool kSets, class T, class Binning>
+template <bool kShared, bool kSets, class T>
 __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     const T* __restrict__ data,
     Tiles in,
-    Binning binning,
+    Axis<T> axis,
+    int64_t num_bins,
     unsigned long long* __restrict__ counts) {
   extern __shared__ uint32_t table[];
   // The blocks of a cluster take a tile, and those that follow each other read the same rows.
@@ -40,7 +56,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   const int channels =
       static_cast<int>(min(int64_t{in.tile_channels}, in.num_channels - first_channel));
   const OwnCounters<kStridedThreads, 1> own{
-      table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
+      table, counts, first_channel * num_bins, channels * num_bins};
 
   const int log_channels = __ffs(in.tile_channels) - 1; // a power of two
   const int step = kStridedThreads >> log_channels;
@@ -78,13 +94,13 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   if (channel < channels) {
     int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
     const auto add = [&](T value) {
-      const int64_t bin = binning(value);
+      const int64_t bin = axis.bin_of(value);
       if (kShared) {
         // What has no bin is counted behind the last one: branches would take longer.
-        const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(binning.num_bins));
+        const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
         atomicAdd(&table[channel * in.table_stride + place], 1);
       } else if (bin != kNoBin) {
-        own.add(channel * binning.num_bins + bin);
+        own.add(channel * num_bins + bin);
       }
     };
     for (int64_t quad = threadIdx.x; quad < num_quads; quad += kUnroll * kStridedThreads) {
@@ -128,16 +144,16 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
     return own.end();
   }
   // The tile's counters in order; bins of a shared table are few enough for an int.
-  unsigned long long* histograms = counts + first_channel * binning.num_bins;
-  const int num_bins = static_cast<int>(binning.num_bins);
+  unsigned long long* histograms = counts + first_channel * num_bins;
+  const int bins = static_cast<int>(num_bins);
   if (in.clustered) {
     // A block sums every so many counters, and is their only writer. The first division takes no
     // time while the others are waited for.
     int i = static_cast<int>(rank_in_cluster()) * kStridedThreads + thread;
-    int channel_of_tile = i / num_bins;
+    int channel_of_tile = i / bins;
     sync_cluster();
-    while (i < channels * num_bins) {
-      const int bin = i - channel_of_tile * num_bins;
+    while (i < channels * bins) {
+      const int bin = i - channel_of_tile * bins;
       const uint32_t* counter = &table[channel_of_tile * in.table_stride + bin];
       unsigned long long sum = 0;
 #pragma unroll 8
@@ -146,15 +162,15 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
       histograms[i] = sum;
       i += static_cast<int>(chunks) * kStridedThreads;
-      channel_of_tile = i / num_bins;
+      channel_of_tile = i / bins;
     }
     arrive_having_read();
     wait_for_readers();
     return;
   }
   __syncthreads();
-  for (int i = threadIdx.x; i < channels * num_bins; i += kStridedThreads) {
-    const uint32_t sum = table[i / num_bins * in.table_stride + i % num_bins];
+  for (int i = threadIdx.x; i < channels * bins; i += kStridedThreads) {
+    const uint32_t sum = table[i / bins * in.table_stride + i % bins];
     // One block alone counts these channels, or several do.
     put_or_add(&histograms[i], sum, in.chunks != 1);
   }
@@ -162,31 +178,38 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
 
 } // namespace
 
-template <class Binning>
 void count_strided(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+    const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch) {
   const auto& in = std::get<Tiles>(plan.layout);
   if (plan.clears) {
     clear_counts(launch, problem);
   }
-  visit_binned_type(problem.type, binning, [&](auto tag) {
+  visit_unsigned_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    Axis<T> axis;
+    if constexpr (sizeof(T) == 1) {
+      axis = bytes;
+    } else {
+      const bool is_signed = problem.type == ElementType::kInt16 ||
+                             problem.type == ElementType::kInt32 ||
+                             problem.type == ElementType::kInt64;
+      const uint64_t values = uint64_t{1} << (8 * sizeof(T) - 1); // that are not negative
+      const auto bins = static_cast<uint64_t>(problem.num_bins);
+      axis = {is_signed ? std::min(bins, values) : bins};
+    }
     const auto with = [&](auto sets) {
       start(
           launch, "count_strided",
-          in.table_stride > 0 ? count_strided_kernel<true, sets(), T, Binning>
-                              : count_strided_kernel<false, sets(), T, Binning>,
+          in.table_stride > 0 ? count_strided_kernel<true, sets(), T>
+                              : count_strided_kernel<false, sets(), T>,
           Shape{
               grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
               plan.cluster, !plan.clears && launch.limits.has_clusters()},
-          static_cast<const T*>(problem.data), in, binning,
+          static_cast<const T*>(problem.data), in, axis, problem.num_bins,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };
     in.sets ? with(std::true_type{}) : with(std::false_type{});
   });
 }
-
-template void count_strided(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_strided(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda
