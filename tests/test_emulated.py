@@ -21,7 +21,7 @@ from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, expec
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
 
-from torch_histo.explain import DEVICES, Device
+from torch_histo.devices import DEVICES, Device
 
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))

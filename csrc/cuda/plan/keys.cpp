@@ -27,9 +27,13 @@ int64_t values_of(const Problem& problem) {
 
 } // namespace
 
+int64_t element_bytes(ElementType type) {
+  return visit_element_type(
+      type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
+}
+
 Keys keys_of(const Problem& problem, const ByteAxis& axis) {
-  const int64_t bytes = visit_element_type(
-      problem.type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
+  const int64_t bytes = element_bytes(problem.type);
   if (bytes > 1) {
     return {bytes, values_of(problem), true};
   }

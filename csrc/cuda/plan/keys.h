@@ -6,6 +6,8 @@
 
 namespace histo::cuda {
 
+int64_t element_bytes(ElementType type);
+
 struct Keys {
   int64_t bytes;      // of an element
   int64_t values;     // a table has a row for each of the first so many; others have no bin
