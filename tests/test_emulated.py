@@ -21,12 +21,12 @@ from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, expec
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
 
-from torch_histo.explain import DEVICES, Device
+from torch_histo.devices import DEVICES, Device
 
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
-TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
 HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine")
@@ -62,7 +62,7 @@ def on_host(source: str) -> str:
 
 
 def eager(tuning: str) -> str:
-    """The tuning with sizes that only plan.cpp reads a 64th: small inputs then have all plans."""
+    """The tuning with sizes that only plans read a 64th: small inputs then have all plans."""
     names = (
         r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
     )
@@ -101,10 +101,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
         source.write_text(on_host(kernel.read_text()))
         objects.append(compiler.object_of(str(source.relative_to(folder)), *KERNEL_FLAGS))
     objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
-    plan, eager_plan = (compiler.object_of(f"{part}csrc/cuda/plan.cpp") for part in ("", "eager/"))
+    plan, eager_plan = (
+        [compiler.object_of(source) for source in compiler.planner(part)] for part in ("", "eager/")
+    )
     return Programs(
-        compiler.link("emulator", [*objects, plan]),
-        compiler.link("eager/emulator", [*objects, eager_plan]),
+        compiler.link("emulator", [*objects, *plan]),
+        compiler.link("eager/emulator", [*objects, *eager_plan]),
     )
 
 
@@ -197,10 +199,10 @@ def wider_rows(values: Tensor, gap: int) -> Tensor:
 FEW_SMS = [
     ONE_SM,
     TWO_SMS,
-    Device("five SMs", 5, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
-    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, 1 << 20, (8, 0), 1e11),
-    Device("nine SMs", 9, 99 << 10, 100 << 10, 1 << 20, (12, 0), 1e11),
-    Device("twenty SMs", 20, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+    Device("five SMs", 5, 227 << 10, 228 << 10, (9, 0), 1e11),
+    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, (8, 0), 1e11),
+    Device("nine SMs", 9, 99 << 10, 100 << 10, (12, 0), 1e11),
+    Device("twenty SMs", 20, 227 << 10, 228 << 10, (9, 0), 1e11),
 ]
 
 

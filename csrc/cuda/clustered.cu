@@ -81,7 +81,7 @@ __device__ __forceinline__ void put_sums(
 
 template <bool kLoose, unsigned kCluster>
 __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Clustered in,
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -180,7 +180,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
 void count_clustered(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Clustered>(plan.layout);
   if (plan.clears) {
     clear(launch, problem, true);
   }

@@ -57,7 +57,7 @@ constexpr int kUnrollOf =
 /// The steps of a block, which all its threads take together.
 ///
 /// kFewChannels: the block sums the columns of each channel. Otherwise they go to the counts one by
-/// one, or to the fold. kInRuns: as Columns::in_runs.
+/// one, or to the fold. kInRuns: as Interleaved::in_runs.
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
 struct BlockOfColumns {
   static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
@@ -67,7 +67,7 @@ struct BlockOfColumns {
   static constexpr bool kPaired = Cells::kHalves == 2;
   static constexpr int kElements = Reader::kElements;
 
-  const Columns& in;
+  const Interleaved& in;
   uint4* partials;
   Counts counts;
   Cells cells;
@@ -78,7 +78,7 @@ struct BlockOfColumns {
   bool first_of_unit;  // the block has the unit's first row
 
   __device__ __forceinline__ BlockOfColumns(
-      const Columns& columns,
+      const Interleaved& columns,
       const ByteAxis& axis,
       uint32_t* table,
       uint4* tables,
@@ -263,7 +263,7 @@ struct BlockOfColumns {
 /// compiler moods).
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
 __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Interleaved in,
     const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
@@ -299,7 +299,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
 
 void count_columns(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Interleaved>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto tag, auto access, auto bins, auto few_channels, auto in_runs) {
     start(

@@ -15,7 +15,7 @@ struct Tables {
   bool in_counts; // or all of it
 };
 
-__device__ __forceinline__ Tables tables_of(const Columns& in, unsigned index) {
+__device__ __forceinline__ Tables tables_of(const Interleaved& in, unsigned index) {
   if (in.part_rows == in.unit_rows) { // a division takes as long as some loads
     return {index * in.blocks_of_part, in.blocks_of_part, false, false};
   }
@@ -33,7 +33,7 @@ __device__ __forceinline__ Tables tables_of(const Columns& in, unsigned index) {
 
 /// The unit, with the head that all its runs have.
 template <class Counters>
-__device__ __forceinline__ Unit unit_of(const Columns& in, unsigned index) {
+__device__ __forceinline__ Unit unit_of(const Interleaved& in, unsigned index) {
   Unit unit = unit_at(in, index);
   if constexpr (Counters::kElementBytes < 4) { // words of wider types are single elements
     const unsigned load_bytes = in.access == Access::kQuad ? 16 : 4;
@@ -54,7 +54,7 @@ struct Slice {
   static constexpr int kSums = kHalves * kWords;
   static constexpr int kSumsOfThread = (kSums + kFoldThreads - 1) / kFoldThreads;
 
-  const Columns& in;
+  const Interleaved& in;
   Tables tables;
   unsigned first_word;
   int64_t table_quads;
@@ -67,7 +67,7 @@ struct Slice {
   uint4 quads[kUnroll];
 
   __device__ __forceinline__
-  Slice(const Columns& columns, const Tables& tables_of_unit, const uint4* partials)
+  Slice(const Interleaved& columns, const Tables& tables_of_unit, const uint4* partials)
       : in(columns),
         tables(tables_of_unit),
         first_word(blockIdx.y * kWords),
@@ -195,7 +195,7 @@ struct Slice {
 /// It starts when all else has ended, so what it does one after the other is waited for.
 template <class Counters, int kWords>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Interleaved in,
     const ByteAxis axis,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
@@ -228,7 +228,7 @@ void fold_columns(
     const ByteAxis& axis,
     const uint4* partials,
     const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Interleaved>(plan.layout);
   const auto fold = [&](auto layout) {
     with_fold_words(plan.fold_words, [&](auto words) {
       start(

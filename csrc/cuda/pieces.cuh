@@ -19,14 +19,14 @@ struct Piece {
 /// A block's share of all rows of all units, piece after piece.
 template <int kLoadBytes, int kElementBytes>
 struct Share {
-  const Columns& in;
+  const Interleaved& in;
   unsigned part;
   unsigned begin;
   unsigned end;
   unsigned row; // the piece begins there
   Piece piece;
 
-  __device__ __forceinline__ explicit Share(const Columns& columns)
+  __device__ __forceinline__ explicit Share(const Interleaved& columns)
       : in(columns),
         part(blockIdx.x % in.parts),
         begin(part * in.part_rows + blockIdx.x / in.parts * in.share),

@@ -182,7 +182,7 @@ struct BlockOfPlanes {
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
 
-  const Columns& in;
+  const Planar& in;
   Counts counts;
   unsigned lane;
   unsigned warp; // the same for all its lanes, and known to be
@@ -198,7 +198,7 @@ struct BlockOfPlanes {
   uint4 next[kUnroll];
 
   __device__ __forceinline__ BlockOfPlanes(
-      const Columns& columns, const ByteAxis& axis, uint32_t* table, unsigned long long* result)
+      const Planar& columns, const ByteAxis& axis, uint32_t* table, unsigned long long* result)
       : in(columns),
         counts(result),
         lane(threadIdx.x % kWarp),
@@ -357,7 +357,7 @@ struct BlockOfPlanes {
 
 template <Turns kTurns, int kThreads>
 __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ Planar in,
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -385,7 +385,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
 
 void count_planes(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto turns, auto threads) {
     start(

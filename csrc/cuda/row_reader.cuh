@@ -22,7 +22,7 @@ using LoadOf = std::conditional_t<
 /// Neighbouring lanes read neighbouring loads of a row, and the threads of a block neighbouring
 /// rows: a step. kUnroll steps are a round.
 ///
-/// kInRuns: as Columns::in_runs.
+/// kInRuns: as Interleaved::in_runs.
 template <class T, Access kAccess, int kUnroll, bool kInRuns>
 struct RowReader {
   using Load = LoadOf<sizeof(T), kAccess>;
@@ -33,7 +33,7 @@ struct RowReader {
   // many in instructions that do not wait for those of the additions.
   static constexpr bool kFewLoads = kAccess == Access::kQuad;
 
-  const Columns& in;
+  const Interleaved& in;
   int lane_of_row;
   int rows_of_step;
   int rows_of_round;
@@ -47,7 +47,7 @@ struct RowReader {
   unsigned next_row;      // of rows in runs the row of the next load
   int count;              // bytes of a loose word that count
 
-  __device__ __forceinline__ explicit RowReader(const Columns& columns)
+  __device__ __forceinline__ explicit RowReader(const Interleaved& columns)
       : in(columns),
         lane_of_row(threadIdx.x & ((1 << in.log_lanes) - 1)),
         rows_of_step(kWarps * (kWarp >> in.log_lanes)),

@@ -58,7 +58,7 @@ using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable>
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ WholeRows in,
     const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
@@ -141,7 +141,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 /// All of a thread's loads are on their way at once.
 template <unsigned kColumns, unsigned kWords>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ WholeRows in,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   constexpr unsigned kRowWords = kColumns / 2;
@@ -230,7 +230,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
 
 void count_rows(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+  const auto& in = std::get<WholeRows>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto run = [&](auto columns) {

@@ -96,8 +96,9 @@ __device__ __forceinline__ const uint8_t* batch_of(const Layout& in, unsigned ba
 }
 
 /// Elements of a stream before its first aligned word.
+template <class Layout>
 __device__ __forceinline__ unsigned head_of(
-    const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
+    const Layout& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
   const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) & (word_bytes - 1));
   return in.is_stream() && beyond > 0 ? (word_bytes - beyond) / element_bytes : 0;
 }
