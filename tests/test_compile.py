@@ -139,6 +139,8 @@ def test_numbers_of_numpy(device: torch.device) -> None:
     for num_bins in (8, 9):
         counts = compiled(values.to(device), np.int64(num_bins))
         assert_counts(counts, expected_counts(values, num_bins))
+    made_inside = torch.compile(lambda x: channel_histogram(x, np.int64(8)), fullgraph=True)
+    assert_counts(made_inside(values.to(device)), expected_counts(values, 8))
 
 
 @pytest.mark.parametrize("dim", [None, (0, 1)])

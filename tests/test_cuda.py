@@ -212,6 +212,57 @@ def test_after_a_kernel_that_lets_it_start(call, copy_late, in_graph: bool) -> N
     assert torch.equal(kept, pattern)
 
 
+FLIP = """
+extern "C" __global__ void flip(unsigned* words, int size, unsigned bits) {
+  const int first = blockIdx.x * blockDim.x + threadIdx.x, step = gridDim.x * blockDim.x;
+  const long long began = clock64();
+  while (clock64() - began < 20000000) {
+    for (int turn = 0; turn < 2; ++turn) {
+      for (int i = first; i < size; i += step) *(volatile unsigned*)&words[i] ^= bits;
+    }
+  }
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def flip() -> Callable[[torch.Tensor], None]:
+    """Flips the signs of all elements for some 10 ms, and leaves them as they were."""
+    kernel = torch.cuda._compile_kernel(FLIP, "flip")
+
+    def change(values: torch.Tensor) -> None:
+        signs = {1: 0x80808080, 2: 0x80008000}.get(values.element_size(), 0x80000000)
+        words = values.untyped_storage().nbytes() // 4
+        kernel((8, 1, 1), (256, 1, 1), [values.as_strided((1,), (1,), 0), words, signs])
+
+    return change
+
+
+def test_an_input_that_changes_meanwhile(call, flip) -> None:
+    """Its counts may be anything, but nothing outside of the tables is written."""
+    run, name = call
+    values = like(INPUTS[name][0], "cuda")
+    assert_counts(run(values), expected(name))
+    # A table or a result that is left by one byte or by much would be seen by its neighbours.
+    kept = [torch.full((1 << n,), n, dtype=torch.uint8, device="cuda") for n in range(9, 24)]
+    # Blocks that take a whole SM wait until no other kernel runs, but copies go on beside them.
+    size = values.untyped_storage().nbytes() // values.element_size()
+    there = values.as_strided((size,), (1,), 0)
+    right = there.cpu().pin_memory()
+    zeros = torch.zeros_like(right).pin_memory()
+    side = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    with torch.cuda.stream(side):
+        flip(values)
+        for content in 20 * (zeros, right):
+            there.copy_(content, non_blocking=True)
+    changed = [run(values) for _ in range(20)]
+    side.synchronize()
+    assert any(not torch.equal(counts.cpu(), expected(name)) for counts in changed)
+    assert all(bool((block == n).all()) for n, block in enumerate(kept, 9))
+    assert_counts(run(values), expected(name))
+
+
 def test_graphs_in_which_other_things_come_first(call) -> None:
     run, name = call
     values, zeros = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])

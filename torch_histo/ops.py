@@ -236,8 +236,9 @@ def _integer(value: object, expected: str) -> int:
             return value  # type: ignore[return-value]
         elif _is_compiling() and is_tensor_like(value):  # type: ignore[no-untyped-call]
             # A number of NumPy.
-            if not torch.as_tensor(value).is_floating_point():
-                return int(value)  # type: ignore[call-overload,no-any-return]
+            number = torch.as_tensor(value)
+            if not number.is_floating_point():
+                return int(number)
         elif hasattr(value, "__index__") and not isinstance(value, bool):
             return index(value)
     except (TypeError, RuntimeError):  # no integer; a tensor of several, or one of vmap's
