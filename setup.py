@@ -81,7 +81,7 @@ class Build(cpp_extension.BuildExtension):
 
 TOOLKIT, REASON = choose_toolkit()
 # How a GPU would count is pure C++, and explained where there is no GPU, too.
-sources = [*glob("csrc/*.cpp"), *glob("csrc/cpu/*.cpp"), "csrc/cuda/plan.cpp"]
+sources = [*glob("csrc/*.cpp"), *glob("csrc/cpu/*.cpp"), *glob("csrc/cuda/plan/*.cpp")]
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
     cpp_extension.CUDA_HOME = TOOLKIT  # a CPU build of torch leaves it unset

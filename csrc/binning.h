@@ -1,8 +1,8 @@
-// Value -> bin, on host and device. Every kernel takes a binning as a template
-// parameter: what is counted is decided here and nowhere else.
+// Value -> bin, on host and device: what is counted is decided here and nowhere else.
 #pragma once
 
 #include <cstdint>
+#include <stdexcept>
 #include <type_traits>
 
 #include "problem.h"
@@ -20,6 +20,7 @@ constexpr int64_t kNoBin = -1;
 
 /// Value v counts in bin v.
 struct ValueBinning {
+  static constexpr bool kTakesAllTypes = true;
   int64_t num_bins;
 
   template <class T>
@@ -32,6 +33,7 @@ struct ValueBinning {
     } else if constexpr (std::is_signed_v<T>) {
       v = static_cast<uint64_t>(static_cast<int64_t>(value));
     } else {
+      static_assert(std::is_unsigned_v<T>, "not an element type");
       v = value;
     }
     return v < static_cast<uint64_t>(num_bins) ? static_cast<int64_t>(v) : kNoBin;
@@ -40,6 +42,7 @@ struct ValueBinning {
 
 /// Lower-case letters in seven bins of four: a-d, e-h, i-l, m-p, q-t, u-x, y-z.
 struct LetterBinning {
+  static constexpr bool kTakesAllTypes = false; // but uint8 alone
   static constexpr int64_t num_bins = 7;
 
   template <class T, class = std::enable_if_t<std::is_same_v<T, uint8_t>>>
@@ -49,38 +52,58 @@ struct LetterBinning {
   }
 };
 
-/// The bin of a one-byte element given as its raw byte. It lets a kernel count
-/// bytes, whatever they mean, and bin the 256 sums instead of every element.
-template <class Binning>
-HISTO_HOST_DEVICE int64_t bin_of_byte(ElementType type, const Binning& binning, uint8_t byte) {
-  if constexpr (std::is_same_v<Binning, ValueBinning>) {
-    if (type == ElementType::kBool) {
-      return binning(Boolean{byte});
-    }
-    if (type == ElementType::kInt8) {
-      return binning(static_cast<int8_t>(byte));
-    }
+/// The bin of each byte. A kernel counts bytes, whatever they mean, and asks for the bins of
+/// their 256 sums only: values, true and false, and letters differ in these numbers alone.
+struct ByteAxis {
+  uint8_t first;   // the byte that is value 0
+  uint8_t largest; // value; larger ones count as this one does
+  uint16_t values; // that have bins, from 0 on
+  uint16_t log_values_of_bin;
+
+  HISTO_HOST_DEVICE int64_t bin_of(uint8_t byte) const {
+    const unsigned distance = (unsigned{byte} - first) & 0xff;
+    const unsigned value = distance < largest ? distance : largest;
+    return value < values ? static_cast<int64_t>(value >> log_values_of_bin) : kNoBin;
   }
-  return binning(byte);
+};
+
+/// The axis of a type of one byte.
+HISTO_HOST_DEVICE ByteAxis byte_axis(ElementType type, const ValueBinning& binning) {
+  const int64_t values = type == ElementType::kBool ? 2 : type == ElementType::kInt8 ? 128 : 256;
+  const bool is_bool = type == ElementType::kBool; // any byte that is not 0 is 1
+  return {
+      0, static_cast<uint8_t>(is_bool ? 1 : 255),
+      static_cast<uint16_t>(binning.num_bins < values ? binning.num_bins : values), 0};
+}
+HISTO_HOST_DEVICE ByteAxis byte_axis(ElementType, const LetterBinning&) {
+  return {'a', 255, 26, 2};
 }
 
-/// How many bytes, from 0 on, are in bins of their own number.
+/// The bin of a one-byte element given as its raw byte.
+template <class Binning>
+HISTO_HOST_DEVICE int64_t bin_of_byte(ElementType type, const Binning& binning, uint8_t byte) {
+  return byte_axis(type, binning).bin_of(byte);
+}
+
+/// The number of bytes, from 0 on, that are in bins of their own number.
 inline int64_t bytes_that_are_bins(ElementType type, const ValueBinning& binning) {
-  const int64_t values = type == ElementType::kBool ? 2 : type == ElementType::kInt8 ? 128 : 256;
-  return binning.num_bins < values ? binning.num_bins : values;
+  return byte_axis(type, binning).values;
 }
 inline int64_t bytes_that_are_bins(ElementType, const LetterBinning&) {
   return 0;
 }
 
-/// Calls f(TypeTag<T>{}) with the type of the elements, where the binning takes it.
+/// Calls f(TypeTag<T>{}) with the type of the elements, which the binning must take.
 template <class Binning, class F>
 void visit_binned_type(ElementType type, const Binning&, F&& f) {
-  visit_element_type(type, [&](auto tag) {
-    if constexpr (std::is_invocable_v<Binning, typename decltype(tag)::type>) {
-      f(tag);
+  if constexpr (Binning::kTakesAllTypes) {
+    visit_element_type(type, f);
+  } else {
+    if (type != ElementType::kUInt8) {
+      throw std::logic_error("visit_binned_type: the binning takes uint8 alone");
     }
-  });
+    f(TypeTag<uint8_t>{});
+  }
 }
 
 inline bool is_one_byte(ElementType type) {

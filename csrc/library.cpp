@@ -21,7 +21,7 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def(
       "_plan_channel_histogram(str dtype, int[] sizes, int[] strides, int address, int num_bins, "
       "int[] dim, *, int sm_count, int shared_bytes_per_block, int shared_bytes_per_sm, "
-      "int l2_bytes, int capability) -> str");
+      "int capability) -> str");
 
   // How the CPU engine would count it here, with the threads that torch has.
   m.def(

@@ -21,12 +21,12 @@ from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, expec
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
 
-from torch_histo.explain import DEVICES, Device
+from torch_histo.devices import DEVICES, Device
 
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
 T4 = next(known for known in DEVICES if known.name == "T4")
-TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, 1 << 20, (8, 0), 1e11)
+TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
 HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine")
@@ -62,7 +62,7 @@ def on_host(source: str) -> str:
 
 
 def eager(tuning: str) -> str:
-    """The tuning with sizes that only plan.cpp reads a 64th: small inputs then have all plans."""
+    """The tuning with sizes that only plans read a 64th: small inputs then have all plans."""
     names = (
         r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
     )
@@ -101,10 +101,12 @@ def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
         source.write_text(on_host(kernel.read_text()))
         objects.append(compiler.object_of(str(source.relative_to(folder)), *KERNEL_FLAGS))
     objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
-    plan, eager_plan = (compiler.object_of(f"{part}csrc/cuda/plan.cpp") for part in ("", "eager/"))
+    plan, eager_plan = (
+        [compiler.object_of(source) for source in compiler.planner(part)] for part in ("", "eager/")
+    )
     return Programs(
-        compiler.link("emulator", [*objects, plan]),
-        compiler.link("eager/emulator", [*objects, eager_plan]),
+        compiler.link("emulator", [*objects, *plan]),
+        compiler.link("eager/emulator", [*objects, *eager_plan]),
     )
 
 
@@ -197,10 +199,10 @@ def wider_rows(values: Tensor, gap: int) -> Tensor:
 FEW_SMS = [
     ONE_SM,
     TWO_SMS,
-    Device("five SMs", 5, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
-    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, 1 << 20, (8, 0), 1e11),
-    Device("nine SMs", 9, 99 << 10, 100 << 10, 1 << 20, (12, 0), 1e11),
-    Device("twenty SMs", 20, 227 << 10, 228 << 10, 1 << 20, (9, 0), 1e11),
+    Device("five SMs", 5, 227 << 10, 228 << 10, (9, 0), 1e11),
+    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, (8, 0), 1e11),
+    Device("nine SMs", 9, 99 << 10, 100 << 10, (12, 0), 1e11),
+    Device("twenty SMs", 20, 227 << 10, 228 << 10, (9, 0), 1e11),
 ]
 
 
@@ -314,12 +316,12 @@ PATHS = {
     "lines, many words": Case("rows folds many-words", (4001, 512), gap=16, gpu=SIXTEEN),
     "lines, no fold": Case("rows 16-bytes", (20, 200, 512), dim=(1,), gpu=SIXTEEN),
     "lines in few bins": Case("rows clears", (9000, 256), gap=16, dtype=torch.int8, gpu=SIXTEEN),
-    "one channel": Case("planes one-piece", (2_000_001,), offset=5),
-    "one channel of many": Case("planes one-piece", (2, 1_000_003), dim=(1,)),
-    "two channels": Case("planes one-piece", (900_001, 2), offset=1),
-    "three channels": Case("planes one-piece", (700_001, 3), offset=2),
-    "four channels": Case("planes one-piece", (400_001, 4)),
-    "every other": Case("planes gaps one-piece", (1_000_003, 1), gap=1),
+    "one channel": Case("planes", (2_000_001,), offset=5),
+    "one channel of many": Case("planes", (2, 1_000_003), dim=(1,)),
+    "two channels": Case("planes", (900_001, 2), offset=1),
+    "three channels": Case("planes", (700_001, 3), offset=2),
+    "four channels": Case("planes", (400_001, 4)),
+    "every other": Case("planes gaps", (1_000_003, 1), gap=1),
     "planes": Case("planes several-units-a-block", (5, 300_007), dim=(1,), gpu=WIDE),
     "images": Case("planes several-units-a-block", (9, 150_001, 3), dim=(1,), gpu=WIDE),
     "short planes": Case("planes several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
@@ -332,7 +334,6 @@ PATHS = {
     "columns of words": Case("columns words stream", (20_001, 100), gpu=SIXTEEN),
     "columns of 16 bytes": Case("columns 16-bytes", (40_001, 48), gpu=SIXTEEN),
     "columns that are summed": Case("columns sums-columns folds", (40_001, 48), gpu=SIXTEEN),
-    "split words": Case("columns split-words folds", (9001, 511), gpu=NO_CLUSTERS),
     "loose words": Case("columns loose-words folds", (5001, 511), gap=514, offset=3, gpu=SIXTEEN),
     "gaps": Case("columns gaps stream", (30_001, 60), gap=4, gpu=SIXTEEN),
     "spills": Case("columns words spills-or-adds", (MUCH + 70, 64), gap=4, below=2),
@@ -348,7 +349,7 @@ PATHS = {
         gap_of_run=3,
         gpu=ONE_SM,
     ),
-    "carries": Case("columns carries", (2 * MUCH, 128), below=2, gpu=WIDE),
+    "spills quads": Case("columns 16-bytes spills-or-adds", (2 * MUCH, 128), below=2, gpu=WIDE),
     "rows in runs": Case(
         "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),

@@ -8,7 +8,8 @@ import torch_histo._early as _early  # noqa: F401 (before torch is imported)
 from torch_histo import _sharding, distributed
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
-from torch_histo.explain import CpuExplanation, Device, Explanation, explain
+from torch_histo.devices import Device
+from torch_histo.explain import CpuExplanation, Explanation, explain
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 
 __all__ = [

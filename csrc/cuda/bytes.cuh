@@ -15,6 +15,7 @@ struct Bounds {
 __device__ __forceinline__ uint32_t
 load_single_bytes(const uint8_t* __restrict__ address, int count) {
   uint32_t bytes = 0;
+#pragma unroll 1 // little code: few words need it
   for (int i = 0; i < count; ++i) {
     bytes |= static_cast<uint32_t>(address[i]) << (8 * i);
   }

@@ -1,4 +1,4 @@
-// What comes before a count: zeroed counts, where they are added to, and memory for tables.
+// The preparations of a count: zeroed counts, where they are added to, and memory for tables.
 #pragma once
 
 #include "launch.h"

@@ -13,7 +13,7 @@ __device__ __forceinline__ uint32_t rank_in_cluster() {
   return rank;
 }
 
-/// Of a grid of one dimension.
+/// The index of the cluster, in a grid of one dimension.
 __device__ __forceinline__ uint32_t cluster_of_grid() {
   uint32_t index = 0;
 #if __CUDA_ARCH__ >= 900
@@ -45,7 +45,7 @@ __device__ __forceinline__ void wait_for_readers() {
 #endif
 }
 
-/// What lies at `address` of this block's shared memory, in the block of that rank.
+/// Loads from the shared memory of the block of that rank, where `address` is in this block's.
 __device__ __forceinline__ uint32_t load_from_rank(const uint32_t* address, uint32_t rank) {
   uint32_t value = 0;
 #if __CUDA_ARCH__ >= 900

@@ -1,12 +1,11 @@
-// Counting a few MiB of bytes that lie side by side, in one launch.
+// Counts a few MiB of bytes that lie side by side, in one launch.
 //
-// What columns.cu spends beside counting is the time of its tables on the way through
-// memory, and of a second kernel. A few MiB are counted sooner by fewer blocks: those
-// of a cluster count the rows of the same columns, and then each sums some bins of all
-// their tables, which it reads where they are, in shared memory.
+// The tables of columns.cu go through memory, to a second kernel. That takes longer than to count a
+// few MiB in fewer blocks. The blocks of a cluster count the rows of the same columns. Then each
+// sums some bins of all their tables, which it reads where they are, in shared memory.
 //
-// A table has half the columns of one of columns.cu, so that there is a cluster for
-// each group of few channels, and as few bytes to read from the other blocks.
+// A table has half the columns of one of columns.cu. There is a cluster for each group of few
+// channels, and few bytes to read from the other blocks.
 #include "bytes.cuh"
 #include "clear.h"
 #include "cluster.cuh"
@@ -25,13 +24,68 @@ constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
 constexpr int kRowWords = HalfTable::kRowWords;
 static_assert(kWarp == 2 * kLanesOfRow);
 
+/// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a
+/// warp has lanes.
+template <unsigned kCluster>
+__device__ __forceinline__ void put_sums(
+    const Columns& in,
+    const ByteAxis& axis,
+    int64_t first_column,
+    const uint32_t* table,
+    uint32_t (&sums)[kHalfColumns][kWarp + 1],
+    unsigned long long* counts) {
+  const int lane = threadIdx.x % kWarp;
+  const int warp = threadIdx.x / kWarp;
+  const unsigned rank = blockIdx.x % kCluster;
+  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
+  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
+  const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
+  // Once where a block has no row, for all threads must arrive.
+#pragma unroll 1
+  for (unsigned bin = rank * bins;; bin += kWarp) {
+    // A warp sums a row of all tables at once.
+#pragma unroll
+    for (unsigned own = 0; own < kWarp; own += kWarps) {
+      const unsigned row = min(bin + own + warp, end_bin - 1);
+      uint32_t low = 0, high = 0;
+#pragma unroll
+      for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
+        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
+        low += word & 0xffff;
+        high += word >> 16;
+      }
+      sums[2 * lane][own + warp] = low;
+      sums[2 * lane + 1][own + warp] = high;
+    }
+    const bool last = bin + kWarp >= end_bin;
+    if (last) {
+      arrive_having_read();
+    }
+    __syncthreads();
+    // Neighbouring lanes write neighbouring bins of one channel.
+    const int64_t of =
+        bin + lane < end_bin ? axis.bin_of(static_cast<uint8_t>(bin + lane)) : kNoBin;
+    if (of != kNoBin) {
+      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
+      for (int i = warp; i < columns; i += kWarps) {
+        put_or_add(counter, sums[i][lane], in.adds);
+        counter += kWarps * in.num_bins;
+      }
+    }
+    if (last) {
+      break;
+    }
+    __syncthreads();
+  }
+}
+
 template <bool kLoose, unsigned kCluster>
 __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
-    const __grid_constant__ Columns in,
-    const ValueBinning binning,
+    const __grid_constant__ Clustered in,
+    const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  // Of as many bins as a warp has lanes, with a word between columns against bank conflicts.
+  // As many bins as a warp has lanes, with a word between columns against bank conflicts.
   __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
   constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
@@ -59,7 +113,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
       return load_past_first_cache(reinterpret_cast<const uint32_t*>(address));
     }
   };
-  // Of a round a warp reads neighbouring rows.
+  // A warp reads neighbouring rows in a round.
   const int64_t own_row = first_row + warp * kRowsOfLoad * kUnroll + lane / kLanesOfRow;
   const uint8_t* address = data + own_row * row_stride;
   const auto load_next = [&](int i) {
@@ -118,55 +172,15 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
   sync_cluster();
   wait_for_previous(); // it cleared the counts
-  const unsigned rank = blockIdx.x % kCluster;
-  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
-  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
-  const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
-  // Once where a block has no row, for all threads must arrive.
-#pragma unroll 1
-  for (unsigned bin = rank * bins;; bin += kWarp) {
-    // A warp sums a row of all tables at once.
-#pragma unroll
-    for (unsigned own = 0; own < kWarp; own += kWarps) {
-      const unsigned row = min(bin + own + warp, end_bin - 1);
-      uint32_t low = 0, high = 0;
-#pragma unroll
-      for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
-        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
-        low += word & 0xffff;
-        high += word >> 16;
-      }
-      sums[2 * lane][own + warp] = low;
-      sums[2 * lane + 1][own + warp] = high;
-    }
-    const bool last = bin + kWarp >= end_bin;
-    if (last) {
-      arrive_having_read();
-    }
-    __syncthreads();
-    // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t of = bin + lane < end_bin
-                           ? bin_of_byte(in.type, binning, static_cast<uint8_t>(bin + lane))
-                           : kNoBin;
-    if (of != kNoBin) {
-      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
-      for (int i = warp; i < columns; i += kWarps) {
-        put_or_add(counter, sums[i][lane], in.adds);
-        counter += kWarps * in.num_bins;
-      }
-    }
-    if (last) {
-      break;
-    }
-    __syncthreads();
-  }
+  put_sums<kCluster>(in, axis, first_column, table, sums, counts);
   wait_for_readers();
 }
 
 } // namespace
 
-void count_clustered(const Plan& plan, const Problem& problem, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+void count_clustered(
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+  const auto& in = std::get<Clustered>(plan.layout);
   if (plan.clears) {
     clear(launch, problem, true);
   }
@@ -177,15 +191,22 @@ void count_clustered(const Plan& plan, const Problem& problem, const Launch& lau
         count_clustered_kernel<decltype(loose)::value, decltype(cluster)::value>,
         Shape{
             grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster, true},
-        in, ValueBinning{problem.num_bins}, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_access = [&](auto cluster) {
     in.access == Access::kLoose ? run(std::true_type{}, cluster) : run(std::false_type{}, cluster);
   };
   static_assert(kMaxCluster == 8);
-  plan.cluster == 8   ? with_access(std::integral_constant<unsigned, 8>{})
-  : plan.cluster == 4 ? with_access(std::integral_constant<unsigned, 4>{})
-                      : with_access(std::integral_constant<unsigned, 2>{});
+  switch (plan.cluster) {
+    case 8:
+      return with_access(std::integral_constant<unsigned, 8>{});
+    case 4:
+      return with_access(std::integral_constant<unsigned, 4>{});
+    case 2:
+      return with_access(std::integral_constant<unsigned, 2>{});
+    default:
+      no_kernel("count_clustered");
+  }
 }
 
 } // namespace histo::cuda

@@ -6,8 +6,7 @@
 
 namespace histo::cuda {
 
-template <class Binning>
 void count_columns(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch);
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 
 } // namespace histo::cuda

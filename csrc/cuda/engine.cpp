@@ -12,25 +12,30 @@ namespace histo::cuda {
 
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
-  const Plan plan = make_plan(problem, binning, launch.limits);
-  if (const auto* columns = std::get_if<Columns>(&plan.layout)) {
-    switch (columns->by) {
-      case CountedBy::kClustered:
-        return count_clustered(plan, problem, launch);
-      case CountedBy::kRows:
-        return count_rows(plan, problem, launch);
-      case CountedBy::kPlanes:
-        return count_planes(plan, problem, binning, launch);
-      case CountedBy::kColumns:
-        return count_columns(plan, problem, binning, launch);
-    }
-  } else if (std::holds_alternative<Exchange>(plan.layout)) {
-    count_exchange(plan, problem, launch);
-  } else if (std::holds_alternative<Runs>(plan.layout)) {
-    count_runs(plan, problem, binning, launch);
-  } else {
-    count_strided(plan, problem, binning, launch);
+  const ByteAxis axis = byte_axis(problem.type, binning);
+  const Plan plan = make_plan(problem, keys_of(problem, axis), launch.limits);
+  if (std::holds_alternative<Interleaved>(plan.layout)) {
+    return count_columns(plan, problem, axis, launch);
   }
+  if (std::holds_alternative<WholeRows>(plan.layout)) {
+    return count_rows(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Planar>(plan.layout)) {
+    return count_planes(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Clustered>(plan.layout)) {
+    return count_clustered(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Runs>(plan.layout)) {
+    return count_runs(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Tiles>(plan.layout)) {
+    return count_strided(plan, problem, axis, launch);
+  }
+  if (std::holds_alternative<Exchange>(plan.layout)) {
+    return count_exchange(plan, problem, launch);
+  }
+  no_kernel("count");
 }
 
 template void count(const Problem&, const ValueBinning&, const Launch&);

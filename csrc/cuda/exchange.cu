@@ -1,16 +1,16 @@
-// Counting one channel in more bins than one block's shared memory holds.
+// Counts one channel in more bins than one block's shared memory holds.
 //
-// The shared memory of all blocks together holds them: each block owns some of the bins
-// and counts them for all. In rounds, a block reads a tile, sorts it by owner into
-// segments, leaves those in the workspace, which stays in the second-level cache, waits
-// until all have done so, and counts what the others have left for it.
+// The shared memory of all blocks together holds them. Each block owns some of the bins and counts
+// them for all blocks. In a round a block reads a tile and sorts it by owner into segments. It
+// leaves these in the workspace, which stays in the second-level cache. When all blocks have done
+// so, it counts the segments that the others have left for it.
 //
-// The bits of a value are mixed before they are split into the owner and the bin among
-// the owner's, so that neighbouring bins, of which data are often full, have different
-// owners. A lane's 16 bytes of equal elements are one entry of a segment. A segment that is
-// full turns further values away: the block that has read them counts them, those that it meets first
-// in shared memory. Where they are many, because a few values fill the tile, it counts the next tile
-// all by itself.
+// The bits of a value are mixed before they are split into the owner and the bin among the owner's.
+// Data are often full of neighbouring bins, which so have different owners. A lane's 16 bytes of
+// equal elements are one entry of a segment. A full segment turns further values away, and the
+// block that has read them counts them: a few bins in shared memory, the others in the counts. If a
+// few values fill the tile, too many are turned away, and the block counts the next tile all by
+// itself.
 #include "exchange.h"
 #include "loads.cuh"
 #include "own_counters.cuh"
@@ -21,9 +21,9 @@ namespace {
 
 constexpr int kWarps = kExchangeThreads / kWarp;
 constexpr int kEntryBytes = 2;
-// Of a segment; the first one is twice the number of those that follow.
+// A segment's first entry is twice the number of those that follow.
 constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
-// And those from there on; 2^31 are more than there are elements for a block.
+// The place of what has no bin; 2^31 are more than there are elements for a block.
 constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
@@ -46,6 +46,7 @@ struct Quad {
       } else if constexpr (sizeof(T) == 4) {
         keys[i] = words[i];
       } else {
+        static_assert(sizeof(T) == 8);
         keys[i] = words[2 * i + 1] == 0 ? words[2 * i] : ~0u;
       }
     }
@@ -79,44 +80,100 @@ struct Barrier {
   }
 };
 
+/// Elements of a thread that found neither room in a segment nor a counter that the block has for
+/// them: few, and rarely any.
+template <int kMost>
+struct Strangers {
+  uint32_t keys[kMost]; // the highest bit tells that the key stands for a whole quad
+  int number = 0;
+
+  __device__ __forceinline__ void add(uint32_t key, bool is_whole) {
+    keys[number++] = key | uint32_t{is_whole} << 31;
+  }
+};
+
+/// The steps of a block in a round, which all its threads take together.
 template <class T>
-__global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
-    const __grid_constant__ Exchange in,
-    uint32_t* __restrict__ arrived,
-    uint4* segments,
-    unsigned long long* __restrict__ counts) {
-  constexpr int kOfQuad = Quad<T>::kSize;
-  constexpr int kQuads = kExchangeQuads<sizeof(T)>;
-  extern __shared__ __align__(16) uint4 shared[];
+struct ExchangingBlock {
+  static constexpr int kOfQuad = Quad<T>::kSize;
+  static constexpr int kQuads = kExchangeQuads<sizeof(T)>;
   // Segments lie 16 bytes further apart than they are long, and so in different banks.
-  constexpr unsigned kStagedBytes = kSegmentBytes + sizeof(uint4);
-  const unsigned owners = 1u << in.log_owners;
-  auto* staged = reinterpret_cast<uint8_t*>(shared);
-  auto* filled = reinterpret_cast<unsigned*>(staged + owners * kStagedBytes); // entries of segments
-  uint32_t* table = filled + owners + kWarp;
-  const Own own{table + (1u << in.log_owned), counts, 0, in.num_bins};
-  const Barrier barrier{arrived};
-  const int lane = threadIdx.x % kWarp;
-  const unsigned warp = threadIdx.x / kWarp;
-  const unsigned me = blockIdx.x;
-  const uint32_t staged_address = address_of(staged);
-  const uint32_t filled_address = address_of(filled);
-  const uint32_t table_address = address_of(table);
-  // Counts what nobody asks for: a branch around an addition would cost more.
-  const uint32_t nowhere = filled_address + 4 * (owners + lane);
-  const uint32_t nobodys = filled_address + 4 * owners; // the same for all lanes
-  const auto owner_of = [&](uint32_t mixed) { return mixed >> (32 - in.log_owners); };
+  static constexpr unsigned kStagedBytes = kSegmentBytes + sizeof(uint4);
+  using Rest = Strangers<kQuads * kOfQuad>;
 
-  // In turn two sets of segments: who has come to a round has counted the one before the
-  // last.
-  const unsigned segments_of_set = owners * gridDim.x;
-  const auto segment = [&](unsigned round, unsigned owner, unsigned from) {
-    return segments + (round % 2 * segments_of_set + owner * gridDim.x + from) * kWarp + lane;
-  };
+  const Exchange& in;
+  uint4* segments; // of all blocks
+  unsigned long long* counts;
+  int lane;
+  unsigned warp;
+  unsigned me;
+  unsigned owners;
+  uint8_t* staged;  // a segment for each owner
+  unsigned* filled; // and its entries
+  uint32_t* table;  // of the bins that the block owns
+  Own own;          // and counters that it has for bins of others
+  uint32_t staged_address;
+  uint32_t filled_address;
+  uint32_t table_address;
+  // Count what nobody asks for, a lane each and for all lanes: a branch around an addition would
+  // cost more.
+  uint32_t nowhere;
+  uint32_t nobodys;
+  uint4 quads[kQuads]; // of the tile
+  int have = 0;        // so many of them
 
-  uint4 quads[kQuads];
-  int have = 0; // of them
-  const auto load = [&](unsigned round) {
+  __device__ __forceinline__ ExchangingBlock(
+      const Exchange& exchange, uint4* shared, uint4* all_segments, unsigned long long* result)
+      : in(exchange),
+        segments(all_segments),
+        counts(result),
+        lane(threadIdx.x % kWarp),
+        warp(threadIdx.x / kWarp),
+        me(blockIdx.x),
+        owners(1u << in.log_owners),
+        staged(reinterpret_cast<uint8_t*>(shared)),
+        filled(reinterpret_cast<unsigned*>(staged + owners * kStagedBytes)),
+        table(filled + owners + kWarp),
+        own{table + (1u << in.log_owned), counts, 0, in.num_bins},
+        staged_address(address_of(staged)),
+        filled_address(address_of(filled)),
+        table_address(address_of(table)),
+        nowhere(filled_address + 4 * (owners + lane)),
+        nobodys(filled_address + 4 * owners) {
+  }
+
+  __device__ __forceinline__ bool is_owner() const {
+    return me < owners;
+  }
+  __device__ __forceinline__ void clear() const {
+    for (unsigned i = threadIdx.x; i < owners + kWarp; i += kExchangeThreads) {
+      filled[i] = i < owners ? 1 : kNoPlace;
+    }
+    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
+      table[i] = 0;
+    }
+    own.begin();
+  }
+  /// Zeroes the block's part of the counts.
+  __device__ __forceinline__ void clear_counts() const {
+    const int64_t step = int64_t{gridDim.x} * kExchangeThreads;
+    for (int64_t i = int64_t{me} * kExchangeThreads + threadIdx.x; i < in.num_bins; i += step) {
+      counts[i] = 0;
+    }
+  }
+  /// Counts the elements before the first quad and after the last one.
+  __device__ __forceinline__ void count_ragged() const {
+    if (me == 0 && threadIdx.x < in.ragged) {
+      const auto* elements = reinterpret_cast<const T*>(in.data);
+      const int64_t after = in.quads * kOfQuad - in.head + threadIdx.x;
+      const T value = elements[threadIdx.x < in.head ? threadIdx.x - int64_t{in.head} : after];
+      if (value < in.limit) {
+        atomicAdd(&counts[value], 1ull);
+      }
+    }
+  }
+
+  __device__ __forceinline__ void load(unsigned round) {
     const int64_t first = (int64_t{round} * gridDim.x + me) * in.quads_of_tile + threadIdx.x;
     const auto* data = reinterpret_cast<const uint4*>(in.data) + first;
     const int64_t left = (in.quads - first + kExchangeThreads - 1) / kExchangeThreads;
@@ -127,12 +184,11 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
         quads[i] = load_once(data + i * kExchangeThreads);
       }
     }
-  };
+  }
   /// Sorts the tile, or counts it all. Returns how many elements of this thread found no room, or
-  /// a counter that the block has for them.
-  const auto sort = [&](bool all_by_itself) {
-    uint32_t strangers[kQuads * kOfQuad]; // what found neither: few, and rarely any
-    int count_of_strangers = 0;
+  /// have a counter of the block.
+  __device__ __forceinline__ int sort(bool all_by_itself) const {
+    Rest rest;
     int crowd = 0;
 #pragma unroll
     for (int i = 0; i < kQuads; ++i) {
@@ -148,74 +204,19 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
         if (lane == 0) {
           own.add_in_slot(first, first, kWarp * kOfQuad);
         }
-        continue;
-      }
-      if (all_by_itself) {
-        bool knows_all = true;
-        uint32_t counters[kOfQuad];
-#pragma unroll
-        for (int j = 0; j < kOfQuad; ++j) {
-          const bool has_bin = quad.keys[j] < limit;
-          counters[j] = has_bin ? own.find(quad.keys[j], nobodys) : nobodys;
-          add_shared(counters[j], 1);
-          crowd += counters[j] != nobodys;
-          knows_all = knows_all && (counters[j] != nobodys || !has_bin);
-        }
-        if (!knows_all) {
-#pragma unroll
-          for (int j = 0; j < kOfQuad; ++j) {
-            if (counters[j] == nobodys && quad.keys[j] < limit) {
-              strangers[count_of_strangers++] = quad.keys[j];
-            }
-          }
-        }
-        continue;
-      }
-      // Of equal elements the first stands for all.
-      const uint32_t limit_of_others = differ != 0 ? limit : 0;
-      const uint32_t whole = differ == 0;
-      uint32_t mixed[kOfQuad];
-      uint32_t place[kOfQuad];
-#pragma unroll
-      for (int j = 0; j < kOfQuad; ++j) {
-        mixed[j] = quad.keys[j] * in.mixer;
-        const bool enters = quad.keys[j] < (j == 0 ? limit : limit_of_others);
-        place[j] = count_shared(enters ? filled_address + 4 * owner_of(mixed[j]) : nowhere);
-      }
-      bool all_in = true;
-#pragma unroll
-      for (int j = 0; j < kOfQuad; ++j) {
-        const uint32_t entry = mixed[j] >> (16 - in.log_owners) | (j == 0 ? whole : 0);
-        store_shared_if_below(
-            place[j], kEntries,
-            staged_address + owner_of(mixed[j]) * kStagedBytes + place[j] * kEntryBytes,
-            static_cast<uint16_t>(entry));
-        all_in = all_in && static_cast<int32_t>(place[j]) < static_cast<int32_t>(kEntries);
-      }
-      if (!all_in) {
-#pragma unroll
-        for (int j = 0; j < kOfQuad; ++j) {
-          if (static_cast<int32_t>(place[j]) >= static_cast<int32_t>(kEntries)) {
-            ++crowd;
-            const uint32_t is_whole = j == 0 ? whole : 0;
-            const uint32_t counter = own.find(quad.keys[j], nobodys);
-            if (counter != nobodys) {
-              add_shared(counter, is_whole ? kOfQuad : 1);
-            } else {
-              strangers[count_of_strangers++] = quad.keys[j] | is_whole << 31;
-            }
-          }
-        }
+      } else {
+        crowd += all_by_itself ? count_alone(quad, limit, rest) : enter(quad, limit, differ, rest);
       }
     }
 #pragma unroll 1
-    for (int i = 0; i < count_of_strangers; ++i) {
-      const uint32_t key = strangers[i] & 0x7fffffff;
-      own.add_in_slot(key, key, strangers[i] >> 31 != 0 ? kOfQuad : 1);
+    for (int i = 0; i < rest.number; ++i) {
+      const uint32_t key = rest.keys[i] & 0x7fffffff;
+      own.add_in_slot(key, key, rest.keys[i] >> 31 != 0 ? kOfQuad : 1);
     }
     return crowd;
-  };
-  const auto leave = [&](unsigned round) {
+  }
+  /// Leaves the segments for their owners.
+  __device__ __forceinline__ void leave(unsigned round) const {
     for (unsigned owner = warp; owner < owners; owner += kWarps) {
       uint4 quad = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
       if (lane == 0) {
@@ -224,10 +225,10 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
       }
       __stcg(segment(round, owner, me), quad);
     }
-  };
-  const auto count = [&](unsigned round) {
+  }
+  /// Counts what all blocks have left for this one.
+  __device__ __forceinline__ void count(unsigned round) const {
     constexpr int kUnroll = 4;
-    const int first_entry = lane > 0 ? 0 : kEntriesOfLane * kWarp;
     const uint4* own_segments = segment(round, me, 0);
     for (unsigned first = warp; first < gridDim.x; first += kUnroll * kWarps) {
       uint4 loaded[kUnroll];
@@ -238,81 +239,12 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
       }
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        const uint32_t words[4] = {loaded[i].x, loaded[i].y, loaded[i].z, loaded[i].w};
-        const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
-        const int last = entries - kEntriesOfLane * lane; // of this lane
-        const auto counter_of = [&](int j) {
-          const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
-          // The first lane's first one is the number of the others.
-          const bool counts_here = (j == 0 ? first_entry : j) <= last;
-          return counts_here ? table_address + 4 * (entry >> (32 - in.log_owned)) : nowhere;
-        };
-        // Where the data have no runs, no entry stands for 16 bytes. One that does takes two additions:
-        // ones the hardware adds together, where lanes have the same bin.
-        if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
-#pragma unroll
-          for (int j = 0; j < kEntriesOfLane; ++j) {
-            const uint32_t counter = counter_of(j);
-            add_shared(counter, 1);
-            const bool is_whole = (words[j / 2] >> (16 * (j % 2)) & 1) != 0;
-            add_shared(is_whole ? counter : nowhere, kOfQuad - 1);
-          }
-        } else {
-#pragma unroll
-          for (int j = 0; j < kEntriesOfLane; ++j) {
-            add_shared(counter_of(j), 1);
-          }
-        }
+        count_segment(loaded[i]);
       }
     }
-  };
-
-  load(0);
-  const int64_t step = int64_t{gridDim.x} * kExchangeThreads;
-  for (int64_t i = int64_t{me} * kExchangeThreads + threadIdx.x; i < in.num_bins; i += step) {
-    counts[i] = 0;
   }
-  barrier.arrive(0); // the counts may be added to when all have come
-  for (unsigned i = threadIdx.x; i < owners + kWarp; i += kExchangeThreads) {
-    filled[i] = i < owners ? 1 : kNoPlace;
-  }
-  for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
-    table[i] = 0;
-  }
-  own.begin();
-  barrier.wait(0);
-  if (me == 0 && threadIdx.x < in.ragged) {
-    const auto* elements = reinterpret_cast<const T*>(in.data);
-    const int64_t after = in.quads * kOfQuad - in.head + threadIdx.x;
-    const T value = elements[threadIdx.x < in.head ? threadIdx.x - int64_t{in.head} : after];
-    if (value < in.limit) {
-      atomicAdd(&counts[value], 1ull);
-    }
-  }
-
-  bool all_by_itself = false;
-  for (unsigned round = 0; round <= in.rounds; ++round) {
-    const bool reads = round < in.rounds;
-    if (reads) {
-      const int crowded =
-          __syncthreads_count(sort(all_by_itself) > kQuads * kOfQuad / kCrowdedPart);
-      all_by_itself = crowded > kExchangeThreads / 2;
-      load(round + 1);
-    }
-    // The barrier's times are one ahead: the first was for the counts.
-    if (round > 0) {
-      barrier.wait(round);
-      if (me < owners) {
-        count(round - 1);
-      }
-    }
-    if (reads) {
-      leave(round);
-      barrier.arrive(round + 1);
-    }
-  }
-  own.end();
-  if (me < owners) {
+  /// Adds the bins that the block owns to the counts.
+  __device__ __forceinline__ void put_table() const {
     const uint32_t mask = (owners << in.log_owned) - 1;
     for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
       const uint32_t bin = (me << in.log_owned | i) * in.unmixer & mask;
@@ -320,6 +252,153 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
         put<true>(&counts[bin], table[i]);
       }
     }
+  }
+
+ private:
+  __device__ __forceinline__ uint32_t owner_of(uint32_t mixed) const {
+    return mixed >> (32 - in.log_owners);
+  }
+  /// In turn two sets of segments: who has come to a round has counted the one before the last.
+  __device__ __forceinline__ uint4* segment(unsigned round, unsigned owner, unsigned from) const {
+    const unsigned segments_of_set = owners * gridDim.x;
+    return segments + (round % 2 * segments_of_set + owner * gridDim.x + from) * kWarp + lane;
+  }
+  /// Counts a quad in the block's own counters.
+  __device__ __forceinline__ int count_alone(
+      const Quad<T>& quad, uint32_t limit, Rest& rest) const {
+    int crowd = 0;
+    bool knows_all = true;
+    uint32_t counters[kOfQuad];
+#pragma unroll
+    for (int j = 0; j < kOfQuad; ++j) {
+      const bool has_bin = quad.keys[j] < limit;
+      counters[j] = has_bin ? own.find(quad.keys[j], nobodys) : nobodys;
+      add_shared(counters[j], 1);
+      crowd += counters[j] != nobodys;
+      knows_all = knows_all && (counters[j] != nobodys || !has_bin);
+    }
+    if (!knows_all) {
+#pragma unroll
+      for (int j = 0; j < kOfQuad; ++j) {
+        if (counters[j] == nobodys && quad.keys[j] < limit) {
+          rest.add(quad.keys[j], false);
+        }
+      }
+    }
+    return crowd;
+  }
+  /// Enters a quad in the segments of its owners; the first of equal elements stands for all.
+  __device__ __forceinline__ int enter(
+      const Quad<T>& quad, uint32_t limit, uint32_t differ, Rest& rest) const {
+    const uint32_t limit_of_others = differ != 0 ? limit : 0;
+    const uint32_t whole = differ == 0;
+    uint32_t mixed[kOfQuad];
+    uint32_t place[kOfQuad];
+#pragma unroll
+    for (int j = 0; j < kOfQuad; ++j) {
+      mixed[j] = quad.keys[j] * in.mixer;
+      const bool enters = quad.keys[j] < (j == 0 ? limit : limit_of_others);
+      place[j] = count_shared(enters ? filled_address + 4 * owner_of(mixed[j]) : nowhere);
+    }
+    bool all_in = true;
+#pragma unroll
+    for (int j = 0; j < kOfQuad; ++j) {
+      const uint32_t entry = mixed[j] >> (16 - in.log_owners) | (j == 0 ? whole : 0);
+      store_shared_if_below(
+          place[j], kEntries,
+          staged_address + owner_of(mixed[j]) * kStagedBytes + place[j] * kEntryBytes,
+          static_cast<uint16_t>(entry));
+      all_in = all_in && static_cast<int32_t>(place[j]) < static_cast<int32_t>(kEntries);
+    }
+    int crowd = 0;
+    if (!all_in) {
+#pragma unroll
+      for (int j = 0; j < kOfQuad; ++j) {
+        if (static_cast<int32_t>(place[j]) >= static_cast<int32_t>(kEntries)) {
+          ++crowd;
+          const bool is_whole = j == 0 && whole != 0;
+          const uint32_t counter = own.find(quad.keys[j], nobodys);
+          if (counter != nobodys) {
+            add_shared(counter, is_whole ? kOfQuad : 1);
+          } else {
+            rest.add(quad.keys[j], is_whole);
+          }
+        }
+      }
+    }
+    return crowd;
+  }
+  /// Counts the lane's part of a segment.
+  __device__ __forceinline__ void count_segment(const uint4& quad) const {
+    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+    const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
+    const int last = entries - kEntriesOfLane * lane; // of this lane
+    // The first lane's first one is the number of the others.
+    const int first_entry = lane > 0 ? 0 : kEntriesOfLane * kWarp;
+    const auto counter_of = [&](int j) {
+      const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
+      const bool counts_here = (j == 0 ? first_entry : j) <= last;
+      return counts_here ? table_address + 4 * (entry >> (32 - in.log_owned)) : nowhere;
+    };
+    // No entry stands for 16 bytes if the data have no runs. One that does takes two additions:
+    // ones the hardware adds together, where lanes have the same bin.
+    if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
+#pragma unroll
+      for (int j = 0; j < kEntriesOfLane; ++j) {
+        const uint32_t counter = counter_of(j);
+        add_shared(counter, 1);
+        const bool is_whole = (words[j / 2] >> (16 * (j % 2)) & 1) != 0;
+        add_shared(is_whole ? counter : nowhere, kOfQuad - 1);
+      }
+    } else {
+#pragma unroll
+      for (int j = 0; j < kEntriesOfLane; ++j) {
+        add_shared(counter_of(j), 1);
+      }
+    }
+  }
+};
+
+template <class T>
+__global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
+    const __grid_constant__ Exchange in,
+    uint32_t* __restrict__ arrived,
+    uint4* segments,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(16) uint4 shared[];
+  constexpr int kElements = ExchangingBlock<T>::kQuads * ExchangingBlock<T>::kOfQuad;
+  ExchangingBlock<T> block(in, shared, segments, counts);
+  const Barrier barrier{arrived};
+  block.load(0);
+  block.clear_counts();
+  barrier.arrive(0); // the counts may be added to when all have come
+  block.clear();
+  barrier.wait(0);
+  block.count_ragged();
+
+  bool all_by_itself = false;
+  for (unsigned round = 0; round <= in.rounds; ++round) {
+    const bool reads = round < in.rounds;
+    if (reads) {
+      const int crowded = __syncthreads_count(block.sort(all_by_itself) > kElements / kCrowdedPart);
+      all_by_itself = crowded > kExchangeThreads / 2;
+      block.load(round + 1);
+    }
+    // The barrier's times are one ahead: the first was for the counts.
+    if (round > 0) {
+      barrier.wait(round);
+      if (block.is_owner()) {
+        block.count(round - 1);
+      }
+    }
+    if (reads) {
+      block.leave(round);
+      barrier.arrive(round + 1);
+    }
+  }
+  block.own.end();
+  if (block.is_owner()) {
+    block.put_table();
   }
 }
 
@@ -339,14 +418,16 @@ void count_exchange(const Plan& plan, const Problem& problem, const Launch& laun
         reinterpret_cast<uint4*>(workspace + kBarrierBytes),
         reinterpret_cast<unsigned long long*>(problem.counts));
   };
-  // What is negative is above the limit as it stands.
+  // A negative value is above the limit as it stands.
   switch (in.element_bytes) {
     case 2:
       return run(TypeTag<uint16_t>{});
     case 4:
       return run(TypeTag<uint32_t>{});
-    default:
+    case 8:
       return run(TypeTag<uint64_t>{});
+    default:
+      no_kernel("count_exchange");
   }
 }
 

@@ -9,10 +9,10 @@ namespace histo::cuda {
 
 /// 256 rows of 32 words, each word two 16-bit counters, so 64 columns in 32 KiB.
 ///
-/// Of four bytes that a lane has side by side two are counted in a word, two in the next. Which word
-/// comes first, and of 16 bytes which four, differs between lanes that have other rows and the same
-/// columns: no two lanes ever meet in a bank. The address of a counter is a sum of products of all
-/// four bytes, of which the factors choose one.
+/// A lane counts two of four neighbouring bytes in a word and two in the next. Lanes that have
+/// other rows and the same columns begin with the other word, and with other four of 16 bytes: no
+/// two lanes ever meet in a bank. The address of a counter is a sum of products of all four bytes,
+/// of which the factors choose one.
 struct HalfTable {
   static constexpr int kRowWords = kHalfColumns / 2;
   static constexpr uint32_t kFactor = 4 * kRowWords; // what a value is multiplied by

@@ -1,10 +1,11 @@
-// What every launch needs: the stream, the device's limits, memory.
+// Launching kernels: the stream, the device's limits, memory.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "../problem.h"
 #include "plan.h"
@@ -15,8 +16,8 @@ struct Launch {
   cudaStream_t stream;
   DeviceLimits limits;
   Allocator allocate;
-  // Where the study kernels tally their atomic additions, [global, shared]; not
-  // null only in the benchmark that counts them.
+  // The study kernels tally their atomic additions here, [global, shared]. Not null only in the
+  // benchmark that counts them.
   unsigned long long* tally = nullptr;
 };
 
@@ -25,6 +26,40 @@ inline void check(cudaError_t error, const char* what) {
     throw std::runtime_error(
         std::string("histo: ") + what + " failed: " + cudaGetErrorString(error));
   }
+}
+
+/// The plan asks for a kernel that is not there.
+[[noreturn]] inline void no_kernel(const char* name) {
+  throw std::logic_error(std::string("histo: no kernel ") + name + " for this plan");
+}
+
+/// The unsigned type of so many bytes.
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = uint64_t;
+};
+
+/// Calls f(TypeTag<T>{}) with the unsigned type as wide as the elements. Kernels count bits: signs
+/// show where bins are looked up, in limits and tables.
+template <class F>
+void visit_unsigned_type(ElementType type, F&& f) {
+  visit_element_type(type, [&](auto tag) {
+    f(TypeTag<typename UnsignedOf<sizeof(typename decltype(tag)::type)>::type>{});
+  });
 }
 
 inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
@@ -48,7 +83,7 @@ inline dim3 grid_of(int64_t blocks) {
   return dim3(static_cast<unsigned>(blocks));
 }
 
-/// The shape of a launch. What an older GPU cannot do must not be asked of it.
+/// The shape of a launch. It must ask an older GPU for nothing that this one cannot do.
 struct Shape {
   dim3 grid;
   dim3 block;

@@ -5,9 +5,9 @@
 
 namespace histo::cuda {
 
-// The second-level cache fetches the whole line of 128 bytes, of which another block may
-// read the rest a little later: half lines then arrive at the speed of whole ones, where
-// they reach 0.74 of it otherwise. What is read once is the first to leave the cache.
+// The second-level cache fetches the whole line of 128 bytes, of which another block may read the
+// rest a little later. Half lines then arrive at the speed of whole ones, and at 0.74 of it
+// otherwise. Data that are read once are the first to leave the cache.
 __device__ __forceinline__ uint32_t load_once(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.cs.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));
@@ -26,25 +26,20 @@ __device__ __forceinline__ uint4 load_once(const uint4* address) {
   return quad;
 }
 
-/// A word that nobody looks for in the first-level cache, where others need the room: uint8
-/// [2^20, 64] takes 21.4 us and not 21.7.
+/// A word that does not stay in the first-level cache, where others need the room.
 __device__ __forceinline__ uint32_t load_past_first_cache(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));
   return word;
 }
 
-/// The same of a line that other blocks read too, at about the same time: int16 [2^23, 64] in 4096
-/// bins takes 301 us, and 306 where words stay in the first-level cache.
+/// The same for a line that other blocks read too, at about the same time.
 ///
-/// In the second-level cache the first to leave have little room after other kernels left it full,
-/// and go before all blocks have come: uint8 [2^20, 511] takes 144 us after nothing else and 153
-/// after a copy of 160 MiB, with the usual priority 139 and 140; [2^20, 500] 127 and 136, 128 and
-/// 129. It has to be named: [2^20, 500] takes 126.7 and 127.3 so, 126.6 and 131.9 without.
-/// Whole lines go by unharmed: [2^20, 512] takes 126.6 and 128.0, so 129.2 and 129.6.
+/// It has the usual priority in the second-level cache. Lines that are the first to leave have
+/// little room there after other kernels left it full, and go before all blocks have come.
 __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address) {
 #if __CUDA_ARCH__ >= 900
-  // What createpolicy makes of L2::evict_normal; made in the loop it takes 12 % longer.
+  // createpolicy makes this of L2::evict_normal; made in the loop it takes 12 % longer.
   constexpr uint64_t kUsualPriority = uint64_t{1} << 60;
   uint32_t word;
   asm volatile("ld.global.L1::no_allocate.L2::cache_hint.L2::128B.u32 %0, [%1], %2;"
@@ -63,16 +58,8 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   return word;
 }
 
-/// Brings the line into the second-level cache.
-__device__ __forceinline__ void fetch_line(const void* address) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
-}
-
-/// Forgets a whole, aligned line of memory: what a kernel left for the next one in the
-/// cache need not be written to memory.
-///
-/// int32 [2^22, 64], 16.5 MiB of tables: 243.5 us and not 253.4; uint8 [2^20, 512], 8.25 MiB,
-/// after a copy of 160 MiB 128.0 us and not 131.6.
+/// Forgets a whole, aligned line of memory: what a kernel left for the next one in the cache need
+/// not be written to memory.
 __device__ __forceinline__ void discard_line(const void* line) {
 #if __CUDA_ARCH__ >= 800
   asm volatile("discard.global.L2 [%0], 128;" ::"l"(line) : "memory");

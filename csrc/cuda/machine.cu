@@ -57,7 +57,7 @@ DeviceLimits device_limits(int device) {
   check(cudaFuncGetAttributes(&code, add_kernel<false>), "reading what the kernels are built for");
   return {
       attribute(cudaDevAttrMultiProcessorCount), attribute(cudaDevAttrMaxSharedMemoryPerBlockOptin),
-      attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor), attribute(cudaDevAttrL2CacheSize),
+      attribute(cudaDevAttrMaxSharedMemoryPerMultiprocessor),
       std::min(capability, code.ptxVersion)};
 }
 

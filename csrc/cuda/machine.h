@@ -1,4 +1,4 @@
-// What the machine can do: its limits, and how fast it adds, which the benchmarks hold the
+// The abilities of the machine: its limits, and how fast it adds, which the benchmarks hold the
 // study variants against.
 #pragma once
 
@@ -8,7 +8,7 @@
 
 namespace histo::cuda {
 
-/// Of the current device, whose index this is.
+/// The limits of the current device, whose index this is.
 DeviceLimits device_limits(int device);
 
 /// How `add_to_one_address` adds.

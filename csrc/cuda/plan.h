@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <variant>
 
-#include "../binning.h"
 #include "../problem.h"
+#include "plan/keys.h"
 #include "tuning.h"
 
 namespace histo::cuda {
@@ -19,7 +19,6 @@ struct DeviceLimits {
   int sm_count;
   int64_t shared_per_block; // bytes that one block can have
   int64_t shared_per_sm;
-  int64_t l2_bytes;
   int capability; // 10 * major + minor, of the device or of the code where that is less
 
   /// Thread block clusters, and launches that overlap the one before.
@@ -31,9 +30,6 @@ struct DeviceLimits {
 HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access, int64_t element_bytes) {
   return access == Access::kQuad ? 16 : element_bytes == 8 ? 8 : 4;
 }
-
-/// The kernels for Columns.
-enum class CountedBy { kColumns, kRows, kPlanes, kClustered };
 
 /// a * b + c, in one instruction: where b is an argument of the kernel the compiler adds upper halves
 /// that are 0.
@@ -67,7 +63,7 @@ struct Divider {
   }
 };
 
-/// Elements that lie side by side, cut into columns.
+/// Elements that lie side by side, cut into columns: what all kernels for them read.
 ///
 /// A unit is a set of channels (a batch) and a group of columns that one table holds; a
 /// table has a row for every bin. All rows of all units, one unit after the other, are
@@ -76,24 +72,13 @@ struct Columns {
   const uint8_t* data;
   const uint8_t* data_end;
   Extent batch[2];    // outer, inner; strides in bytes
-  Extent outer;       // runs of rows that are counted together; stride in bytes
-  int64_t run;        // elements of a run that is a stream, or 0
   int64_t row_stride; // bytes
-  int64_t load_step;  // of whole quads: bytes between two loads of a thread
-  int64_t round_step; // and between two rounds of them
   int64_t columns;    // elements of a row; column c counts for channel c % channels
   int64_t channels;   // of a batch, as they lie in memory
   int64_t counted;    // of those the first, which have counts; others lie between rows
   int64_t num_bins;
   // Rows and units are fewer than 2^31: 32 bits divide much sooner than 64.
-  unsigned rows;      // whole rows of a run
-  unsigned unit_rows; // of all runs
-  // The rows of all units, one unit after the other, are cut into equal parts, and
-  // each part into shares. Neighbouring blocks take different parts.
-  unsigned parts;
-  unsigned part_rows;
-  unsigned blocks_of_part;
-  unsigned share;         // rows a block
+  unsigned rows;          // whole rows of a run
   unsigned groups;        // of columns; of one channel, tables that its bins are dealt to
   unsigned group_columns; // between the first of a group and of the next; 0: bins are dealt
   unsigned batches;
@@ -101,22 +86,38 @@ struct Columns {
   unsigned log_row_words; // of a table
   unsigned table_rows;    // of bytes a row a value, of wider types a row a bin
   ElementType type;
+  bool adds;    // the counts are zeroed, and all that is written is added
+  bool cleared; // so they are, perhaps by a kernel that this one overlaps
+
+  HISTO_HOST_DEVICE unsigned units() const {
+    return batches * groups;
+  }
+  /// Whole lines of memory: rows shorter than one come in groups (rows_of_table).
+  HISTO_HOST_DEVICE unsigned table_words() const {
+    return table_rows << log_row_words;
+  }
+  HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
+    return (batch_index * counted + channel) * num_bins + bin;
+  }
+};
+
+/// columns.cu: any of them.
+struct Interleaved : Columns {
+  Extent outer;       // runs of rows that are counted together; stride in bytes
+  int64_t run;        // elements of a run that is a stream, or 0
+  int64_t load_step;  // of whole quads: bytes between two loads of a thread
+  int64_t round_step; // and between two rounds of them
+  unsigned unit_rows; // of all runs
+  // The rows of all units, one unit after the other, are cut into equal parts, and
+  // each part into shares. Neighbouring blocks take different parts.
+  unsigned parts;
+  unsigned part_rows;
+  unsigned blocks_of_part;
+  unsigned share; // rows a block
   Access access;
-  CountedBy by;
-  bool adds;         // the counts are zeroed, and all that is written is added
-  bool cleared;      // so they are, perhaps by a kernel that this one overlaps
   bool sums_columns; // the fold sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
   bool paired;       // a word of a table is two counters of 16 bits
-  bool carries;      // what counters of 16 bits do not hold is in an upper table, until a unit ends
-  bool warps_apart;  // of a round each warp reads neighbouring rows
-  bool one_piece;    // in planes.cu: a block has rows of one run, and its table has room for them
-  bool in_turn;      // bytes of three channels: a lane has a column for each, whatever it reads
-  unsigned unit_gap; // rows between two units, which take as long as the end of one does
-  // In rows.cu a block has so many chunks of rows, the first blocks of a unit one more, and the last
-  // one what is left.
-  unsigned chunks;
-  unsigned blocks_with_more;
   // Rows that lie in several runs count as rows of one; from run to run it is then so many bytes
   // further than rows alone, and from set of runs to set. In 32 bits, as is the stride of rows.
   bool in_runs;
@@ -125,29 +126,52 @@ struct Columns {
   uint32_t run_jump;
   uint32_t set_jump;
 
-  HISTO_HOST_DEVICE unsigned units() const {
-    return batches * groups;
+  /// A stream's rows follow each other without a gap: their length is a choice.
+  HISTO_HOST_DEVICE bool is_stream() const {
+    return run != 0;
   }
   /// That are counted together.
   int64_t runs() const {
     const unsigned apart = counted < channels ? kRowsApart : 0;
     return in_runs ? (unit_rows + apart) / by_rows_of_run.divisor : outer.size;
   }
-  /// A stream's rows follow each other without a gap: their length is a choice.
+};
+
+/// rows.cu: whole rows of bytes, a channel each, in one run.
+struct WholeRows : Columns {
+  int64_t load_step; // bytes between two loads of a thread
+  int64_t round_step;
+  unsigned blocks_of_part; // of a unit
+  // A block has so many chunks of rows, the first blocks of a unit one more, and the last one what is
+  // left.
+  unsigned chunks;
+  unsigned blocks_with_more;
+
+  /// Of a block, at most.
+  unsigned rows_of_block() const {
+    const unsigned chunk = rows_of_chunk(group_columns);
+    return chunks * chunk + (blocks_with_more > 0 ? chunk : rows % chunk);
+  }
+};
+
+/// planes.cu: bytes of few channels, in a stream whose rows are 512 bytes.
+struct Planar : Columns {
+  Extent outer;       // runs of a unit; stride in bytes
+  int64_t run;        // its elements
+  unsigned unit_rows; // of all runs
+  unsigned part_rows; // of all units
+  unsigned share;     // rows a block
+  bool in_turn;       // three channels: a lane has a column for each, whatever it reads
+
   HISTO_HOST_DEVICE bool is_stream() const {
-    return run != 0;
+    return true;
   }
-  /// Whole lines of memory: rows shorter than one come in groups (rows_of_table).
-  HISTO_HOST_DEVICE unsigned table_words() const {
-    return table_rows << log_row_words;
-  }
-  /// What a block leaves to the fold; a kernel knows its access when it is compiled.
-  HISTO_HOST_DEVICE unsigned partial_words(Access known) const {
-    return table_words() + (known == Access::kSplit ? kEarlyWords : 0);
-  }
-  HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
-    return (batch_index * counted + channel) * num_bins + bin;
-  }
+};
+
+/// clustered.cu: some MiB of bytes.
+struct Clustered : Columns {
+  unsigned share; // rows a block
+  Access access;
 };
 
 /// Many short stretches of elements side by side, wherever they begin.
@@ -248,7 +272,7 @@ struct Exchange {
 };
 
 struct Plan {
-  std::variant<Columns, Runs, Tiles, Exchange> layout;
+  std::variant<Interleaved, WholeRows, Planar, Clustered, Runs, Tiles, Exchange> layout;
   int64_t blocks;
   int threads;
   int cluster;             // blocks of a cluster; 1: no clusters
@@ -265,7 +289,6 @@ struct Plan {
 };
 
 /// The problem has channels and rows.
-template <class Binning>
-Plan make_plan(const Problem& problem, const Binning& binning, const DeviceLimits& limits);
+Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& limits);
 
 } // namespace histo::cuda

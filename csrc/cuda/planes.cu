@@ -1,11 +1,12 @@
-// Counting bytes of few channels: of one channel after another, or of two, three or four in turn.
+// Counts bytes of few channels: of one channel after another, or of two, three or four in turn.
 //
-// What lies side by side is read as one stream, of which a warp takes 512 bytes at a time, each
-// lane 16. A table has counters for each lane, as those of columns.cu have, but all are copies of
-// the few channels, and a block sums them itself and adds the sums to the counts: where the next
+// Bytes that lie side by side are read as one stream, of which a warp takes 512 bytes at a time,
+// each lane 16. A table has counters for each lane, as those of columns.cu have, but all are copies
+// of the few channels. A block sums them itself and adds the sums to the counts: where the next
 // unit begins, and before a counter could overflow.
 //
 // While a warp counts its last rows of a unit the first of the next one are on their way.
+#include "byte_table.cuh"
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -18,26 +19,26 @@ namespace {
 constexpr int kUnroll = kBytesInFlight / kQuadBytes;
 constexpr unsigned kRowBytes = kQuadRow;
 
-/// What a lane has of a row of the table, which is one for each value.
+/// The counters of a lane in a row of the table, which has a row for each value.
 enum class Turns {
   kNone,  // one channel: a counter of 32 bits, in half of the row's place
   kThree, // three counters of 16 bits: six, five and five of its bytes add to them
   kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
 };
 
-template <Turns kTurns, int kThreads, class Binning>
-struct PlanesTable : ByteTable<Access::kQuad, Binning> {
-  using Base = ByteTable<Access::kQuad, Binning>;
+template <Turns kTurns, int kThreads>
+struct PlanesTable : ByteTable {
+  using Base = ByteTable;
   using Base::address;
   using Base::in;
   using Base::offsets;
-  using Base::ones; // of three channels, what one byte more of each is
   using Base::table;
-  // Of a row: all its place, or the half that one counter a lane takes.
+  uint32_t ones[3]; // of three channels, what one byte more of each is
+  // All of a row's place, or the half that one counter a lane takes.
   static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
 
-  __device__ PlanesTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : Base(columns, bins, shared, lane) {
+  __device__ PlanesTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+      : Base(columns, bytes, shared, lane) {
     offsets[0] = 4 * lane;
   }
 
@@ -96,10 +97,9 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even
   /// or the odd ones. Neighbours begin with different words, so that no two of a load meet in a
   /// bank, and add neighbouring bins.
-  template <bool kOnePiece>
   __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
     constexpr int kQuads = kRowQuads / 2;
-    // Of four columns in turn an even word has the first and the third, an odd one the others.
+    // An even word has the first and the third of four columns in turn, an odd one the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
     for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
@@ -111,8 +111,8 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
         const int begin = kTurns == Turns::kNone ? row : row + odd * kQuads / 2;
         uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
         const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-        // Asked of three channels too, their loops take 4 % longer.
-        if (!kOnePiece && (kTurns == Turns::kThree || more)) {
+        // A compiler mood for three channels (docs/tuning.md).
+        if (kTurns == Turns::kThree || more) {
           quad = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
@@ -127,13 +127,13 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
           }
         }
       }
-      const int64_t bin = Base::bin_of_row(row);
+      const int64_t bin = Base::axis.bin_of(static_cast<uint8_t>(row));
       const auto add_to = [&](int column, uint32_t sum) {
         const int64_t channel = kTurns == Turns::kNone    ? 0
                                 : kTurns == Turns::kThree ? column
                                                           : channel_of(in, unit, column);
         if (bin != kNoBin && channel < in.counted) {
-          put_or_add(&counts[in.counter(unit.batch, channel, bin)], sum, !kOnePiece || in.adds);
+          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
         }
       };
       if constexpr (kTurns == Turns::kNone) {
@@ -156,10 +156,9 @@ struct PlanesTable : ByteTable<Access::kQuad, Binning> {
   }
 };
 
-/// For __launch_bounds__; 0 does not ask for any. Kernels of one piece, which are not asked for one, are
-/// compiled for two, with half of the registers.
-template <int kThreads, bool kOnePiece>
-constexpr int kBlocksOfSm = kThreads < kColumnThreads ? kColumnThreads / kThreads : kOnePiece;
+/// For __launch_bounds__.
+template <int kThreads>
+constexpr int kBlocksOfSm = kColumnThreads / kThreads;
 
 /// Rows of one run that a block counts without a stop.
 struct Piece {
@@ -171,107 +170,71 @@ struct Piece {
   unsigned rows;
 };
 
-/// kOnePiece: no block has more than one, and no table has to be summed before the end. That is half of
-/// the code, and what runs once is waited for: 2^21 bytes take 3.9 us and not 4.3, 2^26 18.6 and 18.9,
-/// [64, 1664, 1664, 3] over (1, 2) 123.2 and 123.8; where a block has all of a unit, and so nobody zeroes
-/// the counts, [126, 1000, 667, 3] 61.1 and 62.7, [128, 2^22] over 1 122.3 and 123.5.
-template <Turns kTurns, int kThreads, bool kOnePiece, class Binning>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void count_planes_kernel(
-    const __grid_constant__ Columns in,
-    const Binning binning,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
-  constexpr unsigned kWarps = kThreads / kWarp;
-  constexpr unsigned kRowsOfRound = kWarps * kUnroll;
+/// The steps of a block, which all its threads take together.
+///
+/// A chunk is kUnroll neighbouring rows. The warps take the chunks of a piece in turn.
+template <Turns kTurns, int kThreads>
+struct BlockOfPlanes {
+  static constexpr unsigned kWarps = kThreads / kWarp;
+  static constexpr unsigned kRowsOfRound = kWarps * kUnroll;
+  static constexpr unsigned kRagged = kRaggedRows;
+  static constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
-  constexpr unsigned kRagged = ragged_rows(Access::kQuad);
-  constexpr int kFetched = fetched_chunks(kThreads, kTurns == Turns::kThree);
-  const unsigned lane = threadIdx.x % kWarp;
-  // The same for all its lanes, and known to be.
-  const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
-  const unsigned own_row = warp * kUnroll;
 
-  const unsigned unit_step = in.unit_rows + in.unit_gap;
-  unsigned row = blockIdx.x * in.share;
-  const unsigned end = min(row + in.share, in.part_rows);
-  if (in.unit_gap > 0 && row % unit_step >= in.unit_rows) {
-    row += unit_step - row % unit_step;
-  }
-  if (row >= end) {
-    return;
-  }
-
-  Piece piece{};
-  constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
-  unsigned room = kRoom;
-  const auto cut = [&] { // to what the run, the block and the table have of it
-    piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
-    piece.head = head_of(in, piece.run, kQuadBytes, 1);
-    room -= piece.rows + kRagged;
-  };
-  const auto first_byte = [&](const Piece& of, unsigned its_row) {
-    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
-  };
-  // Of the piece's chunks every kWarps-th is the warp's.
-  unsigned rounds = 0;
-  const uint8_t* address = nullptr;
-  const auto begin_piece = [&] {
-    rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
-    address = piece.run + first_byte(piece, own_row);
-  };
-  piece.unit = kOnePiece && in.batches == 1 ? 0 : row / unit_step;
-  const unsigned row_of_unit = row - piece.unit * unit_step;
-  piece.outer = kOnePiece || in.outer.size == 1 ? 0 : row_of_unit / in.rows;
-  piece.first_row = row_of_unit - piece.outer * in.rows;
-  piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
-  cut();
-  begin_piece();
-
-  PlanesTable<kTurns, kThreads, Binning> cells(in, binning, table, static_cast<int>(lane));
-  const auto begin_rows = [&](const Piece& of, unsigned its_row) {
-    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
-  };
-  uint4 quads[kUnroll];
+  const Planar& in;
+  Counts counts;
+  unsigned lane;
+  unsigned warp; // the same for all its lanes, and known to be
+  unsigned row;  // the piece begins there
+  unsigned end;  // of the block's rows
+  unsigned room; // rows that the counters still hold
+  Piece piece;
+  unsigned rounds = 0;    // chunks of the piece that the warp still has
+  const uint8_t* address; // of the next one
+  const uint8_t* idle;    // bytes of no use
+  PlanesTable<kTurns, kThreads> cells;
+  uint4 quads[kUnroll]; // of the chunk in hand
   uint4 next[kUnroll];
-  const auto load = [&](uint4(&to)[kUnroll], const uint8_t* from, unsigned step) {
-    __syncwarp(); // no instruction passes it, and it takes none itself
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
-    }
-    __syncwarp();
-  };
-  // Where the warp has no rows, bytes of no use: branches around loads would make copies of all
-  // registers.
-  const uint8_t* idle = piece.run + piece.head;
-  const auto load_first = [&](uint4(&to)[kUnroll]) {
+
+  __device__ __forceinline__ BlockOfPlanes(
+      const Planar& columns, const ByteAxis& axis, uint32_t* table, unsigned long long* result)
+      : in(columns),
+        counts(result),
+        lane(threadIdx.x % kWarp),
+        warp(__shfl_sync(0xffffffff, threadIdx.x / kWarp, 0)),
+        row(blockIdx.x * in.share),
+        end(min(row + in.share, in.part_rows)),
+        room(kRoom),
+        cells(in, axis, table, static_cast<int>(lane)) {
+    piece.unit = in.batches == 1 ? 0 : row / in.unit_rows;
+    const unsigned row_of_unit = row - piece.unit * in.unit_rows;
+    piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
+    piece.first_row = row_of_unit - piece.outer * in.rows;
+    piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
+    begin_piece();
+    idle = piece.run + piece.head;
+  }
+
+  /// Loads the warp's first chunk of the piece, or bytes of no use if it has none: branches around
+  /// loads would make copies of all registers.
+  __device__ __forceinline__ void load_first(uint4 (&to)[kUnroll]) {
     load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
     address += kRowsOfRound * kRowBytes;
-  };
-  const auto add_chunk = [&] {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      cells.add(quads[i], i);
-    }
-  };
-  const auto take_next = [&] {
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      quads[i] = next[i];
-    }
-  };
-
-  if (!in.cleared) {
-    wait_for_previous(); // it may write what is counted
   }
-  load_first(quads); // and the table is cleared meanwhile
-  cells.clear();
-  __syncthreads();
-  begin_rows(piece, own_row);
-  while (true) {
-    // A quad counted before these loads may leave them waiting for its additions, which still have
-    // to read registers that are loaded: [2^29] then took 129 us and not 122.
+  /// The lane's next row is that one of a piece.
+  __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
+    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
+  }
+  __device__ __forceinline__ void begin_chunks() {
+    begin_rows(piece, warp * kUnroll);
+  }
+
+  /// Counts all chunks of the piece but the last one, which is then in hand.
+  ///
+  /// No quad is counted between the loads: they might wait for its additions, which still have to
+  /// read registers that are loaded.
+  __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {
       load(next, address, kRowBytes);
@@ -279,8 +242,10 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
       add_chunk();
       take_next();
     }
-
-    // Before the last chunk is counted the rest is loaded, and the first chunk of the next piece.
+  }
+  /// Counts what is left of the piece. Its loads, and those of the next piece's first chunk, are on
+  /// their way before the chunk in hand is counted. Returns whether the table ends with the piece.
+  __device__ __forceinline__ bool count_rest() {
     const Piece done = piece;
     const bool has_chunk = rounds > 0;
     // Rows that make no chunk are for the last warps, which have fewest.
@@ -289,53 +254,21 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
     if (row_left < piece.rows) {
       left = load_once(reinterpret_cast<const uint4*>(piece.run + first_byte(piece, row_left)));
     }
-    bool more = false;
-    bool ends_table = true;
-    if constexpr (!kOnePiece) {
-      row += piece.rows;
-      piece.first_row += piece.rows;
-      if (piece.first_row == in.rows) {
-        piece.first_row = 0;
-        piece.run += in.outer.stride;
-        if (++piece.outer == in.outer.size) {
-          piece.outer = 0;
-          row += in.unit_gap;
-          ++piece.unit;
-        }
-      }
-      more = row < end;
-      ends_table = !more || piece.unit != done.unit || room < kRagged + kRowsOfRound;
-      if (ends_table) {
-        room = kRoom;
-      }
-      rounds = 0;
-      if (more) {
-        if (piece.unit != done.unit) {
-          piece.run = batch_of(in, piece.unit);
-        }
-        cut();
-        begin_piece();
-      }
-      load_first(next);
-      if (rounds > kFetched && lane % (kLineBytes / kQuadBytes) == 0) {
-#pragma unroll
-        for (int i = 0; i < kFetched * kUnroll; ++i) {
-          fetch_line(address + (i / kUnroll * int{kRowsOfRound} + i % kUnroll) * int{kRowBytes});
-        }
-      }
-    }
+    const bool ends_table = advance();
+    load_first(next);
     if (has_chunk) {
       add_chunk();
     }
-    if constexpr (!kOnePiece) {
-      take_next();
-    }
+    take_next();
     if (row_left < done.rows) {
       begin_rows(done, row_left);
       cells.add(left, 0);
     }
-    // Bytes that make no row: before the first one, and after the last one.
-    const auto count_ragged = [&](int64_t ragged_row) {
+    return ends_table;
+  }
+  /// Counts the bytes of a piece that make no row: before the first one, and after the last one.
+  __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
+    const auto count_row = [&](int64_t ragged_row) {
       for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
         const int64_t byte = done.head + ragged_row * kRowBytes + own;
         if (byte >= 0 && byte < in.run) {
@@ -344,22 +277,105 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
       }
     };
     if (done.first_row == 0 && done.head != 0) {
-      count_ragged(-1);
+      count_row(-1);
     }
     if (done.first_row + done.rows == in.rows) {
-      count_ragged(in.rows);
-      count_ragged(int64_t{in.rows} + 1);
+      count_row(in.rows);
+      count_row(int64_t{in.rows} + 1);
     }
-    if constexpr (!kOnePiece) {
-      begin_rows(piece, own_row);
-    }
-    if (!ends_table) {
-      continue;
-    }
+  }
+  /// Adds the table to the counts, and clears it if more rows come. Returns whether they do.
+  __device__ __forceinline__ bool end_table(const Piece& done) {
+    const bool more = row < end;
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    cells.template add_channels<kOnePiece>(Unit{done.unit, 0, done.head}, counts, more);
-    if (!more) {
+    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
+    return more;
+  }
+
+ private:
+  __device__ __forceinline__ int64_t first_byte(const Piece& of, unsigned its_row) const {
+    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
+  }
+  /// Cuts the piece to what the run, the block and the table have of it.
+  __device__ __forceinline__ void begin_piece() {
+    piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
+    piece.head = head_of(in, piece.run, kQuadBytes, 1);
+    room -= piece.rows + kRagged;
+    rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
+    address = piece.run + first_byte(piece, warp * kUnroll);
+  }
+  /// Goes on to the next piece, if there is one. Returns whether it needs a new table.
+  __device__ __forceinline__ bool advance() {
+    const unsigned unit = piece.unit;
+    row += piece.rows;
+    piece.first_row += piece.rows;
+    if (piece.first_row == in.rows) {
+      piece.first_row = 0;
+      piece.run += in.outer.stride;
+      if (++piece.outer == in.outer.size) {
+        piece.outer = 0;
+        ++piece.unit;
+      }
+    }
+    const bool more = row < end;
+    const bool ends_table = !more || piece.unit != unit || room < kRagged + kRowsOfRound;
+    if (ends_table) {
+      room = kRoom;
+    }
+    rounds = 0;
+    if (more) {
+      if (piece.unit != unit) {
+        piece.run = batch_of(in, piece.unit);
+      }
+      begin_piece();
+    }
+    return ends_table;
+  }
+  __device__ __forceinline__ void load(
+      uint4 (&to)[kUnroll], const uint8_t* from, unsigned step) const {
+    __syncwarp(); // no instruction passes it, and it takes none itself
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      to[i] = load_once(reinterpret_cast<const uint4*>(from + i * step));
+    }
+    __syncwarp();
+  }
+  __device__ __forceinline__ void add_chunk() const {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      cells.add(quads[i], i);
+    }
+  }
+  __device__ __forceinline__ void take_next() {
+#pragma unroll
+    for (int i = 0; i < kUnroll; ++i) {
+      quads[i] = next[i];
+    }
+  }
+};
+
+template <Turns kTurns, int kThreads>
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
+    const __grid_constant__ Planar in,
+    const ByteAxis axis,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t table[];
+  BlockOfPlanes<kTurns, kThreads> block(in, axis, table, counts);
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  block.load_first(block.quads); // and the table is cleared meanwhile
+  block.cells.clear();
+  __syncthreads();
+  block.begin_chunks();
+  while (true) {
+    block.count_rounds();
+    const Piece done = block.piece;
+    const bool ends_table = block.count_rest();
+    block.count_ragged_rows(done);
+    block.begin_chunks();
+    if (ends_table && !block.end_table(done)) {
       return;
     }
   }
@@ -367,31 +383,30 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads, kOnePiece>) void co
 
 } // namespace
 
-template <class Binning>
 void count_planes(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+  const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto turns, auto threads, auto one_piece) {
+  const auto count = [&](auto turns, auto threads) {
     start(
-        launch, one_piece() ? "count_piece" : "count_planes",
-        count_planes_kernel<turns(), threads(), one_piece(), Binning>,
+        launch, "count_planes", count_planes_kernel<turns(), threads()>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
-        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
     constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
-    constexpr std::integral_constant<int, kColumnThreads> kAll;
-    plan.threads == kFew ? count(turns, std::integral_constant<int, kFew>{}, std::false_type{})
-    : in.one_piece       ? count(turns, kAll, std::true_type{})
-                         : count(turns, kAll, std::false_type{});
+    switch (plan.threads) {
+      case kFew:
+        return count(turns, std::integral_constant<int, kFew>{});
+      case kColumnThreads:
+        return count(turns, std::integral_constant<int, kColumnThreads>{});
+      default:
+        no_kernel("count_planes");
+    }
   };
   in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
   : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})
                    : with_threads(std::integral_constant<Turns, Turns::kEven>{});
 }
-
-template void count_planes(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_planes(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

@@ -1,13 +1,14 @@
-// Counting whole rows of bytes: what columns.cu does, in a tenth of its code.
+// Counts whole rows of bytes, as columns.cu does, in a tenth of its code.
 //
-// Here a block has rows of one unit, which follow each other at one distance, columns are channels,
-// and what has no bin lies behind all that have one. Then there is nothing to ask and to divide. What
-// runs once is waited for: in the same tables 64 MiB of 512 channels take 21.7 us and by the general
-// kernels 22.9, 512 MiB 124.2 and 125.2.
+// A block has rows of one unit here, which follow each other at one distance. Columns are channels,
+// and the values without a bin lie behind all that have one. Then there is nothing to ask and to
+// divide, and code that runs once is waited for.
 //
-// Where rows begin with lines of memory, tables are for half a line: two blocks side by side read the
+// If rows begin with lines of memory, a table is for half a line: two blocks side by side read the
 // two halves, and each leaves half as much to the fold.
+#include "byte_table.cuh"
 #include "clear.h"
+#include "fold.h"
 #include "half_table.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -25,9 +26,8 @@ struct HalfCells : HalfTable {
   const Columns& in;
   const uint32_t* table;
 
-  // Made apart and copied: so ptxas leaves the loop the registers that it was measured with.
-  __device__ HalfCells(const Columns& columns, const ValueBinning&, uint32_t* shared, int lane)
-      : HalfTable(HalfTable(shared, lane, kQuadBytes / 4)), in(columns), table(shared) {
+  __device__ HalfCells(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
+      : HalfTable(shared, lane, kQuadBytes / 4), in(columns), table(shared) {
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
@@ -53,14 +53,13 @@ struct HalfCells : HalfTable {
 };
 
 template <unsigned kColumns>
-using Cells =
-    std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable<Access::kQuad, ValueBinning>>;
+using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable>;
 
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
-    const __grid_constant__ Columns in,
-    const ValueBinning binning,
+    const __grid_constant__ WholeRows in,
+    const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
@@ -105,7 +104,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
   wait_for_previous(); // it may write what is counted
   load(quads);         // and the table is cleared meanwhile
-  const Cells<kColumns> cells(in, binning, table, static_cast<int>(lane));
+  const Cells<kColumns> cells(in, axis, table, static_cast<int>(lane));
   clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
   __syncthreads();
   while (rounds > 0) {
@@ -142,7 +141,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 /// All of a thread's loads are on their way at once.
 template <unsigned kColumns, unsigned kWords>
 __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
-    const __grid_constant__ Columns in,
+    const __grid_constant__ WholeRows in,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   constexpr unsigned kRowWords = kColumns / 2;
@@ -151,7 +150,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
   constexpr unsigned kQuads = kWords / 4;
   constexpr unsigned kSplits = kFoldThreads / kQuads;
   constexpr unsigned kLoads = fold_unroll(kWords);
-  // Of a row first the lower halves of its words, then the upper ones; the next row begins eight
+  // A row has the lower halves of its words first, then the upper ones. The next row begins eight
   // banks further on.
   constexpr unsigned kRowSums = kColumns + 8;
   __shared__ __align__(16) uint32_t sums[kSplits][kRows * kRowSums];
@@ -229,8 +228,9 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
 
 } // namespace
 
-void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) {
-  const auto& in = std::get<Columns>(plan.layout);
+void count_rows(
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+  const auto& in = std::get<WholeRows>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto run = [&](auto columns) {
@@ -241,21 +241,23 @@ void count_rows(const Plan& plan, const Problem& problem, const Launch& launch) 
         Shape{
             dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
             prepared.starts_early},
-        in, ValueBinning{problem.num_bins}, prepared.partials, counts);
+        in, axis, prepared.partials, counts);
     if (plan.fold_blocks > 0) {
-      start(
-          launch, "fold_rows",
-          plan.fold_words == kFewFoldWords    ? fold_rows_kernel<kColumns, kFewFoldWords>
-          : plan.fold_words == kManyFoldWords ? fold_rows_kernel<kColumns, kManyFoldWords>
-                                              : fold_rows_kernel<kColumns, kFoldWords>,
-          Shape{
-              dim3(in.units(), static_cast<unsigned>(plan.fold_blocks) / in.units()), kFoldThreads,
-              0, 1, launch.limits.has_clusters()},
-          in, static_cast<const uint4*>(prepared.partials), counts);
+      with_fold_words(plan.fold_words, [&](auto words) {
+        start(
+            launch, "fold_rows", fold_rows_kernel<kColumns, words()>, fold_shape(plan, in, launch),
+            in, static_cast<const uint4*>(prepared.partials), counts);
+      });
     }
   };
-  in.group_columns == kHalfColumns ? run(std::integral_constant<unsigned, kHalfColumns>{})
-                                   : run(std::integral_constant<unsigned, kByteColumns>{});
+  switch (in.group_columns) {
+    case kHalfColumns:
+      return run(std::integral_constant<unsigned, kHalfColumns>{});
+    case kByteColumns:
+      return run(std::integral_constant<unsigned, kByteColumns>{});
+    default:
+      no_kernel("count_rows");
+  }
 }
 
 } // namespace histo::cuda

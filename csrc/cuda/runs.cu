@@ -1,19 +1,19 @@
-// Counting elements of any type in many short runs: rows of images that were cropped, channels that
+// Counts elements of any type in many short runs: rows of images that were cropped, channels that
 // have few elements each, rows with gaps.
 //
-// What columns.cu and planes.cu gain by blocks that read one long stretch is lost where stretches are
-// short. Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into
-// quads, aligned in memory, and a product and a shift tell the run of a quad. Bytes of it that lie
-// outside of the run are counted in a row of the table that nobody reads.
+// The blocks of columns.cu and planes.cu read one long stretch each, which short runs do not have.
+// Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into quads,
+// aligned in memory, and a product and a shift tell the run of a quad. Bytes of a quad that lie
+// outside of its run are counted in a row of the table that nobody reads.
 //
-// The element's place in its run tells its channel. Bytes of up to four channels have a table for each
-// channel, and copies of every counter, up to one for each lane, so that no two lanes meet. More
-// channels are columns of one table, which go on behind the last one with copies of the first: the
-// elements of a quad then have neighbouring columns, whichever it begins with, and which those are
-// costs nothing. Rows have an odd number of columns, and so lie in all banks alike.
+// The element's place in its run tells its channel. Bytes of up to four channels have a table for
+// each channel, and copies of every counter, up to one for each lane, so that no two lanes meet.
+// More channels are columns of one table, which go on behind the last one with copies of the first.
+// The elements of a quad then have neighbouring columns, whichever it begins with. Rows have an odd
+// number of columns, and so lie in all banks alike.
 //
-// A run of one channel may be several short rows with what lies between them: which bytes of a quad
-// do, the place of its first one tells.
+// A run of one channel may be several short rows with what lies between them. The place of a quad's
+// first byte tells which of its bytes lie between rows.
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -99,30 +99,117 @@ constexpr int kBlocksOfSm = 2; // of 1024 threads there
 constexpr int kBlocksOfSm = kRunBlocksOfSm;
 #endif
 
-/// kTables: of one channel each, or two of each channel; 0 where the channels are columns of one.
-/// kGaps: runs have rows of one channel, and what lies between them.
-template <class T, unsigned kTables, bool kGaps, unsigned kThreads, class Binning>
-__global__
-__launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void count_runs_kernel(
-    const __grid_constant__ Runs in,
-    const Binning binning,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(16) uint32_t table[];
-  constexpr unsigned kSize = sizeof(T);
-  constexpr unsigned kElements = unsigned{kQuadBytes} / kSize;
-  constexpr unsigned kLogThreads = kThreads == kRunThreads ? kLogRunThreads : kLogRunThreads + 1;
-  const unsigned log_lanes = kLogThreads - in.log_units; // of a unit
-  const unsigned lane = threadIdx.x & ((1u << log_lanes) - 1);
-  const unsigned unit_of_block = threadIdx.x >> log_lanes;
-  const unsigned set = quotient(blockIdx.x, in.chunks);
-  const unsigned first_unit = set << in.log_units;
-  const unsigned unit = first_unit + unit_of_block;
+/// The steps of a block.
+///
+/// kTables: tables of a unit, of one channel each, or two of each channel; 0 where the channels are
+/// columns of one table. kGaps: runs have rows of one channel, and what lies between them.
+template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
+struct BlockOfRuns {
+  static constexpr unsigned kSize = sizeof(T);
+  static constexpr unsigned kElements = unsigned{kQuadBytes} / kSize;
+  static constexpr unsigned kLogThreads =
+      kThreads == kRunThreads ? kLogRunThreads : kLogRunThreads + 1;
 
-  const auto data = reinterpret_cast<uint64_t>(batch_of(in, unit));
-  const unsigned begin = (blockIdx.x - set * in.chunks) * in.share;
-  const unsigned end = unit < in.units ? min(begin + in.share, in.quads) : 0;
+  const Runs& in;
+  uint32_t* table;
+  unsigned log_lanes; // of a unit
+  unsigned lane;
+  unsigned first_unit;
+  uint64_t data; // where the lane's unit begins
+  unsigned begin;
+  unsigned end; // of the unit's quads that the block has
+  uint32_t own_table;
+  uint32_t row_bytes;
+  uint32_t whole_range;    // of a quad of which nothing is asked
+  bool any_beyond = false; // quads that reach beyond the tensor
 
-  const auto place_of = [&](unsigned quad) {
+  __device__ __forceinline__ BlockOfRuns(const Runs& runs, uint32_t* shared)
+      : in(runs),
+        table(shared),
+        log_lanes(kLogThreads - in.log_units),
+        lane(threadIdx.x & ((1u << log_lanes) - 1)) {
+    const unsigned unit_of_block = threadIdx.x >> log_lanes;
+    const unsigned set = quotient(blockIdx.x, in.chunks);
+    first_unit = set << in.log_units;
+    const unsigned unit = first_unit + unit_of_block;
+    data = reinterpret_cast<uint64_t>(batch_of(in, unit));
+    begin = (blockIdx.x - set * in.chunks) * in.share;
+    end = unit < in.units ? min(begin + in.share, in.quads) : 0;
+    own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
+                (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
+    row_bytes = 4 * in.row_words;
+    // Only if all bytes have rows.
+    whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
+  }
+
+  __device__ __forceinline__ void clear() const {
+    const unsigned words = in.unit_words << in.log_units;
+    for (unsigned i = 4 * threadIdx.x; i < words; i += 4 * kThreads) {
+      *reinterpret_cast<uint4*>(table + i) = make_uint4(0, 0, 0, 0);
+    }
+  }
+  /// Counts the quads that lie in the tensor.
+  __device__ __forceinline__ void count_quads() {
+    // All lanes of a warp take as many turns, for they wait for each other.
+    const unsigned turns =
+        (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
+#pragma unroll 1
+    for (unsigned turn = 0; turn < turns; ++turn) {
+      Quad quads[kRunUnroll];
+      const unsigned first = begin + (turn << (kLogRunUnroll + log_lanes)) + lane;
+#pragma unroll
+      for (unsigned k = 0; k < kRunUnroll; ++k) {
+        quads[k] = load(first + (k << log_lanes));
+      }
+      __syncwarp(); // no instruction passes it, and it takes none itself
+#pragma unroll
+      for (unsigned k = 0; k < kRunUnroll; ++k) {
+        __all_sync(0xffffffff, quads[k].range == whole_range && quads[k].between == 0)
+            ? add<true>(quads[k])
+            : add<false>(quads[k]);
+      }
+    }
+  }
+  /// Counts the quads that reach beyond the tensor.
+  __device__ __forceinline__ void count_quads_beyond() const {
+    if (!any_beyond) {
+      return;
+    }
+#pragma unroll 1
+    for (unsigned quad = begin + lane; quad < end; quad += 1u << log_lanes) {
+      const Place place = place_of(quad);
+      if (place.begin < place.end && !is_inside(place)) {
+        add<false>({load_bytes(place), place.begin | place.end << 8, place.between, place.column});
+      }
+    }
+  }
+  /// Sums the copies and columns of each channel. Neighbours write neighbouring bins.
+  __device__ __forceinline__ void put_counts(const ByteAxis& axis, Counts counts) const {
+    const auto channels = static_cast<unsigned>(in.channels);
+    const unsigned sums = in.table_rows * channels << in.log_units;
+    for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
+      const unsigned of_block = in.by_rows.quotient(i); // channel
+      const unsigned row = i - of_block * in.by_rows.divisor;
+      const unsigned unit = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
+      const unsigned channel = kTables == 1 ? 0 : of_block - unit * channels;
+      if (first_unit + unit >= in.units) {
+        continue;
+      }
+      const uint32_t sum = sum_of(unit, row, channel);
+      int64_t bin = row;
+      if constexpr (sizeof(T) == 1) {
+        bin = axis.bin_of(static_cast<uint8_t>(row));
+      }
+      if (bin != kNoBin) {
+        const int64_t counter =
+            (int64_t{first_unit + unit} * channels + channel) * in.num_bins + bin;
+        put_or_add(&counts[counter], sum, in.adds);
+      }
+    }
+  }
+
+ private:
+  __device__ __forceinline__ Place place_of(unsigned quad) const {
     const unsigned run = in.by_quads_of_run.quotient(quad);
     const unsigned of_run = quad - run * in.by_quads_of_run.divisor;
     unsigned outer_run = in.by_loop[1].quotient(run);
@@ -134,7 +221,7 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
     }
     start = multiply_add(outer_run, in.outer_step, start);
     const unsigned skew = static_cast<unsigned>(start) % unsigned{kQuadBytes};
-    // What lies before the quad of the run, its first bytes left out.
+    // Bytes before the quad, from the run's first quad on.
     const unsigned before = of_run * unsigned{kQuadBytes};
     Place place;
     place.address = (start & ~uint64_t{kQuadBytes - 1}) + uint64_t{of_run} * kQuadBytes;
@@ -148,11 +235,22 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
     place.column = kTables == 1 ? 0 : of_period;
     place.between = kGaps ? static_cast<uint32_t>(in.between >> of_period * kSize) & 0xffff : 0;
     return place;
-  };
-  const uint32_t own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
-                             (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
-  const uint32_t row_bytes = 4 * in.row_words;
-  const auto add = [&](const Quad& quad, auto whole) {
+  }
+  __device__ __forceinline__ bool is_inside(const Place& place) const {
+    return place.address - in.first_quad <= in.last_quad;
+  }
+  /// No load is left out: branches would make it wait for those before.
+  __device__ __forceinline__ Quad load(unsigned quad) {
+    const Place place = place_of(quad);
+    const bool is_some = quad < end && place.begin < place.end;
+    const bool counts_here = is_some && is_inside(place);
+    any_beyond = any_beyond || is_some != counts_here;
+    return {
+        load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_quad)),
+        counts_here ? place.begin | place.end << 8 : 0, place.between, place.column};
+  }
+  template <bool kWhole>
+  __device__ __forceinline__ void add(const Quad& quad) const {
     // Elements take the tables in turns.
     constexpr unsigned kTurns = kTables > 0 ? kTables : 1;
     uint32_t tables[kTurns];
@@ -162,134 +260,81 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
       tables[i] = own_table + 4 * in.column_words *
                                   (kTables > 1 && column >= kTables ? column - kTables : column);
     }
-    if constexpr (kSize == 1 && kTables > 0 && whole()) {
+    if constexpr (kSize == 1 && kTables > 0 && kWhole) {
       // All bytes have rows. A byte, multiplied and added in one.
       const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
         add_shared(__dp4a(words[i / 4], row_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
       }
-      return;
-    }
-    const Rows<T, whole()> of(quad);
+    } else {
+      const Rows<T, kWhole> of(quad);
 #pragma unroll
-    for (unsigned i = 0; i < kElements; ++i) {
-      const uint32_t row = kSize == 1 && whole() ? of.rows[i] : min(of.rows[i], in.table_rows);
-      add_shared(row * row_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
-    }
-  };
-  // Of bytes only where all have rows: nothing is then asked of each.
-  const uint32_t whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
-
-  if (!in.cleared) {
-    wait_for_previous(); // it may write what is counted
-  }
-  const unsigned words = in.unit_words << in.log_units;
-  for (unsigned i = 4 * threadIdx.x; i < words; i += 4 * kThreads) {
-    *reinterpret_cast<uint4*>(table + i) = make_uint4(0, 0, 0, 0);
-  }
-  __syncthreads();
-  const auto is_inside = [&](const Place& place) {
-    return place.address - in.first_quad <= in.last_quad;
-  };
-  bool any_beyond = false;
-  // All lanes of a warp take as many turns, for they wait for each other.
-  const unsigned turns = (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
-#pragma unroll 1
-  for (unsigned turn = 0; turn < turns; ++turn) {
-    Quad quads[kRunUnroll];
-    const unsigned first = begin + (turn << (kLogRunUnroll + log_lanes)) + lane;
-#pragma unroll
-    for (unsigned k = 0; k < kRunUnroll; ++k) {
-      const unsigned quad = first + (k << log_lanes);
-      const Place place = place_of(quad);
-      // No load is left out: branches would make it wait for those before.
-      const bool is_some = quad < end && place.begin < place.end;
-      const bool counts_here = is_some && is_inside(place);
-      quads[k].bytes =
-          load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_quad));
-      quads[k].range = counts_here ? place.begin | place.end << 8 : 0;
-      quads[k].between = place.between;
-      quads[k].column = place.column;
-      any_beyond = any_beyond || is_some != counts_here;
-    }
-    __syncwarp(); // no instruction passes it, and it takes none itself
-#pragma unroll
-    for (unsigned k = 0; k < kRunUnroll; ++k) {
-      __all_sync(0xffffffff, quads[k].range == whole_range && quads[k].between == 0)
-          ? add(quads[k], std::true_type{})
-          : add(quads[k], std::false_type{});
-    }
-  }
-  if (any_beyond) { // quads that reach beyond the tensor
-#pragma unroll 1
-    for (unsigned quad = begin + lane; quad < end; quad += 1u << log_lanes) {
-      const Place place = place_of(quad);
-      if (place.begin < place.end && !is_inside(place)) {
-        add(Quad{load_bytes(place), place.begin | place.end << 8, place.between, place.column},
-            std::false_type{});
+      for (unsigned i = 0; i < kElements; ++i) {
+        const uint32_t row = kSize == 1 && kWhole ? of.rows[i] : min(of.rows[i], in.table_rows);
+        add_shared(row * row_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
       }
     }
   }
-
-  wait_for_previous(); // it cleared the counts
-  __syncthreads();
-  // Neighbours write neighbouring bins.
-  const auto channels = static_cast<unsigned>(in.channels);
-  const unsigned sums = in.table_rows * channels << in.log_units;
-  for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
-    const unsigned of_block = in.by_rows.quotient(i); // channel
-    const unsigned row = i - of_block * in.by_rows.divisor;
-    const unsigned of = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
-    const unsigned channel = kTables == 1 ? 0 : of_block - of * channels;
-    if (first_unit + of >= in.units) {
-      continue;
-    }
+  __device__ __forceinline__ uint32_t sum_of(unsigned unit, unsigned row, unsigned channel) const {
     uint32_t sum = 0;
     const unsigned copies = 1u << in.log_copies;
     const unsigned columns = kTables == 1 ? 1 : in.columns;
     for (unsigned column = channel; column < columns; column += in.period) {
       const uint32_t* counters =
-          table + of * in.unit_words + row * in.row_words + column * in.column_words;
+          table + unit * in.unit_words + row * in.row_words + column * in.column_words;
       for (unsigned k = 0; k < copies; ++k) { // neighbours begin in other banks
         sum += counters[(k + threadIdx.x) & (copies - 1)];
       }
     }
-    int64_t bin = row;
-    if constexpr (sizeof(T) == 1) {
-      bin = bin_of_byte(in.type, binning, static_cast<uint8_t>(row));
-    }
-    if (bin != kNoBin) {
-      const int64_t counter = (int64_t{first_unit + of} * channels + channel) * in.num_bins + bin;
-      put_or_add(&counts[counter], sum, in.adds);
-    }
+    return sum;
   }
+};
+
+template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
+__global__
+__launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void count_runs_kernel(
+    const __grid_constant__ Runs in, const ByteAxis axis, unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(16) uint32_t table[];
+  BlockOfRuns<T, kTables, kGaps, kThreads> block(in, table);
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  block.clear();
+  __syncthreads();
+  block.count_quads();
+  block.count_quads_beyond();
+  wait_for_previous(); // it cleared the counts
+  __syncthreads();
+  block.put_counts(axis, counts);
 }
 
 } // namespace
 
-template <class Binning>
 void count_runs(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Runs>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto start_with = [&](auto tag, auto tables, auto gaps, auto threads) {
     start(
         launch, "count_runs",
-        count_runs_kernel<typename decltype(tag)::type, tables(), gaps(), threads(), Binning>,
+        count_runs_kernel<typename decltype(tag)::type, tables(), gaps(), threads()>,
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             prepared.starts_early},
-        in, binning, reinterpret_cast<unsigned long long*>(problem.counts));
+        in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   using Threads = std::integral_constant<unsigned, kRunThreads>;
   const auto count_with = [&](auto tag, auto tables, auto gaps) {
-    constexpr bool kMayBeLarge = sizeof(typename decltype(tag)::type) > 1;
-    if (!kMayBeLarge || plan.threads == kRunThreads) {
-      start_with(tag, tables, gaps, Threads{});
-    } else if constexpr (kMayBeLarge) {
-      start_with(tag, tables, gaps, std::integral_constant<unsigned, 2 * kRunThreads>{});
+    if (plan.threads == kRunThreads) {
+      return start_with(tag, tables, gaps, Threads{});
     }
+    if constexpr (sizeof(typename decltype(tag)::type) > 1) {
+      if (plan.threads == 2 * kRunThreads) {
+        return start_with(tag, tables, gaps, std::integral_constant<unsigned, 2 * kRunThreads>{});
+      }
+    }
+    no_kernel("count_runs");
   };
   const auto count = [&](auto tag, auto tables) {
     if (tables() == 1 && in.between != 0) {
@@ -298,27 +343,23 @@ void count_runs(
       count_with(tag, tables, std::false_type{});
     }
   };
-  constexpr std::integral_constant<unsigned, 0> kColumns;
-  constexpr std::integral_constant<unsigned, 1> kOne;
-  // Signed or not, true or 1: the tables tell apart, not the loops.
-  visit_element_type(problem.type, [&](auto tag) {
-    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
-    if constexpr (kSize == 1) {
-      constexpr TypeTag<uint8_t> byte;
-      in.tables == 0   ? count(byte, kColumns)
-      : in.tables == 1 ? count(byte, kOne)
-      : in.tables == 3 ? count(byte, std::integral_constant<unsigned, 3>{})
-                       : count(byte, std::integral_constant<unsigned, 4>{});
-    } else if constexpr (std::is_same_v<Binning, ValueBinning>) {
-      constexpr TypeTag<std::conditional_t<
-          kSize == 2, uint16_t, std::conditional_t<kSize == 4, uint32_t, uint64_t>>>
-          word;
-      in.tables == 0 ? count(word, kColumns) : count(word, kOne);
+  visit_unsigned_type(problem.type, [&](auto tag) {
+    switch (in.tables) {
+      case 0:
+        return count(tag, std::integral_constant<unsigned, 0>{});
+      case 1:
+        return count(tag, std::integral_constant<unsigned, 1>{});
     }
+    if constexpr (sizeof(typename decltype(tag)::type) == 1) {
+      switch (in.tables) {
+        case 3:
+          return count(tag, std::integral_constant<unsigned, 3>{});
+        case 4:
+          return count(tag, std::integral_constant<unsigned, 4>{});
+      }
+    }
+    no_kernel("count_runs");
   });
 }
-
-template void count_runs(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_runs(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

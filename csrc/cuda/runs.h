@@ -1,12 +1,12 @@
 // Elements in many short runs.
 #pragma once
 
+#include "../binning.h"
 #include "launch.h"
 
 namespace histo::cuda {
 
-template <class Binning>
 void count_runs(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch);
+    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 
 } // namespace histo::cuda

@@ -22,7 +22,7 @@ __device__ __forceinline__ uint32_t count_shared(uint32_t address) {
   return before;
 }
 
-/// Where a < b, as unsigned numbers.
+/// Stores a value if a < b, as unsigned numbers.
 __device__ __forceinline__ void store_shared_if_below(
     uint32_t a, uint32_t b, uint32_t address, uint16_t value) {
   asm volatile(

@@ -1,9 +1,10 @@
-// Counting any type over any strides.
+// Counts any type over any strides.
 //
-// A block takes a tile: a few channels and a chunk of rows. Threads are dealt so
-// that neighbours read neighbouring memory, along channels or along rows. The tile
-// is counted in a table in shared memory, or, where the bins are too many for one,
-// straight in the result, lanes that agree on a counter adding once.
+// A block takes a tile: a few channels and a chunk of rows. Neighbouring threads read neighbouring
+// memory, along channels or along rows. A table in shared memory counts the tile. If the bins are
+// too many for one, the block counts in the result, and lanes that agree on a counter add once.
+#include <algorithm>
+
 #include "cluster.cuh"
 #include "counts.cuh"
 #include "overlap.cuh"
@@ -19,74 +20,97 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-/// kSets: the rows are three loops.
-template <bool kShared, bool kSets, class T, class Binning>
-__global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
-    const T* __restrict__ data,
-    Tiles in,
-    Binning binning,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ uint32_t table[];
-  // The blocks of a cluster take a tile, and those that follow each other read the same rows.
-  // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64, and small inputs are
-  // counted in the time of a few divisions.
-  const auto tiles = static_cast<unsigned>(in.tiles);
-  const auto chunks = static_cast<unsigned>(in.chunks);
-  const int64_t tile = in.clustered ? cluster_of_grid() : blockIdx.x % tiles;
-  const int64_t chunk = in.clustered ? rank_in_cluster() : blockIdx.x / tiles;
-  const int64_t first_channel = tile * in.tile_channels;
-  const int64_t first_row = chunk * in.rows_per_chunk;
-  const int64_t end = min(first_row + in.rows_per_chunk, in.num_rows);
-  const int channels =
-      static_cast<int>(min(int64_t{in.tile_channels}, in.num_channels - first_channel));
-  const OwnCounters<kStridedThreads, 1> own{
-      table, counts, first_channel * binning.num_bins, channels * binning.num_bins};
+/// The bin of an element that is wider than a byte: its value, if it is not above those with bins.
+/// A negative value is above them all.
+template <class T>
+struct ValueAxis {
+  uint64_t values;
 
-  const int log_channels = __ffs(in.tile_channels) - 1; // a power of two
-  const int step = kStridedThreads >> log_channels;
-  const auto thread = static_cast<int>(threadIdx.x);
-  const int channel = in.along_rows ? thread >> (__ffs(kStridedThreads) - 1 - log_channels)
-                                    : thread & (in.tile_channels - 1);
-  const T* column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
-  // All loads of a round are on their way before the first is counted, those of the first
-  // round before the table is cleared.
-  constexpr int kOfQuad = kQuadBytes / sizeof(T);
-  constexpr int kUnroll = kStridedQuads<sizeof(T)>;
-  const auto* quads = reinterpret_cast<const uint4*>(column + first_row);
-  const int64_t num_quads = in.quads ? (end - first_row) / kOfQuad : 0;
+  __device__ __forceinline__ int64_t bin_of(T value) const {
+    return value < values ? static_cast<int64_t>(value) : kNoBin;
+  }
+};
+template <class T>
+using Axis = std::conditional_t<sizeof(T) == 1, ByteAxis, ValueAxis<T>>;
+
+/// The steps of a block. It has a tile: a few channels and a chunk of rows.
+///
+/// kShared: they have a table in shared memory. kSets: the rows are three loops.
+template <bool kShared, bool kSets, class T>
+struct TileOfBlock {
+  static constexpr int kOfQuad = kQuadBytes / sizeof(T);
+  static constexpr int kUnroll = kStridedQuads<sizeof(T)>;
+  // Bytes with more bins than a table are too rare for code of their own.
+  static constexpr bool kQuads = kShared || sizeof(T) > 1;
+
+  const Tiles& in;
+  const Axis<T>& axis;
+  int64_t num_bins;
+  uint32_t* table;
+  unsigned chunks;
+  int64_t first_channel;
+  int64_t first_row;
+  int64_t end;
+  int channels;
+  OwnCounters<kStridedThreads, 1> own;
+  unsigned long long* histograms; // of the first channel
+  int log_channels;               // of the tile, a power of two
+  int channel;                    // the thread's
+  const T* column;                // its elements
+  const uint4* quads;             // and its first quad
+  int64_t num_quads;
   uint4 loaded[kUnroll];
-  const auto load = [&](int64_t quad) {
+
+  __device__ __forceinline__ TileOfBlock(
+      const T* data,
+      const Tiles& tiles_of_grid,
+      const Axis<T>& axis_of_elements,
+      int64_t bins,
+      uint32_t* shared,
+      unsigned long long* counts)
+      : in(tiles_of_grid), axis(axis_of_elements), num_bins(bins), table(shared) {
+    // The blocks of a cluster take a tile, and those that follow each other read the same rows.
+    // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64, and small inputs are
+    // counted in the time of a few divisions.
+    const auto tiles = static_cast<unsigned>(in.tiles);
+    chunks = static_cast<unsigned>(in.chunks);
+    const int64_t tile = in.clustered ? cluster_of_grid() : blockIdx.x % tiles;
+    const int64_t chunk = in.clustered ? rank_in_cluster() : blockIdx.x / tiles;
+    first_channel = tile * in.tile_channels;
+    first_row = chunk * in.rows_per_chunk;
+    end = min(first_row + in.rows_per_chunk, in.num_rows);
+    channels = static_cast<int>(min(int64_t{in.tile_channels}, in.num_channels - first_channel));
+    own = {table, counts, first_channel * num_bins, channels * num_bins};
+    histograms = counts + first_channel * num_bins;
+    log_channels = __ffs(in.tile_channels) - 1;
+    const auto thread = static_cast<int>(threadIdx.x);
+    channel = in.along_rows ? thread >> (__ffs(kStridedThreads) - 1 - log_channels)
+                            : thread & (in.tile_channels - 1);
+    column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
+    quads = reinterpret_cast<const uint4*>(column + first_row);
+    num_quads = kQuads && in.quads ? (end - first_row) / kOfQuad : 0;
+  }
+
+  /// All loads of a round are on their way before the first is counted.
+  __device__ __forceinline__ void load(int64_t quad) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
       if (quad + i * kStridedThreads < num_quads) {
         loaded[i] = __ldcs(quads + quad + i * kStridedThreads);
       }
     }
-  };
-  wait_for_previous(); // it may write what is counted
-  let_next_start();
-  load(threadIdx.x);
-  if (kShared) {
-    for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {
-      table[i] = 0;
-    }
-    __syncthreads();
-  } else {
-    own.begin();
   }
-
-  if (channel < channels) {
-    int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
-    const auto add = [&](T value) {
-      const int64_t bin = binning(value);
-      if (kShared) {
-        // What has no bin is counted behind the last one: branches would take longer.
-        const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(binning.num_bins));
-        atomicAdd(&table[channel * in.table_stride + place], 1);
-      } else if (bin != kNoBin) {
-        own.add(channel * binning.num_bins + bin);
+  __device__ __forceinline__ void clear() const {
+    if constexpr (kShared) {
+      for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {
+        table[i] = 0;
       }
-    };
+      __syncthreads();
+    } else {
+      own.begin();
+    }
+  }
+  __device__ __forceinline__ void count_quads() {
     for (int64_t quad = threadIdx.x; quad < num_quads; quad += kUnroll * kStridedThreads) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
@@ -100,20 +124,20 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
       load(quad + kUnroll * kStridedThreads);
     }
-    row += num_quads * kOfQuad; // what is left is less than a quad
-    const auto offset_of_row = [&](int64_t i) {
-      if constexpr (!kSets) {
-        return offset_of(in.rows, i);
-      }
-      const int64_t of_set = in.rows[0].size * in.rows[1].size;
-      return i / of_set * in.set_stride + offset_of(in.rows, i % of_set);
-    };
+  }
+  /// Counts the elements that are in no quad: all, or less than one. kOneLoop: the rows are one.
+  template <bool kOneLoop>
+  __device__ __forceinline__ void count_elements() const {
+    const auto thread = static_cast<int>(threadIdx.x);
+    const int step = kStridedThreads >> log_channels;
+    int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
+    row += num_quads * kOfQuad;
     for (; row < end; row += kStridedUnroll * step) {
       T values[kStridedUnroll];
 #pragma unroll
       for (int i = 0; i < kStridedUnroll; ++i) {
         if (row + i * step < end) {
-          values[i] = column[offset_of_row(row + i * step)];
+          values[i] = column[offset_of_row<kOneLoop>(row + i * step)];
         }
       }
 #pragma unroll
@@ -124,20 +148,15 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
     }
   }
-  if (!kShared) {
-    return own.end();
-  }
-  // The tile's counters in order; bins of a shared table are few enough for an int.
-  unsigned long long* histograms = counts + first_channel * binning.num_bins;
-  const int num_bins = static_cast<int>(binning.num_bins);
-  if (in.clustered) {
-    // A block sums every so many counters, and is their only writer. The first division takes no
-    // time while the others are waited for.
-    int i = static_cast<int>(rank_in_cluster()) * kStridedThreads + thread;
-    int channel_of_tile = i / num_bins;
+  /// Sums the tables of a cluster. A block sums every so many counters, and is their only writer.
+  __device__ __forceinline__ void put_sums_of_cluster() const {
+    const int bins = static_cast<int>(num_bins);
+    // The first division takes no time while the others are waited for.
+    int i = static_cast<int>(rank_in_cluster() * kStridedThreads + threadIdx.x);
+    int channel_of_tile = i / bins;
     sync_cluster();
-    while (i < channels * num_bins) {
-      const int bin = i - channel_of_tile * num_bins;
+    while (i < channels * bins) {
+      const int bin = i - channel_of_tile * bins;
       const uint32_t* counter = &table[channel_of_tile * in.table_stride + bin];
       unsigned long long sum = 0;
 #pragma unroll 8
@@ -146,47 +165,109 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
       }
       histograms[i] = sum;
       i += static_cast<int>(chunks) * kStridedThreads;
-      channel_of_tile = i / num_bins;
+      channel_of_tile = i / bins;
     }
     arrive_having_read();
     wait_for_readers();
-    return;
   }
-  __syncthreads();
-  for (int i = threadIdx.x; i < channels * num_bins; i += kStridedThreads) {
-    const uint32_t sum = table[i / num_bins * in.table_stride + i % num_bins];
-    // One block alone counts these channels, or several do.
-    put_or_add(&histograms[i], sum, in.chunks != 1);
+  /// Puts the table in the counts. One block alone counts these channels, or several do.
+  __device__ __forceinline__ void put_table() const {
+    const int bins = static_cast<int>(num_bins); // of a shared table are few enough for an int
+    __syncthreads();
+    for (int i = threadIdx.x; i < channels * bins; i += kStridedThreads) {
+      const uint32_t sum = table[i / bins * in.table_stride + i % bins];
+      put_or_add(&histograms[i], sum, in.chunks != 1);
+    }
+  }
+
+ private:
+  __device__ __forceinline__ void add(T value) const {
+    const int64_t bin = axis.bin_of(value);
+    if (kShared) {
+      // A value without a bin is counted behind the last one: branches would take longer.
+      const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
+      atomicAdd(&table[channel * in.table_stride + place], 1);
+    } else if (bin != kNoBin) {
+      own.add(channel * num_bins + bin);
+    }
+  }
+  template <bool kOneLoop>
+  __device__ __forceinline__ int64_t offset_of_row(int64_t i) const {
+    if constexpr (kOneLoop) {
+      return i * in.rows[1].stride;
+    } else if constexpr (kSets) {
+      const int64_t of_set = in.rows[0].size * in.rows[1].size;
+      return i / of_set * in.set_stride + offset_of(in.rows, i % of_set);
+    } else {
+      return offset_of(in.rows, i);
+    }
+  }
+};
+
+template <bool kShared, bool kSets, class T>
+__global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
+    const T* __restrict__ data,
+    Tiles in,
+    Axis<T> axis,
+    int64_t num_bins,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ uint32_t table[];
+  TileOfBlock<kShared, kSets, T> tile(data, in, axis, num_bins, table, counts);
+  wait_for_previous(); // it may write what is counted
+  let_next_start();
+  tile.load(threadIdx.x); // and the table is cleared meanwhile
+  tile.clear();
+  if (tile.channel < tile.channels) {
+    tile.count_quads();
+    if (!kSets && in.rows[0].size == 1) {
+      tile.template count_elements<true>();
+    } else {
+      tile.template count_elements<false>();
+    }
+  }
+  if constexpr (!kShared) {
+    tile.own.end();
+  } else if (in.clustered) {
+    tile.put_sums_of_cluster();
+  } else {
+    tile.put_table();
   }
 }
 
 } // namespace
 
-template <class Binning>
 void count_strided(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch) {
+    const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch) {
   const auto& in = std::get<Tiles>(plan.layout);
   if (plan.clears) {
     clear_counts(launch, problem);
   }
-  visit_binned_type(problem.type, binning, [&](auto tag) {
+  visit_unsigned_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
+    Axis<T> axis;
+    if constexpr (sizeof(T) == 1) {
+      axis = bytes;
+    } else {
+      const bool is_signed = problem.type == ElementType::kInt16 ||
+                             problem.type == ElementType::kInt32 ||
+                             problem.type == ElementType::kInt64;
+      const uint64_t values = uint64_t{1} << (8 * sizeof(T) - 1); // that are not negative
+      const auto bins = static_cast<uint64_t>(problem.num_bins);
+      axis = {is_signed ? std::min(bins, values) : bins};
+    }
     const auto with = [&](auto sets) {
       start(
           launch, "count_strided",
-          in.table_stride > 0 ? count_strided_kernel<true, sets(), T, Binning>
-                              : count_strided_kernel<false, sets(), T, Binning>,
+          in.table_stride > 0 ? count_strided_kernel<true, sets(), T>
+                              : count_strided_kernel<false, sets(), T>,
           Shape{
               grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
               plan.cluster, !plan.clears && launch.limits.has_clusters()},
-          static_cast<const T*>(problem.data), in, binning,
+          static_cast<const T*>(problem.data), in, axis, problem.num_bins,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };
     in.sets ? with(std::true_type{}) : with(std::false_type{});
   });
 }
-
-template void count_strided(const Plan&, const Problem&, const ValueBinning&, const Launch&);
-template void count_strided(const Plan&, const Problem&, const LetterBinning&, const Launch&);
 
 } // namespace histo::cuda

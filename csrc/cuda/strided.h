@@ -6,8 +6,7 @@
 
 namespace histo::cuda {
 
-template <class Binning>
 void count_strided(
-    const Plan& plan, const Problem& problem, const Binning& binning, const Launch& launch);
+    const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch);
 
 } // namespace histo::cuda

@@ -1,4 +1,4 @@
-// The tables of bytes in shared memory, and which part of the input a block has.
+// Tables in shared memory, and which part of the input a block has.
 #pragma once
 
 #include "bytes.cuh"
@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 #endif
 }
 
-/// Which table a block works on, and whose columns are in it.
+/// The table that a block works on, and whose columns are in it.
 struct Unit {
   unsigned batch;
   unsigned group;
@@ -96,188 +96,11 @@ __device__ __forceinline__ const uint8_t* batch_of(const Layout& in, unsigned ba
 }
 
 /// Elements of a stream before its first aligned word.
+template <class Layout>
 __device__ __forceinline__ unsigned head_of(
-    const Columns& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
-  const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) % word_bytes);
+    const Layout& in, const uint8_t* run, unsigned word_bytes, unsigned element_bytes) {
+  const auto beyond = static_cast<unsigned>(reinterpret_cast<uintptr_t>(run) & (word_bytes - 1));
   return in.is_stream() && beyond > 0 ? (word_bytes - beyond) / element_bytes : 0;
 }
 
-/// Bytes: 256 rows of 64 words, each word two 16-bit counters, so 128 columns in 64 KiB.
-///
-/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to
-/// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
-/// value in byte 1, the column's word in byte 0. What the bytes mean is asked of the
-/// 256 sums, not of every element.
-template <Access kAccess, class Binning>
-struct ByteTable {
-  static constexpr bool kSplit = kAccess == Access::kSplit;
-  static constexpr int kHalves = 2;         // counters of a word
-  static constexpr bool kPairsBins = false; // they are of two columns
-
-  const Columns& in;
-  const Binning& binning;
-  uint32_t* table;
-  uint32_t address;
-  uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
-  bool turned[2];      // whether its words come one later, and two later
-  uint32_t ones[4];    // what one byte more is in the word of each, where words are split
-
-  __device__ ByteTable(const Columns& columns, const Binning& bins, uint32_t* shared, int lane)
-      : in(columns), binning(bins), table(shared), address(address_of(shared)) {
-    // Eight lanes read 16 bytes each of a row, and the next eight of the next row: each
-    // eight begins with another word of its 16 bytes.
-    const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int word = lane % 8 * 4 + (i + row) % 4;
-      offsets[i] = 4 * (in.log_lanes == kLogWarp ? lane : word);
-    }
-    turned[0] = row & 1;
-    turned[1] = row & 2;
-  }
-
-  __device__ __forceinline__ void add_word(uint32_t bytes, uint32_t offset) const {
-    const uint32_t odd = offset + 4 * kWarp;
-    add_shared(address + __byte_perm(bytes, offset, 0x5504), 1);
-    add_shared(address + __byte_perm(bytes, odd, 0x5514), 1);
-    add_shared(address + __byte_perm(bytes, offset, 0x5524), 0x10000);
-    add_shared(address + __byte_perm(bytes, odd, 0x5534), 0x10000);
-  }
-  __device__ __forceinline__ void add(uint32_t bytes) const {
-    if constexpr (kSplit) {
-#pragma unroll
-      for (int i = 0; i < 4; ++i) {
-        add_shared(address + __byte_perm(bytes, offsets[i], 0x7604 + 0x10 * i), ones[i]);
-      }
-    } else {
-      add_word(bytes, offsets[0]);
-    }
-  }
-  __device__ __forceinline__ void add(const LooseWord& word) const {
-    add(word.bytes());
-  }
-  __device__ __forceinline__ void add(uint4 v) const {
-    add_turned(*this, v, turned, offsets);
-  }
-
-  /// Where words are split the lane's next words begin `early` columns before its first one, and
-  /// none counts where it is beyond its row.
-  __device__ __forceinline__ void begin_rows(int early, bool counts) {
-    const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int column = 4 * lane + i - early;
-      const int of_table = column & (kByteColumns - 1);
-      offsets[i] = 4 * word_of(of_table) + (column < 0 ? uint32_t{kByteTableBytes} : 0);
-      ones[i] = !counts ? 0 : half_of(of_table) ? 0x10000 : 1;
-    }
-  }
-  /// The columns before the first one are in two words of a row.
-  __device__ __forceinline__ uint32_t& early_word(int i) const {
-    return table[kByteTableBytes / 4 + (i + 1) * kWarp - 1];
-  }
-  __device__ void store_early_columns(uint32_t* to) const {
-    // Backwards: the first warp waits for the rest of the table.
-    for (int i = kColumnThreads - 1 - static_cast<int>(threadIdx.x); i < kEarlyWords;
-         i += kColumnThreads) {
-      __stcg(to + i, early_word(i));
-    }
-  }
-  /// Adds them to the counts, and clears them.
-  __device__ void spill_early_columns(const Unit& unit, Counts counts) const {
-    for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
-      const uint32_t pair = early_word(i);
-      early_word(i) = 0;
-#pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
-        const int64_t before = kByteColumns - column_of_word((i + 1) * kWarp - 1, half);
-        const int64_t first = first_column_of(in, unit);
-        const int64_t column = (first == 0 ? in.columns : first) - before;
-        const int64_t channel = channel_of(in, unit, column);
-        const int64_t bin = bin_of_row(i / 2);
-        if (bin != kNoBin && channel < in.counted && count_of(pair, half) != 0) {
-          put<true>(&counts[in.counter(unit.batch, channel, bin)], count_of(pair, half));
-        }
-      }
-    }
-  }
-
-  static __device__ int word_of(int column) {
-    return column / 4 + column % 2 * kWarp;
-  }
-  static __device__ int half_of(int column) {
-    return column / 2 % 2;
-  }
-
-  __device__ void add_one(int column, uint8_t byte) const {
-    column %= kByteColumns; // one channel may have longer rows
-    add_shared(
-        address + 4 * (byte * kByteRowWords + word_of(column)), half_of(column) ? 0x10000 : 1);
-  }
-
-  __device__ __forceinline__ int64_t channel_of_column(const Unit& unit, int64_t column) const {
-    return channel_of(in, unit, column);
-  }
-  static __device__ int column_of_word(int word, int half) {
-    return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
-  }
-  static __device__ int row_of_word(int word, int /*half*/) {
-    return word / kByteRowWords;
-  }
-  static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
-    return half == 0 ? word & 0xffff : word >> 16;
-  }
-  static __device__ int place_of_row(int row) {
-    return row;
-  }
-
-  __device__ __forceinline__ int64_t bin_of_row(int row) const {
-    return row < static_cast<int>(in.table_rows)
-               ? bin_of_byte(in.type, binning, static_cast<uint8_t>(row))
-               : kNoBin;
-  }
-
-  __device__ void begin_unit(const Unit&) {
-  }
-  __device__ void clear() const {
-    clear_words(table, 256 * kByteRowWords);
-    if constexpr (kSplit) {
-      for (int i = threadIdx.x; i < kEarlyWords; i += kColumnThreads) {
-        early_word(i) = 0;
-      }
-    }
-  }
-
-  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
-  /// whole sectors, and few of them, so that a load meets few in its bank.
-  __device__ void put_counts(const Unit& unit, Counts counts) const {
-    constexpr int kRows = 4;
-    // A thread keeps to one word.
-    constexpr int kStep = kColumnThreads / kByteRowWords;
-    static_assert(kStep % kRows == 0);
-    const int word = threadIdx.x / kRows % kByteRowWords;
-    const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
-    const int64_t high = low + 2;
-    const int64_t low_channel = channel_of(in, unit, low);
-    const int64_t high_channel = channel_of(in, unit, high);
-    const bool has_low = low < in.columns && low_channel < in.counted;
-    const bool has_high = high < in.columns && high_channel < in.counted;
-    Counts low_counts = &counts[in.counter(unit.batch, low_channel, 0)];
-    Counts high_counts = &counts[in.counter(unit.batch, high_channel, 0)];
-    const int first = threadIdx.x / (kRows * kByteRowWords) * kRows + threadIdx.x % kRows;
-    for (int row = first; row < static_cast<int>(in.table_rows); row += kStep) {
-      const int64_t bin = bin_of_row(row);
-      if (bin == kNoBin) {
-        continue;
-      }
-      const uint32_t pair = table[row * kByteRowWords + word];
-      if (has_low) {
-        put_or_add(low_counts + bin, pair & 0xffff, in.adds);
-      }
-      if (has_high) {
-        put_or_add(high_counts + bin, pair >> 16, in.adds);
-      }
-    }
-  }
-};
 } // namespace histo::cuda

@@ -41,6 +41,11 @@ class Compiler:
         self.flags = [*FLAGS, *flags]
         self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
 
+    def planner(self, part: str = "") -> list[str]:
+        """The planner's sources, in a part of the folder."""
+        sources = sorted((self.folder / part).glob("csrc/cuda/plan/*.cpp"))
+        return [str(source.relative_to(self.folder)) for source in sources]
+
     def object_of(self, source: str, *flags: str) -> Path:
         """Of a file of the folder; it exists after `finish`."""
         command = [*self.flags, *flags]

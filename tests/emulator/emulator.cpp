@@ -371,7 +371,8 @@ void run(int variant, const Problem& problem, const Binning& binning, const cuda
         binning, launch);
     return;
   }
-  const cuda::Plan plan = cuda::make_plan(problem, binning, launch.limits);
+  const cuda::Plan plan = cuda::make_plan(
+      problem, cuda::keys_of(problem, byte_axis(problem.type, binning)), launch.limits);
   const std::string wrong = violations(problem, plan, launch.limits);
   if (!wrong.empty()) {
     std::cerr << "the plan is wrong: " << wrong << '\n';
@@ -383,7 +384,7 @@ void run(int variant, const Problem& problem, const Binning& binning, const cuda
 
 /// A kernel of broken.cu, on one cluster of two blocks.
 int run_broken(const std::string& name) {
-  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 1 << 20, 90}, {}};
+  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, {}};
   emulated::start_broken(
       name, launch, emulated::allocate(emulated::Kind::kInput, 4095, 1),
       reinterpret_cast<unsigned long long*>(emulated::allocate(emulated::Kind::kCounts, 4096)));

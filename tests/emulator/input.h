@@ -40,7 +40,6 @@ inline cuda::DeviceLimits read_limits() {
   limits.shared_per_block = read();
   limits.shared_per_sm = read();
   limits.capability = read<int>();
-  limits.l2_bytes = 1 << 20;
   return limits;
 }
 

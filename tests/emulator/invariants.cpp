@@ -15,27 +15,39 @@ struct Path {
       text += (text.empty() ? "" : " ") + word;
     }
   }
-  void operator()(const Columns& in) {
-    add(in.by == CountedBy::kColumns, "columns");
-    add(in.by == CountedBy::kRows, "rows");
-    add(in.by == CountedBy::kPlanes, "planes");
-    add(in.by == CountedBy::kClustered, "clustered");
-    add(in.access == Access::kQuad, "16-bytes");
-    add(in.access == Access::kWord, "words");
-    add(in.access == Access::kLoose, "loose-words");
-    add(in.access == Access::kSplit, "split-words");
+  void access(Access how) {
+    add(how == Access::kQuad, "16-bytes");
+    add(how == Access::kWord, "words");
+    add(how == Access::kLoose, "loose-words");
+  }
+  void operator()(const Interleaved& in) {
+    text = "columns";
+    access(in.access);
     add(in.is_stream(), "stream");
     add(in.outer.size > 1, "several-runs");
     add(in.parts < in.units() && in.units() > 1, "several-units-a-block");
     add(in.in_runs, "in-runs");
-    add(in.by == CountedBy::kColumns && in.log_row_words < 5, "mixed-banks");
+    add(in.log_row_words < 5, "mixed-banks");
     add(in.counted < in.channels, "gaps");
-    add(in.by == CountedBy::kRows && in.group_columns == kHalfColumns, "halves");
-    add(in.one_piece, "one-piece");
     add(in.sums_columns, "sums-columns");
     add(in.channels == 1 && in.groups > 1, "dealt");
-    add(in.paired && in.adds && !in.few_channels && !in.carries, "spills-or-adds");
-    add(in.carries, "carries");
+    add(in.paired && in.adds && !in.few_channels, "spills-or-adds");
+  }
+  void operator()(const WholeRows& in) {
+    text = "rows";
+    access(Access::kQuad);
+    add(in.group_columns == kHalfColumns, "halves");
+  }
+  void operator()(const Planar& in) {
+    text = "planes";
+    access(Access::kQuad);
+    add(in.outer.size > 1, "several-runs");
+    add(in.units() > 1, "several-units-a-block");
+    add(in.counted < in.channels, "gaps");
+  }
+  void operator()(const Clustered& in) {
+    text = "clustered";
+    access(in.access);
   }
   void operator()(const Runs& in) {
     text = "runs";
@@ -137,58 +149,21 @@ struct Checks {
     }
   }
 
-  void operator()(const Columns& in) {
-    const int64_t load = bytes_of_load(in.access, size());
-    const int64_t units = in.units();
-    const int64_t unit_rows = in.unit_rows;
-    const bool dealt = in.channels == 1 && in.groups > 1;
-    const int64_t gap = in.channels - in.counted;
+  /// Of a batch, with what lies between rows.
+  int64_t rows_of_batch(const Columns& in) const {
+    return problem.num_rows() * in.channels;
+  }
+
+  void columns(const Columns& in, int64_t table_columns) {
     need(
         in.batch[0].size * in.batch[1].size == in.batches &&
             int64_t{in.batches} * in.counted == problem.num_channels(),
         "all channels");
     need(in.num_bins == problem.num_bins && in.type == problem.type, "bins and type");
-
-    // Every element of a batch is in a row, or read apart.
-    const int64_t apart = in.in_runs && gap > 0 ? kRowsApart : 0;
-    const int64_t rows_of_batch = problem.num_rows() * in.channels;
-    int64_t row_begin = step_of(in.batch[0]) | step_of(in.batch[1]) | step_of(in.outer);
-    if (in.is_stream()) {
-      need(!in.in_runs, "a stream is one run");
-      need((in.run + gap) * in.outer.size == rows_of_batch, "all elements are in runs");
-      const int64_t beyond = address() % load;
-      const bool alike = row_begin % load == 0;
-      const int64_t least_head = alike && beyond > 0 ? (load - beyond) / size() : 0;
-      const int64_t most_head = alike ? least_head : load / size() - 1;
-      const int64_t ragged = in.access == Access::kSplit ? 5 : 2;
-      need(most_head + int64_t{in.rows} * in.columns <= in.run, "whole rows are in their run");
-      need(
-          in.run <= least_head + (int64_t{in.rows} + ragged) * in.columns,
-          "what makes no row is read apart");
-      need(in.row_stride == in.columns * size(), "rows of a stream follow each other");
-      need(
-          in.columns % in.channels == 0 || in.in_turn || in.by == CountedBy::kPlanes, "whole rows");
-      row_begin = in.access == Access::kSplit ? 0 : in.row_stride;
-    } else {
-      const int64_t rows = in.in_runs ? unit_rows + apart : unit_rows;
-      need(rows * in.columns == rows_of_batch, "all elements are in rows");
-      need(in.columns % in.channels == 0, "whole rows");
-      row_begin |= address() | in.row_stride | in.run_jump | in.set_jump;
-    }
-    need(
-        in.access == Access::kLoose || (row_begin % load == 0 && in.row_stride % load == 0) ||
-            in.access == Access::kSplit,
-        "loads are aligned");
-    need(
-        in.access == Access::kLoose || in.access == Access::kSplit ||
-            in.by == CountedBy::kClustered || in.columns * size() % load == 0,
-        "a row is whole loads");
     need(in.data == problem.data, "where the data begin");
     need(in.data_end - in.data <= end(), "where the data end");
-
     // The columns of a row, or the bins, are dealt to tables.
-    const bool clustered = in.by == CountedBy::kClustered;
-    const int64_t table_columns = clustered ? kHalfColumns : in.group_columns;
+    const bool dealt = in.channels == 1 && in.groups > 1;
     need(
         in.channels == 1 || ((in.groups - 1) * table_columns < in.columns &&
                              in.groups * table_columns >= in.columns),
@@ -198,145 +173,195 @@ struct Checks {
         in.type == ElementType::kBool ? in.table_rows == (in.num_bins > 1 ? 256 : 1)
                                       : (dealt ? in.groups : 1) * int64_t{in.table_rows} >= values,
         "all bins");
-
-    // Every row is in one share.
-    need(
-        unit_rows > 0 && (in.in_runs || unit_rows == in.rows * std::max<int64_t>(in.outer.size, 1)),
-        "rows");
-    const int64_t total = units * unit_rows + (units - 1) * in.unit_gap;
-    const int64_t blocks_of_unit = plan.blocks / units;
-    int64_t most_rows = std::min<int64_t>(in.share, unit_rows); // of a table
-    if (clustered) {
-      need(blocks_of_unit * units == plan.blocks && blocks_of_unit % plan.cluster == 0, "blocks");
-      need(blocks_of_unit * in.share >= unit_rows, "all rows are in shares");
-      need(in.unit_gap == 0 && in.outer.size <= 1 && !in.is_stream(), "plain rows");
-      need(in.adds || blocks_of_unit == plan.cluster, "one cluster writes, or all add");
-      need(most_rows + 2 <= kMaxOf16Bits, "counters of 16 bits");
-      need(in.row_stride < kSignedBit, "rows in 32 bits");
-      need(plan.shared_bytes >= kHalfTableBytes, "half a table");
-    } else {
-      need(int64_t{in.parts} * in.part_rows == total && total < kSignedBit, "parts");
-      const int64_t blocks = in.blocks_of_part;
-      need(plan.blocks == in.parts * blocks, "blocks");
-      if (in.by == CountedBy::kRows) {
-        const int64_t chunk = rows_of_chunk(in.group_columns);
-        need(in.parts == units && in.part_rows == unit_rows, "a block has rows of one unit");
-        need(
-            blocks * in.chunks + in.blocks_with_more == in.rows / chunk &&
-                in.blocks_with_more < blocks,
-            "all chunks");
-        most_rows = in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
-        need(most_rows <= kMaxOf16Bits, "counters of 16 bits");
-        need(!in.adds && in.columns == in.channels && in.outer.size == 1, "plain rows");
-        need(
-            in.load_step == kQuadRow / in.group_columns * in.row_stride &&
-                in.round_step == chunk * (kColumnThreads / 32) * in.row_stride,
-            "steps");
-      } else {
-        need(
-            blocks * in.share >= in.part_rows && (blocks - 1) * in.share < in.part_rows,
-            "all rows are in shares");
-      }
-      tables(in, most_rows);
-    }
     need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
     need(plan.clears || in.num_bins <= in.table_rows, "bins without a row are zeroed");
+  }
+
+  /// Every element of a batch is in a row, or read apart.
+  template <class Layout>
+  void stream(const Layout& in, Access access) {
+    const int64_t load = bytes_of_load(access, size());
+    const int64_t gap = in.channels - in.counted;
+    need((in.run + gap) * in.outer.size == rows_of_batch(in), "all elements are in runs");
+    const int64_t beyond = address() % load;
+    const int64_t begin = step_of(in.batch[0]) | step_of(in.batch[1]) | step_of(in.outer);
+    const bool alike = begin % load == 0;
+    const int64_t least_head = alike && beyond > 0 ? (load - beyond) / size() : 0;
+    const int64_t most_head = alike ? least_head : load / size() - 1;
+    need(most_head + int64_t{in.rows} * in.columns <= in.run, "whole rows are in their run");
+    need(
+        in.run <= least_head + (int64_t{in.rows} + kRaggedRows - 1) * in.columns,
+        "what makes no row is read apart");
+    need(in.row_stride == in.columns * size(), "rows of a stream follow each other");
+    need(in.row_stride % load == 0, "loads are aligned");
+  }
+
+  void plain_rows(const Columns& in, int64_t rows, int64_t offsets, Access access) {
+    const int64_t load = bytes_of_load(access, size());
+    const int64_t begin = step_of(in.batch[0]) | step_of(in.batch[1]) | address() | in.row_stride;
+    need(rows * in.columns == rows_of_batch(in), "all elements are in rows");
+    need(access == Access::kLoose || (begin | offsets) % load == 0, "loads are aligned");
+  }
+
+  void whole_loads(const Columns& in, Access access) {
+    const int64_t load = bytes_of_load(access, size());
+    need(in.columns % in.channels == 0, "whole rows");
+    need(access == Access::kLoose || in.columns * size() % load == 0, "a row is whole loads");
+  }
+
+  /// Every row is in one share.
+  void shares(int64_t rows, int64_t blocks, int64_t share) {
+    need(blocks * share >= rows && (blocks - 1) * share < rows, "all rows are in shares");
+  }
+
+  void folds(const Columns& in, bool splits_units, Wide most_of_counter) {
+    need(splits_units == (plan.fold_blocks > 0), "what blocks share is folded");
+    if (splits_units) {
+      need(plan.workspace_bytes == plan.blocks * in.table_words() * int64_t{4}, "a table a block");
+      need(
+          plan.fold_blocks == in.units() * ceil_div(in.table_words(), plan.fold_words),
+          "all words are folded");
+      need(most_of_counter <= kMaxOf32Bits, "sums of 32 bits");
+    } else {
+      need(plan.workspace_bytes == 0, "no workspace");
+    }
+  }
+
+  void operator()(const Interleaved& in) {
+    const int64_t units = in.units();
+    columns(in, in.group_columns);
+    if (in.is_stream()) {
+      need(!in.in_runs, "a stream is one run");
+      stream(in, in.access);
+    } else {
+      const int64_t apart = in.in_runs && in.counted < in.channels ? kRowsApart : 0;
+      plain_rows(
+          in, in.unit_rows + apart, step_of(in.outer) | in.run_jump | in.set_jump, in.access);
+    }
+    whole_loads(in, in.access);
+    need(in.unit_rows > 0 && (in.in_runs || in.unit_rows == in.rows * in.outer.size), "rows");
+    const int64_t total = units * in.unit_rows;
+    need(int64_t{in.parts} * in.part_rows == total && total < kSignedBit, "parts");
+    need(in.parts == 1 || in.parts == units || units % in.parts == 0, "parts of units");
+    need(plan.blocks == int64_t{in.parts} * in.blocks_of_part, "blocks");
+    need(plan.threads == kColumnThreads, "threads");
+    shares(in.part_rows, in.blocks_of_part, in.share);
+    const bool splits_units =
+        in.parts == units ? in.share < in.part_rows : in.share % in.unit_rows != 0;
+    const int64_t copies = in.sums_columns ? in.columns / in.channels : 1;
+    const Wide most = in.paired ? Wide{plan.blocks} * kMaxOf16Bits : Wide{in.unit_rows};
+    folds(in, splits_units && !in.few_channels, most * copies);
+    counters(in);
+    table(in);
+    if (in.access == Access::kQuad) {
+      const int64_t rows = plan.threads >> in.log_lanes;
+      need(
+          in.load_step == rows * in.row_stride &&
+              in.round_step == kBytesInFlight / kQuadBytes * in.load_step,
+          "steps");
+    }
     if (in.in_runs) {
       runs_in(in);
     }
   }
 
-  void tables(const Columns& in, int64_t most_rows) {
-    const int64_t unit_rows = in.unit_rows;
-    const bool is_bytes = size() == 1;
-    const bool few = in.few_channels;
-    const bool splits_units = in.by == CountedBy::kRows ? in.blocks_of_part > 1
-                              : in.parts == in.units()  ? in.share < in.part_rows
-                                                        : in.share % unit_rows != 0;
-    const bool folds = !few && splits_units;
-    need(folds == (plan.fold_blocks > 0), "what blocks share is folded");
-    if (folds) {
-      need(
-          plan.workspace_bytes == plan.blocks * in.partial_words(in.access) * int64_t{4},
-          "a table a block");
-      need(
-          plan.fold_blocks == in.units() * ceil_div(in.table_words(), plan.fold_words),
-          "all words are folded");
-    } else {
-      need(plan.workspace_bytes == 0, "no workspace");
-    }
-    need(in.parts == 1 || in.parts == in.units() || in.units() % in.parts == 0, "parts of units");
-    const int64_t copies = in.sums_columns ? in.columns / in.channels : 1;
-    const Wide most_of_counter = in.paired ? Wide{plan.blocks} * kMaxOf16Bits : Wide{unit_rows};
-    need(!folds || most_of_counter * copies <= kMaxOf32Bits, "sums of 32 bits");
-
+  /// They hold all that is counted.
+  void counters(const Interleaved& in) {
     const int64_t ragged = in.in_runs       ? kRowsApart
-                           : in.is_stream() ? ragged_rows(in.access) * in.outer.size
+                           : in.is_stream() ? kRaggedRows * in.outer.size
                                             : 0;
-    if (in.by == CountedBy::kPlanes) {
-      need(is_bytes && few && in.access == Access::kQuad && in.is_stream(), "planes");
-      need(
-          !in.one_piece || in.share + ragged <= rows_of_planes(in.paired, in.in_turn),
-          "counters that hold a piece");
-      need(!in.one_piece || in.outer.size == 1, "one piece");
-      need(
-          in.adds ||
-              (in.one_piece && in.share >= unit_rows && in.unit_rows + in.unit_gap <= in.share),
-          "one block writes, or all add");
-      need(in.paired == (in.channels > 1), "counters");
-      need(plan.threads == kColumnThreads || !in.one_piece, "threads");
-      need(
-          plan.threads == kColumnThreads || plan.threads == threads_of_short_units(in.in_turn),
-          "threads");
-    } else {
-      need(plan.threads == kColumnThreads, "threads");
-      need(
-          !in.paired || in.adds || most_rows + ragged <= kMaxOf16Bits,
-          "counters of 16 bits, or what they hold is added");
-      need(
-          in.paired || Wide{in.share} * std::max<int64_t>(in.columns / 32, 1) <= kMaxOf32Bits,
-          "counters of 32 bits");
-      need(
-          in.adds || in.columns == in.channels || (in.sums_columns && in.groups == 1 && folds),
-          "one writer, or all add");
-      need(!few || in.adds, "blocks that add");
-      need(in.unit_gap == 0, "no gap");
-      if (in.access == Access::kQuad) {
-        const int64_t warps = plan.threads / 32;
-        const int64_t rows = 32 >> in.log_lanes;
-        need(
-            in.load_step == (in.warps_apart ? 1 : warps) * rows * in.row_stride &&
-                in.round_step == kBytesInFlight / kQuadBytes * warps * rows * in.row_stride,
-            "steps");
-      }
-    }
+    const int64_t most_rows = std::min(in.share, in.unit_rows);
     need(
-        !in.carries || (in.paired && is_bytes && in.share >> kLogSpill <= kMaxOf16Bits &&
-                        plan.shared_bytes >= kTwoTablesBytes),
-        "carries");
-    if (in.access == Access::kSplit) {
-      need(in.parts == in.units() && in.blocks_of_part > 1, "tables that meet in the fold");
-      need(plan.shared_bytes >= kTwoTablesBytes && is_bytes, "early columns");
+        !in.paired || in.adds || most_rows + ragged <= kMaxOf16Bits,
+        "counters of 16 bits, or what they hold is added");
+    need(
+        in.paired || Wide{in.share} * std::max<int64_t>(in.columns / 32, 1) <= kMaxOf32Bits,
+        "counters of 32 bits");
+    need(
+        in.adds || in.columns == in.channels ||
+            (in.sums_columns && in.groups == 1 && plan.fold_blocks > 0),
+        "one writer, or all add");
+    need(!in.few_channels || in.adds, "blocks that add");
+  }
+
+  void table(const Interleaved& in) {
+    if (size() == 1) {
+      need(plan.shared_bytes >= kByteTableBytes, "a table in shared memory");
+      return;
     }
     const int64_t row_words = int64_t{1} << in.log_row_words;
-    const bool pairs_bins = size() == 2 && in.paired && row_words < kBanks;
-    const bool halves = in.by == CountedBy::kRows && in.group_columns == kHalfColumns;
+    const bool pairs_bins = in.paired && row_words < kBanks;
     need(
-        plan.shared_bytes >= (halves ? kHalfTableBytes
-                              : is_bytes
-                                  ? kByteTableBytes
-                                  : 4 * (in.table_words() + (pairs_bins ? 2 : 1) * row_words)),
+        plan.shared_bytes >= 4 * (in.table_words() + (pairs_bins ? 2 : 1) * row_words),
         "a table in shared memory");
     need(
-        is_bytes || in.log_row_words >= 5 || in.table_rows % (kBanks >> in.log_row_words) == 0,
+        in.log_row_words >= 5 || in.table_rows % (kBanks >> in.log_row_words) == 0,
         "rows that share banks");
     need(
-        is_bytes || (int64_t{1} << in.log_lanes) * bytes_of_load(in.access, size()) >=
-                        std::min<int64_t>(32 * 16, row_words * std::max<int64_t>(4, size())),
+        (int64_t{1} << in.log_lanes) * bytes_of_load(in.access, size()) >=
+            std::min<int64_t>(32 * 16, row_words * std::max<int64_t>(4, size())),
         "lanes of a row");
   }
 
-  void runs_in(const Columns& in) {
+  void operator()(const WholeRows& in) {
+    const int64_t blocks = in.blocks_of_part;
+    const int64_t chunk = rows_of_chunk(in.group_columns);
+    columns(in, in.group_columns);
+    plain_rows(in, in.rows, 0, Access::kQuad);
+    whole_loads(in, Access::kQuad);
+    need(size() == 1 && !in.adds && in.columns == in.channels, "plain rows of bytes");
+    need(Wide{in.units()} * in.rows < kSignedBit, "rows in 31 bits");
+    need(plan.blocks == in.units() * blocks, "blocks");
+    need(plan.threads == kColumnThreads, "threads");
+    need(
+        blocks * in.chunks + in.blocks_with_more == in.rows / chunk && in.blocks_with_more < blocks,
+        "all chunks");
+    const int64_t most_rows =
+        in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
+    need(most_rows == in.rows_of_block() && most_rows <= kMaxOf16Bits, "counters of 16 bits");
+    need(
+        in.load_step == kQuadRow / in.group_columns * in.row_stride &&
+            in.round_step == chunk * (kColumnThreads / 32) * in.row_stride,
+        "steps");
+    folds(in, blocks > 1, Wide{plan.blocks} * kMaxOf16Bits);
+    const bool halves = in.group_columns == kHalfColumns;
+    need(plan.shared_bytes >= (halves ? kHalfTableBytes : kByteTableBytes), "a table");
+  }
+
+  void operator()(const Planar& in) {
+    columns(in, in.group_columns);
+    stream(in, Access::kQuad);
+    need(size() == 1 && in.groups == 1 && in.channels <= 4, "few channels of bytes");
+    need(in.row_stride == kQuadRow && in.row_stride % kQuadBytes == 0, "rows of a warp");
+    need(in.unit_rows > 0 && in.unit_rows == in.rows * in.outer.size, "rows");
+    const int64_t total = int64_t{in.batches} * in.unit_rows;
+    need(in.part_rows == total && total < kSignedBit, "one part");
+    shares(in.part_rows, plan.blocks, in.share);
+    need(in.adds, "all add");
+    need(in.in_turn == (in.channels == 3), "channels in turn");
+    need(
+        plan.threads == kColumnThreads || plan.threads == threads_of_short_units(in.in_turn),
+        "threads");
+    need(plan.shared_bytes >= kByteTableBytes, "a table");
+    folds(in, false, 0);
+  }
+
+  void operator()(const Clustered& in) {
+    const int64_t blocks_of_unit = plan.blocks / in.units();
+    columns(in, kHalfColumns);
+    plain_rows(in, in.rows, 0, in.access);
+    need(in.columns == in.channels && size() == 1, "plain rows of bytes");
+    need(
+        blocks_of_unit * in.units() == plan.blocks && blocks_of_unit % plan.cluster == 0, "blocks");
+    need(in.rows > 0 && blocks_of_unit * in.share >= in.rows, "all rows are in shares");
+    need(in.adds || blocks_of_unit == plan.cluster, "one cluster writes, or all add");
+    need(std::min(in.share, in.rows) + 2 <= kMaxOf16Bits, "counters of 16 bits");
+    need(in.row_stride < kSignedBit, "rows in 32 bits");
+    need(plan.shared_bytes >= kHalfTableBytes, "half a table");
+    folds(in, false, 0);
+  }
+
+  void runs_in(const Interleaved& in) {
     divides(in.by_rows_of_run, in.unit_rows);
     divides(in.by_runs_of_set, in.unit_rows / in.by_rows_of_run.divisor);
     const auto place = [&](int64_t row) {

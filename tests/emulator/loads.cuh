@@ -24,8 +24,6 @@ inline uint32_t load_acquire(const uint32_t* address) {
   seen = emulated::load_acquired(address);
   return seen;
 }
-inline void fetch_line(const void* /*address*/) {
-}
 inline void discard_line(const void* line) {
   emulated::discard(line, 128);
 }

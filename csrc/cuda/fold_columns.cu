@@ -1,0 +1,253 @@
+// Sums the tables that the blocks of columns.cu leave in the workspace.
+#include "counters.cuh"
+#include "fold.h"
+#include "loads.cuh"
+#include "overlap.cuh"
+
+namespace histo::cuda {
+namespace {
+
+/// The tables that blocks have left of a unit.
+struct Tables {
+  unsigned first;
+  unsigned number;
+  bool started;   // the counts have the unit's first part
+  bool in_counts; // or all of it
+};
+
+__device__ __forceinline__ Tables tables_of(const Interleaved& in, unsigned index) {
+  if (in.part_rows == in.unit_rows) { // a division takes as long as some loads
+    return {index * in.blocks_of_part, in.blocks_of_part, false, false};
+  }
+  const unsigned part = index * in.unit_rows / in.part_rows;
+  const unsigned begin = index * in.unit_rows - part * in.part_rows;
+  const unsigned end = begin + in.unit_rows;
+  const unsigned first = (begin + in.share - 1) / in.share;
+  const unsigned last = (end - 1) / in.share;
+  // A unit that begins within a share has its first part in the counts. One that also ends in that
+  // share is all there.
+  const bool started = begin != first * in.share;
+  const bool in_counts = started ? last < first : end <= begin + in.share;
+  return {part * in.blocks_of_part + first, last + 1 - first, started, in_counts};
+}
+
+/// The unit, with the head that all its runs have.
+template <class Counters>
+__device__ __forceinline__ Unit unit_of(const Interleaved& in, unsigned index) {
+  Unit unit = unit_at(in, index);
+  if constexpr (Counters::kElementBytes < 4) { // words of wider types are single elements
+    const unsigned load_bytes = in.access == Access::kQuad ? 16 : 4;
+    unit.head = head_of(in, batch_of(in, unit.batch), load_bytes, Counters::kElementBytes);
+  }
+  return unit;
+}
+
+/// Sums kWords words of a unit's tables, and transposes [row][column] into [channel][bin].
+///
+/// The tables are dealt to several threads, so that many loads are on their way at once.
+template <class Counters, int kWords>
+struct Slice {
+  static constexpr int kHalves = Counters::kHalves;
+  static constexpr int kQuads = kWords / 4;
+  static constexpr int kSplits = kFoldThreads / kQuads;
+  static constexpr int kUnroll = fold_unroll(kWords);
+  static constexpr int kSums = kHalves * kWords;
+  static constexpr int kSumsOfThread = (kSums + kFoldThreads - 1) / kFoldThreads;
+
+  const Interleaved& in;
+  Tables tables;
+  unsigned first_word;
+  int64_t table_quads;
+  int quad; // of the slice, the thread's
+  unsigned split;
+  bool inside;                                 // a slice may be cut short
+  const uint4* table;                          // the next one that the thread loads of
+  int rows;                                    // of the slice, a power of two
+  unsigned long long* counters[kSumsOfThread]; // of the thread's sums
+  uint4 quads[kUnroll];
+
+  __device__ __forceinline__
+  Slice(const Interleaved& columns, const Tables& tables_of_unit, const uint4* partials)
+      : in(columns),
+        tables(tables_of_unit),
+        first_word(blockIdx.y * kWords),
+        table_quads(in.table_words() / 4),
+        quad(threadIdx.x % kQuads),
+        split(threadIdx.x / kQuads),
+        inside(first_word + 4 * quad < in.table_words()),
+        table(partials + int64_t{tables.first + split} * table_quads + first_word / 4 + quad) {
+  }
+
+  /// All loads are on their way at once.
+  __device__ __forceinline__ void load(unsigned block) {
+#pragma unroll
+    for (int k = 0; k < kUnroll; ++k) {
+      quads[k] = inside && block + split + k * kSplits < tables.number
+                     ? __ldcg(table + k * kSplits * table_quads)
+                     : make_uint4(0, 0, 0, 0);
+    }
+    table += kUnroll * kSplits * table_quads;
+  }
+  /// Finds the counters of the thread's sums. Neighbouring threads write neighbouring bins of one
+  /// channel.
+  __device__ __forceinline__ void find_counters(
+      const Unit& unit, const ByteAxis& axis, unsigned long long* counts) {
+    const int log_row_words = static_cast<int>(in.log_row_words);
+    const int first_row = static_cast<int>(first_word) >> log_row_words;
+    rows = kWords >> log_row_words;
+    const auto channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
+#pragma unroll
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      const int row = first_row + (i & (rows - 1));
+      const int64_t column = first_column_of(in, unit) + (i << log_row_words) / kWords;
+      const int64_t bin = Counters::bin_of_row(in, axis, row);
+      const int64_t channel = channel_of(in, unit, column);
+      counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
+                        ? &counts[in.counter(unit.batch, channel, bin)]
+                        : nullptr;
+    }
+  }
+  /// Sums the thread's words over its tables.
+  __device__ __forceinline__ void sum_tables(uint32_t (&parts)[kSplits][kHalves][kWords]) {
+    uint32_t low[4] = {0, 0, 0, 0}, high[4] = {0, 0, 0, 0};
+    for (unsigned block = 0;;) {
+      __syncwarp(); // no load passes it, and no addition
+#pragma unroll
+      for (int k = 0; k < kUnroll; ++k) {
+        const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          low[i] += Counters::count_of(words[i], 0);
+          high[i] += Counters::count_of(words[i], kHalves - 1);
+        }
+      }
+      block += kUnroll * kSplits;
+      if (block >= tables.number) {
+        break;
+      }
+      load(block);
+    }
+    reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
+    if constexpr (kHalves == 2) {
+      reinterpret_cast<uint4*>(parts[split][1])[quad] =
+          make_uint4(high[0], high[1], high[2], high[3]);
+    }
+  }
+  /// Sums what several threads have of a word. The sums are columns of rows, an odd number of words
+  /// apart.
+  __device__ __forceinline__ void sum_parts(
+      const uint32_t (&parts)[kSplits][kHalves][kWords], uint32_t (&sums)[2 * kSums]) const {
+#pragma unroll
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      if (i < kSums) {
+        const int half = i / kWords;
+        const int word = i % kWords;
+        uint32_t sum = 0;
+#pragma unroll
+        for (int s = 0; s < kSplits; ++s) {
+          sum += parts[s][half][word];
+        }
+        const int column = Counters::column_of_word(in, word, half);
+        sums[column * (rows | 1) + Counters::row_of_word(in, word, half)] = sum;
+      }
+    }
+  }
+  /// Puts the sums in the counts. Copies of a channel's column follow each other a row of channels
+  /// apart.
+  __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
+    const bool add = in.adds || tables.started;
+    const int log_row_words = static_cast<int>(in.log_row_words);
+    const int first_row = static_cast<int>(first_word) >> log_row_words;
+#pragma unroll
+    for (int k = 0; k < kSumsOfThread; ++k) {
+      if (counters[k] != nullptr) {
+        const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+        // A bin's row lies within a group of rows that a slice has all of.
+        const int row = Counters::place_of_row(in, first_row + (i & (rows - 1))) - first_row;
+        const int column = (i << log_row_words) / kWords;
+        uint32_t sum = sums[column * (rows | 1) + row];
+        if (in.sums_columns) {
+          const auto channels = static_cast<int>(in.channels);
+          for (int copy = channels; copy < static_cast<int>(in.columns); copy += channels) {
+            sum += sums[(column + copy) * (rows | 1) + row];
+          }
+        }
+        put_or_add(counters[k], sum, add);
+      }
+    }
+  }
+  /// Nobody reads the slice of the tables again: the cache need not write it to memory.
+  __device__ __forceinline__ void discard(const uint4* partials) const {
+    constexpr unsigned kLineWords = kLineBytes / 4;
+    constexpr unsigned kLines = kWords / kLineWords;
+#pragma unroll 1
+    for (unsigned i = threadIdx.x; i < tables.number * kLines; i += kFoldThreads) {
+      const unsigned word = first_word + i % kLines * kLineWords;
+      if (word < in.table_words()) {
+        discard_line(partials + (int64_t{tables.first + i / kLines} * table_quads + word / 4));
+      }
+    }
+  }
+};
+
+/// It starts when all else has ended, so what it does one after the other is waited for.
+template <class Counters, int kWords>
+__global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
+    const __grid_constant__ Interleaved in,
+    const ByteAxis axis,
+    const uint4* __restrict__ partials,
+    unsigned long long* __restrict__ counts) {
+  using SliceOfTables = Slice<Counters, kWords>;
+  constexpr int kSplits = SliceOfTables::kSplits;
+  constexpr int kHalves = SliceOfTables::kHalves;
+  __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
+  __shared__ uint32_t sums[2 * SliceOfTables::kSums];
+  const Tables tables = tables_of(in, blockIdx.x);
+  if (tables.in_counts) {
+    return;
+  }
+  SliceOfTables slice(in, tables, partials);
+  wait_for_previous();
+  slice.load(0);
+  slice.find_counters(unit_of<Counters>(in, blockIdx.x), axis, counts); // meanwhile
+  slice.sum_tables(parts);
+  __syncthreads();
+  slice.sum_parts(parts, sums);
+  __syncthreads();
+  slice.put_sums(sums);
+  slice.discard(partials);
+}
+
+} // namespace
+
+void fold_columns(
+    const Plan& plan,
+    const Problem& problem,
+    const ByteAxis& axis,
+    const uint4* partials,
+    const Launch& launch) {
+  const auto& in = std::get<Interleaved>(plan.layout);
+  const auto fold = [&](auto layout) {
+    with_fold_words(plan.fold_words, [&](auto words) {
+      start(
+          launch, "fold_columns", fold_columns_kernel<typename decltype(layout)::type, words()>,
+          fold_shape(plan, in, launch), in, axis, partials,
+          reinterpret_cast<unsigned long long*>(problem.counts));
+    });
+  };
+  visit_element_type(problem.type, [&](auto tag) {
+    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
+    if constexpr (kSize == 1) {
+      fold(TypeTag<ByteCounters>{});
+    } else if constexpr (kSize == 2) {
+      in.log_row_words < kLogWarp ? fold(TypeTag<BinPairs>{}) : fold(TypeTag<ColumnPairs>{});
+    } else {
+      static_assert(kSize == 4 || kSize == 8);
+      fold(TypeTag<WordCounters>{});
+    }
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,136 @@
+// Which layout counts a problem.
+#include "columns.h"
+#include "layouts.h"
+
+namespace histo::cuda {
+namespace {
+
+/// Rows with little between them: that is read too, as channels that have no counts.
+std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
+  const Problem& problem = request.problem;
+  const int64_t size = request.keys.bytes;
+  const auto& [outer_channels, inner_channels] = problem.channels;
+  const Extent& rows = problem.rows[2];
+  const bool one = one_after_another(problem);
+  const int64_t channels = one ? 1 : inner_channels.size;
+  const int64_t gap = rows.stride - channels;
+  const bool little =
+      one ? size == 1 && rows.stride <= kMaxGapOfOneChannel : is_little(gap, channels, size);
+  // Few channels of wider types are counted sooner in runs.
+  if (rows.size == 1 || gap <= 0 || !little ||
+      (size > 1 && rows.stride <= kMaxChannelsAddedByBlock) ||
+      (one ? outer_channels.size > 1 : inner_channels.stride != 1)) {
+    return std::nullopt;
+  }
+  Problem wider = problem;
+  wider.channels[0] = one ? inner_channels : outer_channels;
+  wider.channels[1] = {rows.stride, 1};
+  return plan_columns({wider, request.keys, request.limits}, {in_runs, gap});
+}
+
+/// A plan of columns of whatever lies between rows, if it is the better one.
+std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_runs) {
+  const Problem& problem = request.problem;
+  std::optional<Plan> plan = plan_columns(request, {in_runs, 0});
+  const auto gains = [&] {
+    const auto* in = std::get_if<Interleaved>(&plan->layout);
+    return in != nullptr && in->access == Access::kLoose &&
+           static_cast<double>(problem.rows[2].stride) <=
+               kMostStrideWithGaps * static_cast<double>(problem.channels[1].size);
+  };
+  if (!plan || gains()) {
+    if (std::optional<Plan> wider = plan_with_gaps(request, in_runs)) {
+      return wider;
+    }
+  }
+  return plan;
+}
+
+/// Columns of whatever lies between rows and between runs of them.
+std::optional<Plan> plan_side_by_side(const Request& request) {
+  const Extent& rows = request.problem.rows[2];
+  std::optional<Plan> run_by_run = plan_with_or_without_gaps(request, false);
+  if (request.problem.num_rows() == rows.size) {
+    return run_by_run;
+  }
+  std::optional<Plan> in_runs = plan_with_or_without_gaps(request, true);
+  if (!run_by_run || !in_runs) {
+    return run_by_run ? run_by_run : in_runs;
+  }
+  const auto* one = std::get_if<Interleaved>(&run_by_run->layout);
+  const auto& other = std::get<Interleaved>(in_runs->layout);
+  const int64_t run_bytes = rows.size * rows.stride * request.keys.bytes;
+  const int64_t tables_of_row = ceil_div(other.channels, other.group_columns);
+  const bool short_runs = run_bytes < kLongRunOfRows * tables_of_row;
+  return short_runs || (one != nullptr && one->access == Access::kLoose) ? in_runs : run_by_run;
+}
+
+/// A plan of columns that is sooner done than one of clusters.
+bool outdoes_clusters(const Plan& plan, const Request& request) {
+  const auto* in = std::get_if<WholeRows>(&plan.layout);
+  return in != nullptr && in->group_columns == kHalfColumns &&
+         (in->units() <= kMostUnitsOfRows || bytes_of(request) > kMaxBytesForClusters);
+}
+
+/// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
+int64_t long_run_of(const Columns& in, int64_t size) {
+  return size > 1           ? kLongRunOfWiderTypes
+         : in.channels == 1 ? kLongRunOfOneChannel
+         : in.groups > 1    ? 2 * kLongRun
+                            : kLongRun;
+}
+
+/// Whether runs or units are so short that runs.cu counts them sooner.
+bool runs_outdo(const Interleaved& in, const Request& request) {
+  const int64_t size = request.keys.bytes;
+  const bool one_channel = in.channels == 1;
+  const int64_t run_bytes = in.is_stream() ? in.run * size : in.rows * in.row_stride;
+  const bool has_copies = 2 * in.channels <= int64_t{in.paired ? 2 : 1} << in.log_row_words;
+  const bool short_units =
+      has_copies && in.batches > static_cast<unsigned>(request.limits.sm_count) &&
+      in.outer.size * run_bytes <= (one_channel ? kLongUnitOfOneChannel : kLongUnit);
+  return (in.outer.size > 1 && run_bytes < long_run_of(in, size)) || short_units ||
+         (size > 1 && in.few_channels && !one_channel);
+}
+
+bool runs_outdo(const Plan& plan, const Request& request) {
+  if (const auto* in = std::get_if<Interleaved>(&plan.layout)) {
+    return runs_outdo(*in, request);
+  }
+  const auto* in = std::get_if<Planar>(&plan.layout);
+  return in != nullptr && in->outer.size > 1 && in->run < long_run_of(*in, 1);
+}
+
+/// Whether it is done sooner than by tiles, which leave no more behind than what was asked for.
+bool runs_outdo_tiles(const Plan& plan, const Request& request) {
+  const auto& in = std::get<Runs>(plan.layout);
+  return bytes_of(request) >= kMinBytesForRuns &&
+         (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_rows);
+}
+
+} // namespace
+
+Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& limits) {
+  const Request request{problem, keys, limits};
+  // Elements side by side have the fastest way; tiles take everything.
+  const std::optional<Plan> columns = plan_side_by_side(request);
+  if (columns && outdoes_clusters(*columns, request)) {
+    return *columns;
+  }
+  if (const std::optional<Plan> clustered = plan_clustered(request)) {
+    return *clustered;
+  }
+  if (!columns || runs_outdo(*columns, request)) {
+    const std::optional<Plan> runs = plan_runs(request);
+    if (runs && (columns || runs_outdo_tiles(*runs, request))) {
+      return *runs;
+    }
+  }
+  if (columns) {
+    return *columns;
+  }
+  const std::optional<Plan> exchange = plan_exchange(request);
+  return exchange ? *exchange : plan_tiles(request);
+}
+
+} // namespace histo::cuda

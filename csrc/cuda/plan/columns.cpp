@@ -1,0 +1,189 @@
+#include "columns.h"
+
+namespace histo::cuda {
+namespace {
+
+unsigned rows_of_columns_table(const Request& request, const Geometry& geometry) {
+  const int64_t rows = rows_of_table(request.keys, int64_t{1} << geometry.log_row_words);
+  const int64_t tables = geometry.tables;
+  return static_cast<unsigned>(tables == 1 ? rows : ceil_div(rows, tables * kBanks) * kBanks);
+}
+
+/// Whether neighbouring blocks read the same lines.
+bool shares_lines(const Request& request, const Geometry& geometry, const Partition& partition) {
+  const Loops& loops = geometry.loops;
+  const RowRuns& runs = geometry.runs;
+  const int64_t offsets = address_of(request.problem) | loops.batch[0].stride |
+                          loops.batch[1].stride | runs.outer.stride | geometry.rows.stride |
+                          runs.run_jump | runs.set_jump |
+                          geometry.table_columns * request.keys.bytes;
+  const bool whole_lines = geometry.channels.size > 1 && offsets % kLineBytes == 0;
+  return partition.units.groups > 1 && !whole_lines && !geometry.halved;
+}
+
+/// Words of a table that a block of the fold sums.
+int words_of_fold(const Request& request, const Partition& partition, int64_t table_words) {
+  const auto has_blocks_for_all_sms = [&](int words) {
+    return partition.units.count() * ceil_div(table_words, words) >= request.limits.sm_count;
+  };
+  if (!has_blocks_for_all_sms(kFoldWords)) {
+    return kFewFoldWords;
+  }
+  const bool many_tables = partition.blocks_of_part > kTablesOfManyFoldWords;
+  return many_tables || !has_blocks_for_all_sms(kManyFoldWords) ? kFoldWords : kManyFoldWords;
+}
+
+/// The fold sums the columns of each channel: one table has them all, and 32 bits hold their sums.
+bool sums_columns(const Geometry& geometry, const Partition& partition) {
+  const int64_t columns = geometry.rows.columns;
+  const int64_t channels = geometry.channels.size;
+  return !geometry.channels.few && columns != channels && partition.units.groups == 1 &&
+         partition.parts == partition.units.count() && partition.blocks_of_part > 1 &&
+         partition.units.rows * (columns / channels) <= kMaxOf32Bits;
+}
+
+/// Rows that are counted one by one, besides the whole ones.
+int64_t ragged_rows(const Geometry& geometry) {
+  return geometry.runs.in_one    ? kRowsApart
+         : geometry.rows.run > 0 ? kRaggedRows * geometry.runs.outer.size
+                                 : 0;
+}
+
+/// Whether a word of a table is two counters, where few channels of bytes are none of planes.cu.
+bool counts_in_16_bits(const Request& request, const Geometry& geometry) {
+  const int64_t size = request.keys.bytes;
+  return size == 1 || (size == 2 && geometry.rows.access != Access::kQuad);
+}
+
+int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const Columns& in) {
+  const int64_t size = request.keys.bytes;
+  if (size == 1) {
+    return kByteTableBytes;
+  }
+  // What has no bin is counted in a row behind the last, or where a row is for two bins in one for
+  // two more.
+  const int64_t row_words = int64_t{1} << in.log_row_words;
+  const bool two_bins = counts_in_16_bits(request, geometry) && row_words < kBanks;
+  return (in.table_words() + (two_bins ? 2 : 1) * row_words) * kCounterBytes;
+}
+
+std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geometry) {
+  const std::optional<Partition> partition = partition_of(request, geometry);
+  if (!partition) {
+    return std::nullopt;
+  }
+  if (request.keys.bytes == 1 && geometry.channels.few) {
+    return plan_planar(request, geometry, *partition);
+  }
+  std::optional<Plan> rows = plan_whole_rows(request, geometry, *partition);
+  return rows || geometry.halved ? rows : plan_interleaved(request, geometry, *partition);
+}
+
+} // namespace
+
+void set_columns(
+    Columns& in,
+    const Request& request,
+    const Geometry& geometry,
+    const Partition& partition,
+    bool adds) {
+  const auto& [problem, keys, limits] = request;
+  const Channels& channels = geometry.channels;
+  in.data = static_cast<const uint8_t*>(problem.data);
+  in.data_end = end_of(problem, keys.bytes) - (channels.size - channels.counted) * keys.bytes;
+  std::copy_n(geometry.loops.batch, 2, in.batch);
+  in.row_stride = geometry.rows.stride;
+  in.columns = geometry.rows.columns;
+  in.channels = channels.size;
+  in.counted = channels.counted;
+  in.num_bins = problem.num_bins;
+  in.rows = static_cast<unsigned>(geometry.runs.rows);
+  in.groups = static_cast<unsigned>(partition.units.groups);
+  in.group_columns = channels.size == 1 ? 0 : static_cast<unsigned>(geometry.table_columns);
+  in.batches = static_cast<unsigned>(partition.units.batches);
+  in.log_lanes = geometry.log_lanes;
+  in.log_row_words = geometry.log_row_words;
+  in.table_rows = rows_of_columns_table(request, geometry);
+  in.type = problem.type;
+  in.adds = adds;
+  in.cleared = adds || problem.num_bins > in.table_rows;
+}
+
+Plan plan_without_layout(
+    const Request& request,
+    const Geometry& geometry,
+    const Partition& partition,
+    const Columns& in,
+    int64_t shared_bytes) {
+  Plan plan{};
+  plan.blocks = partition.blocks();
+  plan.threads = partition.threads;
+  plan.cluster = 1;
+  plan.shared_bytes = shared_bytes;
+  plan.clears = in.cleared;
+  plan.shares_lines = shares_lines(request, geometry, partition);
+  if (!geometry.channels.few && partition.folds()) {
+    plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
+    plan.fold_words = words_of_fold(request, partition, in.table_words());
+    plan.fold_blocks = partition.units.count() * ceil_div(in.table_words(), plan.fold_words);
+  }
+  return plan;
+}
+
+bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition) {
+  return !geometry.channels.few && request.keys.rows_are_bins &&
+         (geometry.rows.columns == geometry.channels.size || sums_columns(geometry, partition));
+}
+
+Plan plan_interleaved(
+    const Request& request, const Geometry& geometry, const Partition& partition) {
+  const Rows& rows = geometry.rows;
+  const RowRuns& runs = geometry.runs;
+  const int64_t rows_of_table = std::min(partition.share, partition.units.rows);
+  const bool paired = counts_in_16_bits(request, geometry);
+  const bool overflows = paired && rows_of_table + ragged_rows(geometry) > kMaxPairCount;
+  const bool adds = overflows || !has_one_writer(request, geometry, partition);
+  Interleaved in{};
+  set_columns(in, request, geometry, partition, adds);
+  in.outer = runs.outer;
+  in.run = rows.run;
+  if (rows.access == Access::kQuad) {
+    in.load_step = (partition.threads >> in.log_lanes) * in.row_stride;
+    in.round_step = kBytesInFlight / kQuadBytes * in.load_step;
+  }
+  in.unit_rows = static_cast<unsigned>(partition.units.rows);
+  in.parts = static_cast<unsigned>(partition.parts);
+  in.part_rows = static_cast<unsigned>(partition.part_rows);
+  in.blocks_of_part = static_cast<unsigned>(partition.blocks_of_part);
+  in.share = static_cast<unsigned>(partition.share);
+  in.access = rows.access;
+  in.sums_columns = sums_columns(geometry, partition);
+  in.paired = paired;
+  in.few_channels = geometry.channels.few;
+  in.in_runs = runs.in_one;
+  if (in.in_runs) {
+    in.by_rows_of_run = Divider(static_cast<uint32_t>(runs.rows_of_run));
+    in.by_runs_of_set = Divider(static_cast<uint32_t>(runs.runs_of_set));
+    in.run_jump = static_cast<uint32_t>(runs.run_jump);
+    in.set_jump = static_cast<uint32_t>(runs.set_jump);
+  }
+  Plan plan =
+      plan_without_layout(request, geometry, partition, in, shared_bytes_of(request, geometry, in));
+  plan.layout = in;
+  return plan;
+}
+
+std::optional<Plan> plan_columns(const Request& request, const Gaps& gaps) {
+  // Half tables are for rows.cu alone.
+  const std::optional<Geometry> narrow = geometry_of(request, gaps, true);
+  if (!narrow || !narrow->halved) {
+    return narrow ? plan_of_geometry(request, *narrow) : std::nullopt;
+  }
+  if (std::optional<Plan> plan = plan_of_geometry(request, *narrow)) {
+    return plan;
+  }
+  const std::optional<Geometry> whole = geometry_of(request, gaps, false);
+  return whole ? plan_of_geometry(request, *whole) : std::nullopt;
+}
+
+} // namespace histo::cuda

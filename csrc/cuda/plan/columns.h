@@ -1,0 +1,35 @@
+// What the plans of columns.cu, rows.cu and planes.cu share.
+#pragma once
+
+#include "partition.h"
+
+namespace histo::cuda {
+
+/// What all their kernels read. `adds`: the counts are zeroed, and added to.
+void set_columns(
+    Columns& in,
+    const Request& request,
+    const Geometry& geometry,
+    const Partition& partition,
+    bool adds);
+
+/// Everything but the layout, which `in` is a part of, and the shared memory of a block.
+Plan plan_without_layout(
+    const Request& request,
+    const Geometry& geometry,
+    const Partition& partition,
+    const Columns& in,
+    int64_t shared_bytes);
+
+/// A column is a channel, or the fold sums those of each: then a counter of the result has one writer.
+bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition);
+
+Plan plan_interleaved(const Request& request, const Geometry& geometry, const Partition& partition);
+Plan plan_planar(const Request& request, const Geometry& geometry, const Partition& partition);
+std::optional<Plan> plan_whole_rows(
+    const Request& request, const Geometry& geometry, const Partition& partition);
+
+/// The plan of one of the three kernels, if elements lie so.
+std::optional<Plan> plan_columns(const Request& request, const Gaps& gaps);
+
+} // namespace histo::cuda

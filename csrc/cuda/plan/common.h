@@ -1,0 +1,86 @@
+// What the plans of several layouts share.
+#pragma once
+
+#include <algorithm>
+#include <optional>
+
+#include "../plan.h"
+#include "../tuning.h"
+
+namespace histo::cuda {
+
+constexpr int64_t kCounterBytes = 4;
+constexpr int64_t kMaxRows = int64_t{1} << 31;
+constexpr int64_t kMaxOf32Bits = 0xffffffff;
+/// Loops work out distances in 32 bits: in bytes they are no more than this.
+constexpr int64_t kMaxPlace = kMaxOf32Bits;
+
+/// A problem, what there is to know about its values, and the GPU.
+struct Request {
+  const Problem& problem;
+  const Keys& keys;
+  const DeviceLimits& limits;
+};
+
+inline Extent in_bytes(const Extent& loop, int64_t element_bytes) {
+  return {loop.size, loop.stride * element_bytes};
+}
+
+/// Whether channels lie one after another, and not side by side.
+inline bool one_after_another(const Problem& problem) {
+  const Extent& channels = problem.channels[1];
+  const Extent& rows = problem.rows[2];
+  return channels.size == 1 || (rows.size > 1 && rows.stride < channels.stride);
+}
+
+inline int64_t address_of(const Problem& problem) {
+  return static_cast<int64_t>(reinterpret_cast<uintptr_t>(problem.data));
+}
+
+/// The byte behind the last element.
+inline const uint8_t* end_of(const Problem& problem, int64_t element_bytes) {
+  int64_t last = 0; // the highest offset
+  for (const Extent& loop : problem.channels) {
+    last += (loop.size - 1) * loop.stride;
+  }
+  for (const Extent& loop : problem.rows) {
+    last += (loop.size - 1) * loop.stride;
+  }
+  return static_cast<const uint8_t*>(problem.data) + (last + 1) * element_bytes;
+}
+
+inline int64_t bytes_of(const Request& request) {
+  return request.problem.num_channels() * request.problem.num_rows() * request.keys.bytes;
+}
+
+inline unsigned log2_of(int64_t power) {
+  unsigned log = 0;
+  while (int64_t{1} << log < power) {
+    ++log;
+  }
+  return log;
+}
+
+inline int64_t power_of_two_below(int64_t n) {
+  int64_t power = 1;
+  while (power * 2 <= n) {
+    power *= 2;
+  }
+  return power;
+}
+
+/// A row for each value that has a bin. Rows that share the 32 banks may change places among
+/// themselves, so a table of wider types has whole groups of such rows.
+inline int64_t rows_of_table(const Keys& keys, int64_t row_words) {
+  const int64_t group = keys.bytes == 1 ? 1 : std::max<int64_t>(kBanks / row_words, 1);
+  return ceil_div(keys.values, group) * group;
+}
+
+/// Whether what lies between rows is read with them: it is no more than they are, or in their lines
+/// and not much more. 64-bit elements are few to count, and whole sectors of them are left out.
+inline bool is_little(int64_t gap, int64_t channels, int64_t size) {
+  return (gap <= channels || (gap <= 3 * channels && (channels + gap) * size <= kReadWithRows)) &&
+         (size < 8 || gap * size < kSectorBytes);
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,72 @@
+// Elements that lie side by side as rows of columns: what the plans of columns.cu, rows.cu and
+// planes.cu begin with.
+#pragma once
+
+#include "common.h"
+
+namespace histo::cuda {
+
+/// How rows that do not simply follow each other are read.
+struct Gaps {
+  bool in_runs = false; // rows that lie in several runs count as rows of one
+  int64_t channels = 0; // so many, the last ones, lie between rows and have no counts
+};
+
+struct Channels {
+  bool planar;     // one after another
+  int64_t size;    // of a batch, as they lie in memory
+  int64_t counted; // of those the first, which have counts
+  bool few;        // a block sums the columns of each
+};
+
+/// Strides in bytes.
+struct Loops {
+  Extent batch[2];
+  Extent outer; // runs of rows that are counted together
+};
+
+/// The row of a table.
+struct TableRow {
+  int64_t words;
+  int64_t tables; // that the bins of one channel are dealt to
+};
+
+struct Rows {
+  Access access;
+  int64_t columns; // elements of a row
+  int64_t stride;  // bytes
+  int64_t run;     // elements of a run that is a stream, or 0
+  int64_t of_run;  // whole rows of a run
+};
+
+/// Runs of rows that are counted one after another.
+struct RowRuns {
+  Extent outer; // stride in bytes
+  int64_t rows; // whole ones of each
+  // Rows of several runs may count as rows of one: these are the rows and runs of the input, and how
+  // many bytes further it is from run to run, and from set of runs to set, than rows alone.
+  bool in_one = false;
+  int64_t rows_of_run = 0;
+  int64_t runs_of_set = 0;
+  int64_t run_jump = 0;
+  int64_t set_jump = 0;
+};
+
+struct Geometry {
+  Channels channels;
+  bool in_turn; // bytes of three channels: a row has no whole number of them
+  bool halved;  // half tables
+  Loops loops;
+  Rows rows;
+  RowRuns runs;
+  int64_t tables; // that the bins of one channel are dealt to
+  int64_t table_columns;
+  unsigned log_row_words;
+  unsigned log_lanes;
+};
+
+/// None where elements lie otherwise, or are too few for tables to pay. Tables are halved where they
+/// may be and rows suit that.
+std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bool may_halve);
+
+} // namespace histo::cuda

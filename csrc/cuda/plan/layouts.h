@@ -1,0 +1,17 @@
+// The plans of the other layouts: none where elements do not lie so, or others are counted sooner.
+#pragma once
+
+#include "common.h"
+
+namespace histo::cuda {
+
+/// A few MiB of bytes in channels side by side: clusters of blocks, and no fold.
+std::optional<Plan> plan_clustered(const Request& request);
+/// Runs that begin anywhere: of channels one after another, or of rows of channels.
+std::optional<Plan> plan_runs(const Request& request);
+/// One channel in more bins than a table holds.
+std::optional<Plan> plan_exchange(const Request& request);
+/// Any strides.
+Plan plan_tiles(const Request& request);
+
+} // namespace histo::cuda

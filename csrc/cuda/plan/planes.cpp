@@ -1,0 +1,19 @@
+#include "columns.h"
+
+namespace histo::cuda {
+
+Plan plan_planar(const Request& request, const Geometry& geometry, const Partition& partition) {
+  Planar in{};
+  set_columns(in, request, geometry, partition, true);
+  in.outer = geometry.runs.outer;
+  in.run = geometry.rows.run;
+  in.unit_rows = static_cast<unsigned>(partition.units.rows);
+  in.part_rows = static_cast<unsigned>(partition.part_rows);
+  in.share = static_cast<unsigned>(partition.share);
+  in.in_turn = geometry.in_turn;
+  Plan plan = plan_without_layout(request, geometry, partition, in, kByteTableBytes);
+  plan.layout = in;
+  return plan;
+}
+
+} // namespace histo::cuda

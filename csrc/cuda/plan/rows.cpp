@@ -1,0 +1,39 @@
+#include "columns.h"
+
+namespace histo::cuda {
+namespace {
+
+/// All of a block is of one unit and in one run, a column is a channel, and a row of a table is its
+/// bin.
+bool are_whole_rows(const Request& request, const Geometry& geometry, const Partition& partition) {
+  const Rows& rows = geometry.rows;
+  return request.keys.bytes == 1 && request.keys.rows_are_bins && rows.access == Access::kQuad &&
+         rows.run == 0 && rows.columns == geometry.channels.size && geometry.runs.outer.size == 1 &&
+         !geometry.runs.in_one && partition.parts == partition.units.count();
+}
+
+} // namespace
+
+std::optional<Plan> plan_whole_rows(
+    const Request& request, const Geometry& geometry, const Partition& partition) {
+  if (!are_whole_rows(request, geometry, partition)) {
+    return std::nullopt;
+  }
+  WholeRows in{};
+  set_columns(in, request, geometry, partition, false);
+  const unsigned chunk = rows_of_chunk(static_cast<unsigned>(geometry.table_columns));
+  in.load_step = (kBanks >> in.log_lanes) * in.row_stride; // a warp reads neighbouring rows
+  in.round_step = kBytesInFlight / kQuadBytes * (partition.threads >> in.log_lanes) * in.row_stride;
+  in.blocks_of_part = static_cast<unsigned>(partition.blocks_of_part);
+  in.chunks = in.rows / chunk / in.blocks_of_part;
+  in.blocks_with_more = in.rows / chunk % in.blocks_of_part;
+  if (in.rows_of_block() > kMaxPairCount) {
+    return std::nullopt;
+  }
+  Plan plan = plan_without_layout(
+      request, geometry, partition, in, geometry.halved ? kHalfTableBytes : kByteTableBytes);
+  plan.layout = in;
+  return plan;
+}
+
+} // namespace histo::cuda

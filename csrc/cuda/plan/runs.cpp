@@ -1,0 +1,296 @@
+#include "layouts.h"
+
+namespace histo::cuda {
+namespace {
+
+int64_t elements_of_quad(const Keys& keys) {
+  return kQuadBytes / keys.bytes;
+}
+
+/// Words of a table's row of columns: an odd number.
+int64_t row_words_of(const Keys& keys, int64_t period) {
+  return (period + elements_of_quad(keys) - 1) | 1;
+}
+
+/// Rows of bytes, or whole groups of rows that all banks share, without the one for what has no bin.
+int64_t table_rows_of(const Keys& keys) {
+  return rows_of_table(keys, kBanks);
+}
+
+/// What follows each other in a run.
+struct Period {
+  bool planar;      // one channel after another
+  int64_t channels; // of a unit
+  int64_t elements;
+  bool has_rows; // a run has all rows of the inner loop, with what lies between them
+};
+
+/// None where loads of 16 bytes, or their columns, are too many for what there is.
+std::optional<Period> period_of(const Request& request) {
+  const auto& [problem, keys, limits] = request;
+  const Extent& inner_rows = problem.rows[2];
+  const bool planar = one_after_another(problem);
+  const int64_t channels = planar ? 1 : problem.channels[1].size;
+  const int64_t step = inner_rows.size == 1 ? channels : inner_rows.stride;
+  if (step < channels || (planar ? step > 1 : problem.channels[1].stride != 1)) {
+    return std::nullopt;
+  }
+  const int64_t words = limits.shared_per_block / kCounterBytes;
+  const int64_t most_columns = words / (table_rows_of(keys) + 1);
+  const bool has_rows =
+      is_little(step - channels, channels, keys.bytes) && row_words_of(keys, step) <= most_columns;
+  // A load of 16 bytes for each row is then more work than one of each element.
+  const bool small_rows = channels * keys.bytes <= kQuadBytes && problem.rows[0].size == 1;
+  if (!has_rows && (planar || small_rows)) {
+    return std::nullopt;
+  }
+  const Period period{planar, channels, has_rows ? step : channels, has_rows};
+  return row_words_of(keys, period.elements) <= most_columns ? std::optional(period) : std::nullopt;
+}
+
+/// All of the inner rows, and all of the next ones where they are short rows of one channel with
+/// little between them.
+bool joins_rows(const Request& request, const Period& period) {
+  const auto& [problem, keys, limits] = request;
+  const int64_t size = keys.bytes;
+  const int64_t row = problem.rows[2].size;
+  const Extent& next = problem.rows[1];
+  const auto most_quads = [&](int64_t elements) {
+    return ceil_div(kQuadBytes - size + elements * size, kQuadBytes);
+  };
+  return period.planar && next.size > 1 && next.stride > row &&
+         next.stride * size <= kMaxJoinedRowBytes &&
+         most_quads((next.size - 1) * next.stride + row) < next.size * most_quads(row);
+}
+
+/// Runs and units, in bytes.
+struct Stretches {
+  Extent batch[2];
+  Extent loops[3]; // of runs
+  bool joined;     // rows of one channel
+  int64_t units;
+  int64_t run_bytes;
+  int64_t quads_of_run;
+  int64_t quads; // of a unit
+};
+
+int64_t step_of(const Extent& loop) {
+  return loop.size > 1 ? loop.stride : 0;
+}
+
+int64_t elements_of_run(const Problem& problem, const Period& period, bool joined) {
+  const auto& [sets, next, row] = problem.rows;
+  return joined            ? (next.size - 1) * next.stride + row.size
+         : period.has_rows ? (row.size - 1) * period.elements + period.channels
+                           : period.channels;
+}
+
+/// Quads that a run may have. Runs that all begin at the same distance from an aligned address have
+/// fewest.
+int64_t most_quads_of(
+    const Request& request, const Extent (&batch)[2], const Extent (&loops)[3], int64_t run_bytes) {
+  int64_t strides = 0;
+  for (const Extent& loop : {batch[0], batch[1], loops[0], loops[1], loops[2]}) {
+    strides |= step_of(loop);
+  }
+  const int64_t most_skew = strides % kQuadBytes == 0 ? address_of(request.problem) % kQuadBytes
+                                                      : kQuadBytes - request.keys.bytes;
+  return ceil_div(most_skew + run_bytes, kQuadBytes);
+}
+
+Stretches stretches_of(const Request& request, const Period& period) {
+  const auto& [problem, keys, limits] = request;
+  const Extent outer = in_bytes(problem.channels[0], keys.bytes);
+  const Extent inner = in_bytes(problem.channels[1], keys.bytes);
+  Stretches found{};
+  found.joined = joins_rows(request, period);
+  found.batch[0] = period.planar ? outer : Extent{1, 0};
+  found.batch[1] = period.planar ? inner : outer;
+  found.units = found.batch[0].size * found.batch[1].size;
+  const int within = found.joined ? 2 : period.has_rows ? 1 : 0; // loops that a run has all of
+  for (int i = 0; i < 3; ++i) {
+    found.loops[i] = i < within ? Extent{1, 0} : in_bytes(problem.rows[i - within], keys.bytes);
+  }
+  found.run_bytes = elements_of_run(problem, period, found.joined) * keys.bytes;
+  found.quads_of_run = most_quads_of(request, found.batch, found.loops, found.run_bytes);
+  found.quads =
+      found.loops[0].size * found.loops[1].size * found.loops[2].size * found.quads_of_run;
+  return found;
+}
+
+/// Whether the kernel's numbers hold them, and the tensor has two quads.
+bool are_countable(const Request& request, const Stretches& in) {
+  const auto* begin = static_cast<const uint8_t*>(request.problem.data);
+  const int64_t bytes = end_of(request.problem, request.keys.bytes) - begin;
+  return in.run_bytes < kMaxRows / 2 && in.quads < kMaxRows && in.units < kMaxRows / 2 &&
+         bytes >= 2 * kQuadBytes &&
+         std::max(step_of(in.loops[1]), step_of(in.loops[2])) <= kMaxPlace;
+}
+
+struct RunTables {
+  int64_t count;       // of a unit, of one channel each; 0: its channels are columns of one
+  unsigned log_units;  // of a block
+  unsigned log_copies; // of a counter
+  int64_t unit_words;
+  int64_t words; // of a block
+};
+
+/// None where they do not fit.
+std::optional<RunTables> tables_of(
+    const Request& request, const Period& period, const Stretches& in) {
+  const auto& [problem, keys, limits] = request;
+  // Two channels take turns as four do.
+  const bool few = period.elements == 1 || (keys.bytes == 1 && period.elements <= 4);
+  const int64_t count = !few ? 0 : period.elements == 2 ? 4 : period.elements;
+  const int64_t columns = few ? count : row_words_of(keys, period.elements);
+  const int64_t counters = (table_rows_of(keys) + 1) * columns;
+  // Three blocks an SM, where their tables fit; small units share a block.
+  const int64_t preferred =
+      std::min(limits.shared_per_block, limits.shared_per_sm / kRunBlocksOfSm - kReservedBytes);
+  const auto fit = [&](int64_t words) { return words * kCounterBytes <= preferred; };
+  // Neighbouring units begin in other banks.
+  unsigned log_units = 0;
+  while (log_units < kLogRunThreads && in.quads << (log_units + 1) <= kRunUnroll * kRunThreads &&
+         int64_t{1} << log_units < in.units && fit((counters | 1) << (log_units + 1))) {
+    ++log_units;
+  }
+  // A small table is soon cleared and summed; of wider types few copies pay, or none.
+  const int64_t read_words = in.quads * kQuadBytes / kCounterBytes;
+  const int64_t worth = keys.bytes == 1   ? read_words
+                        : keys.bytes == 2 ? read_words / kReadPerTable
+                                          : 0;
+  unsigned log_copies = 0;
+  while (few && log_units == 0 && log_copies < log2_of(kBanks) &&
+         counters << (log_copies + 1) <= worth && fit(counters << (log_copies + 1))) {
+    ++log_copies;
+  }
+  const int64_t unit_words = log_copies > 0 ? counters << log_copies : counters | 1;
+  const int64_t words = ceil_div(unit_words << log_units, 4) * 4;
+  const RunTables tables{count, log_units, log_copies, unit_words, words};
+  return words <= limits.shared_per_block / kCounterBytes ? std::optional(tables) : std::nullopt;
+}
+
+/// As many blocks as are there at the same time, or several times as many of equal length.
+int64_t chunks_of_unit(
+    const Request& request, const Stretches& in, const RunTables& tables, int64_t blocks_of_sm) {
+  if (tables.log_units > 0) {
+    return 1;
+  }
+  const int64_t sm_count = request.limits.sm_count;
+  const int64_t places = blocks_of_sm * sm_count;
+  const int64_t fewest = ceil_div(in.quads, kMaxQuadsOfBlock);
+  const int64_t table_bytes = tables.unit_words * kCounterBytes;
+  const auto chunks_of = [&](int64_t least) {
+    return in.quads * kQuadBytes / std::max(least, table_bytes);
+  };
+  const int64_t most = std::max(
+      {chunks_of(kEnoughRunBytesOfBlock),
+       std::min(chunks_of(kMinRunBytesOfBlock), sm_count / in.units), fewest});
+  const int64_t wanted =
+      in.units <= places ? places / in.units : ceil_div(kRunWaves * places, in.units);
+  return std::clamp(wanted, fewest, most);
+}
+
+/// Of 64 bytes from a row's first one on, a bit for each that lies between rows.
+uint64_t bytes_between_rows(int64_t row_bytes, int64_t stride) {
+  uint64_t of_rows = 0;
+  for (int64_t begin = 0; begin < 64; begin += stride) {
+    of_rows |= ((uint64_t{1} << row_bytes) - 1) << begin;
+  }
+  return ~of_rows;
+}
+
+void set_loops(Runs& in, const Request& request, const Stretches& stretches) {
+  const Problem& problem = request.problem;
+  const int64_t address = address_of(problem);
+  in.data = static_cast<const uint8_t*>(problem.data);
+  const int64_t end = address + (end_of(problem, request.keys.bytes) - in.data);
+  const int64_t first_quad = ceil_div(address, kQuadBytes) * kQuadBytes;
+  in.first_quad = static_cast<uint64_t>(first_quad);
+  in.last_quad = static_cast<uint64_t>(end / kQuadBytes * kQuadBytes - kQuadBytes - first_quad);
+  std::copy_n(stretches.batch, 2, in.batch);
+  in.set_step = static_cast<uint64_t>(step_of(stretches.loops[0]));
+  in.outer_step = static_cast<uint32_t>(step_of(stretches.loops[1]));
+  in.step = static_cast<uint32_t>(step_of(stretches.loops[2]));
+  in.units = static_cast<unsigned>(stretches.units);
+  in.run_bytes = static_cast<unsigned>(stretches.run_bytes);
+  in.quads = static_cast<unsigned>(stretches.quads);
+  in.by_quads_of_run = Divider(static_cast<uint32_t>(stretches.quads_of_run));
+  in.by_loop[0] = Divider(static_cast<uint32_t>(stretches.loops[1].size));
+  in.by_loop[1] = Divider(static_cast<uint32_t>(stretches.loops[2].size));
+}
+
+void set_elements(Runs& in, const Request& request, const Period& period, bool joined) {
+  const int64_t size = request.keys.bytes;
+  const int64_t row = request.problem.rows[2].size;
+  const Extent& next = request.problem.rows[1];
+  const int64_t turn = joined ? next.stride : period.elements;
+  in.channels = period.channels;
+  in.num_bins = request.problem.num_bins;
+  in.type = request.problem.type;
+  in.period = static_cast<unsigned>(period.elements);
+  in.before_run = static_cast<unsigned>(ceil_div(elements_of_quad(request.keys), turn) * turn);
+  in.by_period = Divider(static_cast<uint32_t>(turn));
+  in.by_channels = Divider(static_cast<uint32_t>(period.channels));
+  if (joined) {
+    in.run_bytes_between = static_cast<unsigned>(in.run_bytes - row * next.size * size);
+    in.between = bytes_between_rows(row * size, next.stride * size);
+  }
+}
+
+void set_tables(Runs& in, const Request& request, const Period& period, const RunTables& tables) {
+  const bool few = tables.count > 0;
+  in.log_units = tables.log_units;
+  in.tables = static_cast<unsigned>(tables.count);
+  in.columns = static_cast<unsigned>(
+      few ? tables.count : period.elements + elements_of_quad(request.keys) - 1);
+  in.log_copies = tables.log_copies;
+  in.table_rows = static_cast<unsigned>(table_rows_of(request.keys));
+  in.row_words = few ? 1u << tables.log_copies
+                     : static_cast<unsigned>(row_words_of(request.keys, period.elements));
+  in.column_words = few ? (in.table_rows + 1) << tables.log_copies : 1;
+  in.unit_words = static_cast<unsigned>(tables.unit_words);
+  in.by_rows = Divider(in.table_rows);
+}
+
+} // namespace
+
+std::optional<Plan> plan_runs(const Request& request) {
+  const auto& [problem, keys, limits] = request;
+  const std::optional<Period> period = period_of(request);
+  if (!period) {
+    return std::nullopt;
+  }
+  const Stretches stretches = stretches_of(request, *period);
+  if (!are_countable(request, stretches)) {
+    return std::nullopt;
+  }
+  const std::optional<RunTables> tables = tables_of(request, *period, stretches);
+  if (!tables) {
+    return std::nullopt;
+  }
+  const int64_t shared_bytes = tables->words * kCounterBytes;
+  const int64_t blocks_of_sm = std::clamp<int64_t>(
+      limits.shared_per_sm / (shared_bytes + kReservedBytes), 1, kRunBlocksOfSm);
+  const int64_t chunks = chunks_of_unit(request, stretches, *tables, blocks_of_sm);
+  const int64_t share = ceil_div(stretches.quads, chunks);
+  Runs in{};
+  set_loops(in, request, stretches);
+  set_elements(in, request, *period, stretches.joined);
+  set_tables(in, request, *period, *tables);
+  in.share = static_cast<unsigned>(share);
+  in.chunks = static_cast<unsigned>(ceil_div(stretches.quads, share));
+  in.adds = in.chunks > 1 || !keys.rows_are_bins;
+  in.cleared = in.adds || problem.num_bins > in.table_rows;
+
+  Plan plan{};
+  plan.layout = in;
+  plan.blocks = ceil_div(stretches.units, int64_t{1} << in.log_units) * in.chunks;
+  plan.threads = blocks_of_sm == 1 && keys.bytes > 1 ? 2 * kRunThreads : kRunThreads;
+  plan.cluster = 1;
+  plan.shared_bytes = shared_bytes;
+  plan.clears = in.cleared;
+  return plan.blocks < kMaxRows ? std::optional(plan) : std::nullopt;
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,104 @@
+#include "layouts.h"
+
+namespace histo::cuda {
+namespace {
+
+/// Whether neighbouring threads take neighbouring rows, and not neighbouring channels.
+bool goes_along_rows(const Problem& problem) {
+  return problem.num_channels() == 1 || problem.rows[2].stride < problem.channels[1].stride;
+}
+
+/// Channels of a block; perhaps more than there are, or than a table has room for.
+int64_t wanted_channels(const Request& request, bool along_rows) {
+  const auto& [problem, keys, limits] = request;
+  if (along_rows) {
+    // Several channels a block only where each has few rows, a warp or more each.
+    constexpr int64_t kWarps = kStridedThreads / 32;
+    return std::min(kStridedThreads * kStridedUnroll / problem.num_rows(), kWarps);
+  }
+  // As few as keep every SM busy, though a sector read for part of its bytes
+  // costs traffic with the second-level cache.
+  const int64_t elements = problem.num_channels() * problem.num_rows();
+  const int64_t least =
+      std::clamp<int64_t>(elements / kElementsPerSector, 1, kSectorBytes / keys.bytes);
+  const int64_t most = std::max(kTileRowElements, kTileRowBytes / keys.bytes);
+  return std::clamp(problem.num_channels() / limits.sm_count, least, most);
+}
+
+int channels_of_tile(const Request& request, bool along_rows, int64_t table_stride) {
+  const int64_t fit = std::max<int64_t>(kPreferredTableBytes / (table_stride * kCounterBytes), 1);
+  const int64_t most = std::min(wanted_channels(request, along_rows), fit);
+  int channels = 1;
+  while (channels * 2 <= most && channels < request.problem.num_channels()) {
+    channels *= 2;
+  }
+  return channels;
+}
+
+/// Whether threads read 16 aligned bytes each of one channel's rows.
+bool reads_quads(const Request& request, bool along_rows, int64_t tile_channels) {
+  const auto& [problem, keys, limits] = request;
+  const int64_t strides = (problem.channels[0].stride | problem.channels[1].stride) * keys.bytes;
+  return along_rows && tile_channels == 1 && problem.num_rows() == problem.rows[2].size &&
+         problem.rows[2].stride == 1 && (address_of(problem) | strides) % kQuadBytes == 0;
+}
+
+struct Chunks {
+  int64_t rows; // of each, at most
+  int64_t count;
+  bool clustered;
+};
+
+Chunks chunks_of(
+    const Request& request, int64_t tile_channels, int64_t tiles, bool has_table, bool quads) {
+  const DeviceLimits& limits = request.limits;
+  const int64_t rows = request.problem.num_rows();
+  const int64_t rounds = ceil_div(rows, kStridedThreads / tile_channels * kStridedUnroll);
+  const int64_t fill = kStridedBlocksPerSm * limits.sm_count / tiles;
+  const int64_t wanted = std::max<int64_t>(std::min(fill, rounds), 1);
+  const bool small =
+      limits.has_clusters() && has_table && wanted > 1 && rounds <= kMaxCluster * kMaxClusterRounds;
+  const int64_t most = small ? std::min(wanted, kMaxCluster) : wanted;
+  // A block's counters are 32 bits wide.
+  const int64_t of_chunk = std::min(ceil_div(rows, most), int64_t{1} << 31);
+  const int64_t whole = quads ? ceil_div(of_chunk, kQuadBytes) * kQuadBytes : of_chunk;
+  const int64_t count = ceil_div(rows, whole);
+  return {whole, count, small && count > 1};
+}
+
+} // namespace
+
+Plan plan_tiles(const Request& request) {
+  const auto& [problem, keys, limits] = request;
+  // A counter for what has no bin; and odd, so that channels start in different banks.
+  const int64_t table_stride = (problem.num_bins + 1) | 1;
+  Tiles in{};
+  in.along_rows = goes_along_rows(problem);
+  in.tile_channels = channels_of_tile(request, in.along_rows, table_stride);
+  const int64_t table_bytes = in.tile_channels * table_stride * kCounterBytes;
+  const bool has_table = table_bytes <= limits.shared_per_block;
+  std::copy_n(problem.channels, 2, in.channels);
+  std::copy_n(problem.rows + 1, 2, in.rows);
+  in.num_channels = problem.num_channels();
+  in.num_rows = problem.num_rows();
+  in.tiles = ceil_div(in.num_channels, in.tile_channels);
+  in.table_stride = has_table ? static_cast<int>(table_stride) : 0;
+  in.quads = reads_quads(request, in.along_rows, in.tile_channels);
+  const Chunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.quads);
+  in.chunks = chunks.count;
+  in.rows_per_chunk = chunks.rows;
+  in.clustered = chunks.clustered;
+  in.sets = problem.rows[0].size > 1;
+  in.set_stride = problem.rows[0].stride;
+
+  Plan plan{};
+  plan.layout = in;
+  plan.blocks = in.tiles * in.chunks;
+  plan.threads = kStridedThreads;
+  plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
+  plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kOwnCounters} * kCounterBytes;
+  plan.clears = !has_table || (in.chunks > 1 && !in.clustered);
+  return plan;
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,240 @@
+// The tables of types wider than a byte in shared memory.
+#pragma once
+
+#include <type_traits>
+
+#include "bytes.cuh"
+#include "counters.cuh"
+
+namespace histo::cuda {
+
+/// The place of the counters of wider types.
+enum class Bins {
+  kPlain, // rows as long as all banks
+  kMixed, // several rows share the banks
+  kDealt, // so they do, and a table is for some of the bins of one channel
+};
+
+/// The layout of counters in a table of wider types.
+template <size_t kElementBytes, Access kAccess, Bins kBins>
+using WideCounters = std::conditional_t<
+    kElementBytes != 2 || kAccess == Access::kQuad,
+    WordCounters,
+    std::conditional_t<kBins == Bins::kMixed, BinPairs, ColumnPairs>>;
+
+/// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column, or two of
+/// 16 bits that a lane reads at once.
+///
+/// Shorter rows share the 32 banks, and their order is mixed from the higher digits of the bin
+/// (counters.cuh). Columns of two bytes then have a word for two bins each. Lanes that read the
+/// same columns then add the elements of a word in different orders: half of them begin with the
+/// second one, so that half as many meet in a channel's banks.
+///
+/// One channel may have more bins than a table has rows. Two tables then have 32 of each 64 bins
+/// each, and four 32 of each 128. Together these make a row of all tables, which begins anywhere in
+/// them, mixed from the higher digits: all tables count as much, and no bank more than others,
+/// wherever the values lie. Three tables have a range of the bins each.
+template <class T, Access kAccess, Bins kBins>
+struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
+  using Layout = WideCounters<sizeof(T), kAccess, kBins>;
+  using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
+  static constexpr int kHalves = Layout::kHalves;
+  static constexpr bool kPaired = kHalves == 2;
+  static constexpr bool kPairsBins = Layout::kPairsBins;
+  static constexpr bool kDealt = kBins == Bins::kDealt;
+
+  const Columns& in;
+  const ByteAxis& axis; // of bytes, for who asks tables of any type
+  uint32_t* table;
+  uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
+  uint32_t second;     // and for the second of a word
+  uint32_t row_bytes;  // of a bin, at most 128; where bins are dealt, of 32
+  uint32_t no_rows;    // where what has no bin is counted, of both elements of a word
+  uint32_t order;      // of the bytes of a word whose elements are added in turn
+  uint32_t mixed_bits; // of a row, of both elements of a word
+  uint32_t log_mixed;  // of four bytes and more, how many bits are mixed
+  // If bins are dealt, 32 of them have words side by side:
+  uint32_t first_bin = 0; // of those that the table has some of
+  uint32_t log_bins = 0;  // that share a row of all tables
+  uint32_t step = 0;      // from one of them to the next, where all are 2^32
+  uint32_t most = 0;      // what the table has of the row ends here
+  uint32_t turn = 0;      // and begins there
+  uint32_t nowhere;       // the address of what has no bin, or is another table's
+
+  __device__ WideTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+      : in(columns), axis(bytes), table(shared) {
+    const int slot = lane & ((1 << in.log_row_words) - 1);
+    const int turned = kPairsBins ? lane >> in.log_row_words & 1 : 0;
+    address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
+    second = kPairsBins ? address ^ 4 : address;
+    order = turned ? 0x1032 : 0x3210;
+    row_bytes = (kDealt ? kLineBytes : 4u) << in.log_row_words;
+    no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
+    nowhere = address_of(shared) + 4 * in.table_rows;
+    log_mixed = kLogWarp - min(in.log_row_words, kLogWarp);
+    mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
+    mixed_bits |= mixed_bits << 16;
+  }
+
+  /// The row of a bin; of both bins of a word, where they are 16 bits wide.
+  __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
+    if constexpr (kBins == Bins::kPlain || kPairsBins) {
+      return bin;
+    } else if constexpr (sizeof(T) > 2) {
+      return WordCounters::mixed_row(bin, log_mixed);
+    } else {
+      uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
+      mix ^= mix >> 2;
+      return (bin & ~mixed_bits) | (mix & mixed_bits);
+    }
+  }
+  /// Words that lie side by side, for one bin or two.
+  __device__ __forceinline__ int log_slots() const {
+    return Layout::log_slots(in);
+  }
+  __device__ void clear() const {
+    clear_words(table, in.table_words());
+  }
+  __device__ __forceinline__ void begin_unit(const Unit& unit) {
+    if constexpr (kDealt) {
+      const bool shares = (in.groups & (in.groups - 1)) == 0;
+      const int log_groups = shares ? __ffs(static_cast<int>(in.groups)) - 1 : 0;
+      first_bin = shares ? 0 : unit.group * in.table_rows;
+      log_bins = kLogWarp + log_groups;
+      step = 1u << (kWarp - log_bins);
+      most = 0xffffffff >> log_groups;
+      turn = shares ? 0u - unit.group * (most + 1) : 0;
+    }
+  }
+  /// By products, since it is shifts and comparisons that other additions wait for.
+  __device__ __forceinline__ uint32_t address_of_dealt(Word value) const {
+    const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
+    const uint32_t row = bin >> log_bins;
+    const uint32_t place = bin * step + turn + row * kGoldenRatio;
+    bool here = place <= most && row < in.table_rows / kWarp;
+    if constexpr (sizeof(T) == 8) {
+      here = here && value >> 32 == 0;
+    }
+    const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
+    return here ? (row * row_bytes + address_of(table)) | word : nowhere;
+  }
+
+  /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
+  /// branches around them would cost more than all the rest.
+  __device__ __forceinline__ void add(Word word) const {
+    if constexpr (kPairsBins) {
+      const uint32_t bins = __byte_perm(__vminu2(word, no_rows), 0, order);
+      const uint32_t rows = bins & 0xfffefffe;
+      add_shared(__dp2a_lo(rows, row_bytes, address), (bins * 0x10000 & 0x10000) | 1);
+      add_shared(__dp2a_lo(rows, row_bytes << 8, second), (bins & 0x10000) | 1);
+    } else if constexpr (sizeof(T) == 2) {
+      // Both at once, in five instructions: types of two bytes wait for these.
+      const uint32_t rows = __vminu2(row_of(word), no_rows);
+      add_shared(__dp2a_lo(rows, row_bytes, address), 1);
+      add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPaired ? 0x10000 : 1);
+    } else if constexpr (kDealt) {
+      add_shared(address_of_dealt(word), 1);
+    } else {
+      uint32_t row = row_of(static_cast<uint32_t>(word));
+      if constexpr (sizeof(T) == 8) {
+        row = word >> 32 != 0 ? 0xffffffff : row;
+      }
+      add_shared(address + min(row, in.table_rows) * row_bytes, 1);
+    }
+  }
+
+  __device__ __forceinline__ void add(const LooseWord& word) const {
+    add(word.bytes());
+  }
+  __device__ __forceinline__ void add(const uint4& v) const {
+    if constexpr (sizeof(T) == 8) {
+      add(uint64_t{v.y} << 32 | v.x);
+      add(uint64_t{v.w} << 32 | v.z);
+    } else {
+      add(v.x);
+      add(v.y);
+      add(v.z);
+      add(v.w);
+    }
+  }
+
+  __device__ void add_one(int column, T value) const {
+    if constexpr (kDealt) {
+      add_shared(address_of_dealt(value), 1);
+    } else if (value < in.table_rows) {
+      const uint32_t row = row_of(static_cast<uint32_t>(value));
+      const int slot = (kPairsBins ? column : column / kElements) & ((1 << log_slots()) - 1);
+      const uint32_t upper = (kPairsBins ? row : column) % kHalves * 0x10000;
+      atomicAdd(&begin_of_row(row)[slot], kPairsBins || upper == 0 ? upper | 1 : upper);
+    }
+  }
+  __device__ uint32_t* begin_of_row(uint32_t row) const {
+    return table + ((kPairsBins ? row & ~1u : row) << in.log_row_words);
+  }
+
+  /// Thread after thread takes word after word, in the order of the bins. Neighbours take
+  /// neighbouring bins of a column, to fill the sectors of its counts.
+  template <class Use>
+  __device__ __forceinline__ void for_words(const Use& use) const {
+    constexpr int kRows = 4;
+    const int rows = (Layout::num_bins(in) + kPairsBins) >> kPairsBins;
+    const int padded = (rows + kRows - 1) / kRows * kRows;
+    for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
+      const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
+      const int slot = i / kRows & ((1 << log_slots()) - 1);
+      if (row < rows) {
+        use((row << log_slots()) + slot, begin_of_row(row_of(row << kPairsBins))[slot]);
+      }
+    }
+  }
+  __device__ void put_counts(const Unit& unit, Counts counts) const {
+    for_words([&](int word, uint32_t value) {
+      in.adds ? put_word<true>(*this, unit, counts, word, value)
+              : put_word<false>(*this, unit, counts, word, value);
+    });
+  }
+
+  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
+    if constexpr (kDealt) {
+      add_dealt(unit, counts);
+    } else if constexpr (kAccess == Access::kQuad) { // of one channel
+      add_one_channel(unit, counts);
+    } else {
+      for_words(
+          [&](int word, uint32_t value) { put_word<true>(*this, unit, counts, word, value); });
+    }
+    if (!more) {
+      return;
+    }
+    __syncthreads();
+    clear();
+    __syncthreads();
+  }
+  __device__ void add_dealt(const Unit& unit, Counts counts) const {
+    for (unsigned i = threadIdx.x; i < in.table_rows; i += kColumnThreads) {
+      const uint32_t row = i / kWarp;
+      const uint32_t begin = (turn + row * kGoldenRatio) >> (kWarp - log_bins);
+      const uint32_t of_row = (i % kWarp - begin) & ((1u << log_bins) - 1);
+      const int64_t bin = int64_t{first_bin} + (row << log_bins | of_row);
+      if (bin < in.num_bins) {
+        put<true>(&counts[in.counter(unit.batch, 0, bin)], table[i]);
+      }
+    }
+  }
+  /// Thread after thread takes bin after bin, starting in different slots.
+  __device__ void add_one_channel(const Unit& unit, Counts counts) const {
+    const int slots = 1 << in.log_row_words;
+    for (int bin = threadIdx.x; bin < Layout::num_bins(in); bin += kColumnThreads) {
+      const uint32_t* row = begin_of_row(row_of(bin));
+      uint32_t sum = 0;
+#pragma unroll 8
+      for (int i = 0; i < slots; ++i) {
+        sum += row[(i + threadIdx.x) & (slots - 1)];
+      }
+      put<true>(&counts[in.counter(unit.batch, 0, bin)], sum);
+    }
+  }
+};
+
+} // namespace histo::cuda

@@ -1,0 +1,283 @@
+"""The plans of `explain` in words."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from .explain import CpuExplanation, Explanation
+
+
+def gpu_text(e: Explanation) -> str:
+    return _text(_title(e, _on_gpu(e)), _lines(e))
+
+
+def cpu_text(e: CpuExplanation) -> str:
+    return _text(_title(e, f"the CPU ({e.loops} loops)"), _cpu_lines(e))
+
+
+def _text(title: str, lines: list[tuple[str, str]]) -> str:
+    """A line without words is left out."""
+    return "\n".join([title, *(f"  {name:<11}{words}" for name, words in lines if words)])
+
+
+def _title(e: Explanation | CpuExplanation, device: str) -> str:
+    dims = ", ".join(map(str, e.dim))
+    over = f"dim{'s' * (len(e.dim) > 1)} {dims}" if e.dim else "all dims"
+    dtype = str(e.dtype).removeprefix("torch.")
+    bins = _count(e.num_bins, "bin")
+    return f"channel_histogram of {list(e.shape)} {dtype} over {over}, {bins}, on {device}"
+
+
+def _on_gpu(e: Explanation) -> str:
+    assumed = "an assumed " if e.device_is_assumed else ""
+    shared = f"{_bytes(e.device.shared_bytes_per_block)} a block"
+    return f"{assumed}{e.device.name} ({_count(e.device.sm_count, 'SM')}, {shared})"
+
+
+def _lines(e: Explanation) -> list[tuple[str, str]]:
+    return [
+        ("copy", _copy(e)),
+        ("values", _values(e)),
+        ("layout", _layout(e)),
+        ("reads", _reads(e)),
+        ("table", _table(e)),
+        ("grid", _grid(e)),
+        ("launches", f"{e.launches}: {', '.join(e.steps)}" if e.steps else "none"),
+        ("workspace", _workspace(e)),
+        ("memory", _memory(e)),
+        ("predicted", _prediction(e)),
+    ]
+
+
+def _cpu_lines(e: CpuExplanation) -> list[tuple[str, str]]:
+    return [
+        ("copy", _copy(e)),
+        ("values", _values(e)),
+        ("method", _method(e)),
+        ("tables", _cpu_tables(e)),
+        ("threads", _threads(e)),
+        ("workspace", _cpu_workspace(e)),
+        ("memory", f"reads {_bytes(e.bytes_read)}, writes {_bytes(e.bytes_of_counts)} of counts"),
+    ]
+
+
+def _method(e: CpuExplanation) -> str:
+    words = {
+        "streams": "one channel after another",
+        "columns": "channels side by side, from tiles of rows",
+        "bit planes": "channels side by side, by the bits of vectors",
+        "products": "by products of matrices of bytes",
+        "direct": "no tables: the result itself is counted in",
+    }
+    neighbours = ", two bytes as one value" if e.neighbours else ""
+    return words.get(e.method, e.method) + neighbours
+
+
+def _cpu_tables(e: CpuExplanation) -> str:
+    if not e.tables:
+        return ""
+    rows = _count(e.table_rows, "row")
+    text = f"{_count(e.tables, 'table')} of up to {rows}, counters of up to {e.counter_bits} bits"
+    if e.strip > 1:
+        text += f", for {_count(e.strip, 'channel')} at a time"
+    if e.byte_counters:
+        text += f"; {_count(e.byte_counters, 'counter')} of 8 bits for values that differ"
+    return f"{text}: {_bytes(e.table_bytes + e.byte_counters)} a thread"
+
+
+def _threads(e: CpuExplanation) -> str:
+    if e.threads <= 1:
+        return f"{e.threads}" if e.threads else "none"
+    if e.tasks:
+        strips = _count(e.strips, "strip")
+        return f"{e.threads}, which take {_count(e.tasks, 'task')} of {strips} of channels in turns"
+    words = {
+        "channels": "each has channels of its own",
+        "copies": "each has a copy of the result",
+        "atomic": "all add to the same counts",
+    }
+    return f"{e.threads}; {words[e.sharing]}"
+
+
+def _cpu_workspace(e: CpuExplanation) -> str:
+    if not e.workspace_bytes:
+        return "none"
+    what = "copies of the result" if e.sharing else "tables and tiles"
+    return f"{_bytes(e.workspace_bytes)}: {what} of {_count(e.threads, 'thread')}"
+
+
+def _copy(e: Explanation | CpuExplanation) -> str:
+    if not e.copies_input:
+        return ""
+    return f"PyTorch makes a contiguous one first, {_bytes(e.bytes_read)}: the strides are rare"
+
+
+def _values(e: Explanation | CpuExplanation) -> str:
+    is_bool = e.dtype == torch.bool
+    notes = ["false is 0, any other byte is 1"] if is_bool else []
+    last = 1 if is_bool else torch.iinfo(e.dtype).max
+    if e.num_bins > last + 1:
+        notes.append(f"bins from {last + 1:,} on stay empty")
+    return "; ".join(notes)
+
+
+def _layout(e: Explanation) -> str:
+    if e.method == "columns":
+        return _layout_of_columns(e)
+    if e.method == "runs":
+        return _layout_of_runs(e)
+    if e.method == "exchange":
+        return (
+            f"one channel; {_count(e.owners, 'block')} own {_count(e.bins_per_owner, 'bin')} each, "
+            f"values are sent to them in {_count(e.rounds, 'round')}"
+        )
+    if not e.blocks:
+        return "nothing to count: the input is empty"
+    tiles = f"{_count(e.tiles, 'tile')} of {_count(e.tile_channels, 'channel')}"
+    each = " each" if e.tiles > 1 else ""
+    return f"{tiles},{each} in {_count(e.chunks, 'chunk')} of rows"
+
+
+def _layout_of_columns(e: Explanation) -> str:
+    channels = e.channels + e.gap_channels
+    if channels == 1:  # its columns are copies of it
+        text = "one channel" if e.batches == 1 else f"{e.batches:,} channels one after another"
+        text += f", cut into rows of {e.columns:,} elements"
+        if e.groups > 1:
+            text += f"; the bins are dealt to {e.groups} tables, and all is read for each"
+        return text
+    text = "" if e.batches == 1 else f"{e.batches:,} times "
+    if not e.columns_per_channel:
+        text += f"{channels} channels in turn, cut into rows of {e.columns:,} elements"
+        return f"{text}; a lane has a counter for each of {channels} channels{_gaps(e)}"
+    each = "a channel each"
+    if e.columns_per_channel > 1:
+        each = f"{e.columns_per_channel:,} for each of {channels:,} channels"
+    text += f"{e.columns:,} columns, {each}"
+    if e.groups > 1:
+        text += f", in {e.groups:,} groups of {e.table_counters_per_row}"
+    if e.stream and not e.gap_channels:
+        text += "; rows without a gap are cut anew"
+    if e.runs > 1:
+        text += f"; rows lie in {e.runs:,} runs"
+    return text + _gaps(e)
+
+
+def _gaps(e: Explanation) -> str:
+    """Of channels, some of which are no channels of the input."""
+    if not e.gap_channels:
+        return ""
+    lie = "lie" if e.gap_channels > 1 else "lies"
+    return f"; {e.gap_channels:,} of them {lie} between rows"
+
+
+def _layout_of_runs(e: Explanation) -> str:
+    text = "" if e.batches == 1 else f"{e.batches:,} times "
+    text += "one channel" if e.channels == 1 else f"{e.channels:,} channels"
+    text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"
+    if e.run_bytes_between:
+        text += f", of which {_bytes(e.run_bytes_between)} lie between rows"
+    return text + (f"; {e.units_per_block} of them a block" if e.units_per_block > 1 else "")
+
+
+def _reads(e: Explanation) -> str:
+    if not e.access:
+        return ""
+    aligned = ", put together from two aligned words" if e.access == "words put together" else ""
+    who = "thread" if e.access == "elements" else "lane"
+    return f"{_count(e.load_bytes, 'byte')} a {who}{aligned}"
+
+
+def _table(e: Explanation) -> str:
+    shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
+    if e.method == "columns":
+        counters = _count(e.table_counters_per_row, "counter")
+        table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
+        if e.counted_by == "planes" and e.counter_bits == 32:
+            table += ", with gaps as wide between them"
+        return f"{table}: {shared}"
+    if e.method == "runs":
+        table = f"{_count(e.table_rows, 'row')} x {_count(e.table_counters_per_row, 'counter')}"
+        units = f" for each of {e.units_per_block}" if e.units_per_block > 1 else ""
+        return f"{table} of {e.counter_bits} bits{units}: {shared}"
+    if e.method == "tiles":
+        channels = _count(e.tile_channels, "channel")
+        bins = _count(e.num_bins, "bin")
+        return f"{channels} x {bins}, counters of {e.counter_bits} bits: {shared}"
+    if e.method == "exchange":
+        bins = _count(e.bins_per_owner, "bin")
+        return f"{bins} of a block, counters of {e.counter_bits} bits: {shared}"
+    if e.method == "atomics":
+        return f"more bins than one holds: additions in memory, and a few counters in {shared}"
+    return ""
+
+
+def _grid(e: Explanation) -> str:
+    if not e.blocks:
+        return ""
+    clusters = f" in clusters of {e.cluster}" if e.cluster > 1 else ""
+    work = _count(e.rows_per_block, "row")
+    if e.method == "runs":
+        work = _count(e.loads_per_block, "load")
+    return f"{_count(e.blocks, 'block')} of {e.threads} threads{clusters}, up to {work} each"
+
+
+def _workspace(e: Explanation) -> str:
+    if e.fold_blocks:
+        fold = _count(e.fold_blocks, "block")
+        return f"{_bytes(e.workspace_bytes)}, one table a block, summed by {fold}"
+    if e.method == "exchange":
+        return f"{_bytes(e.workspace_bytes)}, values on their way from block to block"
+    if e.cluster > 1:
+        added = ", and add the sums to the zeroed counts" if e.clears_counts else ""
+        return f"none: the blocks of a cluster sum their tables{added}"
+    if not e.blocks:
+        return "none"
+    if e.clears_counts:
+        return "none: what the blocks have goes straight into the zeroed counts"
+    return "none: a block writes the counts of channels that it alone counts"
+
+
+def _memory(e: Explanation) -> str:
+    gaps = f" and {_bytes(e.bytes_of_gaps)} between rows" if e.bytes_of_gaps else ""
+    return f"reads {_bytes(e.bytes_read)}{gaps}, writes {_bytes(e.bytes_of_counts)} of counts"
+
+
+def _prediction(e: Explanation) -> str:
+    bandwidth = e.device.bytes_per_second
+    if e.predicted_seconds is None or bandwidth is None:
+        return f"unknown, as is the bandwidth of {e.device.name}"
+    if not e.launches:
+        return "nothing to do"
+    text = f"at least {_seconds(e.predicted_seconds)}, at {bandwidth / 1e12:.4g} TB/s"
+    if e.predicted_seconds < 2e-6 * e.launches:
+        text += "; launches take longer, some microseconds each"
+    return text
+
+
+def _count(n: int, noun: str) -> str:
+    plural = "es" if noun.endswith("ch") else "s"
+    return f"{n:,} {noun}{plural if n != 1 else ''}"
+
+
+def _digits(x: float) -> str:
+    """Three digits, none after the point that is 0."""
+    return f"{x:,.0f}" if x >= 100 else f"{x:.3g}"
+
+
+def _bytes(n: int) -> str:
+    size, unit = float(n), "bytes"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if size < 1024:
+            break
+        size, unit = size / 1024, larger
+    return _count(n, "byte") if unit == "bytes" else f"{_digits(size)} {unit}"
+
+
+def _seconds(seconds: float) -> str:
+    if seconds >= 1e-3:
+        return f"{_digits(seconds * 1e3)} ms"
+    return f"{_digits(seconds * 1e6)} us" if seconds >= 1e-6 else f"{_digits(seconds * 1e9)} ns"

@@ -1,0 +1,108 @@
+"""The GPUs that a plan can be made for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+_KIB = 1 << 10
+
+
+@dataclass(frozen=True)
+class Device:
+    """The limits of a GPU that a plan depends on.
+
+    Args:
+        name: what it is called.
+        sm_count: its streaming multiprocessors.
+        shared_bytes_per_block: shared memory that one block can have, in bytes, with opt-in
+            (`cudaDevAttrMaxSharedMemoryPerBlockOptin`).
+        shared_bytes_per_sm: shared memory of a multiprocessor, in bytes.
+        capability: its compute capability, as (major, minor).
+        bytes_per_second: the bandwidth of its memory; None where it is not known.
+
+    Raises:
+        ValueError: a limit is not positive.
+    """
+
+    name: str
+    sm_count: int
+    shared_bytes_per_block: int
+    shared_bytes_per_sm: int
+    capability: tuple[int, int]
+    bytes_per_second: float | None = None
+
+    def __post_init__(self) -> None:
+        for limit in ("sm_count", "shared_bytes_per_block", "shared_bytes_per_sm"):
+            if getattr(self, limit) < 1:
+                raise ValueError(f"Device: {limit} must be at least 1, got {getattr(self, limit)}")
+        if self.bytes_per_second is not None and self.bytes_per_second <= 0:
+            raise ValueError(
+                f"Device: bytes_per_second must be above 0 or None, got {self.bytes_per_second}"
+            )
+
+
+# Multiprocessors and bandwidth from NVIDIA's data sheets (H200, H100 and B200: SXM; A100: SXM,
+# 80 GB), shared memory from the table "Technical Specifications per Compute Capability" of the
+# CUDA programming guide.
+DEVICES = (
+    Device("H200", 132, 227 * _KIB, 228 * _KIB, (9, 0), 4.8e12),
+    Device("H100", 132, 227 * _KIB, 228 * _KIB, (9, 0), 3.35e12),
+    Device("A100", 108, 163 * _KIB, 164 * _KIB, (8, 0), 2.039e12),
+    Device("RTX 4090", 128, 99 * _KIB, 100 * _KIB, (8, 9), 1.008e12),
+    Device("L40S", 142, 99 * _KIB, 100 * _KIB, (8, 9), 0.864e12),
+    Device("T4", 40, 64 * _KIB, 64 * _KIB, (7, 5), 0.32e12),
+    Device("B200", 148, 227 * _KIB, 228 * _KIB, (10, 0), 8e12),
+)
+"""The GPUs that `explain` knows by name."""
+
+
+def assumed_device() -> torch.device | Device:
+    """Of an input that is on no device: the current GPU, or the first of `DEVICES`."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", torch.cuda.current_device())
+    return DEVICES[0]
+
+
+def limits_of(device: str | torch.device | Device) -> Device:
+    """By name, of a GPU of this machine, or as they are."""
+    if isinstance(device, Device):
+        return device
+    if isinstance(device, str) and not device.startswith("cuda"):
+        for known in DEVICES:
+            if device.replace(" ", "").casefold() == known.name.replace(" ", "").casefold():
+                return known
+    elif isinstance(device, str | torch.device) and torch.device(device).type == "cuda":
+        return _limits_of_gpu(torch.device(device))
+    names = ", ".join(known.name for known in DEVICES)
+    raise ValueError(
+        f"explain: device must be cpu, a CUDA device, a Device or one of {names}, "
+        f"got {str(device)!r}"
+    )
+
+
+def _limits_of_gpu(device: torch.device) -> Device:
+    if not torch.cuda.is_available():
+        raise RuntimeError(f"explain: device must be a GPU that PyTorch finds, got {device}")
+    properties: Any = torch.cuda.get_device_properties(device)
+    # Both edges of a clock carry data. A driver that no longer tells the clock says 0.
+    bandwidth: float | None = (
+        2e3
+        * (getattr(properties, "memory_clock_rate", 0) or 0)  # kHz
+        * ((getattr(properties, "memory_bus_width", 0) or 0) // 8)
+    )
+    if not bandwidth:
+        # Only names that mean one model: an H100 or A100 may be one of several.
+        name = properties.name.removeprefix("NVIDIA ").removeprefix("GeForce ")
+        by_name = {known.name: known.bytes_per_second for known in DEVICES}
+        bandwidth = by_name.get(name.removeprefix("Tesla "))
+    return Device(
+        properties.name,
+        properties.multi_processor_count,
+        properties.shared_memory_per_block_optin,
+        properties.shared_memory_per_multiprocessor,
+        (properties.major, properties.minor),
+        bandwidth,
+    )
