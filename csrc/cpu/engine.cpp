@@ -100,7 +100,6 @@ class Tables {
         planes_{plan.few, scratch},
         sums_{plan.few, scratch},
         tile_(scratch + plan.table_bytes),
-        parts_(reinterpret_cast<uint16_t*>(tile_ + plan.tile_bytes)),
         own_bins_(kBytes ? bytes_that_are_bins(problem.type, binning) : problem.num_bins),
         max_bytes_held_(kMaxHeldPerByte * (kBytes ? plan.byte_values : problem.num_bins)) {
     // Slots without a channel are counted too.
@@ -395,14 +394,10 @@ class Tables {
     };
     const Agreement most = kBytes ? Agreement::kRare : Agreement::kNone;
     int64_t distance = 1;
-    uint64_t kib = 0;
     for (int64_t i = 0; i + kWideChunkElements <= size; i += kBytesSampledEach) {
       const int64_t sampled = kWideChunkElements - distance;
       if (agreement_of(values + i, sampled, 1, distance, index) > most) {
         return 0;
-      }
-      if (!kBytes && plan_.part_bytes > 0) {
-        kib |= kib_of(data + i);
       }
       distance = distance == 1 ? kSampledDistance : 1;
     }
@@ -410,7 +405,6 @@ class Tables {
     if (bytes_held_ == 0) {
       std::fill_n(byte_counters(), plan_.byte_values, 0);
     }
-    const bool parted = plan_.part_bytes > 0 && __builtin_popcountll(kib) > kMaxUnpartedKib;
     const auto count = [&](auto added, int64_t all) {
       if constexpr (kBytes) {
         return count_neighbours<added>(data, all, byte_counters());
@@ -418,10 +412,6 @@ class Tables {
         constexpr auto kMax = static_cast<uint64_t>(std::numeric_limits<T>::max());
         const auto highest = std::min(static_cast<uint64_t>(plan_.byte_values - 1), kMax);
         const auto outside = static_cast<Unsigned>(~highest);
-        if (added > 0 && parted) {
-          return count_parted(
-              values, all, outside, byte_counters(), {parts_, parts_ + kPartElements});
-        }
         return count_values<added>(values, all, outside, byte_counters());
       }
     };
@@ -858,7 +848,6 @@ class Tables {
   PlaneCounters planes_; // in the place of few_, as these
   ProductSums sums_;
   char* tile_;
-  uint16_t* parts_;
   int64_t own_bins_;       // values below are their own bins
   int64_t bytes_held_ = 0; // by all counters of 8 bits
   int64_t max_bytes_held_;

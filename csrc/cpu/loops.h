@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <cstring>
 
-#include "parted_values.h"
 #include "read_once.h"
 #include "tuning.h"
 
@@ -204,52 +203,6 @@ template <int kAdded>
     count_line<kAdded>(data, counters);
   }
   return i;
-}
-
-/// Adds one to the counter of each value, and fetches as many elements from `next` on, which it moves.
-template <class T>
-[[gnu::noinline]] void count_part(
-    const uint16_t* values, int64_t size, const T*& next, uint8_t* counters) {
-  constexpr int64_t kBlock = tuning::kLineBytes / 2;
-  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
-  const T* fetched = next;
-  int64_t i = 0;
-  for (; i + kBlock <= size; i += kBlock, fetched += kBlock) {
-#pragma GCC unroll 4
-    for (int64_t j = 0; j < kBlock; j += kLine) {
-      __builtin_prefetch(fetched + j, 0, 2); // not to where the counters are
-    }
-    count_line<1>(values + i, counters);
-  }
-  next = fetched;
-  for (; i < size; ++i) {
-    ++counters[values[i]];
-  }
-}
-
-/// As count_values<1>, where many counters are in use: the values are parted first.
-template <class T>
-int64_t count_parted(const T* data, int64_t size, T outside, uint8_t* counters, Parts parts) {
-  int64_t counted = 0;
-  for (int64_t parted = 1; counted < size && parted > 0; counted += parted) {
-    const T* next = data + counted;
-    const int64_t wanted = std::min(tuning::kPartedElements, size - counted);
-    parted = part_values(next, wanted, outside, parts);
-    next += parted;
-    count_part(parts.lows, parts.num_lows, next, counters);
-    count_part(parts.highs, parts.num_highs, next, counters);
-  }
-  return counted;
-}
-
-/// A bit for each KiB of counters that some of the first values have theirs in.
-template <class T>
-uint64_t kib_of(const T* values) {
-  uint64_t found = 0;
-  for (int64_t i = 0; i < tuning::kSample / 2; ++i) {
-    found |= uint64_t{1} << (static_cast<uint64_t>(values[i]) / 1024 % 64);
-  }
-  return found;
 }
 
 /// Adds the length of every run of equal indices to its counter [index][kSlots].

@@ -121,11 +121,6 @@ Plan plan_of(const Problem& problem) {
       for (plan.byte_values = 1; plan.byte_values < problem.num_bins;) {
         plan.byte_values *= 2;
       }
-      // Half of the counters are enough for int16.
-      if (plan.byte_values == kMaxByteValues && problem.type != ElementType::kInt16 &&
-          packs_words()) {
-        plan.part_bytes = 2 * kPartElements * static_cast<int64_t>(sizeof(uint16_t));
-      }
     }
     plan.tile_bytes += plan.byte_room();
   } else if (

@@ -43,15 +43,14 @@ struct Plan {
   int64_t byte_values; // below this values have a counter of 8 bits, too, in the tile's end
   int64_t table_bytes; // of all of them
   int64_t tile_bytes;
-  int64_t part_bytes; // behind it: those values are parted where they are in many counters
 
   /// Bytes for the counters of 8 bits: there is one for any 16 bits.
   int64_t byte_room() const {
     return byte_values > 0 ? tuning::kMaxByteValues : 0;
   }
-  /// Bytes of one thread's tables, tile and parts.
+  /// Bytes of one thread's tables and tile.
   int64_t scratch_bytes() const {
-    return table_bytes + tile_bytes + part_bytes;
+    return table_bytes + tile_bytes;
   }
 };
 

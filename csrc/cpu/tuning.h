@@ -246,18 +246,6 @@ constexpr int64_t kMinHeldPerByte = 4;
 constexpr int64_t kMaxHeldPerByte = 176;
 /// One of kWideChunkElements in so many is sampled: uniform int32 there 2.6, one in 2^14 2.53.
 constexpr int64_t kBytesSampledEach = 1 << 15;
-/// Where they do not fit the first-level cache (48 KiB), values are parted by their top bit first, on
-/// Granite Rapids: vectors packed by a mask, 12 to 14, and each part then counted in half of them, 4.05
-/// for 3.05 (in a quarter 4.1), from caches. The next elements are fetched while these are counted, for
-/// the second-level cache. Loops alone, uniform int32 2.7 for 2.4 as they come; fetched for the first
-/// level 2.55, while they are parted 2.3. In 65,536 bins, uniform, all together with the two numbers
-/// above: int32 2.6 for 2.2, int64 1.9 for 1.5, uint16 2.9 for 2.5. So many parted at a time: 2^13 2.44,
-/// 2^14 2.58, 2^15 2.67, 2^16 2.7, 2^17 2.7 (loops alone): the half is loaded anew for each.
-constexpr int64_t kPartedElements = 1 << 16;
-/// A sample tells how many KiB of counters are in use. Parted and not: uniform int32 in 44,000, 48,000
-/// and 56,000 bins 2.55 and 2.6, 2.5 and 2.4, 2.55 and 2.4; uint16 2.95 and 2.95, 2.8 and 2.9, 2.8 and
-/// 2.7; normal int32 in 65,536 bins, 36 KiB, 2.7 and 3.15 (loops alone).
-constexpr int kMaxUnpartedKib = 48;
 /// So many chunks are counted otherwise where a sample has neighbours that agree, and where values
 /// have no counter or counters wrap: one in 10,000 without, 4 % slower with 16.
 constexpr int64_t kPauseOfAgreeing = 16;

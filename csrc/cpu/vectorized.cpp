@@ -158,16 +158,6 @@ bool stores_narrow() {
   return found;
 }
 
-bool packs_words() {
-#ifdef __x86_64__
-  static const bool found =
-      has_avx512() && is_intel() && __builtin_cpu_supports("avx512vbmi2") != 0;
-  return found;
-#else
-  return false;
-#endif
-}
-
 bool foresees_stores() {
   static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4(), false);
   return found;

@@ -15,10 +15,6 @@ bool has_avx512();
 /// Whether matrices of bytes are multiplied, too: the widest set is chosen.
 bool has_amx();
 
-/// Whether words of a vector are packed by a mask (AVX512-VBMI2), on the processors where values were
-/// measured to be counted faster when they are parted: Intel's.
-bool packs_words();
-
 /// Whether a counter of 16 bits is stored as fast as one of 32: by AMD's processors with AVX-512 and
 /// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32 below)
 /// says otherwise.

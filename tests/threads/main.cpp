@@ -62,7 +62,7 @@ const Case kCases[] = {
      110,
      {kNone, {40, 1}},
      {kNone, kNone, {9001, 40}}},
-    {"uint16, parted",
+    {"uint16, many bins",
      ElementType::kUInt16,
      65'536,
      65'535,
