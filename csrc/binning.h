@@ -64,15 +64,6 @@ HISTO_HOST_DEVICE int64_t bin_of_byte(ElementType type, const Binning& binning, 
   return binning(byte);
 }
 
-/// How many bytes, from 0 on, are in bins of their own number.
-inline int64_t bytes_that_are_bins(ElementType type, const ValueBinning& binning) {
-  const int64_t values = type == ElementType::kBool ? 2 : type == ElementType::kInt8 ? 128 : 256;
-  return binning.num_bins < values ? binning.num_bins : values;
-}
-inline int64_t bytes_that_are_bins(ElementType, const LetterBinning&) {
-  return 0;
-}
-
 /// Calls f(TypeTag<T>{}) with the type of the elements, where the binning takes it.
 template <class Binning, class F>
 void visit_binned_type(ElementType type, const Binning&, F&& f) {

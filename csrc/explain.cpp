@@ -8,7 +8,8 @@
 
 #include "arguments.h"
 #include "cpu/plan.h"
-#include "cpu/vectorized.h"
+#include "cpu/processor.h"
+#include "cpu/schedule.h"
 #include "cuda/plan.h"
 
 namespace histo {

@@ -5,7 +5,7 @@
 
 #include "../problem.h"
 #include "intrinsics.h"
-#include "vectorized.h"
+#include "processor.h"
 
 namespace histo::cpu {
 

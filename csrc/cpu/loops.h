@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "panel.h"
 #include "read_once.h"
 #include "tuning.h"
 
@@ -26,30 +27,6 @@ struct FixedSteps {
   static constexpr int64_t turn = kTurn;
   static constexpr int64_t table = kTable;
   static constexpr int64_t row = kRow;
-};
-
-/// Neighbours as one index. They may lie at any address.
-struct TwoBytes {
-  uint8_t bytes[2];
-
-  size_t index() const {
-    uint16_t both;
-    std::memcpy(&both, bytes, sizeof both);
-    return both;
-  }
-};
-
-/// What is loaded next, as much as a line for each line of elements that is counted.
-struct Ahead {
-  const char* line;
-  int64_t step;
-
-  void fetch() {
-    __builtin_prefetch(line);
-    // Rows that are no multiple of a line long begin and end within lines.
-    __builtin_prefetch(line + tuning::kLineBytes - 1);
-    line += step;
-  }
 };
 
 /// Tables of counters [index][slot], and how elements go to them: of a row of elements each table
@@ -138,147 +115,6 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
     add_row();
   }
   ahead = next;
-}
-
-/// Adds kAdded to the counter of each value, up to the first block in which one has a bit of
-/// `outside`. Returns how many have been counted. A value may change after its bits were looked at, so
-/// its lowest 16 alone say which counter it has: there is room for all of them.
-template <int kAdded, class T>
-[[gnu::noinline]] int64_t count_values(const T* data, int64_t size, T outside, uint8_t* counters) {
-  constexpr int64_t kBlock = tuning::kValuesAtOnce;
-  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kAhead = tuning::kValuesAheadBytes / static_cast<int64_t>(sizeof(T));
-  int64_t i = 0;
-  for (; i + kBlock <= size; i += kBlock) {
-    T bits = 0;
-    for (int64_t j = 0; j < kBlock; ++j) {
-      bits |= data[i + j];
-    }
-    if ((bits & outside) != 0) {
-      break;
-    }
-#pragma GCC unroll 8
-    for (int64_t j = 0; j < kBlock; j += kLine) {
-      __builtin_prefetch(data + i + j + kAhead);
-    }
-    if constexpr (sizeof(T) == 4) {
-#pragma GCC unroll 64
-      for (int64_t j = 0; j < kBlock; j += 2) {
-        uint64_t two;
-        std::memcpy(&two, data + i + j, sizeof two);
-        counters[static_cast<uint16_t>(two)] += kAdded;
-        counters[static_cast<uint16_t>(two >> 32)] += kAdded;
-      }
-    } else {
-#pragma GCC unroll 64
-      for (int64_t j = 0; j < kBlock; ++j) {
-        counters[static_cast<uint16_t>(data[i + j])] += kAdded;
-      }
-    }
-  }
-  return i;
-}
-
-/// Adds kAdded to the counter of every two bytes of a line.
-template <int kAdded>
-[[gnu::always_inline]] inline void count_line(const void* line, uint8_t* counters) {
-#pragma GCC unroll 8
-  for (int64_t i = 0; i < tuning::kLineBytes; i += 8) {
-    uint64_t four;
-    std::memcpy(&four, static_cast<const char*>(line) + i, sizeof four);
-#pragma GCC unroll 4
-    for (int j = 0; j < 4; ++j) {
-      counters[static_cast<uint16_t>(four >> (16 * j))] += kAdded;
-    }
-  }
-}
-
-/// Adds kAdded to the counter of every two bytes. Returns how many, `size` or a little less.
-template <int kAdded>
-[[gnu::noinline]] int64_t count_neighbours(const uint8_t* data, int64_t size, uint8_t* counters) {
-  constexpr int64_t kBlock = tuning::kLineBytes / 2;
-  int64_t i = 0;
-  for (; i + kBlock <= size; i += kBlock, data += tuning::kLineBytes) {
-    __builtin_prefetch(data + tuning::kValuesAheadBytes);
-    count_line<kAdded>(data, counters);
-  }
-  return i;
-}
-
-/// Adds the length of every run of equal indices to its counter [index][kSlots].
-template <int kSlots, class Counter>
-[[gnu::noinline]] void count_runs(
-    const uint32_t* indices, int64_t size, Counter* table, Ahead& ahead) {
-  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof *indices);
-  constexpr int64_t kBlock = 64;
-  static_assert(tuning::kStagedElements <= UINT16_MAX);
-  uint16_t ends[tuning::kStagedElements + tuning::kEndsAtOnce];
-  int64_t runs = 0;
-  int64_t i = 1;
-  for (; i + kBlock <= size; i += kBlock) {
-#pragma GCC unroll 4
-    for (int64_t line = 0; line < kBlock / kLine; ++line) {
-      ahead.fetch();
-    }
-    uint8_t differ[kBlock];
-    for (int64_t j = 0; j < kBlock; ++j) {
-      differ[j] = indices[i + j] != indices[i + j - 1];
-    }
-    uint64_t bits = 0;
-#pragma GCC unroll 8
-    for (int64_t j = 0; j < kBlock; j += 8) {
-      uint64_t bytes;
-      std::memcpy(&bytes, differ + j, sizeof bytes);
-      bits |= bytes * 0x0102040810204080 >> 56 << j;
-    }
-    // So many at once: of few a branch for each would be mispredicted.
-    int64_t left = __builtin_popcountll(bits);
-    do {
-#pragma GCC unroll 4
-      for (int64_t j = 0; j < tuning::kEndsAtOnce; ++j) {
-        ends[runs + j] = static_cast<uint16_t>(i + __builtin_ctzll(bits | uint64_t{1} << 63));
-        bits &= bits - 1;
-      }
-      runs += std::min(left, tuning::kEndsAtOnce);
-      left -= tuning::kEndsAtOnce;
-    } while (left > 0);
-  }
-  for (; i < size; ++i) {
-    ends[runs] = static_cast<uint16_t>(i);
-    runs += indices[i] != indices[i - 1];
-  }
-  ends[runs] = static_cast<uint16_t>(size);
-  Counter begin = 0;
-  for (int64_t run = 0; run <= runs; ++run) {
-    table[kSlots * indices[begin]] += ends[run] - begin;
-    begin = ends[run];
-  }
-}
-
-/// Adds the counts of two indices to their counters [index][kSlots]. False where there are others,
-/// and nothing is added.
-template <int kSlots, class Counter>
-[[gnu::noinline]] bool count_two_values(const uint32_t* indices, int64_t size, Counter* table) {
-  const uint32_t first = indices[0];
-  const auto* other =
-      std::find_if(indices, indices + size - 1, [=](uint32_t index) { return index != first; });
-  const uint32_t second = *other;
-  Counter firsts = 0;
-  for (int64_t begin = 0; begin < size; begin += tuning::kComparedElements) {
-    const int64_t end = std::min(size, begin + tuning::kComparedElements);
-    Counter found = 0, others = 0;
-    for (int64_t i = begin; i < end; ++i) {
-      found += indices[i] == first;
-      others += indices[i] != first && indices[i] != second;
-    }
-    if (others != 0) {
-      return false;
-    }
-    firsts += found;
-  }
-  table[kSlots * first] += firsts;
-  table[kSlots * second] += static_cast<Counter>(size) - firsts;
-  return true;
 }
 
 enum class Agreement { kNone, kRare, kFrequent, kUsual, kComplete };
