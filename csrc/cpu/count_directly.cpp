@@ -10,52 +10,51 @@
 namespace histo::cpu {
 namespace {
 
-/// The bin of a key, or kNoBin.
+/// The bin of a key, or kNoBin. own_bins is loaded for every key, as counts could lie there as far as
+/// the compiler knows. With a copy in a register int64 in 2^20 bins takes 1.5 times as long on Granite
+/// Rapids.
 template <class T>
-struct BinOf {
-  const Axis& axis;
-  uint64_t own_bins;
-
-  explicit BinOf(const Axis& axis) : axis(axis), own_bins(static_cast<uint64_t>(axis.own_bins)) {
+int64_t bin_of(T key, const Axis& axis) {
+  if (key < static_cast<uint64_t>(axis.own_bins)) {
+    return static_cast<int64_t>(key);
   }
-
-  int64_t operator()(T key) const {
-    if constexpr (sizeof(T) == 1) {
-      return axis.bin_of_byte[key];
-    } else {
-      return key < own_bins ? static_cast<int64_t>(key) : kNoBin;
-    }
+  if constexpr (sizeof(T) == 1) {
+    return axis.bin_of_byte[key];
+  } else {
+    return kNoBin;
   }
-};
+}
 
 /// Adds one panel to histograms that lie num_bins apart. kShared: other threads add to the
 /// same ones.
 template <bool kShared, class T>
-void count_panel(
-    const Panel<T>& panel, const BinOf<T>& bin_of, int64_t num_bins, int64_t* histograms) {
-  const auto& [data, channels, rows] = panel;
-  const auto add = [&](int64_t channel, const T& element) {
-    const int64_t bin = bin_of(read_once(element));
+void count_panel(const Panel<T>& panel, const Axis& axis, int64_t* histograms) {
+  const auto [data, channels, rows] = panel;
+  const int64_t num_bins = axis.num_bins;
+  const auto add = [&axis](const T& element, int64_t* histogram) {
+    const int64_t bin = bin_of(read_once(element), axis);
     if (bin == kNoBin) {
       return;
     }
     if constexpr (kShared) {
-      __atomic_fetch_add(histograms + channel * num_bins + bin, 1, __ATOMIC_RELAXED);
+      __atomic_fetch_add(histogram + bin, 1, __ATOMIC_RELAXED);
     } else {
-      ++histograms[channel * num_bins + bin];
+      ++histogram[bin];
     }
   };
   // As the elements lie in memory.
   if (channels.stride < rows.stride) {
     for (int64_t row = 0; row < rows.size; ++row) {
       for (int64_t channel = 0; channel < channels.size; ++channel) {
-        add(channel, data[row * rows.stride + channel * channels.stride]);
+        const T* element = data + row * rows.stride + channel * channels.stride;
+        add(*element, histograms + channel * num_bins);
       }
     }
   } else {
     for (int64_t channel = 0; channel < channels.size; ++channel) {
       for (int64_t row = 0; row < rows.size; ++row) {
-        add(channel, data[row * rows.stride + channel * channels.stride]);
+        const T* element = data + row * rows.stride + channel * channels.stride;
+        add(*element, histograms + channel * num_bins);
       }
     }
   }
@@ -73,14 +72,13 @@ void count_range(
     const Problem& problem, const Axis& axis, Range channels, Range rows, int64_t* counts) {
   visit_key_type(size_of(problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const BinOf<T> bin_of(axis);
     const auto* data = static_cast<const T*>(problem.data);
     int64_t* histograms = counts + channels.begin * problem.num_bins;
     for_each_run(
         problem.channels, channels.begin, channels.end, [&](int64_t channel, const Extent& run) {
           for_each_run(problem.rows, rows.begin, rows.end, [&](int64_t row, const Extent& size) {
             const Panel<T> panel{data + channel + row, run, size};
-            count_panel<kShared>(panel, bin_of, problem.num_bins, histograms);
+            count_panel<kShared>(panel, axis, histograms);
           });
           histograms += run.size * problem.num_bins;
         });
