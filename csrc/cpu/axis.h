@@ -1,5 +1,5 @@
-// What a value's bin is, as the engine is told. It knows a value by its key: its bytes as an
-// unsigned number. So it needs no instance for every binning, nor for signed types.
+// The bins of values, as the engine is told. It knows a value by its key: the bytes of the value as an
+// unsigned number. Hence no code is instantiated for every binning, nor for signed types.
 #pragma once
 
 #include <algorithm>

@@ -51,7 +51,7 @@ class Columns {
   static constexpr bool kIn32Bits = std::is_same_v<Counter, uint32_t>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
   static constexpr int64_t kSlots = kIn32Bits ? 1 : kSlotsPerPair;
-  /// So many pairs of channels, so many of their rows in turns.
+  /// Pairs of channels that are counted at once, and rows of each that take turns.
   template <int kPairs, int kRows = 1>
   using Pairs = Shape<kPairs, kSlotsPerPair, kRows * kSlotsPerPair, kUnrolledElements>;
   using Singles = Shape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
@@ -92,7 +92,7 @@ class Columns {
     const int64_t turns = rows / kTurns;
     for (int64_t channel = 0; channel < channels; channel += Shape::kTables * kSlots) {
       Counter* tables = tables_.at() + channel / kSlots * table_size;
-      count_rows<Shape>(tile + channel, steps, turns, index_, tables, table_size, ahead);
+      count_batches<Shape>(tile + channel, steps, turns, index_, tables, table_size, ahead);
     }
     if constexpr (kTurns > 1) {
       if (const int64_t counted = turns * kTurns; counted < rows) {
@@ -102,7 +102,7 @@ class Columns {
     }
   }
 
-  /// The first rows to lines of the tile. What stands behind the channels of a row may be anything.
+  /// Copies the first rows to lines of the tile, with anything behind the channels of a row.
   void copy_rows(const Panel<T>& panel, int64_t size) const {
     const auto& [data, channels, rows] = panel;
     if (channels.stride != 1) {

@@ -1,4 +1,4 @@
-// What needs no table, or has none that fits, is counted in the result itself.
+// Counting in the result itself: for inputs that need no table, or whose tables would not fit.
 #include <algorithm>
 
 #include "panel.h"
@@ -42,7 +42,7 @@ void count_panel(const Panel<T>& panel, const Axis& axis, int64_t* histograms) {
       ++histogram[bin];
     }
   };
-  // As the elements lie in memory.
+  // The loops are nested as the elements lie in memory.
   if (channels.stride < rows.stride) {
     for (int64_t row = 0; row < rows.size; ++row) {
       for (int64_t channel = 0; channel < channels.size; ++channel) {

@@ -73,7 +73,7 @@ class ValueStreams {
 
   /// Whether counters need not be fetched: all values of a sample equal those before them.
   static bool has_no_new_value(const Stream<T>& stream) {
-    return Many::kFetchedRows > 0 && stream.step == 1 &&
+    return Many::kFetchedBatches > 0 && stream.step == 1 &&
            stream.size >= kUnfetchedSample + kSampledDistance &&
            std::memcmp(stream.data, stream.data + kSampledDistance, kUnfetchedSample * sizeof(T)) ==
                0;

@@ -17,13 +17,13 @@ namespace {
 
 using namespace tuning;
 
-/// Half the time of a result of many pages would go by for handing them out one by one.
+/// A result of many small pages would take half of its time for handing them out.
 void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
 #ifdef MADV_HUGEPAGE
   if (are_in_huge_pages(size)) {
     const auto begin = reinterpret_cast<uintptr_t>(counts);
     const auto first = (begin + 4095) / 4096 * 4096;
-    // Where the system has no such pages, nothing is lost.
+    // It does no harm if the system has no such pages.
     const auto end = reinterpret_cast<uintptr_t>(counts + size);
     (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
   }

@@ -38,7 +38,7 @@ template <int kSlots, class Counter>
       std::memcpy(&bytes, differ + j, sizeof bytes);
       bits |= bytes * 0x0102040810204080 >> 56 << j;
     }
-    // So many at once: of few a branch for each would be mispredicted.
+    // Several ends at once: a branch for each would be mispredicted where there are few.
     int64_t left = __builtin_popcountll(bits);
     do {
 #pragma GCC unroll 4

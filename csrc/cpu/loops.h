@@ -11,27 +11,27 @@
 
 namespace histo::cpu {
 
-/// How far it is from an element to that of the next slot, from the last slot to the first again,
-/// from a table's elements to the next one's, and from row to row.
+/// How far apart elements are: those of neighbouring slots, the one of the last slot and the next of
+/// the first, the first ones of neighbouring tables, and the first ones of neighbouring batches.
 struct Steps {
   int64_t slot;
   int64_t turn;
   int64_t table;
-  int64_t row;
+  int64_t batch;
 };
 
-/// As constants: no additions are left of them.
-template <int64_t kSlot, int64_t kTurn, int64_t kTable, int64_t kRow>
+/// Steps that are constants take no additions.
+template <int64_t kSlot, int64_t kTurn, int64_t kTable, int64_t kBatch>
 struct FixedSteps {
   static constexpr int64_t slot = kSlot;
   static constexpr int64_t turn = kTurn;
   static constexpr int64_t table = kTable;
-  static constexpr int64_t row = kRow;
+  static constexpr int64_t batch = kBatch;
 };
 
-/// Tables of counters [index][slot], and how elements go to them: of a row of elements each table
-/// gets kRun, which its slots take in turns. kUnrolled elements make one turn of the loop.
-/// kFetched: how many elements ahead counters are fetched, of one element a row.
+/// Tables of counters [index][slot], and how elements go to them. A batch of elements has kRun for
+/// each table, which the slots of the table take in turns. The loop is unrolled to kUnrolled
+/// elements. One element of each batch has its counters fetched, kFetched elements ahead.
 template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
 struct Shape {
   static constexpr int kTables = kTheTables;
@@ -39,15 +39,19 @@ struct Shape {
   static constexpr int kRun = kTheRun;
   static constexpr int kTurns = kRun / kSlots;           // of each slot
   static constexpr int64_t kCounters = kTables * kSlots; // of an index
-  static constexpr int64_t kPerRow = kTables * kRun;
-  static constexpr int64_t kUnrolledRows = std::max<int64_t>(1, kUnrolled / kPerRow);
-  static constexpr int64_t kFetchedRows = kFetched / kPerRow;
+  static constexpr int64_t kPerBatch = kTables * kRun;
+  static constexpr int64_t kUnrolledBatches = std::max<int64_t>(1, kUnrolled / kPerBatch);
+  static constexpr int64_t kFetchedBatches = kFetched / kPerBatch;
+  /// The outer loop takes whole lines of elements, of so many to a line.
+  static constexpr int64_t batches_of_turn(int64_t line) {
+    return std::max(kUnrolledBatches, line / kPerBatch);
+  }
 };
 
-/// Adds one to a counter of every element of `size` rows; tables are `table_size` counters apart.
-/// A function of its own: the loop needs every register.
+/// Adds one to a counter of every element of `size` batches; tables are `table_size` counters apart.
+/// It is a function of its own because the loop needs every register.
 template <class Shape, class Steps, class Counter, class T, class IndexOf>
-[[gnu::noinline]] void count_rows(
+[[gnu::noinline]] void count_batches(
     const T* data,
     const Steps& steps,
     int64_t size,
@@ -55,28 +59,24 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
     Counter* tables,
     int64_t table_size,
     Ahead& ahead) {
-  constexpr int kTables = Shape::kTables;
   constexpr int kSlots = Shape::kSlots;
-  constexpr int64_t kUnrolled = Shape::kUnrolledRows;
   constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
-  constexpr int64_t kRows = std::max(kUnrolled, kLine / Shape::kPerRow);
-  constexpr int64_t kLines = kRows * Shape::kPerRow / kLine;
-  constexpr int64_t kFetched = Shape::kFetchedRows;
-  int64_t row_step = steps.row;
+  constexpr int64_t kBatches = Shape::batches_of_turn(kLine);
+  constexpr int64_t kFetched = Shape::kFetchedBatches;
+  int64_t batch_step = steps.batch;
   if constexpr (kFetched > 0) {
-    // No constant: runs of int64 in 256 bins 4.4, of int32 in 1024 bins 3.3, else 2.95 and 3.0.
-    __asm__("" : "+r"(row_step));
+    __asm__("" : "+r"(batch_step)); // slower as a constant (docs/tuning.md, moods)
   }
   Ahead next = ahead;
-  Counter* table_at[kTables];
-  for (int table = 0; table < kTables; ++table) {
+  Counter* table_at[Shape::kTables];
+  for (int table = 0; table < Shape::kTables; ++table) {
     table_at[table] = tables + table * table_size;
-    // Or else the compiler adds its offset to every index.
+    // Without this the compiler adds the table's offset to every index.
     __asm__("" : "+r"(table_at[table]));
   }
-  const auto add_row = [&] {
+  const auto add_batch = [&] {
 #pragma GCC unroll 16
-    for (int table = 0; table < kTables; ++table) {
+    for (int table = 0; table < Shape::kTables; ++table) {
       const T* element = data + table * steps.table;
 #pragma GCC unroll 16
       for (int i = 0; i < Shape::kRun; ++i) {
@@ -85,41 +85,42 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
         element += slot + 1 < kSlots ? steps.slot : steps.turn;
       }
     }
-    data += row_step;
+    data += batch_step;
   };
   const auto fetch_counters = [&] {
     if constexpr (kFetched > 0) {
-      const auto index = index_of(data[kFetched * row_step]);
+      const auto index = index_of(data[kFetched * batch_step]);
 #pragma GCC unroll 16
-      for (int table = 0; table < kTables; ++table) {
+      for (int table = 0; table < Shape::kTables; ++table) {
         __builtin_prefetch(table_at[table] + kSlots * index, 1);
       }
     }
   };
-  int64_t row = 0;
-  for (; row + kRows + kFetched <= size; row += kRows) {
+  int64_t batch = 0;
+  for (; batch + kBatches + kFetched <= size; batch += kBatches) {
 #pragma GCC unroll 8
-    for (int64_t line = 0; line < kLines; ++line) {
+    for (int64_t line = 0; line < kBatches * Shape::kPerBatch / kLine; ++line) {
       next.fetch();
     }
 #pragma GCC unroll 1
-    for (int64_t i = 0; i < kRows; i += kUnrolled) {
+    for (int64_t i = 0; i < kBatches; i += Shape::kUnrolledBatches) {
 #pragma GCC unroll 16
-      for (int64_t j = 0; j < kUnrolled; ++j) {
+      for (int64_t j = 0; j < Shape::kUnrolledBatches; ++j) {
         fetch_counters();
-        add_row();
+        add_batch();
       }
     }
   }
-  for (; row < size; ++row) {
-    add_row();
+  for (; batch < size; ++batch) {
+    add_batch();
   }
   ahead = next;
 }
 
+/// How often elements equal another one: never, in few, in some or in many cases, nearly always.
 enum class Agreement { kNone, kRare, kFrequent, kUsual, kComplete };
 
-/// How many of `size` elements, a step apart, equal the one `distance` on, in a sample of them.
+/// How often elements equal the one `distance` on, in a sample of `size` elements a step apart.
 template <class T, class IndexOf>
 Agreement agreement_of(
     const T* data, int64_t size, int64_t step, int64_t distance, const IndexOf& index_of) {
@@ -134,7 +135,7 @@ Agreement agreement_of(
     }
     return sum;
   };
-  // At the beginning and in the middle.
+  // The sample is taken at the beginning and in the middle.
   const int64_t found = agreeing(data) + agreeing(data + size / 2 * step);
   const auto is_rare = [&](int64_t part) {
     return part * tuning::kSample <= tuning::kMaxAgreeing * 2 * half;

@@ -25,7 +25,7 @@ struct Panel {
   }
 };
 
-/// What is loaded next, as much as a line for each line of elements that is counted.
+/// The elements that are loaded next. A line of them is fetched for each line that is counted.
 struct Ahead {
   const char* line;
   int64_t step;

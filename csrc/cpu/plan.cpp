@@ -15,15 +15,15 @@ using namespace tuning;
 
 namespace {
 
-int64_t round_up(int64_t size, int64_t unit) {
-  return ceil_div(size, unit) * unit;
+int64_t round_up(int64_t size, int64_t multiple) {
+  return ceil_div(size, multiple) * multiple;
 }
 
 int64_t num_elements(const Problem& problem) {
   return problem.num_channels() * problem.num_rows();
 }
 
-/// What decides how an input is counted.
+/// The facts that decide how an input is counted.
 struct Facts {
   int64_t element_bytes;
   int64_t line;     // elements of a line of memory

@@ -50,7 +50,7 @@ InstructionSet best_set() {
 
 #endif
 
-/// What was measured of a processor, unless the user says how many bits counters have.
+/// The answer that was measured for a processor, unless the user says how many bits counters have.
 bool unless_wanted(bool measured, bool of_columns) {
   const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
   const std::string_view wanted = variable != nullptr ? variable : "";

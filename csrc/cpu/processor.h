@@ -1,5 +1,5 @@
-// What the processor can, and which loops it gets. The widest of its instruction sets is chosen, once;
-// the environment variable TORCH_HISTO_CPU=portable, =avx2 or =avx512 chooses a narrower one.
+// The processor's instruction sets. The widest is chosen, once. The environment variable
+// TORCH_HISTO_CPU=portable, =avx2 or =avx512 chooses a narrower one.
 #pragma once
 
 namespace histo::cpu {
@@ -16,13 +16,13 @@ bool has_avx512();
 /// Whether matrices of bytes are multiplied, too.
 bool has_amx();
 
-/// Whether a counter of 16 bits is stored as fast as one of 32: by AMD's processors with AVX-512 and
-/// Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32 below)
-/// says otherwise.
+/// Whether a counter of 16 bits is stored as fast as one of 32. AMD's processors with AVX-512 and
+/// Intel's do. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32
+/// below) says otherwise.
 bool stores_narrow();
 
-/// Whether the processor also foresees which store an addition waits for: AMD's from Zen 5 on, unless
-/// that variable says otherwise.
+/// Whether the processor also foresees which store an addition waits for. AMD's do from Zen 5 on. The
+/// same variable says otherwise.
 bool foresees_stores();
 
 } // namespace histo::cpu

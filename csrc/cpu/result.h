@@ -1,4 +1,4 @@
-// Where the counts of a strip go.
+// The place of the counts of a strip.
 #pragma once
 
 #include <algorithm>

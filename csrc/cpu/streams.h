@@ -1,4 +1,4 @@
-// What the ways of counting streams share: chunks of rows, and elements to tables.
+// The parts that the ways of counting streams share: chunks of rows, and elements to tables.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ struct Stream {
   int64_t size;
 };
 
-/// How the rows of a panel are cut. Channels that lie together read a chunk in turns, from the
-/// first-level cache. One channel may take longer ones, and fetches farther ahead.
+/// The chunks that the rows of a panel are cut into. Channels that lie together read a chunk in turns,
+/// from the first-level cache. One channel may have longer chunks, and fetches farther ahead.
 template <class T>
 class Chunks {
  public:
@@ -41,7 +41,7 @@ class Chunks {
     return std::min(rows_, rest.rows.size);
   }
 
-  /// What is fetched while they are counted.
+  /// The elements that are fetched while a chunk is counted.
   Ahead ahead(const Panel<T>& rest, int64_t size) const {
     const bool more = size + rows_ahead_ <= rest.rows.size;
     return {
@@ -63,28 +63,28 @@ void for_each_stream(const Panel<T>& chunk, const F& f) {
   }
 }
 
-/// Adds one to a counter of every element. The counters of one key take turns as Shape says; what
-/// is left of the last row of elements goes to one counter of each.
+/// Adds one to a counter of every element. The counters of one key take turns as Shape says. The
+/// elements behind the last whole batch go to the first counter of each key.
 template <class Shape, class Tables, class T, class Index>
 void count_stream(
     const Stream<T>& stream, const Index& index, Tables& tables, int64_t channel, Ahead& ahead) {
   using Counter = typename Tables::Counter;
   const auto& [data, step, size] = stream;
   Counter* table = tables.at(channel);
-  const int64_t rows = size / Shape::kPerRow;
+  const int64_t batches = size / Shape::kPerBatch;
   const auto count = [&, data = data](const auto& steps) {
-    count_rows<Shape>(data, steps, rows, index, table, tables.table_size(), ahead);
+    count_batches<Shape>(data, steps, batches, index, table, tables.table_size(), ahead);
   };
-  // Pixels of three channels, too; with counters of 16 bits it was not measured.
+  // Pixels of three channels have constant steps, too. It was not measured with 16 bits.
   constexpr int64_t kPixel = sizeof(Counter) == sizeof(uint32_t) ? 3 : 1;
   if (step == 1) {
-    count(FixedSteps<1, 1, Shape::kRun, Shape::kPerRow>{});
+    count(FixedSteps<1, 1, Shape::kRun, Shape::kPerBatch>{});
   } else if (step == kPixel) {
-    count(FixedSteps<kPixel, kPixel, kPixel * Shape::kRun, kPixel * Shape::kPerRow>{});
+    count(FixedSteps<kPixel, kPixel, kPixel * Shape::kRun, kPixel * Shape::kPerBatch>{});
   } else {
-    count(Steps{step, step, Shape::kRun * step, Shape::kPerRow * step});
+    count(Steps{step, step, Shape::kRun * step, Shape::kPerBatch * step});
   }
-  for (int64_t i = rows * Shape::kPerRow; i < size; ++i) {
+  for (int64_t i = batches * Shape::kPerBatch; i < size; ++i) {
     ++table[Shape::kSlots * index(data[i * step])];
   }
 }
@@ -92,7 +92,7 @@ void count_stream(
 /// No counter gets more of a stream of `size` elements.
 template <class Tables>
 constexpr int64_t share_of_counter(int64_t size) {
-  return size / Tables::Shape::kCounters + Tables::Shape::kPerRow;
+  return size / Tables::Shape::kCounters + Tables::Shape::kPerBatch;
 }
 
 /// The sum of all counters of an index.

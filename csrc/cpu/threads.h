@@ -7,7 +7,7 @@
 
 namespace histo::cpu {
 
-/// As many as torch has. One in a child process after a fork, where torch's threads are not.
+/// The number of torch's threads. One in a child process after a fork: torch's threads are not there.
 int64_t num_threads();
 
 /// The beginning of part `part` of `parts`.
@@ -35,7 +35,7 @@ void run_workers(int64_t workers, const F& f) {
   });
 }
 
-/// In threads.
+/// Clears counts, in threads.
 void fill_zero(int64_t* counts, int64_t size);
 
 } // namespace histo::cpu

@@ -53,7 +53,7 @@ constexpr int64_t kUnrolledElements = 16; // uint8 [2^17, 512], constant
 constexpr int kTablesWhereValuesDiffer = 4;        // uint8 [2^26], normal
 constexpr int kRunWhereValuesDiffer = 4;           // uint8 [2^26], normal
 constexpr int64_t kUnrolledWhereValuesDiffer = 32; // uint8 [2^26], normal
-/// Counters of 16 bits, values agree: so many for each value, and how many of them lie together.
+/// Counters of 16 bits, values agree: counters of each value, and how many of them lie together.
 constexpr int kCountersWhereValuesAgree = 16; // uint8 [2^26], constant
 constexpr int kSlotsOfBytes = 16;             // uint8 [2^26], two values
 constexpr int kSlotsOfIndices = 4;            // int16 [2^25], 4096 bins, run-length
@@ -97,7 +97,7 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 /// Indices that are made together, and what a sample is taken of.
 constexpr int64_t kStagedElements = 4096;    // int32 [2^24], 2^16 bins, text
 constexpr int64_t kWideChunkElements = 8192; // int32 [2^24], 2^16 bins, text
-/// So many ends of runs are found without a branch for each.
+/// Ends of runs that are found at once, without a branch for each.
 constexpr int64_t kEndsAtOnce = 4; // int32 [2^24], 2^16 bins, run-length
 /// A block of two values only is counted by comparing.
 constexpr int64_t kComparedElements = 256; // int32 [2^24], 2^16 bins, two values

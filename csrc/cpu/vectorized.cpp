@@ -42,7 +42,7 @@ constexpr int kPairs = kPairBlock / 2;
     const auto first = static_cast<uint16_t>(both & 0xff),
                second = static_cast<uint16_t>(both >> 8);
     const auto up = static_cast<uint16_t>((second - first) & 0xff);
-    // Not first - second, which may be loaded again: the smaller of the two is at most 128.
+    // It is not first - second, as both may be loaded again. The smaller difference is at most 128.
     const auto down = static_cast<uint16_t>((zero - up) & 0xff);
     const uint16_t byte = up <= down ? first : second;
     indices[i] = static_cast<uint16_t>(std::min(up, down) << 8 | byte);
@@ -57,7 +57,7 @@ int64_t count_pairs(const uint8_t* data, int64_t size, uint32_t* tables) {
     return 0;
   }
   run_widest([=]() __attribute__((always_inline)) {
-    // Made one block ahead: what is to be counted does not wait for them.
+    // Indices are made one block ahead, so that counting does not wait for them.
     alignas(tuning::kLineBytes) uint16_t indices[2][kPairs];
     const uint8_t* next = data;
     make_pairs(next, indices[0]);
@@ -65,7 +65,7 @@ int64_t count_pairs(const uint8_t* data, int64_t size, uint32_t* tables) {
       __builtin_prefetch(next + tuning::kValuesAheadBytes);
       next += block + 1 < blocks ? kPairBlock : 0; // or the last is made again
       make_pairs(next, indices[(block + 1) % 2]);
-      // They are loaded one by one, not taken out of vectors.
+      // Without this they are taken out of vectors, not loaded one by one.
       __asm__ volatile("" ::: "memory");
       const uint16_t* made = indices[block % 2];
 #pragma GCC unroll 32
@@ -112,7 +112,7 @@ uint16_t bound_of(const uint16_t* counters, int64_t size) {
 uint32_t sum_of(const uint8_t* counters, int64_t size) {
   uint32_t sum = 0;
   run_widest([=, &sum]() __attribute__((always_inline)) {
-    // A sum of differences takes a third of the instructions. No constant, or it is a plain sum.
+    // A sum of differences takes a third of the instructions. The compiler may not know the zero.
     uint8_t zero = 0;
     __asm__("" : "+r"(zero));
     uint32_t all = 0;

@@ -13,7 +13,7 @@
 
 namespace histo::cpu {
 
-/// What all threads of a call share.
+/// The part of a call that all threads share.
 struct Job {
   const Problem& problem;
   const Axis& axis;
