@@ -42,7 +42,8 @@ int main(int, char** arguments) {
       type,     data.data(),  {{1, 0}, {channels, 1}}, {{1, 0}, {rows, channels}},
       num_bins, counts.data()};
   std::vector<std::unique_ptr<char[]>> held;
-  histo::cpu::count(problem, histo::ValueBinning{num_bins}, [&](int64_t bytes) {
+  const histo::ValueBinning binning{num_bins};
+  histo::cpu::count(problem, histo::cpu::axis_of(type, binning), [&](int64_t bytes) {
     held.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes)));
     return held.back().get();
   });

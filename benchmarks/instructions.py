@@ -47,8 +47,8 @@ def build(out: Path) -> Path:
     """The engine alone, as setup.py compiles it."""
     program = out / "instructions"
     engine = FOLDER.parent / "csrc" / "cpu"
-    files = ("engine.cpp", "bit_planes.cpp", "vectorized.cpp")
-    sources = [FOLDER / "instructions.cpp", *(engine / file for file in files)]
+    sources = [path for path in engine.glob("*.cpp") if path.name != "operators.cpp"]
+    sources = [FOLDER / "instructions.cpp", *sorted(sources)]
     command = ["g++", "-O3", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
     command += [f"-isystem{cpp_extension.include_paths()[0]}", *map(str, sources)]
     command += ["-o", str(program)]
@@ -62,7 +62,7 @@ def count(
     """What happens within the engine."""
     file = program.with_suffix(".out")
     command = ["valgrind", "--tool=callgrind", "--cache-sim=yes", f"--callgrind-out-file={file}"]
-    command += ["--toggle-collect=void histo::cpu::count<*", str(program), dtype]
+    command += ["--toggle-collect=histo::cpu::count(*", str(program), dtype]
     command += [str(num_bins), str(rows), str(channels), kind]
     chosen = {"TORCH_HISTO_CPU": "portable", "TORCH_HISTO_CPU_COUNTERS": str(bits)}
     environment = {**os.environ, **chosen}

@@ -6,7 +6,8 @@
 
 #include "arguments.h"
 #include "cpu/plan.h"
-#include "cpu/vectorized.h"
+#include "cpu/processor.h"
+#include "cpu/schedule.h"
 
 namespace histo {
 

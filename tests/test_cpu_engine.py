@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -39,7 +40,6 @@ FAR_PRODUCT_ROWS = TUNING["kFarProductRows"]
 MAX_FAR_PRODUCT_COLUMNS = TUNING["kMaxFarProductColumns"]
 MIN_SHARED_PRODUCT_ROWS = TUNING["kMinSharedProductRows"]
 MIN_BYTE_ELEMENTS = TUNING["kMinByteElements"]
-PARTED = TUNING["kPartedElements"]
 BYTE_CHUNK = TUNING["kByteChunkElements"]
 MIN_COUNTS_PAST_CACHES = TUNING["kMinCountsPastCaches"]
 MAX_BINS_OF_SMALL_TABLES = TUNING["kMaxBinsOfSmallTables"]
@@ -541,61 +541,53 @@ def values_of_bins(size: int, num_bins: int, dtype: torch.dtype) -> Tensor:
 
 
 @pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("num_bins", [32_768, 32_769, 56_000, 65_535, 65_536])
+@pytest.mark.parametrize("num_bins", [32_768, 32_769, 65_535, 65_536])
 @pytest.mark.parametrize("dtype", WIDE_TYPES, ids=str)
-def test_values_in_parts(dtype: torch.dtype, num_bins: int) -> None:
-    """Every length around what is counted, or parted, together; the first chunk is not."""
+def test_lengths_in_counters_of_8_bits(dtype: torch.dtype, num_bins: int) -> None:
+    """Every length around what is counted together; the first chunk is counted otherwise."""
     values = values_of_bins(2 * BYTE_CHUNK + 2 * WIDE_CHUNK, num_bins, dtype)
     edges = torch.tensor([0, 32_767, 32_768, 65_535])
-    values[WIDE_CHUNK + 100 :: 1000] = edges[
-        torch.arange(len(values[WIDE_CHUNK + 100 :: 1000])) % 4
-    ]
-    # None in one of the parts, or in the other.
-    values[WIDE_CHUNK + 5000 : WIDE_CHUNK + 6000] &= 32_767
-    values[WIDE_CHUNK + 6000 : WIDE_CHUNK + 7000] |= 32_768
+    some = values[WIDE_CHUNK + 100 :: 1000]
+    some.copy_(edges[torch.arange(len(some)) % 4])
     values = values.clamp(max=min(num_bins, torch.iinfo(dtype).max + 1) - 1).to(dtype)
-    for together in (MIN_BYTE_ELEMENTS, PARTED + MIN_BYTE_ELEMENTS, 2 * BYTE_CHUNK):
-        for more in (-1, 0, 1, 31, 32, 33, 63, 64, 65):
-            some = values[: WIDE_CHUNK + together + more]
-            assert_counts(channel_histogram(some, num_bins), expected_counts(some, num_bins))
+    for together in (MIN_BYTE_ELEMENTS, 2 * BYTE_CHUNK):
+        for more in (-1, 0, 1, 63, 64, 65):
+            part = values[: WIDE_CHUNK + together + more]
+            assert_counts(channel_histogram(part, num_bins), expected_counts(part, num_bins))
     planes = values[: 2 * (WIDE_CHUNK + BYTE_CHUNK)].view(2, -1)
     assert_counts(channel_histogram(planes, num_bins, 1), expected_counts(planes, num_bins, 1))
-
-
-@with_one_thread
-@pytest.mark.usefixtures("threads")
-@pytest.mark.parametrize("num_bins", [56_000, 65_536])
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.uint16, *(pytest.param(t, marks=pytest.mark.long) for t in (torch.int32, torch.uint64))],
-    ids=str,
-)
-@pytest.mark.parametrize("frequent", [1, 60])
-def test_values_in_parts_wrap_counters(frequent: int, dtype: torch.dtype, num_bins: int) -> None:
-    """Or those are moved before, as where all are met as often."""
-    values = values_of_bins(1 << 24, num_bins, dtype)
-    values[5 :: 1 << 16 >> frequent.bit_length()] = 3
-    values[9 :: 1 << 16 >> frequent.bit_length()] = 50_000
-    values = values.to(dtype)
-    assert_counts(channel_histogram(values, num_bins), expected_counts(values, num_bins))
 
 
 @pytest.mark.parametrize("num_bins", [56_000, 65_536])
 @pytest.mark.parametrize("outside", [-1, -32_768, -(1 << 31), 65_536, (1 << 31) - 1, 1 << 32])
 @pytest.mark.parametrize("dtype", WIDE_TYPES, ids=str)
 def test_values_without_a_counter(dtype: torch.dtype, outside: int, num_bins: int) -> None:
-    """The first, the last and others of what is parted together, and of a vector."""
+    """The first, the last and others of what is counted together."""
     values = values_of_bins(WIDE_CHUNK + 2 * BYTE_CHUNK, num_bins, dtype)
     limits = torch.iinfo(dtype)
     outside = max(min(outside, limits.max), limits.min)
     counts_before = expected_counts(values, num_bins)
-    for position in (0, 1, 31, 32, 63, 64, 5000, PARTED - 1, PARTED, BYTE_CHUNK - 1, BYTE_CHUNK):
+    for position in (0, 1, 31, 32, 63, 64, 5000, BYTE_CHUNK - 1, BYTE_CHUNK):
         some, expected = values.clone(), counts_before.clone()
         expected[some[WIDE_CHUNK + position]] -= 1
         some[WIDE_CHUNK + position] = outside
         if 0 <= outside < num_bins:  # the type has none outside
             expected[outside] += 1
         assert_counts(channel_histogram(some.to(dtype), num_bins), expected)
+
+
+def test_tuned_numbers_name_the_case_that_gave_them() -> None:
+    """A case of benchmarks/cases.py, as that writes it, and a distribution of common.py."""
+    root = Path(__file__).parents[1]
+    text = (root / "csrc/cpu/tuning.h").read_text()
+    common = (root / "benchmarks/common.py").read_text()
+    distributions = "|".join(re.findall(r'^    "([^"]+)": ', common, re.MULTILINE))
+    size = r"(\d+|\d\^\d+)"
+    shape = rf"u?int(8|16|32|64) \[{size}(, {size})*\]( over \(\d(, \d|,)*\))?"
+    case = rf"{shape}(, {size} bins)?, ({distributions})(, (Zen 3|Granite Rapids))?(, two threads)?"
+    rows = re.findall(r"^constexpr .*; +// (.*)$", text, re.MULTILINE)
+    assert len(rows) > 40
+    assert [row for row in rows if not re.fullmatch(case, row)] == []
 
 
 OTHER_PROCESSORS = [("portable", "32"), ("avx2", "16"), ("avx2", "mixed"), ("avx512", "16")]

@@ -5,7 +5,7 @@
 
 #include "../problem.h"
 #include "intrinsics.h"
-#include "vectorized.h"
+#include "processor.h"
 
 namespace histo::cpu {
 
@@ -81,7 +81,7 @@ HISTO_BITS void make_planes(
   }
 }
 
-/// Where two bits have each value.
+/// The places at which two bits have each value.
 HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[0] = _mm512_ternarylogic_epi64(low, low, high, 0x11);
   found[1] = _mm512_andnot_si512(high, low);
@@ -89,7 +89,7 @@ HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[3] = _mm512_and_si512(low, high);
 }
 
-/// Where four bits have each value.
+/// The places at which four bits have each value.
 HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   Vector low[4], high[4];
   find_two(bits[0], bits[1], low);
@@ -186,7 +186,7 @@ HISTO_BITS void count_tile(
   for (int64_t block = 0; block < blocks; ++block) {
     make_block(tile, block * kPlaneBlockRows, ahead, planes + block * kBits);
   }
-  // Not far from a line for each row: 16 turns of each group, 64 rows a block.
+  // About a line for each row is fetched: 16 turns of each group, 64 rows a block.
   const int64_t fetching = are_far(tile.stride) ? kBlocks : groups > kGroupsOfLine / 2 ? 1 : 0;
   const int64_t zeros = blocks * kPlaneBlockRows - tile.rows; // that filled the last block
   for (int64_t group = 0; group < groups; ++group) {

@@ -1,4 +1,4 @@
-// Columns of bytes that are counted many at once, and where their counts go.
+// Columns of bytes that are counted many at once, and the places of their counts.
 #pragma once
 
 #include <algorithm>
@@ -31,14 +31,14 @@ struct Lines {
 /// A block of lines as it has to be copied: rows and columns that are not there are 0.
 using FilledLines = uint8_t[tuning::kLineBytes * tuning::kLineBytes];
 
-/// The lines of a tile from `row` and `column` on. Where they can be read in place, anything may
-/// stand behind the columns; else they are copied.
+/// The lines of a tile from `row` and `column` on. They are read in place if they can be, with anything
+/// behind the columns. Else they are copied.
 inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
   constexpr int64_t kLine = tuning::kLineBytes;
   const int64_t width = std::min(kLine, tile.columns - column);
   const int64_t rows = std::min(kLine, tile.rows - row);
   const uint8_t* data = tile.data + row * tile.stride + column;
-  // What stands behind the columns belongs to other rows, or may not be read.
+  // The bytes behind the columns belong to other rows, or may not be read.
   const int64_t behind = (tile.readable_rows - row - kLine) * tile.stride;
   if (rows == kLine && behind >= kLine - width) {
     return {data, tile.stride};
@@ -50,7 +50,7 @@ inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, Fill
   return {filled, kLine};
 }
 
-/// Where counts of some columns go.
+/// The place of the counts of some columns.
 struct Histograms {
   int64_t* counts;
   int64_t num_bins; // they lie so far apart

@@ -9,7 +9,7 @@
 #endif
 
 #if defined(__GNUC__) && !defined(__clang__)
-// GCC 12 takes the undefined vectors in its own header for a mistake (its bug 105593).
+// GCC 12 warns of the undefined vectors in its own header (its bug 105593).
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
 #endif
@@ -23,7 +23,7 @@
 
 namespace histo::cpu {
 
-/// Of each 16 bytes of eight vectors: bytes to words.
+/// Transposes the bytes of eight vectors, in each 16 bytes: bytes become words.
 [[HISTO_TARGET("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(
     __m512i (&v)[8]) {
   __m512i a[8], b[8];

@@ -1,17 +1,18 @@
-// The CPU kernels. Each is instantiated for every binning in its .cpp file.
+// The CPU kernels.
 #pragma once
 
 #include "../binning.h"
 #include "../problem.h"
+#include "axis.h"
 
 namespace histo::cpu {
 
-/// One thread, one element after another: the definition of the answer.
+/// One thread, one element after another: the definition of the answer. It is instantiated for every
+/// binning.
 template <class Binning>
 void sequential(const Problem& problem, const Binning& binning);
 
 /// The engine: every thread of torch, each with tables of its own.
-template <class Binning>
-void count(const Problem& problem, const Binning& binning, const Allocator& allocate);
+void count(const Problem& problem, const Axis& axis, const Allocator& allocate);
 
 } // namespace histo::cpu

@@ -20,7 +20,7 @@ Tensor run(const Call& call, const Binning& binning) {
     cpu::sequential(call.problem, binning);
   } else {
     Workspace workspace(call.counts);
-    cpu::count(call.problem, binning, std::ref(workspace));
+    cpu::count(call.problem, cpu::axis_of(call.problem.type, binning), std::ref(workspace));
   }
   return call.counts;
 }

@@ -3,7 +3,7 @@
 
 #include "bit_planes.h"
 #include "matrix_products.h"
-#include "vectorized.h"
+#include "processor.h"
 
 using namespace histo::cpu;
 

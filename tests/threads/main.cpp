@@ -62,7 +62,7 @@ const Case kCases[] = {
      110,
      {kNone, {40, 1}},
      {kNone, kNone, {9001, 40}}},
-    {"uint16, parted",
+    {"uint16, many bins",
      ElementType::kUInt16,
      65'536,
      65'535,
@@ -131,7 +131,7 @@ Problem problem_of(const Case& c, const std::vector<char>& values, std::vector<i
 
 void count(const Problem& problem) {
   std::deque<std::vector<char>> memory;
-  cpu::count(problem, ValueBinning{problem.num_bins}, [&](int64_t bytes) {
+  cpu::count(problem, cpu::axis_of(problem.type, ValueBinning{problem.num_bins}), [&](int64_t bytes) {
     constexpr uintptr_t kLine = 64;
     memory.emplace_back(static_cast<size_t>(bytes) + kLine, 0x5A);
     const auto begin = reinterpret_cast<uintptr_t>(memory.back().data());

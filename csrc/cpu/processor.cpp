@@ -1,0 +1,121 @@
+#include "processor.h"
+
+#include <cstdlib>
+#include <stdexcept>
+#include <string_view>
+
+#ifdef __x86_64__
+#include <cpuid.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+namespace histo::cpu {
+namespace {
+
+#ifdef __x86_64__
+
+/// Linux lets a process have AMX that asks for its registers, as PyTorch's own kernels do.
+bool gets_amx() {
+  constexpr unsigned kTilesAndBytes = 3U << 24;
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (!__builtin_cpu_supports("avx512vbmi") || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
+      (d & kTilesAndBytes) != kTilesAndBytes) {
+    return false;
+  }
+  constexpr long kRequestPermission = 0x1023; // of <asm/prctl.h>, where that is new enough
+  constexpr long kTileData = 18;
+  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+InstructionSet best_set() {
+  const char* variable = std::getenv("TORCH_HISTO_CPU");
+  const std::string_view wanted = variable != nullptr ? variable : "";
+  if (wanted == "portable" || !__builtin_cpu_supports("avx2")) {
+    return InstructionSet::kPortable;
+  }
+  const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
+                    __builtin_cpu_supports("avx512vl");
+  if (!wide || wanted == "avx2") {
+    return InstructionSet::kAvx2;
+  }
+  return wanted != "avx512" && gets_amx() ? InstructionSet::kAmx : InstructionSet::kAvx512;
+}
+
+#else
+
+InstructionSet best_set() {
+  return InstructionSet::kPortable;
+}
+
+#endif
+
+/// The answer that was measured for a processor, unless the user says how many bits counters have.
+bool unless_wanted(bool measured, bool of_columns) {
+  const char* variable = std::getenv("TORCH_HISTO_CPU_COUNTERS");
+  const std::string_view wanted = variable != nullptr ? variable : "";
+  return wanted == "16" ? true : wanted == "32" ? false : wanted == "mixed" ? of_columns : measured;
+}
+
+#ifdef __x86_64__
+bool is_amd_with_avx512() {
+  return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f");
+}
+bool is_intel() {
+  return __builtin_cpu_is("intel");
+}
+bool is_zen3_or_zen4() { // which are one family
+  return __builtin_cpu_is("amdfam19h");
+}
+#else
+constexpr bool is_amd_with_avx512() {
+  return false;
+}
+constexpr bool is_intel() {
+  return false;
+}
+constexpr bool is_zen3_or_zen4() {
+  return false;
+}
+#endif
+
+} // namespace
+
+InstructionSet chosen_set() {
+  static const InstructionSet best = best_set();
+  return best;
+}
+
+const char* chosen_loops() {
+  switch (chosen_set()) {
+    case InstructionSet::kAmx:
+      return "amx";
+    case InstructionSet::kAvx512:
+      return "avx512";
+    case InstructionSet::kAvx2:
+      return "avx2";
+    case InstructionSet::kPortable:
+      return "portable";
+  }
+  throw std::logic_error("chosen_loops: not an instruction set");
+}
+
+bool has_avx512() {
+  return chosen_set() >= InstructionSet::kAvx512;
+}
+
+bool has_amx() {
+  return chosen_set() == InstructionSet::kAmx;
+}
+
+bool stores_narrow() {
+  static const bool found = unless_wanted(is_amd_with_avx512() || is_intel(), true);
+  return found;
+}
+
+bool foresees_stores() {
+  static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4(), false);
+  return found;
+}
+
+} // namespace histo::cpu

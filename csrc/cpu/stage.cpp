@@ -1,0 +1,30 @@
+#include "stage.h"
+
+#include <algorithm>
+
+#include "run_widest.h"
+
+namespace histo::cpu {
+
+template <class T>
+void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indices) {
+  const auto most = static_cast<uint32_t>(own_bins + 1);
+  run_widest([=]() __attribute__((always_inline)) {
+    const uint32_t limit = most; // a copy: stores to indices could change the captured one
+    for (int64_t i = 0; i < size; ++i) {
+      auto index = static_cast<uint32_t>(keys[i]) + 1; // or 0 for the largest key of 32 bits
+      if constexpr (sizeof(T) == 8) {
+        index = keys[i] < limit ? index : 0;
+      }
+      // Compilers load a key for each of its uses, and another thread may write it between them:
+      // the limit comes last, whatever has been compared.
+      indices[i] = std::min(index, limit);
+    }
+  });
+}
+
+template void make_indices(const uint16_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const uint32_t*, int64_t, int64_t, uint32_t*);
+template void make_indices(const uint64_t*, int64_t, int64_t, uint32_t*);
+
+} // namespace histo::cpu

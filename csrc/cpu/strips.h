@@ -1,0 +1,62 @@
+// A thread counts strips, whichever the way.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+
+#include "panel.h"
+#include "result.h"
+#include "threads.h"
+#include "ways.h"
+
+namespace histo::cpu {
+
+/// The lock of a strip that several tasks add to. Strips of several calls may share one.
+std::mutex& lock_of(int64_t strip);
+
+/// Counts the rows [begin_row, end_row) of `size` channels from `first` on, which lie in one run.
+template <class Way>
+void count_rows_of_strip(
+    Way& way,
+    const Problem& problem,
+    int64_t first,
+    int64_t size,
+    int64_t begin_row,
+    int64_t end_row) {
+  using Key = typename Way::Key;
+  for_each_run(problem.channels, first, first + size, [&](int64_t offset, const Extent& run) {
+    const Key* data = static_cast<const Key*>(problem.data) + offset;
+    for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
+      const Panel<Key> panel{data + row, run, rows};
+      // More rows, or else the next strip.
+      const Key* next = end_row < problem.num_rows() ? panel.data + rows.size * rows.stride
+                                                     : data + run.size * run.stride;
+      way.count(panel, next);
+    });
+  });
+}
+
+/// Tasks of one strip follow each other. They are reduced together.
+template <class Way>
+void count_strips(const Job& job, int64_t worker) {
+  const Strips& strips = job.schedule.strips;
+  const int64_t pieces = job.schedule.pieces;
+  const int64_t rows = job.problem.num_rows();
+  Result result(job.problem, job.axis);
+  Way way(job.plan, result, job.scratch_of(worker));
+  int64_t chosen = -1;
+  job.tasks.run(worker, [&](int64_t task) {
+    const int64_t strip = task / pieces, piece = task % pieces;
+    const int64_t first = strips.first(strip), size = strips.size_of(strip);
+    if (strip != chosen) {
+      way.reduce();
+      result.choose(first, size, pieces == 1 ? nullptr : &lock_of(strip));
+      chosen = strip;
+    }
+    count_rows_of_strip(
+        way, job.problem, first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces));
+  });
+  way.reduce();
+}
+
+} // namespace histo::cpu
