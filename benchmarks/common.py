@@ -1,4 +1,4 @@
-"""What the benchmarks share: inputs, timing by graph replay, where results go, arguments."""
+"""What benchmarks share: inputs, timing by graph replay, results, arguments."""
 
 from __future__ import annotations
 

@@ -391,8 +391,8 @@ def test_every_line_of_the_tables_has_its_tests() -> None:
     lines = [line for line in document.splitlines() if line.startswith("| ")]
     link = re.compile(r"\[`(test_\w+)`\]\(\.\./tests/(test_\w+)\.py\)")
     without = [line for line in lines if not link.search(line)]
-    # Two tables, each with a line of titles and one of dashes.
-    assert [line.split(" | ")[0] for line in without] == ["| tool", "| ---", "| over", "| ---"]
+    titles = [line.split(" | ")[0] for line in without if not line.startswith("| ---")]
+    assert titles == ["| tool", "| the same for all"]
     named = set()
     for test, module in link.findall(document):
         assert callable(getattr(importlib.import_module(module), test, None)), (module, test)
