@@ -132,7 +132,7 @@ std::string plan_on_cpu(
   facts.add("neighbours", plan.joint);
   facts.add("byte_counters", plan.byte_values);
   facts.add("tables", plan.few.tables + plan.many.tables);
-  facts.add("table_rows", std::max(plan.few.indices, plan.many.indices));
+  facts.add("table_keys", std::max(plan.few.indices, plan.many.indices));
   facts.add("table_bytes", plan.table_bytes);
   facts.add("workspace_bytes", schedule.scratch_bytes(plan));
   return facts.json();

@@ -37,16 +37,16 @@ struct DescribedProblem {
   bool copies_input;
   int64_t bytes_read;
   int64_t bytes_of_counts;
-  int64_t
-      bytes_spanned; // from the first element to the last: less than are read where they share memory
+  int64_t bytes_spanned; // from the first element to the last: less than are read where they share
+                         // memory
 
   bool is_empty() const {
     return problem.num_counts() == 0 || problem.num_rows() == 0;
   }
 };
 
-/// `op` is the operator that asks, and `device` the kind of device. What it says of the problem is added
-/// to the facts.
+/// `op` is the operator that asks, and `device` the kind of device. What it says of the problem is
+/// added to the facts.
 DescribedProblem describe_problem(
     const char* op, const char* device, const Described& input, Facts& facts);
 

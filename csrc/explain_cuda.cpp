@@ -14,7 +14,7 @@ using namespace cuda;
 
 const char* name_of(Access access) {
   switch (access) {
-    case Access::kQuad:
+    case Access::kVec16:
       return "16 bytes";
     case Access::kWord:
       return "words";
@@ -26,7 +26,7 @@ const char* name_of(Access access) {
 
 /// The facts of a layout, besides what they are asked for.
 struct LayoutFacts {
-  std::string kernel;        // that counts; and then one that folds, if any
+  std::string kernel;        // that counts; and then one that reduces, if any
   int64_t bytes_of_gaps = 0; // read for nobody, since they lie between rows
 };
 
@@ -44,7 +44,7 @@ LayoutFacts add_columns(
     Facts& facts, const Problem& problem, const Columns& in, const RowsOfColumns& rows) {
   const int64_t bytes = element_bytes(in.type);
   const bool in_turn = in.columns % in.channels != 0;
-  facts.add("method", "columns");
+  facts.add("method", "interleaved");
   facts.add("access", name_of(rows.access));
   facts.add("load_bytes", int64_t{bytes_of_load(rows.access, bytes)});
   facts.add("stream", rows.is_stream);
@@ -57,8 +57,8 @@ LayoutFacts add_columns(
   facts.add("groups", int64_t{in.groups});
   facts.add("batches", int64_t{in.batches});
   facts.add("rows_per_block", rows.of_block);
-  facts.add("table_rows", int64_t{bytes == 1 ? 256 : in.table_rows});
-  facts.add("table_counters_per_row", int64_t{rows.in_16_bits ? 2 : 1} << in.log_row_words);
+  facts.add("table_keys", int64_t{bytes == 1 ? 256 : in.table_keys});
+  facts.add("table_counters_per_key", int64_t{rows.in_16_bits ? 2 : 1} << in.log_key_words);
   facts.add("counter_bits", int64_t{rows.in_16_bits ? 16 : 32});
   const int64_t rows_with_gaps = in.batches * problem.num_rows();
   return {"count_" + rows.counted_by, rows_with_gaps * (in.channels - in.counted) * bytes};
@@ -67,18 +67,18 @@ LayoutFacts add_columns(
 LayoutFacts add_layout(Facts& facts, const Problem& problem, const Interleaved& in) {
   return add_columns(
       facts, problem, in,
-      {"columns", in.access, in.is_stream(), in.runs(), int64_t{in.share}, in.paired});
+      {"interleaved", in.access, in.is_stream(), in.runs(), int64_t{in.share}, in.packed16});
 }
 
 LayoutFacts add_layout(Facts& facts, const Problem& problem, const WholeRows& in) {
   return add_columns(
-      facts, problem, in, {"rows", Access::kQuad, false, 1, int64_t{in.rows_of_block()}, true});
+      facts, problem, in, {"rows", Access::kVec16, false, 1, int64_t{in.rows_of_block()}, true});
 }
 
 LayoutFacts add_layout(Facts& facts, const Problem& problem, const Planar& in) {
   return add_columns(
       facts, problem, in,
-      {"planes", Access::kQuad, true, in.outer.size, int64_t{in.share}, in.channels > 1});
+      {"planar", Access::kVec16, true, in.outer.size, int64_t{in.share}, in.channels > 1});
 }
 
 LayoutFacts add_layout(Facts& facts, const Problem& problem, const Clustered& in) {
@@ -89,49 +89,49 @@ LayoutFacts add_layout(Facts& facts, const Problem& problem, const Clustered& in
 LayoutFacts add_layout(Facts& facts, const Problem& problem, const Runs& in) {
   facts.add("method", "runs");
   facts.add("access", "16 bytes");
-  facts.add("load_bytes", kQuadBytes);
-  facts.add("batches", int64_t{in.units});
+  facts.add("load_bytes", kVec16Bytes);
+  facts.add("batches", int64_t{in.segments});
   facts.add("channels", in.channels);
   facts.add("gap_channels", in.gap_channels());
   facts.add("runs", in.runs());
   facts.add("run_bytes", int64_t{in.run_bytes});
   facts.add("run_bytes_between", int64_t{in.run_bytes_between});
   facts.add("chunks", int64_t{in.chunks});
-  facts.add("units_per_block", int64_t{in.units_of_block()});
-  facts.add("loads_per_block", int64_t{in.share} << in.log_units);
+  facts.add("segments_per_block", int64_t{in.segments_of_block()});
+  facts.add("loads_per_block", int64_t{in.share} << in.log_segments);
   facts.add("copies", int64_t{1} << in.log_copies);
-  facts.add("table_rows", int64_t{in.table_rows});
-  facts.add("table_counters_per_row", int64_t{in.columns} << in.log_copies);
+  facts.add("table_keys", int64_t{in.table_keys});
+  facts.add("table_counters_per_key", int64_t{in.columns} << in.log_copies);
   facts.add("counter_bits", int64_t{32});
   const int64_t between_channels =
-      in.units * problem.num_rows() * in.gap_channels() * element_bytes(in.type);
-  const int64_t between_rows = in.units * in.runs() * in.run_bytes_between;
+      in.segments * problem.num_rows() * in.gap_channels() * element_bytes(in.type);
+  const int64_t between_rows = in.segments * in.runs() * in.run_bytes_between;
   return {"count_runs", between_channels + between_rows};
 }
 
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Tiles& in) {
+LayoutFacts add_layout(Facts& facts, const Problem& problem, const Generic& in) {
   const bool has_table = in.table_stride > 0;
-  facts.add("method", has_table ? "tiles" : "atomics");
-  facts.add("access", in.quads ? "16 bytes" : "elements");
-  facts.add("load_bytes", in.quads ? kQuadBytes : element_bytes(problem.type));
+  facts.add("method", has_table ? "generic" : "atomics");
+  facts.add("access", in.vec16s ? "16 bytes" : "elements");
+  facts.add("load_bytes", in.vec16s ? kVec16Bytes : element_bytes(problem.type));
   facts.add("tile_channels", int64_t{in.tile_channels});
   facts.add("tiles", in.tiles);
   facts.add("chunks", in.chunks);
   facts.add("rows_per_block", in.rows_per_chunk);
   facts.add("counter_bits", int64_t{has_table ? 32 : 64});
-  return {"count_strided"};
+  return {"count_generic"};
 }
 
-LayoutFacts add_layout(Facts& facts, const Problem&, const Exchange& in) {
-  facts.add("method", "exchange");
+LayoutFacts add_layout(Facts& facts, const Problem&, const Partitioned& in) {
+  facts.add("method", "partitioned");
   facts.add("access", "16 bytes");
-  facts.add("load_bytes", kQuadBytes);
+  facts.add("load_bytes", kVec16Bytes);
   facts.add("owners", int64_t{1} << in.log_owners);
   facts.add("bins_per_owner", int64_t{1} << in.log_owned);
   facts.add("rounds", int64_t{in.rounds});
-  facts.add("rows_per_block", in.rounds * in.quads_of_tile * kQuadBytes / in.element_bytes);
+  facts.add("rows_per_block", in.rounds * in.vec16s_of_tile * kVec16Bytes / in.element_bytes);
   facts.add("counter_bits", int64_t{32});
-  return {"count_exchange"};
+  return {"count_partitioned"};
 }
 
 /// The launches in order: kernels by name, and "zeroing" before them.
@@ -141,8 +141,8 @@ std::vector<std::string> steps_of(const Plan& plan, const std::string& kernel) {
     steps.emplace_back("zeroing");
   }
   steps.push_back(kernel);
-  if (plan.fold_blocks > 0) {
-    steps.push_back("fold" + kernel.substr(kernel.find('_')));
+  if (plan.reduce_blocks > 0) {
+    steps.emplace_back(kernel == "count_rows" ? "reduce_rows" : "reduce_columns");
   }
   return steps;
 }
@@ -152,8 +152,8 @@ void add_steps(Facts& facts, const std::vector<std::string>& steps) {
   facts.add("launches", static_cast<int64_t>(steps.size()));
 }
 
-/// Elements may share memory (torch.Tensor.expand), and then less is read. A copy is written and read
-/// again.
+/// Elements may share memory (torch.Tensor.expand), and then less is read. A copy is written and
+/// read again.
 void add_bytes(Facts& facts, const DescribedProblem& asked, int64_t bytes_of_gaps) {
   const int64_t read = std::min(asked.bytes_read + bytes_of_gaps, asked.bytes_spanned);
   facts.add("bytes_of_gaps", bytes_of_gaps);
@@ -199,7 +199,7 @@ std::string plan_channel_histogram(
   facts.add("workspace_bytes", plan.workspace_bytes);
   facts.add("clears_counts", plan.clears);
   facts.add("shares_lines", plan.shares_lines);
-  facts.add("fold_blocks", plan.fold_blocks);
+  facts.add("reduce_blocks", plan.reduce_blocks);
   add_steps(facts, steps_of(plan, of_layout.kernel));
   add_bytes(facts, asked, of_layout.bytes_of_gaps);
   return facts.json();

@@ -309,39 +309,41 @@ INT16, INT32, INT64 = torch.int16, torch.int32, torch.int64
 
 # The one place that says which way of counting a problem must reach.
 PATHS = {
-    "half lines": Case("rows 16-bytes halves folds", (5000, 512), gpu=SIXTEEN),
-    "half lines, few words": Case("rows halves folds few-words", (30_001, 64), gpu=NO_CLUSTERS),
-    "half lines, no fold": Case("rows halves", (40, 1200, 64), dim=(1,), gpu=SIXTEEN),
-    "lines": Case("rows 16-bytes folds", (9000, 256), gap=16, gpu=SIXTEEN),
-    "lines, many words": Case("rows folds many-words", (4001, 512), gap=16, gpu=SIXTEEN),
-    "lines, no fold": Case("rows 16-bytes", (20, 200, 512), dim=(1,), gpu=SIXTEEN),
+    "half lines": Case("rows 16-bytes halves reduces", (5000, 512), gpu=SIXTEEN),
+    "half lines, few words": Case("rows halves reduces few-words", (30_001, 64), gpu=NO_CLUSTERS),
+    "half lines, no reduction": Case("rows halves", (40, 1200, 64), dim=(1,), gpu=SIXTEEN),
+    "lines": Case("rows 16-bytes reduces", (9000, 256), gap=16, gpu=SIXTEEN),
+    "lines, many words": Case("rows reduces many-words", (4001, 512), gap=16, gpu=SIXTEEN),
+    "lines, no reduction": Case("rows 16-bytes", (20, 200, 512), dim=(1,), gpu=SIXTEEN),
     "lines in few bins": Case("rows clears", (9000, 256), gap=16, dtype=torch.int8, gpu=SIXTEEN),
-    "one channel": Case("planes", (2_000_001,), offset=5),
-    "one channel of many": Case("planes", (2, 1_000_003), dim=(1,)),
-    "two channels": Case("planes", (900_001, 2), offset=1),
-    "three channels": Case("planes", (700_001, 3), offset=2),
-    "four channels": Case("planes", (400_001, 4)),
-    "every other": Case("planes gaps", (1_000_003, 1), gap=1),
-    "planes": Case("planes several-units-a-block", (5, 300_007), dim=(1,), gpu=WIDE),
-    "images": Case("planes several-units-a-block", (9, 150_001, 3), dim=(1,), gpu=WIDE),
-    "short planes": Case("planes several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
-    "full counters of two": Case("planes", (6 << 20, 2), below=1, gpu=ONE_SM),
-    "full counters of three": Case("planes", (4 << 20, 3), below=1, gpu=ONE_SM),
+    "one channel": Case("planar", (2_000_001,), offset=5),
+    "one channel of many": Case("planar", (2, 1_000_003), dim=(1,)),
+    "two channels": Case("planar", (900_001, 2), offset=1),
+    "three channels": Case("planar", (700_001, 3), offset=2),
+    "four channels": Case("planar", (400_001, 4)),
+    "every other": Case("planar gaps", (1_000_003, 1), gap=1),
+    "planes": Case("planar several-segments-a-block", (5, 300_007), dim=(1,), gpu=WIDE),
+    "images": Case("planar several-segments-a-block", (9, 150_001, 3), dim=(1,), gpu=WIDE),
+    "short planes": Case("planar several-runs", (5, 3, 150_003), dim=(0, 2), gpu=WIDE),
+    "full counters of two": Case("planar", (6 << 20, 2), below=1, gpu=ONE_SM),
+    "full counters of three": Case("planar", (4 << 20, 3), below=1, gpu=ONE_SM),
     "full counters over runs": Case(
-        "planes several-runs", (500, 10_495, 2), dim=(0, 1), below=1, gap_of_run=3, gpu=ONE_SM
+        "planar several-runs", (500, 10_495, 2), dim=(0, 1), below=1, gap_of_run=3, gpu=ONE_SM
     ),
-    "bools in planes": Case("planes clears", (2, 3, 400_000), dtype=torch.bool, dim=(2,)),
-    "columns of words": Case("columns words stream", (20_001, 100), gpu=SIXTEEN),
-    "columns of 16 bytes": Case("columns 16-bytes", (40_001, 48), gpu=SIXTEEN),
-    "columns that are summed": Case("columns sums-columns folds", (40_001, 48), gpu=SIXTEEN),
-    "loose words": Case("columns loose-words folds", (5001, 511), gap=514, offset=3, gpu=SIXTEEN),
-    "gaps": Case("columns gaps stream", (30_001, 60), gap=4, gpu=SIXTEEN),
-    "spills": Case("columns words spills-or-adds", (MUCH + 70, 64), gap=4, below=2),
+    "bools in planes": Case("planar clears", (2, 3, 400_000), dtype=torch.bool, dim=(2,)),
+    "columns of words": Case("interleaved words stream", (20_001, 100), gpu=SIXTEEN),
+    "columns of 16 bytes": Case("interleaved 16-bytes", (40_001, 48), gpu=SIXTEEN),
+    "columns that are summed": Case("interleaved sums-columns reduces", (40_001, 48), gpu=SIXTEEN),
+    "loose words": Case(
+        "interleaved loose-words reduces", (5001, 511), gap=514, offset=3, gpu=SIXTEEN
+    ),
+    "gaps": Case("interleaved gaps stream", (30_001, 60), gap=4, gpu=SIXTEEN),
+    "spills": Case("interleaved words spills-or-adds", (MUCH + 70, 64), gap=4, below=2),
     "spills loose words": Case(
-        "columns loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
+        "interleaved loose-words spills-or-adds", (MUCH + 70, 99), gap=101, below=2, offset=1
     ),
     "spills over runs": Case(
-        "columns words several-runs spills-or-adds",
+        "interleaved words several-runs spills-or-adds",
         (45, 2100, 64),
         gap=4,
         dim=(0, 1),
@@ -349,31 +351,44 @@ PATHS = {
         gap_of_run=3,
         gpu=ONE_SM,
     ),
-    "spills quads": Case("columns 16-bytes spills-or-adds", (2 * MUCH, 128), below=2, gpu=WIDE),
+    "spills vec16s": Case(
+        "interleaved 16-bytes spills-or-adds", (2 * MUCH, 128), below=2, gpu=WIDE
+    ),
     "rows in runs": Case(
-        "columns in-runs 16-bytes folds", (1700, 24, 64), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+        "interleaved in-runs 16-bytes reduces",
+        (1700, 24, 64),
+        dim=(0, 1),
+        gap_of_run=2,
+        gpu=SIXTEEN,
     ),
     "rows in runs of words": Case(
-        "columns in-runs words", (1700, 24, 100), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+        "interleaved in-runs words", (1700, 24, 100), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),
     "rows in runs of loose words": Case(
-        "columns in-runs loose-words", (400, 24, 333), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+        "interleaved in-runs loose-words", (400, 24, 333), dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),
     "rows in runs with gaps": Case(
-        "columns in-runs gaps", (400, 24, 333), 1, dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
+        "interleaved in-runs gaps", (400, 24, 333), 1, dim=(0, 1), gap_of_run=2, gpu=SIXTEEN
     ),
-    "int16": Case("columns 16-bytes stream", (1_000_001,), dtype=INT16, below=300),
-    "int16 in all banks": Case("columns words folds", (20_000, 64), dtype=INT16, num_bins=100),
+    "int16": Case("interleaved 16-bytes stream", (1_000_001,), dtype=INT16, below=300),
+    "int16 in all banks": Case(
+        "interleaved words reduces", (20_000, 64), dtype=INT16, num_bins=100
+    ),
     "int16 in many bins": Case(
-        "columns words mixed-banks", (50_000, 64), dtype=INT16, num_bins=3000, below=3100, gpu=WIDE
+        "interleaved words mixed-banks",
+        (50_000, 64),
+        dtype=INT16,
+        num_bins=3000,
+        below=3100,
+        gpu=WIDE,
     ),
     "int16 that spills": Case(
-        "columns mixed-banks spills-or-adds", (2 * MUCH, 16), 1, INT16, 1000, below=1
+        "interleaved mixed-banks spills-or-adds", (2 * MUCH, 16), 1, INT16, 1000, below=1
     ),
-    "int32": Case("columns 16-bytes mixed-banks", (500_001,), dtype=INT32, num_bins=5000),
-    "int32 of channels": Case("columns words folds", (20_000, 64), 0, INT32, 90, gpu=SIXTEEN),
-    "int64": Case("columns 16-bytes stream", (400_001,), dtype=INT64),
-    "int64 of channels": Case("columns words folds", (10_000, 33), 0, INT64, 90, gpu=SIXTEEN),
+    "int32": Case("interleaved 16-bytes mixed-banks", (500_001,), dtype=INT32, num_bins=5000),
+    "int32 of channels": Case("interleaved words reduces", (20_000, 64), 0, INT32, 90, gpu=SIXTEEN),
+    "int64": Case("interleaved 16-bytes stream", (400_001,), dtype=INT64),
+    "int64 of channels": Case("interleaved words reduces", (10_000, 33), 0, INT64, 90, gpu=SIXTEEN),
     "two tables": Case("dealt", (900_001,), 0, INT32, 70_000, below=80_000, gpu=WIDE),
     "three tables": Case("dealt", (900_001,), 0, INT64, 150_001, below=1 << 18, gpu=NO_CLUSTERS),
     "clusters": Case("clustered 8-blocks words", (16_384, 64), gpu=H200),
@@ -387,12 +402,14 @@ PATHS = {
         "runs columns-of-one-table", (800, 211, 16), 1, dim=(0, 1), gap_of_run=2
     ),
     "runs of int32": Case("runs", (1200, 211, 3), 0, INT32, 200, (0, 1), 8, gap_of_run=2),
-    "small units": Case("runs shared-blocks", (9600, 200, 1), dim=(1,)),
-    "small": Case("tiles", (1000, 3), dtype=INT64, num_bins=128),
-    "small of channels": Case("tiles clustered", (30_000, 3), dtype=INT64, num_bins=128, gpu=H200),
-    "small in a cluster": Case("tiles clustered 16-bytes", (90_000,), num_bins=128, gpu=H200),
-    "small in chunks": Case("tiles chunks clears", (90_000,), num_bins=128, gpu=T4),
-    "three loops": Case("tiles sets", (30, 7, 40, 33), 2, INT32, dim=(0, 2, 3), gap_of_run=2),
+    "small segments": Case("runs shared-blocks", (9600, 200, 1), dim=(1,)),
+    "small": Case("generic", (1000, 3), dtype=INT64, num_bins=128),
+    "small of channels": Case(
+        "generic clustered", (30_000, 3), dtype=INT64, num_bins=128, gpu=H200
+    ),
+    "small in a cluster": Case("generic clustered 16-bytes", (90_000,), num_bins=128, gpu=H200),
+    "small in chunks": Case("generic chunks clears", (90_000,), num_bins=128, gpu=T4),
+    "three loops": Case("generic sets", (30, 7, 40, 33), 2, INT32, dim=(0, 2, 3), gap_of_run=2),
     "one bin of many": Case("atomics chunks", (90_000,), 0, INT32, 1 << 17, below=7),
     "many bins": Case("atomics chunks", (90_000,), 0, INT32, 1 << 17, below=1 << 18),
 }
@@ -424,7 +441,7 @@ def test_blocks_that_wait_for_each_other(emulate: Emulate, name: str, offset: in
     # Small tables: bins are too many for one.
     gpu = dataclasses.replace(TWO_SMS, sm_count=8, shared_bytes_per_block=101 << 10)
     path = emulate(values, num_bins, dim=(0,), offset=offset * dtype.itemsize, gpu=gpu, eager=True)
-    assert "exchange" in path
+    assert "partitioned" in path
 
 
 @pytest.mark.parametrize("variant", STUDY_VARIANTS)
@@ -467,7 +484,7 @@ def test_rows_of_whole_lines(emulate: Emulate, length: int) -> None:
 
 @pytest.mark.long
 @pytest.mark.parametrize("channels", [16 * 6, 128, 144, 496, 1008, 2048])
-def test_rows_of_any_quads(emulate: Emulate, channels: int) -> None:
+def test_rows_of_any_vec16s(emulate: Emulate, channels: int) -> None:
     length = (5 << 20) // channels + 5
     values = random_values(1, length, channels)
     emulate(values)
@@ -491,8 +508,8 @@ def test_bins_of_rows(emulate: Emulate, dtype: torch.dtype, num_bins: int) -> No
     values = random_values(1, 8200, 256, dtype=dtype)
     emulate(values, num_bins)
     emulate(values[:, :, 16:], num_bins, offset=16)
-    whole_units = random_values(140, 300, 64, dtype=dtype)
-    emulate(whole_units, num_bins)
+    whole_segments = random_values(140, 300, 64, dtype=dtype)
+    emulate(whole_segments, num_bins)
 
 
 @pytest.mark.long
@@ -709,7 +726,7 @@ def test_runs_of_channels_of_wider_types(
     emulate(values, 200, dim=(0, 1), offset=8)
 
 
-# In quads, in words and in words put together; several rows joined, or one.
+# In vec16s, in words and in words put together; several rows joined, or one.
 @pytest.mark.long
 @pytest.mark.parametrize("channels", [16, 48, 64, 100, 130, 333, 511, 512, 700])
 @pytest.mark.parametrize("offset", [0, 1, 4])
@@ -764,7 +781,7 @@ def test_windows(emulate: Emulate, step: int) -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("shape", [(9001, 200, 1), (1200, 500, 3), (2100, 50, 16), (70, 1000, 31)])
 @pytest.mark.parametrize("gpu", [NO_CLUSTERS, H200, T4, ONE_SM], ids=lambda gpu: gpu.name)
-def test_runs_of_small_units(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
+def test_runs_of_small_segments(emulate: Emulate, shape: tuple[int, int, int], gpu: Device) -> None:
     for num_bins in (256, 3, 100):
         emulate(random_values(*shape), num_bins, gpu=gpu)
     values = random_values(*shape, dtype=torch.int32)
@@ -778,12 +795,12 @@ def test_gaps_of_planes(emulate: Emulate, channels: int, step: int, offset: int)
     values = cut(1, 1_000_003, channels, of=(1, 1_000_003, step))
     for num_bins in (256, 100):
         emulate(values, num_bins, offset=offset)
-    units = cut(50, 30_001, channels, of=(50, 30_001, step))
+    segments = cut(50, 30_001, channels, of=(50, 30_001, step))
     if channels > 1:
-        emulate(units, offset=offset)
+        emulate(segments, offset=offset)
 
 
-# Read as a stream, in words, in quads, and as rows that begin within words.
+# Read as a stream, in words, in vec16s, and as rows that begin within words.
 @pytest.mark.long
 @pytest.mark.parametrize(
     ("channels", "step"),

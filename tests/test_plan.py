@@ -183,17 +183,17 @@ def random_case(rng: Random) -> Case:
 def test_what_holds_for_every_plan(planner: subprocess.Popen[str], gpu: Device) -> None:
     """See tests/emulator/invariants.cpp; and the operator tells of the same plan."""
     rng = Random(gpu.name)
-    by_columns = {"rows", "columns", "planes", "clustered"}
+    by_columns = {"rows", "interleaved", "planar", "clustered"}
     for _ in range(700):
         case = random_case(rng)
         path = path_of(planner, case, gpu).split()
         plan = plan_of(case, gpu)
         assert plan["method"] in path or plan.get("counted_by") in path, case
-        assert (plan["method"] == "columns") == (path[0] in by_columns), case
+        assert (plan["method"] == "interleaved") == (path[0] in by_columns), case
         assert (plan["method"] == "atomics") == ("atomics" in path), case
-        assert (plan["fold_blocks"] > 0) == ("folds" in path), case
+        assert (plan["reduce_blocks"] > 0) == ("reduces" in path), case
         assert plan["clears_counts"] == ("clears" in path), case
-        assert plan["launches"] == 1 + ("clears" in path) + ("folds" in path), case
+        assert plan["launches"] == 1 + ("clears" in path) + ("reduces" in path), case
         assert plan["workspace_bytes"] <= plan["blocks"] * gpu.shared_bytes_per_block, case
         assert plan["bytes_read"] == math.prod(case.sizes) * case.dtype.itemsize, case
         assert plan["bytes_of_counts"] == case.channels * case.num_bins * 8, case
@@ -252,9 +252,9 @@ def test_workspace_does_not_grow_with_the_input(
 
 
 def test_launches() -> None:
-    """Counting and a fold, or one launch, or zeroed counts that blocks add to."""
+    """Counting and a reduction, or one launch, or zeroed counts that blocks add to."""
     plan = plan_of(contiguous((1 << 20, 512)), H200)
-    assert (plan["method"], plan["access"], plan["launches"]) == ("columns", "16 bytes", 2)
+    assert (plan["method"], plan["access"], plan["launches"]) == ("interleaved", "16 bytes", 2)
     assert plan["blocks"] == H200.sm_count // plan["groups"] * plan["groups"]
 
     in_clusters = contiguous((TUNED["kMaxBytesForClusters"] // 768, 512))
@@ -262,7 +262,7 @@ def test_launches() -> None:
     assert (plan["launches"], plan["cluster"]) == (1, TUNED["kMaxCluster"])
     assert plan["blocks"] == plan["cluster"] * plan["groups"]
     plan = plan_of(contiguous((1 << 15, 256)), H200)
-    assert (plan["launches"], plan["cluster"], plan["fold_blocks"]) == (2, 8, 0)
+    assert (plan["launches"], plan["cluster"], plan["reduce_blocks"]) == (2, 8, 0)
     assert plan["blocks"] <= H200.sm_count
 
     for small in (contiguous((65_536,), torch.int64), contiguous((4096, 8), torch.int32, 128)):
@@ -283,7 +283,7 @@ def test_half_tables() -> None:
         "65,536 rows a block": (contiguous((1 << 20, 512)), False),
         "65,504 rows a block": (contiguous((65_504 * 16, 512)), True),
         "64 channels": (contiguous((1 << 20, 64)), True),
-        "64 channels, any quads": (contiguous((1 << 20, 64))._replace(address=16), True),
+        "64 channels, any vec16s": (contiguous((1 << 20, 64))._replace(address=16), True),
         "64 channels, words": (contiguous((1 << 22, 64))._replace(address=4), False),
         "rows cut anew": (contiguous((1 << 17, 448)), False),
         "lines with gaps": (whole._replace(strides=(640, 1)), True),
@@ -300,8 +300,8 @@ def test_half_tables() -> None:
     for name, (case, expected) in halves.items():
         plan = plan_of(case, H200)
         columns = half_columns if expected else all_columns
-        assert plan["method"] == "columns", name
-        assert plan["table_counters_per_row"] == columns, name
+        assert plan["method"] == "interleaved", name
+        assert plan["table_counters_per_key"] == columns, name
         assert plan["shared_bytes"] == columns * 256 * 2, name
         if expected:
             assert plan["counted_by"] == "rows", name
@@ -355,7 +355,7 @@ def test_counters_at_their_limits(
                 path_of(planner, case._replace(sizes=(length, channels)), gpu)
 
 
-def test_sums_of_the_fold_hold_all_rows(planner: subprocess.Popen[str]) -> None:
+def test_sums_of_the_reduce_hold_all_rows(planner: subprocess.Popen[str]) -> None:
     """Columns of a channel are summed in 32 bits, if it has no more elements than they hold."""
     few, many = ((rows, 5) for rows in ((1 << 32) - 1000, (1 << 32) + 4))
     assert "sums-columns" in path_of(planner, contiguous(few, torch.uint32), H200)
@@ -365,8 +365,8 @@ def test_sums_of_the_fold_hold_all_rows(planner: subprocess.Popen[str]) -> None:
 def test_counters_of_blocks_that_exchange(planner: subprocess.Popen[str]) -> None:
     """They have 32 bits, and all that an owner is left may be of one bin."""
     few, many = (contiguous((size,), torch.uint16, 1 << 16) for size in (1 << 33, 1 << 36))
-    assert path_of(planner, few, H200).startswith("exchange")
-    assert path_of(planner, many, H200).startswith("tiles atomics")
+    assert path_of(planner, few, H200).startswith("partitioned")
+    assert path_of(planner, many, H200).startswith("generic atomics")
 
 
 def test_lines_that_neighbouring_blocks_share() -> None:
@@ -400,7 +400,7 @@ def share(rows: int, channels: int) -> int:
 def test_rows_behind_an_aligned_address(address: int, rows: int) -> None:
     images = contiguous((512, 1 << 20), dim=(1,))._replace(address=address)
     plan = plan_of(images, H200)
-    assert (plan["columns"], plan["blocks"]) == (TUNED["kQuadRow"], H200.sm_count)
+    assert (plan["columns"], plan["blocks"]) == (TUNED["kWarpBytes"], H200.sm_count)
     assert plan["rows_per_block"] == share(rows, 512)
 
 
@@ -435,7 +435,7 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
     "columns": (
         contiguous((1 << 20, 512)),
         (
-            "512 columns, a channel each, in {groups} groups of {table_counters_per_row}",
+            "512 columns, a channel each, in {groups} groups of {table_counters_per_key}",
             "16 bytes a lane",
             "summed by",
         ),
@@ -477,9 +477,12 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
             "loads each",
         ),
     ),
-    "small units": (
+    "small segments": (
         contiguous((5000, 32, 32), dim=(1, 2)),
-        ("in 1 run of 1 KiB; {units_per_block} of them a block", "for each of {units_per_block}:"),
+        (
+            "in 1 run of 1 KiB; {segments_per_block} of them a block",
+            "for each of {segments_per_block}:",
+        ),
     ),
     "runs of channels": (
         Case(torch.uint8, (4000, 31, 20), (33 * 20, 20, 1), 256, (0, 1)),
@@ -581,12 +584,12 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
         *("layout", "reads", "table", "grid", "launches", "workspace", "memory", "predicted")
     ]
     blocks, threads = f"{plan['blocks']:,}", plan["threads"]
-    work, unit = plan.get("rows_per_block"), "row"
+    work, segment = plan.get("rows_per_block"), "row"
     if plan["method"] == "runs":
-        work, unit = plan["loads_per_block"], "load"
+        work, segment = plan["loads_per_block"], "load"
     assert re.fullmatch(
         rf"{blocks} blocks? of {threads} threads(?: in clusters of {plan['cluster']})?, "
-        rf"up to {work:,} {unit}s? each",
+        rf"up to {work:,} {segment}s? each",
         lines["grid"],
     )
     assert lines["launches"] == f"{plan['launches']}: {', '.join(explanation.steps)}"
@@ -598,7 +601,7 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
     if plan["workspace_bytes"]:
         stated = float(lines["workspace"].split(" MiB, ")[0])
         assert stated == pytest.approx(plan["workspace_bytes"] / (1 << 20), rel=0.01)
-        assert not plan["fold_blocks"] or f"{plan['fold_blocks']:,} block" in lines["workspace"]
+        assert not plan["reduce_blocks"] or f"{plan['reduce_blocks']:,} block" in lines["workspace"]
     else:
         assert lines["workspace"].startswith("none")
     gaps = r" and [\d,.]+ \w+ between rows" if explanation.bytes_of_gaps else ""

@@ -79,7 +79,7 @@ def _method(e: CpuExplanation) -> str:
 def _cpu_tables(e: CpuExplanation) -> str:
     if not e.tables:
         return ""
-    rows = _count(e.table_rows, "row")
+    rows = _count(e.table_keys, "row")
     text = f"{_count(e.tables, 'table')} of up to {rows}, counters of up to {e.counter_bits} bits"
     if e.strip > 1:
         text += f", for {_count(e.strip, 'channel')} at a time"
@@ -125,11 +125,11 @@ def _values(e: Explanation | CpuExplanation) -> str:
 
 
 def _layout(e: Explanation) -> str:
-    if e.method == "columns":
+    if e.method == "interleaved":
         return _layout_of_columns(e)
     if e.method == "runs":
         return _layout_of_runs(e)
-    if e.method == "exchange":
+    if e.method == "partitioned":
         return (
             f"one channel; {_count(e.owners, 'block')} own {_count(e.bins_per_owner, 'bin')} each, "
             f"values are sent to them in {_count(e.rounds, 'round')}"
@@ -158,7 +158,7 @@ def _layout_of_columns(e: Explanation) -> str:
         each = f"{e.columns_per_channel:,} for each of {channels:,} channels"
     text += f"{e.columns:,} columns, {each}"
     if e.groups > 1:
-        text += f", in {e.groups:,} groups of {e.table_counters_per_row}"
+        text += f", in {e.groups:,} groups of {e.table_counters_per_key}"
     if e.stream and not e.gap_channels:
         text += "; rows without a gap are cut anew"
     if e.runs > 1:
@@ -180,7 +180,7 @@ def _layout_of_runs(e: Explanation) -> str:
     text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"
     if e.run_bytes_between:
         text += f", of which {_bytes(e.run_bytes_between)} lie between rows"
-    return text + (f"; {e.units_per_block} of them a block" if e.units_per_block > 1 else "")
+    return text + (f"; {e.segments_per_block} of them a block" if e.segments_per_block > 1 else "")
 
 
 def _reads(e: Explanation) -> str:
@@ -193,21 +193,21 @@ def _reads(e: Explanation) -> str:
 
 def _table(e: Explanation) -> str:
     shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
-    if e.method == "columns":
-        counters = _count(e.table_counters_per_row, "counter")
-        table = f"{_count(e.table_rows, 'row')} x {counters} of {e.counter_bits} bits"
-        if e.counted_by == "planes" and e.counter_bits == 32:
+    if e.method == "interleaved":
+        counters = _count(e.table_counters_per_key, "counter")
+        table = f"{_count(e.table_keys, 'row')} x {counters} of {e.counter_bits} bits"
+        if e.counted_by == "planar" and e.counter_bits == 32:
             table += ", with gaps as wide between them"
         return f"{table}: {shared}"
     if e.method == "runs":
-        table = f"{_count(e.table_rows, 'row')} x {_count(e.table_counters_per_row, 'counter')}"
-        units = f" for each of {e.units_per_block}" if e.units_per_block > 1 else ""
-        return f"{table} of {e.counter_bits} bits{units}: {shared}"
-    if e.method == "tiles":
+        table = f"{_count(e.table_keys, 'row')} x {_count(e.table_counters_per_key, 'counter')}"
+        segments = f" for each of {e.segments_per_block}" if e.segments_per_block > 1 else ""
+        return f"{table} of {e.counter_bits} bits{segments}: {shared}"
+    if e.method == "generic":
         channels = _count(e.tile_channels, "channel")
         bins = _count(e.num_bins, "bin")
         return f"{channels} x {bins}, counters of {e.counter_bits} bits: {shared}"
-    if e.method == "exchange":
+    if e.method == "partitioned":
         bins = _count(e.bins_per_owner, "bin")
         return f"{bins} of a block, counters of {e.counter_bits} bits: {shared}"
     if e.method == "atomics":
@@ -226,10 +226,10 @@ def _grid(e: Explanation) -> str:
 
 
 def _workspace(e: Explanation) -> str:
-    if e.fold_blocks:
-        fold = _count(e.fold_blocks, "block")
-        return f"{_bytes(e.workspace_bytes)}, one table a block, summed by {fold}"
-    if e.method == "exchange":
+    if e.reduce_blocks:
+        reduce = _count(e.reduce_blocks, "block")
+        return f"{_bytes(e.workspace_bytes)}, one table a block, summed by {reduce}"
+    if e.method == "partitioned":
         return f"{_bytes(e.workspace_bytes)}, values on their way from block to block"
     if e.cluster > 1:
         added = ", and add the sums to the zeroed counts" if e.clears_counts else ""
@@ -269,12 +269,12 @@ def _digits(x: float) -> str:
 
 
 def _bytes(n: int) -> str:
-    size, unit = float(n), "bytes"
+    size, segment = float(n), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
             break
-        size, unit = size / 1024, larger
-    return _count(n, "byte") if unit == "bytes" else f"{_digits(size)} {unit}"
+        size, segment = size / 1024, larger
+    return _count(n, "byte") if segment == "bytes" else f"{_digits(size)} {segment}"
 
 
 def _seconds(seconds: float) -> str:

@@ -25,17 +25,18 @@ class Explanation:
         device: the GPU that it is for.
         device_is_assumed: nobody named one, and the input is on no device.
         shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
-        method: "columns" (elements side by side, a table with a counter for each column), "runs"
-            (many short stretches of such elements, and each load finds its own), "tiles" (any
-            strides, a table for a few channels), "exchange" (more bins than a table holds: each
+        method: "interleaved" (elements side by side; a table has a counter for each column),
+            "runs" (many short stretches of such elements; each load finds its own), "generic" (any
+            strides; a table for a few channels), "partitioned" (more bins than a table holds; each
             block has a table of some bins, and others send it their values), "atomics" (more bins
-            than a table holds, in memory) or "nothing to count".
+            than a table holds; counted in memory) or "nothing to count".
         access: what a load takes: "16 bytes", "words", "words put together" (from two aligned ones)
             or "elements".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         stream: rows without a gap are cut anew, into rows of `columns` elements.
-        counted_by: the kernels for columns: "rows" (bytes, whole rows of one table a block),
-            "planes" (bytes of up to four channels), "clustered" (some MiB of bytes) or "columns".
+        counted_by: the kernels of "interleaved": "rows" (bytes, whole rows of one table a block),
+            "planar" (bytes of up to four channels), "clustered" (some MiB of bytes) or
+            "interleaved".
         columns, columns_per_channel: elements of a row; how many of them each channel has, 0 where
             a row has no whole number of channels.
         groups, batches, channels: the tables that a row takes side by side, or that the bins of one
@@ -46,21 +47,21 @@ class Explanation:
         runs, run_bytes, run_bytes_between: stretches of memory that hold the rows of one block's
             channels; bytes of each, where their number of rows says nothing; and how many of
             those lie between rows of one channel.
-        units_per_block, copies: sets of channels that a block counts whole; counters that it has
+        segments_per_block, copies: sets of channels that a block counts whole; counters that it has
             for a bin of each.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
             blocks exchange what they have read.
-        rows_per_block: rows that a block counts at most; that it reads, in an exchange.
+        rows_per_block: rows that a block counts at most; with "partitioned", rows that it reads.
         loads_per_block: of runs the loads, at most.
-        table_rows, table_counters_per_row, counter_bits: the table of a block.
+        table_keys, table_counters_per_key, counter_bits: the table of a block.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
         shared_bytes: shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
             tables to be summed, or values on their way to another block.
-        clears_counts: the counts are zeroed first; in an exchange what the blocks meet at.
+        clears_counts: the counts are zeroed first; with "partitioned", what the blocks meet at.
         shares_lines: neighbouring blocks read the same lines of memory, so that none starts before
             all that was launched earlier has ended.
-        fold_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
+        reduce_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches, steps: kernels and fillings with zeros, besides the copy: how many, and in order,
             kernels by name and "zeroing" before them.
         bytes_read, bytes_of_counts: the elements of the input; the result.
@@ -98,15 +99,15 @@ class Explanation:
     runs: int = 0
     run_bytes: int = 0
     run_bytes_between: int = 0
-    units_per_block: int = 0
+    segments_per_block: int = 0
     copies: int = 0
     owners: int = 0
     bins_per_owner: int = 0
     rounds: int = 0
     rows_per_block: int = 0
     loads_per_block: int = 0
-    table_rows: int = 0
-    table_counters_per_row: int = 0
+    table_keys: int = 0
+    table_counters_per_key: int = 0
     counter_bits: int = 0
     blocks: int = 0
     threads: int = 0
@@ -115,7 +116,7 @@ class Explanation:
     workspace_bytes: int = 0
     clears_counts: bool = False
     shares_lines: bool = False
-    fold_blocks: int = 0
+    reduce_blocks: int = 0
 
     @property
     def predicted_seconds(self) -> float | None:
@@ -148,7 +149,7 @@ class CpuExplanation:
         counter_bits: of a table's counters; of the result's where there is no table.
         neighbours: two bytes that follow each other are counted as one value.
         byte_counters: counters of 8 bits besides, for values that differ; 0 where there are none.
-        tables, table_rows, table_bytes: of a thread.
+        tables, table_keys, table_bytes: of a thread.
         workspace_bytes: memory of all threads, besides the counts and the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
     """
@@ -171,7 +172,7 @@ class CpuExplanation:
     neighbours: bool = False
     byte_counters: int = 0
     tables: int = 0
-    table_rows: int = 0
+    table_keys: int = 0
     table_bytes: int = 0
     workspace_bytes: int = 0
 
@@ -224,7 +225,7 @@ def explain(
           reads      16 bytes a lane
           table      256 rows x 128 counters of 16 bits: 64 KiB of shared memory a block
           grid       132 blocks of 768 threads, up to 31,776 rows each
-          launches   2: count_rows, fold_rows
+          launches   2: count_rows, reduce_rows
           workspace  8.25 MiB, one table a block, summed by ... blocks
           memory     reads 512 MiB, writes 1 MiB of counts
           predicted  at least 112 us, at 4.8 TB/s

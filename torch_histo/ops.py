@@ -89,19 +89,14 @@ def channel_histogram(
         tensor([[2, 0, 1],
                 [0, 3, 0]])
 
-    Cost: on CUDA one to three launches: zeroing of the counts, where several blocks add to
-    the same ones; the count, which reads the input once (of one channel with up to four times
-    the bins that a table holds once for each table, mostly from the cache; and what lies between
-    the rows of a view, where that is no more than they are); a fold, where
-    blocks leave the tables they counted in. There is a workspace besides the result for the
-    fold, at most a table for each multiprocessor: of 32 or 64 KiB for bytes, 66 where rows begin
-    within words, which makes 8.5 MiB on an H200, and at most the shared memory of a block for
-    wider types (227 KiB on an H200); and for one channel of 16 MiB and more with still more
-    bins, where blocks own bins and leave each other 128 KiB each, 16.5 MiB on an H200. Inputs
-    of up to 1 MiB have none, nor have channels that are no more than four or lie one after
-    another, nor more than 128 channels of bytes of up to some 12 MiB on a GPU whose blocks form
-    clusters (Hopper and later). Nothing grows with the input but the contiguous copy for rare
-    strides.
+    Cost on CUDA: one to three launches. The first sets the counts to zero, if several blocks add
+    to the same ones. The second counts, and reads the input once; one channel with up to four
+    times the bins that fit a table is read once for each table, mostly from the cache. The third
+    sums the tables of the blocks, if there are such. These tables are a workspace of at most 64
+    KiB for bytes, or 227 KiB for wider types, for each multiprocessor: 8.5 or 30 MiB on an H200.
+    One channel of 16 MiB or more with still more bins takes 16.5 MiB there. Inputs of up to 1 MiB
+    need no workspace. Nothing grows with the input, except the contiguous copy that rare strides
+    need.
     `torch_histo.explain` prints all this for one input and one GPU.
 
     On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it

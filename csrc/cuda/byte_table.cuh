@@ -61,38 +61,38 @@ struct ByteTable : ByteCounters {
   __device__ void add_one(int column, uint8_t byte) const {
     column %= kByteColumns; // one channel may have longer rows
     add_shared(
-        address + 4 * (byte * kByteRowWords + word_of(column)), half_of(column) ? 0x10000 : 1);
+        address + 4 * (byte * kByteKeyWords + word_of(column)), half_of(column) ? 0x10000 : 1);
   }
 
-  __device__ void begin_unit(const Unit&) {
+  __device__ void begin_segment(const Segment&) {
   }
   __device__ void clear() const {
-    clear_words(table, 256 * kByteRowWords);
+    clear_words(table, 256 * kByteKeyWords);
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
   /// whole sectors, and few of them, so that a load meets few in its bank.
-  __device__ void put_counts(const Unit& unit, Counts counts) const {
+  __device__ void put_counts(const Segment& segment, Counts counts) const {
     constexpr int kRows = 4;
     // A thread keeps to one word.
-    constexpr int kStep = kColumnThreads / kByteRowWords;
+    constexpr int kStep = kColumnThreads / kByteKeyWords;
     static_assert(kStep % kRows == 0);
-    const int word = threadIdx.x / kRows % kByteRowWords;
-    const int64_t low = first_column_of(in, unit) + word % kWarp * 4 + word / kWarp;
+    const int word = threadIdx.x / kRows % kByteKeyWords;
+    const int64_t low = first_column_of(in, segment) + word % kWarp * 4 + word / kWarp;
     const int64_t high = low + 2;
-    const int64_t low_channel = channel_of(in, unit, low);
-    const int64_t high_channel = channel_of(in, unit, high);
+    const int64_t low_channel = channel_of(in, segment, low);
+    const int64_t high_channel = channel_of(in, segment, high);
     const bool has_low = low < in.columns && low_channel < in.counted;
     const bool has_high = high < in.columns && high_channel < in.counted;
-    Counts low_counts = &counts[in.counter(unit.batch, low_channel, 0)];
-    Counts high_counts = &counts[in.counter(unit.batch, high_channel, 0)];
-    const int first = threadIdx.x / (kRows * kByteRowWords) * kRows + threadIdx.x % kRows;
-    for (int row = first; row < static_cast<int>(in.table_rows); row += kStep) {
+    Counts low_counts = &counts[in.counter(segment.batch, low_channel, 0)];
+    Counts high_counts = &counts[in.counter(segment.batch, high_channel, 0)];
+    const int first = threadIdx.x / (kRows * kByteKeyWords) * kRows + threadIdx.x % kRows;
+    for (int row = first; row < static_cast<int>(in.table_keys); row += kStep) {
       const int64_t bin = axis.bin_of(static_cast<uint8_t>(row));
       if (bin == kNoBin) {
         continue;
       }
-      const uint32_t pair = table[row * kByteRowWords + word];
+      const uint32_t pair = table[row * kByteKeyWords + word];
       if (has_low) {
         put_or_add(low_counts + bin, pair & 0xffff, in.adds);
       }

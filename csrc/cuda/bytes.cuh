@@ -73,7 +73,7 @@ __device__ __forceinline__ LooseWord load_aligned_word(const uint8_t* __restrict
   return {__ldcs(reinterpret_cast<const uint32_t*>(address)), 0, 0};
 }
 
-/// Adds a quad to a table of bytes. Lanes whose words come one later, two later or both begin with
+/// Adds a vec16 to a table of bytes. Lanes whose words come one later, two later or both begin with
 /// others, so that they do not meet in a bank.
 template <class Cells>
 __device__ __forceinline__ void add_turned(

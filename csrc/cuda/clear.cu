@@ -32,9 +32,9 @@ void clear(const Launch& launch, const Problem& problem, bool overlaps) {
 
 Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch) {
   const bool overlaps = launch.limits.has_clusters();
-  const bool folds = plan.fold_blocks > 0;
+  const bool reduces = plan.reduce_blocks > 0;
   // Two kernels overlap; three launches begin with a memset.
-  const bool fills = plan.clears && folds;
+  const bool fills = plan.clears && reduces;
   if (plan.clears) {
     clear(launch, problem, overlaps && !fills);
   }
@@ -42,7 +42,7 @@ Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch)
   // the way to the cache. Blocks that share lines must not start as SMs become free: uint8
   // [2^20, 500] then takes 168 us, and not 126.
   return {
-      folds ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr,
+      reduces ? static_cast<uint4*>(launch.allocate(plan.workspace_bytes)) : nullptr,
       overlaps && !fills && !plan.shares_lines};
 }
 

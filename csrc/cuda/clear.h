@@ -9,7 +9,7 @@ namespace histo::cuda {
 void clear(const Launch& launch, const Problem& problem, bool overlaps);
 
 struct Prepared {
-  uint4* partials; // where tables go that are to be folded; null where none are
+  uint4* partials; // where tables go that are to be reduced; null where none are
   bool starts_early;
 };
 /// For the kernels of Columns.

@@ -1,10 +1,10 @@
 // Counts a few MiB of bytes that lie side by side, in one launch.
 //
-// The tables of columns.cu go through memory, to a second kernel. That takes longer than to count a
-// few MiB in fewer blocks. The blocks of a cluster count the rows of the same columns. Then each
-// sums some bins of all their tables, which it reads where they are, in shared memory.
+// The tables of interleaved.cu go through memory, to a second kernel. That takes longer than to
+// count a few MiB in fewer blocks. The blocks of a cluster count the rows of the same columns. Then
+// each sums some bins of all their tables, which it reads where they are, in shared memory.
 //
-// A table has half the columns of one of columns.cu. There is a cluster for each group of few
+// A table has half the columns of one of interleaved.cu. There is a cluster for each group of few
 // channels, and few bytes to read from the other blocks.
 #include "bytes.cuh"
 #include "clear.h"
@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kWarps = kClusteredThreads / kWarp;
 constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
-constexpr int kRowWords = HalfTable::kRowWords;
+constexpr int kKeyWords = HalfTable::kKeyWords;
 static_assert(kWarp == 2 * kLanesOfRow);
 
 /// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a
@@ -37,8 +37,8 @@ __device__ __forceinline__ void put_sums(
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
   const unsigned rank = blockIdx.x % kCluster;
-  const unsigned bins = (in.table_rows + kCluster - 1) / kCluster;
-  const unsigned end_bin = min((rank + 1) * bins, in.table_rows);
+  const unsigned bins = (in.table_keys + kCluster - 1) / kCluster;
+  const unsigned end_bin = min((rank + 1) * bins, in.table_keys);
   const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
   // Once where a block has no row, for all threads must arrive.
 #pragma unroll 1
@@ -50,7 +50,7 @@ __device__ __forceinline__ void put_sums(
       uint32_t low = 0, high = 0;
 #pragma unroll
       for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
-        const uint32_t word = load_from_rank(&table[row * kRowWords + lane], (rank + k) % kCluster);
+        const uint32_t word = load_from_rank(&table[row * kKeyWords + lane], (rank + k) % kCluster);
         low += word & 0xffff;
         high += word >> 16;
       }
@@ -133,7 +133,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     }
   }
 #pragma unroll
-  for (int i = 0; i < 256 * kRowWords / 4 / kClusteredThreads; ++i) {
+  for (int i = 0; i < 256 * kKeyWords / 4 / kClusteredThreads; ++i) {
     reinterpret_cast<uint4*>(table)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
   }
   __syncthreads();
@@ -184,7 +184,7 @@ void count_clustered(
   if (plan.clears) {
     clear(launch, problem, true);
   }
-  const dim3 grid(static_cast<unsigned>(plan.blocks / in.units()), in.groups, in.batches);
+  const dim3 grid(static_cast<unsigned>(plan.blocks / in.segments()), in.groups, in.batches);
   const auto run = [&](auto loose, auto cluster) {
     start(
         launch, "count_clustered",

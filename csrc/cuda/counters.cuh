@@ -1,5 +1,5 @@
-// The layouts of counters in the words of a table. The tables that kernels count in and the fold
-// that sums them share this, so that there is one fold a layout, whatever was counted.
+// The layouts of counters in the words of a table. The tables that kernels count in and the
+// reduction that sums them share this, so that there is one reduce a layout, whatever was counted.
 #pragma once
 
 #include "tables.cuh"
@@ -11,13 +11,13 @@ namespace histo::cuda {
 struct ByteCounters {
   static constexpr int kElementBytes = 1;
   static constexpr int kHalves = 2;         // counters of a word
-  static constexpr bool kPairsBins = false; // they are of two bins, and not of two columns
+  static constexpr bool kPacksBins = false; // they are of two bins, and not of two columns
 
   static __device__ __forceinline__ int column_of_word(const Columns&, int word, int half) {
-    return word % kWarp * 4 + word % kByteRowWords / kWarp + 2 * half;
+    return word % kWarp * 4 + word % kByteKeyWords / kWarp + 2 * half;
   }
-  static __device__ __forceinline__ int row_of_word(const Columns&, int word, int /*half*/) {
-    return word / kByteRowWords;
+  static __device__ __forceinline__ int key_of_word(const Columns&, int word, int /*half*/) {
+    return word / kByteKeyWords;
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
     return half == 0 ? word & 0xffff : word >> 16;
@@ -27,37 +27,37 @@ struct ByteCounters {
     return row;
   }
   static __device__ __forceinline__ int64_t
-  bin_of_row(const Columns&, const ByteAxis& axis, int row) {
+  bin_of_key(const Columns&, const ByteAxis& axis, int row) {
     return axis.bin_of(static_cast<uint8_t>(row));
   }
 };
 
 /// A row for each bin, whose number is the bin's.
-struct BinRows {
-  static constexpr bool kPairsBins = false;
+struct BinKeys {
+  static constexpr bool kPacksBins = false;
 
   static __device__ __forceinline__ int64_t
-  bin_of_row(const Columns& in, const ByteAxis&, int row) {
+  bin_of_key(const Columns& in, const ByteAxis&, int row) {
     return row < num_bins(in) ? row : kNoBin;
   }
   /// The bins that have a row; the others stay as they were cleared.
   static __device__ __forceinline__ int num_bins(const Columns& in) {
-    return static_cast<int>(min(in.num_bins, int64_t{in.table_rows}));
+    return static_cast<int>(min(in.num_bins, int64_t{in.table_keys}));
   }
 };
 
 /// Pairs of 16-bit counters, of the two columns that a lane reads at once.
-struct ColumnPairs : BinRows {
+struct PackedColumns : BinKeys {
   static constexpr int kElementBytes = 2;
   static constexpr int kHalves = 2;
 
   static __device__ __forceinline__ int log_slots(const Columns& in) { // words of a row
-    return static_cast<int>(in.log_row_words);
+    return static_cast<int>(in.log_key_words);
   }
   static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int half) {
     return (word & ((1 << log_slots(in)) - 1)) * 2 + half;
   }
-  static __device__ __forceinline__ int row_of_word(const Columns& in, int word, int /*half*/) {
+  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int /*half*/) {
     return word >> log_slots(in);
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
@@ -70,18 +70,18 @@ struct ColumnPairs : BinRows {
 
 /// Pairs of 16-bit counters, of one column: the lower one counts an even bin and the odd one behind
 /// it, the upper one the odd bin alone.
-struct BinPairs : BinRows {
-  static constexpr bool kPairsBins = true;
+struct PackedBins : BinKeys {
+  static constexpr bool kPacksBins = true;
   static constexpr int kElementBytes = 2;
   static constexpr int kHalves = 2;
 
   static __device__ __forceinline__ int log_slots(const Columns& in) { // words of two rows
-    return static_cast<int>(in.log_row_words) + 1;
+    return static_cast<int>(in.log_key_words) + 1;
   }
   static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int /*half*/) {
     return word & ((1 << log_slots(in)) - 1);
   }
-  static __device__ __forceinline__ int row_of_word(const Columns& in, int word, int half) {
+  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int half) {
     return 2 * (word >> log_slots(in)) + half;
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
@@ -95,17 +95,17 @@ struct BinPairs : BinRows {
 /// 32-bit counters, of one column each. If rows are shorter than all banks, the order of the rows
 /// that share the banks is mixed from all higher digits of the bin (Fibonacci hashing): bins that
 /// differ in few bits do not meet in the same banks.
-struct WordCounters : BinRows {
+struct WordCounters : BinKeys {
   static constexpr int kElementBytes = 4; // or more
   static constexpr int kHalves = 1;
 
   static __device__ __forceinline__ int log_slots(const Columns& in) {
-    return static_cast<int>(in.log_row_words);
+    return static_cast<int>(in.log_key_words);
   }
   static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int /*half*/) {
     return word & ((1 << log_slots(in)) - 1);
   }
-  static __device__ __forceinline__ int row_of_word(const Columns& in, int word, int /*half*/) {
+  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int /*half*/) {
     return word >> log_slots(in);
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int /*half*/) {
@@ -115,32 +115,32 @@ struct WordCounters : BinRows {
     return bin ^ (bin >> log_mixed) * kGoldenRatio >> (kWarp - log_mixed);
   }
   static __device__ __forceinline__ int place_of_row(const Columns& in, int row) {
-    const uint32_t log_mixed = kLogWarp - min(in.log_row_words, kLogWarp);
+    const uint32_t log_mixed = kLogWarp - min(in.log_key_words, kLogWarp);
     return log_mixed == 0 ? row
                           : static_cast<int>(mixed_row(static_cast<uint32_t>(row), log_mixed));
   }
 };
 
-/// The counter of a column of the unit's table; kNoBin for none.
+/// The counter of a column of the segment's table; kNoBin for none.
 template <class Cells>
 __device__ __forceinline__ int64_t
-counter_of(const Cells& cells, const Unit& unit, int column_of_table, int64_t bin) {
-  const int64_t column = first_column_of(cells.in, unit) + column_of_table;
-  const int64_t channel = channel_of(cells.in, unit, column);
+counter_of(const Cells& cells, const Segment& segment, int column_of_table, int64_t bin) {
+  const int64_t column = first_column_of(cells.in, segment) + column_of_table;
+  const int64_t channel = channel_of(cells.in, segment, column);
   return column < cells.in.columns && channel < cells.in.counted && bin != kNoBin
-             ? cells.in.counter(unit.batch, channel, bin)
+             ? cells.in.counter(segment.batch, channel, bin)
              : kNoBin;
 }
 
 /// Puts what a word counts; `word` is its place where rows lie in the order of their bins.
 template <bool kAdd, class Cells>
 __device__ __forceinline__ void put_word(
-    const Cells& cells, const Unit& unit, Counts counts, int word, uint32_t value) {
+    const Cells& cells, const Segment& segment, Counts counts, int word, uint32_t value) {
 #pragma unroll
   for (int half = 0; half < Cells::kHalves; ++half) {
     const int64_t counter = counter_of(
-        cells, unit, Cells::column_of_word(cells.in, word, half),
-        Cells::bin_of_row(cells.in, cells.axis, Cells::row_of_word(cells.in, word, half)));
+        cells, segment, Cells::column_of_word(cells.in, word, half),
+        Cells::bin_of_key(cells.in, cells.axis, Cells::key_of_word(cells.in, word, half)));
     if (counter != kNoBin) {
       put<kAdd>(&counts[counter], Cells::count_of(value, half));
     }

@@ -14,9 +14,9 @@ namespace histo::cuda {
 /// two lanes ever meet in a bank. The address of a counter is a sum of products of all four bytes,
 /// of which the factors choose one.
 struct HalfTable {
-  static constexpr int kRowWords = kHalfColumns / 2;
-  static constexpr uint32_t kFactor = 4 * kRowWords; // what a value is multiplied by
-  static_assert(kRowWords == kWarp && kFactor < 256);
+  static constexpr int kKeyWords = kHalfColumns / 2;
+  static constexpr uint32_t kFactor = 4 * kKeyWords; // what a value is multiplied by
+  static_assert(kKeyWords == kWarp && kFactor < 256);
 
   uint32_t factor;    // of the byte that comes first; the next one is in the same word
   uint32_t places[4]; // where it is counted if it is 0, of each word of four bytes

@@ -19,11 +19,11 @@ __device__ __forceinline__ uint64_t load_once(const uint64_t* address) {
   return word;
 }
 __device__ __forceinline__ uint4 load_once(const uint4* address) {
-  uint4 quad;
+  uint4 vec16;
   asm volatile("ld.global.cs.L2::128B.v4.u32 {%0, %1, %2, %3}, [%4];"
-               : "=r"(quad.x), "=r"(quad.y), "=r"(quad.z), "=r"(quad.w)
+               : "=r"(vec16.x), "=r"(vec16.y), "=r"(vec16.z), "=r"(vec16.w)
                : "l"(address));
-  return quad;
+  return vec16;
 }
 
 /// A word that does not stay in the first-level cache, where others need the room.

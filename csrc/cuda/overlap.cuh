@@ -2,9 +2,9 @@
 // of a call with the end of what the stream does before. The launch is then on its way while that
 // ends: 0.6 us less each.
 //
-// Small calls (strided.cu) let the next one start as soon as they have started. For others that is
-// no gain, or a loss. A fold may start when all blocks have counted, and does where one has ended.
-// docs/tuning.md has the figures.
+// Small calls (generic.cu) let the next one start as soon as they have started. For others that is
+// no gain, or a loss. A reduction may start when all blocks have counted, and does where one has
+// ended. docs/tuning.md has the figures.
 #pragma once
 
 namespace histo::cuda {

@@ -1,4 +1,4 @@
-// The rows that a block of columns.cu counts.
+// The rows that a block of interleaved.cu counts.
 #pragma once
 
 #include "tables.cuh"
@@ -7,16 +7,16 @@ namespace histo::cuda {
 
 /// Rows of one run that a block counts without a stop.
 struct Piece {
-  unsigned index; // of the unit
-  Unit unit;
-  unsigned outer; // of the unit's runs
+  unsigned index; // of the segment
+  Segment segment;
+  unsigned outer; // of the segment's runs
   const uint8_t* run;
   unsigned first_row; // of the run
   unsigned rows;
-  bool ends_unit;
+  bool ends_segment;
 };
 
-/// A block's share of all rows of all units, piece after piece.
+/// A block's share of all rows of all segments, piece after piece.
 template <int kLoadBytes, int kElementBytes>
 struct Share {
   const Interleaved& in;
@@ -32,12 +32,12 @@ struct Share {
         begin(part * in.part_rows + blockIdx.x / in.parts * in.share),
         end(min(begin + in.share, (part + 1) * in.part_rows)),
         row(begin) {
-    piece.index = in.part_rows == in.unit_rows ? part : begin / in.unit_rows;
-    piece.unit = unit_at(in, piece.index);
-    const unsigned row_of_unit = begin - piece.index * in.unit_rows;
-    piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
-    piece.first_row = row_of_unit - piece.outer * in.rows;
-    piece.run = batch_of(in, piece.unit.batch) + piece.outer * in.outer.stride;
+    piece.index = in.part_rows == in.segment_rows ? part : begin / in.segment_rows;
+    piece.segment = segment_at(in, piece.index);
+    const unsigned row_of_segment = begin - piece.index * in.segment_rows;
+    piece.outer = in.outer.size == 1 ? 0 : row_of_segment / in.rows;
+    piece.first_row = row_of_segment - piece.outer * in.rows;
+    piece.run = batch_of(in, piece.segment.batch) + piece.outer * in.outer.stride;
     cut();
   }
   /// Goes on to the next run, without the time of a division: few loads are on their way meanwhile.
@@ -52,20 +52,20 @@ struct Share {
     if (++piece.outer == in.outer.size) {
       piece.outer = 0;
       ++piece.index;
-      if (++piece.unit.batch == in.batches) {
-        piece.unit = unit_at(in, piece.index);
+      if (++piece.segment.batch == in.batches) {
+        piece.segment = segment_at(in, piece.index);
       }
-      piece.run = batch_of(in, piece.unit.batch);
+      piece.run = batch_of(in, piece.segment.batch);
     }
     cut();
     return true;
   }
-  __device__ __forceinline__ bool begins_unit() const {
-    return row == piece.index * in.unit_rows;
+  __device__ __forceinline__ bool begins_segment() const {
+    return row == piece.index * in.segment_rows;
   }
-  /// Whether the unit began before the share did.
+  /// Whether the segment began before the share did.
   __device__ __forceinline__ bool has_begin_of(const Piece& of) const {
-    return of.index * in.unit_rows > begin;
+    return of.index * in.segment_rows > begin;
   }
   /// The block's table in the workspace.
   __device__ __forceinline__ int64_t index_of_table() const {
@@ -76,8 +76,9 @@ struct Share {
   /// Cuts the piece to what the run and the block have of it.
   __device__ __forceinline__ void cut() {
     piece.rows = min(in.rows - piece.first_row, end - row);
-    piece.ends_unit = piece.outer + 1 == in.outer.size && piece.first_row + piece.rows == in.rows;
-    piece.unit.head = head_of(in, piece.run, kLoadBytes, kElementBytes);
+    piece.ends_segment =
+        piece.outer + 1 == in.outer.size && piece.first_row + piece.rows == in.rows;
+    piece.segment.head = head_of(in, piece.run, kLoadBytes, kElementBytes);
   }
 };
 

@@ -28,11 +28,11 @@ struct DeviceLimits {
 };
 
 HISTO_HOST_DEVICE constexpr int bytes_of_load(Access access, int64_t element_bytes) {
-  return access == Access::kQuad ? 16 : element_bytes == 8 ? 8 : 4;
+  return access == Access::kVec16 ? 16 : element_bytes == 8 ? 8 : 4;
 }
 
-/// a * b + c, in one instruction: where b is an argument of the kernel the compiler adds upper halves
-/// that are 0.
+/// a * b + c, in one instruction: where b is an argument of the kernel the compiler adds upper
+/// halves that are 0.
 HISTO_HOST_DEVICE uint64_t multiply_add(uint32_t a, uint32_t b, uint64_t c) {
 #ifdef __CUDA_ARCH__
   asm("mad.wide.u32 %0, %1, %2, %0;" : "+l"(c) : "r"(a), "r"(b));
@@ -65,8 +65,8 @@ struct Divider {
 
 /// Elements that lie side by side, cut into columns: what all kernels for them read.
 ///
-/// A unit is a set of channels (a batch) and a group of columns that one table holds; a
-/// table has a row for every bin. All rows of all units, one unit after the other, are
+/// A segment is a set of channels (a batch) and a group of columns that one table holds; a
+/// table has a row for every bin. All rows of all segments, one segment after the other, are
 /// dealt to the blocks in equal shares.
 struct Columns {
   const uint8_t* data;
@@ -77,47 +77,47 @@ struct Columns {
   int64_t channels;   // of a batch, as they lie in memory
   int64_t counted;    // of those the first, which have counts; others lie between rows
   int64_t num_bins;
-  // Rows and units are fewer than 2^31: 32 bits divide much sooner than 64.
+  // Rows and segments are fewer than 2^31: 32 bits divide much sooner than 64.
   unsigned rows;          // whole rows of a run
   unsigned groups;        // of columns; of one channel, tables that its bins are dealt to
   unsigned group_columns; // between the first of a group and of the next; 0: bins are dealt
   unsigned batches;
   unsigned log_lanes;     // neighbouring lanes that read one row
-  unsigned log_row_words; // of a table
-  unsigned table_rows;    // of bytes a row a value, of wider types a row a bin
+  unsigned log_key_words; // of a table
+  unsigned table_keys;    // of bytes a row a value, of wider types a row a bin
   ElementType type;
   bool adds;    // the counts are zeroed, and all that is written is added
   bool cleared; // so they are, perhaps by a kernel that this one overlaps
 
-  HISTO_HOST_DEVICE unsigned units() const {
+  HISTO_HOST_DEVICE unsigned segments() const {
     return batches * groups;
   }
-  /// Whole lines of memory: rows shorter than one come in groups (rows_of_table).
+  /// Whole lines of memory: rows shorter than one come in groups (keys_of_table).
   HISTO_HOST_DEVICE unsigned table_words() const {
-    return table_rows << log_row_words;
+    return table_keys << log_key_words;
   }
   HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
     return (batch_index * counted + channel) * num_bins + bin;
   }
 };
 
-/// columns.cu: any of them.
+/// interleaved.cu: any of them.
 struct Interleaved : Columns {
-  Extent outer;       // runs of rows that are counted together; stride in bytes
-  int64_t run;        // elements of a run that is a stream, or 0
-  int64_t load_step;  // of whole quads: bytes between two loads of a thread
-  int64_t round_step; // and between two rounds of them
-  unsigned unit_rows; // of all runs
-  // The rows of all units, one unit after the other, are cut into equal parts, and
+  Extent outer;          // runs of rows that are counted together; stride in bytes
+  int64_t run;           // elements of a run that is a stream, or 0
+  int64_t load_step;     // of whole vec16s: bytes between two loads of a thread
+  int64_t round_step;    // and between two rounds of them
+  unsigned segment_rows; // of all runs
+  // The rows of all segments, one segment after the other, are cut into equal parts, and
   // each part into shares. Neighbouring blocks take different parts.
   unsigned parts;
   unsigned part_rows;
   unsigned blocks_of_part;
   unsigned share; // rows a block
   Access access;
-  bool sums_columns; // the fold sums the columns of each channel: a table has them all
+  bool sums_columns; // the reduction sums the columns of each channel: a table has them all
   bool few_channels; // a block sums the columns of each channel
-  bool paired;       // a word of a table is two counters of 16 bits
+  bool packed16;     // a word of a table is two counters of 16 bits
   // Rows that lie in several runs count as rows of one; from run to run it is then so many bytes
   // further than rows alone, and from set of runs to set. In 32 bits, as is the stride of rows.
   bool in_runs;
@@ -133,7 +133,7 @@ struct Interleaved : Columns {
   /// That are counted together.
   int64_t runs() const {
     const unsigned apart = counted < channels ? kRowsApart : 0;
-    return in_runs ? (unit_rows + apart) / by_rows_of_run.divisor : outer.size;
+    return in_runs ? (segment_rows + apart) / by_rows_of_run.divisor : outer.size;
   }
 };
 
@@ -141,9 +141,9 @@ struct Interleaved : Columns {
 struct WholeRows : Columns {
   int64_t load_step; // bytes between two loads of a thread
   int64_t round_step;
-  unsigned blocks_of_part; // of a unit
-  // A block has so many chunks of rows, the first blocks of a unit one more, and the last one what is
-  // left.
+  unsigned blocks_of_part; // of a segment
+  // A block has so many chunks of rows, the first blocks of a segment one more, and the last one
+  // what is left.
   unsigned chunks;
   unsigned blocks_with_more;
 
@@ -154,14 +154,14 @@ struct WholeRows : Columns {
   }
 };
 
-/// planes.cu: bytes of few channels, in a stream whose rows are 512 bytes.
+/// planar.cu: bytes of few channels, in a stream whose rows are 512 bytes.
 struct Planar : Columns {
-  Extent outer;       // runs of a unit; stride in bytes
-  int64_t run;        // its elements
-  unsigned unit_rows; // of all runs
-  unsigned part_rows; // of all units
-  unsigned share;     // rows a block
-  bool in_turn;       // three channels: a lane has a column for each, whatever it reads
+  Extent outer;          // runs of a segment; stride in bytes
+  int64_t run;           // its elements
+  unsigned segment_rows; // of all runs
+  unsigned part_rows;    // of all segments
+  unsigned share;        // rows a block
+  bool in_turn;          // three channels: a lane has a column for each, whatever it reads
 
   HISTO_HOST_DEVICE bool is_stream() const {
     return true;
@@ -176,38 +176,38 @@ struct Clustered : Columns {
 
 /// Many short stretches of elements side by side, wherever they begin.
 ///
-/// A unit is a set of channels, which one table holds. Its runs are cut into quads, aligned 16 bytes
-/// each, of which the first and the last may have bytes that lie outside; all quads of a unit, run
-/// after run, are dealt to threads. Element e of a run counts for channel e % period of the unit,
-/// if it has so many.
+/// A segment is a set of channels, which one table holds. Its runs are cut into vec16s, aligned 16
+/// bytes each, of which the first and the last may have bytes that lie outside; all vec16s of a
+/// segment, run after run, are dealt to threads. Element e of a run counts for channel e % period
+/// of the segment, if it has so many.
 struct Runs {
   const uint8_t* data;
-  uint64_t first_quad; // the address of the first that is all in the tensor
-  uint64_t last_quad;  // so many bytes behind it
-  Extent batch[2];     // units: outer, inner; strides in bytes
-  // Between runs of a unit, in bytes, loop by loop; the outermost is 0 where there are two.
+  uint64_t first_vec16; // the address of the first that is all in the tensor
+  uint64_t last_vec16;  // so many bytes behind it
+  Extent batch[2];      // segments: outer, inner; strides in bytes
+  // Between runs of a segment, in bytes, loop by loop; the outermost is 0 where there are two.
   uint64_t set_step;
   uint32_t outer_step;
   uint32_t step;
-  int64_t channels; // of a unit
+  int64_t channels; // of a segment
   int64_t num_bins;
-  unsigned units;
+  unsigned segments;
   unsigned period;     // elements
-  unsigned before_run; // whole periods, at least a quad: elements are numbered from there on
+  unsigned before_run; // whole periods, at least a vec16: elements are numbered from there on
   unsigned run_bytes;
-  unsigned quads;      // of a unit
-  unsigned chunks;     // blocks that share a unit
-  unsigned share;      // quads of such a block
-  unsigned log_units;  // of a block
-  unsigned tables;     // of a unit, of one channel each; 0: its channels are columns of one
-  unsigned columns;    // so many tables, or columns
-  unsigned log_copies; // of a counter
-  unsigned table_rows; // of bytes a row a value, of wider types a row a bin; and one behind them
-  // From row to row, from column to column or table to table, and from unit to unit.
-  unsigned row_words;
+  unsigned vec16s;       // of a segment
+  unsigned chunks;       // blocks that share a segment
+  unsigned share;        // vec16s of such a block
+  unsigned log_segments; // of a block
+  unsigned tables;       // of a segment, of one channel each; 0: its channels are columns of one
+  unsigned columns;      // so many tables, or columns
+  unsigned log_copies;   // of a counter
+  unsigned table_keys;   // of bytes a row a value, of wider types a row a bin; and one behind them
+  // From row to row, from column to column or table to table, and from segment to segment.
+  unsigned key_words;
   unsigned column_words;
-  unsigned unit_words;
-  Divider by_quads_of_run;
+  unsigned segment_words;
+  Divider by_vec16s_of_run;
   Divider by_loop[2]; // of runs, the inner ones
   Divider by_period;
   Divider by_rows;
@@ -215,17 +215,17 @@ struct Runs {
   ElementType type;
   bool adds; // as in Columns
   bool cleared;
-  // Of one channel a run may have several rows, and what lies between them: a period is then from one
-  // row to the next, in elements. The last ones here, since ptxas orders loops otherwise when two that
-  // are loaded together lie apart: int64 [64, 262144] over 1 takes 34.6 us and not 36.4.
+  // Of one channel a run may have several rows, and what lies between them: a period is then from
+  // one row to the next, in elements. The last ones here, since ptxas orders loops otherwise when
+  // two that are loaded together lie apart: int64 [64, 262144] over 1 takes 34.6 us and not 36.4.
   unsigned run_bytes_between;
   uint64_t between; // a bit for each of 64 bytes, from a row's first one on
 
-  HISTO_HOST_DEVICE unsigned units_of_block() const {
-    return 1u << log_units;
+  HISTO_HOST_DEVICE unsigned segments_of_block() const {
+    return 1u << log_segments;
   }
   int64_t runs() const {
-    return quads / by_quads_of_run.divisor;
+    return vec16s / by_vec16s_of_run.divisor;
   }
   /// Behind the channels of a row that is read with what lies between it and the next.
   int64_t gap_channels() const {
@@ -234,7 +234,7 @@ struct Runs {
 };
 
 /// Any strides: a block takes a few channels and a chunk of rows.
-struct Tiles {
+struct Generic {
   Extent channels[2]; // outer, inner; strides in elements
   Extent rows[2];     // outer, inner
   int64_t num_channels;
@@ -245,24 +245,25 @@ struct Tiles {
   int tile_channels; // a power of two
   int table_stride;  // counters between channels of a table; 0: no table, atomics in memory
   bool along_rows;   // neighbouring threads take neighbouring rows
-  bool quads;        // and 16 aligned bytes each
-  bool clustered;    // the blocks of a tile are a cluster, which folds its tables
+  bool vec16s;       // and 16 aligned bytes each
+  bool clustered;    // the blocks of a tile are a cluster, which reduces its tables
   bool sets;         // of rows: a third loop, around the others
   int64_t set_stride;
 };
-// With a larger one as its argument, strided.cu takes 20 % longer for [2^20, 512] every 2nd channel.
-static_assert(sizeof(Tiles) <= 128);
+// With a larger one as its argument, generic.cu takes 20 % longer for [2^20, 512] every 2nd
+// channel.
+static_assert(sizeof(Generic) <= 128);
 
 /// One channel without gaps: every block owns some of the bins.
-struct Exchange {
+struct Partitioned {
   const uint8_t* data; // aligned
-  int64_t quads;       // of 16 bytes
+  int64_t vec16s;      // of 16 bytes
   unsigned head;       // elements before the first of them
   unsigned ragged;     // and after the last, together
   int64_t num_bins;
   uint32_t limit; // elements below it have a bin
   unsigned rounds;
-  int64_t quads_of_tile; // what a block reads in a round
+  int64_t vec16s_of_tile; // what a block reads in a round
   // A bin times `mixer` has the owner in its highest bits and then the owner's bin.
   unsigned log_owners;
   unsigned log_owned;
@@ -272,19 +273,20 @@ struct Exchange {
 };
 
 struct Plan {
-  std::variant<Interleaved, WholeRows, Planar, Clustered, Runs, Tiles, Exchange> layout;
+  std::variant<Interleaved, WholeRows, Planar, Clustered, Runs, Generic, Partitioned> layout;
   int64_t blocks;
   int threads;
-  int cluster;             // blocks of a cluster; 1: no clusters
-  int64_t shared_bytes;    // of a block, for its table
-  int64_t workspace_bytes; // tables that the blocks leave to the fold, or segments to each other
-  int64_t fold_blocks;     // 0: no fold
-  int fold_words;          // of a table, a block of the fold
-  bool clears;             // the counts, or what the blocks meet at, are zeroed first
-  bool shares_lines;       // neighbouring blocks of rows.cu or columns.cu read the same lines
+  int cluster;          // blocks of a cluster; 1: no clusters
+  int64_t shared_bytes; // of a block, for its table
+  int64_t
+      workspace_bytes;   // tables that the blocks leave to the reduction, or buckets to each other
+  int64_t reduce_blocks; // 0: no reduction
+  int reduce_words;      // of a table, a block of the reduction
+  bool clears;           // the counts, or what the blocks meet at, are zeroed first
+  bool shares_lines;     // neighbouring blocks of rows.cu or interleaved.cu read the same lines
 
   int launches() const {
-    return 1 + (fold_blocks > 0) + clears;
+    return 1 + (reduce_blocks > 0) + clears;
   }
 };
 

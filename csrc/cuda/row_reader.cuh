@@ -1,4 +1,4 @@
-// The threads of a block of columns.cu read the rows of a piece.
+// The threads of a block of interleaved.cu read the rows of a piece.
 #pragma once
 
 #include <type_traits>
@@ -15,7 +15,7 @@ using LoadOf = std::conditional_t<
     kAccess == Access::kLoose,
     LooseWord,
     std::conditional_t<
-        kAccess == Access::kQuad,
+        kAccess == Access::kVec16,
         uint4,
         std::conditional_t<kElementBytes == 8, uint64_t, uint32_t>>>;
 
@@ -31,7 +31,7 @@ struct RowReader {
   static constexpr int kWarps = kColumnThreads / kWarp;
   // Few loads a round take their steps from the parameters. The compiler works out the steps of
   // many in instructions that do not wait for those of the additions.
-  static constexpr bool kFewLoads = kAccess == Access::kQuad;
+  static constexpr bool kFewLoads = kAccess == Access::kVec16;
 
   const Interleaved& in;
   int lane_of_row;
@@ -65,7 +65,7 @@ struct RowReader {
     const auto rows = static_cast<int>(piece.rows) - (kAccess == Access::kLoose ? kRowsAtEnd : 0);
     rounds = rounds_of(static_cast<unsigned>(max(rows, 0)));
     const int64_t column =
-        min(first_column_of(in, piece.unit) + lane_of_row * kElements, last_column);
+        min(first_column_of(in, piece.segment) + lane_of_row * kElements, last_column);
     if constexpr (kInRuns) {
       const uint8_t* first = piece.run + place_of_row(uint64_t{piece.first_row});
       address = first - reinterpret_cast<uintptr_t>(first) % 4;
@@ -74,7 +74,7 @@ struct RowReader {
       place = beyond + static_cast<uint32_t>(column) * unsigned{sizeof(T)};
       next_row = piece.first_row + own_row;
     } else {
-      address = piece.run + (piece.unit.head + column) * int64_t{sizeof(T)} +
+      address = piece.run + (piece.segment.head + column) * int64_t{sizeof(T)} +
                 (piece.first_row + own_row) * in.row_stride;
     }
     count = static_cast<int>(min(in.columns - column, int64_t{kElements})) *

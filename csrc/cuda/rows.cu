@@ -1,17 +1,17 @@
-// Counts whole rows of bytes, as columns.cu does, in a tenth of its code.
+// Counts whole rows of bytes, as interleaved.cu does, in a tenth of its code.
 //
-// A block has rows of one unit here, which follow each other at one distance. Columns are channels,
-// and the values without a bin lie behind all that have one. Then there is nothing to ask and to
-// divide, and code that runs once is waited for.
+// A block has rows of one segment here, which follow each other at one distance. Columns are
+// channels, and the values without a bin lie behind all that have one. Then there is nothing to ask
+// and to divide, and code that runs once is waited for.
 //
 // If rows begin with lines of memory, a table is for half a line: two blocks side by side read the
-// two halves, and each leaves half as much to the fold.
+// two halves, and each leaves half as much to the reduction.
 #include "byte_table.cuh"
 #include "clear.h"
-#include "fold.h"
 #include "half_table.cuh"
 #include "loads.cuh"
 #include "overlap.cuh"
+#include "reduce.h"
 #include "rows.h"
 #include "tables.cuh"
 
@@ -19,33 +19,33 @@ namespace histo::cuda {
 namespace {
 
 constexpr unsigned kWarps = kColumnThreads / kWarp;
-constexpr int kUnroll = kBytesInFlight / kQuadBytes;
+constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
 
-/// The half table of a unit.
+/// The half table of a segment.
 struct HalfCells : HalfTable {
   const Columns& in;
   const uint32_t* table;
 
   __device__ HalfCells(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
-      : HalfTable(shared, lane, kQuadBytes / 4), in(columns), table(shared) {
+      : HalfTable(shared, lane, kVec16Bytes / 4), in(columns), table(shared) {
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
   /// sectors, and few of them, so that a load meets few in its bank.
-  __device__ void put_counts(const Unit& unit, Counts counts) const {
+  __device__ void put_counts(const Segment& segment, Counts counts) const {
     constexpr unsigned kRows = 4;
-    constexpr unsigned kStep = kColumnThreads / kRowWords; // a thread keeps to one word
+    constexpr unsigned kStep = kColumnThreads / kKeyWords; // a thread keeps to one word
     static_assert(kStep % kRows == 0);
-    const unsigned word = threadIdx.x / kRows % kRowWords;
-    const int64_t column = first_column_of(in, unit) + column_of_word(word, 0);
-    if (column >= in.columns) { // and so is the next one, since they are whole quads
+    const unsigned word = threadIdx.x / kRows % kKeyWords;
+    const int64_t column = first_column_of(in, segment) + column_of_word(word, 0);
+    if (column >= in.columns) { // and so is the next one, since they are whole vec16s
       return;
     }
-    Counts lower = &counts[in.counter(unit.batch, column, 0)];
+    Counts lower = &counts[in.counter(segment.batch, column, 0)];
     Counts upper = lower + in.num_bins;
-    unsigned row = threadIdx.x / (kRows * kRowWords) * kRows + threadIdx.x % kRows;
-    for (; row < in.table_rows; row += kStep) {
-      const uint32_t pair = table[row * kRowWords + word];
+    unsigned row = threadIdx.x / (kRows * kKeyWords) * kRows + threadIdx.x % kRows;
+    for (; row < in.table_keys; row += kStep) {
+      const uint32_t pair = table[row * kKeyWords + word];
       lower[row] = pair & 0xffff;
       upper[row] = pair >> 16;
     }
@@ -63,23 +63,23 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t table[];
-  constexpr unsigned kLanesOfRow = kColumns / kQuadBytes;
+  constexpr unsigned kLanesOfRow = kColumns / kVec16Bytes;
   constexpr unsigned kRowsOfLoad = kWarp / kLanesOfRow; // of a warp
   constexpr unsigned kRowsOfChunk = rows_of_chunk(kColumns);
   static_assert(kRowsOfChunk == kUnroll * kRowsOfLoad && kUnroll < kWarps);
   const unsigned lane = threadIdx.x % kWarp;
   // The same for all its lanes, and known to be.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
-  const Unit unit = unit_at(in, blockIdx.x);
+  const Segment segment = segment_at(in, blockIdx.x);
   const unsigned block = blockIdx.y;
 
   const unsigned chunks = in.chunks + (block < in.blocks_with_more);
   const unsigned first_chunk = block * in.chunks + min(block, in.blocks_with_more);
   const auto row_at = [&](unsigned row) {
     // A lane beyond the last column counts it once more, for a column that is not there.
-    const int64_t column =
-        min(first_column_of(in, unit) + lane % kLanesOfRow * kQuadBytes, in.columns - kQuadBytes);
-    return in.data + unit.batch * in.batch[1].stride + column + row * in.row_stride;
+    const int64_t column = min(
+        first_column_of(in, segment) + lane % kLanesOfRow * kVec16Bytes, in.columns - kVec16Bytes);
+    return in.data + segment.batch * in.batch[1].stride + column + row * in.row_stride;
   };
   unsigned rounds = (chunks + kWarps - 1 - warp) / kWarps;
   const uint8_t* address = row_at((first_chunk + warp) * kRowsOfChunk + lane / kLanesOfRow);
@@ -89,7 +89,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   const uint8_t* left =
       has_row_left ? row_at(in.rows - in.rows % kRowsOfChunk + row_left) : in.data;
 
-  uint4 quads[kUnroll];
+  uint4 vec16s[kUnroll];
   // Behind the last chunk what is left, or nothing of use: branches around loads would make copies
   // of all registers.
   const auto load = [&](uint4(&to)[kUnroll]) {
@@ -103,7 +103,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   };
 
   wait_for_previous(); // it may write what is counted
-  load(quads);         // and the table is cleared meanwhile
+  load(vec16s);        // and the table is cleared meanwhile
   const Cells<kColumns> cells(in, axis, table, static_cast<int>(lane));
   clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
   __syncthreads();
@@ -115,69 +115,69 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(quads[i]);
+      cells.add(vec16s[i]);
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      quads[i] = next[i];
+      vec16s[i] = next[i];
     }
   }
   if (has_row_left) {
-    cells.add(quads[0]);
+    cells.add(vec16s[0]);
   }
-  let_next_start(); // the fold
+  let_next_start(); // the reduction
   __syncthreads();
   if (gridDim.y == 1) {
-    cells.put_counts(unit, counts);
+    cells.put_counts(segment, counts);
   } else {
-    const unsigned table_quads = in.table_words() / 4;
+    const unsigned table_vec16s = in.table_words() / 4;
     store_table(
-        partials + size_t{blockIdx.x * gridDim.y + block} * table_quads, table, table_quads);
+        partials + size_t{blockIdx.x * gridDim.y + block} * table_vec16s, table, table_vec16s);
   }
 }
 
-/// Sums kWords words of a unit's tables, and transposes [row][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
 ///
 /// All of a thread's loads are on their way at once.
 template <unsigned kColumns, unsigned kWords>
-__global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
+__global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
     const __grid_constant__ WholeRows in,
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  constexpr unsigned kRowWords = kColumns / 2;
-  constexpr unsigned kRows = kWords / kRowWords;
-  constexpr unsigned kQuadsOfRow = kRowWords / 4;
-  constexpr unsigned kQuads = kWords / 4;
-  constexpr unsigned kSplits = kFoldThreads / kQuads;
-  constexpr unsigned kLoads = fold_unroll(kWords);
+  constexpr unsigned kKeyWords = kColumns / 2;
+  constexpr unsigned kRows = kWords / kKeyWords;
+  constexpr unsigned kVec16sOfRow = kKeyWords / 4;
+  constexpr unsigned kVec16s = kWords / 4;
+  constexpr unsigned kSplits = kReduceThreads / kVec16s;
+  constexpr unsigned kLoads = reduce_unroll(kWords);
   // A row has the lower halves of its words first, then the upper ones. The next row begins eight
   // banks further on.
   constexpr unsigned kRowSums = kColumns + 8;
   __shared__ __align__(16) uint32_t sums[kSplits][kRows * kRowSums];
 
-  const unsigned table_quads = in.table_words() / 4;
+  const unsigned table_vec16s = in.table_words() / 4;
   const unsigned tables = in.blocks_of_part;
   const unsigned first_row = blockIdx.y * kRows;
-  const unsigned quad = threadIdx.x % kQuads;
-  const unsigned split = threadIdx.x / kQuads;
+  const unsigned vec16 = threadIdx.x % kVec16s;
+  const unsigned split = threadIdx.x / kVec16s;
   const uint4* first =
-      partials + size_t{blockIdx.x} * tables * table_quads + first_row * kQuadsOfRow;
-  const uint4* table = first + split * table_quads + quad;
-  const bool inside = first_row + quad / kQuadsOfRow < in.table_rows;
+      partials + size_t{blockIdx.x} * tables * table_vec16s + first_row * kVec16sOfRow;
+  const uint4* table = first + split * table_vec16s + vec16;
+  const bool inside = first_row + vec16 / kVec16sOfRow < in.table_keys;
   uint32_t all[4] = {0, 0, 0, 0}, upper[4] = {0, 0, 0, 0};
   wait_for_previous();
 #pragma unroll 1
   for (unsigned of = split; of < tables; of += kLoads * kSplits) {
-    uint4 quads[kLoads];
+    uint4 vec16s[kLoads];
 #pragma unroll
     for (unsigned k = 0; k < kLoads; ++k) {
-      quads[k] = inside && of + k * kSplits < tables ? __ldcg(table + k * kSplits * table_quads)
-                                                     : make_uint4(0, 0, 0, 0);
+      vec16s[k] = inside && of + k * kSplits < tables ? __ldcg(table + k * kSplits * table_vec16s)
+                                                      : make_uint4(0, 0, 0, 0);
     }
-    table += kLoads * kSplits * table_quads;
+    table += kLoads * kSplits * table_vec16s;
 #pragma unroll
     for (unsigned k = 0; k < kLoads; ++k) {
-      const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+      const uint32_t words[4] = {vec16s[k].x, vec16s[k].y, vec16s[k].z, vec16s[k].w};
 #pragma unroll
       for (int i = 0; i < 4; ++i) {
         all[i] += words[i];
@@ -190,15 +190,15 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
   for (int i = 0; i < 4; ++i) {
     all[i] -= upper[i] << 16;
   }
-  uint32_t* sum = &sums[split][quad / kQuadsOfRow * kRowSums + quad % kQuadsOfRow * 4];
+  uint32_t* sum = &sums[split][vec16 / kVec16sOfRow * kRowSums + vec16 % kVec16sOfRow * 4];
   *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
-  *reinterpret_cast<uint4*>(sum + kRowWords) = make_uint4(upper[0], upper[1], upper[2], upper[3]);
+  *reinterpret_cast<uint4*>(sum + kKeyWords) = make_uint4(upper[0], upper[1], upper[2], upper[3]);
   __syncthreads();
 
   // Neighbours write neighbouring bins of a channel, four of them a whole sector.
   constexpr unsigned kTogether = kRows < 4 ? kRows : 4;
-  const Unit unit = unit_at(in, blockIdx.x);
-  for (unsigned i = threadIdx.x; i < kRows * kColumns; i += kFoldThreads) {
+  const Segment segment = segment_at(in, blockIdx.x);
+  for (unsigned i = threadIdx.x; i < kRows * kColumns; i += kReduceThreads) {
     const unsigned row = i / (kTogether * kColumns) * kTogether + i % kTogether;
     const unsigned place = i / kTogether % kColumns;
     uint32_t count = 0;
@@ -207,21 +207,21 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_rows_kernel(
       count += sums[s][row * kRowSums + place];
     }
     const unsigned column_of_table =
-        kColumns == kHalfColumns ? HalfTable::column_of_word(place % kRowWords, place / kRowWords)
+        kColumns == kHalfColumns ? HalfTable::column_of_word(place % kKeyWords, place / kKeyWords)
                                  : place % kWarp * 4 + place / kWarp;
-    const int64_t column = first_column_of(in, unit) + column_of_table;
-    if (column < in.columns && first_row + row < in.table_rows) {
-      counts[in.counter(unit.batch, column, first_row + row)] = count;
+    const int64_t column = first_column_of(in, segment) + column_of_table;
+    if (column < in.columns && first_row + row < in.table_keys) {
+      counts[in.counter(segment.batch, column, first_row + row)] = count;
     }
   }
 
   // Nobody reads the rows again: the cache need not write them to memory.
-  constexpr unsigned kLines = kQuads * kQuadBytes / kLineBytes;
+  constexpr unsigned kLines = kVec16s * kVec16Bytes / kLineBytes;
 #pragma unroll 1
-  for (unsigned i = threadIdx.x; i < tables * kLines; i += kFoldThreads) {
-    const unsigned quads = i % kLines * (kLineBytes / kQuadBytes);
-    if (first_row + quads / kQuadsOfRow < in.table_rows) {
-      discard_line(first + i / kLines * table_quads + quads);
+  for (unsigned i = threadIdx.x; i < tables * kLines; i += kReduceThreads) {
+    const unsigned vec16s = i % kLines * (kLineBytes / kVec16Bytes);
+    if (first_row + vec16s / kVec16sOfRow < in.table_keys) {
+      discard_line(first + i / kLines * table_vec16s + vec16s);
     }
   }
 }
@@ -239,14 +239,15 @@ void count_rows(
         launch, kColumns == kHalfColumns ? "count_half_rows" : "count_rows",
         count_rows_kernel<kColumns>,
         Shape{
-            dim3(in.units(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
+            dim3(in.segments(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
             prepared.starts_early},
         in, axis, prepared.partials, counts);
-    if (plan.fold_blocks > 0) {
-      with_fold_words(plan.fold_words, [&](auto words) {
+    if (plan.reduce_blocks > 0) {
+      with_reduce_words(plan.reduce_words, [&](auto words) {
         start(
-            launch, "fold_rows", fold_rows_kernel<kColumns, words()>, fold_shape(plan, in, launch),
-            in, static_cast<const uint4*>(prepared.partials), counts);
+            launch, "reduce_rows", reduce_rows_kernel<kColumns, words()>,
+            reduce_shape(plan, in, launch), in, static_cast<const uint4*>(prepared.partials),
+            counts);
       });
     }
   };

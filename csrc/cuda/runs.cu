@@ -1,19 +1,19 @@
 // Counts elements of any type in many short runs: rows of images that were cropped, channels that
 // have few elements each, rows with gaps.
 //
-// The blocks of columns.cu and planes.cu read one long stretch each, which short runs do not have.
-// Here a thread finds each 16 bytes that it reads by itself: all runs of a unit are cut into quads,
-// aligned in memory, and a product and a shift tell the run of a quad. Bytes of a quad that lie
-// outside of its run are counted in a row of the table that nobody reads.
+// The blocks of interleaved.cu and planar.cu read one long stretch each, which short runs do not
+// have. Here a thread finds each 16 bytes that it reads by itself: all runs of a segment are cut
+// into vec16s, aligned in memory, and a product and a shift tell the run of a vec16. Bytes of a
+// vec16 that lie outside of its run are counted in a row of the table that nobody reads.
 //
 // The element's place in its run tells its channel. Bytes of up to four channels have a table for
 // each channel, and copies of every counter, up to one for each lane, so that no two lanes meet.
 // More channels are columns of one table, which go on behind the last one with copies of the first.
-// The elements of a quad then have neighbouring columns, whichever it begins with. Rows have an odd
-// number of columns, and so lie in all banks alike.
+// The elements of a vec16 then have neighbouring columns, whichever it begins with. Rows have an
+// odd number of columns, and so lie in all banks alike.
 //
-// A run of one channel may be several short rows with what lies between them. The place of a quad's
-// first byte tells which of its bytes lie between rows.
+// A run of one channel may be several short rows with what lies between them. The place of a
+// vec16's first byte tells which of its bytes lie between rows.
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
@@ -23,7 +23,7 @@
 namespace histo::cuda {
 namespace {
 
-/// A quad of a unit.
+/// A vec16 of a segment.
 struct Place {
   uint64_t address;
   unsigned begin;   // of its bytes that belong to its run
@@ -32,18 +32,18 @@ struct Place {
   unsigned column;
 };
 
-struct Quad {
+struct Vec16 {
   uint4 bytes;
   uint32_t range;   // begin, and end from bit 8 on
   uint32_t between; // as of its place
   uint32_t column;  // its first one
 };
 
-/// The bytes of a quad that reaches beyond the tensor; what is not its run's is unspecified.
+/// The bytes of a vec16 that reaches beyond the tensor; what is not its run's is unspecified.
 __device__ __forceinline__ uint4 load_bytes(const Place& place) {
   uint4 v = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
-  for (unsigned i = kQuadBytes; i-- > 0;) {
+  for (unsigned i = kVec16Bytes; i-- > 0;) {
     const bool inside = i >= place.begin && i < place.end;
     v.w = __funnelshift_r(v.z, v.w, 24);
     v.z = __funnelshift_r(v.y, v.z, 24);
@@ -58,20 +58,20 @@ __device__ __forceinline__ uint32_t bytes_of_bits(uint32_t bits) {
   return (bits & 0xf) * 0x00204081 & 0x01010101;
 }
 
-/// The rows of a quad's elements; of those that lie outside of its run, above all rows.
+/// The rows of a vec16's elements; of those that lie outside of its run, above all rows.
 template <class T, bool kWhole>
 struct Rows {
-  static constexpr int kElements = kQuadBytes / sizeof(T);
+  static constexpr int kElements = kVec16Bytes / sizeof(T);
 
   uint32_t rows[kElements];
 
-  __device__ __forceinline__ explicit Rows(const Quad& quad) {
+  __device__ __forceinline__ explicit Rows(const Vec16& vec16) {
     constexpr int kSize = sizeof(T);
-    const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
-    const uint32_t begin = quad.range & 0xff;
-    const uint32_t end = quad.range >> 8;
+    const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
+    const uint32_t begin = vec16.range & 0xff;
+    const uint32_t end = vec16.range >> 8;
     // A bit for each byte that does not count.
-    const uint32_t outside = kWhole ? 0 : ((1u << begin) - 1) | 0xffffu << end | quad.between;
+    const uint32_t outside = kWhole ? 0 : ((1u << begin) - 1) | 0xffffu << end | vec16.between;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const uint32_t word = words[i * kSize / 4];
@@ -101,83 +101,83 @@ constexpr int kBlocksOfSm = kRunBlocksOfSm;
 
 /// The steps of a block.
 ///
-/// kTables: tables of a unit, of one channel each, or two of each channel; 0 where the channels are
-/// columns of one table. kGaps: runs have rows of one channel, and what lies between them.
+/// kTables: tables of a segment, of one channel each, or two of each channel; 0 where the channels
+/// are columns of one table. kGaps: runs have rows of one channel, and what lies between them.
 template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
 struct BlockOfRuns {
   static constexpr unsigned kSize = sizeof(T);
-  static constexpr unsigned kElements = unsigned{kQuadBytes} / kSize;
+  static constexpr unsigned kElements = unsigned{kVec16Bytes} / kSize;
   static constexpr unsigned kLogThreads =
       kThreads == kRunThreads ? kLogRunThreads : kLogRunThreads + 1;
 
   const Runs& in;
   uint32_t* table;
-  unsigned log_lanes; // of a unit
+  unsigned log_lanes; // of a segment
   unsigned lane;
-  unsigned first_unit;
-  uint64_t data; // where the lane's unit begins
+  unsigned first_segment;
+  uint64_t data; // where the lane's segment begins
   unsigned begin;
-  unsigned end; // of the unit's quads that the block has
+  unsigned end; // of the segment's vec16s that the block has
   uint32_t own_table;
   uint32_t row_bytes;
-  uint32_t whole_range;    // of a quad of which nothing is asked
-  bool any_beyond = false; // quads that reach beyond the tensor
+  uint32_t whole_range;    // of a vec16 of which nothing is asked
+  bool any_beyond = false; // vec16s that reach beyond the tensor
 
   __device__ __forceinline__ BlockOfRuns(const Runs& runs, uint32_t* shared)
       : in(runs),
         table(shared),
-        log_lanes(kLogThreads - in.log_units),
+        log_lanes(kLogThreads - in.log_segments),
         lane(threadIdx.x & ((1u << log_lanes) - 1)) {
-    const unsigned unit_of_block = threadIdx.x >> log_lanes;
+    const unsigned segment_of_block = threadIdx.x >> log_lanes;
     const unsigned set = quotient(blockIdx.x, in.chunks);
-    first_unit = set << in.log_units;
-    const unsigned unit = first_unit + unit_of_block;
-    data = reinterpret_cast<uint64_t>(batch_of(in, unit));
+    first_segment = set << in.log_segments;
+    const unsigned segment = first_segment + segment_of_block;
+    data = reinterpret_cast<uint64_t>(batch_of(in, segment));
     begin = (blockIdx.x - set * in.chunks) * in.share;
-    end = unit < in.units ? min(begin + in.share, in.quads) : 0;
-    own_table = address_of(table) + 4 * unit_of_block * in.unit_words +
+    end = segment < in.segments ? min(begin + in.share, in.vec16s) : 0;
+    own_table = address_of(table) + 4 * segment_of_block * in.segment_words +
                 (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
-    row_bytes = 4 * in.row_words;
+    row_bytes = 4 * in.key_words;
     // Only if all bytes have rows.
-    whole_range = kSize > 1 || in.table_rows == 256 ? unsigned{kQuadBytes} << 8 : ~0u;
+    whole_range = kSize > 1 || in.table_keys == 256 ? unsigned{kVec16Bytes} << 8 : ~0u;
   }
 
   __device__ __forceinline__ void clear() const {
-    const unsigned words = in.unit_words << in.log_units;
+    const unsigned words = in.segment_words << in.log_segments;
     for (unsigned i = 4 * threadIdx.x; i < words; i += 4 * kThreads) {
       *reinterpret_cast<uint4*>(table + i) = make_uint4(0, 0, 0, 0);
     }
   }
-  /// Counts the quads that lie in the tensor.
-  __device__ __forceinline__ void count_quads() {
+  /// Counts the vec16s that lie in the tensor.
+  __device__ __forceinline__ void count_vec16s() {
     // All lanes of a warp take as many turns, for they wait for each other.
     const unsigned turns =
         (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
 #pragma unroll 1
     for (unsigned turn = 0; turn < turns; ++turn) {
-      Quad quads[kRunUnroll];
+      Vec16 vec16s[kRunUnroll];
       const unsigned first = begin + (turn << (kLogRunUnroll + log_lanes)) + lane;
 #pragma unroll
       for (unsigned k = 0; k < kRunUnroll; ++k) {
-        quads[k] = load(first + (k << log_lanes));
+        vec16s[k] = load(first + (k << log_lanes));
       }
       __syncwarp(); // no instruction passes it, and it takes none itself
 #pragma unroll
       for (unsigned k = 0; k < kRunUnroll; ++k) {
-        __all_sync(0xffffffff, quads[k].range == whole_range && quads[k].between == 0)
-            ? add<true>(quads[k])
-            : add<false>(quads[k]);
+        __all_sync(0xffffffff, vec16s[k].range == whole_range && vec16s[k].between == 0)
+            ? add<true>(vec16s[k])
+            : add<false>(vec16s[k]);
       }
     }
   }
-  /// Counts the quads that reach beyond the tensor.
-  __device__ __forceinline__ void count_quads_beyond() const {
+  /// Counts the vec16s that reach beyond the tensor.
+  __device__ __forceinline__ void count_vec16s_beyond() const {
     if (!any_beyond) {
       return;
     }
 #pragma unroll 1
-    for (unsigned quad = begin + lane; quad < end; quad += 1u << log_lanes) {
-      const Place place = place_of(quad);
+    for (unsigned vec16 = begin + lane; vec16 < end; vec16 += 1u << log_lanes) {
+      const Place place = place_of(vec16);
       if (place.begin < place.end && !is_inside(place)) {
         add<false>({load_bytes(place), place.begin | place.end << 8, place.between, place.column});
       }
@@ -186,32 +186,32 @@ struct BlockOfRuns {
   /// Sums the copies and columns of each channel. Neighbours write neighbouring bins.
   __device__ __forceinline__ void put_counts(const ByteAxis& axis, Counts counts) const {
     const auto channels = static_cast<unsigned>(in.channels);
-    const unsigned sums = in.table_rows * channels << in.log_units;
+    const unsigned sums = in.table_keys * channels << in.log_segments;
     for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
       const unsigned of_block = in.by_rows.quotient(i); // channel
       const unsigned row = i - of_block * in.by_rows.divisor;
-      const unsigned unit = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
-      const unsigned channel = kTables == 1 ? 0 : of_block - unit * channels;
-      if (first_unit + unit >= in.units) {
+      const unsigned segment = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
+      const unsigned channel = kTables == 1 ? 0 : of_block - segment * channels;
+      if (first_segment + segment >= in.segments) {
         continue;
       }
-      const uint32_t sum = sum_of(unit, row, channel);
+      const uint32_t sum = sum_of(segment, row, channel);
       int64_t bin = row;
       if constexpr (sizeof(T) == 1) {
         bin = axis.bin_of(static_cast<uint8_t>(row));
       }
       if (bin != kNoBin) {
         const int64_t counter =
-            (int64_t{first_unit + unit} * channels + channel) * in.num_bins + bin;
+            (int64_t{first_segment + segment} * channels + channel) * in.num_bins + bin;
         put_or_add(&counts[counter], sum, in.adds);
       }
     }
   }
 
  private:
-  __device__ __forceinline__ Place place_of(unsigned quad) const {
-    const unsigned run = in.by_quads_of_run.quotient(quad);
-    const unsigned of_run = quad - run * in.by_quads_of_run.divisor;
+  __device__ __forceinline__ Place place_of(unsigned vec16) const {
+    const unsigned run = in.by_vec16s_of_run.quotient(vec16);
+    const unsigned of_run = vec16 - run * in.by_vec16s_of_run.divisor;
     unsigned outer_run = in.by_loop[1].quotient(run);
     uint64_t start = multiply_add(run - outer_run * in.by_loop[1].divisor, in.step, data);
     if (in.set_step > 0) {
@@ -220,14 +220,14 @@ struct BlockOfRuns {
       start += set_of_runs * in.set_step;
     }
     start = multiply_add(outer_run, in.outer_step, start);
-    const unsigned skew = static_cast<unsigned>(start) % unsigned{kQuadBytes};
-    // Bytes before the quad, from the run's first quad on.
-    const unsigned before = of_run * unsigned{kQuadBytes};
+    const unsigned skew = static_cast<unsigned>(start) % unsigned{kVec16Bytes};
+    // Bytes before the vec16, from the run's first vec16 on.
+    const unsigned before = of_run * unsigned{kVec16Bytes};
     Place place;
-    place.address = (start & ~uint64_t{kQuadBytes - 1}) + uint64_t{of_run} * kQuadBytes;
+    place.address = (start & ~uint64_t{kVec16Bytes - 1}) + uint64_t{of_run} * kVec16Bytes;
     place.begin = of_run == 0 ? skew : 0;
     place.end =
-        in.run_bytes + skew > before ? min(in.run_bytes + skew - before, unsigned{kQuadBytes}) : 0;
+        in.run_bytes + skew > before ? min(in.run_bytes + skew - before, unsigned{kVec16Bytes}) : 0;
     const unsigned of_period =
         kTables == 1 && !kGaps
             ? 0
@@ -237,52 +237,53 @@ struct BlockOfRuns {
     return place;
   }
   __device__ __forceinline__ bool is_inside(const Place& place) const {
-    return place.address - in.first_quad <= in.last_quad;
+    return place.address - in.first_vec16 <= in.last_vec16;
   }
   /// No load is left out: branches would make it wait for those before.
-  __device__ __forceinline__ Quad load(unsigned quad) {
-    const Place place = place_of(quad);
-    const bool is_some = quad < end && place.begin < place.end;
+  __device__ __forceinline__ Vec16 load(unsigned vec16) {
+    const Place place = place_of(vec16);
+    const bool is_some = vec16 < end && place.begin < place.end;
     const bool counts_here = is_some && is_inside(place);
     any_beyond = any_beyond || is_some != counts_here;
     return {
-        load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_quad)),
+        load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_vec16)),
         counts_here ? place.begin | place.end << 8 : 0, place.between, place.column};
   }
   template <bool kWhole>
-  __device__ __forceinline__ void add(const Quad& quad) const {
+  __device__ __forceinline__ void add(const Vec16& vec16) const {
     // Elements take the tables in turns.
     constexpr unsigned kTurns = kTables > 0 ? kTables : 1;
     uint32_t tables[kTurns];
 #pragma unroll
     for (unsigned i = 0; i < kTurns; ++i) {
-      const unsigned column = quad.column + i;
+      const unsigned column = vec16.column + i;
       tables[i] = own_table + 4 * in.column_words *
                                   (kTables > 1 && column >= kTables ? column - kTables : column);
     }
     if constexpr (kSize == 1 && kTables > 0 && kWhole) {
       // All bytes have rows. A byte, multiplied and added in one.
-      const uint32_t words[4] = {quad.bytes.x, quad.bytes.y, quad.bytes.z, quad.bytes.w};
+      const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
         add_shared(__dp4a(words[i / 4], row_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
       }
     } else {
-      const Rows<T, kWhole> of(quad);
+      const Rows<T, kWhole> of(vec16);
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
-        const uint32_t row = kSize == 1 && kWhole ? of.rows[i] : min(of.rows[i], in.table_rows);
+        const uint32_t row = kSize == 1 && kWhole ? of.rows[i] : min(of.rows[i], in.table_keys);
         add_shared(row * row_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
       }
     }
   }
-  __device__ __forceinline__ uint32_t sum_of(unsigned unit, unsigned row, unsigned channel) const {
+  __device__ __forceinline__ uint32_t
+  sum_of(unsigned segment, unsigned row, unsigned channel) const {
     uint32_t sum = 0;
     const unsigned copies = 1u << in.log_copies;
     const unsigned columns = kTables == 1 ? 1 : in.columns;
     for (unsigned column = channel; column < columns; column += in.period) {
       const uint32_t* counters =
-          table + unit * in.unit_words + row * in.row_words + column * in.column_words;
+          table + segment * in.segment_words + row * in.key_words + column * in.column_words;
       for (unsigned k = 0; k < copies; ++k) { // neighbours begin in other banks
         sum += counters[(k + threadIdx.x) & (copies - 1)];
       }
@@ -302,8 +303,8 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
   }
   block.clear();
   __syncthreads();
-  block.count_quads();
-  block.count_quads_beyond();
+  block.count_vec16s();
+  block.count_vec16s_beyond();
   wait_for_previous(); // it cleared the counts
   __syncthreads();
   block.put_counts(axis, counts);

@@ -11,7 +11,7 @@ namespace histo::cuda {
 using Counts = unsigned long long*;
 
 constexpr unsigned kLogWarp = 5;
-constexpr int kByteRowWords = kByteColumns / 2;
+constexpr int kByteKeyWords = kByteColumns / 2;
 constexpr int kCountersOfLane = kByteColumns / kWarp;
 
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
@@ -23,10 +23,10 @@ __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
 /// The same of a whole table of bytes, in a loop that is known when it is compiled: in little code.
 template <unsigned kThreads, unsigned kBytes>
 __device__ __forceinline__ void clear_byte_table(uint32_t* table) {
-  constexpr unsigned kQuads = kBytes / kQuadBytes;
+  constexpr unsigned kVec16s = kBytes / kVec16Bytes;
 #pragma unroll
-  for (unsigned i = 0; i < kQuads; i += kThreads) {
-    if (i + kThreads <= kQuads || i + threadIdx.x < kQuads) {
+  for (unsigned i = 0; i < kVec16s; i += kThreads) {
+    if (i + kThreads <= kVec16s || i + threadIdx.x < kVec16s) {
       reinterpret_cast<uint4*>(table)[i + threadIdx.x] = make_uint4(0, 0, 0, 0);
     }
   }
@@ -35,7 +35,7 @@ __device__ __forceinline__ void clear_byte_table(uint32_t* table) {
 /// Copies a table to global memory, in loads of 16 bytes; all threads have counted.
 ///
 /// One bulk copy takes 0.7 us less than stores of all threads do, and no more than several.
-__device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, unsigned quads) {
+__device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, unsigned vec16s) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
   __syncthreads();
@@ -44,37 +44,38 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
         "cp.async.bulk.global.shared::cta.bulk_group [%0], [%1], %2;\n"
         "cp.async.bulk.commit_group;\n"
         "cp.async.bulk.wait_group 0;" ::"l"(to),
-        "r"(address_of(table)), "r"(16 * quads)
+        "r"(address_of(table)), "r"(16 * vec16s)
         : "memory");
   }
 #else
   const auto* from = reinterpret_cast<const uint4*>(table);
-  for (unsigned i = threadIdx.x; i < quads; i += kColumnThreads) {
+  for (unsigned i = threadIdx.x; i < vec16s; i += kColumnThreads) {
     __stcg(to + i, from[i]);
   }
 #endif
 }
 
 /// The table that a block works on, and whose columns are in it.
-struct Unit {
+struct Segment {
   unsigned batch;
   unsigned group;
   unsigned head; // elements of a stream before its first aligned word
 };
 
-__device__ __forceinline__ int64_t first_column_of(const Columns& in, const Unit& unit) {
-  return int64_t{unit.group} * in.group_columns;
+__device__ __forceinline__ int64_t first_column_of(const Columns& in, const Segment& segment) {
+  return int64_t{segment.group} * in.group_columns;
 }
 
-__device__ __forceinline__ int64_t channel_of(const Columns& in, const Unit& unit, int64_t column) {
-  if (in.columns == in.channels && unit.head == 0) {
+__device__ __forceinline__ int64_t
+channel_of(const Columns& in, const Segment& segment, int64_t column) {
+  if (in.columns == in.channels && segment.head == 0) {
     return column;
   }
   if (in.channels == 1) {
     return 0;
   }
   // A stream's rows are short, so 32 bits do.
-  return static_cast<unsigned>(column + unit.head) % static_cast<unsigned>(in.channels);
+  return static_cast<unsigned>(column + segment.head) % static_cast<unsigned>(in.channels);
 }
 
 /// Without the time of a division where there is nothing to divide.
@@ -83,7 +84,7 @@ __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
 }
 
 /// All batches of the first group of columns, then all of the next.
-__device__ __forceinline__ Unit unit_at(const Columns& in, unsigned index) {
+__device__ __forceinline__ Segment segment_at(const Columns& in, unsigned index) {
   const unsigned group = quotient(index, in.batches);
   return {index - group * in.batches, group, 0};
 }

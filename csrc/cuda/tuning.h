@@ -10,19 +10,19 @@ namespace histo::cuda {
 enum class Access {
   kLoose, // four bytes, put together from two words, at any address
   kWord,  // an aligned word of four bytes, or of eight where the elements are so wide
-  kQuad,  // 16 aligned bytes
+  kVec16, // 16 aligned bytes
 };
 
 // --- Memory ------------------------------------------------------------------------------
 
 constexpr int64_t kLineBytes = 128; // of memory, in both caches
-constexpr int64_t kQuadBytes = 16;
-constexpr int64_t kQuadRow = 32 * kQuadBytes; // of a warp
+constexpr int64_t kVec16Bytes = 16;
+constexpr int64_t kWarpBytes = 32 * kVec16Bytes; // of a warp
 constexpr int64_t kSectorBytes = 32;
 constexpr int64_t kBanks = 32;
 constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a block
 
-// --- Columns (columns.cu, rows.cu, planes.cu) --------------------------------------------
+// --- Columns (interleaved.cu, rows.cu, planar.cu) --------------------------------------------
 
 // A block is one an SM, and keeps 48 KiB on their way. Case: uint8 [2^20, 512].
 constexpr int kColumnThreads = 768;
@@ -34,8 +34,8 @@ constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) 
 }
 // Loads in flight where a word is two loads.
 constexpr int kLooseUnroll = 8;
-// Loose words may reach so many bytes beyond a row. The last rows of a block, this number, are loaded
-// with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
+// Loose words may reach so many bytes beyond a row. The last rows of a block, this number, are
+// loaded with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
@@ -43,10 +43,10 @@ constexpr int kRowsAtEnd = 8;
 // compiler may mix them. Cases: uint8 [512, 2^20] over 1, uint8 [2^20, 500], int16 [2^29], int16
 // [2^23, 63], int32 [2^28] in 65,536 bins, int32 [2^22, 64].
 constexpr int added_before_loads(int64_t element_bytes, Access access) {
-  const bool quad = access == Access::kQuad;
+  const bool vec16 = access == Access::kVec16;
   return access == Access::kLoose ? -1
-         : element_bytes == 1     ? (quad ? 1 : 0)
-         : element_bytes == 2     ? (quad ? 0 : -1)
+         : element_bytes == 1     ? (vec16 ? 1 : 0)
+         : element_bytes == 2     ? (vec16 ? 0 : -1)
                                   : 0;
 }
 
@@ -69,14 +69,14 @@ constexpr int kRaggedRows = 3;
 // The last row of rows in runs is counted apart, where there are gaps between them.
 constexpr int kRowsApart = 1;
 
-// Rows of 512 bytes that a table of planes.cu has room for: one counter gets all of the 16 bytes
+// Rows of 512 bytes that a table of planar.cu has room for: one counter gets all of the 16 bytes
 // that a lane reads, six of three channels in turn, or four of two or four.
-constexpr unsigned rows_of_planes(bool paired, bool in_turn) {
-  return !paired ? 0xffffffff / 16 : in_turn ? kMaxPairCount / 6 : kMaxPairCount / 4;
+constexpr unsigned rows_of_planar(bool packed16, bool in_turn) {
+  return !packed16 ? 0xffffffff / 16 : in_turn ? kMaxPairCount / 6 : kMaxPairCount / 4;
 }
 // Whole rows that a warp counts at a time (rows.cu). Case: uint8 [2^20, 512].
 constexpr unsigned rows_of_chunk(unsigned columns) {
-  return kBytesInFlight / kQuadBytes * (kQuadRow / columns);
+  return kBytesInFlight / kVec16Bytes * (kWarpBytes / columns);
 }
 
 // Wider types have up to 32 counters a bin, one a bank. Channels side by side have at least four,
@@ -85,36 +85,36 @@ constexpr int64_t kFewestColumns = 4;
 // One channel may have more bins than a table: so many blocks then read the same data, each for
 // some of the bins. Cases: int32 [2^26] in 131,072, 200,003 and 300,000 bins.
 constexpr int64_t kMaxTablesOfBins = 4;
-// A table is at most this part of what its block reads, so that to clear and fold it stays small
+// A table is at most this part of what its block reads, so that to clear and reduce it stays small
 // beside counting.
 constexpr int64_t kReadPerTable = 4;
-// Less than this for a block costs more to clear and fold than a table saves.
+// Less than this for a block costs more to clear and reduce than a table saves.
 constexpr int64_t kMinShareBytes = 16 * 1024;
 constexpr int64_t kMinShareRows = 192;
 
-// Words of a table that a block of the fold sums over all tables of a unit: fewer where that makes
-// fewer blocks than SMs, more where a unit has few tables. Case: uint8 [2^20, 512].
-constexpr int kFewFoldWords = 64;
-constexpr int kFoldWords = 256;
-constexpr int kManyFoldWords = 1024;
-constexpr int64_t kTablesOfManyFoldWords = 16;
-constexpr int kFoldThreads = 512;
-// Loads in flight a thread: 33 tables a unit are dealt to 8, at most 16 to 2.
-constexpr int fold_unroll(int words) {
-  return words == kManyFoldWords ? 8 : 5;
+// Words of a table that a block of the reduction sums over all tables of a segment: fewer where
+// that makes fewer blocks than SMs, more where a segment has few tables. Case: uint8 [2^20, 512].
+constexpr int kFewReduceWords = 64;
+constexpr int kReduceWords = 256;
+constexpr int kManyReduceWords = 1024;
+constexpr int64_t kTablesOfManyReduceWords = 16;
+constexpr int kReduceThreads = 512;
+// Loads in flight a thread: 33 tables a segment are dealt to 8, at most 16 to 2.
+constexpr int reduce_unroll(int words) {
+  return words == kManyReduceWords ? 8 : 5;
 }
 
-// Units of so few rows are counted sooner in one block than in several whose tables are
-// folded. Cases: uint8 [3000, 4096], [2048, 2048], [6000, 4096].
-constexpr int64_t rows_of_one_block_per_unit(int64_t columns) {
+// Segments of so few rows are counted sooner in one block than in several whose tables are
+// reduced. Cases: uint8 [3000, 4096], [2048, 2048], [6000, 4096].
+constexpr int64_t rows_of_one_block_per_segment(int64_t columns) {
   return columns == kHalfColumns ? 60 : 96;
 }
-// Blocks that each keep to one unit must be so many of the SMs.
+// Blocks that each keep to one segment must be so many of the SMs.
 constexpr double kEnoughBlocks = 0.9;
-// With more units than SMs, a unit of so many rows is counted in the time of a fold.
-constexpr int64_t kRowsOfWholeUnits = 1500;
+// With more segments than SMs, a segment of so many rows is counted in the time of a reduction.
+constexpr int64_t kRowsOfWholeSegments = 1500;
 
-// Smaller inputs are counted sooner by strided.cu, in one launch. Cases: uint8 of 512 and of 64
+// Smaller inputs are counted sooner by generic.cu, in one launch. Cases: uint8 of 512 and of 64
 // channels; of one and of three channels; int64 of one channel; 1 to 3 MiB.
 constexpr int64_t kMinBytesForColumns = 7 << 18;
 constexpr int64_t kMinBytesForFewChannels = 5 << 18;
@@ -124,26 +124,26 @@ constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 // more it writes its table out.
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
-// If units are shorter than this, several blocks share an SM and do not wait at the same time.
+// If segments are shorter than this, several blocks share an SM and do not wait at the same time.
 // Cases: uint8 [700, 2^29 / 700] and [1500, 2^29 / 1500] over 1; 700, 1000 and 1500 images of three
 // channels.
-constexpr int64_t short_unit_bytes(bool in_turn) {
+constexpr int64_t short_segment_bytes(bool in_turn) {
   return (in_turn ? 448 : 576) * 1024;
 }
-constexpr int threads_of_short_units(bool in_turn) {
+constexpr int threads_of_short_segments(bool in_turn) {
   return in_turn ? 384 : 256; // a round of the first is a multiple of three rows
 }
 
 // Additions are faster than memory, so a quarter of the columns may be idle. Every further table
-// side by side has to fill one column in a hundred more, for it is more to fold.
+// side by side has to fill one column in a hundred more, for it is more to reduce.
 constexpr double kEnoughFill = 0.75;
 constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
-// A stream's rows are aligned, but its fold adds to counters that several columns share. Cases:
-// uint8 [10000, 511], [131072, 511].
+// A stream's rows are aligned, but its reduction adds to counters that several columns share.
+// Cases: uint8 [10000, 511], [131072, 511].
 constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
-// --- Rows with gaps, and in runs (columns.cu) --------------------------------------------
+// --- Rows with gaps, and in runs (interleaved.cu) --------------------------------------------
 
 // Rows are read with what lies between them if that is no longer than they are; or in their lines,
 // so many bytes from one row's begin to the next one's. Cases: uint8 of 60 channels every 120
@@ -161,10 +161,10 @@ constexpr int64_t kLongRunOfRows = 128 * 1024;
 // Rows in runs must fill so much of their tables, or are counted by runs.cu. Cases: uint8 of 43 to
 // 72 channels in runs of 251 rows.
 constexpr double enough_fill_in_runs(Access access) {
-  return access == Access::kQuad ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
+  return access == Access::kVec16 ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
 }
-// Rows are joined to fill tables, and to become quads or words, which are worth so much fill. A
-// table more is more to fold. Cases: uint8 of 24, 100 and 130 channels in runs of 16 and 64 KiB.
+// Rows are joined to fill tables, and to become vec16s or words, which are worth so much fill. A
+// table more is more to reduce. Cases: uint8 of 24, 100 and 130 channels in runs of 16 and 64 KiB.
 constexpr double kWordCost = 0.15;
 constexpr double kLooseCost = 0.4;
 constexpr int64_t kMaxGroupsInRuns = 32;
@@ -192,19 +192,19 @@ constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
 // More rows that begin with lines are counted sooner in half tables (rows.cu), and so are rows of
 // one or two groups. Cases: uint8 of 64, 128, 512 and 2048 channels, 2 to 16 MiB.
 constexpr int64_t kMaxBytesForClusters = 12 << 20;
-constexpr int64_t kMostUnitsOfRows = 2;
+constexpr int64_t kMostSegmentsOfRows = 2;
 
-// --- One channel with many bins (exchange.cu) --------------------------------------------
+// --- One channel with many bins (partitioned.cu) --------------------------------------------
 
 // Case: int32 [2^28] in 2^20 bins, uniform and skewed.
-constexpr int kExchangeThreads = 1024;
-// A segment is what one block leaves for another in a round. A round costs much the same whatever
-// the segments hold, so a tile nearly fills them: 224 of 255 entries on average.
-constexpr int64_t kSegmentBytes = 512;
+constexpr int kPartitionedThreads = 1024;
+// A bucket is what one block leaves for another in a round. A round costs much the same whatever
+// the buckets hold, so a tile nearly fills them: 224 of 255 entries on average.
+constexpr int64_t kBucketBytes = 512;
 template <int kElementBytes>
-constexpr int kExchangeQuads = kElementBytes == 2 ? 3 : 7; // a thread
+constexpr int kPartitionedVec16s = kElementBytes == 2 ? 3 : 7; // a thread
 // A block counts the next tile by itself if in half of its threads one of so many elements finds no
-// room in a segment, or a counter that the block has for it. Cases: 2 and 300 values, sparse bits.
+// room in a bucket, or a counter that the block has for it. Cases: 2 and 300 values, sparse bits.
 constexpr int kCrowdedPart = 4;
 // The words that the blocks count their arrivals in, alone in their line.
 constexpr int64_t kBarrierBytes = 128;
@@ -212,7 +212,7 @@ constexpr int64_t kBarrierBytes = 128;
 constexpr unsigned kMaxLogOwned = 15;
 constexpr int64_t kFewestOwners = 32;
 // Cases: 16 to 256 MiB of int32 in 2^20 and 2^22 bins.
-constexpr int64_t kMinBytesForExchange = 16 << 20;
+constexpr int64_t kMinBytesForPartitioned = 16 << 20;
 constexpr int64_t kMinElementsPerBin = 4;
 
 // --- Short runs (runs.cu) ----------------------------------------------------------------
@@ -221,54 +221,54 @@ constexpr int64_t kMinElementsPerBin = 4;
 constexpr int kLogRunThreads = 9;
 constexpr int kRunThreads = 1 << kLogRunThreads;
 constexpr int kRunBlocksOfSm = 3;
-// Quads in flight a thread. Cases: planes of 4 KiB, 512 units of 8 channels.
+// Vec16s in flight a thread. Cases: planes of 4 KiB, 512 segments of 8 channels.
 constexpr int kLogRunUnroll = 2;
 constexpr int kRunUnroll = 1 << kLogRunUnroll;
 // A block reads at least as much as its table holds and so much, or more where there are blocks for
 // all SMs. Cases: crops of one channel, 2 and 8 MiB.
 constexpr int64_t kMinRunBytesOfBlock = 16 * 1024;
 constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
-// Blocks for each place, where units are more than places and some share one. Cases: 512 units of 8
-// channels, int16 of 32 channels.
+// Blocks for each place, where segments are more than places and some share one. Cases: 512
+// segments of 8 channels, int16 of 32 channels.
 constexpr int64_t kRunWaves = 2;
-// Less is counted sooner by strided.cu, in one launch, and so are units that have few rows for each
-// of their bins. Cases: uint8 [2048, 1024], [4096, 1024] and [8192, 512, 32] over 1.
+// Less is counted sooner by generic.cu, in one launch, and so are segments that have few rows for
+// each of their bins. Cases: uint8 [2048, 1024], [4096, 1024] and [8192, 512, 32] over 1.
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
 // Rows of one channel are read with what lies between them where the two are at most so long: so
-// many bytes, and a quad that begins with the last of them, fit 64 bits. Case: uint8 [100000, 3,
+// many bytes, and a vec16 that begins with the last of them, fit 64 bits. Case: uint8 [100000, 3,
 // 20, 20] cut out of [100000, 3, 24, 25].
-constexpr int64_t kMaxJoinedRowBytes = 64 - kQuadBytes;
+constexpr int64_t kMaxJoinedRowBytes = 64 - kVec16Bytes;
 // Its counters have 32 bits.
-constexpr int64_t kMaxQuadsOfBlock = 1 << 27;
+constexpr int64_t kMaxVec16sOfBlock = 1 << 27;
 
-// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
+// Runs of so many bytes are counted sooner by interleaved.cu and planar.cu, which stop at each end.
 // Cases: uint8 of three channels, of 64; of one; int32 of one channel, int16 of 8.
 constexpr int64_t kLongRun = 20 * 1024;
 constexpr int64_t kLongRunOfOneChannel = 64 * 1024;
 constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
-// The same for units that have copies of their columns and are more than SMs. Cases: uint8 of 8
+// The same for segments that have copies of their columns and are more than SMs. Cases: uint8 of 8
 // channels, int32 of one.
-constexpr int64_t kLongUnit = 512 * 1024;
-constexpr int64_t kLongUnitOfOneChannel = 128 * 1024;
+constexpr int64_t kLongSegment = 512 * 1024;
+constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 
-// --- Any strides (strided.cu) ------------------------------------------------------------
+// --- Any strides (generic.cu) ------------------------------------------------------------
 
-constexpr int kStridedThreads = 512;
+constexpr int kGenericThreads = 512;
 // Loads in flight a thread. Cases: uint8 [1, 20000], [100, 20000] with 16 bins.
-constexpr int kStridedUnroll = 8;
+constexpr int kGenericUnroll = 8;
 // Loads of 16 bytes in flight.
 template <int kElementBytes>
-constexpr int kStridedQuads = kElementBytes == 8 ? 8 : 4;
-constexpr int64_t kStridedBlocksPerSm = 4;
+constexpr int kGenericVec16s = kElementBytes == 8 ? 8 : 4;
+constexpr int64_t kGenericBlocksPerSm = 4;
 
 // Slots for counters that a block counts itself where the bins are too many for a table.
 constexpr unsigned kLogOwnCounters = 12;
 constexpr unsigned kOwnCounters = 1 << kLogOwnCounters;
 
-// Blocks of a cluster fold their tables among themselves: one launch. Case: int64 [65536].
+// Blocks of a cluster reduce their tables among themselves: one launch. Case: int64 [65536].
 constexpr int64_t kMaxCluster = 8;
-constexpr int64_t kMaxClusterRounds = 4; // of kStridedUnroll loads a thread
+constexpr int64_t kMaxClusterRounds = 4; // of kGenericUnroll loads a thread
 
 // If channels lie side by side, a block may use only one element of each sector it reads: up to
 // this many elements; for twice as many it uses two, and so on. To read whole sectors for 2^18

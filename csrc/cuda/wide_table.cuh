@@ -18,9 +18,9 @@ enum class Bins {
 /// The layout of counters in a table of wider types.
 template <size_t kElementBytes, Access kAccess, Bins kBins>
 using WideCounters = std::conditional_t<
-    kElementBytes != 2 || kAccess == Access::kQuad,
+    kElementBytes != 2 || kAccess == Access::kVec16,
     WordCounters,
-    std::conditional_t<kBins == Bins::kMixed, BinPairs, ColumnPairs>>;
+    std::conditional_t<kBins == Bins::kMixed, PackedBins, PackedColumns>>;
 
 /// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column, or two of
 /// 16 bits that a lane reads at once.
@@ -40,8 +40,8 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
   static constexpr int kElements = sizeof(Word) / sizeof(T); // of a word
   static constexpr int kHalves = Layout::kHalves;
-  static constexpr bool kPaired = kHalves == 2;
-  static constexpr bool kPairsBins = Layout::kPairsBins;
+  static constexpr bool kPacked16 = kHalves == 2;
+  static constexpr bool kPacksBins = Layout::kPacksBins;
   static constexpr bool kDealt = kBins == Bins::kDealt;
 
   const Columns& in;
@@ -64,22 +64,22 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
 
   __device__ WideTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), table(shared) {
-    const int slot = lane & ((1 << in.log_row_words) - 1);
-    const int turned = kPairsBins ? lane >> in.log_row_words & 1 : 0;
-    address = address_of(shared) + 4 * (kPairsBins ? 2 * slot + turned : slot);
-    second = kPairsBins ? address ^ 4 : address;
+    const int slot = lane & ((1 << in.log_key_words) - 1);
+    const int turned = kPacksBins ? lane >> in.log_key_words & 1 : 0;
+    address = address_of(shared) + 4 * (kPacksBins ? 2 * slot + turned : slot);
+    second = kPacksBins ? address ^ 4 : address;
     order = turned ? 0x1032 : 0x3210;
-    row_bytes = (kDealt ? kLineBytes : 4u) << in.log_row_words;
-    no_rows = min(in.table_rows, 0xffffu) * 0x10001; // all of 16 bits may have a bin
-    nowhere = address_of(shared) + 4 * in.table_rows;
-    log_mixed = kLogWarp - min(in.log_row_words, kLogWarp);
-    mixed_bits = (kWarp >> min(in.log_row_words, kLogWarp)) - 1;
+    row_bytes = (kDealt ? kLineBytes : 4u) << in.log_key_words;
+    no_rows = min(in.table_keys, 0xffffu) * 0x10001; // all of 16 bits may have a bin
+    nowhere = address_of(shared) + 4 * in.table_keys;
+    log_mixed = kLogWarp - min(in.log_key_words, kLogWarp);
+    mixed_bits = (kWarp >> min(in.log_key_words, kLogWarp)) - 1;
     mixed_bits |= mixed_bits << 16;
   }
 
   /// The row of a bin; of both bins of a word, where they are 16 bits wide.
   __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
-    if constexpr (kBins == Bins::kPlain || kPairsBins) {
+    if constexpr (kBins == Bins::kPlain || kPacksBins) {
       return bin;
     } else if constexpr (sizeof(T) > 2) {
       return WordCounters::mixed_row(bin, log_mixed);
@@ -96,15 +96,15 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   __device__ void clear() const {
     clear_words(table, in.table_words());
   }
-  __device__ __forceinline__ void begin_unit(const Unit& unit) {
+  __device__ __forceinline__ void begin_segment(const Segment& segment) {
     if constexpr (kDealt) {
       const bool shares = (in.groups & (in.groups - 1)) == 0;
       const int log_groups = shares ? __ffs(static_cast<int>(in.groups)) - 1 : 0;
-      first_bin = shares ? 0 : unit.group * in.table_rows;
+      first_bin = shares ? 0 : segment.group * in.table_keys;
       log_bins = kLogWarp + log_groups;
       step = 1u << (kWarp - log_bins);
       most = 0xffffffff >> log_groups;
-      turn = shares ? 0u - unit.group * (most + 1) : 0;
+      turn = shares ? 0u - segment.group * (most + 1) : 0;
     }
   }
   /// By products, since it is shifts and comparisons that other additions wait for.
@@ -112,7 +112,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
     const uint32_t row = bin >> log_bins;
     const uint32_t place = bin * step + turn + row * kGoldenRatio;
-    bool here = place <= most && row < in.table_rows / kWarp;
+    bool here = place <= most && row < in.table_keys / kWarp;
     if constexpr (sizeof(T) == 8) {
       here = here && value >> 32 == 0;
     }
@@ -123,7 +123,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
   /// branches around them would cost more than all the rest.
   __device__ __forceinline__ void add(Word word) const {
-    if constexpr (kPairsBins) {
+    if constexpr (kPacksBins) {
       const uint32_t bins = __byte_perm(__vminu2(word, no_rows), 0, order);
       const uint32_t rows = bins & 0xfffefffe;
       add_shared(__dp2a_lo(rows, row_bytes, address), (bins * 0x10000 & 0x10000) | 1);
@@ -132,7 +132,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       // Both at once, in five instructions: types of two bytes wait for these.
       const uint32_t rows = __vminu2(row_of(word), no_rows);
       add_shared(__dp2a_lo(rows, row_bytes, address), 1);
-      add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPaired ? 0x10000 : 1);
+      add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPacked16 ? 0x10000 : 1);
     } else if constexpr (kDealt) {
       add_shared(address_of_dealt(word), 1);
     } else {
@@ -140,7 +140,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       if constexpr (sizeof(T) == 8) {
         row = word >> 32 != 0 ? 0xffffffff : row;
       }
-      add_shared(address + min(row, in.table_rows) * row_bytes, 1);
+      add_shared(address + min(row, in.table_keys) * row_bytes, 1);
     }
   }
 
@@ -162,15 +162,15 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   __device__ void add_one(int column, T value) const {
     if constexpr (kDealt) {
       add_shared(address_of_dealt(value), 1);
-    } else if (value < in.table_rows) {
+    } else if (value < in.table_keys) {
       const uint32_t row = row_of(static_cast<uint32_t>(value));
-      const int slot = (kPairsBins ? column : column / kElements) & ((1 << log_slots()) - 1);
-      const uint32_t upper = (kPairsBins ? row : column) % kHalves * 0x10000;
-      atomicAdd(&begin_of_row(row)[slot], kPairsBins || upper == 0 ? upper | 1 : upper);
+      const int slot = (kPacksBins ? column : column / kElements) & ((1 << log_slots()) - 1);
+      const uint32_t upper = (kPacksBins ? row : column) % kHalves * 0x10000;
+      atomicAdd(&begin_of_key(row)[slot], kPacksBins || upper == 0 ? upper | 1 : upper);
     }
   }
-  __device__ uint32_t* begin_of_row(uint32_t row) const {
-    return table + ((kPairsBins ? row & ~1u : row) << in.log_row_words);
+  __device__ uint32_t* begin_of_key(uint32_t row) const {
+    return table + ((kPacksBins ? row & ~1u : row) << in.log_key_words);
   }
 
   /// Thread after thread takes word after word, in the order of the bins. Neighbours take
@@ -178,31 +178,31 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   template <class Use>
   __device__ __forceinline__ void for_words(const Use& use) const {
     constexpr int kRows = 4;
-    const int rows = (Layout::num_bins(in) + kPairsBins) >> kPairsBins;
+    const int rows = (Layout::num_bins(in) + kPacksBins) >> kPacksBins;
     const int padded = (rows + kRows - 1) / kRows * kRows;
     for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
       const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
       const int slot = i / kRows & ((1 << log_slots()) - 1);
       if (row < rows) {
-        use((row << log_slots()) + slot, begin_of_row(row_of(row << kPairsBins))[slot]);
+        use((row << log_slots()) + slot, begin_of_key(row_of(row << kPacksBins))[slot]);
       }
     }
   }
-  __device__ void put_counts(const Unit& unit, Counts counts) const {
+  __device__ void put_counts(const Segment& segment, Counts counts) const {
     for_words([&](int word, uint32_t value) {
-      in.adds ? put_word<true>(*this, unit, counts, word, value)
-              : put_word<false>(*this, unit, counts, word, value);
+      in.adds ? put_word<true>(*this, segment, counts, word, value)
+              : put_word<false>(*this, segment, counts, word, value);
     });
   }
 
-  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
+  __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
     if constexpr (kDealt) {
-      add_dealt(unit, counts);
-    } else if constexpr (kAccess == Access::kQuad) { // of one channel
-      add_one_channel(unit, counts);
+      add_dealt(segment, counts);
+    } else if constexpr (kAccess == Access::kVec16) { // of one channel
+      add_one_channel(segment, counts);
     } else {
       for_words(
-          [&](int word, uint32_t value) { put_word<true>(*this, unit, counts, word, value); });
+          [&](int word, uint32_t value) { put_word<true>(*this, segment, counts, word, value); });
     }
     if (!more) {
       return;
@@ -211,28 +211,28 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     clear();
     __syncthreads();
   }
-  __device__ void add_dealt(const Unit& unit, Counts counts) const {
-    for (unsigned i = threadIdx.x; i < in.table_rows; i += kColumnThreads) {
+  __device__ void add_dealt(const Segment& segment, Counts counts) const {
+    for (unsigned i = threadIdx.x; i < in.table_keys; i += kColumnThreads) {
       const uint32_t row = i / kWarp;
       const uint32_t begin = (turn + row * kGoldenRatio) >> (kWarp - log_bins);
       const uint32_t of_row = (i % kWarp - begin) & ((1u << log_bins) - 1);
       const int64_t bin = int64_t{first_bin} + (row << log_bins | of_row);
       if (bin < in.num_bins) {
-        put<true>(&counts[in.counter(unit.batch, 0, bin)], table[i]);
+        put<true>(&counts[in.counter(segment.batch, 0, bin)], table[i]);
       }
     }
   }
   /// Thread after thread takes bin after bin, starting in different slots.
-  __device__ void add_one_channel(const Unit& unit, Counts counts) const {
-    const int slots = 1 << in.log_row_words;
+  __device__ void add_one_channel(const Segment& segment, Counts counts) const {
+    const int slots = 1 << in.log_key_words;
     for (int bin = threadIdx.x; bin < Layout::num_bins(in); bin += kColumnThreads) {
-      const uint32_t* row = begin_of_row(row_of(bin));
+      const uint32_t* row = begin_of_key(row_of(bin));
       uint32_t sum = 0;
 #pragma unroll 8
       for (int i = 0; i < slots; ++i) {
         sum += row[(i + threadIdx.x) & (slots - 1)];
       }
-      put<true>(&counts[in.counter(unit.batch, 0, bin)], sum);
+      put<true>(&counts[in.counter(segment.batch, 0, bin)], sum);
     }
   }
 };

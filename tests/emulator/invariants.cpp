@@ -16,33 +16,33 @@ struct Path {
     }
   }
   void access(Access how) {
-    add(how == Access::kQuad, "16-bytes");
+    add(how == Access::kVec16, "16-bytes");
     add(how == Access::kWord, "words");
     add(how == Access::kLoose, "loose-words");
   }
   void operator()(const Interleaved& in) {
-    text = "columns";
+    text = "interleaved";
     access(in.access);
     add(in.is_stream(), "stream");
     add(in.outer.size > 1, "several-runs");
-    add(in.parts < in.units() && in.units() > 1, "several-units-a-block");
+    add(in.parts < in.segments() && in.segments() > 1, "several-segments-a-block");
     add(in.in_runs, "in-runs");
-    add(in.log_row_words < 5, "mixed-banks");
+    add(in.log_key_words < 5, "mixed-banks");
     add(in.counted < in.channels, "gaps");
     add(in.sums_columns, "sums-columns");
     add(in.channels == 1 && in.groups > 1, "dealt");
-    add(in.paired && in.adds && !in.few_channels, "spills-or-adds");
+    add(in.packed16 && in.adds && !in.few_channels, "spills-or-adds");
   }
   void operator()(const WholeRows& in) {
     text = "rows";
-    access(Access::kQuad);
+    access(Access::kVec16);
     add(in.group_columns == kHalfColumns, "halves");
   }
   void operator()(const Planar& in) {
-    text = "planes";
-    access(Access::kQuad);
+    text = "planar";
+    access(Access::kVec16);
     add(in.outer.size > 1, "several-runs");
-    add(in.units() > 1, "several-units-a-block");
+    add(in.segments() > 1, "several-segments-a-block");
     add(in.counted < in.channels, "gaps");
   }
   void operator()(const Clustered& in) {
@@ -53,19 +53,19 @@ struct Path {
     text = "runs";
     add(in.run_bytes_between > 0, "joins");
     add(in.tables == 0, "columns-of-one-table");
-    add(in.log_units > 0, "shared-blocks");
+    add(in.log_segments > 0, "shared-blocks");
   }
-  void operator()(const Tiles& in) {
-    text = "tiles";
+  void operator()(const Generic& in) {
+    text = "generic";
     add(in.table_stride == 0, "atomics");
     add(in.clustered, "clustered");
-    add(in.quads, "16-bytes");
+    add(in.vec16s, "16-bytes");
     add(in.along_rows, "along-rows");
     add(in.chunks > 1, "chunks");
     add(in.sets, "sets");
   }
-  void operator()(const Exchange&) {
-    text = "exchange";
+  void operator()(const Partitioned&) {
+    text = "partitioned";
   }
 };
 
@@ -133,8 +133,8 @@ struct Checks {
         plan.cluster >= 1 && plan.cluster <= (limits.has_clusters() ? 8 : 1) &&
             plan.blocks % plan.cluster == 0,
         "clusters");
-    need(plan.fold_blocks == 0 || plan.workspace_bytes > 0, "a fold has tables to fold");
-    need(plan.fold_blocks >= 0 && plan.fold_blocks < kSignedBit, "a grid of the fold");
+    need(plan.reduce_blocks == 0 || plan.workspace_bytes > 0, "a reduction has tables to reduce");
+    need(plan.reduce_blocks >= 0 && plan.reduce_blocks < kSignedBit, "a grid of the reduction");
   }
 
   void divides(const Divider& by, int64_t most) {
@@ -170,11 +170,11 @@ struct Checks {
         "all columns");
     const int64_t values = values_of(in.type, in.num_bins);
     need(
-        in.type == ElementType::kBool ? in.table_rows == (in.num_bins > 1 ? 256 : 1)
-                                      : (dealt ? in.groups : 1) * int64_t{in.table_rows} >= values,
+        in.type == ElementType::kBool ? in.table_keys == (in.num_bins > 1 ? 256 : 1)
+                                      : (dealt ? in.groups : 1) * int64_t{in.table_keys} >= values,
         "all bins");
     need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
-    need(plan.clears || in.num_bins <= in.table_rows, "bins without a row are zeroed");
+    need(plan.clears || in.num_bins <= in.table_keys, "bins without a row are zeroed");
   }
 
   /// Every element of a batch is in a row, or read apart.
@@ -214,13 +214,13 @@ struct Checks {
     need(blocks * share >= rows && (blocks - 1) * share < rows, "all rows are in shares");
   }
 
-  void folds(const Columns& in, bool splits_units, Wide most_of_counter) {
-    need(splits_units == (plan.fold_blocks > 0), "what blocks share is folded");
-    if (splits_units) {
+  void reduces(const Columns& in, bool splits_segments, Wide most_of_counter) {
+    need(splits_segments == (plan.reduce_blocks > 0), "what blocks share is reduced");
+    if (splits_segments) {
       need(plan.workspace_bytes == plan.blocks * in.table_words() * int64_t{4}, "a table a block");
       need(
-          plan.fold_blocks == in.units() * ceil_div(in.table_words(), plan.fold_words),
-          "all words are folded");
+          plan.reduce_blocks == in.segments() * ceil_div(in.table_words(), plan.reduce_words),
+          "all words are reduced");
       need(most_of_counter <= kMaxOf32Bits, "sums of 32 bits");
     } else {
       need(plan.workspace_bytes == 0, "no workspace");
@@ -228,7 +228,7 @@ struct Checks {
   }
 
   void operator()(const Interleaved& in) {
-    const int64_t units = in.units();
+    const int64_t segments = in.segments();
     columns(in, in.group_columns);
     if (in.is_stream()) {
       need(!in.in_runs, "a stream is one run");
@@ -236,28 +236,28 @@ struct Checks {
     } else {
       const int64_t apart = in.in_runs && in.counted < in.channels ? kRowsApart : 0;
       plain_rows(
-          in, in.unit_rows + apart, step_of(in.outer) | in.run_jump | in.set_jump, in.access);
+          in, in.segment_rows + apart, step_of(in.outer) | in.run_jump | in.set_jump, in.access);
     }
     whole_loads(in, in.access);
-    need(in.unit_rows > 0 && (in.in_runs || in.unit_rows == in.rows * in.outer.size), "rows");
-    const int64_t total = units * in.unit_rows;
+    need(in.segment_rows > 0 && (in.in_runs || in.segment_rows == in.rows * in.outer.size), "rows");
+    const int64_t total = segments * in.segment_rows;
     need(int64_t{in.parts} * in.part_rows == total && total < kSignedBit, "parts");
-    need(in.parts == 1 || in.parts == units || units % in.parts == 0, "parts of units");
+    need(in.parts == 1 || in.parts == segments || segments % in.parts == 0, "parts of segments");
     need(plan.blocks == int64_t{in.parts} * in.blocks_of_part, "blocks");
     need(plan.threads == kColumnThreads, "threads");
     shares(in.part_rows, in.blocks_of_part, in.share);
-    const bool splits_units =
-        in.parts == units ? in.share < in.part_rows : in.share % in.unit_rows != 0;
+    const bool splits_segments =
+        in.parts == segments ? in.share < in.part_rows : in.share % in.segment_rows != 0;
     const int64_t copies = in.sums_columns ? in.columns / in.channels : 1;
-    const Wide most = in.paired ? Wide{plan.blocks} * kMaxOf16Bits : Wide{in.unit_rows};
-    folds(in, splits_units && !in.few_channels, most * copies);
+    const Wide most = in.packed16 ? Wide{plan.blocks} * kMaxOf16Bits : Wide{in.segment_rows};
+    reduces(in, splits_segments && !in.few_channels, most * copies);
     counters(in);
     table(in);
-    if (in.access == Access::kQuad) {
+    if (in.access == Access::kVec16) {
       const int64_t rows = plan.threads >> in.log_lanes;
       need(
           in.load_step == rows * in.row_stride &&
-              in.round_step == kBytesInFlight / kQuadBytes * in.load_step,
+              in.round_step == kBytesInFlight / kVec16Bytes * in.load_step,
           "steps");
     }
     if (in.in_runs) {
@@ -270,16 +270,16 @@ struct Checks {
     const int64_t ragged = in.in_runs       ? kRowsApart
                            : in.is_stream() ? kRaggedRows * in.outer.size
                                             : 0;
-    const int64_t most_rows = std::min(in.share, in.unit_rows);
+    const int64_t most_rows = std::min(in.share, in.segment_rows);
     need(
-        !in.paired || in.adds || most_rows + ragged <= kMaxOf16Bits,
+        !in.packed16 || in.adds || most_rows + ragged <= kMaxOf16Bits,
         "counters of 16 bits, or what they hold is added");
     need(
-        in.paired || Wide{in.share} * std::max<int64_t>(in.columns / 32, 1) <= kMaxOf32Bits,
+        in.packed16 || Wide{in.share} * std::max<int64_t>(in.columns / 32, 1) <= kMaxOf32Bits,
         "counters of 32 bits");
     need(
         in.adds || in.columns == in.channels ||
-            (in.sums_columns && in.groups == 1 && plan.fold_blocks > 0),
+            (in.sums_columns && in.groups == 1 && plan.reduce_blocks > 0),
         "one writer, or all add");
     need(!in.few_channels || in.adds, "blocks that add");
   }
@@ -289,17 +289,17 @@ struct Checks {
       need(plan.shared_bytes >= kByteTableBytes, "a table in shared memory");
       return;
     }
-    const int64_t row_words = int64_t{1} << in.log_row_words;
-    const bool pairs_bins = in.paired && row_words < kBanks;
+    const int64_t key_words = int64_t{1} << in.log_key_words;
+    const bool packs_bins = in.packed16 && key_words < kBanks;
     need(
-        plan.shared_bytes >= 4 * (in.table_words() + (pairs_bins ? 2 : 1) * row_words),
+        plan.shared_bytes >= 4 * (in.table_words() + (packs_bins ? 2 : 1) * key_words),
         "a table in shared memory");
     need(
-        in.log_row_words >= 5 || in.table_rows % (kBanks >> in.log_row_words) == 0,
+        in.log_key_words >= 5 || in.table_keys % (kBanks >> in.log_key_words) == 0,
         "rows that share banks");
     need(
         (int64_t{1} << in.log_lanes) * bytes_of_load(in.access, size()) >=
-            std::min<int64_t>(32 * 16, row_words * std::max<int64_t>(4, size())),
+            std::min<int64_t>(32 * 16, key_words * std::max<int64_t>(4, size())),
         "lanes of a row");
   }
 
@@ -307,11 +307,11 @@ struct Checks {
     const int64_t blocks = in.blocks_of_part;
     const int64_t chunk = rows_of_chunk(in.group_columns);
     columns(in, in.group_columns);
-    plain_rows(in, in.rows, 0, Access::kQuad);
-    whole_loads(in, Access::kQuad);
+    plain_rows(in, in.rows, 0, Access::kVec16);
+    whole_loads(in, Access::kVec16);
     need(size() == 1 && !in.adds && in.columns == in.channels, "plain rows of bytes");
-    need(Wide{in.units()} * in.rows < kSignedBit, "rows in 31 bits");
-    need(plan.blocks == in.units() * blocks, "blocks");
+    need(Wide{in.segments()} * in.rows < kSignedBit, "rows in 31 bits");
+    need(plan.blocks == in.segments() * blocks, "blocks");
     need(plan.threads == kColumnThreads, "threads");
     need(
         blocks * in.chunks + in.blocks_with_more == in.rows / chunk && in.blocks_with_more < blocks,
@@ -320,133 +320,136 @@ struct Checks {
         in.chunks * chunk + (in.blocks_with_more > 0 ? chunk : in.rows % chunk);
     need(most_rows == in.rows_of_block() && most_rows <= kMaxOf16Bits, "counters of 16 bits");
     need(
-        in.load_step == kQuadRow / in.group_columns * in.row_stride &&
+        in.load_step == kWarpBytes / in.group_columns * in.row_stride &&
             in.round_step == chunk * (kColumnThreads / 32) * in.row_stride,
         "steps");
-    folds(in, blocks > 1, Wide{plan.blocks} * kMaxOf16Bits);
+    reduces(in, blocks > 1, Wide{plan.blocks} * kMaxOf16Bits);
     const bool halves = in.group_columns == kHalfColumns;
     need(plan.shared_bytes >= (halves ? kHalfTableBytes : kByteTableBytes), "a table");
   }
 
   void operator()(const Planar& in) {
     columns(in, in.group_columns);
-    stream(in, Access::kQuad);
+    stream(in, Access::kVec16);
     need(size() == 1 && in.groups == 1 && in.channels <= 4, "few channels of bytes");
-    need(in.row_stride == kQuadRow && in.row_stride % kQuadBytes == 0, "rows of a warp");
-    need(in.unit_rows > 0 && in.unit_rows == in.rows * in.outer.size, "rows");
-    const int64_t total = int64_t{in.batches} * in.unit_rows;
+    need(in.row_stride == kWarpBytes && in.row_stride % kVec16Bytes == 0, "rows of a warp");
+    need(in.segment_rows > 0 && in.segment_rows == in.rows * in.outer.size, "rows");
+    const int64_t total = int64_t{in.batches} * in.segment_rows;
     need(in.part_rows == total && total < kSignedBit, "one part");
     shares(in.part_rows, plan.blocks, in.share);
     need(in.adds, "all add");
     need(in.in_turn == (in.channels == 3), "channels in turn");
     need(
-        plan.threads == kColumnThreads || plan.threads == threads_of_short_units(in.in_turn),
+        plan.threads == kColumnThreads || plan.threads == threads_of_short_segments(in.in_turn),
         "threads");
     need(plan.shared_bytes >= kByteTableBytes, "a table");
-    folds(in, false, 0);
+    reduces(in, false, 0);
   }
 
   void operator()(const Clustered& in) {
-    const int64_t blocks_of_unit = plan.blocks / in.units();
+    const int64_t blocks_of_segment = plan.blocks / in.segments();
     columns(in, kHalfColumns);
     plain_rows(in, in.rows, 0, in.access);
     need(in.columns == in.channels && size() == 1, "plain rows of bytes");
     need(
-        blocks_of_unit * in.units() == plan.blocks && blocks_of_unit % plan.cluster == 0, "blocks");
-    need(in.rows > 0 && blocks_of_unit * in.share >= in.rows, "all rows are in shares");
-    need(in.adds || blocks_of_unit == plan.cluster, "one cluster writes, or all add");
+        blocks_of_segment * in.segments() == plan.blocks && blocks_of_segment % plan.cluster == 0,
+        "blocks");
+    need(in.rows > 0 && blocks_of_segment * in.share >= in.rows, "all rows are in shares");
+    need(in.adds || blocks_of_segment == plan.cluster, "one cluster writes, or all add");
     need(std::min(in.share, in.rows) + 2 <= kMaxOf16Bits, "counters of 16 bits");
     need(in.row_stride < kSignedBit, "rows in 32 bits");
     need(plan.shared_bytes >= kHalfTableBytes, "half a table");
-    folds(in, false, 0);
+    reduces(in, false, 0);
   }
 
   void runs_in(const Interleaved& in) {
-    divides(in.by_rows_of_run, in.unit_rows);
-    divides(in.by_runs_of_set, in.unit_rows / in.by_rows_of_run.divisor);
+    divides(in.by_rows_of_run, in.segment_rows);
+    divides(in.by_runs_of_set, in.segment_rows / in.by_rows_of_run.divisor);
     const auto place = [&](int64_t row) {
       const int64_t run = row / in.by_rows_of_run.divisor;
       return Wide{row} * in.row_stride + Wide{run} * in.run_jump +
              Wide{run / in.by_runs_of_set.divisor} * in.set_jump;
     };
     for (int64_t block = 0; block < std::min<int64_t>(in.blocks_of_part, 300); ++block) {
-      const int64_t first = block * in.share % in.unit_rows;
+      const int64_t first = block * in.share % in.segment_rows;
       need(place(first + in.share) - place(first) <= kMaxOf32Bits, "a share in 32 bits");
     }
     const int64_t apart = in.counted < in.channels ? kRowsApart : 0;
     need(
-        place(in.unit_rows + apart - 1) + in.columns * size() <=
+        place(in.segment_rows + apart - 1) + in.columns * size() <=
             in.data_end - in.data + (in.channels - in.counted) * size(),
         "rows are in the tensor");
   }
 
   void operator()(const Runs& in) {
-    const int64_t units = in.units;
-    const int64_t quads_of_run = in.by_quads_of_run.divisor;
-    const int64_t runs = in.quads / quads_of_run;
+    const int64_t segments = in.segments;
+    const int64_t vec16s_of_run = in.by_vec16s_of_run.divisor;
+    const int64_t runs = in.vec16s / vec16s_of_run;
     const bool joins = in.run_bytes_between > 0;
-    need(units * in.channels == problem.num_channels(), "all channels");
-    need(runs * quads_of_run == in.quads, "quads of whole runs");
+    need(segments * in.channels == problem.num_channels(), "all channels");
+    need(runs * vec16s_of_run == in.vec16s, "vec16s of whole runs");
     const int64_t rows = joins ? (in.run_bytes - in.run_bytes_between) / size()
                                : (in.run_bytes / size() - in.channels) / in.period + 1;
-    need(units * runs * rows * in.channels == elements(), "all elements");
+    need(segments * runs * rows * in.channels == elements(), "all elements");
     const int64_t strides = step_of(in.batch[0]) | step_of(in.batch[1]) |
                             static_cast<int64_t>(in.set_step) | in.outer_step | in.step;
-    const int64_t skew = strides % kQuadBytes == 0 ? address() % kQuadBytes : kQuadBytes - size();
-    need(quads_of_run * kQuadBytes >= skew + in.run_bytes, "a run's quads");
+    const int64_t skew =
+        strides % kVec16Bytes == 0 ? address() % kVec16Bytes : kVec16Bytes - size();
+    need(vec16s_of_run * kVec16Bytes >= skew + in.run_bytes, "a run's vec16s");
     need(
-        int64_t{in.chunks} * in.share >= in.quads && (int64_t{in.chunks} - 1) * in.share < in.quads,
-        "all quads are in shares");
-    need(in.log_units == 0 || in.chunks == 1, "small units have one block");
-    need(plan.blocks == ceil_div(units, int64_t{1} << in.log_units) * in.chunks, "blocks");
-    need(int64_t{in.share} * kQuadBytes / size() <= kMaxOf32Bits, "counters of 32 bits");
-    const auto first = static_cast<int64_t>(in.first_quad);
+        int64_t{in.chunks} * in.share >= in.vec16s &&
+            (int64_t{in.chunks} - 1) * in.share < in.vec16s,
+        "all vec16s are in shares");
+    need(in.log_segments == 0 || in.chunks == 1, "small segments have one block");
+    need(plan.blocks == ceil_div(segments, int64_t{1} << in.log_segments) * in.chunks, "blocks");
+    need(int64_t{in.share} * kVec16Bytes / size() <= kMaxOf32Bits, "counters of 32 bits");
+    const auto first = static_cast<int64_t>(in.first_vec16);
     need(
-        first >= address() && first % kQuadBytes == 0 && in.last_quad % kQuadBytes == 0 &&
-            first + static_cast<int64_t>(in.last_quad) + kQuadBytes <= address() + end(),
-        "quads in the tensor");
+        first >= address() && first % kVec16Bytes == 0 && in.last_vec16 % kVec16Bytes == 0 &&
+            first + static_cast<int64_t>(in.last_vec16) + kVec16Bytes <= address() + end(),
+        "vec16s in the tensor");
     need(in.data == problem.data, "where the data begin");
     const int64_t turn = in.by_period.divisor;
     need(
-        in.before_run % turn == 0 && in.before_run >= kQuadBytes / size() &&
+        in.before_run % turn == 0 && in.before_run >= kVec16Bytes / size() &&
             (joins || turn == in.period),
         "elements before a run");
     if (joins) {
       const int64_t row = problem.rows[2].size * size();
-      need(turn * size() + kQuadBytes <= 64, "a quad's bits");
+      need(turn * size() + kVec16Bytes <= 64, "a vec16's bits");
       for (int64_t byte = 0; byte < 64; ++byte) {
         need((in.between >> byte & 1) == (byte % (turn * size()) >= row), "bytes between rows");
       }
     }
-    divides(in.by_quads_of_run, in.quads);
+    divides(in.by_vec16s_of_run, in.vec16s);
     divides(in.by_loop[0], runs);
     divides(in.by_loop[1], runs);
     divides(in.by_period, int64_t{in.before_run} + in.run_bytes);
-    divides(in.by_rows, int64_t{in.table_rows} * in.channels << in.log_units);
-    divides(in.by_channels, in.channels << in.log_units);
-    need(in.by_rows.divisor == in.table_rows && in.by_channels.divisor == in.channels, "divisors");
-    const int64_t all_rows = int64_t{in.table_rows} + 1;
+    divides(in.by_rows, int64_t{in.table_keys} * in.channels << in.log_segments);
+    divides(in.by_channels, in.channels << in.log_segments);
+    need(in.by_rows.divisor == in.table_keys && in.by_channels.divisor == in.channels, "divisors");
+    const int64_t all_rows = int64_t{in.table_keys} + 1;
     need(
         in.tables == 0
-            ? in.row_words >= in.columns && in.unit_words >= all_rows * in.row_words
-            : in.row_words == 1u << in.log_copies && in.column_words == all_rows << in.log_copies &&
-                  in.unit_words >= int64_t{in.tables} * in.column_words,
-        "words of a unit");
+            ? in.key_words >= in.columns && in.segment_words >= all_rows * in.key_words
+            : in.key_words == 1u << in.log_copies && in.column_words == all_rows << in.log_copies &&
+                  in.segment_words >= int64_t{in.tables} * in.column_words,
+        "words of a segment");
     need(
-        in.tables == 0 ? in.columns == in.period + kQuadBytes / size() - 1
+        in.tables == 0 ? in.columns == in.period + kVec16Bytes / size() - 1
                        : in.columns == in.tables && in.tables % in.period == 0,
         "columns");
-    need(4 * (int64_t{in.unit_words} << in.log_units) <= plan.shared_bytes, "tables fit");
-    need(plan.shared_bytes % kQuadBytes == 0, "tables are cleared by 16 bytes");
-    need(size() == 1 || in.table_rows >= values_of(problem.type, in.num_bins), "all bins");
+    need(4 * (int64_t{in.segment_words} << in.log_segments) <= plan.shared_bytes, "tables fit");
+    need(plan.shared_bytes % kVec16Bytes == 0, "tables are cleared by 16 bytes");
+    need(size() == 1 || in.table_keys >= values_of(problem.type, in.num_bins), "all bins");
     need(in.adds || in.chunks == 1, "one block writes, or all add");
     need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
-    need(plan.clears || in.num_bins <= in.table_rows, "bins without a row are zeroed");
+    need(plan.clears || in.num_bins <= in.table_keys, "bins without a row are zeroed");
     need(plan.threads == kRunThreads || (size() > 1 && plan.threads == 2 * kRunThreads), "threads");
-    need(plan.threads >> in.log_units >= 1, "threads of a unit");
+    need(plan.threads >> in.log_segments >= 1, "threads of a segment");
   }
 
-  void operator()(const Tiles& in) {
+  void operator()(const Generic& in) {
     const int64_t channels = in.tile_channels;
     need(channels > 0 && (channels & (channels - 1)) == 0 && channels <= plan.threads, "a tile");
     need(
@@ -481,29 +484,29 @@ struct Checks {
       need(4 * (problem.num_bins + 2) > limits.shared_per_block, "more bins than a table has");
     }
     need(plan.cluster == (in.clustered ? in.chunks : 1), "a cluster has a tile");
-    if (in.quads) {
+    if (in.vec16s) {
       const int64_t strides = step_of(in.channels[0]) | step_of(in.channels[1]);
       need(
-          (address() | strides * size() | in.rows_per_chunk * size()) % kQuadBytes == 0 &&
+          (address() | strides * size() | in.rows_per_chunk * size()) % kVec16Bytes == 0 &&
               in.rows[1].stride == 1 && in.rows[1].size == in.num_rows && channels == 1,
           "loads are aligned");
     }
-    need(plan.workspace_bytes == 0 && plan.fold_blocks == 0, "no workspace");
+    need(plan.workspace_bytes == 0 && plan.reduce_blocks == 0, "no workspace");
   }
 
-  void operator()(const Exchange& in) {
+  void operator()(const Partitioned& in) {
     const int64_t owners = int64_t{1} << in.log_owners;
     const int64_t owned = int64_t{1} << in.log_owned;
-    const int64_t of_quad = kQuadBytes / size();
+    const int64_t of_vec16 = kVec16Bytes / size();
     const auto begin = static_cast<int64_t>(reinterpret_cast<uintptr_t>(in.data));
     need(in.element_bytes == size() && in.num_bins == problem.num_bins, "bins and type");
     need(owners * owned >= in.num_bins && in.log_owned <= 15, "all bins");
     need(plan.blocks == limits.sm_count && owners <= plan.blocks, "a block an SM");
-    need(begin == address() + in.head * size() && begin % kQuadBytes == 0, "loads are aligned");
-    need(in.quads * of_quad + in.ragged == elements(), "all elements");
-    need(in.ragged < 2 * of_quad && in.head <= in.ragged, "few elements are read apart");
-    need(int64_t{in.rounds} * in.quads_of_tile * plan.blocks >= in.quads, "all quads");
-    need(in.quads_of_tile % plan.threads == 0, "quads of a thread");
+    need(begin == address() + in.head * size() && begin % kVec16Bytes == 0, "loads are aligned");
+    need(in.vec16s * of_vec16 + in.ragged == elements(), "all elements");
+    need(in.ragged < 2 * of_vec16 && in.head <= in.ragged, "few elements are read apart");
+    need(int64_t{in.rounds} * in.vec16s_of_tile * plan.blocks >= in.vec16s, "all vec16s");
+    need(in.vec16s_of_tile % plan.threads == 0, "vec16s of a thread");
     const int64_t values = values_of(problem.type, in.num_bins);
     need(
         in.limit >= std::min(values, kMaxOf32Bits) && in.limit <= in.num_bins &&
@@ -514,18 +517,18 @@ struct Checks {
             kGoldenRatio * in.unmixer == 1,
         "bins find their way back");
     need(
-        owners * (kSegmentBytes + kQuadBytes + 4) + 4 * 32 + 4 * owned +
+        owners * (kBucketBytes + kVec16Bytes + 4) + 4 * 32 + 4 * owned +
                 8 * int64_t{kOwnCounters} <=
             plan.shared_bytes,
-        "segments and tables fit");
+        "buckets and tables fit");
     need(
-        plan.workspace_bytes >= kBarrierBytes + 2 * owners * plan.blocks * kSegmentBytes,
-        "two sets of segments");
+        plan.workspace_bytes >= kBarrierBytes + 2 * owners * plan.blocks * kBucketBytes,
+        "two sets of buckets");
     need(
-        Wide{in.rounds} * plan.blocks * (kSegmentBytes / 2) * of_quad <= kMaxOf32Bits &&
-            Wide{in.rounds} * in.quads_of_tile * of_quad <= kMaxOf32Bits,
+        Wide{in.rounds} * plan.blocks * (kBucketBytes / 2) * of_vec16 <= kMaxOf32Bits &&
+            Wide{in.rounds} * in.vec16s_of_tile * of_vec16 <= kMaxOf32Bits,
         "counters of 32 bits");
-    need(plan.clears && plan.fold_blocks == 0, "the barrier is zeroed");
+    need(plan.clears && plan.reduce_blocks == 0, "the barrier is zeroed");
   }
 };
 
@@ -534,9 +537,9 @@ struct Checks {
 std::string path_of(const Plan& plan) {
   Path path;
   std::visit(path, plan.layout);
-  path.add(plan.fold_blocks > 0, "folds");
-  path.add(plan.fold_blocks > 0 && plan.fold_words == kFewFoldWords, "few-words");
-  path.add(plan.fold_blocks > 0 && plan.fold_words == kManyFoldWords, "many-words");
+  path.add(plan.reduce_blocks > 0, "reduces");
+  path.add(plan.reduce_blocks > 0 && plan.reduce_words == kFewReduceWords, "few-words");
+  path.add(plan.reduce_blocks > 0 && plan.reduce_words == kManyReduceWords, "many-words");
   path.add(plan.cluster > 1, std::to_string(plan.cluster) + "-blocks");
   path.add(plan.clears, "clears");
   return path.text;

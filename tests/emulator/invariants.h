@@ -11,7 +11,7 @@ namespace histo {
 std::string violations(
     const Problem& problem, const cuda::Plan& plan, const cuda::DeviceLimits& limits);
 
-/// Words for what the kernels are asked to do, such as "rows 16-bytes halves folds".
+/// Words for what the kernels are asked to do, such as "rows 16-bytes halves reduces".
 std::string path_of(const cuda::Plan& plan);
 
 } // namespace histo

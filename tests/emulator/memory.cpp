@@ -91,7 +91,7 @@ std::string name_of(const Region& region) {
 void check_word(Word& word, const Region& region, How how) {
   const bool atomic = how == How::kAdd || how == How::kReadAtomically;
   const bool reads = how == How::kRead || how == How::kReadAtomically;
-  // Blocks of a cooperative launch look into counters that others count in, and copy segments that
+  // Blocks of a cooperative launch look into counters that others count in, and copy buckets that
   // are not full.
   const bool lenient = kernel.cooperative;
   if (reads && word.written < region.born && !(lenient && region.kind == Kind::kShared)) {

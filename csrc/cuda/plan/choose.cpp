@@ -1,5 +1,5 @@
 // Which layout counts a problem.
-#include "columns.h"
+#include "interleaved.h"
 #include "layouts.h"
 
 namespace histo::cuda {
@@ -25,13 +25,13 @@ std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
   Problem wider = problem;
   wider.channels[0] = one ? inner_channels : outer_channels;
   wider.channels[1] = {rows.stride, 1};
-  return plan_columns({wider, request.keys, request.limits}, {in_runs, gap});
+  return plan_interleaved({wider, request.keys, request.limits}, {in_runs, gap});
 }
 
 /// A plan of columns of whatever lies between rows, if it is the better one.
 std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
-  std::optional<Plan> plan = plan_columns(request, {in_runs, 0});
+  std::optional<Plan> plan = plan_interleaved(request, {in_runs, 0});
   const auto gains = [&] {
     const auto* in = std::get_if<Interleaved>(&plan->layout);
     return in != nullptr && in->access == Access::kLoose &&
@@ -69,10 +69,11 @@ std::optional<Plan> plan_side_by_side(const Request& request) {
 bool outdoes_clusters(const Plan& plan, const Request& request) {
   const auto* in = std::get_if<WholeRows>(&plan.layout);
   return in != nullptr && in->group_columns == kHalfColumns &&
-         (in->units() <= kMostUnitsOfRows || bytes_of(request) > kMaxBytesForClusters);
+         (in->segments() <= kMostSegmentsOfRows || bytes_of(request) > kMaxBytesForClusters);
 }
 
-/// Runs of so many bytes are counted sooner by columns.cu and planes.cu, which stop at each end.
+/// Runs of so many bytes are counted sooner by interleaved.cu and planar.cu, which stop at each
+/// end.
 int64_t long_run_of(const Columns& in, int64_t size) {
   return size > 1           ? kLongRunOfWiderTypes
          : in.channels == 1 ? kLongRunOfOneChannel
@@ -80,16 +81,16 @@ int64_t long_run_of(const Columns& in, int64_t size) {
                             : kLongRun;
 }
 
-/// Whether runs or units are so short that runs.cu counts them sooner.
+/// Whether runs or segments are so short that runs.cu counts them sooner.
 bool runs_outdo(const Interleaved& in, const Request& request) {
   const int64_t size = request.keys.bytes;
   const bool one_channel = in.channels == 1;
   const int64_t run_bytes = in.is_stream() ? in.run * size : in.rows * in.row_stride;
-  const bool has_copies = 2 * in.channels <= int64_t{in.paired ? 2 : 1} << in.log_row_words;
-  const bool short_units =
+  const bool has_copies = 2 * in.channels <= int64_t{in.packed16 ? 2 : 1} << in.log_key_words;
+  const bool short_segments =
       has_copies && in.batches > static_cast<unsigned>(request.limits.sm_count) &&
-      in.outer.size * run_bytes <= (one_channel ? kLongUnitOfOneChannel : kLongUnit);
-  return (in.outer.size > 1 && run_bytes < long_run_of(in, size)) || short_units ||
+      in.outer.size * run_bytes <= (one_channel ? kLongSegmentOfOneChannel : kLongSegment);
+  return (in.outer.size > 1 && run_bytes < long_run_of(in, size)) || short_segments ||
          (size > 1 && in.few_channels && !one_channel);
 }
 
@@ -102,10 +103,10 @@ bool runs_outdo(const Plan& plan, const Request& request) {
 }
 
 /// Whether it is done sooner than by tiles, which leave no more behind than what was asked for.
-bool runs_outdo_tiles(const Plan& plan, const Request& request) {
+bool runs_outdo_generic(const Plan& plan, const Request& request) {
   const auto& in = std::get<Runs>(plan.layout);
   return bytes_of(request) >= kMinBytesForRuns &&
-         (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_rows);
+         (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_keys);
 }
 
 } // namespace
@@ -122,15 +123,15 @@ Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& lim
   }
   if (!columns || runs_outdo(*columns, request)) {
     const std::optional<Plan> runs = plan_runs(request);
-    if (runs && (columns || runs_outdo_tiles(*runs, request))) {
+    if (runs && (columns || runs_outdo_generic(*runs, request))) {
       return *runs;
     }
   }
   if (columns) {
     return *columns;
   }
-  const std::optional<Plan> exchange = plan_exchange(request);
-  return exchange ? *exchange : plan_tiles(request);
+  const std::optional<Plan> exchange = plan_partitioned(request);
+  return exchange ? *exchange : plan_generic(request);
 }
 
 } // namespace histo::cuda

@@ -12,14 +12,14 @@ bool lies_in_rows(const Request& request) {
 }
 
 struct Clusters {
-  int64_t groups;  // of columns
-  int64_t units;   // groups of all batches
-  int64_t cluster; // blocks of one
-  int64_t of_unit; // clusters that share a unit
-  int64_t share;   // rows of a block
+  int64_t groups;     // of columns
+  int64_t segments;   // groups of all batches
+  int64_t cluster;    // blocks of one
+  int64_t of_segment; // clusters that share a segment
+  int64_t share;      // rows of a block
 
   int64_t blocks() const {
-    return units * cluster * of_unit;
+    return segments * cluster * of_segment;
   }
 };
 
@@ -29,21 +29,21 @@ std::optional<Clusters> clusters_of(const Request& request) {
   const auto& [batches, channels] = problem.channels;
   const int64_t rows = problem.rows[2].size;
   const int64_t groups = ceil_div(channels.size, kHalfColumns);
-  const int64_t units = groups * batches.size;
+  const int64_t segments = groups * batches.size;
   const auto most = static_cast<int64_t>(kSmsInClusters * limits.sm_count);
-  const int64_t cluster = power_of_two_below(std::clamp(most / units, int64_t{1}, kMaxCluster));
+  const int64_t cluster = power_of_two_below(std::clamp(most / segments, int64_t{1}, kMaxCluster));
   const int64_t bytes = bytes_of(request);
   const bool fills_tables = static_cast<double>(channels.size) >=
                             kEnoughFill * static_cast<double>(groups * kHalfColumns);
   if (!fills_tables || cluster == 1 || bytes < kMinBytesForClusters) {
     return std::nullopt;
   }
-  const int64_t wanted = ceil_div(bytes, units * cluster * kEnoughBytesOfClusteredBlock);
-  const int64_t of_unit = std::min(wanted, most / (units * cluster));
-  const int64_t share = ceil_div(rows, cluster * of_unit * kClusteredRows) * kClusteredRows;
-  const Clusters found{groups, units, cluster, of_unit, share};
+  const int64_t wanted = ceil_div(bytes, segments * cluster * kEnoughBytesOfClusteredBlock);
+  const int64_t of_segment = std::min(wanted, most / (segments * cluster));
+  const int64_t share = ceil_div(rows, cluster * of_segment * kClusteredRows) * kClusteredRows;
+  const Clusters found{groups, segments, cluster, of_segment, share};
   const int64_t most_excess =
-      of_unit == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds;
+      of_segment == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds;
   const bool is_balanced = bytes / found.blocks() - bytes / limits.sm_count <= most_excess;
   return is_balanced && share + 2 <= kMaxPairCount ? std::optional(found) : std::nullopt;
 }
@@ -63,11 +63,11 @@ Clustered layout_of(const Request& request, const Clusters& clusters) {
   in.rows = static_cast<unsigned>(rows.size);
   in.groups = static_cast<unsigned>(clusters.groups);
   in.batches = static_cast<unsigned>(batches.size);
-  in.log_row_words = log2_of(kHalfColumns / 2);
-  in.table_rows = static_cast<unsigned>(keys.values);
+  in.log_key_words = log2_of(kHalfColumns / 2);
+  in.table_keys = static_cast<unsigned>(keys.values);
   in.type = problem.type;
-  in.adds = clusters.of_unit > 1 || !keys.rows_are_bins;
-  in.cleared = in.adds || problem.num_bins > in.table_rows;
+  in.adds = clusters.of_segment > 1 || !keys.keys_are_bins;
+  in.cleared = in.adds || problem.num_bins > in.table_keys;
   in.share = static_cast<unsigned>(clusters.share);
   const int64_t offsets = address_of(problem) | batches.stride | rows.stride | channels.size;
   in.access = offsets % 4 == 0 ? Access::kWord : Access::kLoose;

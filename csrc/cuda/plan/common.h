@@ -71,8 +71,8 @@ inline int64_t power_of_two_below(int64_t n) {
 
 /// A row for each value that has a bin. Rows that share the 32 banks may change places among
 /// themselves, so a table of wider types has whole groups of such rows.
-inline int64_t rows_of_table(const Keys& keys, int64_t row_words) {
-  const int64_t group = keys.bytes == 1 ? 1 : std::max<int64_t>(kBanks / row_words, 1);
+inline int64_t keys_of_table(const Keys& keys, int64_t key_words) {
+  const int64_t group = keys.bytes == 1 ? 1 : std::max<int64_t>(kBanks / key_words, 1);
   return ceil_div(keys.values, group) * group;
 }
 

@@ -16,11 +16,11 @@ double score_of_width(int64_t width, int64_t table, double enough = 1) {
 /// How many elements of a stream make a row: a multiple of the channels, and of whole
 /// words, so that every row is aligned.
 int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
-  const int64_t unit = std::lcm(channels, word);
+  const int64_t segment = std::lcm(channels, word);
   const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
-  int64_t best = unit;
-  for (int64_t width = unit;; width += unit) {
-    if (width > unit && ceil_div(width, table) > kMaxStreamGroups) {
+  int64_t best = segment;
+  for (int64_t width = segment;; width += segment) {
+    if (width > segment && ceil_div(width, table) > kMaxStreamGroups) {
       return best;
     }
     if (score_of_width(width, table, enough) > score_of_width(best, table, enough)) {
@@ -29,8 +29,8 @@ int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
   }
 }
 
-/// How many rows of a run make one: so many that they suit their tables, and are whole words or quads
-/// where runs begin with such.
+/// How many rows of a run make one: so many that they suit their tables, and are whole words or
+/// vec16s where runs begin with such.
 int64_t joined_rows(
     int64_t row_bytes,
     int64_t rows_of_run,
@@ -40,9 +40,9 @@ int64_t joined_rows(
   const auto score = [&](int64_t rows) {
     const int64_t bytes = rows * row_bytes;
     const int64_t offsets = bytes | begin;
-    return score_of_width(bytes, table_bytes) - (offsets % 4 != 0            ? kLooseCost
-                                                 : offsets % kQuadBytes != 0 ? kWordCost
-                                                                             : 0);
+    return score_of_width(bytes, table_bytes) - (offsets % 4 != 0             ? kLooseCost
+                                                 : offsets % kVec16Bytes != 0 ? kWordCost
+                                                                              : 0);
   };
   const int64_t most_rows = most_groups * table_bytes / row_bytes;
   int64_t best = 1;
@@ -77,10 +77,10 @@ bool is_enough(const Request& request, const Channels& channels) {
 
 /// Words of a row of the table for a type wider than a byte: copies of one channel, or
 /// channels side by side. 0 where too few fit.
-int64_t words_of_row(const Request& request, int64_t channels) {
+int64_t words_of_key(const Request& request, int64_t channels) {
   // With a row for what has no bin, which is for two bins where a word counts two.
   const int64_t columns_of_word = std::max<int64_t>(4 / request.keys.bytes, 1);
-  const int64_t bytes_of_word = (rows_of_table(request.keys, 1) + columns_of_word) * kCounterBytes;
+  const int64_t bytes_of_word = (keys_of_table(request.keys, 1) + columns_of_word) * kCounterBytes;
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_word;
   const int64_t bytes_of_block = bytes_of(request) / request.limits.sm_count;
   const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_word), least);
@@ -88,23 +88,23 @@ int64_t words_of_row(const Request& request, int64_t channels) {
   return words < least ? 0 : power_of_two_below(words);
 }
 
-std::optional<TableRow> table_row_of(const Request& request, const Channels& channels) {
+std::optional<TableKey> table_key_of(const Request& request, const Channels& channels) {
   const int64_t shared_bytes = request.limits.shared_per_block;
   if (request.keys.bytes == 1) {
-    const TableRow row{channels.planar ? kBanks : kByteColumns / 2, 1};
+    const TableKey row{channels.planar ? kBanks : kByteColumns / 2, 1};
     return kByteTableBytes <= shared_bytes ? std::optional(row) : std::nullopt;
   }
-  if (const int64_t words = words_of_row(request, channels.size)) {
-    return TableRow{words, 1};
+  if (const int64_t words = words_of_key(request, channels.size)) {
+    return TableKey{words, 1};
   }
   const int64_t fit = (shared_bytes / kCounterBytes - 1) / kBanks * kBanks;
-  const TableRow row{1, ceil_div(rows_of_table(request.keys, 1), fit)};
+  const TableKey row{1, ceil_div(keys_of_table(request.keys, 1), fit)};
   const bool deals = channels.size == 1 && request.keys.bytes >= 4;
   return deals && row.tables <= kMaxTablesOfBins ? std::optional(row) : std::nullopt;
 }
 
-/// Whole rows of a stream, behind what lies before its first aligned load: known where all runs begin
-/// alike. A row that is not counted whole costs a load for every element.
+/// Whole rows of a stream, behind what lies before its first aligned load: known where all runs
+/// begin alike. A row that is not counted whole costs a load for every element.
 int64_t rows_of_stream(
     const Request& request, const Loops& loops, int64_t run, int64_t columns, int64_t load_bytes) {
   const int64_t beyond = address_of(request.problem) % load_bytes;
@@ -120,11 +120,11 @@ int64_t rows_of_stream(
 /// A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
 Rows rows_of_warps(
     const Request& request, const Channels& channels, const Loops& loops, int64_t gap) {
-  const int64_t columns = kQuadRow / request.keys.bytes;
+  const int64_t columns = kWarpBytes / request.keys.bytes;
   const int64_t run = request.problem.rows[2].size * channels.size - gap;
   return {
-      Access::kQuad, columns, kQuadRow, run,
-      rows_of_stream(request, loops, run, columns, kQuadBytes)};
+      Access::kVec16, columns, kWarpBytes, run,
+      rows_of_stream(request, loops, run, columns, kVec16Bytes)};
 }
 
 int64_t word_bytes_of(int64_t size) {
@@ -152,9 +152,9 @@ Rows plain_rows(
   const int64_t columns = joined * channels.size;
   const int64_t stride = joined * inner.stride * size;
   const int64_t offsets = begin | stride | columns * size;
-  const Access access = size == 1 && offsets % kQuadBytes == 0 ? Access::kQuad
-                        : offsets % word_bytes_of(size) == 0   ? Access::kWord
-                                                               : Access::kLoose;
+  const Access access = size == 1 && offsets % kVec16Bytes == 0 ? Access::kVec16
+                        : offsets % word_bytes_of(size) == 0    ? Access::kWord
+                                                                : Access::kLoose;
   return {access, columns, stride, 0, inner.size / joined};
 }
 
@@ -168,13 +168,13 @@ bool are_narrow(const Rows& rows, bool in_runs, int64_t table_columns) {
 /// Two blocks read the halves of a line at about the same time, if they are neighbours.
 bool suit_half_tables(const Request& request, const Loops& loops, const Rows& rows) {
   const int64_t begin = address_of(request.problem) | loops.batch[1].stride | rows.stride;
-  return rows.access == Access::kQuad && loops.outer.size == 1 &&
+  return rows.access == Access::kVec16 && loops.outer.size == 1 &&
          (rows.columns == kHalfColumns ||
           (begin | loops.outer.stride | request.problem.rows[0].stride) % kLineBytes == 0);
 }
 
-/// Rows without a gap as a stream, if it is long enough; all its runs must begin at the same distance
-/// from an aligned address.
+/// Rows without a gap as a stream, if it is long enough; all its runs must begin at the same
+/// distance from an aligned address.
 std::optional<Rows> stream_rows(
     const Request& request,
     const Channels& channels,
@@ -184,8 +184,8 @@ std::optional<Rows> stream_rows(
   const int64_t size = request.keys.bytes;
   const int64_t word_bytes = word_bytes_of(size);
   const int64_t width = stream_width(channels.size, word_bytes / size, table_columns);
-  const Access access = size == 1 && width % kQuadBytes == 0 ? Access::kQuad : Access::kWord;
-  const int64_t load_bytes = access == Access::kQuad ? kQuadBytes : word_bytes;
+  const Access access = size == 1 && width % kVec16Bytes == 0 ? Access::kVec16 : Access::kWord;
+  const int64_t load_bytes = access == Access::kVec16 ? kVec16Bytes : word_bytes;
   const int64_t gap = channels.size - channels.counted;
   const int64_t run = request.problem.rows[2].size * channels.size - gap;
   if ((loops.outer.size > 1 && loops.outer.stride % load_bytes != 0) ||
@@ -216,7 +216,7 @@ std::optional<RowRuns> in_one_run(
 }
 
 Geometry geometry_of_warps(
-    const Request& request, const Channels& channels, const Loops& loops, const TableRow& row) {
+    const Request& request, const Channels& channels, const Loops& loops, const TableKey& row) {
   const Rows rows = rows_of_warps(request, channels, loops, channels.size - channels.counted);
   const bool in_turn = request.keys.bytes == 1 && channels.size == 3;
   return {channels,       in_turn,      false,
@@ -239,7 +239,7 @@ std::optional<Geometry> geometry_of_rows(
     const Request& request,
     const Channels& channels,
     const Loops& loops,
-    const TableRow& row,
+    const TableKey& row,
     const Gaps& gaps,
     bool may_halve) {
   const int64_t size = request.keys.bytes;
@@ -264,7 +264,7 @@ std::optional<Geometry> geometry_of_rows(
   if (!are_countable(rows, gaps, narrow) || !runs) {
     return std::nullopt;
   }
-  const int64_t load_bytes = rows.access == Access::kQuad ? kQuadBytes : word_bytes_of(size);
+  const int64_t load_bytes = rows.access == Access::kVec16 ? kVec16Bytes : word_bytes_of(size);
   return Geometry{
       channels,
       false,
@@ -289,7 +289,7 @@ std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bo
       (gaps.in_runs && (channels.planar || channels.few)) || !is_enough(request, channels)) {
     return std::nullopt;
   }
-  const std::optional<TableRow> row = table_row_of(request, channels);
+  const std::optional<TableKey> row = table_key_of(request, channels);
   if (!row) {
     return std::nullopt;
   }

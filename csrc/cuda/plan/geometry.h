@@ -1,5 +1,5 @@
-// Elements that lie side by side as rows of columns: what the plans of columns.cu, rows.cu and
-// planes.cu begin with.
+// Elements that lie side by side as rows of columns: what the plans of interleaved.cu, rows.cu and
+// planar.cu begin with.
 #pragma once
 
 #include "common.h"
@@ -26,7 +26,7 @@ struct Loops {
 };
 
 /// The row of a table.
-struct TableRow {
+struct TableKey {
   int64_t words;
   int64_t tables; // that the bins of one channel are dealt to
 };
@@ -43,8 +43,8 @@ struct Rows {
 struct RowRuns {
   Extent outer; // stride in bytes
   int64_t rows; // whole ones of each
-  // Rows of several runs may count as rows of one: these are the rows and runs of the input, and how
-  // many bytes further it is from run to run, and from set of runs to set, than rows alone.
+  // Rows of several runs may count as rows of one: these are the rows and runs of the input, and
+  // how many bytes further it is from run to run, and from set of runs to set, than rows alone.
   bool in_one = false;
   int64_t rows_of_run = 0;
   int64_t runs_of_set = 0;
@@ -61,12 +61,12 @@ struct Geometry {
   RowRuns runs;
   int64_t tables; // that the bins of one channel are dealt to
   int64_t table_columns;
-  unsigned log_row_words;
+  unsigned log_key_words;
   unsigned log_lanes;
 };
 
-/// None where elements lie otherwise, or are too few for tables to pay. Tables are halved where they
-/// may be and rows suit that.
+/// None where elements lie otherwise, or are too few for tables to pay. Tables are halved where
+/// they may be and rows suit that.
 std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bool may_halve);
 
 } // namespace histo::cuda

@@ -37,8 +37,8 @@ Keys keys_of(const Problem& problem, const ByteAxis& axis) {
   if (bytes > 1) {
     return {bytes, values_of(problem), true};
   }
-  const bool rows_are_bins = axis.first == 0 && axis.largest == 255 && axis.log_values_of_bin == 0;
-  return {bytes, end_of_bytes(axis), rows_are_bins};
+  const bool keys_are_bins = axis.first == 0 && axis.largest == 255 && axis.log_values_of_bin == 0;
+  return {bytes, end_of_bytes(axis), keys_are_bins};
 }
 
 } // namespace histo::cuda

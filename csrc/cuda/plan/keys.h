@@ -11,7 +11,7 @@ int64_t element_bytes(ElementType type);
 struct Keys {
   int64_t bytes;      // of an element
   int64_t values;     // a table has a row for each of the first so many; others have no bin
-  bool rows_are_bins; // a value has the bin of its own number
+  bool keys_are_bins; // a value has the bin of its own number
 };
 
 /// The axis is that of one-byte elements, whose raw bytes are counted.

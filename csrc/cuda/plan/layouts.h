@@ -5,13 +5,13 @@
 
 namespace histo::cuda {
 
-/// A few MiB of bytes in channels side by side: clusters of blocks, and no fold.
+/// A few MiB of bytes in channels side by side: clusters of blocks, and no reduction.
 std::optional<Plan> plan_clustered(const Request& request);
 /// Runs that begin anywhere: of channels one after another, or of rows of channels.
 std::optional<Plan> plan_runs(const Request& request);
 /// One channel in more bins than a table holds.
-std::optional<Plan> plan_exchange(const Request& request);
+std::optional<Plan> plan_partitioned(const Request& request);
 /// Any strides.
-Plan plan_tiles(const Request& request);
+Plan plan_generic(const Request& request);
 
 } // namespace histo::cuda

@@ -3,7 +3,7 @@
 namespace histo::cuda {
 namespace {
 
-Units units_of(const Request& request, const Geometry& geometry) {
+Segments segments_of(const Request& request, const Geometry& geometry) {
   const Rows& rows = geometry.rows;
   const int64_t size = request.keys.bytes;
   const bool deals_bins = geometry.channels.size == 1 && size > 1;
@@ -20,66 +20,69 @@ struct Resident {
   int64_t blocks;
 };
 
-/// One an SM, or several smaller ones where few channels of bytes have short units.
-Resident resident_blocks(const Request& request, const Geometry& geometry, const Units& units) {
+/// One an SM, or several smaller ones where few channels of bytes have short segments.
+Resident resident_blocks(
+    const Request& request, const Geometry& geometry, const Segments& segments) {
   const DeviceLimits& limits = request.limits;
   const int64_t tables_of_sm = limits.shared_per_sm / (kByteTableBytes + kReservedBytes);
-  const bool short_units = units.rows * units.row_bytes < short_unit_bytes(geometry.in_turn);
-  if (request.keys.bytes > 1 || !geometry.channels.few || tables_of_sm <= 1 || !short_units) {
+  const bool short_segments =
+      segments.rows * segments.row_bytes < short_segment_bytes(geometry.in_turn);
+  if (request.keys.bytes > 1 || !geometry.channels.few || tables_of_sm <= 1 || !short_segments) {
     return {kColumnThreads, limits.sm_count};
   }
-  const int threads = threads_of_short_units(geometry.in_turn);
+  const int threads = threads_of_short_segments(geometry.in_turn);
   return {threads, limits.sm_count * std::min<int64_t>(kColumnThreads / threads, tables_of_sm)};
 }
 
-bool fits(const Request& request, const Geometry& geometry, const Units& units) {
-  // Half tables of units in turns would have twice as many blocks that start and end.
-  const bool in_turns = units.count() > request.limits.sm_count;
-  return units.rows * units.row_bytes >= kMinShareBytes && units.count() * units.rows < kMaxRows &&
+bool fits(const Request& request, const Geometry& geometry, const Segments& segments) {
+  // Half tables of segments in turns would have twice as many blocks that start and end.
+  const bool in_turns = segments.count() > request.limits.sm_count;
+  return segments.rows * segments.row_bytes >= kMinShareBytes &&
+         segments.count() * segments.rows < kMaxRows &&
          !(geometry.halved && in_turns && geometry.channels.size > kHalfColumns);
 }
 
-int64_t fewest_rows_of_block(const Geometry& geometry, const Units& units) {
-  const int64_t least = ceil_div(kMinShareBytes, units.row_bytes);
-  return std::min(units.rows, geometry.channels.few ? least : std::max(kMinShareRows, least));
+int64_t fewest_rows_of_block(const Geometry& geometry, const Segments& segments) {
+  const int64_t least = ceil_div(kMinShareBytes, segments.row_bytes);
+  return std::min(segments.rows, geometry.channels.few ? least : std::max(kMinShareRows, least));
 }
 
-/// Whether whole units a block are counted sooner than tables are folded.
-bool counts_whole_units(
-    const Request& request, const Geometry& geometry, const Units& units, int64_t places) {
+/// Whether whole segments a block are counted sooner than tables are reduced.
+bool counts_whole_segments(
+    const Request& request, const Geometry& geometry, const Segments& segments, int64_t places) {
   if (geometry.channels.few) {
     return false;
   }
-  const int64_t count = units.count();
+  const int64_t count = segments.count();
   if (count <= request.limits.sm_count) {
-    return units.rows <= rows_of_one_block_per_unit(geometry.table_columns) * count;
+    return segments.rows <= rows_of_one_block_per_segment(geometry.table_columns) * count;
   }
   const bool has_copies = 2 * geometry.channels.size <= geometry.table_columns;
   const bool fills_turns = static_cast<double>(count) >=
                            kEnoughBlocks * static_cast<double>(ceil_div(count, places) * places);
-  return units.rows <= kRowsOfWholeUnits || (!has_copies && fills_turns);
+  return segments.rows <= kRowsOfWholeSegments || (!has_copies && fills_turns);
 }
 
 /// Groups of few channels read neighbouring columns of the same rows, at the same time. Of more
-/// channels a block that works on two units takes longer than most: better none does, where that
+/// channels a block that works on two segments takes longer than most: better none does, where that
 /// leaves few SMs idle. Of 64 channels none does, or all would add to the counts.
 int64_t parts_of(
     const Request& request,
     const Geometry& geometry,
-    const Units& units,
+    const Segments& segments,
     int64_t places,
     int64_t fewest) {
   if (geometry.channels.few) {
-    return units.groups <= places ? units.groups : 1;
+    return segments.groups <= places ? segments.groups : 1;
   }
-  const int64_t count = units.count();
-  const int64_t share = std::max(ceil_div(count * units.rows, places), fewest);
-  const int64_t blocks_of_unit =
-      std::min(ceil_div(units.rows, share), request.limits.sm_count / count);
-  const bool few_idle = blocks_of_unit * count >= kEnoughBlocks * request.limits.sm_count;
+  const int64_t count = segments.count();
+  const int64_t share = std::max(ceil_div(count * segments.rows, places), fewest);
+  const int64_t blocks_of_segment =
+      std::min(ceil_div(segments.rows, share), request.limits.sm_count / count);
+  const bool few_idle = blocks_of_segment * count >= kEnoughBlocks * request.limits.sm_count;
   const bool apart = geometry.halved && geometry.channels.size == kHalfColumns;
-  const bool whole_units = counts_whole_units(request, geometry, units, places);
-  return whole_units || few_idle || share == fewest || apart ? count : 1;
+  const bool whole_segments = counts_whole_segments(request, geometry, segments, places);
+  return whole_segments || few_idle || share == fewest || apart ? count : 1;
 }
 
 /// Loops work out in 32 bits how far apart the rows of a block lie.
@@ -96,23 +99,23 @@ bool reaches_all_rows(const Geometry& geometry, int64_t share) {
 } // namespace
 
 std::optional<Partition> partition_of(const Request& request, const Geometry& geometry) {
-  const Units units = units_of(request, geometry);
-  if (!fits(request, geometry, units)) {
+  const Segments segments = segments_of(request, geometry);
+  if (!fits(request, geometry, segments)) {
     return std::nullopt;
   }
-  const Resident resident = resident_blocks(request, geometry, units);
-  const int64_t fewest = fewest_rows_of_block(geometry, units);
-  const int64_t parts = parts_of(request, geometry, units, resident.blocks, fewest);
-  const int64_t part_rows = units.count() * units.rows / parts;
+  const Resident resident = resident_blocks(request, geometry, segments);
+  const int64_t fewest = fewest_rows_of_block(geometry, segments);
+  const int64_t parts = parts_of(request, geometry, segments, resident.blocks, fewest);
+  const int64_t part_rows = segments.count() * segments.rows / parts;
   const int64_t most_blocks = std::max<int64_t>(resident.blocks / parts, 1);
-  const int64_t blocks = counts_whole_units(request, geometry, units, resident.blocks)
+  const int64_t blocks = counts_whole_segments(request, geometry, segments, resident.blocks)
                              ? 1
                              : std::clamp<int64_t>(ceil_div(part_rows, fewest), 1, most_blocks);
   const int64_t share = ceil_div(part_rows, blocks);
   if (!reaches_all_rows(geometry, share)) {
     return std::nullopt;
   }
-  return Partition{units, resident.threads, parts, part_rows, ceil_div(part_rows, share), share};
+  return Partition{segments, resident.threads, parts, part_rows, ceil_div(part_rows, share), share};
 }
 
 } // namespace histo::cuda

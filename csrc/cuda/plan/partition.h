@@ -5,11 +5,11 @@
 
 namespace histo::cuda {
 
-/// A unit is what one table counts: a group of columns of a batch, or some bins of its channel.
-struct Units {
+/// A segment is what one table counts: a group of columns of a batch, or some bins of its channel.
+struct Segments {
   int64_t groups;
   int64_t batches;
-  int64_t rows;      // of a unit
+  int64_t rows;      // of a segment
   int64_t row_bytes; // that are read for it
 
   int64_t count() const {
@@ -18,10 +18,10 @@ struct Units {
 };
 
 struct Partition {
-  Units units;
+  Segments segments;
   int threads; // of a block
-  // The rows of all units, one unit after the other, are cut into equal parts, and each part into
-  // shares.
+  // The rows of all segments, one segment after the other, are cut into equal parts, and each part
+  // into shares.
   int64_t parts;
   int64_t part_rows;
   int64_t blocks_of_part;
@@ -30,12 +30,12 @@ struct Partition {
   int64_t blocks() const {
     return parts * blocks_of_part;
   }
-  bool folds() const {
-    return share % units.rows != 0;
+  bool reduces() const {
+    return share % segments.rows != 0;
   }
 };
 
-/// None where a unit is too small, all are too large, or half tables do not suit them.
+/// None where a segment is too small, all are too large, or half tables do not suit them.
 std::optional<Partition> partition_of(const Request& request, const Geometry& geometry);
 
 } // namespace histo::cuda

@@ -1,15 +1,15 @@
-#include "columns.h"
+#include "interleaved.h"
 
 namespace histo::cuda {
 namespace {
 
-/// All of a block is of one unit and in one run, a column is a channel, and a row of a table is its
-/// bin.
+/// All of a block is of one segment and in one run, a column is a channel, and a row of a table is
+/// its bin.
 bool are_whole_rows(const Request& request, const Geometry& geometry, const Partition& partition) {
   const Rows& rows = geometry.rows;
-  return request.keys.bytes == 1 && request.keys.rows_are_bins && rows.access == Access::kQuad &&
+  return request.keys.bytes == 1 && request.keys.keys_are_bins && rows.access == Access::kVec16 &&
          rows.run == 0 && rows.columns == geometry.channels.size && geometry.runs.outer.size == 1 &&
-         !geometry.runs.in_one && partition.parts == partition.units.count();
+         !geometry.runs.in_one && partition.parts == partition.segments.count();
 }
 
 } // namespace
@@ -23,7 +23,8 @@ std::optional<Plan> plan_whole_rows(
   set_columns(in, request, geometry, partition, false);
   const unsigned chunk = rows_of_chunk(static_cast<unsigned>(geometry.table_columns));
   in.load_step = (kBanks >> in.log_lanes) * in.row_stride; // a warp reads neighbouring rows
-  in.round_step = kBytesInFlight / kQuadBytes * (partition.threads >> in.log_lanes) * in.row_stride;
+  in.round_step =
+      kBytesInFlight / kVec16Bytes * (partition.threads >> in.log_lanes) * in.row_stride;
   in.blocks_of_part = static_cast<unsigned>(partition.blocks_of_part);
   in.chunks = in.rows / chunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / chunk % in.blocks_of_part;

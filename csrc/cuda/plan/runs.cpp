@@ -3,24 +3,25 @@
 namespace histo::cuda {
 namespace {
 
-int64_t elements_of_quad(const Keys& keys) {
-  return kQuadBytes / keys.bytes;
+int64_t elements_of_vec16(const Keys& keys) {
+  return kVec16Bytes / keys.bytes;
 }
 
 /// Words of a table's row of columns: an odd number.
-int64_t row_words_of(const Keys& keys, int64_t period) {
-  return (period + elements_of_quad(keys) - 1) | 1;
+int64_t key_words_of(const Keys& keys, int64_t period) {
+  return (period + elements_of_vec16(keys) - 1) | 1;
 }
 
-/// Rows of bytes, or whole groups of rows that all banks share, without the one for what has no bin.
-int64_t table_rows_of(const Keys& keys) {
-  return rows_of_table(keys, kBanks);
+/// Rows of bytes, or whole groups of rows that all banks share, without the one for what has no
+/// bin.
+int64_t table_keys_of(const Keys& keys) {
+  return keys_of_table(keys, kBanks);
 }
 
 /// What follows each other in a run.
 struct Period {
   bool planar;      // one channel after another
-  int64_t channels; // of a unit
+  int64_t channels; // of a segment
   int64_t elements;
   bool has_rows; // a run has all rows of the inner loop, with what lies between them
 };
@@ -36,16 +37,16 @@ std::optional<Period> period_of(const Request& request) {
     return std::nullopt;
   }
   const int64_t words = limits.shared_per_block / kCounterBytes;
-  const int64_t most_columns = words / (table_rows_of(keys) + 1);
+  const int64_t most_columns = words / (table_keys_of(keys) + 1);
   const bool has_rows =
-      is_little(step - channels, channels, keys.bytes) && row_words_of(keys, step) <= most_columns;
+      is_little(step - channels, channels, keys.bytes) && key_words_of(keys, step) <= most_columns;
   // A load of 16 bytes for each row is then more work than one of each element.
-  const bool small_rows = channels * keys.bytes <= kQuadBytes && problem.rows[0].size == 1;
+  const bool small_rows = channels * keys.bytes <= kVec16Bytes && problem.rows[0].size == 1;
   if (!has_rows && (planar || small_rows)) {
     return std::nullopt;
   }
   const Period period{planar, channels, has_rows ? step : channels, has_rows};
-  return row_words_of(keys, period.elements) <= most_columns ? std::optional(period) : std::nullopt;
+  return key_words_of(keys, period.elements) <= most_columns ? std::optional(period) : std::nullopt;
 }
 
 /// All of the inner rows, and all of the next ones where they are short rows of one channel with
@@ -55,23 +56,23 @@ bool joins_rows(const Request& request, const Period& period) {
   const int64_t size = keys.bytes;
   const int64_t row = problem.rows[2].size;
   const Extent& next = problem.rows[1];
-  const auto most_quads = [&](int64_t elements) {
-    return ceil_div(kQuadBytes - size + elements * size, kQuadBytes);
+  const auto most_vec16s = [&](int64_t elements) {
+    return ceil_div(kVec16Bytes - size + elements * size, kVec16Bytes);
   };
   return period.planar && next.size > 1 && next.stride > row &&
          next.stride * size <= kMaxJoinedRowBytes &&
-         most_quads((next.size - 1) * next.stride + row) < next.size * most_quads(row);
+         most_vec16s((next.size - 1) * next.stride + row) < next.size * most_vec16s(row);
 }
 
-/// Runs and units, in bytes.
+/// Runs and segments, in bytes.
 struct Stretches {
   Extent batch[2];
   Extent loops[3]; // of runs
   bool joined;     // rows of one channel
-  int64_t units;
+  int64_t segments;
   int64_t run_bytes;
-  int64_t quads_of_run;
-  int64_t quads; // of a unit
+  int64_t vec16s_of_run;
+  int64_t vec16s; // of a segment
 };
 
 int64_t step_of(const Extent& loop) {
@@ -85,17 +86,17 @@ int64_t elements_of_run(const Problem& problem, const Period& period, bool joine
                            : period.channels;
 }
 
-/// Quads that a run may have. Runs that all begin at the same distance from an aligned address have
-/// fewest.
-int64_t most_quads_of(
+/// Vec16s that a run may have. Runs that all begin at the same distance from an aligned address
+/// have fewest.
+int64_t most_vec16s_of(
     const Request& request, const Extent (&batch)[2], const Extent (&loops)[3], int64_t run_bytes) {
   int64_t strides = 0;
   for (const Extent& loop : {batch[0], batch[1], loops[0], loops[1], loops[2]}) {
     strides |= step_of(loop);
   }
-  const int64_t most_skew = strides % kQuadBytes == 0 ? address_of(request.problem) % kQuadBytes
-                                                      : kQuadBytes - request.keys.bytes;
-  return ceil_div(most_skew + run_bytes, kQuadBytes);
+  const int64_t most_skew = strides % kVec16Bytes == 0 ? address_of(request.problem) % kVec16Bytes
+                                                       : kVec16Bytes - request.keys.bytes;
+  return ceil_div(most_skew + run_bytes, kVec16Bytes);
 }
 
 Stretches stretches_of(const Request& request, const Period& period) {
@@ -106,32 +107,32 @@ Stretches stretches_of(const Request& request, const Period& period) {
   found.joined = joins_rows(request, period);
   found.batch[0] = period.planar ? outer : Extent{1, 0};
   found.batch[1] = period.planar ? inner : outer;
-  found.units = found.batch[0].size * found.batch[1].size;
+  found.segments = found.batch[0].size * found.batch[1].size;
   const int within = found.joined ? 2 : period.has_rows ? 1 : 0; // loops that a run has all of
   for (int i = 0; i < 3; ++i) {
     found.loops[i] = i < within ? Extent{1, 0} : in_bytes(problem.rows[i - within], keys.bytes);
   }
   found.run_bytes = elements_of_run(problem, period, found.joined) * keys.bytes;
-  found.quads_of_run = most_quads_of(request, found.batch, found.loops, found.run_bytes);
-  found.quads =
-      found.loops[0].size * found.loops[1].size * found.loops[2].size * found.quads_of_run;
+  found.vec16s_of_run = most_vec16s_of(request, found.batch, found.loops, found.run_bytes);
+  found.vec16s =
+      found.loops[0].size * found.loops[1].size * found.loops[2].size * found.vec16s_of_run;
   return found;
 }
 
-/// Whether the kernel's numbers hold them, and the tensor has two quads.
+/// Whether the kernel's numbers hold them, and the tensor has two vec16s.
 bool are_countable(const Request& request, const Stretches& in) {
   const auto* begin = static_cast<const uint8_t*>(request.problem.data);
   const int64_t bytes = end_of(request.problem, request.keys.bytes) - begin;
-  return in.run_bytes < kMaxRows / 2 && in.quads < kMaxRows && in.units < kMaxRows / 2 &&
-         bytes >= 2 * kQuadBytes &&
+  return in.run_bytes < kMaxRows / 2 && in.vec16s < kMaxRows && in.segments < kMaxRows / 2 &&
+         bytes >= 2 * kVec16Bytes &&
          std::max(step_of(in.loops[1]), step_of(in.loops[2])) <= kMaxPlace;
 }
 
 struct RunTables {
-  int64_t count;       // of a unit, of one channel each; 0: its channels are columns of one
-  unsigned log_units;  // of a block
-  unsigned log_copies; // of a counter
-  int64_t unit_words;
+  int64_t count;         // of a segment, of one channel each; 0: its channels are columns of one
+  unsigned log_segments; // of a block
+  unsigned log_copies;   // of a counter
+  int64_t segment_words;
   int64_t words; // of a block
 };
 
@@ -142,52 +143,53 @@ std::optional<RunTables> tables_of(
   // Two channels take turns as four do.
   const bool few = period.elements == 1 || (keys.bytes == 1 && period.elements <= 4);
   const int64_t count = !few ? 0 : period.elements == 2 ? 4 : period.elements;
-  const int64_t columns = few ? count : row_words_of(keys, period.elements);
-  const int64_t counters = (table_rows_of(keys) + 1) * columns;
-  // Three blocks an SM, where their tables fit; small units share a block.
+  const int64_t columns = few ? count : key_words_of(keys, period.elements);
+  const int64_t counters = (table_keys_of(keys) + 1) * columns;
+  // Three blocks an SM, where their tables fit; small segments share a block.
   const int64_t preferred =
       std::min(limits.shared_per_block, limits.shared_per_sm / kRunBlocksOfSm - kReservedBytes);
   const auto fit = [&](int64_t words) { return words * kCounterBytes <= preferred; };
-  // Neighbouring units begin in other banks.
-  unsigned log_units = 0;
-  while (log_units < kLogRunThreads && in.quads << (log_units + 1) <= kRunUnroll * kRunThreads &&
-         int64_t{1} << log_units < in.units && fit((counters | 1) << (log_units + 1))) {
-    ++log_units;
+  // Neighbouring segments begin in other banks.
+  unsigned log_segments = 0;
+  while (log_segments < kLogRunThreads &&
+         in.vec16s << (log_segments + 1) <= kRunUnroll * kRunThreads &&
+         int64_t{1} << log_segments < in.segments && fit((counters | 1) << (log_segments + 1))) {
+    ++log_segments;
   }
   // A small table is soon cleared and summed; of wider types few copies pay, or none.
-  const int64_t read_words = in.quads * kQuadBytes / kCounterBytes;
+  const int64_t read_words = in.vec16s * kVec16Bytes / kCounterBytes;
   const int64_t worth = keys.bytes == 1   ? read_words
                         : keys.bytes == 2 ? read_words / kReadPerTable
                                           : 0;
   unsigned log_copies = 0;
-  while (few && log_units == 0 && log_copies < log2_of(kBanks) &&
+  while (few && log_segments == 0 && log_copies < log2_of(kBanks) &&
          counters << (log_copies + 1) <= worth && fit(counters << (log_copies + 1))) {
     ++log_copies;
   }
-  const int64_t unit_words = log_copies > 0 ? counters << log_copies : counters | 1;
-  const int64_t words = ceil_div(unit_words << log_units, 4) * 4;
-  const RunTables tables{count, log_units, log_copies, unit_words, words};
+  const int64_t segment_words = log_copies > 0 ? counters << log_copies : counters | 1;
+  const int64_t words = ceil_div(segment_words << log_segments, 4) * 4;
+  const RunTables tables{count, log_segments, log_copies, segment_words, words};
   return words <= limits.shared_per_block / kCounterBytes ? std::optional(tables) : std::nullopt;
 }
 
 /// As many blocks as are there at the same time, or several times as many of equal length.
-int64_t chunks_of_unit(
+int64_t chunks_of_segment(
     const Request& request, const Stretches& in, const RunTables& tables, int64_t blocks_of_sm) {
-  if (tables.log_units > 0) {
+  if (tables.log_segments > 0) {
     return 1;
   }
   const int64_t sm_count = request.limits.sm_count;
   const int64_t places = blocks_of_sm * sm_count;
-  const int64_t fewest = ceil_div(in.quads, kMaxQuadsOfBlock);
-  const int64_t table_bytes = tables.unit_words * kCounterBytes;
+  const int64_t fewest = ceil_div(in.vec16s, kMaxVec16sOfBlock);
+  const int64_t table_bytes = tables.segment_words * kCounterBytes;
   const auto chunks_of = [&](int64_t least) {
-    return in.quads * kQuadBytes / std::max(least, table_bytes);
+    return in.vec16s * kVec16Bytes / std::max(least, table_bytes);
   };
   const int64_t most = std::max(
       {chunks_of(kEnoughRunBytesOfBlock),
-       std::min(chunks_of(kMinRunBytesOfBlock), sm_count / in.units), fewest});
+       std::min(chunks_of(kMinRunBytesOfBlock), sm_count / in.segments), fewest});
   const int64_t wanted =
-      in.units <= places ? places / in.units : ceil_div(kRunWaves * places, in.units);
+      in.segments <= places ? places / in.segments : ceil_div(kRunWaves * places, in.segments);
   return std::clamp(wanted, fewest, most);
 }
 
@@ -205,17 +207,18 @@ void set_loops(Runs& in, const Request& request, const Stretches& stretches) {
   const int64_t address = address_of(problem);
   in.data = static_cast<const uint8_t*>(problem.data);
   const int64_t end = address + (end_of(problem, request.keys.bytes) - in.data);
-  const int64_t first_quad = ceil_div(address, kQuadBytes) * kQuadBytes;
-  in.first_quad = static_cast<uint64_t>(first_quad);
-  in.last_quad = static_cast<uint64_t>(end / kQuadBytes * kQuadBytes - kQuadBytes - first_quad);
+  const int64_t first_vec16 = ceil_div(address, kVec16Bytes) * kVec16Bytes;
+  in.first_vec16 = static_cast<uint64_t>(first_vec16);
+  in.last_vec16 =
+      static_cast<uint64_t>(end / kVec16Bytes * kVec16Bytes - kVec16Bytes - first_vec16);
   std::copy_n(stretches.batch, 2, in.batch);
   in.set_step = static_cast<uint64_t>(step_of(stretches.loops[0]));
   in.outer_step = static_cast<uint32_t>(step_of(stretches.loops[1]));
   in.step = static_cast<uint32_t>(step_of(stretches.loops[2]));
-  in.units = static_cast<unsigned>(stretches.units);
+  in.segments = static_cast<unsigned>(stretches.segments);
   in.run_bytes = static_cast<unsigned>(stretches.run_bytes);
-  in.quads = static_cast<unsigned>(stretches.quads);
-  in.by_quads_of_run = Divider(static_cast<uint32_t>(stretches.quads_of_run));
+  in.vec16s = static_cast<unsigned>(stretches.vec16s);
+  in.by_vec16s_of_run = Divider(static_cast<uint32_t>(stretches.vec16s_of_run));
   in.by_loop[0] = Divider(static_cast<uint32_t>(stretches.loops[1].size));
   in.by_loop[1] = Divider(static_cast<uint32_t>(stretches.loops[2].size));
 }
@@ -229,7 +232,7 @@ void set_elements(Runs& in, const Request& request, const Period& period, bool j
   in.num_bins = request.problem.num_bins;
   in.type = request.problem.type;
   in.period = static_cast<unsigned>(period.elements);
-  in.before_run = static_cast<unsigned>(ceil_div(elements_of_quad(request.keys), turn) * turn);
+  in.before_run = static_cast<unsigned>(ceil_div(elements_of_vec16(request.keys), turn) * turn);
   in.by_period = Divider(static_cast<uint32_t>(turn));
   in.by_channels = Divider(static_cast<uint32_t>(period.channels));
   if (joined) {
@@ -240,17 +243,17 @@ void set_elements(Runs& in, const Request& request, const Period& period, bool j
 
 void set_tables(Runs& in, const Request& request, const Period& period, const RunTables& tables) {
   const bool few = tables.count > 0;
-  in.log_units = tables.log_units;
+  in.log_segments = tables.log_segments;
   in.tables = static_cast<unsigned>(tables.count);
   in.columns = static_cast<unsigned>(
-      few ? tables.count : period.elements + elements_of_quad(request.keys) - 1);
+      few ? tables.count : period.elements + elements_of_vec16(request.keys) - 1);
   in.log_copies = tables.log_copies;
-  in.table_rows = static_cast<unsigned>(table_rows_of(request.keys));
-  in.row_words = few ? 1u << tables.log_copies
-                     : static_cast<unsigned>(row_words_of(request.keys, period.elements));
-  in.column_words = few ? (in.table_rows + 1) << tables.log_copies : 1;
-  in.unit_words = static_cast<unsigned>(tables.unit_words);
-  in.by_rows = Divider(in.table_rows);
+  in.table_keys = static_cast<unsigned>(table_keys_of(request.keys));
+  in.key_words = few ? 1u << tables.log_copies
+                     : static_cast<unsigned>(key_words_of(request.keys, period.elements));
+  in.column_words = few ? (in.table_keys + 1) << tables.log_copies : 1;
+  in.segment_words = static_cast<unsigned>(tables.segment_words);
+  in.by_rows = Divider(in.table_keys);
 }
 
 } // namespace
@@ -272,20 +275,20 @@ std::optional<Plan> plan_runs(const Request& request) {
   const int64_t shared_bytes = tables->words * kCounterBytes;
   const int64_t blocks_of_sm = std::clamp<int64_t>(
       limits.shared_per_sm / (shared_bytes + kReservedBytes), 1, kRunBlocksOfSm);
-  const int64_t chunks = chunks_of_unit(request, stretches, *tables, blocks_of_sm);
-  const int64_t share = ceil_div(stretches.quads, chunks);
+  const int64_t chunks = chunks_of_segment(request, stretches, *tables, blocks_of_sm);
+  const int64_t share = ceil_div(stretches.vec16s, chunks);
   Runs in{};
   set_loops(in, request, stretches);
   set_elements(in, request, *period, stretches.joined);
   set_tables(in, request, *period, *tables);
   in.share = static_cast<unsigned>(share);
-  in.chunks = static_cast<unsigned>(ceil_div(stretches.quads, share));
-  in.adds = in.chunks > 1 || !keys.rows_are_bins;
-  in.cleared = in.adds || problem.num_bins > in.table_rows;
+  in.chunks = static_cast<unsigned>(ceil_div(stretches.vec16s, share));
+  in.adds = in.chunks > 1 || !keys.keys_are_bins;
+  in.cleared = in.adds || problem.num_bins > in.table_keys;
 
   Plan plan{};
   plan.layout = in;
-  plan.blocks = ceil_div(stretches.units, int64_t{1} << in.log_units) * in.chunks;
+  plan.blocks = ceil_div(stretches.segments, int64_t{1} << in.log_segments) * in.chunks;
   plan.threads = blocks_of_sm == 1 && keys.bytes > 1 ? 2 * kRunThreads : kRunThreads;
   plan.cluster = 1;
   plan.shared_bytes = shared_bytes;

@@ -1,4 +1,4 @@
-#include "columns.h"
+#include "interleaved.h"
 
 namespace histo::cuda {
 
@@ -7,7 +7,7 @@ Plan plan_planar(const Request& request, const Geometry& geometry, const Partiti
   set_columns(in, request, geometry, partition, true);
   in.outer = geometry.runs.outer;
   in.run = geometry.rows.run;
-  in.unit_rows = static_cast<unsigned>(partition.units.rows);
+  in.segment_rows = static_cast<unsigned>(partition.segments.rows);
   in.part_rows = static_cast<unsigned>(partition.part_rows);
   in.share = static_cast<unsigned>(partition.share);
   in.in_turn = geometry.in_turn;

@@ -1,4 +1,4 @@
-// Counting elements that lie side by side: the engine's fast way.
+// Counting bytes of one channel after another, or of three in turn.
 #pragma once
 
 #include "../binning.h"
@@ -6,7 +6,7 @@
 
 namespace histo::cuda {
 
-void count_columns(
+void count_planar(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 
 } // namespace histo::cuda

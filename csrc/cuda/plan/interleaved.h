@@ -1,4 +1,4 @@
-// What the plans of columns.cu, rows.cu and planes.cu share.
+// What the plans of interleaved.cu, rows.cu and planar.cu share.
 #pragma once
 
 #include "partition.h"
@@ -21,7 +21,8 @@ Plan plan_without_layout(
     const Columns& in,
     int64_t shared_bytes);
 
-/// A column is a channel, or the fold sums those of each: then a counter of the result has one writer.
+/// A column is a channel, or the reduction sums those of each: then a counter of the result has one
+/// writer.
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition);
 
 Plan plan_interleaved(const Request& request, const Geometry& geometry, const Partition& partition);
@@ -30,6 +31,6 @@ std::optional<Plan> plan_whole_rows(
     const Request& request, const Geometry& geometry, const Partition& partition);
 
 /// The plan of one of the three kernels, if elements lie so.
-std::optional<Plan> plan_columns(const Request& request, const Gaps& gaps);
+std::optional<Plan> plan_interleaved(const Request& request, const Gaps& gaps);
 
 } // namespace histo::cuda

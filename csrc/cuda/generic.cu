@@ -7,9 +7,9 @@
 
 #include "cluster.cuh"
 #include "counts.cuh"
+#include "generic.h"
+#include "hot_bins.cuh"
 #include "overlap.cuh"
-#include "own_counters.cuh"
-#include "strided.h"
 
 namespace histo::cuda {
 namespace {
@@ -38,12 +38,12 @@ using Axis = std::conditional_t<sizeof(T) == 1, ByteAxis, ValueAxis<T>>;
 /// kShared: they have a table in shared memory. kSets: the rows are three loops.
 template <bool kShared, bool kSets, class T>
 struct TileOfBlock {
-  static constexpr int kOfQuad = kQuadBytes / sizeof(T);
-  static constexpr int kUnroll = kStridedQuads<sizeof(T)>;
+  static constexpr int kOfVec16 = kVec16Bytes / sizeof(T);
+  static constexpr int kUnroll = kGenericVec16s<sizeof(T)>;
   // Bytes with more bins than a table are too rare for code of their own.
-  static constexpr bool kQuads = kShared || sizeof(T) > 1;
+  static constexpr bool kVec16s = kShared || sizeof(T) > 1;
 
-  const Tiles& in;
+  const Generic& in;
   const Axis<T>& axis;
   int64_t num_bins;
   uint32_t* table;
@@ -52,18 +52,18 @@ struct TileOfBlock {
   int64_t first_row;
   int64_t end;
   int channels;
-  OwnCounters<kStridedThreads, 1> own;
+  HotBins<kGenericThreads, 1> own;
   unsigned long long* histograms; // of the first channel
   int log_channels;               // of the tile, a power of two
   int channel;                    // the thread's
   const T* column;                // its elements
-  const uint4* quads;             // and its first quad
-  int64_t num_quads;
+  const uint4* vec16s;            // and its first vec16
+  int64_t num_vec16s;
   uint4 loaded[kUnroll];
 
   __device__ __forceinline__ TileOfBlock(
       const T* data,
-      const Tiles& tiles_of_grid,
+      const Generic& tiles_of_grid,
       const Axis<T>& axis_of_elements,
       int64_t bins,
       uint32_t* shared,
@@ -84,25 +84,25 @@ struct TileOfBlock {
     histograms = counts + first_channel * num_bins;
     log_channels = __ffs(in.tile_channels) - 1;
     const auto thread = static_cast<int>(threadIdx.x);
-    channel = in.along_rows ? thread >> (__ffs(kStridedThreads) - 1 - log_channels)
+    channel = in.along_rows ? thread >> (__ffs(kGenericThreads) - 1 - log_channels)
                             : thread & (in.tile_channels - 1);
     column = data + offset_of(in.channels, first_channel + min(channel, channels - 1));
-    quads = reinterpret_cast<const uint4*>(column + first_row);
-    num_quads = kQuads && in.quads ? (end - first_row) / kOfQuad : 0;
+    vec16s = reinterpret_cast<const uint4*>(column + first_row);
+    num_vec16s = kVec16s && in.vec16s ? (end - first_row) / kOfVec16 : 0;
   }
 
   /// All loads of a round are on their way before the first is counted.
-  __device__ __forceinline__ void load(int64_t quad) {
+  __device__ __forceinline__ void load(int64_t vec16) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      if (quad + i * kStridedThreads < num_quads) {
-        loaded[i] = __ldcs(quads + quad + i * kStridedThreads);
+      if (vec16 + i * kGenericThreads < num_vec16s) {
+        loaded[i] = __ldcs(vec16s + vec16 + i * kGenericThreads);
       }
     }
   }
   __device__ __forceinline__ void clear() const {
     if constexpr (kShared) {
-      for (int i = threadIdx.x; i < channels * in.table_stride; i += kStridedThreads) {
+      for (int i = threadIdx.x; i < channels * in.table_stride; i += kGenericThreads) {
         table[i] = 0;
       }
       __syncthreads();
@@ -110,38 +110,38 @@ struct TileOfBlock {
       own.begin();
     }
   }
-  __device__ __forceinline__ void count_quads() {
-    for (int64_t quad = threadIdx.x; quad < num_quads; quad += kUnroll * kStridedThreads) {
+  __device__ __forceinline__ void count_vec16s() {
+    for (int64_t vec16 = threadIdx.x; vec16 < num_vec16s; vec16 += kUnroll * kGenericThreads) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        if (quad + i * kStridedThreads < num_quads) {
+        if (vec16 + i * kGenericThreads < num_vec16s) {
           const T* elements = reinterpret_cast<const T*>(&loaded[i]);
 #pragma unroll
-          for (int j = 0; j < kOfQuad; ++j) {
+          for (int j = 0; j < kOfVec16; ++j) {
             add(elements[j]);
           }
         }
       }
-      load(quad + kUnroll * kStridedThreads);
+      load(vec16 + kUnroll * kGenericThreads);
     }
   }
-  /// Counts the elements that are in no quad: all, or less than one. kOneLoop: the rows are one.
+  /// Counts the elements that are in no vec16: all, or less than one. kOneLoop: the rows are one.
   template <bool kOneLoop>
   __device__ __forceinline__ void count_elements() const {
     const auto thread = static_cast<int>(threadIdx.x);
-    const int step = kStridedThreads >> log_channels;
+    const int step = kGenericThreads >> log_channels;
     int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
-    row += num_quads * kOfQuad;
-    for (; row < end; row += kStridedUnroll * step) {
-      T values[kStridedUnroll];
+    row += num_vec16s * kOfVec16;
+    for (; row < end; row += kGenericUnroll * step) {
+      T values[kGenericUnroll];
 #pragma unroll
-      for (int i = 0; i < kStridedUnroll; ++i) {
+      for (int i = 0; i < kGenericUnroll; ++i) {
         if (row + i * step < end) {
           values[i] = column[offset_of_row<kOneLoop>(row + i * step)];
         }
       }
 #pragma unroll
-      for (int i = 0; i < kStridedUnroll; ++i) {
+      for (int i = 0; i < kGenericUnroll; ++i) {
         if (row + i * step < end) {
           add(values[i]);
         }
@@ -152,7 +152,7 @@ struct TileOfBlock {
   __device__ __forceinline__ void put_sums_of_cluster() const {
     const int bins = static_cast<int>(num_bins);
     // The first division takes no time while the others are waited for.
-    int i = static_cast<int>(rank_in_cluster() * kStridedThreads + threadIdx.x);
+    int i = static_cast<int>(rank_in_cluster() * kGenericThreads + threadIdx.x);
     int channel_of_tile = i / bins;
     sync_cluster();
     while (i < channels * bins) {
@@ -164,7 +164,7 @@ struct TileOfBlock {
         sum += load_from_rank(counter, rank);
       }
       histograms[i] = sum;
-      i += static_cast<int>(chunks) * kStridedThreads;
+      i += static_cast<int>(chunks) * kGenericThreads;
       channel_of_tile = i / bins;
     }
     arrive_having_read();
@@ -174,7 +174,7 @@ struct TileOfBlock {
   __device__ __forceinline__ void put_table() const {
     const int bins = static_cast<int>(num_bins); // of a shared table are few enough for an int
     __syncthreads();
-    for (int i = threadIdx.x; i < channels * bins; i += kStridedThreads) {
+    for (int i = threadIdx.x; i < channels * bins; i += kGenericThreads) {
       const uint32_t sum = table[i / bins * in.table_stride + i % bins];
       put_or_add(&histograms[i], sum, in.chunks != 1);
     }
@@ -205,9 +205,9 @@ struct TileOfBlock {
 };
 
 template <bool kShared, bool kSets, class T>
-__global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
+__global__ __launch_bounds__(kGenericThreads) void count_generic_kernel(
     const T* __restrict__ data,
-    Tiles in,
+    Generic in,
     Axis<T> axis,
     int64_t num_bins,
     unsigned long long* __restrict__ counts) {
@@ -218,7 +218,7 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
   tile.load(threadIdx.x); // and the table is cleared meanwhile
   tile.clear();
   if (tile.channel < tile.channels) {
-    tile.count_quads();
+    tile.count_vec16s();
     if (!kSets && in.rows[0].size == 1) {
       tile.template count_elements<true>();
     } else {
@@ -236,9 +236,9 @@ __global__ __launch_bounds__(kStridedThreads) void count_strided_kernel(
 
 } // namespace
 
-void count_strided(
+void count_generic(
     const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch) {
-  const auto& in = std::get<Tiles>(plan.layout);
+  const auto& in = std::get<Generic>(plan.layout);
   if (plan.clears) {
     clear_counts(launch, problem);
   }
@@ -257,9 +257,9 @@ void count_strided(
     }
     const auto with = [&](auto sets) {
       start(
-          launch, "count_strided",
-          in.table_stride > 0 ? count_strided_kernel<true, sets(), T>
-                              : count_strided_kernel<false, sets(), T>,
+          launch, "count_generic",
+          in.table_stride > 0 ? count_generic_kernel<true, sets(), T>
+                              : count_generic_kernel<false, sets(), T>,
           Shape{
               grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
               plan.cluster, !plan.clears && launch.limits.has_clusters()},

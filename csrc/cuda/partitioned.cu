@@ -1,43 +1,43 @@
 // Counts one channel in more bins than one block's shared memory holds.
 //
 // The shared memory of all blocks together holds them. Each block owns some of the bins and counts
-// them for all blocks. In a round a block reads a tile and sorts it by owner into segments. It
+// them for all blocks. In a round a block reads a tile and sorts it by owner into buckets. It
 // leaves these in the workspace, which stays in the second-level cache. When all blocks have done
-// so, it counts the segments that the others have left for it.
+// so, it counts the buckets that the others have left for it.
 //
 // The bits of a value are mixed before they are split into the owner and the bin among the owner's.
 // Data are often full of neighbouring bins, which so have different owners. A lane's 16 bytes of
-// equal elements are one entry of a segment. A full segment turns further values away, and the
+// equal elements are one entry of a bucket. A full bucket turns further values away, and the
 // block that has read them counts them: a few bins in shared memory, the others in the counts. If a
 // few values fill the tile, too many are turned away, and the block counts the next tile all by
 // itself.
-#include "exchange.h"
+#include "hot_bins.cuh"
 #include "loads.cuh"
-#include "own_counters.cuh"
+#include "partitioned.h"
 #include "shared.cuh"
 
 namespace histo::cuda {
 namespace {
 
-constexpr int kWarps = kExchangeThreads / kWarp;
+constexpr int kWarps = kPartitionedThreads / kWarp;
 constexpr int kEntryBytes = 2;
-// A segment's first entry is twice the number of those that follow.
-constexpr unsigned kEntries = kSegmentBytes / kEntryBytes;
+// A bucket's first entry is twice the number of those that follow.
+constexpr unsigned kEntries = kBucketBytes / kEntryBytes;
 // The place of what has no bin; 2^31 are more than there are elements for a block.
 constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
-static_assert(kSegmentBytes == kWarp * sizeof(uint4), "a warp moves a segment at once");
+static_assert(kBucketBytes == kWarp * sizeof(uint4), "a warp moves a bucket at once");
 
-using Own = OwnCounters<kExchangeThreads, 2>;
+using Own = HotBins<kPartitionedThreads, 2>;
 
 /// Elements of 16 bytes as they lie there, as keys: those below the limit have a bin.
 template <class T>
-struct Quad {
+struct Vec16 {
   static constexpr int kSize = sizeof(uint4) / sizeof(T);
 
   uint32_t keys[kSize];
 
-  __device__ explicit Quad(const uint4& v) {
+  __device__ explicit Vec16(const uint4& v) {
     const uint32_t words[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
@@ -80,11 +80,11 @@ struct Barrier {
   }
 };
 
-/// Elements of a thread that found neither room in a segment nor a counter that the block has for
+/// Elements of a thread that found neither room in a bucket nor a counter that the block has for
 /// them: few, and rarely any.
 template <int kMost>
 struct Strangers {
-  uint32_t keys[kMost]; // the highest bit tells that the key stands for a whole quad
+  uint32_t keys[kMost]; // the highest bit tells that the key stands for a whole vec16
   int number = 0;
 
   __device__ __forceinline__ void add(uint32_t key, bool is_whole) {
@@ -95,20 +95,20 @@ struct Strangers {
 /// The steps of a block in a round, which all its threads take together.
 template <class T>
 struct ExchangingBlock {
-  static constexpr int kOfQuad = Quad<T>::kSize;
-  static constexpr int kQuads = kExchangeQuads<sizeof(T)>;
-  // Segments lie 16 bytes further apart than they are long, and so in different banks.
-  static constexpr unsigned kStagedBytes = kSegmentBytes + sizeof(uint4);
-  using Rest = Strangers<kQuads * kOfQuad>;
+  static constexpr int kOfVec16 = Vec16<T>::kSize;
+  static constexpr int kVec16s = kPartitionedVec16s<sizeof(T)>;
+  // Buckets lie 16 bytes further apart than they are long, and so in different banks.
+  static constexpr unsigned kStagedBytes = kBucketBytes + sizeof(uint4);
+  using Rest = Strangers<kVec16s * kOfVec16>;
 
-  const Exchange& in;
-  uint4* segments; // of all blocks
+  const Partitioned& in;
+  uint4* buckets; // of all blocks
   unsigned long long* counts;
   int lane;
   unsigned warp;
   unsigned me;
   unsigned owners;
-  uint8_t* staged;  // a segment for each owner
+  uint8_t* staged;  // a bucket for each owner
   unsigned* filled; // and its entries
   uint32_t* table;  // of the bins that the block owns
   Own own;          // and counters that it has for bins of others
@@ -119,13 +119,13 @@ struct ExchangingBlock {
   // cost more.
   uint32_t nowhere;
   uint32_t nobodys;
-  uint4 quads[kQuads]; // of the tile
-  int have = 0;        // so many of them
+  uint4 vec16s[kVec16s]; // of the tile
+  int have = 0;          // so many of them
 
   __device__ __forceinline__ ExchangingBlock(
-      const Exchange& exchange, uint4* shared, uint4* all_segments, unsigned long long* result)
+      const Partitioned& exchange, uint4* shared, uint4* all_buckets, unsigned long long* result)
       : in(exchange),
-        segments(all_segments),
+        buckets(all_buckets),
         counts(result),
         lane(threadIdx.x % kWarp),
         warp(threadIdx.x / kWarp),
@@ -146,26 +146,26 @@ struct ExchangingBlock {
     return me < owners;
   }
   __device__ __forceinline__ void clear() const {
-    for (unsigned i = threadIdx.x; i < owners + kWarp; i += kExchangeThreads) {
+    for (unsigned i = threadIdx.x; i < owners + kWarp; i += kPartitionedThreads) {
       filled[i] = i < owners ? 1 : kNoPlace;
     }
-    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
+    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kPartitionedThreads) {
       table[i] = 0;
     }
     own.begin();
   }
   /// Zeroes the block's part of the counts.
   __device__ __forceinline__ void clear_counts() const {
-    const int64_t step = int64_t{gridDim.x} * kExchangeThreads;
-    for (int64_t i = int64_t{me} * kExchangeThreads + threadIdx.x; i < in.num_bins; i += step) {
+    const int64_t step = int64_t{gridDim.x} * kPartitionedThreads;
+    for (int64_t i = int64_t{me} * kPartitionedThreads + threadIdx.x; i < in.num_bins; i += step) {
       counts[i] = 0;
     }
   }
-  /// Counts the elements before the first quad and after the last one.
+  /// Counts the elements before the first vec16 and after the last one.
   __device__ __forceinline__ void count_ragged() const {
     if (me == 0 && threadIdx.x < in.ragged) {
       const auto* elements = reinterpret_cast<const T*>(in.data);
-      const int64_t after = in.quads * kOfQuad - in.head + threadIdx.x;
+      const int64_t after = in.vec16s * kOfVec16 - in.head + threadIdx.x;
       const T value = elements[threadIdx.x < in.head ? threadIdx.x - int64_t{in.head} : after];
       if (value < in.limit) {
         atomicAdd(&counts[value], 1ull);
@@ -174,14 +174,14 @@ struct ExchangingBlock {
   }
 
   __device__ __forceinline__ void load(unsigned round) {
-    const int64_t first = (int64_t{round} * gridDim.x + me) * in.quads_of_tile + threadIdx.x;
+    const int64_t first = (int64_t{round} * gridDim.x + me) * in.vec16s_of_tile + threadIdx.x;
     const auto* data = reinterpret_cast<const uint4*>(in.data) + first;
-    const int64_t left = (in.quads - first + kExchangeThreads - 1) / kExchangeThreads;
-    have = static_cast<int>(max(min(left, int64_t{kQuads}), int64_t{0}));
+    const int64_t left = (in.vec16s - first + kPartitionedThreads - 1) / kPartitionedThreads;
+    have = static_cast<int>(max(min(left, int64_t{kVec16s}), int64_t{0}));
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
+    for (int i = 0; i < kVec16s; ++i) {
       if (i < have) {
-        quads[i] = load_once(data + i * kExchangeThreads);
+        vec16s[i] = load_once(data + i * kPartitionedThreads);
       }
     }
   }
@@ -191,62 +191,63 @@ struct ExchangingBlock {
     Rest rest;
     int crowd = 0;
 #pragma unroll
-    for (int i = 0; i < kQuads; ++i) {
-      const Quad<T> quad(quads[i]);
+    for (int i = 0; i < kVec16s; ++i) {
+      const Vec16<T> vec16(vec16s[i]);
       const uint32_t limit = i < have ? in.limit : 0;
       uint32_t differ = 0;
 #pragma unroll
-      for (int j = 1; j < kOfQuad; ++j) {
-        differ |= quad.keys[j] ^ quad.keys[0];
+      for (int j = 1; j < kOfVec16; ++j) {
+        differ |= vec16.keys[j] ^ vec16.keys[0];
       }
-      const uint32_t first = __shfl_sync(0xffffffff, quad.keys[0], 0);
-      if (__all_sync(0xffffffff, (differ | (quad.keys[0] ^ first)) == 0 && first < limit)) {
+      const uint32_t first = __shfl_sync(0xffffffff, vec16.keys[0], 0);
+      if (__all_sync(0xffffffff, (differ | (vec16.keys[0] ^ first)) == 0 && first < limit)) {
         if (lane == 0) {
-          own.add_in_slot(first, first, kWarp * kOfQuad);
+          own.add_in_slot(first, first, kWarp * kOfVec16);
         }
       } else {
-        crowd += all_by_itself ? count_alone(quad, limit, rest) : enter(quad, limit, differ, rest);
+        crowd +=
+            all_by_itself ? count_alone(vec16, limit, rest) : enter(vec16, limit, differ, rest);
       }
     }
 #pragma unroll 1
     for (int i = 0; i < rest.number; ++i) {
       const uint32_t key = rest.keys[i] & 0x7fffffff;
-      own.add_in_slot(key, key, rest.keys[i] >> 31 != 0 ? kOfQuad : 1);
+      own.add_in_slot(key, key, rest.keys[i] >> 31 != 0 ? kOfVec16 : 1);
     }
     return crowd;
   }
-  /// Leaves the segments for their owners.
+  /// Leaves the buckets for their owners.
   __device__ __forceinline__ void leave(unsigned round) const {
     for (unsigned owner = warp; owner < owners; owner += kWarps) {
-      uint4 quad = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
+      uint4 vec16 = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
       if (lane == 0) {
-        quad.x = (quad.x & 0xffff0000) | 2 * min(filled[owner] - 1, kEntries - 1);
+        vec16.x = (vec16.x & 0xffff0000) | 2 * min(filled[owner] - 1, kEntries - 1);
         filled[owner] = 1;
       }
-      __stcg(segment(round, owner, me), quad);
+      __stcg(bucket(round, owner, me), vec16);
     }
   }
   /// Counts what all blocks have left for this one.
   __device__ __forceinline__ void count(unsigned round) const {
     constexpr int kUnroll = 4;
-    const uint4* own_segments = segment(round, me, 0);
+    const uint4* own_buckets = bucket(round, me, 0);
     for (unsigned first = warp; first < gridDim.x; first += kUnroll * kWarps) {
       uint4 loaded[kUnroll];
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
         const unsigned from = first + i * kWarps;
-        loaded[i] = from < gridDim.x ? __ldcg(own_segments + from * kWarp) : make_uint4(0, 0, 0, 0);
+        loaded[i] = from < gridDim.x ? __ldcg(own_buckets + from * kWarp) : make_uint4(0, 0, 0, 0);
       }
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        count_segment(loaded[i]);
+        count_bucket(loaded[i]);
       }
     }
   }
   /// Adds the bins that the block owns to the counts.
   __device__ __forceinline__ void put_table() const {
     const uint32_t mask = (owners << in.log_owned) - 1;
-    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kExchangeThreads) {
+    for (unsigned i = threadIdx.x; i < 1u << in.log_owned; i += kPartitionedThreads) {
       const uint32_t bin = (me << in.log_owned | i) * in.unmixer & mask;
       if (bin < in.num_bins) {
         put<true>(&counts[bin], table[i]);
@@ -258,51 +259,51 @@ struct ExchangingBlock {
   __device__ __forceinline__ uint32_t owner_of(uint32_t mixed) const {
     return mixed >> (32 - in.log_owners);
   }
-  /// In turn two sets of segments: who has come to a round has counted the one before the last.
-  __device__ __forceinline__ uint4* segment(unsigned round, unsigned owner, unsigned from) const {
-    const unsigned segments_of_set = owners * gridDim.x;
-    return segments + (round % 2 * segments_of_set + owner * gridDim.x + from) * kWarp + lane;
+  /// In turn two sets of buckets: who has come to a round has counted the one before the last.
+  __device__ __forceinline__ uint4* bucket(unsigned round, unsigned owner, unsigned from) const {
+    const unsigned buckets_of_set = owners * gridDim.x;
+    return buckets + (round % 2 * buckets_of_set + owner * gridDim.x + from) * kWarp + lane;
   }
-  /// Counts a quad in the block's own counters.
+  /// Counts a vec16 in the block's own counters.
   __device__ __forceinline__ int count_alone(
-      const Quad<T>& quad, uint32_t limit, Rest& rest) const {
+      const Vec16<T>& vec16, uint32_t limit, Rest& rest) const {
     int crowd = 0;
     bool knows_all = true;
-    uint32_t counters[kOfQuad];
+    uint32_t counters[kOfVec16];
 #pragma unroll
-    for (int j = 0; j < kOfQuad; ++j) {
-      const bool has_bin = quad.keys[j] < limit;
-      counters[j] = has_bin ? own.find(quad.keys[j], nobodys) : nobodys;
+    for (int j = 0; j < kOfVec16; ++j) {
+      const bool has_bin = vec16.keys[j] < limit;
+      counters[j] = has_bin ? own.find(vec16.keys[j], nobodys) : nobodys;
       add_shared(counters[j], 1);
       crowd += counters[j] != nobodys;
       knows_all = knows_all && (counters[j] != nobodys || !has_bin);
     }
     if (!knows_all) {
 #pragma unroll
-      for (int j = 0; j < kOfQuad; ++j) {
-        if (counters[j] == nobodys && quad.keys[j] < limit) {
-          rest.add(quad.keys[j], false);
+      for (int j = 0; j < kOfVec16; ++j) {
+        if (counters[j] == nobodys && vec16.keys[j] < limit) {
+          rest.add(vec16.keys[j], false);
         }
       }
     }
     return crowd;
   }
-  /// Enters a quad in the segments of its owners; the first of equal elements stands for all.
+  /// Enters a vec16 in the buckets of its owners; the first of equal elements stands for all.
   __device__ __forceinline__ int enter(
-      const Quad<T>& quad, uint32_t limit, uint32_t differ, Rest& rest) const {
+      const Vec16<T>& vec16, uint32_t limit, uint32_t differ, Rest& rest) const {
     const uint32_t limit_of_others = differ != 0 ? limit : 0;
     const uint32_t whole = differ == 0;
-    uint32_t mixed[kOfQuad];
-    uint32_t place[kOfQuad];
+    uint32_t mixed[kOfVec16];
+    uint32_t place[kOfVec16];
 #pragma unroll
-    for (int j = 0; j < kOfQuad; ++j) {
-      mixed[j] = quad.keys[j] * in.mixer;
-      const bool enters = quad.keys[j] < (j == 0 ? limit : limit_of_others);
+    for (int j = 0; j < kOfVec16; ++j) {
+      mixed[j] = vec16.keys[j] * in.mixer;
+      const bool enters = vec16.keys[j] < (j == 0 ? limit : limit_of_others);
       place[j] = count_shared(enters ? filled_address + 4 * owner_of(mixed[j]) : nowhere);
     }
     bool all_in = true;
 #pragma unroll
-    for (int j = 0; j < kOfQuad; ++j) {
+    for (int j = 0; j < kOfVec16; ++j) {
       const uint32_t entry = mixed[j] >> (16 - in.log_owners) | (j == 0 ? whole : 0);
       store_shared_if_below(
           place[j], kEntries,
@@ -313,24 +314,24 @@ struct ExchangingBlock {
     int crowd = 0;
     if (!all_in) {
 #pragma unroll
-      for (int j = 0; j < kOfQuad; ++j) {
+      for (int j = 0; j < kOfVec16; ++j) {
         if (static_cast<int32_t>(place[j]) >= static_cast<int32_t>(kEntries)) {
           ++crowd;
           const bool is_whole = j == 0 && whole != 0;
-          const uint32_t counter = own.find(quad.keys[j], nobodys);
+          const uint32_t counter = own.find(vec16.keys[j], nobodys);
           if (counter != nobodys) {
-            add_shared(counter, is_whole ? kOfQuad : 1);
+            add_shared(counter, is_whole ? kOfVec16 : 1);
           } else {
-            rest.add(quad.keys[j], is_whole);
+            rest.add(vec16.keys[j], is_whole);
           }
         }
       }
     }
     return crowd;
   }
-  /// Counts the lane's part of a segment.
-  __device__ __forceinline__ void count_segment(const uint4& quad) const {
-    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+  /// Counts the lane's part of a bucket.
+  __device__ __forceinline__ void count_bucket(const uint4& vec16) const {
+    const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
     const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
     const int last = entries - kEntriesOfLane * lane; // of this lane
     // The first lane's first one is the number of the others.
@@ -348,7 +349,7 @@ struct ExchangingBlock {
         const uint32_t counter = counter_of(j);
         add_shared(counter, 1);
         const bool is_whole = (words[j / 2] >> (16 * (j % 2)) & 1) != 0;
-        add_shared(is_whole ? counter : nowhere, kOfQuad - 1);
+        add_shared(is_whole ? counter : nowhere, kOfVec16 - 1);
       }
     } else {
 #pragma unroll
@@ -360,14 +361,14 @@ struct ExchangingBlock {
 };
 
 template <class T>
-__global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
-    const __grid_constant__ Exchange in,
+__global__ __launch_bounds__(kPartitionedThreads, 1) void count_partitioned_kernel(
+    const __grid_constant__ Partitioned in,
     uint32_t* __restrict__ arrived,
-    uint4* segments,
+    uint4* buckets,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(16) uint4 shared[];
-  constexpr int kElements = ExchangingBlock<T>::kQuads * ExchangingBlock<T>::kOfQuad;
-  ExchangingBlock<T> block(in, shared, segments, counts);
+  constexpr int kElements = ExchangingBlock<T>::kVec16s * ExchangingBlock<T>::kOfVec16;
+  ExchangingBlock<T> block(in, shared, buckets, counts);
   const Barrier barrier{arrived};
   block.load(0);
   block.clear_counts();
@@ -381,7 +382,7 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
     const bool reads = round < in.rounds;
     if (reads) {
       const int crowded = __syncthreads_count(block.sort(all_by_itself) > kElements / kCrowdedPart);
-      all_by_itself = crowded > kExchangeThreads / 2;
+      all_by_itself = crowded > kPartitionedThreads / 2;
       block.load(round + 1);
     }
     // The barrier's times are one ahead: the first was for the counts.
@@ -404,13 +405,13 @@ __global__ __launch_bounds__(kExchangeThreads, 1) void count_exchange_kernel(
 
 } // namespace
 
-void count_exchange(const Plan& plan, const Problem& problem, const Launch& launch) {
-  const auto& in = std::get<Exchange>(plan.layout);
+void count_partitioned(const Plan& plan, const Problem& problem, const Launch& launch) {
+  const auto& in = std::get<Partitioned>(plan.layout);
   auto* workspace = static_cast<uint8_t*>(launch.allocate(plan.workspace_bytes));
   fill_zero(launch, workspace, kBarrierBytes);
   const auto run = [&](auto tag) {
     start(
-        launch, "count_exchange", count_exchange_kernel<typename decltype(tag)::type>,
+        launch, "count_partitioned", count_partitioned_kernel<typename decltype(tag)::type>,
         Shape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             false, true},
@@ -427,7 +428,7 @@ void count_exchange(const Plan& plan, const Problem& problem, const Launch& laun
     case 8:
       return run(TypeTag<uint64_t>{});
     default:
-      no_kernel("count_exchange");
+      no_kernel("count_partitioned");
   }
 }
 

@@ -6,7 +6,7 @@
 
 namespace histo::cuda {
 
-void count_strided(
+void count_generic(
     const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch);
 
 } // namespace histo::cuda

@@ -16,7 +16,7 @@ bool is_one_long_channel(const Request& request) {
   const auto& [problem, keys, limits] = request;
   const Extent& rows = problem.rows[2];
   return problem.num_channels() == 1 && problem.num_rows() == rows.size && rows.stride == 1 &&
-         keys.bytes > 1 && rows.size * keys.bytes >= kMinBytesForExchange &&
+         keys.bytes > 1 && rows.size * keys.bytes >= kMinBytesForPartitioned &&
          rows.size >= kMinElementsPerBin * problem.num_bins;
 }
 
@@ -34,29 +34,29 @@ std::optional<Owners> owners_of(const Request& request) {
   }
   const int64_t table_bytes = (kCounterBytes << log_bins) + 2 * kOwnCounters * kCounterBytes;
   const int64_t staged_bytes =
-      count * (kSegmentBytes + kQuadBytes + kCounterBytes) + kBanks * kCounterBytes;
+      count * (kBucketBytes + kVec16Bytes + kCounterBytes) + kBanks * kCounterBytes;
   const Owners owners{count, log_bins, table_bytes + staged_bytes};
   return owners.shared_bytes <= request.limits.shared_per_block ? std::optional(owners)
                                                                 : std::nullopt;
 }
 
-Exchange layout_of(const Request& request, const Owners& owners) {
+Partitioned layout_of(const Request& request, const Owners& owners) {
   const auto& [problem, keys, limits] = request;
   const int64_t size = keys.bytes;
   const int64_t elements = problem.rows[2].size;
-  const int64_t beyond = address_of(problem) % kQuadBytes;
-  const int64_t head = beyond > 0 ? (kQuadBytes - beyond) / size : 0;
-  const int64_t quads_of_thread = size == 2 ? kExchangeQuads<2> : kExchangeQuads<4>;
-  Exchange in{};
+  const int64_t beyond = address_of(problem) % kVec16Bytes;
+  const int64_t head = beyond > 0 ? (kVec16Bytes - beyond) / size : 0;
+  const int64_t vec16s_of_thread = size == 2 ? kPartitionedVec16s<2> : kPartitionedVec16s<4>;
+  Partitioned in{};
   in.data = static_cast<const uint8_t*>(problem.data) + head * size;
-  in.quads = (elements - head) * size / kQuadBytes;
+  in.vec16s = (elements - head) * size / kVec16Bytes;
   in.head = static_cast<unsigned>(head);
-  in.ragged = static_cast<unsigned>(elements - in.quads * kQuadBytes / size);
+  in.ragged = static_cast<unsigned>(elements - in.vec16s * kVec16Bytes / size);
   in.num_bins = problem.num_bins;
   // A negative value is above the limit as it stands.
   in.limit = static_cast<uint32_t>(std::min(keys.values, kMaxOf32Bits));
-  in.quads_of_tile = quads_of_thread * kExchangeThreads;
-  in.rounds = static_cast<unsigned>(ceil_div(in.quads, in.quads_of_tile * limits.sm_count));
+  in.vec16s_of_tile = vec16s_of_thread * kPartitionedThreads;
+  in.rounds = static_cast<unsigned>(ceil_div(in.vec16s, in.vec16s_of_tile * limits.sm_count));
   in.log_owners = log2_of(owners.count);
   in.log_owned = owners.log_bins;
   in.mixer = kGoldenRatio << (32 - in.log_owners - in.log_owned);
@@ -65,32 +65,32 @@ Exchange layout_of(const Request& request, const Owners& owners) {
   return in;
 }
 
-/// All that an owner finds may be of one bin: entries of two bytes, each for a whole quad.
-bool counters_hold_all(const Exchange& in, int64_t blocks) {
-  const int64_t entries = in.rounds * blocks * kSegmentBytes / 2;
-  return entries * (kQuadBytes / in.element_bytes) <= kMaxOf32Bits;
+/// All that an owner finds may be of one bin: entries of two bytes, each for a whole vec16.
+bool counters_hold_all(const Partitioned& in, int64_t blocks) {
+  const int64_t entries = in.rounds * blocks * kBucketBytes / 2;
+  return entries * (kVec16Bytes / in.element_bytes) <= kMaxOf32Bits;
 }
 
 } // namespace
 
-std::optional<Plan> plan_exchange(const Request& request) {
+std::optional<Plan> plan_partitioned(const Request& request) {
   const int64_t blocks = request.limits.sm_count;
   const std::optional<Owners> owners =
       is_one_long_channel(request) ? owners_of(request) : std::nullopt;
   if (!owners) {
     return std::nullopt;
   }
-  const Exchange in = layout_of(request, *owners);
+  const Partitioned in = layout_of(request, *owners);
   if (!counters_hold_all(in, blocks)) {
     return std::nullopt;
   }
   Plan plan{};
   plan.layout = in;
   plan.blocks = blocks;
-  plan.threads = kExchangeThreads;
+  plan.threads = kPartitionedThreads;
   plan.cluster = 1;
   plan.shared_bytes = owners->shared_bytes;
-  plan.workspace_bytes = kBarrierBytes + 2 * owners->count * blocks * kSegmentBytes;
+  plan.workspace_bytes = kBarrierBytes + 2 * owners->count * blocks * kBucketBytes;
   plan.clears = true;
   return plan;
 }

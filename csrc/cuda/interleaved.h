@@ -1,4 +1,4 @@
-// Counting bytes of one channel after another, or of three in turn.
+// Counting elements that lie side by side: the engine's fast way.
 #pragma once
 
 #include "../binning.h"
@@ -6,7 +6,7 @@
 
 namespace histo::cuda {
 
-void count_planes(
+void count_interleaved(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 
 } // namespace histo::cuda

@@ -13,7 +13,7 @@ namespace histo::cuda {
 /// kWays slots, which it then keeps. It takes the crowd off a counter that many values hit; where
 /// the values are spread, the memory counts them as fast as it can.
 template <unsigned kThreads, unsigned kWays>
-struct OwnCounters {
+struct HotBins {
   static constexpr uint32_t kFree = 0xffffffff;
   static constexpr unsigned kSlots = kOwnCounters;
 

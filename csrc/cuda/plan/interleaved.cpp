@@ -1,10 +1,10 @@
-#include "columns.h"
+#include "interleaved.h"
 
 namespace histo::cuda {
 namespace {
 
-unsigned rows_of_columns_table(const Request& request, const Geometry& geometry) {
-  const int64_t rows = rows_of_table(request.keys, int64_t{1} << geometry.log_row_words);
+unsigned keys_of_interleaved_table(const Request& request, const Geometry& geometry) {
+  const int64_t rows = keys_of_table(request.keys, int64_t{1} << geometry.log_key_words);
   const int64_t tables = geometry.tables;
   return static_cast<unsigned>(tables == 1 ? rows : ceil_div(rows, tables * kBanks) * kBanks);
 }
@@ -18,28 +18,29 @@ bool shares_lines(const Request& request, const Geometry& geometry, const Partit
                           runs.run_jump | runs.set_jump |
                           geometry.table_columns * request.keys.bytes;
   const bool whole_lines = geometry.channels.size > 1 && offsets % kLineBytes == 0;
-  return partition.units.groups > 1 && !whole_lines && !geometry.halved;
+  return partition.segments.groups > 1 && !whole_lines && !geometry.halved;
 }
 
-/// Words of a table that a block of the fold sums.
-int words_of_fold(const Request& request, const Partition& partition, int64_t table_words) {
+/// Words of a table that a block of the reduction sums.
+int words_of_reduce(const Request& request, const Partition& partition, int64_t table_words) {
   const auto has_blocks_for_all_sms = [&](int words) {
-    return partition.units.count() * ceil_div(table_words, words) >= request.limits.sm_count;
+    return partition.segments.count() * ceil_div(table_words, words) >= request.limits.sm_count;
   };
-  if (!has_blocks_for_all_sms(kFoldWords)) {
-    return kFewFoldWords;
+  if (!has_blocks_for_all_sms(kReduceWords)) {
+    return kFewReduceWords;
   }
-  const bool many_tables = partition.blocks_of_part > kTablesOfManyFoldWords;
-  return many_tables || !has_blocks_for_all_sms(kManyFoldWords) ? kFoldWords : kManyFoldWords;
+  const bool many_tables = partition.blocks_of_part > kTablesOfManyReduceWords;
+  return many_tables || !has_blocks_for_all_sms(kManyReduceWords) ? kReduceWords : kManyReduceWords;
 }
 
-/// The fold sums the columns of each channel: one table has them all, and 32 bits hold their sums.
+/// The reduction sums the columns of each channel: one table has them all, and 32 bits hold their
+/// sums.
 bool sums_columns(const Geometry& geometry, const Partition& partition) {
   const int64_t columns = geometry.rows.columns;
   const int64_t channels = geometry.channels.size;
-  return !geometry.channels.few && columns != channels && partition.units.groups == 1 &&
-         partition.parts == partition.units.count() && partition.blocks_of_part > 1 &&
-         partition.units.rows * (columns / channels) <= kMaxOf32Bits;
+  return !geometry.channels.few && columns != channels && partition.segments.groups == 1 &&
+         partition.parts == partition.segments.count() && partition.blocks_of_part > 1 &&
+         partition.segments.rows * (columns / channels) <= kMaxOf32Bits;
 }
 
 /// Rows that are counted one by one, besides the whole ones.
@@ -49,10 +50,10 @@ int64_t ragged_rows(const Geometry& geometry) {
                                  : 0;
 }
 
-/// Whether a word of a table is two counters, where few channels of bytes are none of planes.cu.
+/// Whether a word of a table is two counters, where few channels of bytes are none of planar.cu.
 bool counts_in_16_bits(const Request& request, const Geometry& geometry) {
   const int64_t size = request.keys.bytes;
-  return size == 1 || (size == 2 && geometry.rows.access != Access::kQuad);
+  return size == 1 || (size == 2 && geometry.rows.access != Access::kVec16);
 }
 
 int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const Columns& in) {
@@ -62,9 +63,9 @@ int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const 
   }
   // What has no bin is counted in a row behind the last, or where a row is for two bins in one for
   // two more.
-  const int64_t row_words = int64_t{1} << in.log_row_words;
-  const bool two_bins = counts_in_16_bits(request, geometry) && row_words < kBanks;
-  return (in.table_words() + (two_bins ? 2 : 1) * row_words) * kCounterBytes;
+  const int64_t key_words = int64_t{1} << in.log_key_words;
+  const bool two_bins = counts_in_16_bits(request, geometry) && key_words < kBanks;
+  return (in.table_words() + (two_bins ? 2 : 1) * key_words) * kCounterBytes;
 }
 
 std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geometry) {
@@ -98,15 +99,15 @@ void set_columns(
   in.counted = channels.counted;
   in.num_bins = problem.num_bins;
   in.rows = static_cast<unsigned>(geometry.runs.rows);
-  in.groups = static_cast<unsigned>(partition.units.groups);
+  in.groups = static_cast<unsigned>(partition.segments.groups);
   in.group_columns = channels.size == 1 ? 0 : static_cast<unsigned>(geometry.table_columns);
-  in.batches = static_cast<unsigned>(partition.units.batches);
+  in.batches = static_cast<unsigned>(partition.segments.batches);
   in.log_lanes = geometry.log_lanes;
-  in.log_row_words = geometry.log_row_words;
-  in.table_rows = rows_of_columns_table(request, geometry);
+  in.log_key_words = geometry.log_key_words;
+  in.table_keys = keys_of_interleaved_table(request, geometry);
   in.type = problem.type;
   in.adds = adds;
-  in.cleared = adds || problem.num_bins > in.table_rows;
+  in.cleared = adds || problem.num_bins > in.table_keys;
 }
 
 Plan plan_without_layout(
@@ -122,16 +123,16 @@ Plan plan_without_layout(
   plan.shared_bytes = shared_bytes;
   plan.clears = in.cleared;
   plan.shares_lines = shares_lines(request, geometry, partition);
-  if (!geometry.channels.few && partition.folds()) {
+  if (!geometry.channels.few && partition.reduces()) {
     plan.workspace_bytes = plan.blocks * in.table_words() * kCounterBytes;
-    plan.fold_words = words_of_fold(request, partition, in.table_words());
-    plan.fold_blocks = partition.units.count() * ceil_div(in.table_words(), plan.fold_words);
+    plan.reduce_words = words_of_reduce(request, partition, in.table_words());
+    plan.reduce_blocks = partition.segments.count() * ceil_div(in.table_words(), plan.reduce_words);
   }
   return plan;
 }
 
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition) {
-  return !geometry.channels.few && request.keys.rows_are_bins &&
+  return !geometry.channels.few && request.keys.keys_are_bins &&
          (geometry.rows.columns == geometry.channels.size || sums_columns(geometry, partition));
 }
 
@@ -139,26 +140,26 @@ Plan plan_interleaved(
     const Request& request, const Geometry& geometry, const Partition& partition) {
   const Rows& rows = geometry.rows;
   const RowRuns& runs = geometry.runs;
-  const int64_t rows_of_table = std::min(partition.share, partition.units.rows);
-  const bool paired = counts_in_16_bits(request, geometry);
-  const bool overflows = paired && rows_of_table + ragged_rows(geometry) > kMaxPairCount;
+  const int64_t keys_of_table = std::min(partition.share, partition.segments.rows);
+  const bool packed16 = counts_in_16_bits(request, geometry);
+  const bool overflows = packed16 && keys_of_table + ragged_rows(geometry) > kMaxPairCount;
   const bool adds = overflows || !has_one_writer(request, geometry, partition);
   Interleaved in{};
   set_columns(in, request, geometry, partition, adds);
   in.outer = runs.outer;
   in.run = rows.run;
-  if (rows.access == Access::kQuad) {
+  if (rows.access == Access::kVec16) {
     in.load_step = (partition.threads >> in.log_lanes) * in.row_stride;
-    in.round_step = kBytesInFlight / kQuadBytes * in.load_step;
+    in.round_step = kBytesInFlight / kVec16Bytes * in.load_step;
   }
-  in.unit_rows = static_cast<unsigned>(partition.units.rows);
+  in.segment_rows = static_cast<unsigned>(partition.segments.rows);
   in.parts = static_cast<unsigned>(partition.parts);
   in.part_rows = static_cast<unsigned>(partition.part_rows);
   in.blocks_of_part = static_cast<unsigned>(partition.blocks_of_part);
   in.share = static_cast<unsigned>(partition.share);
   in.access = rows.access;
   in.sums_columns = sums_columns(geometry, partition);
-  in.paired = paired;
+  in.packed16 = packed16;
   in.few_channels = geometry.channels.few;
   in.in_runs = runs.in_one;
   if (in.in_runs) {
@@ -173,7 +174,7 @@ Plan plan_interleaved(
   return plan;
 }
 
-std::optional<Plan> plan_columns(const Request& request, const Gaps& gaps) {
+std::optional<Plan> plan_interleaved(const Request& request, const Gaps& gaps) {
   // Half tables are for rows.cu alone.
   const std::optional<Geometry> narrow = geometry_of(request, gaps, true);
   if (!narrow || !narrow->halved) {

@@ -7,15 +7,15 @@
 // A column is a channel. Rows that follow each other without a gap may also be read as one stream
 // and cut into longer rows, of a whole number of words that fills the tables. Then several columns
 // hold the same channel, and their sums are added. One channel is the extreme: all columns are
-// copies of it (bytes of few channels: planes.cu).
+// copies of it (bytes of few channels: planar.cu).
 //
-// A block counts an equal share of all rows. If it has all of a unit, its sums go straight to the
-// counts. Otherwise its table goes to the workspace, and the fold sums all tables.
+// A block counts an equal share of all rows. If it has all of a segment, its sums go straight to
+// the counts. Otherwise its table goes to the workspace, and the reduction sums all tables.
 #include "byte_table.cuh"
 #include "clear.h"
-#include "columns.h"
-#include "fold.h"
+#include "interleaved.h"
 #include "overlap.cuh"
+#include "reduce.h"
 #include "row_reader.cuh"
 #include "wide_table.cuh"
 
@@ -27,19 +27,19 @@ constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 
 /// Empties the pairs of counters that hold much into the counts, so that none overflows.
 template <class Cells>
-__device__ void spill(const Cells& cells, const Unit& unit, Counts counts) {
+__device__ void spill(const Cells& cells, const Segment& segment, Counts counts) {
   for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
-    const uint4 quad = reinterpret_cast<const uint4*>(cells.table)[i];
-    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
-    if (((quad.x | quad.y | quad.z | quad.w) & kMuch) == 0) {
+    const uint4 vec16 = reinterpret_cast<const uint4*>(cells.table)[i];
+    const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
+    if (((vec16.x | vec16.y | vec16.z | vec16.w) & kMuch) == 0) {
       continue;
     }
     for (int k = 0; k < 4; ++k) {
       const uint32_t much = words[k] & kMuch;
       if (much != 0) {
-        const uint32_t taken = Cells::kPairsBins ? words[k] : much;
+        const uint32_t taken = Cells::kPacksBins ? words[k] : much;
         cells.table[4 * i + k] -= taken;
-        put_word<true>(cells, unit, counts, static_cast<int>(4 * i + k), taken);
+        put_word<true>(cells, segment, counts, static_cast<int>(4 * i + k), taken);
       }
     }
   }
@@ -57,14 +57,14 @@ constexpr int kUnrollOf =
 /// The steps of a block, which all its threads take together.
 ///
 /// kFewChannels: the block sums the columns of each channel. Otherwise they go to the counts one by
-/// one, or to the fold. kInRuns: as Interleaved::in_runs.
+/// one, or to the reduction. kInRuns: as Interleaved::in_runs.
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
 struct BlockOfColumns {
   static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
   using Reader = RowReader<T, kAccess, kUnroll, kInRuns>;
   using Load = typename Reader::Load;
   using Cells = Table<T, kAccess, kBins>;
-  static constexpr bool kPaired = Cells::kHalves == 2;
+  static constexpr bool kPacked16 = Cells::kHalves == 2;
   static constexpr int kElements = Reader::kElements;
 
   const Interleaved& in;
@@ -73,9 +73,9 @@ struct BlockOfColumns {
   Cells cells;
   Reader reader;
   Share<Reader::kLoadBytes, sizeof(T)> share;
-  Load words[kUnroll]; // of the round in hand
-  int room;            // what the counters of a pair still hold
-  bool first_of_unit;  // the block has the unit's first row
+  Load words[kUnroll];   // of the round in hand
+  int room;              // what the counters of a pair still hold
+  bool first_of_segment; // the block has the segment's first row
 
   __device__ __forceinline__ BlockOfColumns(
       const Interleaved& columns,
@@ -92,16 +92,16 @@ struct BlockOfColumns {
     reader.begin(share.piece);
   }
 
-  __device__ __forceinline__ void begin_unit() {
+  __device__ __forceinline__ void begin_segment() {
     room = kMaxPairCount;
-    cells.begin_unit(share.piece.unit);
+    cells.begin_segment(share.piece.segment);
   }
 
   /// Counts all rounds of the piece but the last one, which is then in hand.
   __device__ __forceinline__ void count_rounds() {
     for (int coming = reader.rounds - 1; coming > 0;) {
       int now = coming; // so many at a time as the counters have room for
-      if constexpr (kPaired) {
+      if constexpr (kPacked16) {
         // From the parameter, and not reader.rows_of_round (docs/tuning.md, compiler moods).
         make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
         now = min(coming, reader.rounds_of(room));
@@ -120,7 +120,7 @@ struct BlockOfColumns {
     constexpr int kLast = kAccess == Access::kLoose ? kUnroll + 1 : kUnroll;
     static_assert(Reader::kWarps >= kRowsAtEnd);
     const int rest = static_cast<int>(share.piece.rows) - reader.rounds * reader.rows_of_round;
-    if constexpr (kPaired) {
+    if constexpr (kPacked16) {
       const int rows = reader.rounds > 0 ? rest + reader.rows_of_round : rest;
       const int added = rows + (kInRuns ? kRowsApart : in.is_stream() ? kRaggedRows : 0);
       make_room(added);
@@ -157,15 +157,15 @@ struct BlockOfColumns {
   __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
     if constexpr (kInRuns) {
       const int64_t gap = in.channels - in.counted;
-      if (gap > 0 && done.ends_unit) { // there may be nothing behind the last row
+      if (gap > 0 && done.ends_segment) { // there may be nothing behind the last row
         const uint8_t* row = done.run + reader.place_of_row(uint64_t{in.rows});
-        count_elements(done.unit, row, 0, in.columns - gap);
+        count_elements(done.segment, row, 0, in.columns - gap);
       }
     } else if (in.is_stream()) {
       const auto count_row = [&](int64_t row) {
-        count_elements(done.unit, done.run, done.unit.head + row * in.columns, in.run);
+        count_elements(done.segment, done.run, done.segment.head + row * in.columns, in.run);
       };
-      if (done.first_row == 0 && done.unit.head != 0) {
+      if (done.first_row == 0 && done.segment.head != 0) {
         count_row(-1);
       }
       if (done.first_row + done.rows == in.rows) {
@@ -174,22 +174,22 @@ struct BlockOfColumns {
       }
     }
   }
-  /// Leaves what the table has of a unit: in the counts, or to the fold.
-  __device__ __forceinline__ void end_unit(const Piece& done, bool more) {
+  /// Leaves what the table has of a segment: in the counts, or to the reduction.
+  __device__ __forceinline__ void end_segment(const Piece& done, bool more) {
     if (!kFewChannels && !more) {
-      let_next_start(); // the fold
+      let_next_start(); // the reduction
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
     if constexpr (kFewChannels) {
-      cells.add_channels(done.unit, counts, more);
+      cells.add_channels(done.segment, counts, more);
     } else {
-      if (first_of_unit && (done.ends_unit || share.has_begin_of(done))) {
-        // All of the unit; or its first part, to which the fold adds the others.
-        cells.put_counts(done.unit, counts);
+      if (first_of_segment && (done.ends_segment || share.has_begin_of(done))) {
+        // All of the segment; or its first part, to which the reduction adds the others.
+        cells.put_counts(done.segment, counts);
       } else {
-        const unsigned quads = in.table_words() / 4;
-        store_table(partials + share.index_of_table() * quads, cells.table, quads);
+        const unsigned vec16s = in.table_words() / 4;
+        store_table(partials + share.index_of_table() * vec16s, cells.table, vec16s);
       }
       if (more) {
         __syncthreads();
@@ -238,19 +238,19 @@ struct BlockOfColumns {
     if (room < rows) {
       wait_for_previous(); // it cleared the counts
       __syncthreads();
-      spill(cells, share.piece.unit, counts);
+      spill(cells, share.piece.segment, counts);
       room = kRoomAfterSpill;
       __syncthreads();
     }
   }
   /// Counts the elements of a ragged row, from `first` on and before `end`.
   __device__ __forceinline__ void count_elements(
-      const Unit& unit, const uint8_t* elements, int64_t first, int64_t end) {
+      const Segment& segment, const uint8_t* elements, int64_t first, int64_t end) {
     constexpr unsigned kPasses = (kElements * kWarp + kColumnThreads - 1) / kColumnThreads;
 #pragma unroll
     for (unsigned pass = 0; pass < kPasses; ++pass) {
       const unsigned own = threadIdx.x + pass * kColumnThreads;
-      const int64_t column = first_column_of(in, unit) + own;
+      const int64_t column = first_column_of(in, segment) + own;
       const int64_t element = first + column;
       if (own < kElements << in.log_lanes && column < in.columns && element >= 0 && element < end) {
         cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
@@ -262,7 +262,7 @@ struct BlockOfColumns {
 /// One block an SM is not asked for in __launch_bounds__, though there is one (docs/tuning.md,
 /// compiler moods).
 template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
-__global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
+__global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     const __grid_constant__ Interleaved in,
     const ByteAxis axis,
     uint4* __restrict__ partials,
@@ -276,8 +276,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
   block.reader.load_first_round(block.words);
   block.cells.clear();
   __syncthreads();
-  block.begin_unit();
-  block.first_of_unit = block.share.begins_unit();
+  block.begin_segment();
+  block.first_of_segment = block.share.begins_segment();
   while (true) {
     block.count_rounds();
     const Piece done = block.share.piece;
@@ -286,25 +286,25 @@ __global__ __launch_bounds__(kColumnThreads) void count_columns_kernel(
     if (more && block.share.piece.index == done.index) {
       continue;
     }
-    block.end_unit(done, more);
+    block.end_segment(done, more);
     if (!more) {
       return;
     }
-    block.begin_unit();
-    block.first_of_unit = true;
+    block.begin_segment();
+    block.first_of_segment = true;
   }
 }
 
 } // namespace
 
-void count_columns(
+void count_interleaved(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Interleaved>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto tag, auto access, auto bins, auto few_channels, auto in_runs) {
     start(
-        launch, "count_columns",
-        count_columns_kernel<
+        launch, "count_interleaved",
+        count_interleaved_kernel<
             typename decltype(tag)::type, access(), bins(), few_channels(), in_runs()>,
         Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
         in, axis, prepared.partials, reinterpret_cast<unsigned long long*>(problem.counts));
@@ -313,7 +313,7 @@ void count_columns(
   constexpr std::false_type kNo;
   const auto with_bins = [&](auto tag, auto access, auto bins) {
     constexpr bool kWide = sizeof(typename decltype(tag)::type) > 1;
-    if constexpr (kWide && (bins() == Bins::kDealt || access() == Access::kQuad)) {
+    if constexpr (kWide && (bins() == Bins::kDealt || access() == Access::kVec16)) {
       return count(tag, access, bins, kYes, kNo); // of one channel
     } else {
       if constexpr (kWide) {
@@ -334,20 +334,20 @@ void count_columns(
     } else {
       if constexpr (kSize > 2) { // two bytes have one table
         if (in.channels == 1 && in.groups > 1) {
-          if constexpr (access() == Access::kQuad) { // as all of one channel
+          if constexpr (access() == Access::kVec16) { // as all of one channel
             return with_bins(tag, access, kDealt);
           }
-          no_kernel("count_columns");
+          no_kernel("count_interleaved");
         }
       }
-      in.log_row_words == kLogWarp ? with_bins(tag, access, kPlain)
+      in.log_key_words == kLogWarp ? with_bins(tag, access, kPlain)
                                    : with_bins(tag, access, kMixed);
     }
   };
   visit_unsigned_type(problem.type, [&](auto tag) {
     switch (in.access) {
-      case Access::kQuad:
-        return with_access(tag, std::integral_constant<Access, Access::kQuad>{});
+      case Access::kVec16:
+        return with_access(tag, std::integral_constant<Access, Access::kVec16>{});
       case Access::kWord:
         return with_access(tag, std::integral_constant<Access, Access::kWord>{});
       case Access::kLoose:
@@ -355,10 +355,10 @@ void count_columns(
           return with_access(tag, std::integral_constant<Access, Access::kLoose>{});
         }
     }
-    no_kernel("count_columns");
+    no_kernel("count_interleaved");
   });
-  if (plan.fold_blocks > 0) {
-    fold_columns(plan, problem, axis, prepared.partials, launch);
+  if (plan.reduce_blocks > 0) {
+    reduce_columns(plan, problem, axis, prepared.partials, launch);
   }
 }
 

@@ -1,23 +1,23 @@
 // Counts bytes of few channels: of one channel after another, or of two, three or four in turn.
 //
 // Bytes that lie side by side are read as one stream, of which a warp takes 512 bytes at a time,
-// each lane 16. A table has counters for each lane, as those of columns.cu have, but all are copies
-// of the few channels. A block sums them itself and adds the sums to the counts: where the next
-// unit begins, and before a counter could overflow.
+// each lane 16. A table has counters for each lane, as those of interleaved.cu have, but all are
+// copies of the few channels. A block sums them itself and adds the sums to the counts: where the
+// next segment begins, and before a counter could overflow.
 //
-// While a warp counts its last rows of a unit the first of the next one are on their way.
+// While a warp counts its last rows of a segment the first of the next one are on their way.
 #include "byte_table.cuh"
 #include "clear.h"
 #include "loads.cuh"
 #include "overlap.cuh"
-#include "planes.h"
+#include "planar.h"
 #include "tables.cuh"
 
 namespace histo::cuda {
 namespace {
 
-constexpr int kUnroll = kBytesInFlight / kQuadBytes;
-constexpr unsigned kRowBytes = kQuadRow;
+constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
+constexpr unsigned kRowBytes = kWarpBytes;
 
 /// The counters of a lane in a row of the table, which has a row for each value.
 enum class Turns {
@@ -35,7 +35,7 @@ struct PlanesTable : ByteTable {
   using Base::table;
   uint32_t ones[3]; // of three channels, what one byte more of each is
   // All of a row's place, or the half that one counter a lane takes.
-  static constexpr int kRowQuads = (kTurns == Turns::kNone ? kWarp : kByteRowWords) / 4;
+  static constexpr int kRowVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
 
   __device__ PlanesTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : Base(columns, bytes, shared, lane) {
@@ -55,8 +55,8 @@ struct PlanesTable : ByteTable {
     }
   }
   /// `row` rows after that one.
-  __device__ __forceinline__ void add(const uint4& quad, int row) const {
-    const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+  __device__ __forceinline__ void add(const uint4& vec16, int row) const {
+    const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       if constexpr (kTurns == Turns::kEven) {
@@ -75,7 +75,7 @@ struct PlanesTable : ByteTable {
   __device__ __forceinline__ void add_one(unsigned place, int64_t byte, uint8_t value) const {
     const unsigned first_of_lane = place % kByteColumns / kCountersOfLane * kCountersOfLane;
     if constexpr (kTurns == Turns::kNone) { // a lane's four bytes of a word have one word
-      add_shared(address + 4 * (value * kByteRowWords + first_of_lane / kCountersOfLane), 1);
+      add_shared(address + 4 * (value * kByteKeyWords + first_of_lane / kCountersOfLane), 1);
     } else {
       const unsigned column =
           kTurns == Turns::kThree ? first_of_lane + static_cast<unsigned>(byte % 3) : place;
@@ -84,11 +84,11 @@ struct PlanesTable : ByteTable {
   }
 
   __device__ void clear() const {
-    constexpr unsigned kQuads = 256 * kRowQuads;
+    constexpr unsigned kVec16s = 256 * kRowVec16s;
 #pragma unroll
-    for (unsigned i = 0; i < kQuads; i += kThreads) {
-      if (i + kThreads <= kQuads || i + threadIdx.x < kQuads) {
-        quad_at((i + threadIdx.x) / kRowQuads, (i + threadIdx.x) % kRowQuads) =
+    for (unsigned i = 0; i < kVec16s; i += kThreads) {
+      if (i + kThreads <= kVec16s || i + threadIdx.x < kVec16s) {
+        vec16_at((i + threadIdx.x) / kRowVec16s, (i + threadIdx.x) % kRowVec16s) =
             make_uint4(0, 0, 0, 0);
       }
     }
@@ -97,8 +97,8 @@ struct PlanesTable : ByteTable {
   /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even
   /// or the odd ones. Neighbours begin with different words, so that no two of a load meet in a
   /// bank, and add neighbouring bins.
-  __device__ void add_channels(const Unit& unit, Counts counts, bool more) const {
-    constexpr int kQuads = kRowQuads / 2;
+  __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
+    constexpr int kVec16s = kRowVec16s / 2;
     // An even word has the first and the third of four columns in turn, an odd one the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
@@ -107,13 +107,13 @@ struct PlanesTable : ByteTable {
       const int odd = i % 2;
       uint32_t first = 0, second = 0;
 #pragma unroll 4
-      for (int k = 0; k < kQuads; ++k) {
-        const int begin = kTurns == Turns::kNone ? row : row + odd * kQuads / 2;
-        uint4& quad = quad_at(row, odd * kQuads + (begin + k) % kQuads);
-        const uint32_t words[4] = {quad.x, quad.y, quad.z, quad.w};
+      for (int k = 0; k < kVec16s; ++k) {
+        const int begin = kTurns == Turns::kNone ? row : row + odd * kVec16s / 2;
+        uint4& vec16 = vec16_at(row, odd * kVec16s + (begin + k) % kVec16s);
+        const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
         // A compiler mood for three channels (docs/tuning.md).
         if (kTurns == Turns::kThree || more) {
-          quad = make_uint4(0, 0, 0, 0);
+          vec16 = make_uint4(0, 0, 0, 0);
         }
 #pragma unroll
         for (uint32_t word : words) {
@@ -131,9 +131,9 @@ struct PlanesTable : ByteTable {
       const auto add_to = [&](int column, uint32_t sum) {
         const int64_t channel = kTurns == Turns::kNone    ? 0
                                 : kTurns == Turns::kThree ? column
-                                                          : channel_of(in, unit, column);
+                                                          : channel_of(in, segment, column);
         if (bin != kNoBin && channel < in.counted) {
-          put<true>(&counts[in.counter(unit.batch, channel, bin)], sum);
+          put<true>(&counts[in.counter(segment.batch, channel, bin)], sum);
         }
       };
       if constexpr (kTurns == Turns::kNone) {
@@ -151,8 +151,8 @@ struct PlanesTable : ByteTable {
   }
 
  private:
-  __device__ __forceinline__ uint4& quad_at(unsigned row, unsigned quad) const {
-    return reinterpret_cast<uint4*>(table)[row * (kByteRowWords / 4) + quad];
+  __device__ __forceinline__ uint4& vec16_at(unsigned row, unsigned vec16) const {
+    return reinterpret_cast<uint4*>(table)[row * (kByteKeyWords / 4) + vec16];
   }
 };
 
@@ -162,8 +162,8 @@ constexpr int kBlocksOfSm = kColumnThreads / kThreads;
 
 /// Rows of one run that a block counts without a stop.
 struct Piece {
-  unsigned unit;
-  unsigned outer; // of the unit's runs
+  unsigned segment;
+  unsigned outer; // of the segment's runs
   const uint8_t* run;
   unsigned head; // bytes of the run before its first row
   unsigned first_row;
@@ -178,7 +178,7 @@ struct BlockOfPlanes {
   static constexpr unsigned kWarps = kThreads / kWarp;
   static constexpr unsigned kRowsOfRound = kWarps * kUnroll;
   static constexpr unsigned kRagged = kRaggedRows;
-  static constexpr unsigned kRoom = rows_of_planes(kTurns != Turns::kNone, kTurns == Turns::kThree);
+  static constexpr unsigned kRoom = rows_of_planar(kTurns != Turns::kNone, kTurns == Turns::kThree);
   // A lane keeps its channels from round to round.
   static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
 
@@ -194,7 +194,7 @@ struct BlockOfPlanes {
   const uint8_t* address; // of the next one
   const uint8_t* idle;    // bytes of no use
   PlanesTable<kTurns, kThreads> cells;
-  uint4 quads[kUnroll]; // of the chunk in hand
+  uint4 vec16s[kUnroll]; // of the chunk in hand
   uint4 next[kUnroll];
 
   __device__ __forceinline__ BlockOfPlanes(
@@ -207,11 +207,11 @@ struct BlockOfPlanes {
         end(min(row + in.share, in.part_rows)),
         room(kRoom),
         cells(in, axis, table, static_cast<int>(lane)) {
-    piece.unit = in.batches == 1 ? 0 : row / in.unit_rows;
-    const unsigned row_of_unit = row - piece.unit * in.unit_rows;
-    piece.outer = in.outer.size == 1 ? 0 : row_of_unit / in.rows;
-    piece.first_row = row_of_unit - piece.outer * in.rows;
-    piece.run = batch_of(in, piece.unit) + piece.outer * in.outer.stride;
+    piece.segment = in.batches == 1 ? 0 : row / in.segment_rows;
+    const unsigned row_of_segment = row - piece.segment * in.segment_rows;
+    piece.outer = in.outer.size == 1 ? 0 : row_of_segment / in.rows;
+    piece.first_row = row_of_segment - piece.outer * in.rows;
+    piece.run = batch_of(in, piece.segment) + piece.outer * in.outer.stride;
     begin_piece();
     idle = piece.run + piece.head;
   }
@@ -224,7 +224,7 @@ struct BlockOfPlanes {
   }
   /// The lane's next row is that one of a piece.
   __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
-    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kQuadBytes);
+    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kVec16Bytes);
   }
   __device__ __forceinline__ void begin_chunks() {
     begin_rows(piece, warp * kUnroll);
@@ -232,7 +232,7 @@ struct BlockOfPlanes {
 
   /// Counts all chunks of the piece but the last one, which is then in hand.
   ///
-  /// No quad is counted between the loads: they might wait for its additions, which still have to
+  /// No vec16 is counted between the loads: they might wait for its additions, which still have to
   /// read registers that are loaded.
   __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
@@ -289,25 +289,25 @@ struct BlockOfPlanes {
     const bool more = row < end;
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    cells.add_channels(Unit{done.unit, 0, done.head}, counts, more);
+    cells.add_channels(Segment{done.segment, 0, done.head}, counts, more);
     return more;
   }
 
  private:
   __device__ __forceinline__ int64_t first_byte(const Piece& of, unsigned its_row) const {
-    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kQuadBytes;
+    return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kVec16Bytes;
   }
   /// Cuts the piece to what the run, the block and the table have of it.
   __device__ __forceinline__ void begin_piece() {
     piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
-    piece.head = head_of(in, piece.run, kQuadBytes, 1);
+    piece.head = head_of(in, piece.run, kVec16Bytes, 1);
     room -= piece.rows + kRagged;
     rounds = (piece.rows / kUnroll + kWarps - 1 - warp) / kWarps;
     address = piece.run + first_byte(piece, warp * kUnroll);
   }
   /// Goes on to the next piece, if there is one. Returns whether it needs a new table.
   __device__ __forceinline__ bool advance() {
-    const unsigned unit = piece.unit;
+    const unsigned segment = piece.segment;
     row += piece.rows;
     piece.first_row += piece.rows;
     if (piece.first_row == in.rows) {
@@ -315,18 +315,18 @@ struct BlockOfPlanes {
       piece.run += in.outer.stride;
       if (++piece.outer == in.outer.size) {
         piece.outer = 0;
-        ++piece.unit;
+        ++piece.segment;
       }
     }
     const bool more = row < end;
-    const bool ends_table = !more || piece.unit != unit || room < kRagged + kRowsOfRound;
+    const bool ends_table = !more || piece.segment != segment || room < kRagged + kRowsOfRound;
     if (ends_table) {
       room = kRoom;
     }
     rounds = 0;
     if (more) {
-      if (piece.unit != unit) {
-        piece.run = batch_of(in, piece.unit);
+      if (piece.segment != segment) {
+        piece.run = batch_of(in, piece.segment);
       }
       begin_piece();
     }
@@ -344,19 +344,19 @@ struct BlockOfPlanes {
   __device__ __forceinline__ void add_chunk() const {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(quads[i], i);
+      cells.add(vec16s[i], i);
     }
   }
   __device__ __forceinline__ void take_next() {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      quads[i] = next[i];
+      vec16s[i] = next[i];
     }
   }
 };
 
 template <Turns kTurns, int kThreads>
-__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_kernel(
+__global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_kernel(
     const __grid_constant__ Planar in,
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
@@ -365,7 +365,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
-  block.load_first(block.quads); // and the table is cleared meanwhile
+  block.load_first(block.vec16s); // and the table is cleared meanwhile
   block.cells.clear();
   __syncthreads();
   block.begin_chunks();
@@ -383,25 +383,25 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planes_
 
 } // namespace
 
-void count_planes(
+void count_planar(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto turns, auto threads) {
     start(
-        launch, "count_planes", count_planes_kernel<turns(), threads()>,
+        launch, "count_planar", count_planar_kernel<turns(), threads()>,
         Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
-    constexpr int kFew = threads_of_short_units(turns() == Turns::kThree);
+    constexpr int kFew = threads_of_short_segments(turns() == Turns::kThree);
     switch (plan.threads) {
       case kFew:
         return count(turns, std::integral_constant<int, kFew>{});
       case kColumnThreads:
         return count(turns, std::integral_constant<int, kColumnThreads>{});
       default:
-        no_kernel("count_planes");
+        no_kernel("count_planar");
     }
   };
   in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})

@@ -13,8 +13,8 @@ int64_t wanted_channels(const Request& request, bool along_rows) {
   const auto& [problem, keys, limits] = request;
   if (along_rows) {
     // Several channels a block only where each has few rows, a warp or more each.
-    constexpr int64_t kWarps = kStridedThreads / 32;
-    return std::min(kStridedThreads * kStridedUnroll / problem.num_rows(), kWarps);
+    constexpr int64_t kWarps = kGenericThreads / 32;
+    return std::min(kGenericThreads * kGenericUnroll / problem.num_rows(), kWarps);
   }
   // As few as keep every SM busy, though a sector read for part of its bytes
   // costs traffic with the second-level cache.
@@ -36,11 +36,11 @@ int channels_of_tile(const Request& request, bool along_rows, int64_t table_stri
 }
 
 /// Whether threads read 16 aligned bytes each of one channel's rows.
-bool reads_quads(const Request& request, bool along_rows, int64_t tile_channels) {
+bool reads_vec16s(const Request& request, bool along_rows, int64_t tile_channels) {
   const auto& [problem, keys, limits] = request;
   const int64_t strides = (problem.channels[0].stride | problem.channels[1].stride) * keys.bytes;
   return along_rows && tile_channels == 1 && problem.num_rows() == problem.rows[2].size &&
-         problem.rows[2].stride == 1 && (address_of(problem) | strides) % kQuadBytes == 0;
+         problem.rows[2].stride == 1 && (address_of(problem) | strides) % kVec16Bytes == 0;
 }
 
 struct Chunks {
@@ -50,29 +50,29 @@ struct Chunks {
 };
 
 Chunks chunks_of(
-    const Request& request, int64_t tile_channels, int64_t tiles, bool has_table, bool quads) {
+    const Request& request, int64_t tile_channels, int64_t tiles, bool has_table, bool vec16s) {
   const DeviceLimits& limits = request.limits;
   const int64_t rows = request.problem.num_rows();
-  const int64_t rounds = ceil_div(rows, kStridedThreads / tile_channels * kStridedUnroll);
-  const int64_t fill = kStridedBlocksPerSm * limits.sm_count / tiles;
+  const int64_t rounds = ceil_div(rows, kGenericThreads / tile_channels * kGenericUnroll);
+  const int64_t fill = kGenericBlocksPerSm * limits.sm_count / tiles;
   const int64_t wanted = std::max<int64_t>(std::min(fill, rounds), 1);
   const bool small =
       limits.has_clusters() && has_table && wanted > 1 && rounds <= kMaxCluster * kMaxClusterRounds;
   const int64_t most = small ? std::min(wanted, kMaxCluster) : wanted;
   // A block's counters are 32 bits wide.
   const int64_t of_chunk = std::min(ceil_div(rows, most), int64_t{1} << 31);
-  const int64_t whole = quads ? ceil_div(of_chunk, kQuadBytes) * kQuadBytes : of_chunk;
+  const int64_t whole = vec16s ? ceil_div(of_chunk, kVec16Bytes) * kVec16Bytes : of_chunk;
   const int64_t count = ceil_div(rows, whole);
   return {whole, count, small && count > 1};
 }
 
 } // namespace
 
-Plan plan_tiles(const Request& request) {
+Plan plan_generic(const Request& request) {
   const auto& [problem, keys, limits] = request;
   // A counter for what has no bin; and odd, so that channels start in different banks.
   const int64_t table_stride = (problem.num_bins + 1) | 1;
-  Tiles in{};
+  Generic in{};
   in.along_rows = goes_along_rows(problem);
   in.tile_channels = channels_of_tile(request, in.along_rows, table_stride);
   const int64_t table_bytes = in.tile_channels * table_stride * kCounterBytes;
@@ -83,8 +83,8 @@ Plan plan_tiles(const Request& request) {
   in.num_rows = problem.num_rows();
   in.tiles = ceil_div(in.num_channels, in.tile_channels);
   in.table_stride = has_table ? static_cast<int>(table_stride) : 0;
-  in.quads = reads_quads(request, in.along_rows, in.tile_channels);
-  const Chunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.quads);
+  in.vec16s = reads_vec16s(request, in.along_rows, in.tile_channels);
+  const Chunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.vec16s);
   in.chunks = chunks.count;
   in.rows_per_chunk = chunks.rows;
   in.clustered = chunks.clustered;
@@ -94,7 +94,7 @@ Plan plan_tiles(const Request& request) {
   Plan plan{};
   plan.layout = in;
   plan.blocks = in.tiles * in.chunks;
-  plan.threads = kStridedThreads;
+  plan.threads = kGenericThreads;
   plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
   plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kOwnCounters} * kCounterBytes;
   plan.clears = !has_table || (in.chunks > 1 && !in.clustered);

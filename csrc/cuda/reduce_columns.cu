@@ -1,110 +1,110 @@
-// Sums the tables that the blocks of columns.cu leave in the workspace.
+// Sums the tables that the blocks of interleaved.cu leave in the workspace.
 #include "counters.cuh"
-#include "fold.h"
 #include "loads.cuh"
 #include "overlap.cuh"
+#include "reduce.h"
 
 namespace histo::cuda {
 namespace {
 
-/// The tables that blocks have left of a unit.
+/// The tables that blocks have left of a segment.
 struct Tables {
   unsigned first;
   unsigned number;
-  bool started;   // the counts have the unit's first part
+  bool started;   // the counts have the segment's first part
   bool in_counts; // or all of it
 };
 
 __device__ __forceinline__ Tables tables_of(const Interleaved& in, unsigned index) {
-  if (in.part_rows == in.unit_rows) { // a division takes as long as some loads
+  if (in.part_rows == in.segment_rows) { // a division takes as long as some loads
     return {index * in.blocks_of_part, in.blocks_of_part, false, false};
   }
-  const unsigned part = index * in.unit_rows / in.part_rows;
-  const unsigned begin = index * in.unit_rows - part * in.part_rows;
-  const unsigned end = begin + in.unit_rows;
+  const unsigned part = index * in.segment_rows / in.part_rows;
+  const unsigned begin = index * in.segment_rows - part * in.part_rows;
+  const unsigned end = begin + in.segment_rows;
   const unsigned first = (begin + in.share - 1) / in.share;
   const unsigned last = (end - 1) / in.share;
-  // A unit that begins within a share has its first part in the counts. One that also ends in that
-  // share is all there.
+  // A segment that begins within a share has its first part in the counts. One that also ends in
+  // that share is all there.
   const bool started = begin != first * in.share;
   const bool in_counts = started ? last < first : end <= begin + in.share;
   return {part * in.blocks_of_part + first, last + 1 - first, started, in_counts};
 }
 
-/// The unit, with the head that all its runs have.
+/// The segment, with the head that all its runs have.
 template <class Counters>
-__device__ __forceinline__ Unit unit_of(const Interleaved& in, unsigned index) {
-  Unit unit = unit_at(in, index);
+__device__ __forceinline__ Segment segment_of(const Interleaved& in, unsigned index) {
+  Segment segment = segment_at(in, index);
   if constexpr (Counters::kElementBytes < 4) { // words of wider types are single elements
-    const unsigned load_bytes = in.access == Access::kQuad ? 16 : 4;
-    unit.head = head_of(in, batch_of(in, unit.batch), load_bytes, Counters::kElementBytes);
+    const unsigned load_bytes = in.access == Access::kVec16 ? 16 : 4;
+    segment.head = head_of(in, batch_of(in, segment.batch), load_bytes, Counters::kElementBytes);
   }
-  return unit;
+  return segment;
 }
 
-/// Sums kWords words of a unit's tables, and transposes [row][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
 ///
 /// The tables are dealt to several threads, so that many loads are on their way at once.
 template <class Counters, int kWords>
 struct Slice {
   static constexpr int kHalves = Counters::kHalves;
-  static constexpr int kQuads = kWords / 4;
-  static constexpr int kSplits = kFoldThreads / kQuads;
-  static constexpr int kUnroll = fold_unroll(kWords);
+  static constexpr int kVec16s = kWords / 4;
+  static constexpr int kSplits = kReduceThreads / kVec16s;
+  static constexpr int kUnroll = reduce_unroll(kWords);
   static constexpr int kSums = kHalves * kWords;
-  static constexpr int kSumsOfThread = (kSums + kFoldThreads - 1) / kFoldThreads;
+  static constexpr int kSumsOfThread = (kSums + kReduceThreads - 1) / kReduceThreads;
 
   const Interleaved& in;
   Tables tables;
   unsigned first_word;
-  int64_t table_quads;
-  int quad; // of the slice, the thread's
+  int64_t table_vec16s;
+  int vec16; // of the slice, the thread's
   unsigned split;
   bool inside;                                 // a slice may be cut short
   const uint4* table;                          // the next one that the thread loads of
   int rows;                                    // of the slice, a power of two
   unsigned long long* counters[kSumsOfThread]; // of the thread's sums
-  uint4 quads[kUnroll];
+  uint4 vec16s[kUnroll];
 
   __device__ __forceinline__
-  Slice(const Interleaved& columns, const Tables& tables_of_unit, const uint4* partials)
+  Slice(const Interleaved& columns, const Tables& tables_of_segment, const uint4* partials)
       : in(columns),
-        tables(tables_of_unit),
+        tables(tables_of_segment),
         first_word(blockIdx.y * kWords),
-        table_quads(in.table_words() / 4),
-        quad(threadIdx.x % kQuads),
-        split(threadIdx.x / kQuads),
-        inside(first_word + 4 * quad < in.table_words()),
-        table(partials + int64_t{tables.first + split} * table_quads + first_word / 4 + quad) {
+        table_vec16s(in.table_words() / 4),
+        vec16(threadIdx.x % kVec16s),
+        split(threadIdx.x / kVec16s),
+        inside(first_word + 4 * vec16 < in.table_words()),
+        table(partials + int64_t{tables.first + split} * table_vec16s + first_word / 4 + vec16) {
   }
 
   /// All loads are on their way at once.
   __device__ __forceinline__ void load(unsigned block) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
-      quads[k] = inside && block + split + k * kSplits < tables.number
-                     ? __ldcg(table + k * kSplits * table_quads)
-                     : make_uint4(0, 0, 0, 0);
+      vec16s[k] = inside && block + split + k * kSplits < tables.number
+                      ? __ldcg(table + k * kSplits * table_vec16s)
+                      : make_uint4(0, 0, 0, 0);
     }
-    table += kUnroll * kSplits * table_quads;
+    table += kUnroll * kSplits * table_vec16s;
   }
   /// Finds the counters of the thread's sums. Neighbouring threads write neighbouring bins of one
   /// channel.
   __device__ __forceinline__ void find_counters(
-      const Unit& unit, const ByteAxis& axis, unsigned long long* counts) {
-    const int log_row_words = static_cast<int>(in.log_row_words);
-    const int first_row = static_cast<int>(first_word) >> log_row_words;
-    rows = kWords >> log_row_words;
+      const Segment& segment, const ByteAxis& axis, unsigned long long* counts) {
+    const int log_key_words = static_cast<int>(in.log_key_words);
+    const int first_row = static_cast<int>(first_word) >> log_key_words;
+    rows = kWords >> log_key_words;
     const auto channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
-      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
       const int row = first_row + (i & (rows - 1));
-      const int64_t column = first_column_of(in, unit) + (i << log_row_words) / kWords;
-      const int64_t bin = Counters::bin_of_row(in, axis, row);
-      const int64_t channel = channel_of(in, unit, column);
+      const int64_t column = first_column_of(in, segment) + (i << log_key_words) / kWords;
+      const int64_t bin = Counters::bin_of_key(in, axis, row);
+      const int64_t channel = channel_of(in, segment, column);
       counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
-                        ? &counts[in.counter(unit.batch, channel, bin)]
+                        ? &counts[in.counter(segment.batch, channel, bin)]
                         : nullptr;
     }
   }
@@ -115,7 +115,7 @@ struct Slice {
       __syncwarp(); // no load passes it, and no addition
 #pragma unroll
       for (int k = 0; k < kUnroll; ++k) {
-        const uint32_t words[4] = {quads[k].x, quads[k].y, quads[k].z, quads[k].w};
+        const uint32_t words[4] = {vec16s[k].x, vec16s[k].y, vec16s[k].z, vec16s[k].w};
 #pragma unroll
         for (int i = 0; i < 4; ++i) {
           low[i] += Counters::count_of(words[i], 0);
@@ -128,9 +128,9 @@ struct Slice {
       }
       load(block);
     }
-    reinterpret_cast<uint4*>(parts[split][0])[quad] = make_uint4(low[0], low[1], low[2], low[3]);
+    reinterpret_cast<uint4*>(parts[split][0])[vec16] = make_uint4(low[0], low[1], low[2], low[3]);
     if constexpr (kHalves == 2) {
-      reinterpret_cast<uint4*>(parts[split][1])[quad] =
+      reinterpret_cast<uint4*>(parts[split][1])[vec16] =
           make_uint4(high[0], high[1], high[2], high[3]);
     }
   }
@@ -140,7 +140,7 @@ struct Slice {
       const uint32_t (&parts)[kSplits][kHalves][kWords], uint32_t (&sums)[2 * kSums]) const {
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
-      const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+      const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
       if (i < kSums) {
         const int half = i / kWords;
         const int word = i % kWords;
@@ -150,7 +150,7 @@ struct Slice {
           sum += parts[s][half][word];
         }
         const int column = Counters::column_of_word(in, word, half);
-        sums[column * (rows | 1) + Counters::row_of_word(in, word, half)] = sum;
+        sums[column * (rows | 1) + Counters::key_of_word(in, word, half)] = sum;
       }
     }
   }
@@ -158,15 +158,15 @@ struct Slice {
   /// apart.
   __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
     const bool add = in.adds || tables.started;
-    const int log_row_words = static_cast<int>(in.log_row_words);
-    const int first_row = static_cast<int>(first_word) >> log_row_words;
+    const int log_key_words = static_cast<int>(in.log_key_words);
+    const int first_row = static_cast<int>(first_word) >> log_key_words;
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
       if (counters[k] != nullptr) {
-        const int i = static_cast<int>(threadIdx.x) + k * kFoldThreads;
+        const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
         // A bin's row lies within a group of rows that a slice has all of.
         const int row = Counters::place_of_row(in, first_row + (i & (rows - 1))) - first_row;
-        const int column = (i << log_row_words) / kWords;
+        const int column = (i << log_key_words) / kWords;
         uint32_t sum = sums[column * (rows | 1) + row];
         if (in.sums_columns) {
           const auto channels = static_cast<int>(in.channels);
@@ -183,10 +183,10 @@ struct Slice {
     constexpr unsigned kLineWords = kLineBytes / 4;
     constexpr unsigned kLines = kWords / kLineWords;
 #pragma unroll 1
-    for (unsigned i = threadIdx.x; i < tables.number * kLines; i += kFoldThreads) {
+    for (unsigned i = threadIdx.x; i < tables.number * kLines; i += kReduceThreads) {
       const unsigned word = first_word + i % kLines * kLineWords;
       if (word < in.table_words()) {
-        discard_line(partials + (int64_t{tables.first + i / kLines} * table_quads + word / 4));
+        discard_line(partials + (int64_t{tables.first + i / kLines} * table_vec16s + word / 4));
       }
     }
   }
@@ -194,7 +194,7 @@ struct Slice {
 
 /// It starts when all else has ended, so what it does one after the other is waited for.
 template <class Counters, int kWords>
-__global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
+__global__ __launch_bounds__(kReduceThreads, 2) void reduce_columns_kernel(
     const __grid_constant__ Interleaved in,
     const ByteAxis axis,
     const uint4* __restrict__ partials,
@@ -211,7 +211,7 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
   SliceOfTables slice(in, tables, partials);
   wait_for_previous();
   slice.load(0);
-  slice.find_counters(unit_of<Counters>(in, blockIdx.x), axis, counts); // meanwhile
+  slice.find_counters(segment_of<Counters>(in, blockIdx.x), axis, counts); // meanwhile
   slice.sum_tables(parts);
   __syncthreads();
   slice.sum_parts(parts, sums);
@@ -222,30 +222,31 @@ __global__ __launch_bounds__(kFoldThreads, 2) void fold_columns_kernel(
 
 } // namespace
 
-void fold_columns(
+void reduce_columns(
     const Plan& plan,
     const Problem& problem,
     const ByteAxis& axis,
     const uint4* partials,
     const Launch& launch) {
   const auto& in = std::get<Interleaved>(plan.layout);
-  const auto fold = [&](auto layout) {
-    with_fold_words(plan.fold_words, [&](auto words) {
+  const auto reduce = [&](auto layout) {
+    with_reduce_words(plan.reduce_words, [&](auto words) {
       start(
-          launch, "fold_columns", fold_columns_kernel<typename decltype(layout)::type, words()>,
-          fold_shape(plan, in, launch), in, axis, partials,
+          launch, "reduce_columns", reduce_columns_kernel<typename decltype(layout)::type, words()>,
+          reduce_shape(plan, in, launch), in, axis, partials,
           reinterpret_cast<unsigned long long*>(problem.counts));
     });
   };
   visit_element_type(problem.type, [&](auto tag) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);
     if constexpr (kSize == 1) {
-      fold(TypeTag<ByteCounters>{});
+      reduce(TypeTag<ByteCounters>{});
     } else if constexpr (kSize == 2) {
-      in.log_row_words < kLogWarp ? fold(TypeTag<BinPairs>{}) : fold(TypeTag<ColumnPairs>{});
+      in.log_key_words < kLogWarp ? reduce(TypeTag<PackedBins>{})
+                                  : reduce(TypeTag<PackedColumns>{});
     } else {
       static_assert(kSize == 4 || kSize == 8);
-      fold(TypeTag<WordCounters>{});
+      reduce(TypeTag<WordCounters>{});
     }
   });
 }

@@ -5,6 +5,6 @@
 
 namespace histo::cuda {
 
-void count_exchange(const Plan& plan, const Problem& problem, const Launch& launch);
+void count_partitioned(const Plan& plan, const Problem& problem, const Launch& launch);
 
 } // namespace histo::cuda
