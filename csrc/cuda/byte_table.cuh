@@ -15,13 +15,13 @@ namespace histo::cuda {
 struct ByteTable : ByteCounters {
   const Columns& in;
   const ByteAxis& axis;
-  uint32_t* table;
+  uint32_t* memory;
   uint32_t address;
   uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
   bool turned[2];      // whether its words come one later, and two later
 
   __device__ ByteTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
-      : in(columns), axis(bytes), table(shared), address(address_of(shared)) {
+      : in(columns), axis(bytes), memory(shared), address(address_of(shared)) {
     // Eight lanes read 16 bytes each of a row, and the next eight of the next row. Each eight
     // begins with another word of its 16 bytes.
     const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
@@ -67,7 +67,7 @@ struct ByteTable : ByteCounters {
   __device__ void begin_segment(const Segment&) {
   }
   __device__ void clear() const {
-    clear_words(table, 256 * kByteKeyWords);
+    clear_words(memory, 256 * kByteKeyWords);
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
@@ -92,7 +92,7 @@ struct ByteTable : ByteCounters {
       if (bin == kNoBin) {
         continue;
       }
-      const uint32_t pair = table[row * kByteKeyWords + word];
+      const uint32_t pair = memory[row * kByteKeyWords + word];
       if (has_low) {
         put_or_add(low_counts + bin, pair & 0xffff, in.adds);
       }

@@ -75,19 +75,19 @@ __device__ __forceinline__ LooseWord load_aligned_word(const uint8_t* __restrict
 
 /// Adds a vec16 to a table of bytes. Lanes whose words come one later, two later or both begin with
 /// others, so that they do not meet in a bank.
-template <class Cells>
+template <class AnyTable>
 __device__ __forceinline__ void add_turned(
-    const Cells& cells, uint4 v, const bool (&turned)[2], const uint32_t (&places)[4]) {
+    const AnyTable& table, uint4 v, const bool (&turned)[2], const uint32_t (&places)[4]) {
   if (turned[0]) {
     v = make_uint4(v.y, v.z, v.w, v.x);
   }
   if (turned[1]) {
     v = make_uint4(v.z, v.w, v.x, v.y);
   }
-  cells.add_word(v.x, places[0]);
-  cells.add_word(v.y, places[1]);
-  cells.add_word(v.z, places[2]);
-  cells.add_word(v.w, places[3]);
+  table.add_word(v.x, places[0]);
+  table.add_word(v.y, places[1]);
+  table.add_word(v.z, places[2]);
+  table.add_word(v.w, places[3]);
 }
 
 __device__ __forceinline__ uint8_t byte_of(uint32_t word, int index) {

@@ -31,7 +31,7 @@ __device__ __forceinline__ void put_sums(
     const Columns& in,
     const ByteAxis& axis,
     int64_t first_column,
-    const uint32_t* table,
+    const uint32_t* shared,
     uint32_t (&sums)[kHalfColumns][kWarp + 1],
     unsigned long long* counts) {
   const int lane = threadIdx.x % kWarp;
@@ -50,7 +50,8 @@ __device__ __forceinline__ void put_sums(
       uint32_t low = 0, high = 0;
 #pragma unroll
       for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
-        const uint32_t word = load_from_rank(&table[row * kKeyWords + lane], (rank + k) % kCluster);
+        const uint32_t word =
+            load_from_rank(&shared[row * kKeyWords + lane], (rank + k) % kCluster);
         low += word & 0xffff;
         high += word >> 16;
       }
@@ -84,7 +85,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const __grid_constant__ Clustered in,
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
+  extern __shared__ __align__(1024) uint32_t shared[];
   // As many bins as a warp has lanes, with a word between columns against bank conflicts.
   __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
@@ -95,7 +96,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
-  const HalfTable cells(table, lane, 1);
+  const HalfTable table(shared, lane, 1);
   const int64_t first_column = int64_t{blockIdx.y} * kHalfColumns;
   // A word that is put together may reach beyond the first row and the last.
   constexpr int kEdge = kLoose ? 1 : 0;
@@ -134,7 +135,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   }
 #pragma unroll
   for (int i = 0; i < 256 * kKeyWords / 4 / kClusteredThreads; ++i) {
-    reinterpret_cast<uint4*>(table)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
+    reinterpret_cast<uint4*>(shared)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
   }
   __syncthreads();
   for (int round = 1; round < rounds; ++round) {
@@ -147,14 +148,14 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     __syncwarp(); // which no instruction passes
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(words[i]);
+      table.add(words[i]);
       words[i] = next[i];
     }
   }
   if (rounds > 0) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(words[i]);
+      table.add(words[i]);
     }
   }
   // Only the last block that has rows has some left, or all where they are few.
@@ -162,17 +163,17 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   const int left = max(rounds, 0) * kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
 #pragma unroll 4
   for (int row = left; row < rows; row += rows_of_step) {
-    cells.add(load(data + (first_row + row) * row_stride));
+    table.add(load(data + (first_row + row) * row_stride));
   }
   if (kLoose && blockIdx.x == 0 && warp == 0) {
     const int64_t edge = lane < kLanesOfRow ? 0 : in.rows - 1;
     const int count = static_cast<int>(min(in.columns - column, int64_t{4}));
-    cells.add(load_loose_word(data + edge * row_stride, count, {in.data, in.data_end}));
+    table.add(load_loose_word(data + edge * row_stride, count, {in.data, in.data_end}));
   }
 
   sync_cluster();
   wait_for_previous(); // it cleared the counts
-  put_sums<kCluster>(in, axis, first_column, table, sums, counts);
+  put_sums<kCluster>(in, axis, first_column, shared, sums, counts);
   wait_for_readers();
 }
 

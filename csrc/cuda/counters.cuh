@@ -122,27 +122,27 @@ struct WordCounters : BinKeys {
 };
 
 /// The counter of a column of the segment's table; kNoBin for none.
-template <class Cells>
+template <class AnyTable>
 __device__ __forceinline__ int64_t
-counter_of(const Cells& cells, const Segment& segment, int column_of_table, int64_t bin) {
-  const int64_t column = first_column_of(cells.in, segment) + column_of_table;
-  const int64_t channel = channel_of(cells.in, segment, column);
-  return column < cells.in.columns && channel < cells.in.counted && bin != kNoBin
-             ? cells.in.counter(segment.batch, channel, bin)
+counter_of(const AnyTable& table, const Segment& segment, int column_of_table, int64_t bin) {
+  const int64_t column = first_column_of(table.in, segment) + column_of_table;
+  const int64_t channel = channel_of(table.in, segment, column);
+  return column < table.in.columns && channel < table.in.counted && bin != kNoBin
+             ? table.in.counter(segment.batch, channel, bin)
              : kNoBin;
 }
 
 /// Puts what a word counts; `word` is its place where rows lie in the order of their bins.
-template <bool kAdd, class Cells>
+template <bool kAdd, class AnyTable>
 __device__ __forceinline__ void put_word(
-    const Cells& cells, const Segment& segment, Counts counts, int word, uint32_t value) {
+    const AnyTable& table, const Segment& segment, Counts counts, int word, uint32_t value) {
 #pragma unroll
-  for (int half = 0; half < Cells::kHalves; ++half) {
+  for (int half = 0; half < AnyTable::kHalves; ++half) {
     const int64_t counter = counter_of(
-        cells, segment, Cells::column_of_word(cells.in, word, half),
-        Cells::bin_of_key(cells.in, cells.axis, Cells::key_of_word(cells.in, word, half)));
+        table, segment, AnyTable::column_of_word(table.in, word, half),
+        AnyTable::bin_of_key(table.in, table.axis, AnyTable::key_of_word(table.in, word, half)));
     if (counter != kNoBin) {
-      put<kAdd>(&counts[counter], Cells::count_of(value, half));
+      put<kAdd>(&counts[counter], AnyTable::count_of(value, half));
     }
   }
 }

@@ -23,7 +23,7 @@ struct HalfTable {
   bool turned[2];     // whether a lane's words come one later, and two later
 
   /// A lane has so many words of a row.
-  __device__ HalfTable(const uint32_t* table, int lane, int words) : turned() {
+  __device__ HalfTable(const uint32_t* shared, int lane, int words) : turned() {
     const int lanes_of_row = kHalfColumns / 4 / words;
     const int row = lane / lanes_of_row;
     const int odd = row % 2;
@@ -33,7 +33,7 @@ struct HalfTable {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
       const int word = lane % lanes_of_row * words + (i + row / 2) % words;
-      places[i] = address_of(table) + 4 * (2 * word + odd);
+      places[i] = address_of(shared) + 4 * (2 * word + odd);
     }
   }
   static __device__ __forceinline__ unsigned column_of_word(unsigned word, unsigned half) {

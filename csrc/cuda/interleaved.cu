@@ -26,10 +26,10 @@ namespace {
 constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 
 /// Empties the pairs of counters that hold much into the counts, so that none overflows.
-template <class Cells>
-__device__ void spill(const Cells& cells, const Segment& segment, Counts counts) {
-  for (unsigned i = threadIdx.x; i < cells.in.table_words() / 4; i += kColumnThreads) {
-    const uint4 vec16 = reinterpret_cast<const uint4*>(cells.table)[i];
+template <class AnyTable>
+__device__ void spill(const AnyTable& table, const Segment& segment, Counts counts) {
+  for (unsigned i = threadIdx.x; i < table.in.table_words() / 4; i += kColumnThreads) {
+    const uint4 vec16 = reinterpret_cast<const uint4*>(table.memory)[i];
     const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
     if (((vec16.x | vec16.y | vec16.z | vec16.w) & kMuch) == 0) {
       continue;
@@ -37,9 +37,9 @@ __device__ void spill(const Cells& cells, const Segment& segment, Counts counts)
     for (int k = 0; k < 4; ++k) {
       const uint32_t much = words[k] & kMuch;
       if (much != 0) {
-        const uint32_t taken = Cells::kPacksBins ? words[k] : much;
-        cells.table[4 * i + k] -= taken;
-        put_word<true>(cells, segment, counts, static_cast<int>(4 * i + k), taken);
+        const uint32_t taken = AnyTable::kPacksBins ? words[k] : much;
+        table.memory[4 * i + k] -= taken;
+        put_word<true>(table, segment, counts, static_cast<int>(4 * i + k), taken);
       }
     }
   }
@@ -63,14 +63,14 @@ struct BlockOfColumns {
   static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
   using Reader = RowReader<T, kAccess, kUnroll, kInRuns>;
   using Load = typename Reader::Load;
-  using Cells = Table<T, kAccess, kBins>;
-  static constexpr bool kPacked16 = Cells::kHalves == 2;
+  using TheTable = Table<T, kAccess, kBins>;
+  static constexpr bool kPacked16 = TheTable::kHalves == 2;
   static constexpr int kElements = Reader::kElements;
 
   const Interleaved& in;
   uint4* partials;
   Counts counts;
-  Cells cells;
+  TheTable table;
   Reader reader;
   Share<Reader::kLoadBytes, sizeof(T)> share;
   Load words[kUnroll];   // of the round in hand
@@ -80,13 +80,13 @@ struct BlockOfColumns {
   __device__ __forceinline__ BlockOfColumns(
       const Interleaved& columns,
       const ByteAxis& axis,
-      uint32_t* table,
+      uint32_t* shared,
       uint4* tables,
       unsigned long long* result)
       : in(columns),
         partials(tables),
         counts(result),
-        cells(in, axis, table, threadIdx.x % kWarp),
+        table(in, axis, shared, threadIdx.x % kWarp),
         reader(in),
         share(in) {
     reader.begin(share.piece);
@@ -94,7 +94,7 @@ struct BlockOfColumns {
 
   __device__ __forceinline__ void begin_segment() {
     room = kMaxPairCount;
-    cells.begin_segment(share.piece.segment);
+    table.begin_segment(share.piece.segment);
   }
 
   /// Counts all rounds of the piece but the last one, which is then in hand.
@@ -137,7 +137,7 @@ struct BlockOfColumns {
     if (reader.rounds > 0) {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
-        cells.add(words[i]);
+        table.add(words[i]);
       }
     }
     const bool more = share.advance();
@@ -148,7 +148,7 @@ struct BlockOfColumns {
 #pragma unroll
     for (int i = 0; i < kLast; ++i) {
       if (is_left(i)) {
-        cells.add(last[i]);
+        table.add(last[i]);
       }
     }
     return more;
@@ -182,18 +182,18 @@ struct BlockOfColumns {
     wait_for_previous(); // it cleared the counts
     __syncthreads();
     if constexpr (kFewChannels) {
-      cells.add_channels(done.segment, counts, more);
+      table.add_channels(done.segment, counts, more);
     } else {
       if (first_of_segment && (done.ends_segment || share.has_begin_of(done))) {
         // All of the segment; or its first part, to which the reduction adds the others.
-        cells.put_counts(done.segment, counts);
+        table.put_counts(done.segment, counts);
       } else {
         const unsigned vec16s = in.table_words() / 4;
-        store_table(partials + share.index_of_table() * vec16s, cells.table, vec16s);
+        store_table(partials + share.index_of_table() * vec16s, table.memory, vec16s);
       }
       if (more) {
         __syncthreads();
-        cells.clear();
+        table.clear();
         __syncthreads();
       }
     }
@@ -208,7 +208,7 @@ struct BlockOfColumns {
       // No instruction passes the barriers, which take none themselves.
 #pragma unroll
       for (int i = 0; i < kBefore; ++i) {
-        cells.add(words[i]);
+        table.add(words[i]);
       }
       __syncwarp();
 #pragma unroll
@@ -218,13 +218,13 @@ struct BlockOfColumns {
       __syncwarp();
 #pragma unroll
       for (int i = kBefore; i < kUnroll; ++i) {
-        cells.add(words[i]);
+        table.add(words[i]);
       }
     } else {
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
         next[i] = reader.load_within(i);
-        cells.add(words[i]);
+        table.add(words[i]);
       }
     }
 #pragma unroll
@@ -238,7 +238,7 @@ struct BlockOfColumns {
     if (room < rows) {
       wait_for_previous(); // it cleared the counts
       __syncthreads();
-      spill(cells, share.piece.segment, counts);
+      spill(table, share.piece.segment, counts);
       room = kRoomAfterSpill;
       __syncthreads();
     }
@@ -253,7 +253,7 @@ struct BlockOfColumns {
       const int64_t column = first_column_of(in, segment) + own;
       const int64_t element = first + column;
       if (own < kElements << in.log_lanes && column < in.columns && element >= 0 && element < end) {
-        cells.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
+        table.add_one(static_cast<int>(own), reinterpret_cast<const T*>(elements)[element]);
       }
     }
   }
@@ -267,14 +267,15 @@ __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
-  BlockOfColumns<T, kAccess, kBins, kFewChannels, kInRuns> block(in, axis, table, partials, counts);
+  extern __shared__ __align__(1024) uint32_t shared[];
+  BlockOfColumns<T, kAccess, kBins, kFewChannels, kInRuns> block(
+      in, axis, shared, partials, counts);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
   // Loads are on their way while the table is cleared.
   block.reader.load_first_round(block.words);
-  block.cells.clear();
+  block.table.clear();
   __syncthreads();
   block.begin_segment();
   block.first_of_segment = block.share.begins_segment();

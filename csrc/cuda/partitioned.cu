@@ -83,7 +83,7 @@ struct Barrier {
 /// Elements of a thread that found neither room in a bucket nor a counter that the block has for
 /// them: few, and rarely any.
 template <int kMost>
-struct Strangers {
+struct Overflow {
   uint32_t keys[kMost]; // the highest bit tells that the key stands for a whole vec16
   int number = 0;
 
@@ -99,7 +99,7 @@ struct ExchangingBlock {
   static constexpr int kVec16s = kPartitionedVec16s<sizeof(T)>;
   // Buckets lie 16 bytes further apart than they are long, and so in different banks.
   static constexpr unsigned kStagedBytes = kBucketBytes + sizeof(uint4);
-  using Rest = Strangers<kVec16s * kOfVec16>;
+  using Rest = Overflow<kVec16s * kOfVec16>;
 
   const Partitioned& in;
   uint4* buckets; // of all blocks

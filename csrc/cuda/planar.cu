@@ -31,8 +31,8 @@ struct PlanesTable : ByteTable {
   using Base = ByteTable;
   using Base::address;
   using Base::in;
+  using Base::memory;
   using Base::offsets;
-  using Base::table;
   uint32_t ones[3]; // of three channels, what one byte more of each is
   // All of a row's place, or the half that one counter a lane takes.
   static constexpr int kRowVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
@@ -152,7 +152,7 @@ struct PlanesTable : ByteTable {
 
  private:
   __device__ __forceinline__ uint4& vec16_at(unsigned row, unsigned vec16) const {
-    return reinterpret_cast<uint4*>(table)[row * (kByteKeyWords / 4) + vec16];
+    return reinterpret_cast<uint4*>(memory)[row * (kByteKeyWords / 4) + vec16];
   }
 };
 
@@ -193,12 +193,12 @@ struct BlockOfPlanes {
   unsigned rounds = 0;    // chunks of the piece that the warp still has
   const uint8_t* address; // of the next one
   const uint8_t* idle;    // bytes of no use
-  PlanesTable<kTurns, kThreads> cells;
+  PlanesTable<kTurns, kThreads> table;
   uint4 vec16s[kUnroll]; // of the chunk in hand
   uint4 next[kUnroll];
 
   __device__ __forceinline__ BlockOfPlanes(
-      const Planar& columns, const ByteAxis& axis, uint32_t* table, unsigned long long* result)
+      const Planar& columns, const ByteAxis& axis, uint32_t* shared, unsigned long long* result)
       : in(columns),
         counts(result),
         lane(threadIdx.x % kWarp),
@@ -206,7 +206,7 @@ struct BlockOfPlanes {
         row(blockIdx.x * in.share),
         end(min(row + in.share, in.part_rows)),
         room(kRoom),
-        cells(in, axis, table, static_cast<int>(lane)) {
+        table(in, axis, shared, static_cast<int>(lane)) {
     piece.segment = in.batches == 1 ? 0 : row / in.segment_rows;
     const unsigned row_of_segment = row - piece.segment * in.segment_rows;
     piece.outer = in.outer.size == 1 ? 0 : row_of_segment / in.rows;
@@ -224,7 +224,7 @@ struct BlockOfPlanes {
   }
   /// The lane's next row is that one of a piece.
   __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
-    cells.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kVec16Bytes);
+    table.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kVec16Bytes);
   }
   __device__ __forceinline__ void begin_chunks() {
     begin_rows(piece, warp * kUnroll);
@@ -262,7 +262,7 @@ struct BlockOfPlanes {
     take_next();
     if (row_left < done.rows) {
       begin_rows(done, row_left);
-      cells.add(left, 0);
+      table.add(left, 0);
     }
     return ends_table;
   }
@@ -272,7 +272,7 @@ struct BlockOfPlanes {
       for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
         const int64_t byte = done.head + ragged_row * kRowBytes + own;
         if (byte >= 0 && byte < in.run) {
-          cells.add_one(own, byte, done.run[byte]);
+          table.add_one(own, byte, done.run[byte]);
         }
       }
     };
@@ -289,7 +289,7 @@ struct BlockOfPlanes {
     const bool more = row < end;
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    cells.add_channels(Segment{done.segment, 0, done.head}, counts, more);
+    table.add_channels(Segment{done.segment, 0, done.head}, counts, more);
     return more;
   }
 
@@ -344,7 +344,7 @@ struct BlockOfPlanes {
   __device__ __forceinline__ void add_chunk() const {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(vec16s[i], i);
+      table.add(vec16s[i], i);
     }
   }
   __device__ __forceinline__ void take_next() {
@@ -360,13 +360,13 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_
     const __grid_constant__ Planar in,
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
-  BlockOfPlanes<kTurns, kThreads> block(in, axis, table, counts);
+  extern __shared__ __align__(1024) uint32_t shared[];
+  BlockOfPlanes<kTurns, kThreads> block(in, axis, shared, counts);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
   block.load_first(block.vec16s); // and the table is cleared meanwhile
-  block.cells.clear();
+  block.table.clear();
   __syncthreads();
   block.begin_chunks();
   while (true) {

@@ -22,12 +22,12 @@ constexpr unsigned kWarps = kColumnThreads / kWarp;
 constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
 
 /// The half table of a segment.
-struct HalfCells : HalfTable {
+struct SummedHalfTable : HalfTable {
   const Columns& in;
-  const uint32_t* table;
+  const uint32_t* memory;
 
-  __device__ HalfCells(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
-      : HalfTable(shared, lane, kVec16Bytes / 4), in(columns), table(shared) {
+  __device__ SummedHalfTable(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
+      : HalfTable(shared, lane, kVec16Bytes / 4), in(columns), memory(shared) {
   }
 
   /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
@@ -45,7 +45,7 @@ struct HalfCells : HalfTable {
     Counts upper = lower + in.num_bins;
     unsigned row = threadIdx.x / (kRows * kKeyWords) * kRows + threadIdx.x % kRows;
     for (; row < in.table_keys; row += kStep) {
-      const uint32_t pair = table[row * kKeyWords + word];
+      const uint32_t pair = memory[row * kKeyWords + word];
       lower[row] = pair & 0xffff;
       upper[row] = pair >> 16;
     }
@@ -53,7 +53,7 @@ struct HalfCells : HalfTable {
 };
 
 template <unsigned kColumns>
-using Cells = std::conditional_t<kColumns == kHalfColumns, HalfCells, ByteTable>;
+using RowTable = std::conditional_t<kColumns == kHalfColumns, SummedHalfTable, ByteTable>;
 
 /// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
 template <unsigned kColumns>
@@ -62,7 +62,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t table[];
+  extern __shared__ __align__(1024) uint32_t shared[];
   constexpr unsigned kLanesOfRow = kColumns / kVec16Bytes;
   constexpr unsigned kRowsOfLoad = kWarp / kLanesOfRow; // of a warp
   constexpr unsigned kRowsOfChunk = rows_of_chunk(kColumns);
@@ -104,8 +104,8 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
   wait_for_previous(); // it may write what is counted
   load(vec16s);        // and the table is cleared meanwhile
-  const Cells<kColumns> cells(in, axis, table, static_cast<int>(lane));
-  clear_byte_table<kColumnThreads, 256 * kColumns * 2>(table);
+  const RowTable<kColumns> table(in, axis, shared, static_cast<int>(lane));
+  clear_byte_table<kColumnThreads, 256 * kColumns * 2>(shared);
   __syncthreads();
   while (rounds > 0) {
     --rounds;
@@ -115,7 +115,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     __syncwarp();
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      cells.add(vec16s[i]);
+      table.add(vec16s[i]);
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
@@ -123,16 +123,16 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     }
   }
   if (has_row_left) {
-    cells.add(vec16s[0]);
+    table.add(vec16s[0]);
   }
   let_next_start(); // the reduction
   __syncthreads();
   if (gridDim.y == 1) {
-    cells.put_counts(segment, counts);
+    table.put_counts(segment, counts);
   } else {
     const unsigned table_vec16s = in.table_words() / 4;
     store_table(
-        partials + size_t{blockIdx.x * gridDim.y + block} * table_vec16s, table, table_vec16s);
+        partials + size_t{blockIdx.x * gridDim.y + block} * table_vec16s, shared, table_vec16s);
   }
 }
 

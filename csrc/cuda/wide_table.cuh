@@ -46,7 +46,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
 
   const Columns& in;
   const ByteAxis& axis; // of bytes, for who asks tables of any type
-  uint32_t* table;
+  uint32_t* memory;
   uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
   uint32_t second;     // and for the second of a word
   uint32_t row_bytes;  // of a bin, at most 128; where bins are dealt, of 32
@@ -63,7 +63,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   uint32_t nowhere;       // the address of what has no bin, or is another table's
 
   __device__ WideTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
-      : in(columns), axis(bytes), table(shared) {
+      : in(columns), axis(bytes), memory(shared) {
     const int slot = lane & ((1 << in.log_key_words) - 1);
     const int turned = kPacksBins ? lane >> in.log_key_words & 1 : 0;
     address = address_of(shared) + 4 * (kPacksBins ? 2 * slot + turned : slot);
@@ -94,7 +94,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     return Layout::log_slots(in);
   }
   __device__ void clear() const {
-    clear_words(table, in.table_words());
+    clear_words(memory, in.table_words());
   }
   __device__ __forceinline__ void begin_segment(const Segment& segment) {
     if constexpr (kDealt) {
@@ -117,7 +117,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       here = here && value >> 32 == 0;
     }
     const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
-    return here ? (row * row_bytes + address_of(table)) | word : nowhere;
+    return here ? (row * row_bytes + address_of(memory)) | word : nowhere;
   }
 
   /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
@@ -170,7 +170,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     }
   }
   __device__ uint32_t* begin_of_key(uint32_t row) const {
-    return table + ((kPacksBins ? row & ~1u : row) << in.log_key_words);
+    return memory + ((kPacksBins ? row & ~1u : row) << in.log_key_words);
   }
 
   /// Thread after thread takes word after word, in the order of the bins. Neighbours take
@@ -218,7 +218,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       const uint32_t of_row = (i % kWarp - begin) & ((1u << log_bins) - 1);
       const int64_t bin = int64_t{first_bin} + (row << log_bins | of_row);
       if (bin < in.num_bins) {
-        put<true>(&counts[in.counter(segment.batch, 0, bin)], table[i]);
+        put<true>(&counts[in.counter(segment.batch, 0, bin)], memory[i]);
       }
     }
   }
