@@ -82,9 +82,9 @@ struct Barrier {
 
 /// Elements of a thread that found neither room in a bucket nor a counter that the block has for
 /// them: few, and rarely any.
-template <int kMost>
 struct Overflow {
-  uint32_t keys[kMost]; // the highest bit tells that the key stands for a whole vec16
+  // Apart from their number, which could not be kept in a register beside them.
+  uint32_t* keys; // the highest bit tells that the key stands for a whole vec16
   int number = 0;
 
   __device__ __forceinline__ void add(uint32_t key, bool is_whole) {
@@ -99,7 +99,6 @@ struct ExchangingBlock {
   static constexpr int kVec16s = kPartitionedVec16s<sizeof(T)>;
   // Buckets lie 16 bytes further apart than they are long, and so in different banks.
   static constexpr unsigned kStagedBytes = kBucketBytes + sizeof(uint4);
-  using Rest = Overflow<kVec16s * kOfVec16>;
 
   const Partitioned& in;
   uint4* buckets; // of all blocks
@@ -188,7 +187,8 @@ struct ExchangingBlock {
   /// Sorts the tile, or counts it all. Returns how many elements of this thread found no room, or
   /// have a counter of the block.
   __device__ __forceinline__ int sort(bool all_by_itself) const {
-    Rest rest;
+    uint32_t keys[kVec16s * kOfVec16];
+    Overflow overflow{keys};
     int crowd = 0;
 #pragma unroll
     for (int i = 0; i < kVec16s; ++i) {
@@ -205,14 +205,14 @@ struct ExchangingBlock {
           own.add_in_slot(first, first, kWarp * kOfVec16);
         }
       } else {
-        crowd +=
-            all_by_itself ? count_alone(vec16, limit, rest) : enter(vec16, limit, differ, rest);
+        crowd += all_by_itself ? count_alone(vec16, limit, overflow)
+                               : enter(vec16, limit, differ, overflow);
       }
     }
 #pragma unroll 1
-    for (int i = 0; i < rest.number; ++i) {
-      const uint32_t key = rest.keys[i] & 0x7fffffff;
-      own.add_in_slot(key, key, rest.keys[i] >> 31 != 0 ? kOfVec16 : 1);
+    for (int i = 0; i < overflow.number; ++i) {
+      const uint32_t key = overflow.keys[i] & 0x7fffffff;
+      own.add_in_slot(key, key, overflow.keys[i] >> 31 != 0 ? kOfVec16 : 1);
     }
     return crowd;
   }
@@ -266,7 +266,7 @@ struct ExchangingBlock {
   }
   /// Counts a vec16 in the block's own counters.
   __device__ __forceinline__ int count_alone(
-      const Vec16<T>& vec16, uint32_t limit, Rest& rest) const {
+      const Vec16<T>& vec16, uint32_t limit, Overflow& overflow) const {
     int crowd = 0;
     bool knows_all = true;
     uint32_t counters[kOfVec16];
@@ -282,7 +282,7 @@ struct ExchangingBlock {
 #pragma unroll
       for (int j = 0; j < kOfVec16; ++j) {
         if (counters[j] == nobodys && vec16.keys[j] < limit) {
-          rest.add(vec16.keys[j], false);
+          overflow.add(vec16.keys[j], false);
         }
       }
     }
@@ -290,7 +290,7 @@ struct ExchangingBlock {
   }
   /// Enters a vec16 in the buckets of its owners; the first of equal elements stands for all.
   __device__ __forceinline__ int enter(
-      const Vec16<T>& vec16, uint32_t limit, uint32_t differ, Rest& rest) const {
+      const Vec16<T>& vec16, uint32_t limit, uint32_t differ, Overflow& overflow) const {
     const uint32_t limit_of_others = differ != 0 ? limit : 0;
     const uint32_t whole = differ == 0;
     uint32_t mixed[kOfVec16];
@@ -322,7 +322,7 @@ struct ExchangingBlock {
           if (counter != nobodys) {
             add_shared(counter, is_whole ? kOfVec16 : 1);
           } else {
-            rest.add(vec16.keys[j], is_whole);
+            overflow.add(vec16.keys[j], is_whole);
           }
         }
       }
