@@ -19,6 +19,14 @@ extern "C" AOTITorchError torch_parallel_for(int64_t, int64_t, int64_t, Parallel
   return AOTI_TORCH_FAILURE;
 }
 
+struct Memory final : histo::Allocator {
+  void* operator()(int64_t bytes) override {
+    held.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes)));
+    return held.back().get();
+  }
+  std::vector<std::unique_ptr<char[]>> held;
+};
+
 int main(int, char** arguments) {
   using histo::ElementType;
   const std::string dtype = arguments[1];
@@ -41,11 +49,8 @@ int main(int, char** arguments) {
   const histo::Problem problem{
       type,     data.data(),  {{1, 0}, {channels, 1}}, {{1, 0}, {rows, channels}},
       num_bins, counts.data()};
-  std::vector<std::unique_ptr<char[]>> held;
+  Memory memory;
   const histo::ValueBinning binning{num_bins};
-  histo::cpu::count(problem, histo::cpu::axis_of(type, binning), [&](int64_t bytes) {
-    held.push_back(std::make_unique<char[]>(static_cast<size_t>(bytes)));
-    return held.back().get();
-  });
+  histo::cpu::count(problem, histo::cpu::axis_of(type, binning), memory);
   return 0;
 }

@@ -77,11 +77,11 @@ Call prepare_channel_histogram(
 Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view variant);
 
 /// Uninitialized memory on the device of `like`, held until this object goes.
-class Workspace {
+class Workspace final : public Allocator {
  public:
   explicit Workspace(const torch::stable::Tensor& like) : like_(like) {
   }
-  void* operator()(int64_t bytes);
+  void* operator()(int64_t bytes) override;
 
  private:
   torch::stable::Tensor like_;

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstdint>
-#include <stdexcept>
 #include <type_traits>
 
 #include "problem.h"
@@ -100,7 +99,7 @@ void visit_binned_type(ElementType type, const Binning&, F&& f) {
     visit_element_type(type, f);
   } else {
     if (type != ElementType::kUInt8) {
-      throw std::logic_error("visit_binned_type: the binning takes uint8 alone");
+      throw InternalError("visit_binned_type: the binning takes uint8 alone");
     }
     f(TypeTag<uint8_t>{});
   }

@@ -2,8 +2,7 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
-#include <stdexcept>
+#include <exception>
 
 namespace histo {
 
@@ -56,7 +55,26 @@ struct Problem {
 
 /// Memory for one call, through PyTorch: released when the call returns, and on
 /// a GPU not reused before the stream is past it.
-using Allocator = std::function<void*(int64_t bytes)>;
+class Allocator {
+ public:
+  virtual void* operator()(int64_t bytes) = 0;
+
+ protected:
+  ~Allocator() = default;
+};
+
+/// A mistake of this library, not of its caller.
+class InternalError : public std::exception {
+ public:
+  explicit InternalError(const char* what) : what_(what) {
+  }
+  const char* what() const noexcept override {
+    return what_;
+  }
+
+ private:
+  const char* what_;
+};
 
 constexpr int64_t ceil_div(int64_t a, int64_t b) {
   return (a + b - 1) / b;
@@ -90,7 +108,7 @@ decltype(auto) visit_element_type(ElementType type, F&& f) {
     case ElementType::kInt64:
       return f(TypeTag<int64_t>{});
   }
-  throw std::logic_error("visit_element_type: not an element type");
+  throw InternalError("visit_element_type: not an element type");
 }
 
 } // namespace histo

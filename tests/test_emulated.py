@@ -29,7 +29,7 @@ T4 = next(known for known in DEVICES if known.name == "T4")
 TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
-HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine")
+HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine", "cuda/launch")
 # Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
 KERNEL_FLAGS = [
     "-fsanitize=thread",
@@ -381,6 +381,9 @@ PATHS = {
         num_bins=3000,
         below=3100,
         gpu=WIDE,
+    ),
+    "int16 of few channels in many bins": Case(
+        "interleaved words reduces", (400_000, 3), dtype=INT16, num_bins=9000, below=9100, gpu=WIDE
     ),
     "int16 that spills": Case(
         "interleaved mixed-banks spills-or-adds", (2 * MUCH, 16), 1, INT16, 1000, below=1

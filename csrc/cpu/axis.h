@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <stdexcept>
 #include <type_traits>
 
 #include "../binning.h"
@@ -71,7 +70,7 @@ decltype(auto) visit_key_type(int64_t bytes, const F& f) {
     case 8:
       return f(TypeTag<uint64_t>{});
   }
-  throw std::logic_error("visit_key_type: not the size of an element");
+  throw InternalError("visit_key_type: not the size of an element");
 }
 
 } // namespace histo::cpu

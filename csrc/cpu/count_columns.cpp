@@ -2,7 +2,6 @@
 // from the first-level cache.
 #include <algorithm>
 #include <cstring>
-#include <stdexcept>
 #include <type_traits>
 
 #include "loops.h"
@@ -154,7 +153,7 @@ void count_columns(const Job& job, int64_t worker) {
       case Counting::kStaged:
         break;
     }
-    throw std::logic_error("count_columns: more bins than tables have");
+    throw InternalError("count_columns: more bins than tables have");
   });
 }
 

@@ -114,8 +114,7 @@ void add_copies(const int64_t* copies, int64_t num_copies, int64_t size, int64_t
 }
 
 /// Each thread has a copy of the result.
-void count_copies(
-    const Problem& problem, const Axis& axis, int64_t workers, const Allocator& allocate) {
+void count_copies(const Problem& problem, const Axis& axis, int64_t workers, Allocator& allocate) {
   const int64_t size = problem.num_counts();
   const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
   auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
@@ -140,7 +139,7 @@ void count_shared(const Problem& problem, const Axis& axis, int64_t workers) {
 } // namespace
 
 void count_directly(
-    const Problem& problem, const Axis& axis, const Plan& plan, const Allocator& allocate) {
+    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate) {
   const int64_t workers = workers_of(problem);
   switch (sharing_of(problem, plan)) {
     case Sharing::kChannels:
@@ -150,7 +149,7 @@ void count_directly(
     case Sharing::kAtomic:
       return count_shared(problem, axis, workers);
   }
-  throw std::logic_error("count_directly: not a way to share a result");
+  throw InternalError("count_directly: not a way to share a result");
 }
 
 } // namespace histo::cpu

@@ -136,7 +136,7 @@ void count_staged_streams(const Job& job, int64_t worker) {
     if constexpr (sizeof(T) > 1) {
       count_strips<StagedStreams<T>>(job, worker);
     } else {
-      throw std::logic_error("count_staged_streams: bytes have few bins");
+      throw InternalError("count_staged_streams: bytes have few bins");
     }
   });
 }

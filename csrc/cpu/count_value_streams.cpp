@@ -103,7 +103,7 @@ void count_value_streams(const Job& job, int64_t worker) {
       case Counting::kStaged:
         break;
     }
-    throw std::logic_error("count_value_streams: more bins than tables have");
+    throw InternalError("count_value_streams: more bins than tables have");
   });
 }
 

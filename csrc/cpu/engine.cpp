@@ -5,7 +5,6 @@
 
 #include <array>
 #include <mutex>
-#include <stdexcept>
 
 #include "kernels.h"
 #include "result.h"
@@ -56,11 +55,11 @@ void count_job(const Job& job, int64_t worker) {
     case Way::kDirect:
       break;
   }
-  throw std::logic_error("count_job: a way of counting without tables");
+  throw InternalError("count_job: a way of counting without tables");
 }
 
 void count_in_tables(
-    const Problem& problem, const Axis& axis, const Plan& plan, const Allocator& allocate) {
+    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate) {
   const Schedule schedule(problem, plan);
   // A strip that is one task writes all its counts.
   if (schedule.pieces > 1) {
@@ -83,7 +82,7 @@ std::mutex& lock_of(int64_t strip) {
   return locks[static_cast<size_t>(strip) % locks.size()];
 }
 
-void count(const Problem& problem, const Axis& axis, const Allocator& allocate) {
+void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
   if (problem.num_counts() == 0) {
     return;
   }

@@ -13,6 +13,6 @@ template <class Binning>
 void sequential(const Problem& problem, const Binning& binning);
 
 /// The engine: every thread of torch, each with tables of its own.
-void count(const Problem& problem, const Axis& axis, const Allocator& allocate);
+void count(const Problem& problem, const Axis& axis, Allocator& allocate);
 
 } // namespace histo::cpu

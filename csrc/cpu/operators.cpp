@@ -1,5 +1,4 @@
 // The operators on the CPU, and the answer to tensors of every other kind.
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,7 +19,7 @@ Tensor run(const Call& call, const Binning& binning) {
     cpu::sequential(call.problem, binning);
   } else {
     Workspace workspace(call.counts);
-    cpu::count(call.problem, cpu::axis_of(call.problem.type, binning), std::ref(workspace));
+    cpu::count(call.problem, cpu::axis_of(call.problem.type, binning), workspace);
   }
   return call.counts;
 }

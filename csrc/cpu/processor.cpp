@@ -1,7 +1,6 @@
 #include "processor.h"
 
 #include <cstdlib>
-#include <stdexcept>
 #include <string_view>
 
 #ifdef __x86_64__
@@ -9,6 +8,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
+
+#include "../problem.h"
 
 namespace histo::cpu {
 namespace {
@@ -97,7 +98,7 @@ const char* chosen_loops() {
     case InstructionSet::kPortable:
       return "portable";
   }
-  throw std::logic_error("chosen_loops: not an instruction set");
+  throw InternalError("chosen_loops: not an instruction set");
 }
 
 bool has_avx512() {

@@ -38,6 +38,6 @@ void count_product_columns(const Job& job, int64_t worker);
 
 /// Counts in the result itself, in all threads.
 void count_directly(
-    const Problem& problem, const Axis& axis, const Plan& plan, const Allocator& allocate);
+    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate);
 
 } // namespace histo::cpu

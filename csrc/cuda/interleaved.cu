@@ -56,15 +56,17 @@ constexpr int kUnrollOf =
 
 /// The steps of a block, which all its threads take together.
 ///
-/// kFewChannels: the block sums the columns of each channel. Otherwise they go to the counts one by
-/// one, or to the reduction. kInRuns: as Interleaved::in_runs.
-template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
+/// kInRuns: as Interleaved::in_runs.
+template <class T, Access kAccess, Bins kBins, bool kInRuns>
 struct BlockOfColumns {
   static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
   using Reader = RowReader<T, kAccess, kUnroll, kInRuns>;
   using Load = typename Reader::Load;
   using TheTable = Table<T, kAccess, kBins>;
   static constexpr bool kPacked16 = TheTable::kHalves == 2;
+  // Wider types in vec16s are of one channel, whose columns the block sums. Other sums go to the counts
+  // one by one, or to the reduction.
+  static constexpr bool kOneChannel = sizeof(T) > 1 && kAccess == Access::kVec16;
   static constexpr int kElements = Reader::kElements;
 
   const Interleaved& in;
@@ -176,12 +178,12 @@ struct BlockOfColumns {
   }
   /// Leaves what the table has of a segment: in the counts, or to the reduction.
   __device__ __forceinline__ void end_segment(const Piece& done, bool more) {
-    if (!kFewChannels && !more) {
+    if (!kOneChannel && !more) {
       let_next_start(); // the reduction
     }
     wait_for_previous(); // it cleared the counts
     __syncthreads();
-    if constexpr (kFewChannels) {
+    if constexpr (kOneChannel) {
       table.add_channels(done.segment, counts, more);
     } else {
       if (first_of_segment && (done.ends_segment || share.has_begin_of(done))) {
@@ -261,15 +263,14 @@ struct BlockOfColumns {
 
 /// One block an SM is not asked for in __launch_bounds__, though there is one (docs/tuning.md,
 /// compiler moods).
-template <class T, Access kAccess, Bins kBins, bool kFewChannels, bool kInRuns>
+template <class T, Access kAccess, Bins kBins, bool kInRuns>
 __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     const __grid_constant__ Interleaved in,
     const ByteAxis axis,
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t shared[];
-  BlockOfColumns<T, kAccess, kBins, kFewChannels, kInRuns> block(
-      in, axis, shared, partials, counts);
+  BlockOfColumns<T, kAccess, kBins, kInRuns> block(in, axis, shared, partials, counts);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
@@ -302,28 +303,20 @@ void count_interleaved(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Interleaved>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto tag, auto access, auto bins, auto few_channels, auto in_runs) {
+  const auto count = [&](auto tag, auto access, auto bins, auto in_runs) {
     start(
         launch, "count_interleaved",
-        count_interleaved_kernel<
-            typename decltype(tag)::type, access(), bins(), few_channels(), in_runs()>,
+        count_interleaved_kernel<typename decltype(tag)::type, access(), bins(), in_runs()>,
         Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
         in, axis, prepared.partials, reinterpret_cast<unsigned long long*>(problem.counts));
   };
-  constexpr std::true_type kYes;
-  constexpr std::false_type kNo;
   const auto with_bins = [&](auto tag, auto access, auto bins) {
-    constexpr bool kWide = sizeof(typename decltype(tag)::type) > 1;
-    if constexpr (kWide && (bins() == Bins::kDealt || access() == Access::kVec16)) {
-      return count(tag, access, bins, kYes, kNo); // of one channel
-    } else {
-      if constexpr (kWide) {
-        if (in.few_channels) {
-          return count(tag, access, bins, kYes, kNo);
-        }
+    if constexpr (sizeof(typename decltype(tag)::type) == 1 || access() != Access::kVec16) {
+      if (in.in_runs) {
+        return count(tag, access, bins, std::true_type{});
       }
-      in.in_runs ? count(tag, access, bins, kNo, kYes) : count(tag, access, bins, kNo, kNo);
     }
+    count(tag, access, bins, std::false_type{});
   };
   const auto with_access = [&](auto tag, auto access) {
     constexpr size_t kSize = sizeof(typename decltype(tag)::type);

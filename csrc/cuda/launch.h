@@ -3,8 +3,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <stdexcept>
-#include <string>
 #include <type_traits>
 
 #include "../problem.h"
@@ -15,23 +13,20 @@ namespace histo::cuda {
 struct Launch {
   cudaStream_t stream;
   DeviceLimits limits;
-  Allocator allocate;
+  Allocator& allocate;
   // The study kernels tally their atomic additions here, [global, shared]. Not null only in the
   // benchmark that counts them.
   unsigned long long* tally = nullptr;
 };
 
-inline void check(cudaError_t error, const char* what) {
-  if (error != cudaSuccess) {
-    throw std::runtime_error(
-        std::string("histo: ") + what + " failed: " + cudaGetErrorString(error));
-  }
-}
+/// Throws std::runtime_error if `what` has failed.
+void check(cudaError_t error, const char* what);
 
-/// The plan asks for a kernel that is not there.
-[[noreturn]] inline void no_kernel(const char* name) {
-  throw std::logic_error(std::string("histo: no kernel ") + name + " for this plan");
-}
+/// Throws: the plan asks for a kernel that is not there.
+[[noreturn]] void no_kernel(const char* name);
+
+/// A grid of one dimension; throws std::runtime_error if a grid cannot have so many blocks.
+dim3 grid_of(int64_t blocks);
 
 /// The unsigned type of so many bytes.
 template <size_t kBytes>
@@ -69,18 +64,6 @@ inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
 
 inline void clear_counts(const Launch& launch, const Problem& problem) {
   fill_zero(launch, problem.counts, problem.num_counts() * int64_t{sizeof(int64_t)});
-}
-
-constexpr int64_t kMaxBlocks = (int64_t{1} << 31) - 1;
-
-/// A grid of one dimension.
-inline dim3 grid_of(int64_t blocks) {
-  if (blocks > kMaxBlocks) {
-    throw std::runtime_error(
-        "histo: the input needs " + std::to_string(blocks) + " blocks, a grid holds " +
-        std::to_string(kMaxBlocks));
-  }
-  return dim3(static_cast<unsigned>(blocks));
 }
 
 /// The shape of a launch. It must ask an older GPU for nothing that this one cannot do.

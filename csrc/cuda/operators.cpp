@@ -1,5 +1,4 @@
 // The operators on CUDA.
-#include <functional>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -68,7 +67,7 @@ void on_device(const Tensor& like, const F& f) {
   void* stream = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
   Workspace workspace(like);
-  f(cuda::Launch{static_cast<cudaStream_t>(stream), limits_of(device), std::ref(workspace)});
+  f(cuda::Launch{static_cast<cudaStream_t>(stream), limits_of(device), workspace});
 }
 
 template <class Binning>

@@ -195,14 +195,13 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     });
   }
 
+  /// Adds the sums of one channel to the counts, and clears the table if more rows come.
   __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
     if constexpr (kDealt) {
       add_dealt(segment, counts);
-    } else if constexpr (kAccess == Access::kVec16) { // of one channel
-      add_one_channel(segment, counts);
     } else {
-      for_words(
-          [&](int word, uint32_t value) { put_word<true>(*this, segment, counts, word, value); });
+      static_assert(kAccess == Access::kVec16);
+      add_one_channel(segment, counts);
     }
     if (!more) {
       return;

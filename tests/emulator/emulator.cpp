@@ -382,9 +382,16 @@ void run(int variant, const Problem& problem, const Binning& binning, const cuda
   cuda::count(problem, binning, launch);
 }
 
+struct EmulatedWorkspace final : Allocator {
+  void* operator()(int64_t bytes) override {
+    return emulated::allocate(emulated::Kind::kWorkspace, static_cast<size_t>(bytes));
+  }
+};
+
 /// A kernel of broken.cu, on one cluster of two blocks.
 int run_broken(const std::string& name) {
-  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, {}};
+  EmulatedWorkspace workspace;
+  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
   emulated::start_broken(
       name, launch, emulated::allocate(emulated::Kind::kInput, 4095, 1),
       reinterpret_cast<unsigned long long*>(emulated::allocate(emulated::Kind::kCounts, 4096)));
@@ -415,10 +422,8 @@ int main(int argc, char** argv) {
   uint8_t* counts = emulated::allocate(emulated::Kind::kCounts, size);
   problem.data = data;
   problem.counts = reinterpret_cast<int64_t*>(counts);
-  const cuda::Launch launch{nullptr, limits, [](int64_t wanted) {
-                              return emulated::allocate(
-                                  emulated::Kind::kWorkspace, static_cast<size_t>(wanted));
-                            }};
+  EmulatedWorkspace workspace;
+  const cuda::Launch launch{nullptr, limits, workspace};
   letters ? run(variant, problem, LetterBinning{}, launch)
           : run(variant, problem, ValueBinning{problem.num_bins}, launch);
   std::cout << '\n';

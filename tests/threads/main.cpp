@@ -129,15 +129,19 @@ Problem problem_of(const Case& c, const std::vector<char>& values, std::vector<i
   return problem;
 }
 
-void count(const Problem& problem) {
+struct Poisoned final : Allocator {
+  void* operator()(int64_t bytes) override {
+    constexpr uintptr_t kLine = 64;
+    memory.emplace_back(static_cast<size_t>(bytes) + kLine, 0x5A);
+    const auto begin = reinterpret_cast<uintptr_t>(memory.back().data());
+    return reinterpret_cast<void*>((begin + kLine - 1) / kLine * kLine);
+  }
   std::deque<std::vector<char>> memory;
-  cpu::count(
-      problem, cpu::axis_of(problem.type, ValueBinning{problem.num_bins}), [&](int64_t bytes) {
-        constexpr uintptr_t kLine = 64;
-        memory.emplace_back(static_cast<size_t>(bytes) + kLine, 0x5A);
-        const auto begin = reinterpret_cast<uintptr_t>(memory.back().data());
-        return reinterpret_cast<void*>((begin + kLine - 1) / kLine * kLine);
-      });
+};
+
+void count(const Problem& problem) {
+  Poisoned memory;
+  cpu::count(problem, cpu::axis_of(problem.type, ValueBinning{problem.num_bins}), memory);
 }
 
 } // namespace

@@ -91,7 +91,7 @@ bool runs_outdo(const Interleaved& in, const Request& request) {
       has_copies && in.batches > static_cast<unsigned>(request.limits.sm_count) &&
       in.outer.size * run_bytes <= (one_channel ? kLongSegmentOfOneChannel : kLongSegment);
   return (in.outer.size > 1 && run_bytes < long_run_of(in, size)) || short_segments ||
-         (size > 1 && in.few_channels && !one_channel);
+         (size > 1 && in.channels <= kMaxChannelsAddedByBlock && !one_channel);
 }
 
 bool runs_outdo(const Plan& plan, const Request& request) {

@@ -59,7 +59,8 @@ int64_t joined_rows(
 Channels channels_of(const Problem& problem, int64_t gap) {
   const bool planar = problem.rows[2].stride == 1;
   const int64_t size = planar ? 1 : problem.channels[1].size;
-  return {planar, size, size - gap, size <= kMaxChannelsAddedByBlock};
+  const bool few = size == 1 || (is_one_byte(problem.type) && size <= kMaxChannelsAddedByBlock);
+  return {planar, size, size - gap, few};
 }
 
 Loops loops_of(const Problem& problem, bool planar, int64_t size) {
@@ -69,9 +70,9 @@ Loops loops_of(const Problem& problem, bool planar, int64_t size) {
 }
 
 bool is_enough(const Request& request, const Channels& channels) {
-  const int64_t least = !channels.few             ? kMinBytesForColumns
-                        : request.keys.bytes == 1 ? kMinBytesForFewChannels
-                                                  : kMinBytesForFewWideChannels;
+  const int64_t least = channels.size > kMaxChannelsAddedByBlock ? kMinBytesForColumns
+                        : request.keys.bytes == 1                ? kMinBytesForFewChannels
+                                                                 : kMinBytesForFewWideChannels;
   return bytes_of(request) >= least;
 }
 

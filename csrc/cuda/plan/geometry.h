@@ -16,7 +16,7 @@ struct Channels {
   bool planar;     // one after another
   int64_t size;    // of a batch, as they lie in memory
   int64_t counted; // of those the first, which have counts
-  bool few;        // a block sums the columns of each
+  bool few;        // a block sums the columns of each: up to four of bytes, one of wider types
 };
 
 /// Strides in bytes.
