@@ -135,6 +135,9 @@ std::string_view advice(std::string_view dtype) {
   if (starts_with("float") || starts_with("bfloat")) {
     return ": round it (input.float().round().long()) or bin it (torch.bucketize) first";
   }
+  if (starts_with("complex")) {
+    return ": count the integers of input.real and of input.imag apart";
+  }
   if (starts_with("qint") || starts_with("quint")) {
     return ": pass its int_repr()";
   }

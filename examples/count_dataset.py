@@ -137,6 +137,8 @@ def main() -> None:
         parser.error(f"--save-seconds must be at least 0, got {arguments.save_seconds}")
     if arguments.out.suffix != ".npy":  # NumPy would add it
         parser.error(f"--out must end in .npy, got {arguments.out}")
+    if arguments.data.resolve() in arguments.out.resolve().parents:
+        parser.error(f"--out must lie outside of {arguments.data}, got {arguments.out}")
     if "RANK" not in os.environ:
         parser.error("it is started by torchrun: torchrun --nproc-per-node 2 " + " ".join(sys.argv))
     folder: Path = arguments.state or arguments.out.with_suffix(".state")
@@ -152,6 +154,10 @@ def main() -> None:
     if rank == 0:
         if not arguments.out.parent.is_dir():
             raise SystemExit(f"--out: {arguments.out.parent} is no folder: make it first")
+        if arguments.out.exists() and not folder.exists():
+            raise SystemExit(
+                f"--out: {arguments.out} exists, and {folder} does not: name a new file"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         names = sorted(path.name for path in arguments.data.glob("*.npy"))
         if not names:

@@ -276,9 +276,10 @@ def test_help_does_not_wait_for_torch(tmp_path: Path, option: str, way: str) -> 
     assert max(map(len, ended.stdout.splitlines()), default=0) <= 80
 
 
-def test_too_little_memory(tmp_path: Path) -> None:
+@pytest.mark.parametrize("shape", [(1, 1 << 19), (8, 1 << 19)])
+def test_too_little_memory(tmp_path: Path, shape: tuple[int, int]) -> None:
     """The first file needs too much of it; the second one is counted."""
-    np.save(tmp_path / "large.npy", np.zeros((1, 1 << 19), np.uint8))  # a GiB of counts
+    np.save(tmp_path / "large.npy", np.zeros(shape, np.uint8))  # a GiB of counts
     (tmp_path / "good").write_bytes(b"abc")
     limited = (
         "import resource, sys, torch_histo; from torch_histo import cli, counting;"
@@ -299,6 +300,37 @@ def test_too_little_memory(tmp_path: Path) -> None:
         b"torch_histo: large.npy: not enough memory\n",
     )
     assert b"3 values, 3 counted" in ended.stdout
+
+
+def test_too_little_memory_for_a_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = report.table
+
+    def fails_once(*arguments: Any) -> str:
+        monkeypatch.setattr(report, "table", table)
+        raise MemoryError
+
+    monkeypatch.setattr(report, "table", fails_once)
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(b"abc")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["first", "second"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err == "torch_histo: first: not enough memory\n"
+    assert captured.out.startswith("second: bytes, 3 uint8\n")
+
+
+def test_files_on_both_sides_of_an_option(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(b"abc")
+    monkeypatch.chdir(tmp_path)
+    assert cli.main(["first", "--num-bins", "100", "second"]) == 0
+    out = capsys.readouterr().out
+    assert "first: bytes" in out
+    assert "second: bytes" in out
 
 
 def test_json_is_written_as_it_comes() -> None:
@@ -399,7 +431,10 @@ def test_pages_of_several_modes_are_refused(
     first.save(tmp_path / "pages.tif", save_all=True, append_images=[second])
     assert cli.main([str(tmp_path / "pages.tif")]) == 2
     captured = capsys.readouterr()
-    error = f"expected frames of one mode, found {', '.join(sorted(modes))}: .+"
+    found = ", ".join(
+        mode.replace("1", "1 (black and white)", mode == "1") for mode in sorted(modes)
+    )
+    error = f"expected frames of one mode, found {re.escape(found)}: .+"
     assert re.fullmatch(f"torch_histo: .*pages.tif: {error}\n", captured.err)
     assert captured.out == ""
 
@@ -519,7 +554,7 @@ def test_array_types(
     values = np.random.default_rng(4).integers(-(1 << 20), 1 << 20, (50, 9)) % 700 - 100
     array = np.asarray(values).astype(dtype, order=order)
     np.save(tmp_path / "array.npy", array)
-    few = {"?": 2, "u1": 256, "i1": 128, "u2": 65536, "i2": 32768}
+    few = {"?": 2, "u1": 256, "i1": 128}
     bins = few.get(dtype.strip("<>"), min(int(array.max()) + 1, 65536))
     entry = counted(capsys, tmp_path / "array.npy")
     assert (entry["num_bins"], entry["dtype"]) == (bins, array.dtype.name)
@@ -640,7 +675,11 @@ def damaged_png() -> bytes:
         ("text.npy", b"no array", r"cannot be read as a NumPy \.npy array: .+"),
         ("cut-in-header.npy", saved(np.arange(9))[:50], "cannot be read as a NumPy .+"),
         ("cut.npy", saved(np.arange(9))[:-1], "truncated: expected 72 bytes of values, found 71"),
-        ("float.npy", saved(np.ones(3)), "expected an array of integers or bool, .* float64"),
+        (
+            "float.npy",
+            saved(np.ones(3)),
+            "expected an array of integers or bool, .* float64: round it to integers first",
+        ),
         ("complex.npy", saved(np.ones(3, complex)), "expected an array .* complex128"),
         ("object.npy", saved(np.array([{}])), "expected an array .* Python objects"),
         ("negative.npy", header("(-3,)"), "cannot be read as a NumPy .+"),
@@ -846,6 +885,30 @@ def test_plot_lines_have_colours(tmp_path: Path) -> None:
     colours = drawn(tmp_path, values).reshape(-1, 3)
     for expected in (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40), (148, 103, 189):
         assert (np.abs(colours - expected).max(1) < 10).sum() > 50
+
+
+@pytest.mark.parametrize("mode", ["CMYK", "LA", "LAB", "YCbCr"])
+def test_plot_of_any_image_tells_its_channels_apart(tmp_path: Path, mode: str) -> None:
+    bands = Image.new(mode, (1, 1)).getbands()
+    pixels = np.random.default_rng(8).integers(0, 200, (40, 50, len(bands)), np.uint8)
+    suffix = ".jpg" if mode == "YCbCr" else ".png" if mode == "LA" else ".tif"
+    Image.frombytes(mode, (50, 40), pixels.tobytes()).save(tmp_path / f"image{suffix}")
+    plot = tmp_path / "plot.png"
+    assert cli.main([str(tmp_path / f"image{suffix}"), "--plot", str(plot)]) == 0
+    picture = picture_of(plot).reshape(-1, 3)
+    colours = (31, 119, 180), (255, 127, 14), (44, 160, 44), (214, 39, 40)
+    if mode == "YCbCr":  # Pillow makes RGB of it
+        colours = (214, 39, 40), (44, 160, 44), (31, 119, 180)
+    for expected in colours[: len(bands)]:
+        assert (np.abs(picture - expected).max(1) < 10).sum() > 50, expected
+
+
+def test_plot_of_a_heat_map_shows_its_first_bin(tmp_path: Path) -> None:
+    values = np.random.default_rng(9).integers(0, 65536, (200, 1024), np.uint16)
+    values[:180] = 0
+    picture = drawn(tmp_path, values)
+    yellow = np.abs(picture - (253, 231, 37)).max(2) < 40
+    assert yellow[:, : picture.shape[1] // 2].sum() > 100
 
 
 def test_plot_of_a_sparse_heat_map_shows_it(tmp_path: Path) -> None:

@@ -241,10 +241,49 @@ def test_bad_arguments(
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
 
 
-def test_a_result_without_a_folder_is_refused_at_once(
-    example: ModuleType, data: tuple[Path, torch.Tensor], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("name", ["0.npy", "counts.npy", "below/counts.npy"])
+def test_a_result_among_the_data_is_refused(
+    example: ModuleType,
+    data: tuple[Path, torch.Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    name: str,
 ) -> None:
-    out = data[0] / "missing" / "counts.npy"
+    before = (data[0] / "0.npy").read_bytes()
+    monkeypatch.setattr(sys, "argv", ["count_dataset.py", str(data[0]), f"--out={data[0] / name}"])
+    with pytest.raises(SystemExit, match=r"^2$"):
+        example.main()
+    line = f"--out must lie outside of {data[0]}, got {data[0] / name}"
+    assert capsys.readouterr().err.endswith(f"error: {line}\n")
+    assert (data[0] / "0.npy").read_bytes() == before
+
+
+def test_a_file_of_somebody_else_is_not_replaced(
+    example: ModuleType,
+    data: tuple[Path, torch.Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "precious.npy"
+    out.write_bytes(b"precious")
+    for name in ("init_process_group", "get_rank", "get_world_size"):
+        monkeypatch.setattr(example.dist, name, lambda *_: 0)
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setattr(
+        sys, "argv", ["count_dataset.py", str(data[0]), f"--out={out}", "--device=cpu"]
+    )
+    with pytest.raises(SystemExit, match=rf"^--out: {out} exists, and .* does not: name a new"):
+        example.main()
+    assert out.read_bytes() == b"precious"
+
+
+def test_a_result_without_a_folder_is_refused_at_once(
+    example: ModuleType,
+    data: tuple[Path, torch.Tensor],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    out = tmp_path / "missing" / "counts.npy"
     for name in ("init_process_group", "get_rank", "get_world_size"):
         monkeypatch.setattr(example.dist, name, lambda *_: 0)
     monkeypatch.setenv("RANK", "0")

@@ -29,7 +29,14 @@ T4 = next(known for known in DEVICES if known.name == "T4")
 TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
 ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
 
-HOST = ("arguments", "cuda/emulator", "cuda/memory", "cuda/invariants", "cuda/engine", "cuda/launch")
+HOST = (
+    "arguments",
+    "cuda/emulator",
+    "cuda/memory",
+    "cuda/invariants",
+    "cuda/engine",
+    "cuda/launch",
+)
 # Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
 KERNEL_FLAGS = [
     "-fsanitize=thread",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Callable
 from typing import Any
 
@@ -48,7 +49,8 @@ CASES: dict[str, tuple[torch.Tensor, dict[str, Any], str]] = {
     "complex": (
         torch.zeros(3, dtype=torch.complex64),
         {},
-        "input must have an integer or bool dtype, got complex64",
+        "input must have an integer or bool dtype, got complex64: count the integers of input.real "
+        "and of input.imag apart",
     ),
     "negative bins": (BYTES, {"num_bins": -1}, "num_bins must be at least 0, got -1"),
     "lowest bins": (
@@ -289,6 +291,9 @@ def test_text_variant(device: torch.device) -> None:
         (np.array([3, 1, 3], np.uint16), "torch.as_tensor(numpy.asarray(input))"),
         (np.uint8(3), "torch.as_tensor(numpy.asarray(input))"),
         (Image.new("L", (4, 3), 7), "torch.as_tensor(numpy.asarray(input))"),
+        ([Image.new("L", (4, 3), 7)] * 2, "torch.as_tensor(numpy.stack(input))"),
+        ([np.array([1, 2])] * 2, "torch.as_tensor(numpy.stack(input))"),
+        (array("i", [3, 1, 3]), "torch.as_tensor(input)"),
         (b"abc", "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
         (memoryview(b"abc"), "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
     ],

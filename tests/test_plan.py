@@ -767,6 +767,36 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
         {"dtype": torch.float32},
         "channel_histogram: input must have an integer or bool dtype, got float32",
     ),
+    "bins of 4.9": (
+        TypeError,
+        ((3,), 4.9),
+        {},
+        "channel_histogram: num_bins must be an int of 64 bits, got 4.9",
+    ),
+    "bins of a tensor": (
+        TypeError,
+        ((3,), torch.tensor(4.9)),
+        {"device": "H200"},
+        "channel_histogram: num_bins must be an int of 64 bits, got tensor(4.9000)",
+    ),
+    "bins beyond 64 bits": (
+        TypeError,
+        ((3,), 1 << 63),
+        {},
+        f"channel_histogram: num_bins must be an int of 64 bits, got {1 << 63}",
+    ),
+    "dim beyond 64 bits": (
+        TypeError,
+        (torch.zeros(3, dtype=torch.uint8), 4, 1 << 63),
+        {},
+        f"channel_histogram: dim must be an int of 64 bits, got {1 << 63}",
+    ),
+    "nested": (
+        RuntimeError,
+        (torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)], dtype=torch.int64),),
+        {},
+        "channel_histogram: input must be a dense tensor, got a nested one: pass the tensors",
+    ),
     "bins": (RuntimeError, ((3,), -1), {}, "channel_histogram: num_bins must be at least 0"),
     "dim": (RuntimeError, ((3,), 2, 1), {}, "channel_histogram: dim must be between -1 and 0"),
     "sparse": (

@@ -207,8 +207,8 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         type=_positive,
         metavar="N",
         help="bins of a channel: value v is counted in bin v if 0 <= v < N, and ignored if not "
-        "(default: all values from 0 up of an 8- or 16-bit type, so 256 for bytes, 65536 for "
-        "16-bit images; for arrays of wider types the largest value + 1, but at most 65536)",
+        "(default: all values from 0 up of bytes and images, so 256, or 65536 for 16-bit images; "
+        "for arrays of wider types the largest value + 1, but at most 65536)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
@@ -232,7 +232,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="where to count: cpu, cuda or cuda:INDEX (default: cuda if there is a GPU and "
         "torch_histo was built for it, else cpu)",
     )
-    arguments = parser.parse_args(argv)
+    arguments = parser.parse_intermixed_args(argv)
     if arguments.text and arguments.num_bins is not None:
         parser.error("argument --num-bins: not allowed with argument --text, which has 7 bins")
     for option in ("overwrite", "log"):

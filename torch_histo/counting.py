@@ -65,6 +65,12 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     document = report.JsonDocument(sys.stdout)
     for file in arguments.files:
         for name, outcome in _outcomes(file, arguments, device):
+            table = ""
+            if not isinstance(outcome, str) and not arguments.json:
+                try:
+                    table = report.table(outcome, sys.stdout.encoding)
+                except (MemoryError, RuntimeError) as error:
+                    outcome = _reason(error)
             if isinstance(outcome, str):
                 errors.append((name, outcome))
                 complain(f"{name}: {outcome}")
@@ -72,7 +78,7 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
             if arguments.json:
                 document.add(outcome)
             else:
-                print(report.table(outcome, sys.stdout.encoding), flush=True)
+                print(table, flush=True)
             if arguments.plot is not None:
                 drawn.append(outcome)
     if arguments.json:

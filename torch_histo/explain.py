@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
-from .ops import _check_channel_histogram, _dimensions
+from .ops import _check_channel_histogram, _dimensions, _integer, channel_histogram
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,8 +234,13 @@ def explain(
         >>> torch_histo.explain(torch.zeros(1000, dtype=torch.uint8)).threads
         1
     """
-    dims = _dimensions(dim)
+    num_bins, dims = _integer(num_bins, "num_bins must be an int of 64 bits"), _dimensions(dim)
+    for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
+        if not -(1 << 63) <= number < 1 << 63:
+            raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
     if isinstance(input, Tensor):
+        if input.is_nested:
+            channel_histogram(input)  # raises
         _check_channel_histogram(input, input.dim(), num_bins, dims, "auto")
         shape, strides, dtype = tuple(input.shape), input.stride(), input.dtype
         # A meta tensor has no address; allocations are aligned.

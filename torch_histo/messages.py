@@ -34,5 +34,5 @@ def lacks_main_memory(error: BaseException) -> bool:
     """Whether main memory ran out: torch says so by a RuntimeError like any other."""
     if not isinstance(error, RuntimeError):
         return isinstance(error, MemoryError)
-    signs = ("DefaultCPUAllocator", "not enough memory", "bad_alloc")
+    signs = ("DefaultCPUAllocator", "not enough memory", "bad_alloc", "CPU out of memory")
     return any(sign in str(error) for sign in signs)

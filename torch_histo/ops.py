@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from array import array
 from collections.abc import Sequence
 from operator import index
 from typing import NoReturn
@@ -269,12 +270,17 @@ def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor
 def _call_that_makes_a_tensor(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
-    if isinstance(value, (list, tuple)) and value and isinstance(value[0], (Tensor, str)):
-        return ": pass torch.stack({})" if isinstance(value[0], Tensor) else ""
-    if isinstance(value, (list, tuple, range, int)) or hasattr(value, "__cuda_array_interface__"):
+    first, depth = value, 0
+    while isinstance(first, (list, tuple)) and first:
+        first, depth = first[0], depth + 1
+    if isinstance(first, Tensor):
+        return ": pass torch.stack({})" if depth == 1 else ""
+    if isinstance(first, (list, tuple, range, array, int)) or hasattr(
+        first, "__cuda_array_interface__"
+    ):
         return ": pass torch.as_tensor({})"
-    if hasattr(value, "__array__") or hasattr(value, "__array_interface__"):
-        return ": pass torch.as_tensor(numpy.asarray({}))"
+    if hasattr(first, "__array__") or hasattr(first, "__array_interface__"):
+        return f": pass torch.as_tensor(numpy.{'stack' if depth else 'asarray'}({{}}))"
     return ""
 
 

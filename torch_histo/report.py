@@ -31,7 +31,7 @@ TABLE_CHANNELS = 8
 PLOT_LINES = 8
 """Most channels that a plot draws as lines; more become the rows of a heat map."""
 
-HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 480
+HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 240
 """Most cells of a heat map: a panel has about as many pixels."""
 
 WHOLE_AXIS = 256
@@ -47,6 +47,7 @@ PICTURE_COLUMNS, PICTURE_ROWS = 64, 8
 """The size of a picture in the terminal, without its axis."""
 
 CHANNEL_COLOURS = {"R": "tab:red", "G": "tab:green", "B": "tab:blue", "A": "tab:gray"}
+"""Of images in RGB or RGBA; one channel alone is grey, and others have colours in turn."""
 
 
 class PlotError(Exception):
@@ -300,9 +301,14 @@ def _plot_lines(panel: Axes, result: Result, log: bool) -> None:
     start, stop = _bins_shown(result)
     edges = np.arange(start, stop + 1) - 0.5
     bottom = 0.5 if log else 0  # a logarithmic axis has no 0
-    for index, name in enumerate(result.channel_names):
-        colour = CHANNEL_COLOURS.get(name) if result.kind == "image" else None
-        colour = colour or ("tab:gray" if result.kind == "image" else f"C{index}")
+    names = result.channel_names
+    is_image = result.kind == "image"
+    for index, name in enumerate(names):
+        colour = f"C{index}"
+        if is_image and set("RGB") <= set(names) <= set("RGBA"):
+            colour = CHANNEL_COLOURS[name]
+        elif is_image and len(names) == 1:
+            colour = "tab:gray"
         panel.stairs(
             np.maximum(counts[index, start:stop], bottom),
             edges,
@@ -342,10 +348,13 @@ def _plot_heat_map(panel: Axes, result: Result, log: bool) -> None:
         norm=norm,
         rasterized=True,
     )
-    label = "count" if width == height == 1 else f"count in {width} values x {height} channels"
+    cell = f"{width} value{'s' * (width > 1)} x {height} channel{'s' * (height > 1)}"
+    label = "count" if width == height == 1 else f"count in {cell}"
     panel.figure.colorbar(mesh, ax=panel, label=label)
+    panel.use_sticky_edges = False  # the frame would hide the first bin
+    panel.margins(0.01)
     panel.invert_yaxis()
-    panel.yaxis.set_major_locator(MaxNLocator(integer=True))
+    panel.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     panel.set_ylabel("channel")
     _label_bins(panel, result)
 
@@ -363,4 +372,4 @@ def _label_bins(panel: Axes, result: Result) -> None:
         panel.set_xticks(range(len(TEXT_BINS)), TEXT_BINS)
     else:
         panel.set_xlabel("value")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True))
+        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

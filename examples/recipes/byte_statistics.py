@@ -26,7 +26,7 @@ def entropy(counts: torch.Tensor) -> torch.Tensor:
 if __name__ == "__main__":
     total, status = torch.zeros(256, dtype=torch.int64), 0
     for path in map(Path, sys.argv[1:] or sys.exit("usage: byte_statistics.py FILE_OR_FOLDER...")):
-        for file in sorted(filter(Path.is_file, path.rglob("*"))) or [path]:
+        for file in sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]:
             try:
                 counts = byte_counts(file)
             except OSError as error:
@@ -35,5 +35,6 @@ if __name__ == "__main__":
                 continue
             total += counts
             print(f"{int(counts.sum()):>15,} bytes  {entropy(counts):.3f} bits a byte  {file}")
-    print(f"{int(total.sum()):>15,} bytes  {entropy(total):.3f} bits a byte  in all")
+    if total.any() or not status:
+        print(f"{int(total.sum()):>15,} bytes  {entropy(total):.3f} bits a byte  in all")
     sys.exit(status)

@@ -29,7 +29,7 @@ class ChannelObserver(nn.Module):
         cut = (total * ((1 - coverage) / 2)).long()
         low = ((seen <= cut) & (total > 0)).sum(-1)
         high = ((seen < total - cut) | (total == 0)).sum(-1).clamp(max=255)
-        return low.to(torch.uint8), high.to(torch.uint8)
+        return low.to(torch.uint8), torch.maximum(low, high).to(torch.uint8)
 
 
 if __name__ == "__main__":

@@ -7,11 +7,19 @@ from torch_histo import channel_histogram
 
 
 def equalize(images: Tensor) -> Tensor:
-    """Equalizes each plane of uint8 images `[..., height, width]`, without a synchronization."""
-    if images.dtype != torch.uint8:
-        raise TypeError(f"equalize: images must be uint8, got {images.dtype}: convert them first")
+    """Equalizes each plane of images `[..., height, width]`, without a synchronization.
+
+    Signed integers of 16 bits or more use all values from 0 to the type's largest. As in
+    torchvision, they are equalized in steps of a 256th of that.
+    """
     if images.numel() == 0:
         return images
+    if images.dtype in (torch.int16, torch.int32, torch.int64):
+        shift = torch.iinfo(images.dtype).bits - 9
+        return equalize((images >> shift).to(torch.uint8)).to(images.dtype) << shift
+    if images.dtype != torch.uint8:
+        expected = "equalize: images must be uint8, int16, int32 or int64"
+        raise TypeError(f"{expected}, got {images.dtype}: convert them first")
     counts = channel_histogram(images, 256, (-2, -1))
     brightest = images.amax((-2, -1)).long().unsqueeze(-1)
     step = (counts.sum(-1, keepdim=True) - counts.gather(-1, brightest)) // 255

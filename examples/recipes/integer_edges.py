@@ -26,10 +26,10 @@ def histogram(x: Tensor, edges: Tensor, dim: int | tuple[int, ...] = 0) -> Tenso
     if edges.is_floating_point() or edges.dim() != 1 or len(edges) < 2:
         got = f"{edges.dtype} {list(edges.shape)}"
         raise ValueError(f"histogram: edges must be two or more integers, got {got}")
-    info = torch.iinfo(x.dtype)
+    info, edges = torch.iinfo(x.dtype), edges.long()
     below = pad(every_value(x, dim).cumsum(-1), (1, 0))  # how many values are less than min + k
     ends = torch.cat([edges[:-1], edges[-1:].clamp(max=info.max) + 1])
-    return below[..., ends.clamp(info.min, info.max + 1).long() - info.min].diff()
+    return below[..., ends.clamp(info.min, info.max + 1) - info.min].diff()
 
 
 if __name__ == "__main__":

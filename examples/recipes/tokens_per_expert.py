@@ -30,7 +30,7 @@ def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
-    probabilities = torch.randn(4096, 64).softmax(-1)
+    probabilities = torch.randn(4096, 8).softmax(-1)
     chosen = probabilities.topk(2).indices
-    print("tokens per expert:", tokens_per_expert(chosen, 64).tolist())
+    print("tokens per expert:", tokens_per_expert(chosen, 8).tolist())
     print(f"balance loss: {balance_loss(probabilities, chosen):.3f}")

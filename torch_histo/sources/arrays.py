@@ -80,15 +80,19 @@ def npy_source(
             raise ValueError(f"expected a header of at most {MAX_NPY_HEADER} bytes, found {length}")
         file.seek(len(NPY_SIGNATURE) + 2)
         # Version 3 differs from 2 by the names of fields alone, and fields are refused below.
-        if version == (1, 0):
-            shape, fortran, dtype = np.lib.format.read_array_header_1_0(file)
-        else:
-            shape, fortran, dtype = np.lib.format.read_array_header_2_0(file)
+        header = np.lib.format
+        read = header.read_array_header_1_0 if version == (1, 0) else header.read_array_header_2_0
+        try:
+            shape, fortran, dtype = read(file)
+        except ValueError as error:  # it may quote Python's parser
+            known = str(error).startswith("EOF: reading")
+            raise ValueError(str(error) if known else "its header is damaged") from error
         if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in shape):
             raise ValueError("its header names no shape that an array can have")
     if dtype.kind not in "biu":
         what = "Python objects" if dtype.hasobject else str(dtype)
-        raise SourceError(f"expected an array of integers or bool, found one of {what}")
+        advice = ": round it to integers first" if dtype.kind == "f" else ""
+        raise SourceError(f"expected an array of integers or bool, found one of {what}{advice}")
     offset = file.tell()
 
     def at_values() -> IO[bytes]:
@@ -192,7 +196,7 @@ def _array_source(array: _Stored, dim: tuple[int, ...] | None) -> Source:
         channel_shape=tuple(shape[d] for d in kept),
         channel_names=(),
         dim=tuple(sorted(reduced)),
-        default_bins=default_bins(array.dtype),
+        default_bins=default_bins(array.dtype) if array.dtype.itemsize == 1 else None,
         nbytes=array.nbytes,
         pieces=pieces,
     )

@@ -63,7 +63,8 @@ def image_source(file: BinaryIO) -> Source:
     if len(sizes) > 1:
         notes.append("the frames have several sizes, of which the shape is the first")
     if image.format == "GIF" and not _gif_has_trailer(file):
-        notes.append(f"the end of the file is missing: only {frames} frames could be read")
+        read = f"{frames} frame{'s' * (frames > 1)}"
+        notes.append(f"the end of the file is missing: only {read} could be read")
     alternatives = max(found, len(image.info.get("sizes", ())))  # sizes of an icon
     if frames == 1 < alternatives:
         notes.append(f"only one of the {alternatives} images in the file is counted")
@@ -113,8 +114,9 @@ def _mode_and_sizes(image: Image.Image, frames: int) -> tuple[str, set[tuple[int
         # The pixels that a later frame covers are opaque.
         modes = {"RGBA"} if any("A" in mode for mode in modes) else {"RGB"}
     if len(modes) > 1:
+        found = ", ".join("1 (black and white)" if m == "1" else m for m in sorted(modes))
         raise SourceError(
-            f"expected frames of one mode, found {', '.join(sorted(modes))}: "
+            f"expected frames of one mode, found {found}: "
             "save those of each mode in a file of their own"
         )
     return modes.pop(), sizes
