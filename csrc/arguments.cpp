@@ -167,7 +167,7 @@ void check_input(std::string_view op, std::string_view argument, const Descripti
   }
 }
 
-/// What the study kernels take. A CPU tensor never meets them: there every
+/// Checks what the study kernels take. A CPU tensor never meets them: there every
 /// variant but `sequential` is the one CPU engine.
 void check_study_variant(
     std::string_view op,

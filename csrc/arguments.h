@@ -30,8 +30,8 @@ enum class Variant {
   kSequential,
 };
 
-/// What the checks need to know of a tensor, so that they also serve callers
-/// whose tensors are fake. Names are torch's: "cuda", "uint8", "strided".
+/// A tensor as the checks see it, so that they also serve callers whose
+/// tensors are fake. Names are torch's: "cuda", "uint8", "strided".
 struct Description {
   std::string_view device;
   std::string_view dtype;

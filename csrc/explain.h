@@ -45,8 +45,8 @@ struct DescribedProblem {
   }
 };
 
-/// `op` is the operator that asks, and `device` the kind of device. What it says of the problem is
-/// added to the facts.
+/// `op` is the operator that asks, and `device` the kind of device. Facts about the problem
+/// are added to `facts`.
 DescribedProblem describe_problem(
     const char* op, const char* device, const Described& input, Facts& facts);
 

@@ -30,7 +30,7 @@ struct LayoutFacts {
   int64_t bytes_of_gaps = 0; // read for nobody, since they lie between rows
 };
 
-/// What differs between the kernels for columns.
+/// The differences between the kernels of columns.
 struct RowsOfColumns {
   std::string counted_by;
   Access access;

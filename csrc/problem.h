@@ -1,4 +1,4 @@
-// What a kernel is given: plain structs, free of torch and of CUDA.
+// The problem that a kernel is given: plain structs, free of torch and of CUDA.
 #pragma once
 
 #include <cstdint>

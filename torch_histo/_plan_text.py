@@ -167,7 +167,7 @@ def _layout_of_columns(e: Explanation) -> str:
 
 
 def _gaps(e: Explanation) -> str:
-    """Of channels, some of which are no channels of the input."""
+    """The elements between two rows, which are no channels of the input."""
     if not e.gap_channels:
         return ""
     lie = "lie" if e.gap_channels > 1 else "lies"

@@ -25,8 +25,7 @@ constexpr int64_t kTurnBytes = kProducts * kLine;
 
 static_assert(kProducts == 4 && kSums == kUppers * kLowers);
 
-/// What is multiplied next: matrices of so many products, made before they are needed, as what was
-/// just stored waits.
+/// The matrices of the next products. They are made early: a load of what was just stored waits.
 struct Matrices {
   struct Pair {
     alignas(kLine) char uppers[kUppers * kLine];

@@ -35,7 +35,7 @@ using Axis = std::conditional_t<sizeof(T) == 1, ByteAxis, ValueAxis<T>>;
 
 /// The steps of a block. It has a tile: a few channels and a chunk of rows.
 ///
-/// kShared: they have a table in shared memory. kSets: the rows are three loops.
+/// kShared: they have a table in shared memory. kSets: the rows may be three loops.
 template <bool kShared, bool kSets, class T>
 struct TileOfBlock {
   static constexpr int kOfVec16 = kVec16Bytes / sizeof(T);
@@ -219,7 +219,8 @@ __global__ __launch_bounds__(kGenericThreads) void count_generic_kernel(
   tile.clear();
   if (tile.channel < tile.channels) {
     tile.count_vec16s();
-    if (!kSets && in.rows[0].size == 1) {
+    // With more bins than a table has, one kernel serves rows of one loop and of three.
+    if (!(kShared && kSets) && !in.sets && in.rows[0].size == 1) {
       tile.template count_elements<true>();
     } else {
       tile.template count_elements<false>();
@@ -259,7 +260,7 @@ void count_generic(
       start(
           launch, "count_generic",
           in.table_stride > 0 ? count_generic_kernel<true, sets(), T>
-                              : count_generic_kernel<false, sets(), T>,
+                              : count_generic_kernel<false, true, T>,
           Shape{
               grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
               plan.cluster, !plan.clears && launch.limits.has_clusters()},

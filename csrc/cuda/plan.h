@@ -147,7 +147,7 @@ struct WholeRows : Columns {
   unsigned chunks;
   unsigned blocks_with_more;
 
-  /// Of a block, at most.
+  /// The rows of a block, at most.
   unsigned rows_of_block() const {
     const unsigned chunk = rows_of_chunk(group_columns);
     return chunks * chunk + (blocks_with_more > 0 ? chunk : rows % chunk);
@@ -215,9 +215,9 @@ struct Runs {
   ElementType type;
   bool adds; // as in Columns
   bool cleared;
-  // Of one channel a run may have several rows, and what lies between them: a period is then from
-  // one row to the next, in elements. The last ones here, since ptxas orders loops otherwise when
-  // two that are loaded together lie apart: int64 [64, 262144] over 1 takes 34.6 us and not 36.4.
+  // A run of one channel may have several rows, with gaps between them. A period is then the
+  // distance from one row to the next, in elements. These fields stand last (docs/tuning.md,
+  // compiler moods).
   unsigned run_bytes_between;
   uint64_t between; // a bit for each of 64 bytes, from a row's first one on
 

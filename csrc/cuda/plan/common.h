@@ -1,4 +1,4 @@
-// What the plans of several layouts share.
+// Helpers that the plans of several layouts share.
 #pragma once
 
 #include <algorithm>

@@ -295,7 +295,7 @@ std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bo
     return std::nullopt;
   }
   const Loops loops = loops_of(problem, channels.planar, request.keys.bytes);
-  // Of two channels or four a byte's place in its word is its channel, the same one in all runs.
+  // With two channels or four, a byte's place in its word tells its channel, in all runs alike.
   const bool few_in_turn =
       request.keys.bytes == 1 && channels.few && inner.stride == channels.size &&
       (channels.size == 3 || loops.outer.size == 1 || loops.outer.stride % channels.size == 0);

@@ -61,7 +61,7 @@ int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const 
   if (size == 1) {
     return kByteTableBytes;
   }
-  // What has no bin is counted in a row behind the last, or where a row is for two bins in one for
+  // Values without a bin are counted behind the last key. If a key stands for two bins, they take
   // two more.
   const int64_t key_words = int64_t{1} << in.log_key_words;
   const bool two_bins = counts_in_16_bits(request, geometry) && key_words < kBanks;

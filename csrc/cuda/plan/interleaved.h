@@ -1,11 +1,11 @@
-// What the plans of interleaved.cu, rows.cu and planar.cu share.
+// The common part of the plans of interleaved.cu, rows.cu and planar.cu.
 #pragma once
 
 #include "partition.h"
 
 namespace histo::cuda {
 
-/// What all their kernels read. `adds`: the counts are zeroed, and added to.
+/// Sets the fields that all their kernels read. `adds`: the counts are zeroed, and added to.
 void set_columns(
     Columns& in,
     const Request& request,

@@ -1,4 +1,4 @@
-// What a plan has to know about values and their bins.
+// Keys: all that a plan knows about values and their bins.
 #pragma once
 
 #include "../../binning.h"

@@ -63,9 +63,9 @@ bool counts_whole_segments(
   return segments.rows <= kRowsOfWholeSegments || (!has_copies && fills_turns);
 }
 
-/// Groups of few channels read neighbouring columns of the same rows, at the same time. Of more
-/// channels a block that works on two segments takes longer than most: better none does, where that
-/// leaves few SMs idle. Of 64 channels none does, or all would add to the counts.
+/// Groups of few channels read neighbouring columns of the same rows, at the same time. With more
+/// channels, a block that works on two segments takes longer than the others. So no block does, if
+/// that leaves few SMs idle. With 64 channels no block ever does, for all would add to the counts.
 int64_t parts_of(
     const Request& request,
     const Geometry& geometry,

@@ -18,7 +18,7 @@ int64_t table_keys_of(const Keys& keys) {
   return keys_of_table(keys, kBanks);
 }
 
-/// What follows each other in a run.
+/// The pattern that repeats in a run.
 struct Period {
   bool planar;      // one channel after another
   int64_t channels; // of a segment
@@ -193,7 +193,7 @@ int64_t chunks_of_segment(
   return std::clamp(wanted, fewest, most);
 }
 
-/// Of 64 bytes from a row's first one on, a bit for each that lies between rows.
+/// A bit for each of 64 bytes, from a row's first one on: set if the byte lies between rows.
 uint64_t bytes_between_rows(int64_t row_bytes, int64_t stride) {
   uint64_t of_rows = 0;
   for (int64_t begin = 0; begin < 64; begin += stride) {

@@ -1,7 +1,7 @@
 // As privatized_shared, but each thread walks down a run of one channel, gathers
 // equal neighbours in a register and adds once for all of them.
 //
-// What it teaches: where data come in runs (images, sorted values) most additions
+// Lesson: where data come in runs (images, sorted values) most additions
 // need not happen at all; where they do not, the comparison is paid for nothing.
 #include "study.cuh"
 

@@ -1,6 +1,6 @@
 // As privatized_shared, but each thread takes a contiguous run of elements.
 //
-// What it teaches: fewer blocks clear and merge fewer histograms. But neighbouring
+// Lesson: fewer blocks clear and merge fewer histograms. But neighbouring
 // threads now read bytes that lie a run apart, so a warp's load touches as many
 // more lines of memory as the run is long.
 #include "study.cuh"

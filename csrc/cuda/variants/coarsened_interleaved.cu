@@ -1,7 +1,7 @@
 // As privatized_shared, but threads stride by the whole grid, and load four bytes
 // (one 32-bit word) at a time.
 //
-// What it teaches: neighbouring threads read neighbouring words, so a warp's load
+// Lesson: neighbouring threads read neighbouring words, so a warp's load
 // is one line of memory, and a grid that just fills the GPU clears and merges as
 // few histograms as can be.
 #include "study.cuh"

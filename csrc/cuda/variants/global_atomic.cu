@@ -1,6 +1,6 @@
 // A thread an element, one atomic addition to the result in global memory.
 //
-// What it teaches: additions to one address go one after another, each as long
+// Lesson: additions to one address go one after another, each as long
 // as a trip to the second-level cache. The more alike the data, the slower.
 #include "study.cuh"
 

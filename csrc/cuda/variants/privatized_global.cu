@@ -1,6 +1,6 @@
 // A private histogram per block in global memory, merged with atomics.
 //
-// What it teaches: blocks no longer wait for each other's additions, only for
+// Lesson: blocks no longer wait for each other's additions, only for
 // their own; but every addition is still a trip to the second-level cache, and
 // the private histograms cost memory, so there are few of them and the blocks loop.
 #include "study.cuh"

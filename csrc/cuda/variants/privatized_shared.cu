@@ -1,6 +1,6 @@
 // A private histogram per block in shared memory, merged with atomics.
 //
-// What it teaches: an addition in shared memory is several times quicker than one
+// Lesson: an addition in shared memory is several times quicker than one
 // in the second-level cache. But a block that takes one element a thread clears
 // and merges a whole histogram for 1,024 elements.
 #include "study.cuh"

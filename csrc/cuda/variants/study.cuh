@@ -1,4 +1,4 @@
-// What the study kernels share: their input, the panels it is cut into, atomic
+// Common to the study kernels: their input, the panels it is cut into, atomic
 // additions that can be tallied, and the private histogram's beginning and end.
 #pragma once
 

@@ -4,7 +4,7 @@
 // counts its tile in shared memory and writes the partial histogram out, without
 // atomics. Phase 2 sums the partial histograms, a thread an output.
 //
-// What it teaches: 32-bit loads of four channels, eight rows in flight while the
+// Lesson: 32-bit loads of four channels, eight rows in flight while the
 // eight before are counted, padding that spreads channels over the banks, and a
 // reduction in place of atomics.
 #include "study.cuh"
