@@ -622,6 +622,26 @@ def run_python(code: str, *, timeout: float = 120) -> str:
     return ran.stdout
 
 
+@pytest.mark.parametrize(
+    ("shape", "bins", "sharing"),
+    [
+        ((1 << 21,), 150_000, "copies"),
+        ((1 << 20, 2), 150_000, "copies"),
+        ((1 << 20,), 1 << 20, "atomic"),
+    ],
+)
+@pytest.mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_threads_share_a_result(
+    threads: int, shape: tuple[int, ...], bins: int, sharing: str, dtype: torch.dtype
+) -> None:
+    """Too many bins for tables: threads count in the result itself, or in copies of it."""
+    values = random_values(shape, dtype, low=-5, high=bins + 5)
+    explanation = explain(values, bins)
+    assert explanation.method == "direct"
+    assert threads == 1 or explanation.sharing == sharing, explanation
+    assert_counts(channel_histogram(values, bins), expected_counts(values, bins))
+
+
 def test_after_a_fork() -> None:
     """A child of a process whose threads have run: they are not there, and nobody waits."""
     # In the child the other operators of torch would wait for ever.
