@@ -1,4 +1,4 @@
-// The table of bytes in shared memory for a line of memory.
+// The table for bytes in shared memory, for rows of a whole line of memory.
 #pragma once
 
 #include "bytes.cuh"
@@ -6,24 +6,24 @@
 
 namespace histo::cuda {
 
-/// Bytes: 256 rows of 64 words, each word two 16-bit counters, so 128 columns in 64 KiB.
+/// A table for bytes has 256 keys of 64 words. A word is two 16-bit counters, so the table has 128
+/// columns in 64 KiB.
 ///
-/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to
-/// bank l. A row of the table is 256 bytes, so an address is one byte permutation: the
-/// value in byte 1, the column's word in byte 0. The bins of the bytes are
-/// asked of the 256 sums, not of every element.
+/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to bank l. A key
+/// has 256 bytes, so an address is one byte permutation: the value in byte 1, the column's word in
+/// byte 0. The bin of a byte is looked up once for each of the 256 sums, not for every element.
 struct ByteTable : ByteCounters {
   const Columns& in;
   const ByteAxis& axis;
   uint32_t* memory;
   uint32_t address;
-  uint32_t offsets[4]; // in a row of the table, of the words that this lane adds to
-  bool turned[2];      // whether its words come one later, and two later
+  uint32_t offsets[4]; // from a key's first byte to the words that this lane adds to
+  bool turned[2];      // whether its words are added one later, and two later
 
   __device__ ByteTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), memory(shared), address(address_of(shared)) {
-    // Eight lanes read 16 bytes each of a row, and the next eight of the next row. Each eight
-    // begins with another word of its 16 bytes.
+    // Eight lanes read 16 bytes each of a row, and the next eight lanes read the next row. Each
+    // group of eight begins with another word of its 16 bytes.
     const int row = in.log_lanes == kLogWarp ? 0 : lane >> in.log_lanes;
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
@@ -70,14 +70,14 @@ struct ByteTable : ByteCounters {
     clear_words(memory, 256 * kByteKeyWords);
   }
 
-  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills
-  /// whole sectors, and few of them, so that a load meets few in its bank.
+  /// Four neighbouring lanes take neighbouring bins of one channel, so that a store fills a whole
+  /// sector. More lanes would make more bank conflicts.
   __device__ void put_counts(const Segment& segment, Counts counts) const {
-    constexpr int kRows = 4;
+    constexpr int kKeys = 4;
     // A thread keeps to one word.
     constexpr int kStep = kColumnThreads / kByteKeyWords;
-    static_assert(kStep % kRows == 0);
-    const int word = threadIdx.x / kRows % kByteKeyWords;
+    static_assert(kStep % kKeys == 0);
+    const int word = threadIdx.x / kKeys % kByteKeyWords;
     const int64_t low = first_column_of(in, segment) + word % kWarp * 4 + word / kWarp;
     const int64_t high = low + 2;
     const int64_t low_channel = channel_of(in, segment, low);
@@ -86,18 +86,18 @@ struct ByteTable : ByteCounters {
     const bool has_high = high < in.columns && high_channel < in.counted;
     Counts low_counts = &counts[in.counter(segment.batch, low_channel, 0)];
     Counts high_counts = &counts[in.counter(segment.batch, high_channel, 0)];
-    const int first = threadIdx.x / (kRows * kByteKeyWords) * kRows + threadIdx.x % kRows;
-    for (int row = first; row < static_cast<int>(in.table_keys); row += kStep) {
-      const int64_t bin = axis.bin_of(static_cast<uint8_t>(row));
+    const int first = threadIdx.x / (kKeys * kByteKeyWords) * kKeys + threadIdx.x % kKeys;
+    for (int key = first; key < static_cast<int>(in.table_keys); key += kStep) {
+      const int64_t bin = axis.bin_of(static_cast<uint8_t>(key));
       if (bin == kNoBin) {
         continue;
       }
-      const uint32_t pair = memory[row * kByteKeyWords + word];
+      const uint32_t packed16 = memory[key * kByteKeyWords + word];
       if (has_low) {
-        put_or_add(low_counts + bin, pair & 0xffff, in.adds);
+        put_or_add(low_counts + bin, packed16 & 0xffff, in.adds);
       }
       if (has_high) {
-        put_or_add(high_counts + bin, pair >> 16, in.adds);
+        put_or_add(high_counts + bin, packed16 >> 16, in.adds);
       }
     }
   }

@@ -1,4 +1,4 @@
-// Reading bytes as 32-bit words, at any address, never outside the tensor.
+// Reads bytes as 32-bit words, at any address, but never outside the tensor.
 #pragma once
 
 #include <cstdint>
@@ -11,38 +11,38 @@ struct Bounds {
   const uint8_t* end;
 };
 
-/// `count` bytes, 0 to 4; the others are 0.
+/// Loads `count` bytes, 0 to 4. The others are 0.
 __device__ __forceinline__ uint32_t
 load_single_bytes(const uint8_t* __restrict__ address, int count) {
   uint32_t bytes = 0;
-#pragma unroll 1 // little code: few words need it
+#pragma unroll 1 // keeps the code small, because few words need it
   for (int i = 0; i < count; ++i) {
     bytes |= static_cast<uint32_t>(address[i]) << (8 * i);
   }
   return bytes;
 }
 
-/// Four bytes from any address, as the two aligned words that hold them. They are
-/// put together where they are needed, so that a load does not wait for itself.
+/// Four bytes from any address, as the two aligned words that hold them. The bytes are put together
+/// only when they are needed, so that the load has time to arrive.
 struct LooseWord {
   uint32_t low;
   uint32_t high;
   unsigned shift;
 
-  /// The first byte in the lowest bits.
+  /// The four bytes, the first one in the lowest bits.
   __device__ __forceinline__ uint32_t bytes() const {
     return __funnelshift_r(low, high, shift);
   }
 };
 
-/// Four bytes that have others around them in the tensor, three before and seven behind.
+/// Loads four bytes. The tensor must have three more bytes before them and seven behind.
 __device__ __forceinline__ LooseWord load_inner_word(const uint8_t* __restrict__ address) {
   const unsigned beyond = reinterpret_cast<uintptr_t>(address) & 3;
   const auto* word = reinterpret_cast<const uint32_t*>(address - beyond);
   return {__ldg(word), __ldg(word + 1), 8 * beyond};
 }
 
-/// An address as the same aligned word for all threads, and how far behind it.
+/// An address as an aligned word that all threads share, and an offset in bytes.
 struct WordPlace {
   const uint8_t* __restrict__ word;
   uint32_t offset;
@@ -52,14 +52,14 @@ struct WordPlace {
   }
 };
 
-/// The same of such an address.
+/// Loads four bytes from such an address.
 __device__ __forceinline__ LooseWord load_inner_word(const WordPlace& place) {
   const auto* word = reinterpret_cast<const uint32_t*>(place.word + (place.offset & ~3u));
   return {__ldg(word), __ldg(word + 1), 8 * (place.offset & 3)};
 }
 
-/// The first `count` bytes, 1 to 4, count; the others are unspecified. At the ends of
-/// the tensor a word may reach beyond it: there the bytes are read one by one.
+/// Loads `count` bytes, 1 to 4. The others are unspecified. At the ends of the tensor a word may
+/// reach beyond it, so the bytes are read one by one there.
 __device__ __forceinline__ LooseWord
 load_loose_word(const uint8_t* __restrict__ address, int count, const Bounds& bounds) {
   if (address - 3 >= bounds.begin && address + 8 <= bounds.end) {
@@ -68,13 +68,13 @@ load_loose_word(const uint8_t* __restrict__ address, int count, const Bounds& bo
   return {load_single_bytes(address, count), 0, 0};
 }
 
-/// A word that is whole and aligned, in the same shape.
+/// Loads an aligned word, in the same form.
 __device__ __forceinline__ LooseWord load_aligned_word(const uint8_t* __restrict__ address) {
   return {__ldcs(reinterpret_cast<const uint32_t*>(address)), 0, 0};
 }
 
-/// Adds a vec16 to a table of bytes. Lanes whose words come one later, two later or both begin with
-/// others, so that they do not meet in a bank.
+/// Adds a vec16 to a table of bytes. `turned` tells whether a lane adds its words one later, two
+/// later or both, so that lanes begin with different words and have no bank conflicts.
 template <class AnyTable>
 __device__ __forceinline__ void add_turned(
     const AnyTable& table, uint4 v, const bool (&turned)[2], const uint32_t (&places)[4]) {

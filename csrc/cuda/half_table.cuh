@@ -1,4 +1,4 @@
-// A table of bytes in shared memory for half a line of memory.
+// The table for bytes in shared memory, for rows of half a line of memory.
 #pragma once
 
 #include "bytes.cuh"
@@ -7,22 +7,23 @@
 
 namespace histo::cuda {
 
-/// 256 rows of 32 words, each word two 16-bit counters, so 64 columns in 32 KiB.
+/// The table has 256 keys of 32 words. A word is two 16-bit counters, so the table has 64 columns
+/// in 32 KiB.
 ///
-/// A lane counts two of four neighbouring bytes in a word and two in the next. Lanes that have
-/// other rows and the same columns begin with the other word, and with other four of 16 bytes: no
-/// two lanes ever meet in a bank. The address of a counter is a sum of products of all four bytes,
-/// of which the factors choose one.
+/// A lane counts two of four neighbouring bytes in a word and two in the next word. Lanes that read
+/// the same columns of other rows begin with the other word, and with another four of their 16
+/// bytes. So there are no bank conflicts. The address of a counter is a dot product of all four
+/// bytes with factors that select one of them.
 struct HalfTable {
   static constexpr int kKeyWords = kHalfColumns / 2;
   static constexpr uint32_t kFactor = 4 * kKeyWords; // what a value is multiplied by
   static_assert(kKeyWords == kWarp && kFactor < 256);
 
-  uint32_t factor;    // of the byte that comes first; the next one is in the same word
-  uint32_t places[4]; // where it is counted if it is 0, of each word of four bytes
-  bool turned[2];     // whether a lane's words come one later, and two later
+  uint32_t factor;    // of the byte that is added first
+  uint32_t places[4]; // the address that counts it if it is 0, for each word of four bytes
+  bool turned[2];     // whether a lane's words are added one later, and two later
 
-  /// A lane has so many words of a row.
+  /// `words` are the words of a row that a lane reads at once.
   __device__ HalfTable(const uint32_t* shared, int lane, int words) : turned() {
     const int lanes_of_row = kHalfColumns / 4 / words;
     const int row = lane / lanes_of_row;

@@ -15,7 +15,7 @@ namespace histo::cuda {
 template <unsigned kThreads, unsigned kWays>
 struct HotBins {
   static constexpr uint32_t kFree = 0xffffffff;
-  static constexpr unsigned kSlots = kOwnCounters;
+  static constexpr unsigned kSlots = kHotBins;
 
   uint32_t* owners; // [kSlots], then their counts
   unsigned long long* counts;
@@ -23,7 +23,7 @@ struct HotBins {
   int64_t size;  // counters of the tile
 
   static __device__ __forceinline__ unsigned first_slot_of(uint32_t key) {
-    return key * kGoldenRatio >> (kWarp - kLogOwnCounters) & ~(kWays - 1);
+    return key * kGoldenRatio >> (kWarp - kLogHotBins) & ~(kWays - 1);
   }
 
   __device__ void begin() const {

@@ -58,14 +58,14 @@ constexpr int kUnrollOf =
 ///
 /// kInRuns: as Interleaved::in_runs.
 template <class T, Access kAccess, Bins kBins, bool kInRuns>
-struct BlockOfColumns {
+struct InterleavedBlock {
   static constexpr int kUnroll = kUnrollOf<T, kAccess, kBins>;
   using Reader = RowReader<T, kAccess, kUnroll, kInRuns>;
   using Load = typename Reader::Load;
   using TheTable = Table<T, kAccess, kBins>;
   static constexpr bool kPacked16 = TheTable::kHalves == 2;
-  // Wider types in vec16s are of one channel, whose columns the block sums. Other sums go to the counts
-  // one by one, or to the reduction.
+  // Wider types in vec16s are of one channel, whose columns the block sums. Other sums go to the
+  // counts one by one, or to the reduction.
   static constexpr bool kOneChannel = sizeof(T) > 1 && kAccess == Access::kVec16;
   static constexpr int kElements = Reader::kElements;
 
@@ -79,7 +79,7 @@ struct BlockOfColumns {
   int room;              // what the counters of a pair still hold
   bool first_of_segment; // the block has the segment's first row
 
-  __device__ __forceinline__ BlockOfColumns(
+  __device__ __forceinline__ InterleavedBlock(
       const Interleaved& columns,
       const ByteAxis& axis,
       uint32_t* shared,
@@ -95,7 +95,7 @@ struct BlockOfColumns {
   }
 
   __device__ __forceinline__ void begin_segment() {
-    room = kMaxPairCount;
+    room = kMaxPacked16;
     table.begin_segment(share.piece.segment);
   }
 
@@ -270,7 +270,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t shared[];
-  BlockOfColumns<T, kAccess, kBins, kInRuns> block(in, axis, shared, partials, counts);
+  InterleavedBlock<T, kAccess, kBins, kInRuns> block(in, axis, shared, partials, counts);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }

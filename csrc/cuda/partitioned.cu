@@ -94,7 +94,7 @@ struct Overflow {
 
 /// The steps of a block in a round, which all its threads take together.
 template <class T>
-struct ExchangingBlock {
+struct PartitionedBlock {
   static constexpr int kOfVec16 = Vec16<T>::kSize;
   static constexpr int kVec16s = kPartitionedVec16s<sizeof(T)>;
   // Buckets lie 16 bytes further apart than they are long, and so in different banks.
@@ -121,7 +121,7 @@ struct ExchangingBlock {
   uint4 vec16s[kVec16s]; // of the tile
   int have = 0;          // so many of them
 
-  __device__ __forceinline__ ExchangingBlock(
+  __device__ __forceinline__ PartitionedBlock(
       const Partitioned& exchange, uint4* shared, uint4* all_buckets, unsigned long long* result)
       : in(exchange),
         buckets(all_buckets),
@@ -367,8 +367,8 @@ __global__ __launch_bounds__(kPartitionedThreads, 1) void count_partitioned_kern
     uint4* buckets,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(16) uint4 shared[];
-  constexpr int kElements = ExchangingBlock<T>::kVec16s * ExchangingBlock<T>::kOfVec16;
-  ExchangingBlock<T> block(in, shared, buckets, counts);
+  constexpr int kElements = PartitionedBlock<T>::kVec16s * PartitionedBlock<T>::kOfVec16;
+  PartitionedBlock<T> block(in, shared, buckets, counts);
   const Barrier barrier{arrived};
   block.load(0);
   block.clear_counts();

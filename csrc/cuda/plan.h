@@ -210,7 +210,7 @@ struct Runs {
   Divider by_vec16s_of_run;
   Divider by_loop[2]; // of runs, the inner ones
   Divider by_period;
-  Divider by_rows;
+  Divider by_keys;
   Divider by_channels;
   ElementType type;
   bool adds; // as in Columns

@@ -27,7 +27,7 @@ enum class Turns {
 };
 
 template <Turns kTurns, int kThreads>
-struct PlanesTable : ByteTable {
+struct PlanarTable : ByteTable {
   using Base = ByteTable;
   using Base::address;
   using Base::in;
@@ -37,7 +37,7 @@ struct PlanesTable : ByteTable {
   // All of a row's place, or the half that one counter a lane takes.
   static constexpr int kRowVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
 
-  __device__ PlanesTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+  __device__ PlanarTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : Base(columns, bytes, shared, lane) {
     offsets[0] = 4 * lane;
   }
@@ -174,7 +174,7 @@ struct Piece {
 ///
 /// A chunk is kUnroll neighbouring rows. The warps take the chunks of a piece in turn.
 template <Turns kTurns, int kThreads>
-struct BlockOfPlanes {
+struct PlanarBlock {
   static constexpr unsigned kWarps = kThreads / kWarp;
   static constexpr unsigned kRowsOfRound = kWarps * kUnroll;
   static constexpr unsigned kRagged = kRaggedRows;
@@ -193,11 +193,11 @@ struct BlockOfPlanes {
   unsigned rounds = 0;    // chunks of the piece that the warp still has
   const uint8_t* address; // of the next one
   const uint8_t* idle;    // bytes of no use
-  PlanesTable<kTurns, kThreads> table;
+  PlanarTable<kTurns, kThreads> table;
   uint4 vec16s[kUnroll]; // of the chunk in hand
   uint4 next[kUnroll];
 
-  __device__ __forceinline__ BlockOfPlanes(
+  __device__ __forceinline__ PlanarBlock(
       const Planar& columns, const ByteAxis& axis, uint32_t* shared, unsigned long long* result)
       : in(columns),
         counts(result),
@@ -361,7 +361,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t shared[];
-  BlockOfPlanes<kTurns, kThreads> block(in, axis, shared, counts);
+  PlanarBlock<kTurns, kThreads> block(in, axis, shared, counts);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }

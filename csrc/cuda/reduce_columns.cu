@@ -62,7 +62,7 @@ struct Slice {
   unsigned split;
   bool inside;                                 // a slice may be cut short
   const uint4* table;                          // the next one that the thread loads of
-  int rows;                                    // of the slice, a power of two
+  int keys;                                    // of the slice, a power of two
   unsigned long long* counters[kSumsOfThread]; // of the thread's sums
   uint4 vec16s[kUnroll];
 
@@ -93,15 +93,15 @@ struct Slice {
   __device__ __forceinline__ void find_counters(
       const Segment& segment, const ByteAxis& axis, unsigned long long* counts) {
     const int log_key_words = static_cast<int>(in.log_key_words);
-    const int first_row = static_cast<int>(first_word) >> log_key_words;
-    rows = kWords >> log_key_words;
+    const int first_key = static_cast<int>(first_word) >> log_key_words;
+    keys = kWords >> log_key_words;
     const auto channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
       const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
-      const int row = first_row + (i & (rows - 1));
+      const int key = first_key + (i & (keys - 1));
       const int64_t column = first_column_of(in, segment) + (i << log_key_words) / kWords;
-      const int64_t bin = Counters::bin_of_key(in, axis, row);
+      const int64_t bin = Counters::bin_of_key(in, axis, key);
       const int64_t channel = channel_of(in, segment, column);
       counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
                         ? &counts[in.counter(segment.batch, channel, bin)]
@@ -150,7 +150,7 @@ struct Slice {
           sum += parts[s][half][word];
         }
         const int column = Counters::column_of_word(in, word, half);
-        sums[column * (rows | 1) + Counters::key_of_word(in, word, half)] = sum;
+        sums[column * (keys | 1) + Counters::key_of_word(in, word, half)] = sum;
       }
     }
   }
@@ -159,19 +159,19 @@ struct Slice {
   __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
     const bool add = in.adds || tables.started;
     const int log_key_words = static_cast<int>(in.log_key_words);
-    const int first_row = static_cast<int>(first_word) >> log_key_words;
+    const int first_key = static_cast<int>(first_word) >> log_key_words;
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
       if (counters[k] != nullptr) {
         const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
         // A bin's row lies within a group of rows that a slice has all of.
-        const int row = Counters::place_of_row(in, first_row + (i & (rows - 1))) - first_row;
+        const int key = Counters::place_of_key(in, first_key + (i & (keys - 1))) - first_key;
         const int column = (i << log_key_words) / kWords;
-        uint32_t sum = sums[column * (rows | 1) + row];
+        uint32_t sum = sums[column * (keys | 1) + key];
         if (in.sums_columns) {
           const auto channels = static_cast<int>(in.channels);
           for (int copy = channels; copy < static_cast<int>(in.columns); copy += channels) {
-            sum += sums[(column + copy) * (rows | 1) + row];
+            sum += sums[(column + copy) * (keys | 1) + key];
           }
         }
         put_or_add(counters[k], sum, add);

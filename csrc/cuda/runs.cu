@@ -60,12 +60,12 @@ __device__ __forceinline__ uint32_t bytes_of_bits(uint32_t bits) {
 
 /// The rows of a vec16's elements; of those that lie outside of its run, above all rows.
 template <class T, bool kWhole>
-struct Rows {
+struct KeysOfVec16 {
   static constexpr int kElements = kVec16Bytes / sizeof(T);
 
-  uint32_t rows[kElements];
+  uint32_t keys[kElements];
 
-  __device__ __forceinline__ explicit Rows(const Vec16& vec16) {
+  __device__ __forceinline__ explicit KeysOfVec16(const Vec16& vec16) {
     constexpr int kSize = sizeof(T);
     const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
     const uint32_t begin = vec16.range & 0xff;
@@ -80,12 +80,12 @@ struct Rows {
         const uint32_t flags = kWhole ? 0 : bytes_of_bits(outside >> (i * kSize / 4 * 4));
         const int byte = i * kSize % 4;
         const int flag = 0x1111 * (4 + byte);
-        rows[i] = __byte_perm(
+        keys[i] = __byte_perm(
             word, flags,
             kSize == 1 ? (flag & ~0xf) | byte : (flag & ~0xff) | (byte + 1) << 4 | byte);
       } else {
         const uint32_t all = kWhole ? 0 : 0u - (outside >> (i * kSize) & 1);
-        rows[i] = kSize == 4                                      ? word | all
+        keys[i] = kSize == 4                                      ? word | all
                   : (words[i * kSize / 4 + kSize / 8] | all) != 0 ? ~0u
                                                                   : word;
       }
@@ -104,7 +104,7 @@ constexpr int kBlocksOfSm = kRunBlocksOfSm;
 /// kTables: tables of a segment, of one channel each, or two of each channel; 0 where the channels
 /// are columns of one table. kGaps: runs have rows of one channel, and what lies between them.
 template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
-struct BlockOfRuns {
+struct RunsBlock {
   static constexpr unsigned kSize = sizeof(T);
   static constexpr unsigned kElements = unsigned{kVec16Bytes} / kSize;
   static constexpr unsigned kLogThreads =
@@ -119,11 +119,11 @@ struct BlockOfRuns {
   unsigned begin;
   unsigned end; // of the segment's vec16s that the block has
   uint32_t own_table;
-  uint32_t row_bytes;
+  uint32_t key_bytes;
   uint32_t whole_range;    // of a vec16 of which nothing is asked
   bool any_beyond = false; // vec16s that reach beyond the tensor
 
-  __device__ __forceinline__ BlockOfRuns(const Runs& runs, uint32_t* shared)
+  __device__ __forceinline__ RunsBlock(const Runs& runs, uint32_t* shared)
       : in(runs),
         table(shared),
         log_lanes(kLogThreads - in.log_segments),
@@ -137,7 +137,7 @@ struct BlockOfRuns {
     end = segment < in.segments ? min(begin + in.share, in.vec16s) : 0;
     own_table = address_of(table) + 4 * segment_of_block * in.segment_words +
                 (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
-    row_bytes = 4 * in.key_words;
+    key_bytes = 4 * in.key_words;
     // Only if all bytes have rows.
     whole_range = kSize > 1 || in.table_keys == 256 ? unsigned{kVec16Bytes} << 8 : ~0u;
   }
@@ -188,17 +188,17 @@ struct BlockOfRuns {
     const auto channels = static_cast<unsigned>(in.channels);
     const unsigned sums = in.table_keys * channels << in.log_segments;
     for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
-      const unsigned of_block = in.by_rows.quotient(i); // channel
-      const unsigned row = i - of_block * in.by_rows.divisor;
+      const unsigned of_block = in.by_keys.quotient(i); // channel
+      const unsigned key = i - of_block * in.by_keys.divisor;
       const unsigned segment = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
       const unsigned channel = kTables == 1 ? 0 : of_block - segment * channels;
       if (first_segment + segment >= in.segments) {
         continue;
       }
-      const uint32_t sum = sum_of(segment, row, channel);
-      int64_t bin = row;
+      const uint32_t sum = sum_of(segment, key, channel);
+      int64_t bin = key;
       if constexpr (sizeof(T) == 1) {
-        bin = axis.bin_of(static_cast<uint8_t>(row));
+        bin = axis.bin_of(static_cast<uint8_t>(key));
       }
       if (bin != kNoBin) {
         const int64_t counter =
@@ -265,25 +265,25 @@ struct BlockOfRuns {
       const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
-        add_shared(__dp4a(words[i / 4], row_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
+        add_shared(__dp4a(words[i / 4], key_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
       }
     } else {
-      const Rows<T, kWhole> of(vec16);
+      const KeysOfVec16<T, kWhole> of(vec16);
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
-        const uint32_t row = kSize == 1 && kWhole ? of.rows[i] : min(of.rows[i], in.table_keys);
-        add_shared(row * row_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
+        const uint32_t key = kSize == 1 && kWhole ? of.keys[i] : min(of.keys[i], in.table_keys);
+        add_shared(key * key_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
       }
     }
   }
   __device__ __forceinline__ uint32_t
-  sum_of(unsigned segment, unsigned row, unsigned channel) const {
+  sum_of(unsigned segment, unsigned key, unsigned channel) const {
     uint32_t sum = 0;
     const unsigned copies = 1u << in.log_copies;
     const unsigned columns = kTables == 1 ? 1 : in.columns;
     for (unsigned column = channel; column < columns; column += in.period) {
       const uint32_t* counters =
-          table + segment * in.segment_words + row * in.key_words + column * in.column_words;
+          table + segment * in.segment_words + key * in.key_words + column * in.column_words;
       for (unsigned k = 0; k < copies; ++k) { // neighbours begin in other banks
         sum += counters[(k + threadIdx.x) & (copies - 1)];
       }
@@ -297,7 +297,7 @@ __global__
 __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void count_runs_kernel(
     const __grid_constant__ Runs in, const ByteAxis axis, unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(16) uint32_t table[];
-  BlockOfRuns<T, kTables, kGaps, kThreads> block(in, table);
+  RunsBlock<T, kTables, kGaps, kThreads> block(in, table);
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }

@@ -1,4 +1,4 @@
-// Tables in shared memory, and which part of the input a block has.
+// Tables in shared memory, and the part of the input that a block counts.
 #pragma once
 
 #include "bytes.cuh"
@@ -20,7 +20,7 @@ __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
   }
 }
 
-/// The same of a whole table of bytes, in a loop that is known when it is compiled: in little code.
+/// Clears a whole table of bytes. The loop has a constant length, so that it takes little code.
 template <unsigned kThreads, unsigned kBytes>
 __device__ __forceinline__ void clear_byte_table(uint32_t* table) {
   constexpr unsigned kVec16s = kBytes / kVec16Bytes;
@@ -32,9 +32,9 @@ __device__ __forceinline__ void clear_byte_table(uint32_t* table) {
   }
 }
 
-/// Copies a table to global memory, in loads of 16 bytes; all threads have counted.
+/// Copies a table to global memory, when all threads have counted. vec16s: the length of the table.
 ///
-/// One bulk copy takes 0.7 us less than stores of all threads do, and no more than several.
+/// One bulk copy takes 0.7 us less than stores by all threads. Several bulk copies are no faster.
 __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, unsigned vec16s) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 #endif
 }
 
-/// The table that a block works on, and whose columns are in it.
+/// What one table counts: a group of columns of a batch.
 struct Segment {
   unsigned batch;
   unsigned group;
@@ -74,16 +74,16 @@ channel_of(const Columns& in, const Segment& segment, int64_t column) {
   if (in.channels == 1) {
     return 0;
   }
-  // A stream's rows are short, so 32 bits do.
+  // The rows of a stream are short, so 32 bits suffice.
   return static_cast<unsigned>(column + segment.head) % static_cast<unsigned>(in.channels);
 }
 
-/// Without the time of a division where there is nothing to divide.
+/// a / b, without the time of a division if b is 1.
 __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
   return b == 1 ? a : a / b;
 }
 
-/// All batches of the first group of columns, then all of the next.
+/// Segments are ordered by group, then by batch.
 __device__ __forceinline__ Segment segment_at(const Columns& in, unsigned index) {
   const unsigned group = quotient(index, in.batches);
   return {index - group * in.batches, group, 0};

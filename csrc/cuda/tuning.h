@@ -61,9 +61,9 @@ constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
 
 // A counter of a pair holds so much. Before more rows come, counters of more than kMostLeftBySpill
 // are emptied into the counts. Case: uint8 [2^23, 512].
-constexpr int kMaxPairCount = 65535;
+constexpr int kMaxPacked16 = 65535;
 constexpr int kMostLeftBySpill = (1 << 13) - 1;
-constexpr int kRoomAfterSpill = kMaxPairCount - kMostLeftBySpill;
+constexpr int kRoomAfterSpill = kMaxPacked16 - kMostLeftBySpill;
 // A stream begins with one row that is not whole, and ends with two.
 constexpr int kRaggedRows = 3;
 // The last row of rows in runs is counted apart, where there are gaps between them.
@@ -72,7 +72,7 @@ constexpr int kRowsApart = 1;
 // Rows of 512 bytes that a table of planar.cu has room for: one counter gets all of the 16 bytes
 // that a lane reads, six of three channels in turn, or four of two or four.
 constexpr unsigned rows_of_planar(bool packed16, bool in_turn) {
-  return !packed16 ? 0xffffffff / 16 : in_turn ? kMaxPairCount / 6 : kMaxPairCount / 4;
+  return !packed16 ? 0xffffffff / 16 : in_turn ? kMaxPacked16 / 6 : kMaxPacked16 / 4;
 }
 // Whole rows that a warp counts at a time (rows.cu). Case: uint8 [2^20, 512].
 constexpr unsigned rows_of_chunk(unsigned columns) {
@@ -263,8 +263,8 @@ constexpr int kGenericVec16s = kElementBytes == 8 ? 8 : 4;
 constexpr int64_t kGenericBlocksPerSm = 4;
 
 // Slots for counters that a block counts itself where the bins are too many for a table.
-constexpr unsigned kLogOwnCounters = 12;
-constexpr unsigned kOwnCounters = 1 << kLogOwnCounters;
+constexpr unsigned kLogHotBins = 12;
+constexpr unsigned kHotBins = 1 << kLogHotBins;
 
 // Blocks of a cluster reduce their tables among themselves: one launch. Case: int64 [65536].
 constexpr int64_t kMaxCluster = 8;

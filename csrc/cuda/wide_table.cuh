@@ -8,11 +8,11 @@
 
 namespace histo::cuda {
 
-/// The place of the counters of wider types.
+/// Where the counters of wider types lie.
 enum class Bins {
-  kPlain, // rows as long as all banks
-  kMixed, // several rows share the banks
-  kDealt, // so they do, and a table is for some of the bins of one channel
+  kPlain, // the counters of a bin fill all banks
+  kMixed, // several bins share the banks
+  kDealt, // the same, and a table has only some of the bins of one channel
 };
 
 /// The layout of counters in a table of wider types.
@@ -22,18 +22,18 @@ using WideCounters = std::conditional_t<
     WordCounters,
     std::conditional_t<kBins == Bins::kMixed, PackedBins, PackedColumns>>;
 
-/// Wider types: a row for every bin, with up to 32 words a bin. A word counts one column, or two of
-/// 16 bits that a lane reads at once.
+/// The table of a wider type has up to 32 words for each bin. A word counts one column, or two
+/// columns of 16 bits that a lane reads at once.
 ///
-/// Shorter rows share the 32 banks, and their order is mixed from the higher digits of the bin
-/// (counters.cuh). Columns of two bytes then have a word for two bins each. Lanes that read the
-/// same columns then add the elements of a word in different orders: half of them begin with the
-/// second one, so that half as many meet in a channel's banks.
+/// Bins of fewer words share the 32 banks. Their order is then mixed from the higher digits of the
+/// bin (counters.cuh). In that case a word of a 16-bit type counts two bins. Lanes that read the
+/// same columns add the elements of a word in different orders, and half of them begin with the
+/// second one. This halves the bank conflicts in a channel.
 ///
-/// One channel may have more bins than a table has rows. Two tables then have 32 of each 64 bins
-/// each, and four 32 of each 128. Together these make a row of all tables, which begins anywhere in
-/// them, mixed from the higher digits: all tables count as much, and no bank more than others,
-/// wherever the values lie. Three tables have a range of the bins each.
+/// One channel may have more bins than a table holds. Its bins then form sets, and each table holds
+/// 32 bins of every set: two tables share sets of 64 bins, four share sets of 128. The first bin of
+/// a set is mixed from the higher digits. So all tables count about as much, and all banks too,
+/// wherever the values lie. Three tables hold one range of the bins each.
 template <class T, Access kAccess, Bins kBins>
 struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   using Layout = WideCounters<sizeof(T), kAccess, kBins>;
@@ -45,22 +45,22 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   static constexpr bool kDealt = kBins == Bins::kDealt;
 
   const Columns& in;
-  const ByteAxis& axis; // of bytes, for who asks tables of any type
+  const ByteAxis& axis; // unused here; code for any table asks for it
   uint32_t* memory;
-  uint32_t address;    // in row 0, of this lane's slot for the first element that it adds
-  uint32_t second;     // and for the second of a word
-  uint32_t row_bytes;  // of a bin, at most 128; where bins are dealt, of 32
-  uint32_t no_rows;    // where what has no bin is counted, of both elements of a word
-  uint32_t order;      // of the bytes of a word whose elements are added in turn
-  uint32_t mixed_bits; // of a row, of both elements of a word
-  uint32_t log_mixed;  // of four bytes and more, how many bits are mixed
-  // If bins are dealt, 32 of them have words side by side:
-  uint32_t first_bin = 0; // of those that the table has some of
-  uint32_t log_bins = 0;  // that share a row of all tables
-  uint32_t step = 0;      // from one of them to the next, where all are 2^32
-  uint32_t most = 0;      // what the table has of the row ends here
-  uint32_t turn = 0;      // and begins there
-  uint32_t nowhere;       // the address of what has no bin, or is another table's
+  uint32_t address;    // of this lane's slot of bin 0, for the first element that it adds
+  uint32_t second;     // the same for the second element of a word
+  uint32_t key_bytes;  // bytes of a bin, at most 128; of 32 bins if bins are dealt
+  uint32_t no_key;     // the key that counts values without a bin, for both elements of a word
+  uint32_t order;      // of the bytes of a word, for __byte_perm
+  uint32_t mixed_bits; // the bits of a key that are mixed, for both elements of a word
+  uint32_t log_mixed;  // how many bits are mixed, for elements of four bytes and more
+  // The next five are for dealt bins. Places in a set are fractions of it, times 2^32.
+  uint32_t first_bin = 0; // the first bin that the table may have
+  uint32_t log_bins = 0;  // log2 of the bins of a set
+  uint32_t step = 0;      // from one bin of a set to the next
+  uint32_t most = 0;      // the last place in a set that the table has
+  uint32_t turn = 0;      // what turns the table's first place to 0
+  uint32_t nowhere;       // the address that counts values without a bin, or of another table
 
   __device__ WideTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), memory(shared) {
@@ -69,27 +69,27 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     address = address_of(shared) + 4 * (kPacksBins ? 2 * slot + turned : slot);
     second = kPacksBins ? address ^ 4 : address;
     order = turned ? 0x1032 : 0x3210;
-    row_bytes = (kDealt ? kLineBytes : 4u) << in.log_key_words;
-    no_rows = min(in.table_keys, 0xffffu) * 0x10001; // all of 16 bits may have a bin
+    key_bytes = (kDealt ? kLineBytes : 4u) << in.log_key_words;
+    no_key = min(in.table_keys, 0xffffu) * 0x10001; // all of 16 bits may have a bin
     nowhere = address_of(shared) + 4 * in.table_keys;
     log_mixed = kLogWarp - min(in.log_key_words, kLogWarp);
     mixed_bits = (kWarp >> min(in.log_key_words, kLogWarp)) - 1;
     mixed_bits |= mixed_bits << 16;
   }
 
-  /// The row of a bin; of both bins of a word, where they are 16 bits wide.
-  __device__ __forceinline__ uint32_t row_of(uint32_t bin) const {
+  /// The key of a bin, or of both bins of a word of 16-bit elements.
+  __device__ __forceinline__ uint32_t key_of(uint32_t bin) const {
     if constexpr (kBins == Bins::kPlain || kPacksBins) {
       return bin;
     } else if constexpr (sizeof(T) > 2) {
-      return WordCounters::mixed_row(bin, log_mixed);
+      return WordCounters::mixed_key(bin, log_mixed);
     } else {
       uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
       mix ^= mix >> 2;
       return (bin & ~mixed_bits) | (mix & mixed_bits);
     }
   }
-  /// Words that lie side by side, for one bin or two.
+  /// log2 of the words that lie side by side for one bin, or for two.
   __device__ __forceinline__ int log_slots() const {
     return Layout::log_slots(in);
   }
@@ -107,40 +107,40 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       turn = shares ? 0u - segment.group * (most + 1) : 0;
     }
   }
-  /// By products, since it is shifts and comparisons that other additions wait for.
+  /// Uses products, because shifts and comparisons are busy with other additions.
   __device__ __forceinline__ uint32_t address_of_dealt(Word value) const {
     const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
-    const uint32_t row = bin >> log_bins;
-    const uint32_t place = bin * step + turn + row * kGoldenRatio;
-    bool here = place <= most && row < in.table_keys / kWarp;
+    const uint32_t set = bin >> log_bins;
+    const uint32_t place = bin * step + turn + set * kGoldenRatio;
+    bool here = place <= most && set < in.table_keys / kWarp;
     if constexpr (sizeof(T) == 8) {
       here = here && value >> 32 == 0;
     }
     const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
-    return here ? (row * row_bytes + address_of(memory)) | word : nowhere;
+    return here ? (set * key_bytes + address_of(memory)) | word : nowhere;
   }
 
-  /// A value without a bin has a row that nobody reads, perhaps the one behind the last:
-  /// branches around them would cost more than all the rest.
+  /// A value without a bin is counted in a key that nobody reads, perhaps the one behind the last.
+  /// Branches around these additions would cost more than the additions.
   __device__ __forceinline__ void add(Word word) const {
     if constexpr (kPacksBins) {
-      const uint32_t bins = __byte_perm(__vminu2(word, no_rows), 0, order);
-      const uint32_t rows = bins & 0xfffefffe;
-      add_shared(__dp2a_lo(rows, row_bytes, address), (bins * 0x10000 & 0x10000) | 1);
-      add_shared(__dp2a_lo(rows, row_bytes << 8, second), (bins & 0x10000) | 1);
+      const uint32_t bins = __byte_perm(__vminu2(word, no_key), 0, order);
+      const uint32_t keys = bins & 0xfffefffe;
+      add_shared(__dp2a_lo(keys, key_bytes, address), (bins * 0x10000 & 0x10000) | 1);
+      add_shared(__dp2a_lo(keys, key_bytes << 8, second), (bins & 0x10000) | 1);
     } else if constexpr (sizeof(T) == 2) {
-      // Both at once, in five instructions: types of two bytes wait for these.
-      const uint32_t rows = __vminu2(row_of(word), no_rows);
-      add_shared(__dp2a_lo(rows, row_bytes, address), 1);
-      add_shared(__dp2a_lo(rows, row_bytes << 8, address), kPacked16 ? 0x10000 : 1);
+      // Both elements take five instructions together. 16-bit types are bound by these.
+      const uint32_t keys = __vminu2(key_of(word), no_key);
+      add_shared(__dp2a_lo(keys, key_bytes, address), 1);
+      add_shared(__dp2a_lo(keys, key_bytes << 8, address), kPacked16 ? 0x10000 : 1);
     } else if constexpr (kDealt) {
       add_shared(address_of_dealt(word), 1);
     } else {
-      uint32_t row = row_of(static_cast<uint32_t>(word));
+      uint32_t key = key_of(static_cast<uint32_t>(word));
       if constexpr (sizeof(T) == 8) {
-        row = word >> 32 != 0 ? 0xffffffff : row;
+        key = word >> 32 != 0 ? 0xffffffff : key;
       }
-      add_shared(address + min(row, in.table_keys) * row_bytes, 1);
+      add_shared(address + min(key, in.table_keys) * key_bytes, 1);
     }
   }
 
@@ -163,28 +163,28 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     if constexpr (kDealt) {
       add_shared(address_of_dealt(value), 1);
     } else if (value < in.table_keys) {
-      const uint32_t row = row_of(static_cast<uint32_t>(value));
+      const uint32_t key = key_of(static_cast<uint32_t>(value));
       const int slot = (kPacksBins ? column : column / kElements) & ((1 << log_slots()) - 1);
-      const uint32_t upper = (kPacksBins ? row : column) % kHalves * 0x10000;
-      atomicAdd(&begin_of_key(row)[slot], kPacksBins || upper == 0 ? upper | 1 : upper);
+      const uint32_t upper = (kPacksBins ? key : column) % kHalves * 0x10000;
+      atomicAdd(&begin_of_key(key)[slot], kPacksBins || upper == 0 ? upper | 1 : upper);
     }
   }
-  __device__ uint32_t* begin_of_key(uint32_t row) const {
-    return memory + ((kPacksBins ? row & ~1u : row) << in.log_key_words);
+  __device__ uint32_t* begin_of_key(uint32_t key) const {
+    return memory + ((kPacksBins ? key & ~1u : key) << in.log_key_words);
   }
 
-  /// Thread after thread takes word after word, in the order of the bins. Neighbours take
-  /// neighbouring bins of a column, to fill the sectors of its counts.
+  /// Calls use(word, value) for all words, in the order of the bins. Neighbouring threads take
+  /// neighbouring bins of a column, so that they fill the sectors of its counts.
   template <class Use>
   __device__ __forceinline__ void for_words(const Use& use) const {
-    constexpr int kRows = 4;
-    const int rows = (Layout::num_bins(in) + kPacksBins) >> kPacksBins;
-    const int padded = (rows + kRows - 1) / kRows * kRows;
+    constexpr int kKeys = 4;
+    const int keys = (Layout::num_bins(in) + kPacksBins) >> kPacksBins;
+    const int padded = (keys + kKeys - 1) / kKeys * kKeys;
     for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
-      const int row = (i / kRows >> log_slots()) * kRows + i % kRows;
-      const int slot = i / kRows & ((1 << log_slots()) - 1);
-      if (row < rows) {
-        use((row << log_slots()) + slot, begin_of_key(row_of(row << kPacksBins))[slot]);
+      const int key = (i / kKeys >> log_slots()) * kKeys + i % kKeys;
+      const int slot = i / kKeys & ((1 << log_slots()) - 1);
+      if (key < keys) {
+        use((key << log_slots()) + slot, begin_of_key(key_of(key << kPacksBins))[slot]);
       }
     }
   }
@@ -212,24 +212,25 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   }
   __device__ void add_dealt(const Segment& segment, Counts counts) const {
     for (unsigned i = threadIdx.x; i < in.table_keys; i += kColumnThreads) {
-      const uint32_t row = i / kWarp;
-      const uint32_t begin = (turn + row * kGoldenRatio) >> (kWarp - log_bins);
-      const uint32_t of_row = (i % kWarp - begin) & ((1u << log_bins) - 1);
-      const int64_t bin = int64_t{first_bin} + (row << log_bins | of_row);
+      const uint32_t set = i / kWarp;
+      const uint32_t begin = (turn + set * kGoldenRatio) >> (kWarp - log_bins);
+      const uint32_t of_set = (i % kWarp - begin) & ((1u << log_bins) - 1);
+      const int64_t bin = int64_t{first_bin} + (set << log_bins | of_set);
       if (bin < in.num_bins) {
         put<true>(&counts[in.counter(segment.batch, 0, bin)], memory[i]);
       }
     }
   }
-  /// Thread after thread takes bin after bin, starting in different slots.
+  /// A thread sums the slots of a bin. Neighbouring threads start in different slots, so that no
+  /// two lanes meet in a bank.
   __device__ void add_one_channel(const Segment& segment, Counts counts) const {
     const int slots = 1 << in.log_key_words;
     for (int bin = threadIdx.x; bin < Layout::num_bins(in); bin += kColumnThreads) {
-      const uint32_t* row = begin_of_key(row_of(bin));
+      const uint32_t* key = begin_of_key(key_of(bin));
       uint32_t sum = 0;
 #pragma unroll 8
       for (int i = 0; i < slots; ++i) {
-        sum += row[(i + threadIdx.x) & (slots - 1)];
+        sum += key[(i + threadIdx.x) & (slots - 1)];
       }
       put<true>(&counts[in.counter(segment.batch, 0, bin)], sum);
     }

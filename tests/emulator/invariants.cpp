@@ -425,9 +425,9 @@ struct Checks {
     divides(in.by_loop[0], runs);
     divides(in.by_loop[1], runs);
     divides(in.by_period, int64_t{in.before_run} + in.run_bytes);
-    divides(in.by_rows, int64_t{in.table_keys} * in.channels << in.log_segments);
+    divides(in.by_keys, int64_t{in.table_keys} * in.channels << in.log_segments);
     divides(in.by_channels, in.channels << in.log_segments);
-    need(in.by_rows.divisor == in.table_keys && in.by_channels.divisor == in.channels, "divisors");
+    need(in.by_keys.divisor == in.table_keys && in.by_channels.divisor == in.channels, "divisors");
     const int64_t all_rows = int64_t{in.table_keys} + 1;
     need(
         in.tables == 0
@@ -480,7 +480,7 @@ struct Checks {
       need(plan.clears == (in.chunks > 1 && !in.clustered), "several blocks add to zeros");
     } else {
       need(plan.clears && !in.clustered && channels * 4 <= plan.shared_bytes, "additions to zeros");
-      need(2 * int64_t{kOwnCounters} * 4 <= plan.shared_bytes, "a block's own counters");
+      need(2 * int64_t{kHotBins} * 4 <= plan.shared_bytes, "a block's own counters");
       need(4 * (problem.num_bins + 2) > limits.shared_per_block, "more bins than a table has");
     }
     need(plan.cluster == (in.clustered ? in.chunks : 1), "a cluster has a tile");
@@ -517,8 +517,7 @@ struct Checks {
             kGoldenRatio * in.unmixer == 1,
         "bins find their way back");
     need(
-        owners * (kBucketBytes + kVec16Bytes + 4) + 4 * 32 + 4 * owned +
-                8 * int64_t{kOwnCounters} <=
+        owners * (kBucketBytes + kVec16Bytes + 4) + 4 * 32 + 4 * owned + 8 * int64_t{kHotBins} <=
             plan.shared_bytes,
         "buckets and tables fit");
     need(

@@ -45,7 +45,7 @@ std::optional<Clusters> clusters_of(const Request& request) {
   const int64_t most_excess =
       of_segment == 1 || groups == 1 ? kMaxExcessOfClusteredBlock : kMaxExcessWhereItAdds;
   const bool is_balanced = bytes / found.blocks() - bytes / limits.sm_count <= most_excess;
-  return is_balanced && share + 2 <= kMaxPairCount ? std::optional(found) : std::nullopt;
+  return is_balanced && share + 2 <= kMaxPacked16 ? std::optional(found) : std::nullopt;
 }
 
 Clustered layout_of(const Request& request, const Clusters& clusters) {

@@ -96,7 +96,7 @@ Plan plan_generic(const Request& request) {
   plan.blocks = in.tiles * in.chunks;
   plan.threads = kGenericThreads;
   plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
-  plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kOwnCounters} * kCounterBytes;
+  plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kHotBins} * kCounterBytes;
   plan.clears = !has_table || (in.chunks > 1 && !in.clustered);
   return plan;
 }

@@ -142,7 +142,7 @@ Plan plan_interleaved(
   const RowRuns& runs = geometry.runs;
   const int64_t keys_of_table = std::min(partition.share, partition.segments.rows);
   const bool packed16 = counts_in_16_bits(request, geometry);
-  const bool overflows = packed16 && keys_of_table + ragged_rows(geometry) > kMaxPairCount;
+  const bool overflows = packed16 && keys_of_table + ragged_rows(geometry) > kMaxPacked16;
   const bool adds = overflows || !has_one_writer(request, geometry, partition);
   Interleaved in{};
   set_columns(in, request, geometry, partition, adds);

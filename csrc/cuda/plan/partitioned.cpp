@@ -32,7 +32,7 @@ std::optional<Owners> owners_of(const Request& request) {
   if (count < kFewestOwners || log_bins > kMaxLogOwned) {
     return std::nullopt;
   }
-  const int64_t table_bytes = (kCounterBytes << log_bins) + 2 * kOwnCounters * kCounterBytes;
+  const int64_t table_bytes = (kCounterBytes << log_bins) + 2 * kHotBins * kCounterBytes;
   const int64_t staged_bytes =
       count * (kBucketBytes + kVec16Bytes + kCounterBytes) + kBanks * kCounterBytes;
   const Owners owners{count, log_bins, table_bytes + staged_bytes};

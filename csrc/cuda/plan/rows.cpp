@@ -28,7 +28,7 @@ std::optional<Plan> plan_whole_rows(
   in.blocks_of_part = static_cast<unsigned>(partition.blocks_of_part);
   in.chunks = in.rows / chunk / in.blocks_of_part;
   in.blocks_with_more = in.rows / chunk % in.blocks_of_part;
-  if (in.rows_of_block() > kMaxPairCount) {
+  if (in.rows_of_block() > kMaxPacked16) {
     return std::nullopt;
   }
   Plan plan = plan_without_layout(

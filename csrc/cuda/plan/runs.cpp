@@ -253,7 +253,7 @@ void set_tables(Runs& in, const Request& request, const Period& period, const Ru
                      : static_cast<unsigned>(key_words_of(request.keys, period.elements));
   in.column_words = few ? (in.table_keys + 1) << tables.log_copies : 1;
   in.segment_words = static_cast<unsigned>(tables.segment_words);
-  in.by_rows = Divider(in.table_keys);
+  in.by_keys = Divider(in.table_keys);
 }
 
 } // namespace
