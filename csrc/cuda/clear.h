@@ -5,7 +5,7 @@
 
 namespace histo::cuda {
 
-/// In a kernel that the next one overlaps, where it can; that one waits for it itself.
+/// Clears in a kernel that the next one overlaps, if `overlaps`. That one waits for it itself.
 void clear(const Launch& launch, const Problem& problem, bool overlaps);
 
 struct Prepared {

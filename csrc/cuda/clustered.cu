@@ -40,7 +40,7 @@ __device__ __forceinline__ void put_sums(
   const unsigned bins = (in.table_keys + kCluster - 1) / kCluster;
   const unsigned end_bin = min((rank + 1) * bins, in.table_keys);
   const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
-  // Once where a block has no row, for all threads must arrive.
+  // A block without a bin takes one turn too, because all threads must arrive.
 #pragma unroll 1
   for (unsigned bin = rank * bins;; bin += kWarp) {
     // A warp sums a row of all tables at once.
@@ -98,12 +98,12 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   const int warp = threadIdx.x / kWarp;
   const HalfTable table(shared, lane, 1);
   const int64_t first_column = int64_t{blockIdx.y} * kHalfColumns;
-  // A word that is put together may reach beyond the first row and the last.
+  // A loose word may reach beyond the first and the last row.
   constexpr int kEdge = kLoose ? 1 : 0;
   const int64_t first_row = kEdge + int64_t{blockIdx.x} * in.share;
   const auto rows = static_cast<int>(min(int64_t{in.share}, in.rows - kEdge - first_row));
 
-  // A lane beyond the last column counts that one once more, for a column that is not there.
+  // A lane beyond the last column reads that column again, and counts it where nobody reads.
   const int64_t column = min(first_column + lane % kLanesOfRow * 4, (in.columns - 1) / 4 * 4);
   const auto row_stride = static_cast<int>(in.row_stride);
   const uint8_t* data = in.data + blockIdx.z * in.batch[1].stride + column;
@@ -124,7 +124,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
   if (!in.cleared) {
     wait_for_previous(); // it may write what is counted
   }
-  // Loads are on their way while the table is cleared, and while words are counted.
+  // Loads are in flight while the table is cleared, and while words are counted.
   const int rounds = rows / kRound;
   Load words[kUnroll];
   if (rounds > 0) {
@@ -158,7 +158,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
       table.add(words[i]);
     }
   }
-  // Only the last block that has rows has some left, or all where they are few.
+  // Only the last block that has rows has some left. With few rows these are all.
   const int rows_of_step = kWarps * kRowsOfLoad;
   const int left = max(rounds, 0) * kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
 #pragma unroll 4

@@ -5,7 +5,7 @@
 
 namespace histo::cuda {
 
-/// kAdd: other blocks add to the same counter; without it this is its only writer.
+/// kAdd: other blocks add to the same counter. Otherwise this is its only writer.
 template <bool kAdd>
 __device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
   if (!kAdd) {

@@ -20,8 +20,8 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-/// The bin of an element that is wider than a byte: its value, if it is not above those with bins.
-/// A negative value is above them all.
+/// The bin of an element wider than a byte is its value, if that is below the limit. As an unsigned
+/// number, a negative value is above all limits.
 template <class T>
 struct ValueAxis {
   uint64_t values;
@@ -40,7 +40,7 @@ template <bool kShared, bool kSets, class T>
 struct TileOfBlock {
   static constexpr int kOfVec16 = kVec16Bytes / sizeof(T);
   static constexpr int kUnroll = kGenericVec16s<sizeof(T)>;
-  // Bytes with more bins than a table are too rare for code of their own.
+  // Bytes with more bins than a table has are rare, so there is no code for their vec16s.
   static constexpr bool kVec16s = kShared || sizeof(T) > 1;
 
   const Generic& in;
@@ -69,9 +69,9 @@ struct TileOfBlock {
       uint32_t* shared,
       unsigned long long* counts)
       : in(tiles_of_grid), axis(axis_of_elements), num_bins(bins), table(shared) {
-    // The blocks of a cluster take a tile, and those that follow each other read the same rows.
-    // A grid has fewer than 2^31 blocks: 32 bits divide much sooner than 64, and small inputs are
-    // counted in the time of a few divisions.
+    // The blocks of a cluster take one tile. Otherwise neighbouring blocks read the same rows. A
+    // grid has fewer than 2^31 blocks, so 32 bits suffice. They divide much sooner than 64, and a
+    // few divisions take as long as counting a small input.
     const auto tiles = static_cast<unsigned>(in.tiles);
     chunks = static_cast<unsigned>(in.chunks);
     const int64_t tile = in.clustered ? cluster_of_grid() : blockIdx.x % tiles;
@@ -91,7 +91,7 @@ struct TileOfBlock {
     num_vec16s = kVec16s && in.vec16s ? (end - first_row) / kOfVec16 : 0;
   }
 
-  /// All loads of a round are on their way before the first is counted.
+  /// Issues all loads of a round before the first is counted.
   __device__ __forceinline__ void load(int64_t vec16) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
@@ -125,7 +125,7 @@ struct TileOfBlock {
       load(vec16 + kUnroll * kGenericThreads);
     }
   }
-  /// Counts the elements that are in no vec16: all, or less than one. kOneLoop: the rows are one.
+  /// Counts the elements that are in no vec16. kOneLoop: the rows are one loop.
   template <bool kOneLoop>
   __device__ __forceinline__ void count_elements() const {
     const auto thread = static_cast<int>(threadIdx.x);
@@ -148,10 +148,10 @@ struct TileOfBlock {
       }
     }
   }
-  /// Sums the tables of a cluster. A block sums every so many counters, and is their only writer.
+  /// Sums the tables of a cluster. A block sums some of the counters, and is their only writer.
   __device__ __forceinline__ void put_sums_of_cluster() const {
     const int bins = static_cast<int>(num_bins);
-    // The first division takes no time while the others are waited for.
+    // The first division takes no time, because it is done while waiting for the other blocks.
     int i = static_cast<int>(rank_in_cluster() * kGenericThreads + threadIdx.x);
     int channel_of_tile = i / bins;
     sync_cluster();
@@ -170,7 +170,7 @@ struct TileOfBlock {
     arrive_having_read();
     wait_for_readers();
   }
-  /// Puts the table in the counts. One block alone counts these channels, or several do.
+  /// Writes the table to the counts, or adds it if several blocks count these channels.
   __device__ __forceinline__ void put_table() const {
     const int bins = static_cast<int>(num_bins); // of a shared table are few enough for an int
     __syncthreads();
@@ -184,7 +184,7 @@ struct TileOfBlock {
   __device__ __forceinline__ void add(T value) const {
     const int64_t bin = axis.bin_of(value);
     if (kShared) {
-      // A value without a bin is counted behind the last one: branches would take longer.
+      // A value without a bin is counted behind the last bin, because a branch would take longer.
       const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
       atomicAdd(&table[channel * in.table_stride + place], 1);
     } else if (bin != kNoBin) {

@@ -1,4 +1,4 @@
-// Counting in memory, with the crowded counters kept by the block.
+// Counting in memory, with the hot bins in shared memory.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace histo::cuda {
 
-/// Counters in memory that a block counts itself: those that it meets first, each in one of
-/// kWays slots, which it then keeps. It takes the crowd off a counter that many values hit; where
-/// the values are spread, the memory counts them as fast as it can.
+/// The bins that a block counts itself. A bin takes one of its kWays slots when the block first
+/// meets it, and keeps the slot. This helps if many values hit one bin. If values are spread,
+/// memory counts them as fast as it can.
 template <unsigned kThreads, unsigned kWays>
 struct HotBins {
   static constexpr uint32_t kFree = 0xffffffff;
@@ -63,7 +63,7 @@ struct HotBins {
     atomicAdd(&counts[first + counter], static_cast<unsigned long long>(n));
   }
 
-  /// The address of what the block counts for it, or `nowhere`.
+  /// The address of the block's counter for the key, or `nowhere`.
   __device__ __forceinline__ uint32_t find(uint32_t key, uint32_t nowhere) const {
     static_assert(kWays == 2);
     const unsigned slot = first_slot_of(key);

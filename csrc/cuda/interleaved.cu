@@ -1,13 +1,13 @@
 // Counts elements that lie side by side.
 //
-// A table in shared memory has a row for every bin and a counter for every column. The lanes of a
-// warp read neighbouring words of a row, so they add to different columns, and these lie in
-// different banks: no two lanes ever wait for each other, whatever the data look like.
+// A table in shared memory has a counter for every column and every bin. The lanes of a warp read
+// neighbouring words of a row, so they add to different columns. These lie in different banks, so
+// there are no bank conflicts, whatever the data look like.
 //
 // A column is a channel. Rows that follow each other without a gap may also be read as one stream
 // and cut into longer rows, of a whole number of words that fills the tables. Then several columns
-// hold the same channel, and their sums are added. One channel is the extreme: all columns are
-// copies of it (bytes of few channels: planar.cu).
+// belong to the same channel, and their sums are added. With one channel, all columns belong to it.
+// Bytes of few channels are counted by planar.cu.
 //
 // A block counts an equal share of all rows. If it has all of a segment, its sums go straight to
 // the counts. Otherwise its table goes to the workspace, and the reduction sums all tables.
@@ -22,10 +22,10 @@
 namespace histo::cuda {
 namespace {
 
-/// The upper bits of both counters of a pair, which are set if one holds much.
+/// The upper bits of both counters of a word. One of them is set if a counter is nearly full.
 constexpr uint32_t kMuch = kRoomAfterSpill * 0x10001u;
 
-/// Empties the pairs of counters that hold much into the counts, so that none overflows.
+/// Empties counters that are nearly full into the counts, so that none overflows.
 template <class AnyTable>
 __device__ void spill(const AnyTable& table, const Segment& segment, Counts counts) {
   for (unsigned i = threadIdx.x; i < table.in.table_words() / 4; i += kColumnThreads) {
@@ -64,8 +64,8 @@ struct InterleavedBlock {
   using Load = typename Reader::Load;
   using TheTable = Table<T, kAccess, kBins>;
   static constexpr bool kPacked16 = TheTable::kHalves == 2;
-  // Wider types in vec16s are of one channel, whose columns the block sums. Other sums go to the
-  // counts one by one, or to the reduction.
+  // Wider types are read in vec16s only if there is one channel. Then the block sums its columns.
+  // Other sums go to the counts one by one, or to the reduction.
   static constexpr bool kOneChannel = sizeof(T) > 1 && kAccess == Access::kVec16;
   static constexpr int kElements = Reader::kElements;
 
@@ -99,12 +99,12 @@ struct InterleavedBlock {
     table.begin_segment(share.piece.segment);
   }
 
-  /// Counts all rounds of the piece but the last one, which is then in hand.
+  /// Counts all rounds of the piece but the last one, which is loaded then.
   __device__ __forceinline__ void count_rounds() {
     for (int coming = reader.rounds - 1; coming > 0;) {
       int now = coming; // so many at a time as the counters have room for
       if constexpr (kPacked16) {
-        // From the parameter, and not reader.rows_of_round (docs/tuning.md, compiler moods).
+        // The parameter is read, not reader.rows_of_round (docs/tuning.md, compiler moods).
         make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
         now = min(coming, reader.rounds_of(room));
         room -= now * ((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
@@ -115,9 +115,9 @@ struct InterleavedBlock {
       } while (--now > 0);
     }
   }
-  /// Counts what is left of the piece. The loads of its rest are on their way before the round in
-  /// hand is counted, and those of the next piece's first round before the rest is. Returns whether
-  /// there is a next piece.
+  /// Counts the round that is loaded, and the rest of the piece. The rest is loaded before that
+  /// round is counted, and the first round of the next piece before the rest is counted. Returns
+  /// whether there is a next piece.
   __device__ __forceinline__ bool count_rest() {
     constexpr int kLast = kAccess == Access::kLoose ? kUnroll + 1 : kUnroll;
     static_assert(Reader::kWarps >= kRowsAtEnd);
@@ -176,7 +176,7 @@ struct InterleavedBlock {
       }
     }
   }
-  /// Leaves what the table has of a segment: in the counts, or to the reduction.
+  /// Writes the sums of a segment to the counts, or leaves the table to the reduction.
   __device__ __forceinline__ void end_segment(const Piece& done, bool more) {
     if (!kOneChannel && !more) {
       let_next_start(); // the reduction
@@ -187,7 +187,7 @@ struct InterleavedBlock {
       table.add_channels(done.segment, counts, more);
     } else {
       if (first_of_segment && (done.ends_segment || share.has_begin_of(done))) {
-        // All of the segment; or its first part, to which the reduction adds the others.
+        // The table has all of the segment, or its first part. The reduction adds the other parts.
         table.put_counts(done.segment, counts);
       } else {
         const unsigned vec16s = in.table_words() / 4;
@@ -202,12 +202,13 @@ struct InterleavedBlock {
   }
 
  private:
-  /// Counts the round in hand and loads the next one.
+  /// Counts the round that is loaded, and loads the next one.
   __device__ __forceinline__ void count_round() {
     constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
     Load next[kUnroll];
     if constexpr (kBefore >= 0) {
-      // No instruction passes the barriers, which take none themselves.
+      // The compiler moves no instruction across these barriers. They take no instruction
+      // themselves.
 #pragma unroll
       for (int i = 0; i < kBefore; ++i) {
         table.add(words[i]);
@@ -235,7 +236,7 @@ struct InterleavedBlock {
     }
     reader.next_round();
   }
-  /// Empties pairs of counters where they have no room for so many rows.
+  /// Empties nearly full counters, if the table has no room for this number of rows.
   __device__ __forceinline__ void make_room(int rows) {
     if (room < rows) {
       wait_for_previous(); // it cleared the counts
@@ -261,8 +262,7 @@ struct InterleavedBlock {
   }
 };
 
-/// One block an SM is not asked for in __launch_bounds__, though there is one (docs/tuning.md,
-/// compiler moods).
+/// __launch_bounds__ does not say that an SM has one block (docs/tuning.md, compiler moods).
 template <class T, Access kAccess, Bins kBins, bool kInRuns>
 __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     const __grid_constant__ Interleaved in,

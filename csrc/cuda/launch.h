@@ -28,7 +28,7 @@ void check(cudaError_t error, const char* what);
 /// A grid of one dimension; throws std::runtime_error if a grid cannot have so many blocks.
 dim3 grid_of(int64_t blocks);
 
-/// The unsigned type of so many bytes.
+/// The unsigned type of kBytes bytes.
 template <size_t kBytes>
 struct UnsignedOf;
 template <>
@@ -87,7 +87,7 @@ void start(
     void (*kernel)(Parameters...),
     const Shape& shape,
     const Arguments&... arguments) {
-  // More than 48 KiB has to be asked for, on each device: cheap, so always.
+  // A kernel must ask each device for more than 48 KiB. This is cheap, so it always asks.
   if (shape.shared_bytes > 48 * 1024) {
     check(
         cudaFuncSetAttribute(

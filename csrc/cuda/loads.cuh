@@ -5,9 +5,9 @@
 
 namespace histo::cuda {
 
-// The second-level cache fetches the whole line of 128 bytes, of which another block may read the
-// rest a little later. Half lines then arrive at the speed of whole ones, and at 0.74 of it
-// otherwise. Data that are read once are the first to leave the cache.
+// The second-level cache fetches the whole line of 128 bytes, because another block may read the
+// rest soon. Half lines then arrive at the speed of whole lines, instead of 0.74 of it. Data that
+// are read once are the first to leave the cache.
 __device__ __forceinline__ uint32_t load_once(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.cs.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));
@@ -26,7 +26,7 @@ __device__ __forceinline__ uint4 load_once(const uint4* address) {
   return vec16;
 }
 
-/// A word that does not stay in the first-level cache, where others need the room.
+/// Loads a word that does not stay in the first-level cache, because other lines need the room.
 __device__ __forceinline__ uint32_t load_past_first_cache(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));

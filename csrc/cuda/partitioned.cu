@@ -5,12 +5,12 @@
 // leaves these in the workspace, which stays in the second-level cache. When all blocks have done
 // so, it counts the buckets that the others have left for it.
 //
-// The bits of a value are mixed before they are split into the owner and the bin among the owner's.
-// Data are often full of neighbouring bins, which so have different owners. A lane's 16 bytes of
-// equal elements are one entry of a bucket. A full bucket turns further values away, and the
-// block that has read them counts them: a few bins in shared memory, the others in the counts. If a
-// few values fill the tile, too many are turned away, and the block counts the next tile all by
-// itself.
+// The bits of a value are mixed before they are split into the owner and the number of the bin
+// among the owner's. Data are often full of neighbouring bins, and mixing gives these different
+// owners. If a lane's 16 bytes are equal elements, they are one entry of a bucket. A full bucket
+// turns further values away. The block that has read them then counts them itself: a few bins in
+// shared memory, and the others in the counts. If a few values fill the tile, too many are turned
+// away, and the block counts the whole next tile itself.
 #include "hot_bins.cuh"
 #include "loads.cuh"
 #include "partitioned.h"
@@ -21,16 +21,16 @@ namespace {
 
 constexpr int kWarps = kPartitionedThreads / kWarp;
 constexpr int kEntryBytes = 2;
-// A bucket's first entry is twice the number of those that follow.
+// The first entry of a bucket is twice the number of entries that follow.
 constexpr unsigned kEntries = kBucketBytes / kEntryBytes;
-// The place of what has no bin; 2^31 are more than there are elements for a block.
+// The place of an element without a bin. No block has as many as 2^31 elements.
 constexpr uint32_t kNoPlace = 0x80000000;
 constexpr int kEntriesOfLane = kEntries / kWarp;
 static_assert(kBucketBytes == kWarp * sizeof(uint4), "a warp moves a bucket at once");
 
 using Own = HotBins<kPartitionedThreads, 2>;
 
-/// Elements of 16 bytes as they lie there, as keys: those below the limit have a bin.
+/// The elements of a vec16 as keys, in their order. Keys below the limit have a bin.
 template <class T>
 struct Vec16 {
   static constexpr int kSize = sizeof(uint4) / sizeof(T);
@@ -55,8 +55,8 @@ struct Vec16 {
 
 /// All blocks of the grid meet here; they are resident at the same time.
 ///
-/// A word for the even times and one for the odd: nobody comes the time after next before
-/// all have seen this one.
+/// Even and odd rounds have a word each. No block can arrive in the round after next before all
+/// blocks have seen this one.
 struct Barrier {
   uint32_t* words;
 
@@ -67,7 +67,7 @@ struct Barrier {
       atomicAdd(&words[time % 2], 1);
     }
   }
-  /// Until all blocks have arrived.
+  /// Waits until all blocks have arrived.
   __device__ void wait(unsigned time) const {
     if (threadIdx.x == 0) {
       const uint32_t expected = (time / 2 + 1) * gridDim.x;
@@ -80,10 +80,10 @@ struct Barrier {
   }
 };
 
-/// Elements of a thread that found neither room in a bucket nor a counter that the block has for
-/// them: few, and rarely any.
+/// A thread's elements that found no room in a bucket and have no counter in the block's shared
+/// memory. There are few, and rarely any.
 struct Overflow {
-  // Apart from their number, which could not be kept in a register beside them.
+  // A pointer to another variable. If the array stood here, `number` could not stay in a register.
   uint32_t* keys; // the highest bit tells that the key stands for a whole vec16
   int number = 0;
 
@@ -97,7 +97,7 @@ template <class T>
 struct PartitionedBlock {
   static constexpr int kOfVec16 = Vec16<T>::kSize;
   static constexpr int kVec16s = kPartitionedVec16s<sizeof(T)>;
-  // Buckets lie 16 bytes further apart than they are long, and so in different banks.
+  // 16 bytes lie between buckets, so that these begin in different banks.
   static constexpr unsigned kStagedBytes = kBucketBytes + sizeof(uint4);
 
   const Partitioned& in;
@@ -114,8 +114,8 @@ struct PartitionedBlock {
   uint32_t staged_address;
   uint32_t filled_address;
   uint32_t table_address;
-  // Count what nobody asks for, a lane each and for all lanes: a branch around an addition would
-  // cost more.
+  // Counters that nobody reads: one for each lane, and one for all lanes. To count in them costs
+  // less than a branch around an addition.
   uint32_t nowhere;
   uint32_t nobodys;
   uint4 vec16s[kVec16s]; // of the tile
@@ -184,8 +184,8 @@ struct PartitionedBlock {
       }
     }
   }
-  /// Sorts the tile, or counts it all. Returns how many elements of this thread found no room, or
-  /// have a counter of the block.
+  /// Sorts the tile into buckets, or counts all of it. Returns how many elements of this thread
+  /// found no room, or have a counter in the block's shared memory.
   __device__ __forceinline__ int sort(bool all_by_itself) const {
     uint32_t keys[kVec16s * kOfVec16];
     Overflow overflow{keys};
@@ -216,7 +216,7 @@ struct PartitionedBlock {
     }
     return crowd;
   }
-  /// Leaves the buckets for their owners.
+  /// Copies the buckets to the workspace, for their owners.
   __device__ __forceinline__ void leave(unsigned round) const {
     for (unsigned owner = warp; owner < owners; owner += kWarps) {
       uint4 vec16 = reinterpret_cast<const uint4*>(staged + owner * kStagedBytes)[lane];
@@ -227,7 +227,7 @@ struct PartitionedBlock {
       __stcg(bucket(round, owner, me), vec16);
     }
   }
-  /// Counts what all blocks have left for this one.
+  /// Counts the buckets that all blocks have left for this one.
   __device__ __forceinline__ void count(unsigned round) const {
     constexpr int kUnroll = 4;
     const uint4* own_buckets = bucket(round, me, 0);
@@ -259,7 +259,8 @@ struct PartitionedBlock {
   __device__ __forceinline__ uint32_t owner_of(uint32_t mixed) const {
     return mixed >> (32 - in.log_owners);
   }
-  /// In turn two sets of buckets: who has come to a round has counted the one before the last.
+  /// Rounds use two sets of buckets in turn. A block that has reached a round has counted the
+  /// buckets of the round before the last.
   __device__ __forceinline__ uint4* bucket(unsigned round, unsigned owner, unsigned from) const {
     const unsigned buckets_of_set = owners * gridDim.x;
     return buckets + (round % 2 * buckets_of_set + owner * gridDim.x + from) * kWarp + lane;
@@ -288,7 +289,8 @@ struct PartitionedBlock {
     }
     return crowd;
   }
-  /// Enters a vec16 in the buckets of its owners; the first of equal elements stands for all.
+  /// Enters a vec16 in the buckets of its owners. If all elements are equal, the first stands for
+  /// all.
   __device__ __forceinline__ int enter(
       const Vec16<T>& vec16, uint32_t limit, uint32_t differ, Overflow& overflow) const {
     const uint32_t limit_of_others = differ != 0 ? limit : 0;
@@ -334,15 +336,15 @@ struct PartitionedBlock {
     const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
     const int entries = __shfl_sync(0xffffffff, static_cast<int>(words[0] & 0xffff) / 2, 0);
     const int last = entries - kEntriesOfLane * lane; // of this lane
-    // The first lane's first one is the number of the others.
+    // The first entry of the first lane is the number of the others.
     const int first_entry = lane > 0 ? 0 : kEntriesOfLane * kWarp;
     const auto counter_of = [&](int j) {
       const uint32_t entry = j % 2 == 0 ? words[j / 2] << 16 : words[j / 2];
       const bool counts_here = (j == 0 ? first_entry : j) <= last;
       return counts_here ? table_address + 4 * (entry >> (32 - in.log_owned)) : nowhere;
     };
-    // No entry stands for 16 bytes if the data have no runs. One that does takes two additions:
-    // ones the hardware adds together, where lanes have the same bin.
+    // If the data have no runs, no entry stands for 16 bytes. An entry that does takes two
+    // additions. The hardware combines ones that lanes add to the same bin.
     if (__any_sync(0xffffffff, ((words[0] | words[1] | words[2] | words[3]) & 0x10001) != 0)) {
 #pragma unroll
       for (int j = 0; j < kEntriesOfLane; ++j) {
@@ -385,7 +387,7 @@ __global__ __launch_bounds__(kPartitionedThreads, 1) void count_partitioned_kern
       all_by_itself = crowded > kPartitionedThreads / 2;
       block.load(round + 1);
     }
-    // The barrier's times are one ahead: the first was for the counts.
+    // The barrier is one round ahead: its first use was for the counts.
     if (round > 0) {
       barrier.wait(round);
       if (block.is_owner()) {

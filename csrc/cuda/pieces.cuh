@@ -40,8 +40,8 @@ struct Share {
     piece.run = batch_of(in, piece.segment.batch) + piece.outer * in.outer.stride;
     cut();
   }
-  /// Goes on to the next run, without the time of a division: few loads are on their way meanwhile.
-  /// Returns whether the block has rows of it.
+  /// Goes on to the next run. It takes no division, because few loads are in flight meanwhile.
+  /// Returns whether the block has rows of that run.
   __device__ __forceinline__ bool advance() {
     row += piece.rows;
     if (row >= end) {
@@ -73,7 +73,7 @@ struct Share {
   }
 
  private:
-  /// Cuts the piece to what the run and the block have of it.
+  /// Cuts the piece at the end of the run and of the block's share.
   __device__ __forceinline__ void cut() {
     piece.rows = min(in.rows - piece.first_row, end - row);
     piece.ends_segment =

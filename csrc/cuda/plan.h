@@ -11,8 +11,8 @@
 
 namespace histo::cuda {
 
-/// Fibonacci hashing: the highest bits of a product with this number depend on all bits of the other
-/// factor. The number is odd, so the product can be undone.
+/// Fibonacci hashing: the highest bits of a product with this number depend on all bits of the
+/// other factor. The number is odd, so the product can be undone.
 constexpr uint32_t kGoldenRatio = 0x9e3779b1;
 
 struct DeviceLimits {
@@ -175,10 +175,10 @@ struct Clustered : Columns {
 
 /// runs.cu counts many short runs of elements, which may begin at any address.
 ///
-/// A segment is a set of channels, which one table counts. Its runs are cut into aligned vec16s. The
-/// first and the last vec16 of a run may have bytes that lie outside. All vec16s of a segment, run
-/// after run, are dealt to threads. Element e of a run belongs to channel e % period of the segment,
-/// if there is such a channel.
+/// A segment is a set of channels, which one table counts. Its runs are cut into aligned vec16s.
+/// The first and the last vec16 of a run may have bytes that lie outside. All vec16s of a segment,
+/// run after run, are dealt to threads. Element e of a run belongs to channel e % period of the
+/// segment, if there is such a channel.
 struct Runs {
   const uint8_t* data;
   uint64_t first_vec16; // the address of the first vec16 that lies in the tensor as a whole

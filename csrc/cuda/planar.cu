@@ -1,11 +1,11 @@
 // Counts bytes of few channels: of one channel after another, or of two, three or four in turn.
 //
 // Bytes that lie side by side are read as one stream, of which a warp takes 512 bytes at a time,
-// each lane 16. A table has counters for each lane, as those of interleaved.cu have, but all are
-// copies of the few channels. A block sums them itself and adds the sums to the counts: where the
-// next segment begins, and before a counter could overflow.
+// each lane 16. A table has counters for each lane, as in interleaved.cu, but they are copies of
+// the counters of few channels. A block sums the copies and adds the sums to the counts, when a
+// segment ends or before a counter could overflow.
 //
-// While a warp counts its last rows of a segment the first of the next one are on their way.
+// While a warp counts its last rows of a segment, it loads its first rows of the next one.
 #include "byte_table.cuh"
 #include "clear.h"
 #include "loads.cuh"
@@ -19,7 +19,7 @@ namespace {
 constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
 constexpr unsigned kRowBytes = kWarpBytes;
 
-/// The counters of a lane in a row of the table, which has a row for each value.
+/// The counters that a lane has for one value.
 enum class Turns {
   kNone,  // one channel: a counter of 32 bits, in half of the row's place
   kThree, // three counters of 16 bits: six, five and five of its bytes add to them
@@ -34,7 +34,7 @@ struct PlanarTable : ByteTable {
   using Base::memory;
   using Base::offsets;
   uint32_t ones[3]; // of three channels, what one byte more of each is
-  // All of a row's place, or the half that one counter a lane takes.
+  // The bytes of a value's counters: all of a key, or half if a lane has one counter.
   static constexpr int kRowVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
 
   __device__ PlanarTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
@@ -42,7 +42,7 @@ struct PlanarTable : ByteTable {
     offsets[0] = 4 * lane;
   }
 
-  /// The next row that the lane reads begins with that byte of its run.
+  /// Prepares for a row that begins with this byte of its run.
   __device__ __forceinline__ void begin_rows(unsigned byte) {
     if constexpr (kTurns == Turns::kThree) {
       const int lane = static_cast<int>(threadIdx.x) % kWarp;
@@ -54,7 +54,7 @@ struct PlanarTable : ByteTable {
       }
     }
   }
-  /// `row` rows after that one.
+  /// Adds a vec16 of the row that lies `row` rows after that one.
   __device__ __forceinline__ void add(const uint4& vec16, int row) const {
     const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
 #pragma unroll
@@ -71,7 +71,7 @@ struct PlanarTable : ByteTable {
       }
     }
   }
-  /// The byte in that place of a row, which is that one of its run.
+  /// Adds one byte, at this place of a row and this place of its run.
   __device__ __forceinline__ void add_one(unsigned place, int64_t byte, uint8_t value) const {
     const unsigned first_of_lane = place % kByteColumns / kCountersOfLane * kCountersOfLane;
     if constexpr (kTurns == Turns::kNone) { // a lane's four bytes of a word have one word
@@ -94,12 +94,12 @@ struct PlanarTable : ByteTable {
     }
   }
 
-  /// A thread sums half of a row, and clears it where more rows come: of two words a lane the even
-  /// or the odd ones. Neighbours begin with different words, so that no two of a load meet in a
-  /// bank, and add neighbouring bins.
+  /// A thread sums half of the counters of a value, and clears them if more rows come. If a lane
+  /// has two words, these are all even or all odd words. Neighbouring threads begin with different
+  /// words, so that there are no bank conflicts, and add to neighbouring bins.
   __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
     constexpr int kVec16s = kRowVec16s / 2;
-    // An even word has the first and the third of four columns in turn, an odd one the others.
+    // An even word has the first and the third of four columns, an odd word the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
     for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
@@ -156,7 +156,7 @@ struct PlanarTable : ByteTable {
   }
 };
 
-/// For __launch_bounds__.
+/// The blocks of an SM, for __launch_bounds__.
 template <int kThreads>
 constexpr int kBlocksOfSm = kColumnThreads / kThreads;
 
@@ -216,13 +216,13 @@ struct PlanarBlock {
     idle = piece.run + piece.head;
   }
 
-  /// Loads the warp's first chunk of the piece, or bytes of no use if it has none: branches around
-  /// loads would make copies of all registers.
+  /// Loads the warp's first chunk of the piece, or any bytes if the warp has none. With branches
+  /// around the loads, the compiler would copy all registers.
   __device__ __forceinline__ void load_first(uint4 (&to)[kUnroll]) {
     load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
     address += kRowsOfRound * kRowBytes;
   }
-  /// The lane's next row is that one of a piece.
+  /// Prepares the table for this row of the warp in a piece.
   __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
     table.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kVec16Bytes);
   }
@@ -230,10 +230,10 @@ struct PlanarBlock {
     begin_rows(piece, warp * kUnroll);
   }
 
-  /// Counts all chunks of the piece but the last one, which is then in hand.
+  /// Counts all chunks of the piece but the last one, which is loaded then.
   ///
-  /// No vec16 is counted between the loads: they might wait for its additions, which still have to
-  /// read registers that are loaded.
+  /// No vec16 is counted between the loads. A load would have to wait until the additions have read
+  /// the registers that it writes.
   __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {
@@ -243,12 +243,12 @@ struct PlanarBlock {
       take_next();
     }
   }
-  /// Counts what is left of the piece. Its loads, and those of the next piece's first chunk, are on
-  /// their way before the chunk in hand is counted. Returns whether the table ends with the piece.
+  /// Counts the chunk that is loaded, and the rest of the piece. The rest and the first chunk of
+  /// the next piece are loaded before. Returns whether the table ends with the piece.
   __device__ __forceinline__ bool count_rest() {
     const Piece done = piece;
     const bool has_chunk = rounds > 0;
-    // Rows that make no chunk are for the last warps, which have fewest.
+    // Rows that make no chunk go to the last warps, which have the fewest rows.
     const unsigned row_left = piece.rows / kUnroll * kUnroll + (kWarps - 1 - warp);
     uint4 left = make_uint4(0, 0, 0, 0);
     if (row_left < piece.rows) {
@@ -266,7 +266,7 @@ struct PlanarBlock {
     }
     return ends_table;
   }
-  /// Counts the bytes of a piece that make no row: before the first one, and after the last one.
+  /// Counts the bytes of a piece before its first row and after its last one.
   __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
     const auto count_row = [&](int64_t ragged_row) {
       for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
@@ -297,7 +297,7 @@ struct PlanarBlock {
   __device__ __forceinline__ int64_t first_byte(const Piece& of, unsigned its_row) const {
     return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kVec16Bytes;
   }
-  /// Cuts the piece to what the run, the block and the table have of it.
+  /// Cuts the piece at the end of the run, of the block's share, and of the table's room.
   __device__ __forceinline__ void begin_piece() {
     piece.rows = min(min(in.rows - piece.first_row, end - row), room - kRagged);
     piece.head = head_of(in, piece.run, kVec16Bytes, 1);

@@ -7,7 +7,7 @@
 namespace histo::cuda {
 namespace {
 
-/// The tables that blocks have left of a segment.
+/// The tables that blocks have written for a segment.
 struct Tables {
   unsigned first;
   unsigned number;
@@ -24,8 +24,8 @@ __device__ __forceinline__ Tables tables_of(const Interleaved& in, unsigned inde
   const unsigned end = begin + in.segment_rows;
   const unsigned first = (begin + in.share - 1) / in.share;
   const unsigned last = (end - 1) / in.share;
-  // A segment that begins within a share has its first part in the counts. One that also ends in
-  // that share is all there.
+  // If a segment begins within a share, its first part is in the counts. If it also ends there, all
+  // of it is.
   const bool started = begin != first * in.share;
   const bool in_counts = started ? last < first : end <= begin + in.share;
   return {part * in.blocks_of_part + first, last + 1 - first, started, in_counts};
@@ -44,7 +44,7 @@ __device__ __forceinline__ Segment segment_of(const Interleaved& in, unsigned in
 
 /// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
 ///
-/// The tables are dealt to several threads, so that many loads are on their way at once.
+/// The tables are dealt to several threads, so that many loads are in flight.
 template <class Counters, int kWords>
 struct Slice {
   static constexpr int kHalves = Counters::kHalves;
@@ -78,7 +78,7 @@ struct Slice {
         table(partials + int64_t{tables.first + split} * table_vec16s + first_word / 4 + vec16) {
   }
 
-  /// All loads are on their way at once.
+  /// Issues all loads at once.
   __device__ __forceinline__ void load(unsigned block) {
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
@@ -134,8 +134,8 @@ struct Slice {
           make_uint4(high[0], high[1], high[2], high[3]);
     }
   }
-  /// Sums what several threads have of a word. The sums are columns of rows, an odd number of words
-  /// apart.
+  /// Adds the sums that several threads have of a word. The columns of these sums lie an odd number
+  /// of words apart.
   __device__ __forceinline__ void sum_parts(
       const uint32_t (&parts)[kSplits][kHalves][kWords], uint32_t (&sums)[2 * kSums]) const {
 #pragma unroll
@@ -154,8 +154,8 @@ struct Slice {
       }
     }
   }
-  /// Puts the sums in the counts. Copies of a channel's column follow each other a row of channels
-  /// apart.
+  /// Writes the sums to the counts. The columns of a channel lie as many columns apart as there are
+  /// channels.
   __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
     const bool add = in.adds || tables.started;
     const int log_key_words = static_cast<int>(in.log_key_words);
@@ -164,7 +164,7 @@ struct Slice {
     for (int k = 0; k < kSumsOfThread; ++k) {
       if (counters[k] != nullptr) {
         const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
-        // A bin's row lies within a group of rows that a slice has all of.
+        // A slice has whole groups of keys, so it has the place of each of its keys.
         const int key = Counters::place_of_key(in, first_key + (i & (keys - 1))) - first_key;
         const int column = (i << log_key_words) / kWords;
         uint32_t sum = sums[column * (keys | 1) + key];
@@ -178,7 +178,7 @@ struct Slice {
       }
     }
   }
-  /// Nobody reads the slice of the tables again: the cache need not write it to memory.
+  /// Nobody reads the slice of the tables again, so the cache need not write it to memory.
   __device__ __forceinline__ void discard(const uint4* partials) const {
     constexpr unsigned kLineWords = kLineBytes / 4;
     constexpr unsigned kLines = kWords / kLineWords;
@@ -192,7 +192,7 @@ struct Slice {
   }
 };
 
-/// It starts when all else has ended, so what it does one after the other is waited for.
+/// The kernel runs when all else has ended, so its latency adds to the time of the call.
 template <class Counters, int kWords>
 __global__ __launch_bounds__(kReduceThreads, 2) void reduce_columns_kernel(
     const __grid_constant__ Interleaved in,

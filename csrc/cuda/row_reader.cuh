@@ -1,4 +1,4 @@
-// The threads of a block of interleaved.cu read the rows of a piece.
+// How the threads of a block of interleaved.cu read the rows of a piece.
 #pragma once
 
 #include <type_traits>
@@ -19,8 +19,8 @@ using LoadOf = std::conditional_t<
         uint4,
         std::conditional_t<kElementBytes == 8, uint64_t, uint32_t>>>;
 
-/// Neighbouring lanes read neighbouring loads of a row, and the threads of a block neighbouring
-/// rows: a step. kUnroll steps are a round.
+/// Neighbouring lanes load neighbouring parts of a row, and the threads of a block load
+/// neighbouring rows. One load of each thread is a step, and kUnroll steps are a round.
 ///
 /// kInRuns: as Interleaved::in_runs.
 template <class T, Access kAccess, int kUnroll, bool kInRuns>
@@ -29,8 +29,8 @@ struct RowReader {
   static constexpr int kLoadBytes = bytes_of_load(kAccess, sizeof(T));
   static constexpr int kElements = kLoadBytes / int{sizeof(T)};
   static constexpr int kWarps = kColumnThreads / kWarp;
-  // Few loads a round take their steps from the parameters. The compiler works out the steps of
-  // many in instructions that do not wait for those of the additions.
+  // With few loads in a round, their steps are read from the parameters. With many, the compiler
+  // computes the steps while additions are busy elsewhere.
   static constexpr bool kFewLoads = kAccess == Access::kVec16;
 
   const Interleaved& in;
@@ -55,13 +55,13 @@ struct RowReader {
         own_row(static_cast<int>(threadIdx.x) >> in.log_lanes),
         step(kFewLoads ? in.load_step : rows_of_step * in.row_stride),
         round_step(kFewLoads ? in.round_step : rows_of_round * in.row_stride),
-        // A lane beyond the last column counts it once more, for a column that is not there.
+        // A lane beyond the last column reads that column again, and counts it where nobody reads.
         last_column((in.columns - 1) / kElements * kElements) {
   }
 
   __device__ __forceinline__ void begin(const Piece& piece) {
-    // The last round of loose words is never a whole one: only it and the first one may lie where a
-    // load would reach beyond the tensor.
+    // Only the first and the last round of loose words may have loads that reach beyond the tensor.
+    // So the last round is never a whole one.
     const auto rows = static_cast<int>(piece.rows) - (kAccess == Access::kLoose ? kRowsAtEnd : 0);
     rounds = rounds_of(static_cast<unsigned>(max(rows, 0)));
     const int64_t column =
@@ -80,12 +80,12 @@ struct RowReader {
     count = static_cast<int>(min(in.columns - column, int64_t{kElements})) *
             static_cast<int>(sizeof(T));
   }
-  /// Rounds of so many rows, by a constant, which takes no division.
+  /// The rounds that make this number of rows. The divisor is a constant, so there is no division.
   __device__ __forceinline__ int rounds_of(unsigned rows) const {
     return static_cast<int>(rows >> (kLogWarp - in.log_lanes)) / (kUnroll * kWarps);
   }
-  /// The distance of a row in runs from the first one, in bytes. Rows of a block are less than 2^32
-  /// bytes apart, so that loops work in 32 bits.
+  /// The distance in bytes from the first row to another one, in runs. Rows of a block are less
+  /// than 2^32 bytes apart, so 32 bits suffice in loops.
   template <class Int>
   __device__ __forceinline__ Int place_of_row(Int row) const {
     const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));

@@ -1,8 +1,8 @@
 // Counts whole rows of bytes, as interleaved.cu does, in a tenth of its code.
 //
-// A block has rows of one segment here, which follow each other at one distance. Columns are
-// channels, and the values without a bin lie behind all that have one. Then there is nothing to ask
-// and to divide, and code that runs once is waited for.
+// A block counts rows of one segment, which follow each other at one distance. Columns are
+// channels, and every byte is the number of its key. So the kernel needs no divisions and few
+// conditions.
 //
 // If rows begin with lines of memory, a table is for half a line: two blocks side by side read the
 // two halves, and each leaves half as much to the reduction.
@@ -30,8 +30,8 @@ struct SummedHalfTable : HalfTable {
       : HalfTable(shared, lane, kVec16Bytes / 4), in(columns), memory(shared) {
   }
 
-  /// Neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
-  /// sectors, and few of them, so that a load meets few in its bank.
+  /// A few neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
+  /// sectors. More lanes would make more bank conflicts.
   __device__ void put_counts(const Segment& segment, Counts counts) const {
     constexpr unsigned kRows = 4;
     constexpr unsigned kStep = kColumnThreads / kKeyWords; // a thread keeps to one word
@@ -55,7 +55,7 @@ struct SummedHalfTable : HalfTable {
 template <unsigned kColumns>
 using RowTable = std::conditional_t<kColumns == kHalfColumns, SummedHalfTable, ByteTable>;
 
-/// The warps take the block's chunks in turn. While one counts a chunk, its next is on its way.
+/// The warps take the block's chunks in turn. A warp counts a chunk while it loads its next one.
 template <unsigned kColumns>
 __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
     const __grid_constant__ WholeRows in,
@@ -68,7 +68,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   constexpr unsigned kRowsOfChunk = rows_of_chunk(kColumns);
   static_assert(kRowsOfChunk == kUnroll * kRowsOfLoad && kUnroll < kWarps);
   const unsigned lane = threadIdx.x % kWarp;
-  // The same for all its lanes, and known to be.
+  // All lanes of a warp have the same value, and the compiler knows it.
   const unsigned warp = __shfl_sync(0xffffffff, threadIdx.x / kWarp, 0);
   const Segment segment = segment_at(in, blockIdx.x);
   const unsigned block = blockIdx.y;
@@ -76,22 +76,22 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   const unsigned chunks = in.chunks + (block < in.blocks_with_more);
   const unsigned first_chunk = block * in.chunks + min(block, in.blocks_with_more);
   const auto row_at = [&](unsigned row) {
-    // A lane beyond the last column counts it once more, for a column that is not there.
+    // A lane beyond the last column reads that column again, and counts it where nobody reads.
     const int64_t column = min(
         first_column_of(in, segment) + lane % kLanesOfRow * kVec16Bytes, in.columns - kVec16Bytes);
     return in.data + segment.batch * in.batch[1].stride + column + row * in.row_stride;
   };
   unsigned rounds = (chunks + kWarps - 1 - warp) / kWarps;
   const uint8_t* address = row_at((first_chunk + warp) * kRowsOfChunk + lane / kLanesOfRow);
-  // Rows that make no chunk are for the last warps of the last block, which have fewest.
+  // Rows that make no chunk go to the last warps of the last block, which have the fewest rows.
   const unsigned row_left = (kWarps - 1 - warp) * kRowsOfLoad + lane / kLanesOfRow;
   const bool has_row_left = block + 1 == gridDim.y && row_left < in.rows % kRowsOfChunk;
   const uint8_t* left =
       has_row_left ? row_at(in.rows - in.rows % kRowsOfChunk + row_left) : in.data;
 
   uint4 vec16s[kUnroll];
-  // Behind the last chunk what is left, or nothing of use: branches around loads would make copies
-  // of all registers.
+  // Behind the last chunk, a warp loads the rows that are left, or any bytes. With branches around
+  // the loads, the compiler would copy all registers.
   const auto load = [&](uint4(&to)[kUnroll]) {
     const uint8_t* from = rounds > 0 ? address : left;
     const int64_t step = rounds > 0 ? in.load_step : 0;
@@ -138,7 +138,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 
 /// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
 ///
-/// All of a thread's loads are on their way at once.
+/// A thread issues all of its loads at once.
 template <unsigned kColumns, unsigned kWords>
 __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
     const __grid_constant__ WholeRows in,
@@ -185,7 +185,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
       }
     }
   }
-  // Modulo 2^32, which the lower halves' sum is below.
+  // Sums are modulo 2^32. The sum of the lower halves is less.
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     all[i] -= upper[i] << 16;
@@ -215,7 +215,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
     }
   }
 
-  // Nobody reads the rows again: the cache need not write them to memory.
+  // Nobody reads the tables again, so the cache need not write them to memory.
   constexpr unsigned kLines = kVec16s * kVec16Bytes / kLineBytes;
 #pragma unroll 1
   for (unsigned i = threadIdx.x; i < tables * kLines; i += kReduceThreads) {

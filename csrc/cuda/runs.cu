@@ -1,18 +1,18 @@
 // Counts elements of any type in many short runs: rows of images that were cropped, channels that
 // have few elements each, rows with gaps.
 //
-// The blocks of interleaved.cu and planar.cu read one long stretch each, which short runs do not
-// have. Here a thread finds each 16 bytes that it reads by itself: all runs of a segment are cut
-// into vec16s, aligned in memory, and a product and a shift tell the run of a vec16. Bytes of a
-// vec16 that lie outside of its run are counted in a row of the table that nobody reads.
+// The blocks of interleaved.cu and planar.cu each read a long stretch of memory, which short runs
+// do not have. Here every thread finds each vec16 that it reads. All runs of a segment are cut into
+// aligned vec16s, and a product and a shift tell the run of a vec16. Bytes of a vec16 that lie
+// outside of its run are counted in a key that nobody reads.
 //
-// The element's place in its run tells its channel. Bytes of up to four channels have a table for
-// each channel, and copies of every counter, up to one for each lane, so that no two lanes meet.
-// More channels are columns of one table, which go on behind the last one with copies of the first.
-// The elements of a vec16 then have neighbouring columns, whichever it begins with. Rows have an
-// odd number of columns, and so lie in all banks alike.
+// The place of an element in its run tells its channel. Bytes of up to four channels have a table
+// for each channel. A counter has up to one copy for each lane, which prevents bank conflicts. More
+// channels are columns of one table. Copies of the first columns follow the last one, so that the
+// elements of a vec16 have neighbouring columns. A key has an odd number of columns, so that keys
+// begin in different banks.
 //
-// A run of one channel may be several short rows with what lies between them. The place of a
+// A run of one channel may be several short rows with gaps between them. The place of a
 // vec16's first byte tells which of its bytes lie between rows.
 #include "clear.h"
 #include "loads.cuh"
@@ -39,7 +39,7 @@ struct Vec16 {
   uint32_t column;  // its first one
 };
 
-/// The bytes of a vec16 that reaches beyond the tensor; what is not its run's is unspecified.
+/// Loads a vec16 that reaches beyond the tensor. Bytes outside of its run are unspecified.
 __device__ __forceinline__ uint4 load_bytes(const Place& place) {
   uint4 v = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
@@ -53,7 +53,7 @@ __device__ __forceinline__ uint4 load_bytes(const Place& place) {
   return v;
 }
 
-/// A byte for each of four bits: 1 where it is set.
+/// Four bits as four bytes of 0 or 1.
 __device__ __forceinline__ uint32_t bytes_of_bits(uint32_t bits) {
   return (bits & 0xf) * 0x00204081 & 0x01010101;
 }
@@ -70,13 +70,13 @@ struct KeysOfVec16 {
     const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
     const uint32_t begin = vec16.range & 0xff;
     const uint32_t end = vec16.range >> 8;
-    // A bit for each byte that does not count.
+    // A bit for each byte, set if it does not count.
     const uint32_t outside = kWhole ? 0 : ((1u << begin) - 1) | 0xffffu << end | vec16.between;
 #pragma unroll
     for (int i = 0; i < kElements; ++i) {
       const uint32_t word = words[i * kSize / 4];
       if constexpr (kSize <= 2) {
-        // Above the element a byte that is 1 where it lies outside, as often as there is room.
+        // The upper bytes of the key are 1 if the element lies outside of the run.
         const uint32_t flags = kWhole ? 0 : bytes_of_bits(outside >> (i * kSize / 4 * 4));
         const int byte = i * kSize % 4;
         const int flag = 0x1111 * (4 + byte);
@@ -102,7 +102,7 @@ constexpr int kBlocksOfSm = kRunBlocksOfSm;
 /// The steps of a block.
 ///
 /// kTables: tables of a segment, of one channel each, or two of each channel; 0 where the channels
-/// are columns of one table. kGaps: runs have rows of one channel, and what lies between them.
+/// are columns of one table. kGaps: runs have rows of one channel, with gaps between them.
 template <class T, unsigned kTables, bool kGaps, unsigned kThreads>
 struct RunsBlock {
   static constexpr unsigned kSize = sizeof(T);
@@ -138,7 +138,7 @@ struct RunsBlock {
     own_table = address_of(table) + 4 * segment_of_block * in.segment_words +
                 (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
     key_bytes = 4 * in.key_words;
-    // Only if all bytes have rows.
+    // This holds only if all bytes have keys.
     whole_range = kSize > 1 || in.table_keys == 256 ? unsigned{kVec16Bytes} << 8 : ~0u;
   }
 
@@ -150,7 +150,7 @@ struct RunsBlock {
   }
   /// Counts the vec16s that lie in the tensor.
   __device__ __forceinline__ void count_vec16s() {
-    // All lanes of a warp take as many turns, for they wait for each other.
+    // All lanes of a warp take the same number of turns, because they wait for each other.
     const unsigned turns =
         (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
 #pragma unroll 1
@@ -239,7 +239,7 @@ struct RunsBlock {
   __device__ __forceinline__ bool is_inside(const Place& place) const {
     return place.address - in.first_vec16 <= in.last_vec16;
   }
-  /// No load is left out: branches would make it wait for those before.
+  /// All loads are issued. With a branch, a load would wait for the loads before it.
   __device__ __forceinline__ Vec16 load(unsigned vec16) {
     const Place place = place_of(vec16);
     const bool is_some = vec16 < end && place.begin < place.end;
@@ -261,7 +261,7 @@ struct RunsBlock {
                                   (kTables > 1 && column >= kTables ? column - kTables : column);
     }
     if constexpr (kSize == 1 && kTables > 0 && kWhole) {
-      // All bytes have rows. A byte, multiplied and added in one.
+      // All bytes have keys. One instruction multiplies and adds a byte.
       const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {

@@ -1,4 +1,4 @@
-// Shared memory by 32-bit address, and how many threads reach for it at once.
+// Shared memory by 32-bit address.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ __device__ __forceinline__ void add_shared(uint32_t address, uint32_t value) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
-/// Returns what was there.
+/// Adds 1 and returns the value before.
 __device__ __forceinline__ uint32_t count_shared(uint32_t address) {
   uint32_t before;
   asm volatile("atom.shared.add.u32 %0, [%1], 1;" : "=r"(before) : "r"(address) : "memory");
