@@ -5,7 +5,7 @@
 namespace histo::cuda {
 namespace {
 
-/// Rows with little between them: that is read too, as channels that have no counts.
+/// Rows with small gaps. The gaps are read too, as channels without counts.
 std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
   const int64_t size = request.keys.bytes;
@@ -28,7 +28,7 @@ std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
   return plan_interleaved({wider, request.keys, request.limits}, {in_runs, gap});
 }
 
-/// A plan of columns of whatever lies between rows, if it is the better one.
+/// A plan that reads the gaps between rows too, if that is better.
 std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
   std::optional<Plan> plan = plan_interleaved(request, {in_runs, 0});
@@ -46,7 +46,7 @@ std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_ru
   return plan;
 }
 
-/// Columns of whatever lies between rows and between runs of them.
+/// The same for gaps between rows and between runs of rows.
 std::optional<Plan> plan_side_by_side(const Request& request) {
   const Extent& rows = request.problem.rows[2];
   std::optional<Plan> run_by_run = plan_with_or_without_gaps(request, false);
@@ -65,15 +65,15 @@ std::optional<Plan> plan_side_by_side(const Request& request) {
   return short_runs || (one != nullptr && one->access == Access::kLoose) ? in_runs : run_by_run;
 }
 
-/// A plan of columns that is sooner done than one of clusters.
+/// A plan of columns that is faster than one of clusters.
 bool outdoes_clusters(const Plan& plan, const Request& request) {
   const auto* in = std::get_if<WholeRows>(&plan.layout);
   return in != nullptr && in->group_columns == kHalfColumns &&
          (in->segments() <= kMostSegmentsOfRows || bytes_of(request) > kMaxBytesForClusters);
 }
 
-/// Runs of so many bytes are counted sooner by interleaved.cu and planar.cu, which stop at each
-/// end.
+/// From this number of bytes on, runs are counted sooner by interleaved.cu and planar.cu, which
+/// stop at the end of each.
 int64_t long_run_of(const Columns& in, int64_t size) {
   return size > 1           ? kLongRunOfWiderTypes
          : in.channels == 1 ? kLongRunOfOneChannel
@@ -102,7 +102,7 @@ bool runs_outdo(const Plan& plan, const Request& request) {
   return in != nullptr && in->outer.size > 1 && in->run < long_run_of(*in, 1);
 }
 
-/// Whether it is done sooner than by tiles, which leave no more behind than what was asked for.
+/// Whether the plan is faster than one of generic.cu, which has no workspace.
 bool runs_outdo_generic(const Plan& plan, const Request& request) {
   const auto& in = std::get<Runs>(plan.layout);
   return bytes_of(request) >= kMinBytesForRuns &&
@@ -113,7 +113,7 @@ bool runs_outdo_generic(const Plan& plan, const Request& request) {
 
 Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& limits) {
   const Request request{problem, keys, limits};
-  // Elements side by side have the fastest way; tiles take everything.
+  // Elements side by side are counted fastest. generic.cu counts everything.
   const std::optional<Plan> columns = plan_side_by_side(request);
   if (columns && outdoes_clusters(*columns, request)) {
     return *columns;

@@ -23,7 +23,7 @@ struct Clusters {
   }
 };
 
-/// None where a block would have much more to read than if all SMs were used.
+/// Returns none if a block would read much more than with all SMs in use.
 std::optional<Clusters> clusters_of(const Request& request) {
   const auto& [problem, keys, limits] = request;
   const auto& [batches, channels] = problem.channels;

@@ -12,10 +12,10 @@ namespace histo::cuda {
 constexpr int64_t kCounterBytes = 4;
 constexpr int64_t kMaxRows = int64_t{1} << 31;
 constexpr int64_t kMaxOf32Bits = 0xffffffff;
-/// Loops work out distances in 32 bits: in bytes they are no more than this.
+/// Loops compute distances in 32 bits, so distances in bytes are at most this.
 constexpr int64_t kMaxPlace = kMaxOf32Bits;
 
-/// A problem, what there is to know about its values, and the GPU.
+/// A problem, the keys of its values, and the GPU.
 struct Request {
   const Problem& problem;
   const Keys& keys;
@@ -69,15 +69,16 @@ inline int64_t power_of_two_below(int64_t n) {
   return power;
 }
 
-/// A row for each value that has a bin. Rows that share the 32 banks may change places among
-/// themselves, so a table of wider types has whole groups of such rows.
+/// A key for each value that has a bin. Keys that share the 32 banks may change places with each
+/// other, so a table of wider types has whole groups of such keys.
 inline int64_t keys_of_table(const Keys& keys, int64_t key_words) {
   const int64_t group = keys.bytes == 1 ? 1 : std::max<int64_t>(kBanks / key_words, 1);
   return ceil_div(keys.values, group) * group;
 }
 
-/// Whether what lies between rows is read with them: it is no more than they are, or in their lines
-/// and not much more. 64-bit elements are few to count, and whole sectors of them are left out.
+/// Whether gaps between rows are read with the rows: if a gap is no longer than a row, or lies in
+/// the lines of the rows and is not much longer. 64-bit elements leave out gaps of whole sectors,
+/// because there are few elements to count.
 inline bool is_little(int64_t gap, int64_t channels, int64_t size) {
   return (gap <= channels || (gap <= 3 * channels && (channels + gap) * size <= kReadWithRows)) &&
          (size < 8 || gap * size < kSectorBytes);

@@ -8,16 +8,16 @@ bool goes_along_rows(const Problem& problem) {
   return problem.num_channels() == 1 || problem.rows[2].stride < problem.channels[1].stride;
 }
 
-/// Channels of a block; perhaps more than there are, or than a table has room for.
+/// The channels of a block. There may be fewer, or a table may have room for fewer.
 int64_t wanted_channels(const Request& request, bool along_rows) {
   const auto& [problem, keys, limits] = request;
   if (along_rows) {
-    // Several channels a block only where each has few rows, a warp or more each.
+    // A block takes several channels only if each has few rows. Each gets a warp or more.
     constexpr int64_t kWarps = kGenericThreads / 32;
     return std::min(kGenericThreads * kGenericUnroll / problem.num_rows(), kWarps);
   }
-  // As few as keep every SM busy, though a sector read for part of its bytes
-  // costs traffic with the second-level cache.
+  // As few channels as keep every SM busy, though a sector that is read for part of its bytes costs
+  // traffic with the second-level cache.
   const int64_t elements = problem.num_channels() * problem.num_rows();
   const int64_t least =
       std::clamp<int64_t>(elements / kElementsPerSector, 1, kSectorBytes / keys.bytes);
@@ -70,7 +70,8 @@ Chunks chunks_of(
 
 Plan plan_generic(const Request& request) {
   const auto& [problem, keys, limits] = request;
-  // A counter for what has no bin; and odd, so that channels start in different banks.
+  // One counter more for values without a bin. The number is odd, so that channels start in
+  // different banks.
   const int64_t table_stride = (problem.num_bins + 1) | 1;
   Generic in{};
   in.along_rows = goes_along_rows(problem);

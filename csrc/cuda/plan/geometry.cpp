@@ -5,16 +5,16 @@
 namespace histo::cuda {
 namespace {
 
-/// How well rows of so many elements suit their tables: they leave few columns of them idle, and
-/// need few. More than `enough` columns are of no use.
+/// How well rows of this number of elements suit their tables: they leave few columns idle, and
+/// need few tables. More than `enough` columns are of no use.
 double score_of_width(int64_t width, int64_t table, double enough = 1) {
   const auto groups = static_cast<double>(ceil_div(width, table));
   const double fill = static_cast<double>(width) / (groups * static_cast<double>(table));
   return std::min(fill, enough) - kGroupCost * groups;
 }
 
-/// How many elements of a stream make a row: a multiple of the channels, and of whole
-/// words, so that every row is aligned.
+/// The number of elements of a stream that make a row: a multiple of the channels, and whole words,
+/// so that every row is aligned.
 int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
   const int64_t segment = std::lcm(channels, word);
   const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
@@ -29,8 +29,8 @@ int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
   }
 }
 
-/// How many rows of a run make one: so many that they suit their tables, and are whole words or
-/// vec16s where runs begin with such.
+/// The number of rows of a run that are joined to one. They suit their tables, and are whole words
+/// or vec16s if runs begin with such.
 int64_t joined_rows(
     int64_t row_bytes,
     int64_t rows_of_run,
@@ -76,10 +76,10 @@ bool is_enough(const Request& request, const Channels& channels) {
   return bytes_of(request) >= least;
 }
 
-/// Words of a row of the table for a type wider than a byte: copies of one channel, or
-/// channels side by side. 0 where too few fit.
+/// The words of a key in the table of a type wider than a byte: copies for one channel, or channels
+/// side by side. 0 if too few fit.
 int64_t words_of_key(const Request& request, int64_t channels) {
-  // With a row for what has no bin, which is for two bins where a word counts two.
+  // One more key counts values without a bin. It takes two bins if a word counts two.
   const int64_t columns_of_word = std::max<int64_t>(4 / request.keys.bytes, 1);
   const int64_t bytes_of_word = (keys_of_table(request.keys, 1) + columns_of_word) * kCounterBytes;
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_word;
@@ -104,8 +104,8 @@ std::optional<TableKey> table_key_of(const Request& request, const Channels& cha
   return deals && row.tables <= kMaxTablesOfBins ? std::optional(row) : std::nullopt;
 }
 
-/// Whole rows of a stream, behind what lies before its first aligned load: known where all runs
-/// begin alike. A row that is not counted whole costs a load for every element.
+/// The whole rows of a stream, after the elements before its first aligned load. Their number is
+/// known if all runs begin alike. A row that is not whole costs a load for every element.
 int64_t rows_of_stream(
     const Request& request, const Loops& loops, int64_t run, int64_t columns, int64_t load_bytes) {
   const int64_t beyond = address_of(request.problem) % load_bytes;
@@ -118,7 +118,7 @@ int64_t rows_of_stream(
   return (run - head / request.keys.bytes) / columns;
 }
 
-/// A warp reads 512 bytes at once; a run may begin anywhere, and ends with what is left.
+/// A warp reads 512 bytes at once. A run may begin at any address, and its last row may be shorter.
 Rows rows_of_warps(
     const Request& request, const Channels& channels, const Loops& loops, int64_t gap) {
   const int64_t columns = kWarpBytes / request.keys.bytes;
@@ -159,14 +159,14 @@ Rows plain_rows(
   return {access, columns, stride, 0, inner.size / joined};
 }
 
-/// Rows that leave most of a warp idle.
+/// Whether rows leave most of a warp idle.
 bool are_narrow(const Rows& rows, bool in_runs, int64_t table_columns) {
   const int64_t columns = ceil_div(rows.columns, table_columns) * table_columns;
   const double enough = in_runs ? enough_fill_in_runs(rows.access) : 0.5;
   return static_cast<double>(rows.columns) < enough * static_cast<double>(columns);
 }
 
-/// Two blocks read the halves of a line at about the same time, if they are neighbours.
+/// Neighbouring blocks read the two halves of a line at about the same time.
 bool suit_half_tables(const Request& request, const Loops& loops, const Rows& rows) {
   const int64_t begin = address_of(request.problem) | loops.batch[1].stride | rows.stride;
   return rows.access == Access::kVec16 && loops.outer.size == 1 &&
@@ -174,7 +174,7 @@ bool suit_half_tables(const Request& request, const Loops& loops, const Rows& ro
           (begin | loops.outer.stride | request.problem.rows[0].stride) % kLineBytes == 0);
 }
 
-/// Rows without a gap as a stream, if it is long enough; all its runs must begin at the same
+/// Rows without gaps as a stream, if it is long enough. All its runs must begin at the same
 /// distance from an aligned address.
 std::optional<Rows> stream_rows(
     const Request& request,
@@ -197,8 +197,8 @@ std::optional<Rows> stream_rows(
       access, width, width * size, run, rows_of_stream(request, loops, run, width, load_bytes)};
 }
 
-/// Rows of all runs as those of one: none where they are too far apart for what loops work out, or
-/// words that are put together would begin before the tensor.
+/// Counts the rows of all runs as rows of one. Returns none if rows are too far apart for 32 bits,
+/// or if loose words would begin before the tensor.
 std::optional<RowRuns> in_one_run(
     const Request& request, const Channels& channels, const Loops& loops, const Rows& rows) {
   const auto& [sets, outer, inner] = request.problem.rows;
@@ -226,8 +226,7 @@ Geometry geometry_of_warps(
           log2_of(kBanks)};
 }
 
-/// Rows that do not fill a warp, words that are put together and rows with gaps between them have
-/// conditions.
+/// Rows that do not fill a warp, loose words, and rows with gaps are taken under some conditions.
 bool are_countable(const Rows& rows, const Gaps& gaps, bool narrow) {
   const bool is_stream = rows.run > 0;
   const bool reaches_beyond =

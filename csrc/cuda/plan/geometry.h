@@ -1,5 +1,5 @@
-// Elements that lie side by side as rows of columns: what the plans of interleaved.cu, rows.cu and
-// planar.cu begin with.
+// Elements that lie side by side, as rows of columns. The plans of interleaved.cu, rows.cu and
+// planar.cu begin with this.
 #pragma once
 
 #include "common.h"
@@ -25,7 +25,7 @@ struct Loops {
   Extent outer; // runs of rows that are counted together
 };
 
-/// The row of a table.
+/// The words of a key in a table.
 struct TableKey {
   int64_t words;
   int64_t tables; // that the bins of one channel are dealt to
@@ -43,8 +43,8 @@ struct Rows {
 struct RowRuns {
   Extent outer; // stride in bytes
   int64_t rows; // whole ones of each
-  // Rows of several runs may count as rows of one: these are the rows and runs of the input, and
-  // how many bytes further it is from run to run, and from set of runs to set, than rows alone.
+  // Rows of several runs may be counted as rows of one. These are the rows and runs of the input,
+  // and the bytes that a next run, or a next set of runs, is further away than a next row would be.
   bool in_one = false;
   int64_t rows_of_run = 0;
   int64_t runs_of_set = 0;
@@ -65,8 +65,8 @@ struct Geometry {
   unsigned log_lanes;
 };
 
-/// None where elements lie otherwise, or are too few for tables to pay. Tables are halved where
-/// they may be and rows suit that.
+/// Returns none if elements lie otherwise, or are too few for tables to pay. Tables are halved if
+/// that is allowed and rows suit it.
 std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bool may_halve);
 
 } // namespace histo::cuda

@@ -33,8 +33,8 @@ int words_of_reduce(const Request& request, const Partition& partition, int64_t 
   return many_tables || !has_blocks_for_all_sms(kManyReduceWords) ? kReduceWords : kManyReduceWords;
 }
 
-/// The reduction sums the columns of each channel: one table has them all, and 32 bits hold their
-/// sums.
+/// Whether the reduction sums the columns of each channel: if one table has them all, and 32 bits
+/// hold the sums.
 bool sums_columns(const Geometry& geometry, const Partition& partition) {
   const int64_t columns = geometry.rows.columns;
   const int64_t channels = geometry.channels.size;
@@ -43,14 +43,14 @@ bool sums_columns(const Geometry& geometry, const Partition& partition) {
          partition.segments.rows * (columns / channels) <= kMaxOf32Bits;
 }
 
-/// Rows that are counted one by one, besides the whole ones.
+/// The number of rows that are counted apart from the whole ones.
 int64_t ragged_rows(const Geometry& geometry) {
   return geometry.runs.in_one    ? kRowsApart
          : geometry.rows.run > 0 ? kRaggedRows * geometry.runs.outer.size
                                  : 0;
 }
 
-/// Whether a word of a table is two counters, where few channels of bytes are none of planar.cu.
+/// Whether a word of a table is two counters, if planar.cu does not count the few channels.
 bool counts_in_16_bits(const Request& request, const Geometry& geometry) {
   const int64_t size = request.keys.bytes;
   return size == 1 || (size == 2 && geometry.rows.access != Access::kVec16);

@@ -13,7 +13,7 @@ void set_columns(
     const Partition& partition,
     bool adds);
 
-/// Everything but the layout, which `in` is a part of, and the shared memory of a block.
+/// Makes the plan without its layout, of which `in` is a part, and without the shared memory.
 Plan plan_without_layout(
     const Request& request,
     const Geometry& geometry,
@@ -21,8 +21,8 @@ Plan plan_without_layout(
     const Columns& in,
     int64_t shared_bytes);
 
-/// A column is a channel, or the reduction sums those of each: then a counter of the result has one
-/// writer.
+/// Whether a counter of the result has one writer: if a column is a channel, or the reduction sums
+/// the columns of a channel.
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition);
 
 Plan plan_interleaved(const Request& request, const Geometry& geometry, const Partition& partition);
@@ -30,7 +30,7 @@ Plan plan_planar(const Request& request, const Geometry& geometry, const Partiti
 std::optional<Plan> plan_whole_rows(
     const Request& request, const Geometry& geometry, const Partition& partition);
 
-/// The plan of one of the three kernels, if elements lie so.
+/// The plan of one of the three kernels, if the elements lie as it needs.
 std::optional<Plan> plan_interleaved(const Request& request, const Gaps& gaps);
 
 } // namespace histo::cuda

@@ -5,7 +5,7 @@
 namespace histo::cuda {
 namespace {
 
-/// Raw bytes from there on have no bin.
+/// Raw bytes from this one on have no bin.
 int64_t end_of_bytes(const ByteAxis& axis) {
   int64_t end = 256;
   while (end > 1 && axis.bin_of(static_cast<uint8_t>(end - 1)) == kNoBin) {

@@ -1,4 +1,5 @@
-// The plans of the other layouts: none where elements do not lie so, or others are counted sooner.
+// The plans of the other layouts. They are none if elements lie otherwise, or another layout is
+// faster.
 #pragma once
 
 #include "common.h"
@@ -7,7 +8,7 @@ namespace histo::cuda {
 
 /// A few MiB of bytes in channels side by side: clusters of blocks, and no reduction.
 std::optional<Plan> plan_clustered(const Request& request);
-/// Runs that begin anywhere: of channels one after another, or of rows of channels.
+/// Runs that begin at any address: channels one after another, or rows of channels.
 std::optional<Plan> plan_runs(const Request& request);
 /// One channel in more bins than a table holds.
 std::optional<Plan> plan_partitioned(const Request& request);

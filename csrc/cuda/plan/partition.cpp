@@ -14,13 +14,13 @@ Segments segments_of(const Request& request, const Geometry& geometry) {
       std::min(rows.columns, geometry.table_columns) * size};
 }
 
-/// Blocks that are there at the same time.
+/// The number of blocks that are resident at the same time.
 struct Resident {
   int threads;
   int64_t blocks;
 };
 
-/// One an SM, or several smaller ones where few channels of bytes have short segments.
+/// One block an SM, or several smaller ones if few channels of bytes have short segments.
 Resident resident_blocks(
     const Request& request, const Geometry& geometry, const Segments& segments) {
   const DeviceLimits& limits = request.limits;
@@ -35,7 +35,7 @@ Resident resident_blocks(
 }
 
 bool fits(const Request& request, const Geometry& geometry, const Segments& segments) {
-  // Half tables of segments in turns would have twice as many blocks that start and end.
+  // With half tables, twice as many blocks would start and end.
   const bool in_turns = segments.count() > request.limits.sm_count;
   return segments.rows * segments.row_bytes >= kMinShareBytes &&
          segments.count() * segments.rows < kMaxRows &&
@@ -47,7 +47,7 @@ int64_t fewest_rows_of_block(const Geometry& geometry, const Segments& segments)
   return std::min(segments.rows, geometry.channels.few ? least : std::max(kMinShareRows, least));
 }
 
-/// Whether whole segments a block are counted sooner than tables are reduced.
+/// Whether it is faster if a block counts whole segments and no table is reduced.
 bool counts_whole_segments(
     const Request& request, const Geometry& geometry, const Segments& segments, int64_t places) {
   if (geometry.channels.few) {
@@ -85,7 +85,7 @@ int64_t parts_of(
   return whole_segments || few_idle || share == fewest || apart ? count : 1;
 }
 
-/// Loops work out in 32 bits how far apart the rows of a block lie.
+/// Whether the distances of the rows of a block fit 32 bits, as loops need it.
 bool reaches_all_rows(const Geometry& geometry, int64_t share) {
   const RowRuns& in = geometry.runs;
   if (!in.in_one) {

@@ -5,7 +5,7 @@
 
 namespace histo::cuda {
 
-/// A segment is what one table counts: a group of columns of a batch, or some bins of its channel.
+/// One table counts a segment: a group of columns of a batch, or some bins of its channel.
 struct Segments {
   int64_t groups;
   int64_t batches;
@@ -35,7 +35,7 @@ struct Partition {
   }
 };
 
-/// None where a segment is too small, all are too large, or half tables do not suit them.
+/// Returns none if a segment is too small, all are too large, or half tables do not suit them.
 std::optional<Partition> partition_of(const Request& request, const Geometry& geometry);
 
 } // namespace histo::cuda

@@ -65,7 +65,8 @@ Partitioned layout_of(const Request& request, const Owners& owners) {
   return in;
 }
 
-/// All that an owner finds may be of one bin: entries of two bytes, each for a whole vec16.
+/// Whether 32 bits are enough if all entries that an owner finds are of one bin. An entry has two
+/// bytes, and may stand for a whole vec16.
 bool counters_hold_all(const Partitioned& in, int64_t blocks) {
   const int64_t entries = in.rounds * blocks * kBucketBytes / 2;
   return entries * (kVec16Bytes / in.element_bytes) <= kMaxOf32Bits;

@@ -3,8 +3,7 @@
 namespace histo::cuda {
 namespace {
 
-/// All of a block is of one segment and in one run, a column is a channel, and a row of a table is
-/// its bin.
+/// A block counts rows of one segment and one run. A column is a channel, and a key is a bin.
 bool are_whole_rows(const Request& request, const Geometry& geometry, const Partition& partition) {
   const Rows& rows = geometry.rows;
   return request.keys.bytes == 1 && request.keys.keys_are_bins && rows.access == Access::kVec16 &&

@@ -7,13 +7,13 @@ int64_t elements_of_vec16(const Keys& keys) {
   return kVec16Bytes / keys.bytes;
 }
 
-/// Words of a table's row of columns: an odd number.
+/// The words of a key in a table of columns: an odd number.
 int64_t key_words_of(const Keys& keys, int64_t period) {
   return (period + elements_of_vec16(keys) - 1) | 1;
 }
 
-/// Rows of bytes, or whole groups of rows that all banks share, without the one for what has no
-/// bin.
+/// The keys of bytes, or whole groups of keys that fill all banks, without the key for values
+/// without a bin.
 int64_t table_keys_of(const Keys& keys) {
   return keys_of_table(keys, kBanks);
 }
@@ -26,7 +26,7 @@ struct Period {
   bool has_rows; // a run has all rows of the inner loop, with what lies between them
 };
 
-/// None where loads of 16 bytes, or their columns, are too many for what there is.
+/// Returns none if there are too few elements for vec16s, or for their columns.
 std::optional<Period> period_of(const Request& request) {
   const auto& [problem, keys, limits] = request;
   const Extent& inner_rows = problem.rows[2];
@@ -40,7 +40,7 @@ std::optional<Period> period_of(const Request& request) {
   const int64_t most_columns = words / (table_keys_of(keys) + 1);
   const bool has_rows =
       is_little(step - channels, channels, keys.bytes) && key_words_of(keys, step) <= most_columns;
-  // A load of 16 bytes for each row is then more work than one of each element.
+  // A vec16 for each row is then more work than a load for each element.
   const bool small_rows = channels * keys.bytes <= kVec16Bytes && problem.rows[0].size == 1;
   if (!has_rows && (planar || small_rows)) {
     return std::nullopt;
@@ -49,8 +49,8 @@ std::optional<Period> period_of(const Request& request) {
   return key_words_of(keys, period.elements) <= most_columns ? std::optional(period) : std::nullopt;
 }
 
-/// All of the inner rows, and all of the next ones where they are short rows of one channel with
-/// little between them.
+/// All of the inner rows. If these are short rows of one channel with small gaps, the next loop's
+/// rows too.
 bool joins_rows(const Request& request, const Period& period) {
   const auto& [problem, keys, limits] = request;
   const int64_t size = keys.bytes;
@@ -86,8 +86,8 @@ int64_t elements_of_run(const Problem& problem, const Period& period, bool joine
                            : period.channels;
 }
 
-/// Vec16s that a run may have. Runs that all begin at the same distance from an aligned address
-/// have fewest.
+/// The most vec16s that a run has. They are fewest if all runs begin at the same distance from an
+/// aligned address.
 int64_t most_vec16s_of(
     const Request& request, const Extent (&batch)[2], const Extent (&loops)[3], int64_t run_bytes) {
   int64_t strides = 0;
@@ -119,7 +119,7 @@ Stretches stretches_of(const Request& request, const Period& period) {
   return found;
 }
 
-/// Whether the kernel's numbers hold them, and the tensor has two vec16s.
+/// Whether the numbers fit the kernel's types, and the tensor has two vec16s.
 bool are_countable(const Request& request, const Stretches& in) {
   const auto* begin = static_cast<const uint8_t*>(request.problem.data);
   const int64_t bytes = end_of(request.problem, request.keys.bytes) - begin;
@@ -136,7 +136,7 @@ struct RunTables {
   int64_t words; // of a block
 };
 
-/// None where they do not fit.
+/// Returns none if the tables do not fit.
 std::optional<RunTables> tables_of(
     const Request& request, const Period& period, const Stretches& in) {
   const auto& [problem, keys, limits] = request;
@@ -145,7 +145,7 @@ std::optional<RunTables> tables_of(
   const int64_t count = !few ? 0 : period.elements == 2 ? 4 : period.elements;
   const int64_t columns = few ? count : key_words_of(keys, period.elements);
   const int64_t counters = (table_keys_of(keys) + 1) * columns;
-  // Three blocks an SM, where their tables fit; small segments share a block.
+  // An SM has three blocks, if their tables fit. Small segments share a block.
   const int64_t preferred =
       std::min(limits.shared_per_block, limits.shared_per_sm / kRunBlocksOfSm - kReservedBytes);
   const auto fit = [&](int64_t words) { return words * kCounterBytes <= preferred; };
@@ -156,7 +156,7 @@ std::optional<RunTables> tables_of(
          int64_t{1} << log_segments < in.segments && fit((counters | 1) << (log_segments + 1))) {
     ++log_segments;
   }
-  // A small table is soon cleared and summed; of wider types few copies pay, or none.
+  // A small table is soon cleared and summed. For wider types few copies pay, or none.
   const int64_t read_words = in.vec16s * kVec16Bytes / kCounterBytes;
   const int64_t worth = keys.bytes == 1   ? read_words
                         : keys.bytes == 2 ? read_words / kReadPerTable
@@ -172,7 +172,7 @@ std::optional<RunTables> tables_of(
   return words <= limits.shared_per_block / kCounterBytes ? std::optional(tables) : std::nullopt;
 }
 
-/// As many blocks as are there at the same time, or several times as many of equal length.
+/// As many blocks as are resident at the same time, or a multiple of it, of equal length.
 int64_t chunks_of_segment(
     const Request& request, const Stretches& in, const RunTables& tables, int64_t blocks_of_sm) {
   if (tables.log_segments > 0) {
