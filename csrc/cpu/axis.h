@@ -1,5 +1,5 @@
-// The bins of values, as the engine is told. It knows a value by its key: the bytes of the value as an
-// unsigned number. Hence no code is instantiated for every binning, nor for signed types.
+// The bins of values. The engine knows a value by its key: the bytes of the value as an unsigned
+// number. So no code is instantiated for each binning, nor for signed types.
 #pragma once
 
 #include <algorithm>
@@ -21,7 +21,7 @@ struct Axis {
   int16_t bin_of_byte[256]; // kNoBin: counts nowhere
 };
 
-/// How many keys, from 0 on, are in bins of their own number.
+/// The number of keys, from 0 on, that are in bins of their own number.
 inline int64_t own_bins_of(ElementType type, int64_t num_bins) {
   return visit_element_type(type, [=](auto tag) {
     using T = typename decltype(tag)::type;
@@ -57,7 +57,7 @@ inline Axis axis_of(ElementType, const LetterBinning& binning) {
   return axis;
 }
 
-/// Calls f(TypeTag<T>{}) with the unsigned type of keys of so many bytes.
+/// Calls f(TypeTag<T>{}) with the unsigned type of keys of this size in bytes.
 template <class F>
 decltype(auto) visit_key_type(int64_t bytes, const F& f) {
   switch (bytes) {

@@ -38,7 +38,7 @@ template <int kSlots, class Counter>
       std::memcpy(&bytes, differ + j, sizeof bytes);
       bits |= bytes * 0x0102040810204080 >> 56 << j;
     }
-    // Several ends at once: a branch for each would be mispredicted where there are few.
+    // Takes several ends at once. A branch for each would be mispredicted if there are few.
     int64_t left = __builtin_popcountll(bits);
     do {
 #pragma GCC unroll 4
@@ -62,8 +62,8 @@ template <int kSlots, class Counter>
   }
 }
 
-/// Adds the counts of two indices to their counters [index][kSlots]. False where there are others,
-/// and nothing is added.
+/// Adds the counts of two indices to their counters [index][kSlots]. If there are other indices, it
+/// adds nothing and returns false.
 template <int kSlots, class Counter>
 [[gnu::noinline]] bool count_two_values(const uint32_t* indices, int64_t size, Counter* table) {
   const uint32_t first = indices[0];
@@ -92,7 +92,7 @@ using IndexShape =
     Shape<1, tuning::kSlotsPerPair, tuning::kSlotsPerPair, tuning::kUnrolledElements>;
 using IndexTables = Tables<uint32_t, IndexShape>;
 
-/// Counts up to kStagedElements indices, by the way that suits how many neighbours agree.
+/// Counts up to kStagedElements indices. The number of equal neighbours decides how.
 inline void count_indices(
     const uint32_t* indices,
     int64_t size,

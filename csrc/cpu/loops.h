@@ -1,4 +1,4 @@
-// The inner loops: elements into small tables of counters.
+// The inner loops, which count elements in small tables.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace histo::cpu {
 
-/// How far apart elements are: those of neighbouring slots, the one of the last slot and the next of
-/// the first, the first ones of neighbouring tables, and the first ones of neighbouring batches.
+/// Distances between elements: of neighbouring slots; from the last slot to the next element of the
+/// first slot; of neighbouring tables; and of neighbouring batches.
 struct Steps {
   int64_t slot;
   int64_t turn;
@@ -42,14 +42,14 @@ struct Shape {
   static constexpr int64_t kPerBatch = kTables * kRun;
   static constexpr int64_t kUnrolledBatches = std::max<int64_t>(1, kUnrolled / kPerBatch);
   static constexpr int64_t kFetchedBatches = kFetched / kPerBatch;
-  /// The outer loop takes whole lines of elements, of so many to a line.
+  /// The outer loop takes whole lines, of this number of elements.
   static constexpr int64_t batches_of_turn(int64_t line) {
     return std::max(kUnrolledBatches, line / kPerBatch);
   }
 };
 
-/// Adds one to a counter of every element of `size` batches; tables are `table_size` counters apart.
-/// It is a function of its own because the loop needs every register.
+/// Adds one to a counter of every element of `size` batches; tables are `table_size` counters
+/// apart. It is a function of its own because the loop needs every register.
 template <class Shape, class Steps, class Counter, class T, class IndexOf>
 [[gnu::noinline]] void count_batches(
     const T* data,
@@ -117,10 +117,11 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
   ahead = next;
 }
 
-/// How often elements equal another one: never, in few, in some or in many cases, nearly always.
+/// How often elements equal another one: never, rarely, sometimes, often, or nearly always.
 enum class Agreement { kNone, kRare, kFrequent, kUsual, kComplete };
 
-/// How often elements equal the one `distance` on, in a sample of `size` elements a step apart.
+/// How often an element equals the one that lies `distance` further, in a sample of `size` elements
+/// that lie a step apart.
 template <class T, class IndexOf>
 Agreement agreement_of(
     const T* data, int64_t size, int64_t step, int64_t distance, const IndexOf& index_of) {

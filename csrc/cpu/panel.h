@@ -1,4 +1,4 @@
-// Rectangles of the input, and how a stretch of channels or rows is cut into them.
+// Panels: rectangles of the input. Channels and rows are cut into them.
 #pragma once
 
 #include <algorithm>
@@ -32,13 +32,13 @@ struct Ahead {
 
   void fetch() {
     __builtin_prefetch(line);
-    // Rows that are no multiple of a line long begin and end within lines.
+    // If the length of a row is no multiple of a line, rows begin and end within lines.
     __builtin_prefetch(line + tuning::kLineBytes - 1);
     line += step;
   }
 };
 
-/// Row `row` of a panel and those that follow, or what comes after all of them.
+/// The rows of a panel from `row` on, or the elements after the last row.
 template <class T>
 Ahead rows_after(const Panel<T>& panel, int64_t row, const T* next) {
   const T* first = row < panel.rows.size ? panel.from(row).data : next;

@@ -22,8 +22,8 @@ class Result {
   Result(const Problem& problem, const Axis& axis) : problem_(problem), axis_(axis) {
   }
 
-  /// Chooses channels. Other threads may add to the same counts, while they hold the lock. Without
-  /// a lock no other does, and the counts are not initialized.
+  /// Chooses channels. With a lock, other threads may add to the same counts while they hold it.
+  /// Without a lock no other thread does, and the counts are not initialized.
   void choose(int64_t first_channel, int64_t channels, std::mutex* lock) {
     histograms_ = problem_.counts + first_channel * axis_.num_bins;
     num_channels_ = channels;
@@ -37,7 +37,7 @@ class Result {
   const Axis& axis() const {
     return axis_;
   }
-  /// Whether the whole result is better stored past the caches, or stands in huge pages.
+  /// Whether the whole result is better stored past the caches, or lies in huge pages.
   bool is_past_caches() const {
     return problem_.num_counts() >= tuning::kMinCountsPastCaches;
   }
@@ -45,7 +45,7 @@ class Result {
     return are_in_huge_pages(problem_.num_counts());
   }
 
-  /// Calls f, which puts counts where other threads may put theirs.
+  /// Calls f, which writes counts, while no other thread writes the same ones.
   template <class F>
   void locked(const F& f) {
     std::unique_lock<std::mutex> locked;

@@ -1,4 +1,4 @@
-// Who counts what: strips of channels, cut into tasks, and the threads that take them.
+// The schedule: strips of channels are cut into tasks, and threads take the tasks.
 #pragma once
 
 #include <algorithm>

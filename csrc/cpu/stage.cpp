@@ -16,8 +16,8 @@ void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indic
       if constexpr (sizeof(T) == 8) {
         index = keys[i] < limit ? index : 0;
       }
-      // Compilers load a key for each of its uses, and another thread may write it between them:
-      // the limit comes last, whatever has been compared.
+      // Compilers may load a key for each of its uses, and another thread may write it in between.
+      // So the limit is applied last, after all comparisons.
       indices[i] = std::min(index, limit);
     }
   });

@@ -21,7 +21,7 @@ struct IndexOf {
     if constexpr (sizeof(T) == 1) {
       return key;
     } else {
-      // Once for all uses, and as wide as they need it.
+      // The conversion is done once for all uses.
       const uint64_t wide = read_once(uint64_t{key});
       int64_t bin = wide < static_cast<uint64_t>(own_bins) ? static_cast<int64_t>(wide) : kNoBin;
       // Without this the compiler makes a branch, which data could make mispredicted.
@@ -32,7 +32,7 @@ struct IndexOf {
 };
 
 /// indices[i] = keys[i] + 1 where keys[i] < own_bins, else 0 or own_bins + 1, which are no bin's.
-/// own_bins < 2^31. Indices are no larger where another thread changes keys meanwhile.
+/// own_bins < 2^31. Indices are in this range even if another thread changes keys meanwhile.
 template <class T>
 void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indices);
 

@@ -1,4 +1,4 @@
-// The parts that the ways of counting streams share: chunks of rows, and elements to tables.
+// Common to the ways of counting streams: chunks of rows, and the tables of elements.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,9 @@ struct Stream {
   int64_t size;
 };
 
-/// The chunks that the rows of a panel are cut into. Channels that lie together read a chunk in turns,
-/// from the first-level cache. One channel may have longer chunks, and fetches farther ahead.
+/// The chunks that the rows of a panel are cut into. Channels that lie together read a chunk in
+/// turns, from the first-level cache. One channel may have longer chunks, and fetches farther
+/// ahead.
 template <class T>
 class Chunks {
  public:
@@ -89,7 +90,7 @@ void count_stream(
   }
 }
 
-/// No counter gets more of a stream of `size` elements.
+/// The most that a counter gets from a stream of `size` elements.
 template <class Tables>
 constexpr int64_t share_of_counter(int64_t size) {
   return size / Tables::Shape::kCounters + Tables::Shape::kPerBatch;

@@ -1,4 +1,4 @@
-// A thread counts strips, whichever the way.
+// A thread counts strips, in any of the ways.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void count_rows_of_strip(
     const Key* data = static_cast<const Key*>(problem.data) + offset;
     for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
       const Panel<Key> panel{data + row, run, rows};
-      // More rows, or else the next strip.
+      // The next elements are more rows, or else the next strip.
       const Key* next = end_row < problem.num_rows() ? panel.data + rows.size * rows.stride
                                                      : data + run.size * run.stride;
       way.count(panel, next);

@@ -1,4 +1,4 @@
-// How bins are kept: tables of small counters, which are reduced before one could overflow.
+// Bins are kept in tables of small counters, which are reduced before one could overflow.
 #pragma once
 
 #include <algorithm>
@@ -40,8 +40,8 @@ class Tables {
     return group_.table_bytes / static_cast<int64_t>(sizeof(Counter));
   }
 
-  /// The tables of a channel, to count in. All are cleared when one is first needed: most inputs
-  /// need one group of tables of two.
+  /// The tables of a channel, to count in. They are cleared when one is first needed, because most
+  /// inputs need only one of the two groups of tables.
   Counter* at(int64_t channel = 0) {
     if (!in_use_) {
       in_use_ = true;
@@ -54,7 +54,7 @@ class Tables {
     return tables_of(channel);
   }
 
-  /// Makes room for so many more in every counter: where there is none, reduces.
+  /// Makes room for `count` more in every counter. Reduces the tables if there is none.
   template <class Reduce>
   void hold(int64_t count, const Reduce& reduce, int64_t max_count = kMaxCount) {
     if (held_ + count > max_count) {
@@ -63,8 +63,7 @@ class Tables {
     held_ += count;
   }
 
-  /// The same, but looks at the counters first. One table of 2^16 counters has seldom counted much
-  /// in any of them.
+  /// The same, but looks at the counters first. In a table of 2^16 counters, few have counted much.
   template <class Reduce>
   void hold_counted(int64_t count, const Reduce& reduce) {
     static_assert(std::is_same_v<Counter, uint16_t> && Shape::kCounters == 1);
@@ -77,7 +76,7 @@ class Tables {
     hold(count, reduce);
   }
 
-  /// Calls f(), which adds what has been counted to the result, if anything has.
+  /// Calls f() to add the counts to the result, if anything has been counted.
   template <class Reduce>
   void reduce(const Reduce& f) {
     held_ = 0;

@@ -12,8 +12,8 @@ namespace histo::cpu {
 constexpr int kUppers = 8;  // values of the upper three bits of a byte
 constexpr int kLowers = 16; // and of the lower four
 
-/// Registers of rows of 64 bytes, as the processor wants to be told: 0 to 3 are the sums, and 4 to 7
-/// two pairs of matrices.
+/// The shapes of the registers, for the processor: rows of 64 bytes. Registers 0 to 3 are sums, and
+/// 4 to 7 are two pairs of matrices.
 struct Registers {
   alignas(tuning::kLineBytes) uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -51,7 +51,7 @@ template <int kRegister>
                    : "r"(to), "r"(tuning::kLineBytes), "i"(kRegister));
 }
 
-/// The registers are the thread's own, and nobody keeps anything there from call to call.
+/// The registers belong to the thread, and keep nothing from call to call.
 class TilesInUse {
  public:
   TilesInUse() {

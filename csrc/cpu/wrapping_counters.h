@@ -14,7 +14,7 @@
 
 namespace histo::cpu {
 
-/// Neighbours as one index. They may lie at any address.
+/// Loads two neighbours as one index, from any address.
 struct TwoBytes {
   uint8_t bytes[2];
 
@@ -25,9 +25,9 @@ struct TwoBytes {
   }
 };
 
-/// Adds kAdded to the counter of each value, up to the first block in which one has a bit of
-/// `outside`. Returns how many have been counted. A value may change after its bits were looked at, so
-/// its lowest 16 alone say which counter it has: there is room for all of them.
+/// Adds kAdded to the counter of each value, up to the first block in which a value has a bit of
+/// `outside`. Returns how many have been counted. A value may change after it was checked, so only
+/// its lowest 16 bits choose the counter. All of these have room.
 template <int kAdded, class T>
 [[gnu::noinline]] int64_t count_values(const T* data, int64_t size, T outside, uint8_t* counters) {
   constexpr int64_t kBlock = tuning::kValuesAtOnce;
@@ -90,8 +90,8 @@ template <int kAdded>
   return i;
 }
 
-/// Counts keys that differ; of bytes two neighbours as one. A counter that wraps loses 256, and so
-/// does the sum of all: what was counted last is then taken back.
+/// Counts keys that differ. Two neighbouring bytes are one key. If a counter wraps, the sum of all
+/// counters is 256 too small. The last elements are then taken back.
 template <class T>
 class WrappingCounters {
  public:
@@ -154,7 +154,7 @@ class WrappingCounters {
     }
   }
 
-  /// The next chunk is counted otherwise.
+  /// Has the next chunk counted in another way.
   void pause() {
     pause_ = std::max<int64_t>(pause_, 1);
   }
@@ -196,7 +196,7 @@ class WrappingCounters {
     }
   }
 
-  /// From now on counters are moved before they wrap, or no longer used.
+  /// From now on, counters are moved before they wrap, or no longer used.
   void shorten() {
     max_held_ = held_ / 8 * 7;
     if (max_held_ < tuning::kMinHeldPerByte * values_) {
