@@ -31,8 +31,8 @@ struct Lines {
 /// A block of lines as it has to be copied: rows and columns that are not there are 0.
 using FilledLines = uint8_t[tuning::kLineBytes * tuning::kLineBytes];
 
-/// The lines of a tile from `row` and `column` on. They are read in place if they can be, with anything
-/// behind the columns. Else they are copied.
+/// The lines of a tile from `row` and `column` on. They are read in place if they can be, with
+/// anything behind the columns. Else they are copied.
 inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
   constexpr int64_t kLine = tuning::kLineBytes;
   const int64_t width = std::min(kLine, tile.columns - column);

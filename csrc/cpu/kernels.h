@@ -7,8 +7,8 @@
 
 namespace histo::cpu {
 
-/// One thread, one element after another: the definition of the answer. It is instantiated for every
-/// binning.
+/// One thread, one element after another: the definition of the answer. It is instantiated for
+/// every binning.
 template <class Binning>
 void sequential(const Problem& problem, const Binning& binning);
 

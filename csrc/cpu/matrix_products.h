@@ -1,8 +1,8 @@
 // Bytes counted by multiplying matrices, on processors that do (Intel's AMX). 64 bytes become two
-// matrices. Each byte fills one column of the first, in the row h of its upper three bits, and one row
-// of the second, in the column n of its lower four bits. The bit between them says with what: 1 or 255
-// in both. A byte thus adds 1 or 255 * 255 to the sum of its h and n in the product, and a sum holds
-// the counts of two bytes. This takes the same time whatever the bytes are.
+// matrices. Each byte fills one column of the first, in the row h of its upper three bits, and one
+// row of the second, in the column n of its lower four bits. The bit between them says with what: 1
+// or 255 in both. A byte thus adds 1 or 255 * 255 to the sum of its h and n in the product, and a
+// sum holds the counts of two bytes. This takes the same time whatever the bytes are.
 #pragma once
 
 #include <cstdint>

@@ -21,8 +21,8 @@ bool has_amx();
 /// below) says otherwise.
 bool stores_narrow();
 
-/// Whether the processor also foresees which store an addition waits for. AMD's do from Zen 5 on. The
-/// same variable says otherwise.
+/// Whether the processor also foresees which store an addition waits for. AMD's do from Zen 5 on.
+/// The same variable says otherwise.
 bool foresees_stores();
 
 } // namespace histo::cpu

@@ -7,7 +7,8 @@
 
 namespace histo::cpu {
 
-/// The number of torch's threads. One in a child process after a fork: torch's threads are not there.
+/// The number of torch's threads. One in a child process after a fork: torch's threads are not
+/// there.
 int64_t num_threads();
 
 /// The beginning of part `part` of `parts`.

@@ -116,8 +116,8 @@ constexpr int64_t kMaxHeldPerByte = 176; // int32 [2^24], 2^16 bins, uniform, Gr
 constexpr int64_t kMinHeldPerByte = 4;
 /// One of kWideChunkElements in so many is sampled.
 constexpr int64_t kBytesSampledEach = 1 << 15; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
-/// Chunks that are counted otherwise: neighbours agree, or counters wrap or are missing. One value in
-/// 10,000 without a counter: 4 % slower with 16 for both.
+/// Chunks that are counted otherwise: neighbours agree, or counters wrap or are missing. One value
+/// in 10,000 without a counter: 4 % slower with 16 for both.
 constexpr int64_t kPauseOfAgreeing = 16;
 constexpr int64_t kPauseOfUncounted = 64;
 

@@ -10,16 +10,16 @@ template <class Counter>
 void reduce_joint(const Counter* joint, uint32_t* counts);
 
 /// Two bytes make one index, whichever comes first: 256 * difference + byte. The other byte is
-/// byte + difference mod 256. This takes half of the counters that neighbours in order take, and the
-/// counters of equal neighbours lie together.
+/// byte + difference mod 256. This takes half of the counters that neighbours in order take, and
+/// the counters of equal neighbours lie together.
 constexpr int64_t kPairIndices = (128 + 1) * 256;
 /// Counters from one table to the next: a line more than a multiple of 1024 bytes.
 constexpr int64_t kPairTableSize = kPairIndices + 16;
 /// The bytes that are counted together.
 constexpr int64_t kPairBlock = 64;
 
-/// Adds one to the counter of every pair of neighbours in all whole blocks; they take kTablesOfPairs
-/// tables in turns. Returns how many bytes that were.
+/// Adds one to the counter of every pair of neighbours in all whole blocks; they take
+/// kTablesOfPairs tables in turns. Returns how many bytes that were.
 int64_t count_pairs(const uint8_t* data, int64_t size, uint32_t* tables);
 
 /// Counts of pairs in all tables to counts of bytes, [256].
