@@ -138,7 +138,7 @@ def test_products_of_a_channel(
     ("rows", "columns", "gap"),
     [(1, 1, 0), (64, 64, 0), (127, 17, 3), (129, 7, 0), (200, 64, 1), (770, 70, 0), (1030, 9, 9)],
 )
-@pytest.mark.parametrize("way", ["count_columns", "count_planar"])
+@pytest.mark.parametrize("way", ["count_columns", "count_planes_of_bits"])
 def test_columns(
     stand_in: ctypes.CDLL,
     way: str,
@@ -148,7 +148,7 @@ def test_columns(
     num_bins: int,
     make: Callable[[tuple[int, ...]], Tensor],
 ) -> None:
-    if way == "count_planar" and columns > 64:
+    if way == "count_planes_of_bits" and columns > 64:
         columns = 64
     values = make((rows, columns + gap))[:, :columns]
     expected = expected_counts(values, num_bins)

@@ -60,7 +60,7 @@ extern "C" void count_columns(
 }
 
 /// The same by bit planes.
-extern "C" void count_planar(
+extern "C" void count_planes_of_bits(
     const uint8_t* data,
     int64_t columns,
     int64_t rows,
