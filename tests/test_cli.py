@@ -177,7 +177,7 @@ def test_standard_input_of_a_file_with_a_signature(tmp_path: Path) -> None:
 def test_reader_that_goes_away(tmp_path: Path) -> None:
     np.save(tmp_path / "wide.npy", np.zeros((1, 64), np.uint16))  # Its JSON overflows a pipe.
     process = subprocess.Popen(
-        [*COMMAND, "--json", "wide.npy"],
+        [*COMMAND, "--json", "--num-bins", "65536", "wide.npy"],
         cwd=tmp_path,
         env=UTF_8,
         stdout=subprocess.PIPE,
