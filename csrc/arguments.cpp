@@ -20,6 +20,8 @@ namespace {
 
 constexpr std::string_view kChannelHistogram = "channel_histogram";
 constexpr std::string_view kTextHistogram = "text_histogram";
+constexpr std::string_view kHistogram = "histogram";
+constexpr std::string_view kUniformEdges = "uniform_edges";
 
 constexpr std::pair<std::string_view, Variant> kVariants[] = {
     {"auto", Variant::kAuto},
@@ -49,10 +51,12 @@ constexpr Dtype kDtypes[] = {
     {ScalarType::Int, "int32", ElementType::kInt32},
     {ScalarType::UInt64, "uint64", ElementType::kUInt64},
     {ScalarType::Long, "int64", ElementType::kInt64},
-    {ScalarType::Half, "float16", std::nullopt},
-    {ScalarType::BFloat16, "bfloat16", std::nullopt},
-    {ScalarType::Float, "float32", std::nullopt},
-    {ScalarType::Double, "float64", std::nullopt},
+    {ScalarType::Half, "float16", ElementType::kFloat16},
+    {ScalarType::BFloat16, "bfloat16", ElementType::kBFloat16},
+    {ScalarType::Float, "float32", ElementType::kFloat32},
+    {ScalarType::Double, "float64", ElementType::kFloat64},
+    {ScalarType::Float8_e4m3fn, "float8_e4m3fn", ElementType::kFloat8E4M3},
+    {ScalarType::Float8_e5m2, "float8_e5m2", ElementType::kFloat8E5M2},
     {ScalarType::ComplexHalf, "complex32", std::nullopt},
     {ScalarType::ComplexFloat, "complex64", std::nullopt},
     {ScalarType::ComplexDouble, "complex128", std::nullopt},
@@ -140,6 +144,17 @@ std::string_view advice(std::string_view dtype) {
   }
   if (starts_with("qint") || starts_with("quint")) {
     return ": pass its int_repr()";
+  }
+  return "";
+}
+
+/// The same for operators that take real numbers.
+std::string_view advice_for_numbers(std::string_view dtype) {
+  if (dtype.substr(0, 7) == "complex") {
+    return ": count input.real and input.imag apart";
+  }
+  if (dtype.substr(0, 6) == "float8") {
+    return ": pass input.float()";
   }
   return "";
 }
@@ -309,29 +324,106 @@ Tensor allocate(
   });
 }
 
-Call prepare(
-    const Tensor& input, const Checked& checked, int64_t num_bins, std::string_view use_of_counts) {
-  std::vector<int64_t> shape;
-  for (int64_t d : checked.kept) {
-    shape.push_back(input.size(d));
-  }
-  shape.push_back(num_bins);
-  Call call{
-      checked.variant, Problem{}, input, allocate(input, shape, ScalarType::Long, use_of_counts)};
+/// A problem without counts, and the tensor that it reads.
+struct Read {
+  Problem problem;
+  Tensor input;
+};
 
+Read read_of(const Tensor& input, const Checked& checked, int64_t num_counts) {
   std::vector<Extent> dimensions;
   for (int64_t d = 0; d < input.dim(); ++d) {
     dimensions.push_back({input.size(d), input.stride(d)});
   }
   bool copies = false;
-  Problem& problem = call.problem;
-  problem = loops_as_problem(dimensions, checked, num_bins, copies);
+  Read read{loops_as_problem(dimensions, checked, num_counts, copies), input};
   if (copies) {
-    call.input = kept_first(input, checked.kept);
+    read.input = kept_first(input, checked.kept);
   }
-  problem.data = call.input.const_data_ptr();
-  problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
+  read.problem.data = read.input.const_data_ptr();
+  return read;
+}
+
+/// `num_counts`: of a channel.
+Call prepare(
+    const Tensor& input,
+    const Checked& checked,
+    int64_t num_counts,
+    std::string_view use_of_counts) {
+  std::vector<int64_t> shape;
+  for (int64_t d : checked.kept) {
+    shape.push_back(input.size(d));
+  }
+  shape.push_back(num_counts);
+  // The counts come first: a copy of the input may be what memory does not suffice for.
+  const Tensor counts = allocate(input, shape, ScalarType::Long, use_of_counts);
+  const Read read = read_of(input, checked, num_counts);
+  Call call{checked.variant, read.problem, read.input, counts};
+  call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
   return call;
+}
+
+std::vector<int64_t> sizes_of(const Tensor& tensor) {
+  std::vector<int64_t> sizes;
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    sizes.push_back(tensor.size(d));
+  }
+  return sizes;
+}
+
+/// Whether a tensor of these sizes expands to others. Both end with the same dimension.
+bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  if (from.size() > to.size()) {
+    return false;
+  }
+  return std::equal(from.rbegin(), from.rend(), to.rbegin(), [](int64_t a, int64_t b) {
+    return a == b || a == 1;
+  });
+}
+
+/// The sizes that two tensors expand to, or none.
+std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  const auto& longer = a.size() < b.size() ? b : a;
+  const auto& shorter = a.size() < b.size() ? a : b;
+  std::vector<int64_t> sizes = longer;
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t& size = sizes[sizes.size() - 1 - i];
+    const int64_t other = shorter[shorter.size() - 1 - i];
+    if (size != other && size != 1 && other != 1) {
+      return {};
+    }
+    size = size == 1 ? other : size;
+  }
+  return sizes;
+}
+
+/// A tensor as a contiguous one of these sizes, which it expands to, or has but for dimensions of
+/// one element.
+Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 0);
+  const int64_t ndim = tensor.dim();
+  for (int64_t d = 0; d < std::min(ndim, static_cast<int64_t>(sizes.size())); ++d) {
+    const int64_t from = ndim - 1 - d;
+    if (tensor.size(from) != 1) {
+      strides[sizes.size() - 1 - static_cast<size_t>(d)] = tensor.stride(from);
+    }
+  }
+  AtenTensorHandle view = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      aoti_torch_as_strided(tensor.get(), sizes.data(), strides.data(), &view));
+  const Tensor wide(view);
+  return allocated(tensor, sizes, describe(tensor).dtype, "a contiguous copy", [&] {
+    return torch::stable::contiguous(wide);
+  });
+}
+
+void check_same_gpu(
+    std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& other) {
+  if (tensor.get_device_index() != other.get_device_index()) {
+    fail(join(
+        op, ": ", argument, " must be on GPU ", std::to_string(other.get_device_index()), ", got ",
+        std::to_string(tensor.get_device_index())));
+  }
 }
 
 } // namespace
@@ -415,7 +507,7 @@ Checked check_channel_histogram(
   const std::string_view op = kChannelHistogram;
   check_input(op, "input", input);
   const std::optional<ElementType> element = element_type(input.dtype);
-  if (!element) {
+  if (!element || !is_integer(*element)) {
     fail(join(
         op, ": input must have an integer or bool dtype, got ", input.dtype, advice(input.dtype)));
   }
@@ -458,6 +550,152 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
   const Checked checked{check_variant(op, variant), ElementType::kUInt8, {}};
   check_study_variant(op, "text", text, checked.variant, variant);
   return checked;
+}
+
+Checked check_numbers(
+    std::string_view op,
+    const Description& input,
+    const std::optional<std::vector<int64_t>>& dim) {
+  check_input(op, "input", input);
+  const std::optional<ElementType> element = element_type(input.dtype);
+  if (!element) {
+    fail(join(
+        op, ": input must have a real dtype (bool, an integer, float16, bfloat16, float32, float64, ",
+        "float8_e4m3fn or float8_e5m2), got ", input.dtype, advice_for_numbers(input.dtype)));
+  }
+  const std::vector<bool> reduced =
+      check_dim(op, input.ndim, dim ? *dim : std::vector<int64_t>());
+  Checked checked{Variant::kAuto, *element, {}};
+  for (int64_t d = 0; d < input.ndim; ++d) {
+    if (!reduced[static_cast<size_t>(d)]) {
+      checked.kept.push_back(d);
+    }
+  }
+  return checked;
+}
+
+void check_edges(const Description& input, const Description& edges) {
+  check_input(kHistogram, "edges", edges);
+  const std::optional<ElementType> element = element_type(edges.dtype);
+  const bool fits = element && *element != ElementType::kBool &&
+                    (is_integer(*element) || *element == ElementType::kFloat32 ||
+                     *element == ElementType::kFloat64);
+  if (!fits) {
+    fail(join(
+        kHistogram, ": edges must be float32, float64 or integers, got ", edges.dtype,
+        element ? ": pass edges.float()" : ""));
+  }
+  if (edges.device != input.device) {
+    fail(join(
+        kHistogram, ": edges must be on the device of input, ", input.device, ", got ",
+        edges.device, ": pass edges.to(input.device)"));
+  }
+  if (edges.ndim == 0) {
+    fail(join(kHistogram, ": edges must have at least one dimension, got a 0-D tensor"));
+  }
+}
+
+void check_bounds(const Description& low, const Description& high, int64_t num_bins) {
+  for (const auto& [name, bound] : {std::pair("low", low), std::pair("high", high)}) {
+    check_input(kUniformEdges, name, bound);
+    if (bound.dtype != "float32" && bound.dtype != "float64") {
+      fail(join(kUniformEdges, ": ", name, " must be float32 or float64, got ", bound.dtype));
+    }
+  }
+  if (low.dtype != high.dtype) {
+    fail(join(
+        kUniformEdges, ": high must have the dtype of low, ", low.dtype, ", got ", high.dtype));
+  }
+  if (low.device != high.device) {
+    fail(join(
+        kUniformEdges, ": high must be on the device of low, ", low.device, ", got ",
+        high.device));
+  }
+  if (num_bins < 1) {
+    fail(join(kUniformEdges, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
+  }
+}
+
+void check_edge_dtype(std::string_view dtype) {
+  if (dtype != "float32" && dtype != "float64") {
+    fail(join(kUniformEdges, ": dtype must be float32 or float64, got ", dtype));
+  }
+}
+
+HistogramCall prepare_histogram(
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  const Description of_input = describe(input), of_edges = describe(edges);
+  const Checked checked = check_numbers(kHistogram, of_input, dim);
+  check_edges(of_input, of_edges);
+  check_same_gpu(kHistogram, "edges", edges, input);
+  const std::vector<int64_t> given = sizes_of(edges);
+  const int64_t bins = given.back() - 1;
+  if (bins < 1) {
+    fail(join(
+        kHistogram, ": edges must hold at least two edges in the last dimension, got ",
+        std::to_string(given.back())));
+  }
+  std::vector<int64_t> full;
+  for (int64_t d : checked.kept) {
+    full.push_back(input.size(d));
+  }
+  full.push_back(bins + 1);
+  const bool shared = std::all_of(
+      given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
+  if (!broadcasts(given, full)) {
+    fail(join(
+        kHistogram, ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
+        "and n + 1, ", join_numbers(full), ", got ", join_numbers(given)));
+  }
+  HistogramCall prepared{
+      prepare(input, checked, Flow{flow}.num_counts(bins),
+              "the counts: pass fewer bins, or fewer channels at a time"),
+      {}, Flow{flow}, expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
+  prepared.edges = {
+      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared};
+  return prepared;
+}
+
+RangeCall prepare_finite_range(
+    const Tensor& input, const std::optional<std::vector<int64_t>>& dim) {
+  const std::string_view op = "finite_range";
+  const Checked checked = check_numbers(op, describe(input), dim);
+  std::vector<int64_t> shape;
+  for (int64_t d : checked.kept) {
+    shape.push_back(input.size(d));
+  }
+  const bool in_float32 = !is_integer(checked.element) && checked.element != ElementType::kFloat64;
+  const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
+  const Read read = read_of(input, checked, 1);
+  return {
+      read.problem, read.input, allocate(input, shape, dtype, "the extremes"),
+      allocate(input, shape, dtype, "the extremes"), in_float32};
+}
+
+EdgesCall prepare_uniform_edges(
+    const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
+  const Description of_low = describe(low);
+  check_bounds(of_low, describe(high), num_bins);
+  check_edge_dtype(dtype_name(dtype));
+  check_same_gpu(kUniformEdges, "high", high, low);
+  std::vector<int64_t> shape = broadcast(sizes_of(low), sizes_of(high));
+  if (shape.empty() && (low.dim() > 0 || high.dim() > 0)) {
+    fail(join(
+        kUniformEdges, ": high must have sizes that broadcast with those of low, ",
+        join_numbers(sizes_of(low)), ", got ", join_numbers(sizes_of(high))));
+  }
+  EdgesCall call{expanded(low, shape), expanded(high, shape), low, 1, num_bins, {}, {}};
+  for (int64_t size : shape) {
+    call.rows *= size;
+  }
+  shape.push_back(num_bins + 1);
+  call.edges = allocate(low, shape, dtype, "the edges");
+  call.bounds_in_float32 = of_low.dtype == "float32";
+  call.edges_in_float32 = dtype == ScalarType::Float;
+  return call;
 }
 
 Call prepare_channel_histogram(

@@ -2,13 +2,16 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
 
 #include "binning.h"
+#include "edges.h"
 #include "problem.h"
 
 // Older headers of torch have another name for it.
@@ -47,13 +50,22 @@ struct Checked {
   std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
 };
 
-/// Both throw std::runtime_error with one line: argument, expected, got.
+/// All throw std::runtime_error with one line: argument, expected, got.
 Checked check_channel_histogram(
     const Description& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant);
 Checked check_text_histogram(const Description& text, std::string_view variant);
+/// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
+Checked check_numbers(
+    std::string_view op,
+    const Description& input,
+    const std::optional<std::vector<int64_t>>& dim);
+void check_edges(const Description& input, const Description& edges);
+void check_bounds(const Description& low, const Description& high, int64_t num_bins);
+/// The type of edges that uniform_edges makes: float32 or float64.
+void check_edge_dtype(std::string_view dtype);
 
 /// The problem of a tensor with these dimensions, without its memory. `copies`: its
 /// strides are too many loops; the problem is that of a contiguous copy, kept
@@ -75,6 +87,44 @@ Call prepare_channel_histogram(
     const std::vector<int64_t>& dim,
     std::string_view variant);
 Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view variant);
+
+/// A checked call of histogram.
+struct HistogramCall {
+  Call call; // num_bins of its problem are all counts of a channel
+  Edges edges;
+  Flow flow;
+  torch::stable::Tensor edges_tensor; // what `edges` points into
+};
+HistogramCall prepare_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+
+/// A checked call of finite_range.
+struct RangeCall {
+  Problem problem; // without counts
+  torch::stable::Tensor input;
+  torch::stable::Tensor low, high; // the results, float32 or float64
+  bool in_float32;
+};
+RangeCall prepare_finite_range(
+    const torch::stable::Tensor& input, const std::optional<std::vector<int64_t>>& dim);
+
+/// A checked call of uniform_edges.
+struct EdgesCall {
+  torch::stable::Tensor low, high; // contiguous, of one shape
+  torch::stable::Tensor edges;     // the result
+  int64_t rows;
+  int64_t bins;
+  bool bounds_in_float32;
+  bool edges_in_float32;
+};
+EdgesCall prepare_uniform_edges(
+    const torch::stable::Tensor& low,
+    const torch::stable::Tensor& high,
+    int64_t num_bins,
+    torch::headeronly::ScalarType dtype);
 
 /// Uninitialized memory on the device of `like`, held until this object goes.
 class Workspace final : public Allocator {

@@ -7,7 +7,12 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "str variant=\"auto\") -> Tensor");
   m.def("text_histogram(Tensor text, *, str variant=\"auto\") -> Tensor");
 
-  // The checks of the two operators on a description of their input, for callers
+  m.def("histogram(Tensor input, Tensor edges, int[1]? dim=None, *, bool flow=False) -> Tensor");
+  m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
+  m.def(
+      "uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
+
+  // The checks of the operators on a description of their input, for callers
   // that hold no data (fake tensors). They return the error, or an empty string.
   m.def(
       "_check_channel_histogram(str device, str dtype, str layout, bool contiguous, int ndim, "
@@ -15,6 +20,15 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def(
       "_check_text_histogram(str device, str dtype, str layout, bool contiguous, int ndim, "
       "str variant) -> str");
+
+  m.def(
+      "_check_numbers(str op, str device, str dtype, str layout, int ndim, int[]? dim) -> str");
+  m.def(
+      "_check_edges(str device, str dtype, str layout, int ndim, str edges_device, "
+      "str edges_dtype, str edges_layout, int edges_ndim) -> str");
+  m.def(
+      "_check_bounds(str device, str dtype, str layout, str high_device, str high_dtype, "
+      "str high_layout, int num_bins, str edge_dtype) -> str");
 
   // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
   // `address` is that of the first element, or how it is aligned.

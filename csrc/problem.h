@@ -16,7 +16,17 @@ enum class ElementType : uint8_t {
   kInt32,
   kUInt64,
   kInt64,
+  kFloat16,
+  kBFloat16,
+  kFloat32,
+  kFloat64,
+  kFloat8E4M3,
+  kFloat8E5M2,
 };
+
+constexpr bool is_integer(ElementType type) {
+  return type <= ElementType::kInt64;
+}
 
 /// A stored bool: any nonzero byte is true, as in torch. A C++ bool that holds
 /// a byte other than 0 and 1 would be undefined behaviour.
@@ -85,7 +95,7 @@ struct TypeTag {
   using type = T;
 };
 
-/// Calls f(TypeTag<T>{}) with the C++ type of the elements.
+/// Calls f(TypeTag<T>{}) with the C++ type of integers.
 template <class F>
 decltype(auto) visit_element_type(ElementType type, F&& f) {
   switch (type) {
@@ -107,8 +117,9 @@ decltype(auto) visit_element_type(ElementType type, F&& f) {
       return f(TypeTag<uint64_t>{});
     case ElementType::kInt64:
       return f(TypeTag<int64_t>{});
+    default:
+      throw InternalError("visit_element_type: not a type of integers");
   }
-  throw InternalError("visit_element_type: not an element type");
 }
 
 } // namespace histo

@@ -1,8 +1,11 @@
 // Counting in the result itself: for inputs that need no table, or whose tables would not fit.
 #include <algorithm>
+#include <memory>
+#include <vector>
 
 #include "panel.h"
 #include "read_once.h"
+#include "strips.h"
 #include "threads.h"
 #include "tuning.h"
 #include "ways.h"
@@ -66,12 +69,43 @@ struct Range {
   int64_t end;
 };
 
+/// Adds rows of channels whose elements are staged first.
+template <bool kShared, class T>
+void count_staged_range(
+    const Problem& problem,
+    const Axis& axis,
+    Stager& stager,
+    Range channels,
+    Range rows,
+    int64_t* counts) {
+  std::vector<char> keys;
+  for (int64_t first = channels.begin; first < channels.end; first += tuning::kStagedChannels) {
+    const int64_t size = std::min(tuning::kStagedChannels, channels.end - first);
+    int64_t* histograms = counts + first * problem.num_bins;
+    stager.choose(first, size);
+    for_each_staged_panel<T>(
+        stager, problem, first, size, rows.begin, rows.end, keys,
+        [&](const Panel<T>& panel, int64_t channel) {
+          count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
+        });
+  }
+}
+
 /// Adds rows of channels, wherever their runs end.
 template <bool kShared>
 void count_range(
-    const Problem& problem, const Axis& axis, Range channels, Range rows, int64_t* counts) {
+    const Problem& problem,
+    const Axis& axis,
+    const Staging* staging,
+    Range channels,
+    Range rows,
+    int64_t* counts) {
   visit_key_type(size_of(problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
+    if (staging != nullptr) {
+      const std::unique_ptr<Stager> stager = staging->stager();
+      return count_staged_range<kShared, T>(problem, axis, *stager, channels, rows, counts);
+    }
     const auto* data = static_cast<const T*>(problem.data);
     int64_t* histograms = counts + channels.begin * problem.num_bins;
     for_each_run(
@@ -90,7 +124,12 @@ Range part_of(int64_t size, int64_t part, int64_t parts) {
 }
 
 /// Each thread has channels of its own. Channels that share cache lines stay together.
-void count_own_channels(const Problem& problem, const Axis& axis, int64_t strip, int64_t workers) {
+void count_own_channels(
+    const Problem& problem,
+    const Axis& axis,
+    const Staging* staging,
+    int64_t strip,
+    int64_t workers) {
   const int64_t channels = problem.num_channels();
   run_workers(workers, [&](int64_t worker) {
     const Range strips = part_of(ceil_div(channels, strip), worker, workers);
@@ -98,7 +137,7 @@ void count_own_channels(const Problem& problem, const Axis& axis, int64_t strip,
         std::min(channels, strips.begin * strip), std::min(channels, strips.end * strip)};
     int64_t* counts = problem.counts;
     std::fill(counts + own.begin * problem.num_bins, counts + own.end * problem.num_bins, 0);
-    count_range<false>(problem, axis, own, {0, problem.num_rows()}, counts);
+    count_range<false>(problem, axis, staging, own, {0, problem.num_rows()}, counts);
   });
 }
 
@@ -114,7 +153,12 @@ void add_copies(const int64_t* copies, int64_t num_copies, int64_t size, int64_t
 }
 
 /// Each thread has a copy of the result.
-void count_copies(const Problem& problem, const Axis& axis, int64_t workers, Allocator& allocate) {
+void count_copies(
+    const Problem& problem,
+    const Axis& axis,
+    const Staging* staging,
+    int64_t workers,
+    Allocator& allocate) {
   const int64_t size = problem.num_counts();
   const int64_t copies_bytes = workers * size * static_cast<int64_t>(sizeof(int64_t));
   auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
@@ -122,32 +166,37 @@ void count_copies(const Problem& problem, const Axis& axis, int64_t workers, All
     int64_t* copy = copies + worker * size;
     std::fill_n(copy, size, 0);
     const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<false>(problem, axis, {0, problem.num_channels()}, rows, copy);
+    count_range<false>(problem, axis, staging, {0, problem.num_channels()}, rows, copy);
   });
   add_copies(copies, workers, size, problem.counts);
 }
 
 /// All threads add to the same counts.
-void count_shared(const Problem& problem, const Axis& axis, int64_t workers) {
+void count_shared(
+    const Problem& problem, const Axis& axis, const Staging* staging, int64_t workers) {
   fill_zero(problem.counts, problem.num_counts());
   run_workers(workers, [&](int64_t worker) {
     const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<true>(problem, axis, {0, problem.num_channels()}, rows, problem.counts);
+    count_range<true>(problem, axis, staging, {0, problem.num_channels()}, rows, problem.counts);
   });
 }
 
 } // namespace
 
 void count_directly(
-    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate) {
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate) {
   const int64_t workers = workers_of(problem);
   switch (sharing_of(problem, plan)) {
     case Sharing::kChannels:
-      return count_own_channels(problem, axis, plan.strip, workers);
+      return count_own_channels(problem, axis, staging, plan.strip, workers);
     case Sharing::kCopies:
-      return count_copies(problem, axis, workers, allocate);
+      return count_copies(problem, axis, staging, workers, allocate);
     case Sharing::kAtomic:
-      return count_shared(problem, axis, workers);
+      return count_shared(problem, axis, staging, workers);
   }
   throw InternalError("count_directly: not a way to share a result");
 }

@@ -4,10 +4,12 @@
 #include <sys/mman.h>
 
 #include <array>
+#include <memory>
 #include <mutex>
 
 #include "kernels.h"
 #include "result.h"
+#include "staging.h"
 #include "strips.h"
 #include "ways.h"
 
@@ -59,7 +61,11 @@ void count_job(const Job& job, int64_t worker) {
 }
 
 void count_in_tables(
-    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate) {
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate) {
   const Schedule schedule(problem, plan);
   // A strip that is one task writes all its counts.
   if (schedule.pieces > 1) {
@@ -71,7 +77,7 @@ void count_in_tables(
   char* scratch =
       scratch_bytes <= kStackBytes ? on_stack : static_cast<char*>(allocate(scratch_bytes));
   Tasks tasks(schedule);
-  const Job job{problem, axis, plan, schedule, tasks, scratch};
+  const Job job{problem, axis, plan, schedule, tasks, scratch, staging};
   run_workers(schedule.workers, [&](int64_t worker) { count_job(job, worker); });
 }
 
@@ -82,17 +88,63 @@ std::mutex& lock_of(int64_t strip) {
   return locks[static_cast<size_t>(strip) % locks.size()];
 }
 
+namespace {
+
+void count(
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate) {
+  advise_huge_pages(problem.counts, problem.num_counts());
+  if (plan.way == Way::kDirect) {
+    count_directly(problem, axis, plan, staging, allocate);
+  } else {
+    count_in_tables(problem, axis, plan, staging, allocate);
+  }
+}
+
+/// The problem of keys that are staged: they lie as the elements do, without gaps.
+Problem without_gaps(const Problem& problem) {
+  Problem dense = problem;
+  const bool side_by_side =
+      problem.channels[1].size > 1 && problem.channels[1].stride < problem.rows[2].stride;
+  int64_t stride = 1;
+  const auto close = [&](Extent& loop) {
+    loop.stride = loop.size == 1 ? 0 : stride;
+    stride *= loop.size;
+  };
+  if (side_by_side) {
+    close(dense.channels[1]);
+  }
+  for (int loop = 2; loop >= 0; --loop) {
+    close(dense.rows[loop]);
+  }
+  if (!side_by_side) {
+    close(dense.channels[1]);
+  }
+  close(dense.channels[0]);
+  return dense;
+}
+
+} // namespace
+
 void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
-  if (problem.num_counts() == 0) {
+  if (problem.num_counts() > 0) {
+    count(problem, axis, plan_of(problem), nullptr, allocate);
+  }
+}
+
+void count_between(
+    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
+  if (input.num_counts() == 0) {
     return;
   }
-  advise_huge_pages(problem.counts, problem.num_counts());
-  const Plan plan = plan_of(problem);
-  if (plan.way == Way::kDirect) {
-    count_directly(problem, axis, plan, allocate);
-  } else {
-    count_in_tables(problem, axis, plan, allocate);
-  }
+  const std::unique_ptr<Staging> staging = stage_between(edges, flow, input);
+  Problem keys = input;
+  keys.type = staging->key_type;
+  const Axis axis = axis_of(keys.type, ValueBinning{keys.num_bins});
+  count(keys, axis, plan_of(without_gaps(keys)), staging.get(), allocate);
 }
 
 } // namespace histo::cpu

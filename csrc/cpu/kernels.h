@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../binning.h"
+#include "../edges.h"
 #include "../problem.h"
 #include "axis.h"
 
@@ -14,5 +15,18 @@ void sequential(const Problem& problem, const Binning& binning);
 
 /// The engine: every thread of torch, each with tables of its own.
 void count(const Problem& problem, const Axis& axis, Allocator& allocate);
+
+/// The engine, for the bins between edges.
+void count_between(
+    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
+
+/// The smallest and the largest finite value of each channel, rounded outwards to T, float or
+/// double; infinity and -infinity where there is none.
+template <class T>
+void finite_range(const Problem& input, T* low, T* high);
+
+/// Evenly spaced edges of `rows` ranges.
+template <class T, class Edge>
+void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges);
 
 } // namespace histo::cpu

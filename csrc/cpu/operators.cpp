@@ -1,6 +1,8 @@
 // The operators on the CPU, and the answer to tensors of every other kind.
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <torch/csrc/stable/library.h>
@@ -31,6 +33,55 @@ Tensor channel_histogram(
 
 Tensor text_histogram(const Tensor& text, std::string variant) {
   return run(prepare_text_histogram(text, variant), LetterBinning{});
+}
+
+Tensor histogram(
+    const Tensor& input,
+    const Tensor& edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+  Workspace workspace(prepared.call.counts);
+  cpu::count_between(prepared.call.problem, prepared.edges, prepared.flow, workspace);
+  return prepared.call.counts;
+}
+
+template <class T>
+T* data_of(const Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+std::tuple<Tensor, Tensor> finite_range(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  const RangeCall call = prepare_finite_range(input, dim);
+  if (call.in_float32) {
+    cpu::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high));
+  } else {
+    cpu::finite_range(call.problem, data_of<double>(call.low), data_of<double>(call.high));
+  }
+  return {call.low, call.high};
+}
+
+template <class T, class Edge>
+void fill_edges(const EdgesCall& call) {
+  cpu::uniform_edges(
+      static_cast<const T*>(call.low.const_data_ptr()),
+      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
+      data_of<Edge>(call.edges));
+}
+
+Tensor uniform_edges(
+    const Tensor& low,
+    const Tensor& high,
+    int64_t num_bins,
+    torch::headeronly::ScalarType dtype) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+  if (call.bounds_in_float32) {
+    call.edges_in_float32 ? fill_edges<float, float>(call) : fill_edges<float, double>(call);
+  } else {
+    call.edges_in_float32 ? fill_edges<double, float>(call) : fill_edges<double, double>(call);
+  }
+  return call.edges;
 }
 
 /// The message of what `check` throws, or an empty string.
@@ -69,6 +120,49 @@ std::string text_histogram_error(
       [&] { check_text_histogram({device, dtype, layout, contiguous, ndim}, variant); });
 }
 
+std::string numbers_error(
+    std::string op,
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::optional<std::vector<int64_t>> dim) {
+  return error_of([&] { check_numbers(op, {device, dtype, layout, false, ndim}, dim); });
+}
+
+std::string edges_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::string edges_device,
+    std::string edges_dtype,
+    std::string edges_layout,
+    int64_t edges_ndim) {
+  return error_of([&] {
+    check_edges(
+        {device, dtype, layout, false, ndim},
+        {edges_device, edges_dtype, edges_layout, false, edges_ndim});
+  });
+}
+
+std::string bounds_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    std::string high_device,
+    std::string high_dtype,
+    std::string high_layout,
+    int64_t num_bins,
+    std::string edge_dtype) {
+  return error_of([&] {
+    check_bounds(
+        {device, dtype, layout, false, 0}, {high_device, high_dtype, high_layout, false, 0},
+        num_bins);
+    check_edge_dtype(edge_dtype);
+  });
+}
+
 [[noreturn]] void fail_without_cuda(const char* op) {
   fail(
       std::string(op) +
@@ -99,6 +193,28 @@ Tensor text_histogram_elsewhere(const Tensor& text, std::string variant) {
   fail_without_cuda("text_histogram");
 }
 
+Tensor histogram_elsewhere(
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool) {
+  const Description of_input = describe(defined("histogram", "input", input));
+  check_numbers("histogram", of_input, dim);
+  check_edges(of_input, describe(defined("histogram", "edges", edges)));
+  fail_without_cuda("histogram");
+}
+
+std::tuple<Tensor, Tensor> finite_range_elsewhere(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  check_numbers("finite_range", describe(defined("finite_range", "input", input)), dim);
+  fail_without_cuda("finite_range");
+}
+
+Tensor uniform_edges_elsewhere(
+    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType) {
+  check_bounds(
+      describe(defined("uniform_edges", "low", low)),
+      describe(defined("uniform_edges", "high", high)), num_bins);
+  fail_without_cuda("uniform_edges");
+}
+
 [[noreturn]] void fail_nested(const char* op, const char* argument) {
   fail(
       std::string(op) + ": " + argument +
@@ -113,9 +229,21 @@ Tensor text_histogram_nested(const Tensor&, std::string) {
   fail_nested("text_histogram", "text");
 }
 
+Tensor histogram_nested(
+    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+  fail_nested("histogram", "input");
+}
+
+std::tuple<Tensor, Tensor> finite_range_nested(
+    const Tensor&, std::optional<std::vector<int64_t>>) {
+  fail_nested("finite_range", "input");
+}
+
 void refuse_nested(torch::stable::detail::StableLibrary& m) {
   m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
   m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
+  m.impl("histogram", TORCH_BOX(&histogram_nested));
+  m.impl("finite_range", TORCH_BOX(&finite_range_nested));
 }
 
 } // namespace
@@ -124,11 +252,20 @@ void refuse_nested(torch::stable::detail::StableLibrary& m) {
 STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
+  m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram_elsewhere));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram_elsewhere));
+  m.impl("histogram", TORCH_BOX(&histo::histogram_elsewhere));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range_elsewhere));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges_elsewhere));
+  m.impl("_check_numbers", TORCH_BOX(&histo::numbers_error));
+  m.impl("_check_edges", TORCH_BOX(&histo::edges_error));
+  m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));
   m.impl("_check_channel_histogram", TORCH_BOX(&histo::channel_histogram_error));
   m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
 }

@@ -1,11 +1,15 @@
 // A thread counts strips, in any of the ways.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include "panel.h"
 #include "result.h"
+#include "staging.h"
 #include "threads.h"
 #include "ways.h"
 
@@ -36,6 +40,37 @@ void count_rows_of_strip(
   });
 }
 
+/// Calls f(panel of keys, index of its first channel) for staged rows of channels, tile after tile.
+template <class Key, class F>
+void for_each_staged_panel(
+    Stager& stager,
+    const Problem& problem,
+    int64_t first,
+    int64_t size,
+    int64_t begin_row,
+    int64_t end_row,
+    std::vector<char>& room,
+    const F& f) {
+  int64_t channel = 0;
+  for_each_run(problem.channels, first, first + size, [&](int64_t offset, const Extent& run) {
+    for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
+      const int64_t most = std::max<int64_t>(1, tuning::kStagedKeys / run.size);
+      const bool side_by_side = run.size > 1 && run.stride < rows.stride;
+      for (int64_t begin = 0; begin < rows.size; begin += most) {
+        const int64_t tile = std::min(most, rows.size - begin);
+        room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Key)));
+        Key* keys = reinterpret_cast<Key*>(room.data());
+        stager.stage(
+            offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, keys);
+        f(Panel<Key>{
+              keys, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
+          channel);
+      }
+    });
+    channel += run.size;
+  });
+}
+
 /// Tasks of one strip follow each other. They are reduced together.
 template <class Way>
 void count_strips(const Job& job, int64_t worker) {
@@ -44,6 +79,8 @@ void count_strips(const Job& job, int64_t worker) {
   const int64_t rows = job.problem.num_rows();
   Result result(job.problem, job.axis);
   Way way(job.plan, result, job.scratch_of(worker));
+  const std::unique_ptr<Stager> stager = job.staging ? job.staging->stager() : nullptr;
+  std::vector<char> keys;
   int64_t chosen = -1;
   job.tasks.run(worker, [&](int64_t task) {
     const int64_t strip = task / pieces, piece = task % pieces;
@@ -52,9 +89,18 @@ void count_strips(const Job& job, int64_t worker) {
       way.reduce();
       result.choose(first, size, pieces == 1 ? nullptr : &lock_of(strip));
       chosen = strip;
+      if (stager) {
+        stager->choose(first, size);
+      }
     }
-    count_rows_of_strip(
-        way, job.problem, first, size, cut(rows, piece, pieces), cut(rows, piece + 1, pieces));
+    const int64_t begin = cut(rows, piece, pieces), end = cut(rows, piece + 1, pieces);
+    if (stager) {
+      for_each_staged_panel<typename Way::Key>(
+          *stager, job.problem, first, size, begin, end, keys,
+          [&](const auto& panel, int64_t) { way.count(panel, panel.data); });
+    } else {
+      count_rows_of_strip(way, job.problem, first, size, begin, end);
+    }
   });
   way.reduce();
 }

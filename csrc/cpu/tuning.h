@@ -92,6 +92,13 @@ constexpr int64_t kMinProductColumns = 7;       // uint8 [2^23, 7], uniform
 /// With fewer rows threads share no strip: each would clear and reduce a table of it.
 constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform, two threads
 
+// --- Bins between edges
+
+/// Keys that are staged before they are counted.
+constexpr int64_t kStagedKeys = 1 << 15;
+/// Channels whose thresholds are found together, where no table says how many.
+constexpr int64_t kStagedChannels = 64;
+
 // --- More than kMaxBinsOfSmallTables bins
 
 /// Indices that are made together, and what a sample is taken of.

@@ -10,6 +10,7 @@
 #include "axis.h"
 #include "plan.h"
 #include "schedule.h"
+#include "staging.h"
 
 namespace histo::cpu {
 
@@ -21,6 +22,7 @@ struct Job {
   const Schedule& schedule;
   Tasks& tasks;
   char* scratch; // of all workers
+  const Staging* staging; // null: the elements are counted raw
 
   char* scratch_of(int64_t worker) const {
     return scratch + worker * (plan.scratch_bytes() + tuning::kScratchGap);
@@ -38,6 +40,10 @@ void count_product_columns(const Job& job, int64_t worker);
 
 /// Counts in the result itself, in all threads.
 void count_directly(
-    const Problem& problem, const Axis& axis, const Plan& plan, Allocator& allocate);
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate);
 
 } // namespace histo::cpu

@@ -1,0 +1,40 @@
+// Staging: elements become keys before they are counted. A key below the number of counts is the
+// place of its count. Any way of counting may follow.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "../edges.h"
+#include "../problem.h"
+
+namespace histo::cpu {
+
+/// One thread's part of a stage.
+class Stager {
+ public:
+  virtual ~Stager() = default;
+
+  /// The channels whose elements are staged next.
+  virtual void choose(int64_t first_channel, int64_t channels) = 0;
+
+  /// Writes the keys of `channels x rows` elements from `offset` on, which begin with channel
+  /// `first` of the chosen ones. Keys lie as elements do, without gaps: channels side by side if
+  /// their stride is the smaller one.
+  virtual void stage(
+      int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys) = 0;
+};
+
+/// What is to be staged.
+class Staging {
+ public:
+  virtual ~Staging() = default;
+  virtual std::unique_ptr<Stager> stager() const = 0;
+
+  ElementType key_type; // an unsigned integer
+};
+
+/// The stage that finds the bins between edges.
+std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input);
+
+} // namespace histo::cpu

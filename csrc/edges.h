@@ -1,0 +1,288 @@
+// The bins between edges. An edge becomes a threshold of each channel: the smallest value of the
+// input's own type that reaches the edge. So the bin of a value is found by comparisons in that
+// type, and nothing is rounded. A guess may come first; it is used only where it was checked.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "numbers.h"
+
+namespace histo {
+
+/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share.
+struct Edges {
+  const void* data;
+  ElementType type; // float32, float64 or an integer
+  int64_t bins;
+  bool shared;
+
+  HISTO_HOST_DEVICE Real at(int64_t channel, int64_t k) const {
+    const int64_t i = (shared ? 0 : channel * (bins + 1)) + k;
+    switch (type) {
+      case ElementType::kUInt8:
+        return real_of(int64_t{static_cast<const uint8_t*>(data)[i]});
+      case ElementType::kInt8:
+        return real_of(int64_t{static_cast<const int8_t*>(data)[i]});
+      case ElementType::kUInt16:
+        return real_of(int64_t{static_cast<const uint16_t*>(data)[i]});
+      case ElementType::kInt16:
+        return real_of(int64_t{static_cast<const int16_t*>(data)[i]});
+      case ElementType::kUInt32:
+        return real_of(int64_t{static_cast<const uint32_t*>(data)[i]});
+      case ElementType::kInt32:
+        return real_of(int64_t{static_cast<const int32_t*>(data)[i]});
+      case ElementType::kUInt64:
+        return real_of(static_cast<const uint64_t*>(data)[i]);
+      case ElementType::kInt64:
+        return real_of(static_cast<const int64_t*>(data)[i]);
+      case ElementType::kFloat32:
+        return real_of(static_cast<const float*>(data)[i]);
+      case ElementType::kFloat64:
+        return real_of(static_cast<const double*>(data)[i]);
+      default: // the checks refuse it; as NaN it counts nothing
+        return real_of(std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+};
+
+/// Whether counts of values outside the bins are returned, too.
+struct Flow {
+  bool shown;
+
+  /// Counts of a channel: the bins, or underflow, the bins, overflow and NaN.
+  HISTO_HOST_DEVICE int64_t num_counts(int64_t bins) const {
+    return bins + (shown ? 3 : 0);
+  }
+};
+
+// A value is known by how many of the bins + 1 thresholds it reaches. 0 is underflow, 1 the first
+// bin, bins the last one, bins + 1 overflow. That is its place among the counts with flow; NaN has
+// the place bins + 2. Without flow places are one less, and what is outside is not counted.
+
+template <class Key>
+struct Threshold {
+  Key key;
+  bool exists; // some value of the type reaches the edge
+};
+
+/// The smallest value of type T that reaches an edge; the last edge of a channel is reached by
+/// what is beyond it, so that its own value is in the last bin. An edge that no value reaches has
+/// a key that comparisons never find reached: NaN. Integers have none: they need `exists`.
+template <class T>
+struct Thresholds {
+  using Order = Number<T>;
+  using Key = typename Order::Key;
+
+  /// The number of the smallest value that reaches the edge, or kLast with `exists` false.
+  HISTO_HOST_DEVICE static int64_t place(Real edge, bool is_last, bool& exists) {
+    exists = false;
+    if (is_nan(edge.high)) {
+      return Order::kLast;
+    }
+    int64_t place = Order::place_near(edge);
+    while (place > Order::kFirst && reaches(place - 1, edge, is_last)) {
+      --place;
+    }
+    while (place < Order::kLast && !reaches(place, edge, is_last)) {
+      ++place;
+    }
+    exists = reaches(place, edge, is_last);
+    return place;
+  }
+  HISTO_HOST_DEVICE static Key key(int64_t place, bool exists) {
+    if constexpr (Order::kIsFloat) {
+      return exists ? Order::key_at(place) : std::numeric_limits<Key>::quiet_NaN();
+    } else {
+      return Order::key_at(place);
+    }
+  }
+
+ private:
+  HISTO_HOST_DEVICE static bool reaches(int64_t place, Real edge, bool is_last) {
+    const Real value = real_of(Order::key_at(place));
+    return is_last ? is_below(edge, value) : is_at_most(edge, value);
+  }
+};
+
+/// An integer or float as the nearest float that is not above, or not below it.
+template <class To, class Key>
+HISTO_HOST_DEVICE To rounded_down(Key key) {
+  const To to = static_cast<To>(key);
+  return is_at_most(real_of(to), real_of(key)) ? to
+                                               : Number<To>::key_at(Number<To>::place_of(to) - 1);
+}
+template <class To, class Key>
+HISTO_HOST_DEVICE To rounded_up(Key key) {
+  const To to = static_cast<To>(key);
+  return is_at_most(real_of(key), real_of(to)) ? to
+                                               : Number<To>::key_at(Number<To>::place_of(to) + 1);
+}
+
+/// The type that bins are guessed in.
+template <class Key>
+using GuessOf = std::conditional_t<std::is_same_v<Key, float>, float, double>;
+
+/// A line that never falls, so that a guess is right everywhere if it is right on both sides of
+/// each threshold. Host and device compute it in different ways; each checks its own.
+template <class G>
+struct Line {
+  G origin;
+  G scale;
+  G lift;
+  G at_zero; // the line's value at 0
+
+  /// The line that has the value `lift` at `origin` and rises by `scale`.
+  HISTO_HOST_DEVICE static Line through(double origin, double scale, double lift) {
+    return {
+        static_cast<G>(origin), static_cast<G>(scale), static_cast<G>(lift),
+        static_cast<G>(lift - origin * scale)};
+  }
+  /// Whether it rises, for infinite values, too.
+  HISTO_HOST_DEVICE bool rises() const {
+    return scale > 0 && scale <= std::numeric_limits<G>::max();
+  }
+  HISTO_HOST_DEVICE G at(G x) const {
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(G) == 4) {
+      return __fmaf_rn(x, scale, at_zero);
+    } else {
+      return __fma_rn(x, scale, at_zero);
+    }
+#else
+    return (x - origin) * scale + lift;
+#endif
+  }
+  /// The line's value in [0, most]; NaN becomes 0.
+  HISTO_HOST_DEVICE G clamped(G x, G most) const {
+    const G g = at(x);
+    const G above = g > 0 ? g : 0;
+    return above < most ? above : most;
+  }
+};
+
+/// How the place of a value is found.
+enum class Guess : uint8_t {
+  kFormula,    // by a line alone
+  kComparison, // by a line and one comparison with the nearest threshold
+  kCells,      // by a search among the thresholds of a cell
+};
+
+constexpr int kCells = 4096;
+
+/// The line of kFormula: its whole part is the place. A value on an edge is in the bin above it,
+/// but for the last edge. So the line is a little flatter, and lifted so much that it passes above
+/// all edges but the last.
+template <class G>
+HISTO_HOST_DEVICE Line<G> formula_line(Real low, Real high, int64_t bins) {
+  constexpr double kFlatter = 0x1p-20;
+  const auto n = static_cast<double>(bins);
+  const double scale = n / (high.high - low.high);
+  return Line<G>::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter);
+}
+
+/// The line of kComparison: the nearest whole number is that of a threshold. The line is lifted by
+/// a half, so that its whole part is the nearest number.
+template <class G>
+HISTO_HOST_DEVICE Line<G> comparison_line(Real low, Real high, int64_t bins) {
+  return Line<G>::through(low.high, static_cast<double>(bins) / (high.high - low.high), 0.5);
+}
+
+/// The line of kCells over the values: its whole part is the cell.
+template <class G>
+HISTO_HOST_DEVICE Line<G> cell_line(Real low, Real high) {
+  return Line<G>::through(low.high, kCells / (high.high - low.high), 0);
+}
+
+/// Cells over the numbers of values of type G, in their order.
+template <class G>
+struct BitCells {
+  int64_t first;
+  int shift;
+
+  HISTO_HOST_DEVICE static BitCells between(Real low, Real high) {
+    using Order = Number<G>;
+    const int64_t first = Order::place_of(static_cast<G>(low.high));
+    const auto span = static_cast<uint64_t>(Order::place_of(static_cast<G>(high.high))) -
+                      static_cast<uint64_t>(first);
+    int shift = 0;
+    while (span >> shift >= kCells) {
+      ++shift;
+    }
+    return {first, shift};
+  }
+  HISTO_HOST_DEVICE int64_t at(G value) const {
+    const int64_t place = Number<G>::place_of(value);
+    if (is_nan(value) || place <= first) {
+      return 0;
+    }
+    const uint64_t cell =
+        (static_cast<uint64_t>(place) - static_cast<uint64_t>(first)) >> shift;
+    return cell < kCells ? static_cast<int64_t>(cell) : kCells - 1;
+  }
+};
+
+// Each of these rounds once. On a GPU the compiler would make one operation of two.
+template <class T>
+HISTO_HOST_DEVICE T rounded_sum(T a, T b) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) {
+    return __fadd_rn(a, b);
+  } else {
+    return __dadd_rn(a, b);
+  }
+#else
+  return a + b;
+#endif
+}
+template <class T>
+HISTO_HOST_DEVICE T rounded_product(T a, T b) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(T) == 4) {
+    return __fmul_rn(a, b);
+  } else {
+    return __dmul_rn(a, b);
+  }
+#else
+  return a * b;
+#endif
+}
+
+/// Edge k of `bins` bins of the same width between low and high, as np.linspace has it:
+/// k * ((high - low) / bins) + low, each operation rounded once in T. Where that would lose too
+/// much (a step below the normal numbers, a width beyond the largest one, more than 2^24 bins in
+/// float32) it is, in double, low + (k * (high - low)) / bins for float32, and for float64
+/// low + (k / bins) * (high - low), or (1 - k / bins) * low + (k / bins) * high if the width is
+/// beyond the largest number. No edge is beyond `high`. All are NaN unless low <= high.
+template <class T>
+HISTO_HOST_DEVICE T uniform_edge(T low, T high, int64_t bins, int64_t k) {
+  if (!(low <= high)) {
+    return std::numeric_limits<T>::quiet_NaN();
+  }
+  if (k == 0 || k == bins) {
+    return k == 0 ? low : high;
+  }
+  const T n = static_cast<T>(bins), steps = static_cast<T>(k);
+  const T width = rounded_sum(high, -low);
+  const T step = width / n;
+  const bool loses = width > std::numeric_limits<T>::max() ||
+                     (step < std::numeric_limits<T>::min() && width > 0) ||
+                     (sizeof(T) == 4 && bins > int64_t{1} << 24);
+  T edge;
+  if (!loses) {
+    edge = rounded_sum(rounded_product(steps, step), low);
+  } else if (sizeof(T) == 4) {
+    const double wide = rounded_sum(double{high}, -double{low});
+    const double beyond = rounded_product(static_cast<double>(k), wide) / static_cast<double>(bins);
+    edge = static_cast<T>(rounded_sum(double{low}, beyond));
+  } else if (width > std::numeric_limits<T>::max()) {
+    const T part = steps / n;
+    edge = rounded_sum(rounded_product(1 - part, low), rounded_product(part, high));
+  } else {
+    edge = rounded_sum(low, rounded_product(steps / n, width));
+  }
+  return edge < high ? edge : high;
+}
+
+} // namespace histo
