@@ -157,8 +157,16 @@ struct Line {
   /// The line's value in [0, most]; NaN becomes 0.
   HISTO_HOST_DEVICE G clamped(G x, G most) const {
     const G g = at(x);
+#ifdef __CUDA_ARCH__
+    if constexpr (sizeof(G) == 4) {
+      return fminf(fmaxf(g, 0), most);
+    } else {
+      return fmin(fmax(g, 0.0), most);
+    }
+#else
     const G above = g > 0 ? g : 0;
     return above < most ? above : most;
+#endif
   }
 };
 
@@ -222,6 +230,48 @@ struct BitCells {
     return cell < kCells ? static_cast<int64_t>(cell) : kCells - 1;
   }
 };
+
+/// One edge as a threshold, and whether guesses are right on both sides of it.
+template <class T>
+struct CheckedEdge {
+  int64_t place; // the number of the threshold's value, or kLast
+  bool exists;
+  bool valid; // the next edge is not below it, and neither is NaN
+  bool formula_is_right;
+  bool comparison_is_right;
+};
+
+template <class T>
+HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
+    const Edges& edges,
+    int64_t channel,
+    int64_t k,
+    const Line<GuessOf<typename Number<T>::Key>>& formula,
+    const Line<GuessOf<typename Number<T>::Key>>& comparison) {
+  using G = GuessOf<typename Number<T>::Key>;
+  const int64_t bins = edges.bins;
+  const Real edge = edges.at(channel, k);
+  CheckedEdge<T> checked;
+  checked.valid = k == bins ? !is_nan(edge.high) : is_at_most(edge, edges.at(channel, k + 1));
+  checked.place = Thresholds<T>::place(edge, k == bins, checked.exists);
+  checked.formula_is_right = formula.rises();
+  checked.comparison_is_right = comparison.rises();
+  const auto look = [&](int64_t place, bool reaches) {
+    const auto value = static_cast<G>(Number<T>::key_at(place));
+    const auto by_formula = static_cast<int64_t>(formula.clamped(value, static_cast<G>(bins + 1)));
+    const auto nearest = static_cast<int64_t>(comparison.clamped(value, static_cast<G>(bins)));
+    checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
+    checked.comparison_is_right =
+        checked.comparison_is_right && (reaches ? nearest >= k : nearest <= k);
+  };
+  if (checked.exists) {
+    look(checked.place, true);
+  }
+  if (!checked.exists || checked.place > Number<T>::kFirst) {
+    look(checked.exists ? checked.place - 1 : checked.place, false);
+  }
+  return checked;
+}
 
 // Each of these rounds once. On a GPU the compiler would make one operation of two.
 template <class T>

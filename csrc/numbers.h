@@ -133,18 +133,24 @@ struct Number {
   static constexpr int64_t kFirst = -kLast;
 
   HISTO_HOST_DEVICE static float key(T value) {
-    constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1);
-    const uint32_t magnitude = value.bits & (kSign - 1);
-    uint32_t bits = bits_as<uint32_t>(bits_as<float>(magnitude << Layout::kShift) * Layout::kScale);
-    if (magnitude >= Layout::kInfinity) {
-      bits = magnitude == Layout::kInfinity && Layout::kHasInfinity ? 0x7f800000u : 0x7fc00000u;
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      return bits_as<float>(uint32_t{value.bits} << 16);
+    } else if constexpr (std::is_same_v<T, Float16>) {
+      float key;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(key) : "h"(value.bits));
+      return key;
     }
-    return bits_as<float>(bits | (value.bits & kSign ? 0x80000000u : 0));
+#endif
+    return key_of_bits(value);
   }
-  HISTO_HOST_DEVICE static float key_at(int64_t place) {
+  HISTO_HOST_DEVICE static T value_at(int64_t place) {
     const uint32_t sign = place < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
     const auto magnitude = static_cast<uint32_t>(place < 0 ? -place : place);
-    return key(T{static_cast<decltype(T::bits)>(magnitude | sign)});
+    return {static_cast<decltype(T::bits)>(magnitude | sign)};
+  }
+  HISTO_HOST_DEVICE static float key_at(int64_t place) {
+    return key(value_at(place));
   }
   /// The number of a value near this one, which may be off by a step.
   HISTO_HOST_DEVICE static int64_t place_near(Real real) {
@@ -153,6 +159,17 @@ struct Number {
     const int64_t place = (bits & 0x7fffffffu) >> Layout::kShift;
     const int64_t most = place < kLast ? place : kLast;
     return bits >> 31 ? -most : most;
+  }
+
+ private:
+  HISTO_HOST_DEVICE static float key_of_bits(T value) {
+    constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1);
+    const uint32_t magnitude = value.bits & (kSign - 1);
+    uint32_t bits = bits_as<uint32_t>(bits_as<float>(magnitude << Layout::kShift) * Layout::kScale);
+    if (magnitude >= Layout::kInfinity) {
+      bits = magnitude == Layout::kInfinity && Layout::kHasInfinity ? 0x7f800000u : 0x7fc00000u;
+    }
+    return bits_as<float>(bits | (value.bits & kSign ? 0x80000000u : 0));
   }
 };
 

@@ -1,6 +1,8 @@
 // The operators on CUDA.
 #include <mutex>
+#include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <torch/csrc/stable/accelerator.h>
@@ -8,6 +10,7 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "../arguments.h"
+#include "edges/edges.h"
 #include "engine.h"
 #include "launch.h"
 #include "machine.h"
@@ -96,7 +99,67 @@ Tensor text_histogram(const Tensor& text, std::string variant) {
   return call.counts;
 }
 
+Tensor histogram(
+    const Tensor& input,
+    const Tensor& edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+  const Problem& problem = prepared.call.problem;
+  on_device(input, [&](const cuda::Launch& launch) {
+    if (problem.num_counts() == 0) {
+      return;
+    }
+    if (problem.num_rows() == 0) {
+      return cuda::clear_counts(launch, problem);
+    }
+    cuda::count_between(problem, prepared.edges, prepared.flow, launch);
+  });
+  return prepared.call.counts;
+}
+
+template <class T>
+T* data_of(const Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+std::tuple<Tensor, Tensor> finite_range(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  const RangeCall call = prepare_finite_range(input, dim);
+  on_device(input, [&](const cuda::Launch& launch) {
+    if (call.in_float32) {
+      cuda::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high), launch);
+    } else {
+      cuda::finite_range(
+          call.problem, data_of<double>(call.low), data_of<double>(call.high), launch);
+    }
+  });
+  return {call.low, call.high};
+}
+
+template <class T, class Edge>
+void fill_edges(const EdgesCall& call, const cuda::Launch& launch) {
+  cuda::uniform_edges(
+      static_cast<const T*>(call.low.const_data_ptr()),
+      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
+      data_of<Edge>(call.edges), launch);
+}
+
 using torch::headeronly::ScalarType;
+
+Tensor uniform_edges(const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+  on_device(low, [&](const cuda::Launch& launch) {
+    if (call.bounds_in_float32) {
+      call.edges_in_float32 ? fill_edges<float, float>(call, launch)
+                            : fill_edges<float, double>(call, launch);
+    } else {
+      call.edges_in_float32 ? fill_edges<double, float>(call, launch)
+                            : fill_edges<double, double>(call, launch);
+    }
+  });
+  return call.edges;
+}
 
 Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
   const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
@@ -134,6 +197,9 @@ Tensor add_to_one_address(
 STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
+  m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }

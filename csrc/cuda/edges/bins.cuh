@@ -1,0 +1,192 @@
+// The bins between edges, as a block finds them: thresholds in shared memory, and a guess that was
+// checked against all of them.
+#pragma once
+
+#include <cstdint>
+
+#include "../../edges.h"
+#include "../shared.cuh"
+
+namespace histo::cuda {
+
+/// The whole part of a line at x, in [0, most]. It is unspecified for NaN.
+template <class G>
+__device__ __forceinline__ unsigned whole_part(const Line<G>& line, G x, unsigned most) {
+  // The conversion makes 0 of what is negative.
+  if constexpr (sizeof(G) == 4) {
+    return min(__float2uint_rz(line.at(x)), most);
+  } else {
+    return min(__double2uint_rz(line.at(x)), most);
+  }
+}
+
+/// The bins of one channel.
+template <class T>
+struct BlockBins {
+  using Key = typename Number<T>::Key;
+  using G = GuessOf<Key>;
+
+  const Key* thresholds; // the copy of this thread
+  const uint32_t* cells; // the thresholds below each cell, and 2^16 times those below the next
+  unsigned bins;
+  unsigned limit; // thresholds that exist
+  bool valid;
+  bool over_bits; // of the cells
+  Guess guess;
+  Line<G> line; // of the guess
+  BitCells<G> bit_cells;
+
+  __device__ __forceinline__ unsigned cell_of(G value) const {
+    return over_bits ? static_cast<unsigned>(bit_cells.at(value))
+                     : whole_part(line, value, kCells - 1);
+  }
+
+  /// The place of a value that is not NaN.
+  template <Guess kGuess>
+  __device__ __forceinline__ unsigned place(Key value, unsigned log_copies) const {
+    if constexpr (kGuess == Guess::kFormula) {
+      return whole_part(line, static_cast<G>(value), bins + 1);
+    } else if constexpr (kGuess == Guess::kComparison) {
+      const unsigned k = whole_part(line, static_cast<G>(value), bins);
+      const unsigned place = k + (value >= thresholds[k << log_copies] ? 1 : 0);
+      return Number<T>::kIsFloat ? place : min(place, limit);
+    } else {
+      static_assert(kGuess == Guess::kCells, "not a guess");
+      const uint32_t cell = cells[cell_of(static_cast<G>(value))];
+      unsigned low = cell & 0xffff, high = cell >> 16;
+      while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (value >= thresholds[middle << log_copies]) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    }
+  }
+};
+
+/// Makes sums of counts of cells, and packs each with the next. Returns the largest count.
+__device__ inline unsigned sum_cells(uint32_t* cells) {
+  __shared__ unsigned of_warps[kWarp];
+  __shared__ unsigned most;
+  const unsigned share = kCells / blockDim.x, lane = threadIdx.x % kWarp;
+  uint32_t* own = cells + threadIdx.x * share;
+  unsigned sum = 0, largest = 0;
+  for (unsigned i = 0; i < share; ++i) {
+    sum += own[i];
+    largest = max(largest, own[i]);
+  }
+  unsigned below = sum; // with the lanes before
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const unsigned other = __shfl_up_sync(0xffffffff, below, step);
+    below += lane >= step ? other : 0;
+  }
+  if (threadIdx.x == 0) {
+    most = 0;
+  }
+  if (lane == kWarp - 1) {
+    of_warps[threadIdx.x / kWarp] = below;
+  }
+  __syncthreads();
+  unsigned begin = below - sum;
+  for (unsigned warp = 0; warp < threadIdx.x / kWarp; ++warp) {
+    begin += of_warps[warp];
+  }
+  atomicMax(&most, largest);
+  for (unsigned i = 0; i < share; ++i) {
+    const unsigned end = begin + own[i];
+    own[i] = begin | end << 16;
+    begin = end;
+  }
+  __syncthreads();
+  return most;
+}
+
+/// Counts the thresholds in each cell, and sums them.
+template <class T>
+__device__ unsigned fill_cells(const BlockBins<T>& bins, uint32_t* cells, unsigned log_copies) {
+  for (unsigned i = threadIdx.x; i < kCells; i += blockDim.x) {
+    cells[i] = 0;
+  }
+  __syncthreads();
+  for (unsigned k = threadIdx.x; k < bins.limit; k += blockDim.x) {
+    using G = typename BlockBins<T>::G;
+    atomicAdd(&cells[bins.cell_of(static_cast<G>(bins.thresholds[k << log_copies]))], 1);
+  }
+  __syncthreads();
+  return sum_cells(cells);
+}
+
+/// Cells over the values, or over their bits where these share the thresholds out better.
+template <class T>
+__device__ void choose_cells(
+    Real low, Real high, uint32_t* cells, unsigned log_copies, BlockBins<T>& bins) {
+  using G = typename BlockBins<T>::G;
+  bins.line = cell_line<G>(low, high);
+  bins.bit_cells = BitCells<G>::between(low, high);
+  bins.over_bits = true;
+  const unsigned most_by_bits = fill_cells(bins, cells, log_copies);
+  if (most_by_bits > 1 && bins.line.rises()) {
+    bins.over_bits = false;
+    if (fill_cells(bins, cells, log_copies) > most_by_bits) {
+      bins.over_bits = true;
+      fill_cells(bins, cells, log_copies);
+    }
+  }
+}
+
+/// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
+/// 2^log_copies lanes.
+template <class T>
+__device__ BlockBins<T> find_bins(
+    const Edges& edges,
+    int64_t channel,
+    typename Number<T>::Key* thresholds,
+    uint32_t* cells,
+    unsigned log_copies) {
+  using G = typename BlockBins<T>::G;
+  __shared__ unsigned limit;
+  if (threadIdx.x == 0) {
+    limit = 0;
+  }
+  __syncthreads();
+  const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
+  const Line<G> formula = formula_line<G>(low, high, edges.bins);
+  const Line<G> comparison = comparison_line<G>(low, high, edges.bins);
+  bool valid = true, formula_is_right = true, comparison_is_right = true;
+  unsigned existing = 0;
+  const auto last = static_cast<unsigned>(edges.bins);
+  for (unsigned k = threadIdx.x; k <= last; k += blockDim.x) {
+    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, formula, comparison);
+    valid = valid && edge.valid;
+    formula_is_right = formula_is_right && edge.formula_is_right;
+    comparison_is_right = comparison_is_right && edge.comparison_is_right;
+    existing += edge.exists;
+    for (unsigned copy = 0; copy < 1u << log_copies; ++copy) {
+      thresholds[(k << log_copies) + copy] = Thresholds<T>::key(edge.place, edge.exists);
+    }
+  }
+  if (existing > 0) {
+    atomicAdd(&limit, existing);
+  }
+  BlockBins<T> bins{};
+  bins.valid = __syncthreads_and(valid);
+  formula_is_right = __syncthreads_and(formula_is_right);
+  comparison_is_right = __syncthreads_and(comparison_is_right);
+  bins.guess = formula_is_right ? Guess::kFormula
+                                : comparison_is_right ? Guess::kComparison : Guess::kCells;
+  bins.line = formula_is_right ? formula : comparison;
+  bins.bins = last;
+  bins.limit = limit;
+  bins.thresholds = thresholds;
+  bins.cells = cells;
+  if (bins.guess == Guess::kCells) {
+    choose_cells(low, high, cells, log_copies, bins);
+  }
+  bins.thresholds += threadIdx.x & ((1u << log_copies) - 1);
+  return bins;
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,222 @@
+// Counts channels that lie side by side between their edges. A block has a stripe of columns, and
+// a table [place][column] in shared memory, in which a lane meets no other in a bank.
+#include "../counts.cuh"
+#include "bins.cuh"
+#include "edges.h"
+#include "walk.cuh"
+
+namespace histo::cuda {
+namespace {
+
+template <class T>
+constexpr int kThreadsOf = sizeof(typename Number<T>::Key) == 4 ? 768 : 512;
+
+/// A threshold as it lies in shared memory: floats of 16 bits as such, others as keys.
+template <class T>
+struct Stored {
+  static constexpr bool kIsSmall = sizeof(T) == 2 && Number<T>::kIsFloat;
+  using Key = typename Number<T>::Key;
+  using Type = std::conditional_t<kIsSmall, T, Key>;
+
+  __device__ __forceinline__ static Type of(int64_t place, bool exists) {
+    if constexpr (kIsSmall) {
+      return exists ? Number<T>::value_at(place) : T{0x7fff}; // NaN
+    } else {
+      return Thresholds<T>::key(place, exists);
+    }
+  }
+  __device__ __forceinline__ static Key key(Type stored) {
+    if constexpr (kIsSmall) {
+      return Number<T>::key(stored);
+    } else {
+      return stored;
+    }
+  }
+};
+
+/// The bins of the columns of a thread's word.
+template <class T>
+struct ColumnBins {
+  using Key = typename Number<T>::Key;
+  using G = GuessOf<Key>;
+  using Thresholds = typename Stored<T>::Type;
+  static constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
+
+  const Thresholds* thresholds; // of the word: [k][word][of_word]
+  unsigned step;                // from one to the next
+  unsigned bins;
+  unsigned limit[kOfWord];
+  Line<G> line[kOfWord];
+
+  __device__ __forceinline__ bool reaches(Key value, unsigned k, int of_word) const {
+    return value >= Stored<T>::key(thresholds[k * step + of_word]);
+  }
+  template <Guess kGuess>
+  __device__ __forceinline__ unsigned place(Key value, int of_word) const {
+    if constexpr (kGuess == Guess::kFormula) {
+      return whole_part(line[of_word], static_cast<G>(value), bins + 1);
+    } else if constexpr (kGuess == Guess::kComparison) {
+      const unsigned k = whole_part(line[of_word], static_cast<G>(value), bins);
+      const unsigned place = k + (reaches(value, k, of_word) ? 1 : 0);
+      return Number<T>::kIsFloat ? place : min(place, limit[of_word]);
+    } else {
+      static_assert(kGuess == Guess::kCells, "not a guess");
+      unsigned low = 0, high = limit[of_word]; // all thresholds are one cell
+      while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (reaches(value, middle, of_word)) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    }
+  }
+};
+
+
+/// Finds the bins of all columns of the stripe. `limits` is [words * kOfWord] in shared memory, and
+/// so is `invalid`.
+template <class T>
+__device__ __forceinline__ Guess find_column_bins(
+    const ColumnOfThread<T>& column,
+    const Edges& edges,
+    typename Stored<T>::Type* thresholds,
+    unsigned* limits,
+    unsigned* invalid,
+    ColumnBins<T>& bins) {
+  using G = typename ColumnBins<T>::G;
+  constexpr int kOfWord = ColumnBins<T>::kOfWord;
+  const unsigned words = 1u << column.in.log_words, own = column.word * kOfWord;
+  if (threadIdx.x < words * kOfWord) {
+    limits[threadIdx.x] = invalid[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  bool formula_is_right = true, comparison_is_right = true;
+  Line<G> formulas[kOfWord];
+  const auto last = static_cast<unsigned>(edges.bins);
+#pragma unroll
+  for (int j = 0; j < kOfWord; ++j) {
+    const int64_t channel = column.channel(j);
+    const Real low = edges.at(channel, 0), high = edges.at(channel, last);
+    formulas[j] = formula_line<G>(low, high, edges.bins);
+    bins.line[j] = comparison_line<G>(low, high, edges.bins);
+    unsigned existing = 0;
+    bool valid = true;
+    for (unsigned k = column.first_row; k <= last; k += column.row_step) {
+      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, formulas[j], bins.line[j]);
+      valid = valid && edge.valid;
+      formula_is_right = formula_is_right && edge.formula_is_right;
+      comparison_is_right = comparison_is_right && edge.comparison_is_right;
+      existing += edge.exists;
+      thresholds[k * words * kOfWord + own + j] = Stored<T>::of(edge.place, edge.exists);
+    }
+    if (existing > 0) {
+      atomicAdd(&limits[own + j], existing);
+    }
+    if (!valid) {
+      atomicOr(&invalid[own + j], 1u);
+    }
+  }
+  formula_is_right = __syncthreads_and(formula_is_right);
+  comparison_is_right = __syncthreads_and(comparison_is_right);
+  bins.bins = last;
+  bins.step = words * kOfWord;
+  bins.thresholds = thresholds + own;
+#pragma unroll
+  for (int j = 0; j < kOfWord; ++j) {
+    bins.limit[j] = limits[own + j];
+    bins.line[j] = formula_is_right ? formulas[j] : bins.line[j];
+  }
+  return formula_is_right ? Guess::kFormula
+                          : comparison_is_right ? Guess::kComparison : Guess::kCells;
+}
+
+template <Guess kGuess, int kLogWords, class T>
+__device__ __forceinline__ void count_columns(
+    const ColumnOfThread<T>& column, const ColumnBins<T>& bins, uint32_t* table, Flow flow) {
+  const unsigned plane = (bins.bins + 3) << (2 + kLogWords); // bytes
+  const unsigned nan_place = flow.shown ? bins.bins + 2 : 0;
+  const uint32_t counters = address_of(table) + 4 * column.word;
+  column.template for_each<kThreadsOf<T>>([&](T element, int of_word) {
+    const auto value = Number<T>::key(element);
+    unsigned place = bins.template place<kGuess>(value, of_word);
+    if constexpr (Number<T>::kIsFloat) {
+      place = is_nan(value) ? nan_place : place;
+    }
+    add_shared(counters + of_word * plane + (place << (2 + kLogWords)), 1);
+  });
+}
+
+template <int kLogWords, class T>
+__global__ __launch_bounds__(kThreadsOf<T>, 2) void count_columns_kernel(
+    const T* __restrict__ data,
+    ChannelColumns in,
+    Edges edges,
+    Flow flow,
+    unsigned long long* __restrict__ counts) {
+  constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
+  constexpr unsigned kWords = 1u << kLogWords;
+  __shared__ unsigned limits[kWords * kOfWord], invalid[kWords * kOfWord];
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto* thresholds = reinterpret_cast<typename Stored<T>::Type*>(shared);
+  const auto bins_of_channel = static_cast<unsigned>(edges.bins);
+  auto* table = reinterpret_cast<uint32_t*>(thresholds + (bins_of_channel + 1) * kWords * kOfWord);
+  const unsigned places = bins_of_channel + 3;
+  for (unsigned i = threadIdx.x; i < places * kWords * kOfWord; i += kThreadsOf<T>) {
+    table[i] = 0;
+  }
+  const ColumnOfThread<T> column(data, in, kThreadsOf<T>);
+  ColumnBins<T> bins;
+  switch (find_column_bins(column, edges, thresholds, limits, invalid, bins)) {
+    case Guess::kFormula:
+      count_columns<Guess::kFormula, kLogWords>(column, bins, table, flow);
+      break;
+    case Guess::kComparison:
+      count_columns<Guess::kComparison, kLogWords>(column, bins, table, flow);
+      break;
+    case Guess::kCells:
+      count_columns<Guess::kCells, kLogWords>(column, bins, table, flow);
+      break;
+  }
+  __syncthreads();
+  // A warp adds the counts of a channel.
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
+  const int64_t first = column.column - column.word * kOfWord; // of the stripe
+  for (unsigned c = threadIdx.x / kWarp; c < kWords * kOfWord; c += kThreadsOf<T> / kWarp) {
+    if (first + c >= in.columns) {
+      break;
+    }
+    const int64_t channel = column.batch * in.channels + (first + c) % in.channels;
+    for (unsigned i = threadIdx.x % kWarp; i < num_counts; i += kWarp) {
+      const unsigned place = i + (flow.shown ? 0 : 1);
+      if (!invalid[c] || place == bins_of_channel + 2) {
+        put<true>(
+            &counts[channel * num_counts + i],
+            table[(c % kOfWord * places + place) * kWords + c / kOfWord]);
+      }
+    }
+  }
+}
+
+} // namespace
+
+void count_columns_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
+  visit_wide_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    start(
+        launch, "count_columns",
+        plan.columns.log_words == 5 ? count_columns_kernel<5, T> : count_columns_kernel<3, T>,
+        grid_of(plan.blocks), dim3(kThreadsOf<T>), plan.shared_bytes,
+        static_cast<const T*>(problem.data), plan.columns, edges, flow,
+        reinterpret_cast<unsigned long long*>(problem.counts));
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,60 @@
+// How a GPU counts numbers between edges: the plan, made on the host from the problem and the
+// limits of the device alone.
+#pragma once
+
+#include "../../edges.h"
+#include "../plan.h"
+
+namespace histo::cuda {
+
+/// A block counts rows of one channel.
+struct ChannelStreams {
+  Extent channels[2];
+  Extent rows[3];
+  int64_t num_rows;
+  int64_t share;       // the rows of a block
+  unsigned chunks;     // the blocks of a channel
+  bool has_runs;       // rows follow each other without gaps, in runs
+  unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
+};
+
+/// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
+/// column, or two of 16 bits, of the table for itself.
+struct ChannelColumns {
+  int64_t batches;
+  int64_t batch_stride; // elements
+  int64_t channels;     // of a batch; column c belongs to channel c % channels
+  int64_t columns;      // of a row
+  int64_t rows;         // whole ones
+  int64_t row_stride;
+  int64_t left;         // elements behind the last row
+  int64_t share;        // the rows of a block
+  unsigned chunks;      // the blocks of a stripe of columns
+  unsigned stripes;     // of a batch
+  unsigned log_words;   // of a stripe
+};
+
+enum class EdgeLayout {
+  kBytes,     // types of one byte: raw bytes are counted, and their sums mapped to bins
+  kStreams,
+  kColumns,
+  kScattered, // element by element, in the result itself
+};
+
+struct EdgePlan {
+  EdgeLayout layout;
+  ChannelStreams streams;
+  ChannelColumns columns;
+  int64_t blocks;
+  int threads;
+  int64_t shared_bytes;
+  bool clears; // the counts are cleared first, because several blocks add to them
+};
+
+EdgePlan plan_edges(
+    const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+
+/// The same for the extremes of channels, which need no table.
+EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);
+
+} // namespace histo::cuda
