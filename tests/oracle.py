@@ -274,6 +274,13 @@ def random_values(
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
+    if dtype.is_floating_point:
+        reals = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+        reals[torch.rand(shape, generator=generator) < 0.2] //= 1  # some integers
+        extremes = (-0.0, math.inf, -math.inf, math.nan)
+        for first, extreme in enumerate(extremes[: reals.numel()]):
+            reals.view(-1)[first :: max(reals.numel() // 4, len(extremes))] = extreme
+        return reals.to(dtype)
     limits = torch.iinfo(dtype)
     low, high = max(low, limits.min), min(high, limits.max)
     values = torch.randint(low, high + 1, shape, generator=generator)
