@@ -3,6 +3,7 @@
 python tests/fuzz.py --problems 1000000
 
 Problem I of seed S is always the same one; a failure prints how to run it alone.
+tests/fuzz_histogram.py does the same for histograms of any numbers.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ import math
 import random
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from typing import Protocol
 
 import numpy as np
 import torch
-from oracle import DTYPES, expected_counts
+from oracle import DTYPES, expected_counts, like
 from torch import Tensor
 
 from torch_histo import channel_histogram
@@ -32,19 +35,53 @@ REPORT_SECONDS = 0.5
 
 
 @dataclass(frozen=True)
+class View:
+    """How values lie in memory, how many elements they span, and which dimensions are reduced."""
+
+    sizes: tuple[int, ...]
+    strides: tuple[int, ...]
+    extent: int
+    dim: tuple[int, ...]
+
+    @property
+    def kept(self) -> tuple[int, ...]:
+        """The sizes of the dimensions that the counts have, too."""
+        ndim = max(len(self.sizes), 1)
+        reduced = {d % ndim for d in self.dim or range(ndim)}
+        return tuple(size for d, size in enumerate(self.sizes) if d not in reduced)
+
+
+class Counted(Protocol):
+    """What a problem of any operator can do."""
+
+    @property
+    def threads(self) -> int: ...
+
+    def counts(self, device: torch.device) -> Tensor: ...
+
+    def expected(self) -> Tensor: ...
+
+
+@dataclass(frozen=True)
 class Problem:
     dtype: torch.dtype
     kind: str
-    sizes: tuple[int, ...]
-    strides: tuple[int, ...]
+    view: View
     offset: int
-    dim: tuple[int, ...]
     num_bins: int
     threads: int
     variant: str
 
     def values(self) -> Tensor:
-        return pool(self.dtype, self.kind).as_strided(self.sizes, self.strides, self.offset)
+        view = self.view
+        return pool(self.dtype, self.kind).as_strided(view.sizes, view.strides, self.offset)
+
+    def counts(self, device: torch.device) -> Tensor:
+        values = like(self.values(), device)
+        return channel_histogram(values, self.num_bins, self.view.dim, variant=self.variant)
+
+    def expected(self) -> Tensor:
+        return expected_counts(self.values(), self.num_bins, self.view.dim)
 
 
 @cache
@@ -67,7 +104,7 @@ def pool(dtype: torch.dtype, kind: str) -> Tensor:
     return torch.from_numpy(numbers.astype(name))
 
 
-def random_problem(choose: random.Random) -> Problem:
+def random_view(choose: random.Random) -> View:
     # Mostly small; some long enough for every table and several threads.
     long = choose.random() < 0.02
     room = 2 * POOL if long else 1000
@@ -94,38 +131,46 @@ def random_problem(choose: random.Random) -> Problem:
         for d, size in enumerate(sizes or [1])
         if choose.random() < (0.5 if size <= 5 else 0.8 if size <= 70 else 0.97)
     ]
-    kept = math.prod(size for d, size in enumerate(sizes) if dims and d not in dims)
-    bins = MANY_BINS if kept <= 2 and choose.random() < 0.02 else BINS
     if choose.random() < 0.3:
         dims = [d - max(len(sizes), 1) for d in dims]
     choose.shuffle(dims)
+    return View(tuple(sizes), tuple(strides), extent, tuple(dims))
+
+
+def random_problem(choose: random.Random) -> Problem:
+    view = random_view(choose)
+    kept = math.prod(view.kept)
+    bins = MANY_BINS if kept <= 2 and choose.random() < 0.02 else BINS
     return Problem(
         dtype=choose.choice(DTYPES),
         kind=choose.choice(KINDS),
-        sizes=tuple(sizes),
-        strides=tuple(strides),
-        offset=choose.randrange(POOL - extent + 1),
-        dim=tuple(dims),
+        view=view,
+        offset=choose.randrange(POOL - view.extent + 1),
         num_bins=choose.choice([some for some in bins if kept * some <= MAX_COUNTS]),
         threads=choose.choice((1, 2, 3)),
         variant="sequential" if choose.random() < 0.02 else "auto",
     )
 
 
-def check(seed: int, first: int, problems: int, *, progress: bool = False) -> None:
+def check(
+    seed: int,
+    first: int,
+    problems: int,
+    make: Callable[[random.Random], Counted] = random_problem,
+    *,
+    device: torch.device | str = "cpu",
+    progress: bool = False,
+) -> None:
     """Raises AssertionError at the first problem whose counts are wrong."""
+    device = torch.device(device)
     started = reported = time.monotonic()
     before = torch.get_num_threads()
     try:
         for i in range(first, first + problems):
-            problem = random_problem(random.Random(f"{seed}/{i}"))
+            problem = make(random.Random(f"{seed}/{i}"))
             torch.set_num_threads(problem.threads)
-            values = problem.values()
-            counts = channel_histogram(
-                values, problem.num_bins, problem.dim, variant=problem.variant
-            )
-            expected = expected_counts(values, problem.num_bins, problem.dim)
-            assert torch.equal(counts, expected), (
+            counts = problem.counts(device)
+            assert torch.equal(counts.cpu(), problem.expected()), (
                 f"--seed {seed} --first {i} --problems 1: {problem}"
             )
             if progress and time.monotonic() - reported > REPORT_SECONDS:
@@ -145,15 +190,25 @@ def show(done: int, problems: int, seconds: float) -> None:
     print(f"\r[{bar}] {done:,} of {problems:,}, {left:,.0f} s left  ", end="", file=sys.stderr)
 
 
-def main() -> None:
+def main(
+    make: Callable[[random.Random], Counted] = random_problem, description: str | None = __doc__
+) -> None:
     parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+        description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("--problems", type=int, default=10_000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--first", type=int, default=0, help="number of the first problem")
+    parser.add_argument("--device", default="cpu")
     arguments = parser.parse_args()
-    check(arguments.seed, arguments.first, arguments.problems, progress=True)
+    check(
+        arguments.seed,
+        arguments.first,
+        arguments.problems,
+        make,
+        device=arguments.device,
+        progress=True,
+    )
 
 
 if __name__ == "__main__":

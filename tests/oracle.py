@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,18 @@ DTYPES = (
     torch.uint64,
     torch.int64,
 )
+
+FLOATS = (
+    torch.float8_e4m3fn,
+    torch.float8_e5m2,
+    torch.float16,
+    torch.bfloat16,
+    torch.float32,
+    torch.float64,
+)
+NUMBERS = (*FLOATS, *DTYPES)
+"""What histogram counts; DTYPES are what channel_histogram does."""
+EDGE_DTYPES = (torch.float32, torch.float64, *DTYPES[1:])
 
 # As the contract lists them, not as the library does.
 STUDY_VARIANTS = (
@@ -79,6 +92,111 @@ def expected_counts(
     result = counts.reshape(-1, num_bins + 1)[:, :num_bins]
     result = result.reshape(*(n for d, n in enumerate(shape) if d not in reduced), num_bins)
     return torch.from_numpy(np.ascontiguousarray(result))
+
+
+def histogram(
+    input: Tensor,
+    edges: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    flow: bool = False,
+) -> Tensor:
+    """Counts of any numbers in any bins, one channel at a time: sorted values, searched by edges.
+
+    Bin k holds the values that are below edge k + 1 and not below edge k; the last bin holds
+    its upper edge, too. Values and edges are compared as real numbers, neither is rounded.
+    With flow: values below all edges, the bins, values above all edges, NaNs.
+    A channel whose edges decrease or hold NaN counts nothing but its NaNs.
+    """
+    channels, kept = _channels(input, dim)
+    bounds = _reals(edges)
+    num_bins = bounds.shape[-1] - 1
+    bounds = np.broadcast_to(bounds, (*kept, num_bins + 1)).reshape(-1, num_bins + 1)
+    counts = np.zeros((len(channels), num_bins + 3), dtype=np.int64)
+    for values, own, row in zip(channels, bounds, counts, strict=True):
+        numbers = np.sort(values[values == values])  # without the NaNs
+        row[-1] = len(values) - len(numbers)
+        if (own[:-1] <= own[1:]).all():
+            below = _how_many_below(numbers, own)
+            row[0] = below[0]
+            row[1:-2] = np.diff(below)
+            row[-2] = len(numbers) - below[-1]
+    counts = counts.reshape(*kept, num_bins + 3)
+    return torch.from_numpy(counts if flow else np.ascontiguousarray(counts[..., 1:-2]))
+
+
+def _how_many_below(
+    numbers: np.ndarray[Any, Any], edges: np.ndarray[Any, Any]
+) -> np.ndarray[Any, Any]:
+    """How many sorted numbers are less than each edge; not greater than the last one."""
+    pair = (numbers, edges)
+    if numbers.dtype == edges.dtype or all(_fits_float64(array) for array in pair):
+        if numbers.dtype != edges.dtype:
+            numbers, edges = (array.astype(np.float64) for array in pair)
+        below = np.searchsorted(numbers, edges)
+        below[-1] = np.searchsorted(numbers, edges[-1], side="right")
+        return below
+    # NumPy would round integers of 64 bits to float64; Python compares them exactly.
+    ordered, bounds = numbers.tolist(), edges.tolist()
+    below = [bisect_left(ordered, edge) for edge in bounds[:-1]]
+    return np.array([*below, bisect_right(ordered, bounds[-1])])
+
+
+def _fits_float64(numbers: np.ndarray[Any, Any]) -> bool:
+    return numbers.dtype == np.float64 or numbers.dtype.itemsize < 8
+
+
+def finite_range(input: Tensor, dim: int | Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    """The smallest and largest finite number of each channel; +inf and -inf where there is none.
+
+    An integer that float64 cannot hold becomes the next float64 below or above.
+    """
+    channels, kept = _channels(input, dim)
+    lows, highs = [], []
+    for values in channels:
+        finite = values[np.isfinite(values)]
+        low, high = (finite.min().item(), finite.max().item()) if len(finite) else (np.inf, -np.inf)
+        lows.append(float(low) if float(low) <= low else np.nextafter(float(low), -np.inf))
+        highs.append(float(high) if float(high) >= high else np.nextafter(float(high), np.inf))
+    narrow = input.dtype.is_floating_point and input.dtype != torch.float64
+    dtype = torch.float32 if narrow else torch.float64
+    low, high = (torch.tensor(ends, dtype=torch.float64).to(dtype) for ends in (lows, highs))
+    return low.reshape(kept), high.reshape(kept)
+
+
+def uniform_edges(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
+    """Edges of bins of one width, by the arithmetic of np.linspace in the type of low and high.
+
+    Not for ranges that its formula cannot take: one that overflows, a step that is subnormal,
+    more float32 bins than 2^24.
+    """
+    first, last = (end.cpu().numpy()[..., np.newaxis] for end in torch.broadcast_tensors(low, high))
+    of_type = first.dtype.type
+    with np.errstate(invalid="ignore"):
+        step = (last - first) / of_type(num_bins)
+        edges = np.arange(num_bins + 1, dtype=of_type) * step + first
+        edges = np.minimum(edges, last)
+    edges[..., -1:] = last
+    return torch.from_numpy(edges).to(dtype)
+
+
+def _channels(
+    values: Tensor, dim: int | Sequence[int] | None
+) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:
+    """A row of real numbers for each channel, and the sizes of the dimensions that are kept."""
+    numbers = np.atleast_1d(_reals(values))
+    reduced = _reduced(numbers.ndim, dim)
+    kept = [d for d in range(numbers.ndim) if d not in reduced]
+    shape = tuple(numbers.shape[d] for d in kept)
+    elements = math.prod(numbers.shape[d] for d in reduced)
+    return np.moveaxis(numbers, kept, range(len(kept))).reshape(math.prod(shape), elements), shape
+
+
+def _reals(values: Tensor) -> np.ndarray[Any, Any]:
+    """The same numbers as NumPy has them; every float is a float64."""
+    if values.dtype.is_floating_point:
+        return values.detach().cpu().double().numpy()
+    return _for_numpy(values) if values.dtype == torch.bool else values.cpu().numpy()
 
 
 def counts_by_unique(
@@ -156,6 +274,13 @@ def random_values(
     generator = torch.Generator().manual_seed(seed)
     if dtype == torch.bool:
         return torch.randint(0, 2, shape, generator=generator).bool()
+    if dtype.is_floating_point:
+        reals = torch.rand(shape, generator=generator, dtype=torch.float64) * (high - low) + low
+        reals[torch.rand(shape, generator=generator) < 0.2] //= 1  # some integers
+        extremes = (-0.0, math.inf, -math.inf, math.nan)
+        for first, extreme in enumerate(extremes[: reals.numel()]):
+            reals.view(-1)[first :: max(reals.numel() // 4, len(extremes))] = extreme
+        return reals.to(dtype)
     limits = torch.iinfo(dtype)
     low, high = max(low, limits.min), min(high, limits.max)
     values = torch.randint(low, high + 1, shape, generator=generator)
