@@ -654,8 +654,8 @@ HistogramCall prepare_histogram(
       prepare(input, checked, Flow{flow}.num_counts(bins),
               "the counts: pass fewer bins, or fewer channels at a time"),
       {}, Flow{flow}, expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
-  prepared.edges = {
-      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared};
+  prepared.edges = Edges::all(
+      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
   return prepared;
 }
 

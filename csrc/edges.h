@@ -11,15 +11,26 @@
 
 namespace histo {
 
-/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share.
+/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share. Or a part of
+/// the bins of each channel.
 struct Edges {
   const void* data;
   ElementType type; // float32, float64 or an integer
   int64_t bins;
   bool shared;
+  int64_t of_channel; // edges of a channel
+  int64_t first;      // the first of the part
+  bool closed;        // the last bin holds its upper edge: it is the channel's last one
+
+  static Edges all(const void* data, ElementType type, int64_t bins, bool shared) {
+    return {data, type, bins, shared, bins + 1, 0, true};
+  }
+  HISTO_HOST_DEVICE Edges part(int64_t first_bin, int64_t size) const {
+    return {data, type, size, shared, of_channel, first_bin, first_bin + size == bins};
+  }
 
   HISTO_HOST_DEVICE Real at(int64_t channel, int64_t k) const {
-    const int64_t i = (shared ? 0 : channel * (bins + 1)) + k;
+    const int64_t i = (shared ? 0 : channel * of_channel) + first + k;
     switch (type) {
       case ElementType::kUInt8:
         return real_of(int64_t{static_cast<const uint8_t*>(data)[i]});
@@ -76,19 +87,19 @@ struct Thresholds {
   using Key = typename Order::Key;
 
   /// The number of the smallest value that reaches the edge, or kLast with `exists` false.
-  HISTO_HOST_DEVICE static int64_t place(Real edge, bool is_last, bool& exists) {
+  HISTO_HOST_DEVICE static int64_t place(Real edge, bool is_closed, bool& exists) {
     exists = false;
     if (is_nan(edge.high)) {
       return Order::kLast;
     }
     int64_t place = Order::place_near(edge);
-    while (place > Order::kFirst && reaches(place - 1, edge, is_last)) {
+    exists = reaches(place, edge, is_closed);
+    while (!exists && place < Order::kLast) {
+      exists = reaches(++place, edge, is_closed);
+    }
+    while (exists && place > Order::kFirst && reaches(place - 1, edge, is_closed)) {
       --place;
     }
-    while (place < Order::kLast && !reaches(place, edge, is_last)) {
-      ++place;
-    }
-    exists = reaches(place, edge, is_last);
     return place;
   }
   HISTO_HOST_DEVICE static Key key(int64_t place, bool exists) {
@@ -100,9 +111,9 @@ struct Thresholds {
   }
 
  private:
-  HISTO_HOST_DEVICE static bool reaches(int64_t place, Real edge, bool is_last) {
+  HISTO_HOST_DEVICE static bool reaches(int64_t place, Real edge, bool is_closed) {
     const Real value = real_of(Order::key_at(place));
-    return is_last ? is_below(edge, value) : is_at_most(edge, value);
+    return is_closed ? is_below(edge, value) : is_at_most(edge, value);
   }
 };
 
@@ -157,18 +168,27 @@ struct Line {
   /// The line's value in [0, most]; NaN becomes 0.
   HISTO_HOST_DEVICE G clamped(G x, G most) const {
     const G g = at(x);
-#ifdef __CUDA_ARCH__
-    if constexpr (sizeof(G) == 4) {
-      return fminf(fmaxf(g, 0), most);
-    } else {
-      return fmin(fmax(g, 0.0), most);
-    }
-#else
     const G above = g > 0 ? g : 0;
     return above < most ? above : most;
-#endif
   }
 };
+
+/// The whole part of a line at x, in [0, most], most < 2^31. It is unspecified for NaN.
+template <class G>
+HISTO_HOST_DEVICE int32_t whole_part(const Line<G>& line, G x, int64_t most) {
+#ifdef __CUDA_ARCH__
+  // The conversion makes 0 of what is negative, and the largest integer of what is larger.
+  unsigned whole;
+  if constexpr (sizeof(G) == 4) {
+    whole = __float2uint_rz(line.at(x));
+  } else {
+    whole = __double2uint_rz(line.at(x));
+  }
+  return static_cast<int32_t>(min(whole, static_cast<unsigned>(most)));
+#else
+  return static_cast<int32_t>(line.clamped(x, static_cast<G>(most)));
+#endif
+}
 
 /// How the place of a value is found.
 enum class Guess : uint8_t {
@@ -179,23 +199,24 @@ enum class Guess : uint8_t {
 
 constexpr int kCells = 4096;
 
-/// The line of kFormula: its whole part is the place. A value on an edge is in the bin above it,
-/// but for the last edge. So the line is a little flatter, and lifted so much that it passes above
-/// all edges but the last.
+/// The lines of a channel's guesses. The whole part of each is what is guessed.
 template <class G>
-HISTO_HOST_DEVICE Line<G> formula_line(Real low, Real high, int64_t bins) {
-  constexpr double kFlatter = 0x1p-20;
-  const auto n = static_cast<double>(bins);
-  const double scale = n / (high.high - low.high);
-  return Line<G>::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter);
-}
+struct Lines {
+  /// The place. A value on an edge is in the bin above it, but for the last edge. So the line is a
+  /// little flatter, and lifted so much that it passes above all edges but the last.
+  Line<G> formula;
+  /// The nearest threshold: the line is lifted by a half.
+  Line<G> comparison;
 
-/// The line of kComparison: the nearest whole number is that of a threshold. The line is lifted by
-/// a half, so that its whole part is the nearest number.
-template <class G>
-HISTO_HOST_DEVICE Line<G> comparison_line(Real low, Real high, int64_t bins) {
-  return Line<G>::through(low.high, static_cast<double>(bins) / (high.high - low.high), 0.5);
-}
+  HISTO_HOST_DEVICE static Lines between(Real low, Real high, int64_t bins) {
+    constexpr double kFlatter = 0x1p-20;
+    const auto n = static_cast<double>(bins);
+    const double scale = n / (high.high - low.high);
+    return {
+        Line<G>::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
+        Line<G>::through(low.high, scale, 0.5)};
+  }
+};
 
 /// The line of kCells over the values: its whole part is the cell.
 template <class G>
@@ -246,20 +267,19 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     const Edges& edges,
     int64_t channel,
     int64_t k,
-    const Line<GuessOf<typename Number<T>::Key>>& formula,
-    const Line<GuessOf<typename Number<T>::Key>>& comparison) {
+    const Lines<GuessOf<typename Number<T>::Key>>& lines) {
   using G = GuessOf<typename Number<T>::Key>;
   const int64_t bins = edges.bins;
   const Real edge = edges.at(channel, k);
   CheckedEdge<T> checked;
   checked.valid = k == bins ? !is_nan(edge.high) : is_at_most(edge, edges.at(channel, k + 1));
-  checked.place = Thresholds<T>::place(edge, k == bins, checked.exists);
-  checked.formula_is_right = formula.rises();
-  checked.comparison_is_right = comparison.rises();
+  checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
+  checked.formula_is_right = lines.formula.rises();
+  checked.comparison_is_right = lines.comparison.rises();
   const auto look = [&](int64_t place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
-    const auto by_formula = static_cast<int64_t>(formula.clamped(value, static_cast<G>(bins + 1)));
-    const auto nearest = static_cast<int64_t>(comparison.clamped(value, static_cast<G>(bins)));
+    const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
+    const int64_t nearest = whole_part(lines.comparison, value, bins);
     checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
     checked.comparison_is_right =
         checked.comparison_is_right && (reaches ? nearest >= k : nearest <= k);

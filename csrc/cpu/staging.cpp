@@ -101,8 +101,9 @@ class ChannelBins {
   void find_channel(const Edges& edges, int64_t channel, int64_t i) {
     const Real low = edges.at(channel, 0), high = edges.at(channel, bins_);
     Channel& found = channels_[static_cast<size_t>(i)];
-    found.formula = formula_line<G>(low, high, bins_);
-    found.comparison = comparison_line<G>(low, high, bins_);
+    const auto lines = Lines<G>::between(low, high, bins_);
+    found.formula = lines.formula;
+    found.comparison = lines.comparison;
     found.valid = !is_nan(high.high);
     found.limit = 0;
     bool formula = found.formula.rises(), comparison = found.comparison.rises();
@@ -111,7 +112,7 @@ class ChannelBins {
       const Real edge = edges.at(channel, k);
       found.valid = found.valid && (k == bins_ || is_at_most(edge, edges.at(channel, k + 1)));
       bool exists;
-      const int64_t place = Thresholds<T>::place(edge, k == bins_, exists);
+      const int64_t place = Thresholds<T>::place(edge, edges.closed && k == bins_, exists);
       keys[k] = Thresholds<T>::key(place, exists);
       found.limit += exists;
       const auto check = [&](int64_t value_place, bool reaches) {

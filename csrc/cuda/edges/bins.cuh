@@ -9,19 +9,15 @@
 
 namespace histo::cuda {
 
-/// The whole part of a line at x, in [0, most]. It is unspecified for NaN.
-template <class G>
-__device__ __forceinline__ unsigned whole_part(const Line<G>& line, G x, unsigned most) {
-  // The conversion makes 0 of what is negative.
-  if constexpr (sizeof(G) == 4) {
-    return min(__float2uint_rz(line.at(x)), most);
-  } else {
-    return min(__double2uint_rz(line.at(x)), most);
-  }
+/// The slot of a place or of a threshold in shared memory: that of this lane's copy, or else the
+/// only one. Places 32 apart would be in one bank.
+template <int kLogCopies>
+__device__ __forceinline__ unsigned slot_of(unsigned place) {
+  return kLogCopies == 0 ? place + place / kWarp : place << kLogCopies;
 }
 
 /// The bins of one channel.
-template <class T>
+template <class T, int kLogCopies>
 struct BlockBins {
   using Key = typename Number<T>::Key;
   using G = GuessOf<Key>;
@@ -43,12 +39,12 @@ struct BlockBins {
 
   /// The place of a value that is not NaN.
   template <Guess kGuess>
-  __device__ __forceinline__ unsigned place(Key value, unsigned log_copies) const {
+  __device__ __forceinline__ unsigned place(Key value) const {
     if constexpr (kGuess == Guess::kFormula) {
       return whole_part(line, static_cast<G>(value), bins + 1);
     } else if constexpr (kGuess == Guess::kComparison) {
       const unsigned k = whole_part(line, static_cast<G>(value), bins);
-      const unsigned place = k + (value >= thresholds[k << log_copies] ? 1 : 0);
+      const unsigned place = k + (value >= thresholds[slot_of<kLogCopies>(k)] ? 1 : 0);
       return Number<T>::kIsFloat ? place : min(place, limit);
     } else {
       static_assert(kGuess == Guess::kCells, "not a guess");
@@ -56,7 +52,7 @@ struct BlockBins {
       unsigned low = cell & 0xffff, high = cell >> 16;
       while (low < high) {
         const unsigned middle = (low + high) / 2;
-        if (value >= thresholds[middle << log_copies]) {
+        if (value >= thresholds[slot_of<kLogCopies>(middle)]) {
           low = middle + 1;
         } else {
           high = middle;
@@ -105,87 +101,86 @@ __device__ inline unsigned sum_cells(uint32_t* cells) {
 }
 
 /// Counts the thresholds in each cell, and sums them.
-template <class T>
-__device__ unsigned fill_cells(const BlockBins<T>& bins, uint32_t* cells, unsigned log_copies) {
+template <class T, int kLogCopies>
+__device__ unsigned fill_cells(const BlockBins<T, kLogCopies>& bins, uint32_t* cells) {
   for (unsigned i = threadIdx.x; i < kCells; i += blockDim.x) {
     cells[i] = 0;
   }
   __syncthreads();
   for (unsigned k = threadIdx.x; k < bins.limit; k += blockDim.x) {
-    using G = typename BlockBins<T>::G;
-    atomicAdd(&cells[bins.cell_of(static_cast<G>(bins.thresholds[k << log_copies]))], 1);
+    using G = typename BlockBins<T, kLogCopies>::G;
+    atomicAdd(&cells[bins.cell_of(static_cast<G>(bins.thresholds[slot_of<kLogCopies>(k)]))], 1);
   }
   __syncthreads();
   return sum_cells(cells);
 }
 
 /// Cells over the values, or over their bits where these share the thresholds out better.
-template <class T>
+template <class T, int kLogCopies>
 __device__ void choose_cells(
-    Real low, Real high, uint32_t* cells, unsigned log_copies, BlockBins<T>& bins) {
-  using G = typename BlockBins<T>::G;
+    Real low, Real high, uint32_t* cells, BlockBins<T, kLogCopies>& bins) {
+  using G = typename BlockBins<T, kLogCopies>::G;
   bins.line = cell_line<G>(low, high);
   bins.bit_cells = BitCells<G>::between(low, high);
   bins.over_bits = true;
-  const unsigned most_by_bits = fill_cells(bins, cells, log_copies);
+  const unsigned most_by_bits = fill_cells(bins, cells);
   if (most_by_bits > 1 && bins.line.rises()) {
     bins.over_bits = false;
-    if (fill_cells(bins, cells, log_copies) > most_by_bits) {
+    if (fill_cells(bins, cells) > most_by_bits) {
       bins.over_bits = true;
-      fill_cells(bins, cells, log_copies);
+      fill_cells(bins, cells);
     }
   }
 }
 
 /// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
-/// 2^log_copies lanes.
-template <class T>
-__device__ BlockBins<T> find_bins(
+/// 2^kLogCopies lanes.
+template <class T, int kLogCopies>
+__device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
     const Edges& edges,
     int64_t channel,
     typename Number<T>::Key* thresholds,
-    uint32_t* cells,
-    unsigned log_copies) {
-  using G = typename BlockBins<T>::G;
+    uint32_t* cells) {
+  using G = typename BlockBins<T, kLogCopies>::G;
   __shared__ unsigned limit;
+  __shared__ Lines<G> lines; // one thread divides: there are few units for doubles
+  const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
   if (threadIdx.x == 0) {
     limit = 0;
+    lines = Lines<G>::between(low, high, edges.bins);
   }
   __syncthreads();
-  const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
-  const Line<G> formula = formula_line<G>(low, high, edges.bins);
-  const Line<G> comparison = comparison_line<G>(low, high, edges.bins);
   bool valid = true, formula_is_right = true, comparison_is_right = true;
   unsigned existing = 0;
   const auto last = static_cast<unsigned>(edges.bins);
   for (unsigned k = threadIdx.x; k <= last; k += blockDim.x) {
-    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, formula, comparison);
+    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     valid = valid && edge.valid;
     formula_is_right = formula_is_right && edge.formula_is_right;
     comparison_is_right = comparison_is_right && edge.comparison_is_right;
     existing += edge.exists;
-    for (unsigned copy = 0; copy < 1u << log_copies; ++copy) {
-      thresholds[(k << log_copies) + copy] = Thresholds<T>::key(edge.place, edge.exists);
+    for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
+      thresholds[slot_of<kLogCopies>(k) + copy] = Thresholds<T>::key(edge.place, edge.exists);
     }
   }
   if (existing > 0) {
     atomicAdd(&limit, existing);
   }
-  BlockBins<T> bins{};
+  BlockBins<T, kLogCopies> bins{};
   bins.valid = __syncthreads_and(valid);
   formula_is_right = __syncthreads_and(formula_is_right);
   comparison_is_right = __syncthreads_and(comparison_is_right);
   bins.guess = formula_is_right ? Guess::kFormula
                                 : comparison_is_right ? Guess::kComparison : Guess::kCells;
-  bins.line = formula_is_right ? formula : comparison;
+  bins.line = formula_is_right ? lines.formula : lines.comparison;
   bins.bins = last;
   bins.limit = limit;
   bins.thresholds = thresholds;
   bins.cells = cells;
   if (bins.guess == Guess::kCells) {
-    choose_cells(low, high, cells, log_copies, bins);
+    choose_cells(low, high, cells, bins);
   }
-  bins.thresholds += threadIdx.x & ((1u << log_copies) - 1);
+  bins.thresholds += threadIdx.x & ((1u << kLogCopies) - 1);
   return bins;
 }
 

@@ -26,7 +26,7 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
 template <class T>
 __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
     const unsigned long long* __restrict__ sums,
-    Edges edges,
+    const __grid_constant__ Edges edges,
     Flow flow,
     unsigned long long* __restrict__ counts) {
   const int64_t channel = blockIdx.x;

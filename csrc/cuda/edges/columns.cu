@@ -9,7 +9,7 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-constexpr int kThreadsOf = sizeof(typename Number<T>::Key) == 4 ? 768 : 512;
+using ShapeOf = ReadShape<sizeof(T) == 2 ? 1024 : 768, 1, sizeof(T) == 8 ? 8 : 16>;
 
 /// A threshold as it lies in shared memory: floats of 16 bits as such, others as keys.
 template <class T>
@@ -100,12 +100,13 @@ __device__ __forceinline__ Guess find_column_bins(
   for (int j = 0; j < kOfWord; ++j) {
     const int64_t channel = column.channel(j);
     const Real low = edges.at(channel, 0), high = edges.at(channel, last);
-    formulas[j] = formula_line<G>(low, high, edges.bins);
-    bins.line[j] = comparison_line<G>(low, high, edges.bins);
+    const auto lines = Lines<G>::between(low, high, edges.bins);
+    formulas[j] = lines.formula;
+    bins.line[j] = lines.comparison;
     unsigned existing = 0;
     bool valid = true;
     for (unsigned k = column.first_row; k <= last; k += column.row_step) {
-      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, formulas[j], bins.line[j]);
+      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
       valid = valid && edge.valid;
       formula_is_right = formula_is_right && edge.formula_is_right;
       comparison_is_right = comparison_is_right && edge.comparison_is_right;
@@ -133,13 +134,13 @@ __device__ __forceinline__ Guess find_column_bins(
                           : comparison_is_right ? Guess::kComparison : Guess::kCells;
 }
 
-template <Guess kGuess, int kLogWords, class T>
+template <Guess kGuess, int kLogWords, class Shape, class T>
 __device__ __forceinline__ void count_columns(
     const ColumnOfThread<T>& column, const ColumnBins<T>& bins, uint32_t* table, Flow flow) {
   const unsigned plane = (bins.bins + 3) << (2 + kLogWords); // bytes
   const unsigned nan_place = flow.shown ? bins.bins + 2 : 0;
   const uint32_t counters = address_of(table) + 4 * column.word;
-  column.template for_each<kThreadsOf<T>>([&](T element, int of_word) {
+  column.template for_each<Shape>([&](T element, int of_word) {
     const auto value = Number<T>::key(element);
     unsigned place = bins.template place<kGuess>(value, of_word);
     if constexpr (Number<T>::kIsFloat) {
@@ -149,11 +150,11 @@ __device__ __forceinline__ void count_columns(
   });
 }
 
-template <int kLogWords, class T>
-__global__ __launch_bounds__(kThreadsOf<T>, 2) void count_columns_kernel(
+template <int kLogWords, class Shape, class T>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns_kernel(
     const T* __restrict__ data,
-    ChannelColumns in,
-    Edges edges,
+    const __grid_constant__ ChannelColumns in,
+    const __grid_constant__ Edges edges,
     Flow flow,
     unsigned long long* __restrict__ counts) {
   constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
@@ -164,27 +165,27 @@ __global__ __launch_bounds__(kThreadsOf<T>, 2) void count_columns_kernel(
   const auto bins_of_channel = static_cast<unsigned>(edges.bins);
   auto* table = reinterpret_cast<uint32_t*>(thresholds + (bins_of_channel + 1) * kWords * kOfWord);
   const unsigned places = bins_of_channel + 3;
-  for (unsigned i = threadIdx.x; i < places * kWords * kOfWord; i += kThreadsOf<T>) {
+  for (unsigned i = threadIdx.x; i < places * kWords * kOfWord; i += Shape::kThreads) {
     table[i] = 0;
   }
-  const ColumnOfThread<T> column(data, in, kThreadsOf<T>);
+  const ColumnOfThread<T> column(data, in, Shape::kThreads);
   ColumnBins<T> bins;
   switch (find_column_bins(column, edges, thresholds, limits, invalid, bins)) {
     case Guess::kFormula:
-      count_columns<Guess::kFormula, kLogWords>(column, bins, table, flow);
+      count_columns<Guess::kFormula, kLogWords, Shape>(column, bins, table, flow);
       break;
     case Guess::kComparison:
-      count_columns<Guess::kComparison, kLogWords>(column, bins, table, flow);
+      count_columns<Guess::kComparison, kLogWords, Shape>(column, bins, table, flow);
       break;
     case Guess::kCells:
-      count_columns<Guess::kCells, kLogWords>(column, bins, table, flow);
+      count_columns<Guess::kCells, kLogWords, Shape>(column, bins, table, flow);
       break;
   }
   __syncthreads();
   // A warp adds the counts of a channel.
   const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
   const int64_t first = column.column - column.word * kOfWord; // of the stripe
-  for (unsigned c = threadIdx.x / kWarp; c < kWords * kOfWord; c += kThreadsOf<T> / kWarp) {
+  for (unsigned c = threadIdx.x / kWarp; c < kWords * kOfWord; c += Shape::kThreads / kWarp) {
     if (first + c >= in.columns) {
       break;
     }
@@ -212,8 +213,8 @@ void count_columns_between(
     using T = typename decltype(tag)::type;
     start(
         launch, "count_columns",
-        plan.columns.log_words == 5 ? count_columns_kernel<5, T> : count_columns_kernel<3, T>,
-        grid_of(plan.blocks), dim3(kThreadsOf<T>), plan.shared_bytes,
+        plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T> : count_columns_kernel<3, ShapeOf<T>, T>,
+        grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
         static_cast<const T*>(problem.data), plan.columns, edges, flow,
         reinterpret_cast<unsigned long long*>(problem.counts));
   });

@@ -24,6 +24,10 @@ void count_columns_between(
     const Edges& edges,
     const Flow& flow,
     const Launch& launch);
+/// Whether the edges of channels do not decrease and none is NaN: a byte for each channel, or one
+/// if they share them.
+const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
+
 void count_scattered_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
 void count_bytes_between(

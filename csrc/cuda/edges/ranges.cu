@@ -9,7 +9,9 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-constexpr int kThreadsOf = sizeof(typename Number<T>::Key) == 4 ? 1024 : 512;
+using StreamShape = ReadShape<768, 1, 4>;
+template <class T>
+using ColumnShape = ReadShape<768, 1, sizeof(T) == 8 ? 8 : 16>;
 constexpr int kThreads = 256;
 
 /// The extremes of what a thread has seen. Without a finite value low is above high.
@@ -44,27 +46,28 @@ __global__ void clear_extremes_kernel(long long* lows, long long* highs, int64_t
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreadsOf<T>, 2) void stream_extremes_kernel(
-    const T* __restrict__ data, ChannelStreams in, long long* lows, long long* highs) {
-  const StreamOfBlock<T> stream(data, in);
+__global__ __launch_bounds__(StreamShape<T>::kThreads, 1) void stream_extremes_kernel(
+    const T* __restrict__ data, const __grid_constant__ ChannelStreams in, long long* lows, long long* highs) {
+  const int64_t channel = blockIdx.x / in.chunks;
+  const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
   Extremes<T> own;
-  stream.template for_each<kThreadsOf<T>>([&](T element) { own.add(element); });
+  stream.template for_each<StreamShape<T>>([&](T element) { own.add(element); });
   // One lane adds for its warp.
   for (int step = kWarp / 2; step > 0; step /= 2) {
     own.low = min(own.low, __shfl_xor_sync(0xffffffff, own.low, step));
     own.high = max(own.high, __shfl_xor_sync(0xffffffff, own.high, step));
   }
   if (threadIdx.x % kWarp == 0) {
-    own.put(lows, highs, stream.channel);
+    own.put(lows, highs, channel);
   }
 }
 
 template <class T>
-__global__ __launch_bounds__(kThreadsOf<T>, 2) void column_extremes_kernel(
-    const T* __restrict__ data, ChannelColumns in, long long* lows, long long* highs) {
-  const ColumnOfThread<T> column(data, in, kThreadsOf<T>);
+__global__ __launch_bounds__(ColumnShape<T>::kThreads, 1) void column_extremes_kernel(
+    const T* __restrict__ data, const __grid_constant__ ChannelColumns in, long long* lows, long long* highs) {
+  const ColumnOfThread<T> column(data, in, ColumnShape<T>::kThreads);
   Extremes<T> own[ColumnOfThread<T>::kOfWord];
-  column.template for_each<kThreadsOf<T>>(
+  column.template for_each<ColumnShape<T>>(
       [&](T element, int of_word) { own[of_word].add(element); });
 #pragma unroll
   for (int j = 0; j < ColumnOfThread<T>::kOfWord; ++j) {
@@ -105,11 +108,11 @@ void add_extremes(
   if (plan.layout == EdgeLayout::kColumns) {
     start(
         launch, "column_extremes", column_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(kThreadsOf<T>), 0, data, plan.columns, lows, highs);
+        dim3(ColumnShape<T>::kThreads), 0, data, plan.columns, lows, highs);
   } else {
     start(
         launch, "stream_extremes", stream_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(kThreadsOf<T>), 0, data, plan.streams, lows, highs);
+        dim3(StreamShape<T>::kThreads), 0, data, plan.streams, lows, highs);
   }
 }
 

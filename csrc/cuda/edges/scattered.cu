@@ -10,10 +10,10 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kThreads = 256;
+constexpr int kThreads = 1024;
 
 __global__ __launch_bounds__(kThreads) void check_edges_kernel(
-    Edges edges, int64_t channels, uint8_t* __restrict__ valid) {
+    const __grid_constant__ Edges edges, int64_t channels, uint8_t* __restrict__ valid) {
   for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
     const bool is_valid = are_valid(edges, channel);
     if (threadIdx.x == 0) {
@@ -33,8 +33,8 @@ struct Elements {
 template <class T>
 __global__ __launch_bounds__(kThreads) void count_scattered_kernel(
     const T* __restrict__ data,
-    Elements in,
-    Edges edges,
+    const __grid_constant__ Elements in,
+    const __grid_constant__ Edges edges,
     Flow flow,
     const uint8_t* __restrict__ valid,
     unsigned long long* __restrict__ counts) {
@@ -55,20 +55,32 @@ __global__ __launch_bounds__(kThreads) void count_scattered_kernel(
     }
     const int64_t at = flow.shown ? place : place - 1;
     if (at >= 0 && at < num_counts) {
-      atomicAdd(&counts[channel * num_counts + at], 1ull);
+      // Lanes that agree add once.
+      const auto active = __activemask();
+      unsigned long long* count = &counts[channel * num_counts + at];
+      const unsigned same =
+          __match_any_sync(active, reinterpret_cast<unsigned long long>(count));
+      if (threadIdx.x % kWarp == static_cast<unsigned>(__ffs(same) - 1)) {
+        atomicAdd(count, static_cast<unsigned long long>(__popc(same)));
+      }
     }
   }
 }
 
 } // namespace
 
-void count_scattered_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
-  const int64_t checked = edges.shared ? 1 : problem.num_channels();
+const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch) {
+  const int64_t checked = edges.shared ? 1 : channels;
   auto* valid = static_cast<uint8_t*>(launch.allocate(checked));
   start(
       launch, "check_edges", check_edges_kernel, grid_of(std::min<int64_t>(checked, 1 << 16)),
       dim3(kThreads), 0, edges, checked, valid);
+  return valid;
+}
+
+void count_scattered_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+  const uint8_t* valid = check_channels(edges, problem.num_channels(), launch);
   Elements in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
@@ -82,7 +94,7 @@ void count_scattered_between(
     using T = typename decltype(tag)::type;
     start(
         launch, "count_scattered", count_scattered_kernel<T>, grid_of(blocks), dim3(kThreads), 0,
-        static_cast<const T*>(problem.data), in, edges, flow, static_cast<const uint8_t*>(valid),
+        static_cast<const T*>(problem.data), in, edges, flow, valid,
         reinterpret_cast<unsigned long long*>(problem.counts));
   });
 }

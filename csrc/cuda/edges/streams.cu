@@ -9,70 +9,99 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-constexpr int kThreadsOf = sizeof(typename Number<T>::Key) == 4 ? 1024 : 512;
+using ShapeOf = ReadShape<768, 1, 4>;
 
 /// Counts all elements of a block. NaN has a place of its own, which is that of underflow where
 /// neither is shown.
-template <Guess kGuess, int kLogCopies, class T>
+template <Guess kGuess, int kLogCopies, class Shape, class T>
 __device__ __forceinline__ void count_stream(
-    const StreamOfBlock<T>& stream, const BlockBins<T>& bins, uint32_t* table, unsigned nan_place) {
+    const StreamOfBlock<T>& stream, const BlockBins<T, kLogCopies>& bins, uint32_t* table, unsigned nan_place) {
   const uint32_t counters =
       address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
-  stream.template for_each<kThreadsOf<T>>([&](T element) {
+  stream.template for_each<Shape>([&](T element) {
     const auto value = Number<T>::key(element);
-    unsigned place = bins.template place<kGuess>(value, kLogCopies);
+    unsigned place = bins.template place<kGuess>(value);
     if constexpr (Number<T>::kIsFloat) {
       place = is_nan(value) ? nan_place : place;
     }
-    add_shared(counters + (place << (2 + kLogCopies)), 1);
+    add_shared(counters + 4 * slot_of<kLogCopies>(place), 1);
   });
 }
 
-template <int kLogCopies, class T>
-__global__ __launch_bounds__(kThreadsOf<T>, 2) void count_streams_kernel(
-    const T* __restrict__ data,
-    ChannelStreams in,
-    Edges edges,
+/// Writes the counts of a part of the bins, or adds them. Underflow belongs to the first part,
+/// overflow to the last; NaN is counted by the first.
+template <int kLogCopies>
+__device__ __forceinline__ void put_counts(
+    const uint32_t* table,
+    const Edges& part,
+    const Edges& edges,
+    bool valid,
     Flow flow,
-    unsigned long long* __restrict__ counts) {
-  using Key = typename Number<T>::Key;
-  extern __shared__ __align__(16) unsigned char shared[];
-  const auto bins_of_channel = static_cast<unsigned>(edges.bins);
-  // Wide keys come first, because they must be aligned.
-  auto* thresholds = reinterpret_cast<Key*>(shared);
-  auto* cells = reinterpret_cast<uint32_t*>(thresholds + ((bins_of_channel + 2) << kLogCopies));
-  uint32_t* table = cells + kCells;
-  const StreamOfBlock<T> stream(data, in);
-  for (unsigned i = threadIdx.x; i < (bins_of_channel + 3) << kLogCopies; i += kThreadsOf<T>) {
-    table[i] = 0;
-  }
-  const BlockBins<T> bins = find_bins<T>(edges, stream.channel, thresholds, cells, kLogCopies);
-  __syncthreads();
-  const unsigned nan_place = flow.shown ? bins_of_channel + 2 : 0;
-  switch (bins.guess) {
-    case Guess::kFormula:
-      count_stream<Guess::kFormula, kLogCopies>(stream, bins, table, nan_place);
-      break;
-    case Guess::kComparison:
-      count_stream<Guess::kComparison, kLogCopies>(stream, bins, table, nan_place);
-      break;
-    case Guess::kCells:
-      count_stream<Guess::kCells, kLogCopies>(stream, bins, table, nan_place);
-      break;
-  }
-  __syncthreads();
-  const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
-  unsigned long long* histogram = counts + stream.channel * num_counts;
-  for (unsigned i = threadIdx.x; i < num_counts; i += kThreadsOf<T>) {
-    const unsigned place = i + (flow.shown ? 0 : 1);
+    bool add,
+    unsigned long long* histogram) {
+  const auto places = static_cast<unsigned>(part.bins + 3);
+  for (unsigned place = threadIdx.x; place < places; place += blockDim.x) {
+    const bool is_nan_place = place == places - 1;
+    const bool is_bin = place > 0 && place <= part.bins;
+    const bool is_shown = flow.shown && (place == 0 || is_nan_place ? part.first == 0
+                                                                    : part.closed);
+    if (!is_bin && !is_shown) {
+      continue;
+    }
     uint32_t sum = 0;
     for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
       // Lanes begin with different copies, so that they meet in no bank.
-      sum += table[(place << kLogCopies) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
+      sum += table[slot_of<kLogCopies>(place) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
     }
-    const bool counts_here = bins.valid || place == bins_of_channel + 2;
-    put_or_add(&histogram[i], counts_here ? sum : 0, in.chunks > 1);
+    const int64_t of_channel = is_nan_place ? edges.bins + 2 : part.first + place;
+    put_or_add(
+        &histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_place ? sum : 0, add);
   }
+}
+
+template <int kLogCopies, class Shape, class T>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    const __grid_constant__ Edges edges,
+    Flow flow,
+    const uint8_t* __restrict__ valid, // of channels with parts
+    unsigned long long* __restrict__ counts) {
+  using Key = typename Number<T>::Key;
+  extern __shared__ __align__(16) unsigned char shared[];
+  // Neighbouring blocks read the same rows.
+  const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
+  const int64_t channel = block / in.chunks;
+  const int64_t first = index * in.part_bins;
+  const Edges part = edges.part(first, min(in.part_bins, edges.bins - first));
+  const auto bins_of_part = static_cast<unsigned>(part.bins);
+  const unsigned slots = slot_of<kLogCopies>(bins_of_part + 3);
+  // Wide keys come first, because they must be aligned.
+  auto* thresholds = reinterpret_cast<Key*>(shared);
+  auto* cells = reinterpret_cast<uint32_t*>(thresholds + slots);
+  uint32_t* table = cells + kCells;
+  for (unsigned i = threadIdx.x; i < slots; i += Shape::kThreads) {
+    table[i] = 0;
+  }
+  const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells);
+  const StreamOfBlock<T> stream(data, in, channel, block % in.chunks);
+  const unsigned nan_place = flow.shown ? bins_of_part + 2 : 0;
+  switch (bins.guess) {
+    case Guess::kFormula:
+      count_stream<Guess::kFormula, kLogCopies, Shape>(stream, bins, table, nan_place);
+      break;
+    case Guess::kComparison:
+      count_stream<Guess::kComparison, kLogCopies, Shape>(stream, bins, table, nan_place);
+      break;
+    case Guess::kCells:
+      count_stream<Guess::kCells, kLogCopies, Shape>(stream, bins, table, nan_place);
+      break;
+  }
+  __syncthreads();
+  const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
+  put_counts<kLogCopies>(
+      table, part, edges, is_valid, flow, in.chunks > 1,
+      counts + channel * flow.num_counts(edges.bins));
 }
 
 } // namespace
@@ -83,27 +112,29 @@ void count_streams_between(
     const Edges& edges,
     const Flow& flow,
     const Launch& launch) {
+  const uint8_t* valid =
+      plan.streams.parts > 1 ? check_channels(edges, problem.num_channels(), launch) : nullptr;
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {
       start(
           launch, "count_streams", kernel, grid_of(plan.blocks),
-          dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-          static_cast<const T*>(problem.data), plan.streams, edges, flow,
+          dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
+          static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
       if (plan.streams.log_copies == 5) {
-        return with(count_streams_kernel<5, T>);
+        return with(count_streams_kernel<5, ShapeOf<T>, T>);
       }
       if (plan.streams.log_copies == 3) {
-        return with(count_streams_kernel<3, T>);
+        return with(count_streams_kernel<3, ShapeOf<T>, T>);
       }
     }
     if (plan.streams.log_copies != 0) {
       no_kernel("count_streams");
     }
-    with(count_streams_kernel<0, T>);
+    with(count_streams_kernel<0, ShapeOf<T>, T>);
   });
 }
 

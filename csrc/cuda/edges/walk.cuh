@@ -11,10 +11,23 @@
 
 namespace histo::cuda {
 
+/// How a kernel reads.
+template <int kTheThreads, int kTheBlocks, int kTheInFlight>
+struct ReadShape {
+  static constexpr int kThreads = kTheThreads;
+  static constexpr int kBlocks = kTheBlocks; // of a multiprocessor
+  static constexpr int kInFlight = kTheInFlight; // loads of a thread
+};
+
 template <size_t kLoops>
 __device__ __forceinline__ int64_t offset_in(const Extent (&loops)[kLoops], int64_t i) {
   int64_t offset = 0;
+#pragma unroll
   for (int loop = kLoops - 1; loop > 0; --loop) {
+    // Divisions of 64 bits take long, and most problems need none.
+    if (loops[loop - 1].size == 1 && (loop == 1 || loops[0].size == 1)) {
+      return offset + i * loops[loop].stride;
+    }
     offset += i % loops[loop].size * loops[loop].stride;
     i /= loops[loop].size;
   }
@@ -23,14 +36,15 @@ __device__ __forceinline__ int64_t offset_in(const Extent (&loops)[kLoops], int6
 
 /// Elements that follow each other: vec16s, of which a thread has several in flight, and single
 /// elements at both ends.
-template <int kThreads, class T, class F>
+template <class Shape, class T, class F>
 __device__ __forceinline__ void for_each_of_run(const T* begin, int64_t size, const F& f) {
   constexpr int kOfVec16 = 16 / sizeof(T);
-  constexpr int kInFlight = 4;
+  constexpr int kThreads = Shape::kThreads, kInFlight = Shape::kInFlight;
+  constexpr int kRound = kInFlight * kThreads;
   const auto beyond = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % 16 / sizeof(T));
   const int64_t head = min(beyond == 0 ? 0 : kOfVec16 - beyond, size);
   const int64_t vec16s = (size - head) / kOfVec16;
-  const auto* data = reinterpret_cast<const uint4*>(begin + head);
+  const auto* data = reinterpret_cast<const uint4*>(begin + head) + threadIdx.x;
   const auto use = [&](const uint4& vec16) {
     const T* elements = reinterpret_cast<const T*>(&vec16);
 #pragma unroll
@@ -38,20 +52,32 @@ __device__ __forceinline__ void for_each_of_run(const T* begin, int64_t size, co
       f(elements[j]);
     }
   };
-  int64_t i = threadIdx.x;
-  for (; i + (kInFlight - 1) * kThreads < vec16s; i += kInFlight * kThreads) {
-    uint4 loaded[kInFlight];
+  int64_t left = vec16s - threadIdx.x; // from this thread's next vec16 on
+  uint4 loaded[kInFlight];
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      loaded[j] = load_once(data + i + j * kThreads);
+  for (int j = 0; j < kInFlight; ++j) {
+    if (j * kThreads < left) {
+      loaded[j] = load_once(data + j * kThreads);
     }
+  }
+  // Each vec16 is replaced by one of the next round as soon as it is counted.
+  for (; left > 2 * kRound - kThreads; left -= kRound) {
+    data += kRound;
 #pragma unroll
     for (int j = 0; j < kInFlight; ++j) {
+      const uint4 vec16 = loaded[j];
+      loaded[j] = load_once(data + j * kThreads);
+      use(vec16);
+    }
+  }
+#pragma unroll
+  for (int j = 0; j < kInFlight; ++j) {
+    if (j * kThreads < left) {
       use(loaded[j]);
     }
   }
-  for (; i < vec16s; i += kThreads) {
-    use(load_once(data + i));
+  for (left -= kRound, data += kRound; left > 0; left -= kThreads, data += kThreads) {
+    use(load_once(data));
   }
   const int64_t tail = head + vec16s * kOfVec16;
   const int64_t single = threadIdx.x < head ? threadIdx.x : tail + (threadIdx.x - head);
@@ -60,34 +86,34 @@ __device__ __forceinline__ void for_each_of_run(const T* begin, int64_t size, co
   }
 }
 
-/// The channel and the rows of this block.
+/// Rows of a channel.
 template <class T>
 struct StreamOfBlock {
   const ChannelStreams& in;
-  int64_t channel;
   int64_t begin;
   int64_t end;
   const T* data; // the channel's
 
-  __device__ __forceinline__ StreamOfBlock(const T* all, const ChannelStreams& streams)
-      : in(streams) {
-    channel = blockIdx.x / in.chunks;
-    begin = blockIdx.x % in.chunks * in.share;
-    end = min(begin + in.share, in.num_rows);
-    data = all + offset_in(in.channels, channel);
+  __device__ __forceinline__ StreamOfBlock(
+      const T* all, const ChannelStreams& streams, int64_t channel, unsigned chunk)
+      : in(streams),
+        begin(chunk * in.share),
+        end(min(begin + in.share, in.num_rows)),
+        data(all + offset_in(in.channels, channel)) {
   }
 
-  template <int kThreads, class F>
+  template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
     if (!in.has_runs) {
-      for (int64_t row = begin + threadIdx.x; row < end; row += kThreads) {
+      for (int64_t row = begin + threadIdx.x; row < end; row += Shape::kThreads) {
         f(data[offset_in(in.rows, row)]);
       }
       return;
     }
     for (int64_t row = begin; row < end;) {
-      const int64_t size = min(in.rows[2].size - row % in.rows[2].size, end - row);
-      for_each_of_run<kThreads>(data + offset_in(in.rows, row), size, f);
+      const int64_t run = in.rows[2].size;
+      const int64_t size = min(run == in.num_rows ? run - row : run - row % run, end - row);
+      for_each_of_run<Shape>(data + offset_in(in.rows, row), size, f);
       row += size;
     }
   }
@@ -129,13 +155,9 @@ struct ColumnOfThread {
   }
 
   /// Calls f(element, which of the word).
-  template <int kThreads, class F>
+  template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
-    constexpr int kInFlight = sizeof(T) == 8 ? 4 : 8;
-    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
-    int64_t row = chunk * in.share + first_row;
-    const int64_t step = row_step * in.row_stride;
-    const T* next = data + row * in.row_stride + column;
+    constexpr int kInFlight = Shape::kInFlight;
     const auto use = [&](Word loaded) {
       const T* elements = reinterpret_cast<const T*>(&loaded);
 #pragma unroll
@@ -143,26 +165,46 @@ struct ColumnOfThread {
         f(elements[j], j);
       }
     };
-    if (has_words) {
-      for (; row + (kInFlight - 1) * row_step < end; row += kInFlight * row_step) {
-        Word loaded[kInFlight];
+    if (!has_words) {
+      return;
+    }
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    const int64_t begin = chunk * in.share + first_row;
+    const int64_t step = row_step * in.row_stride;
+    const T* next = data + begin * in.row_stride + column;
+    const auto load = [&](int row) {
+      return load_once(reinterpret_cast<const Word*>(next + row * step));
+    };
+    // Rows of this thread; a block has fewer than 2^31.
+    int left = begin < end ? static_cast<int>((end - begin - 1) / row_step + 1) : 0;
+    Word loaded[kInFlight];
 #pragma unroll
-        for (int j = 0; j < kInFlight; ++j) {
-          loaded[j] = load_once(reinterpret_cast<const Word*>(next + j * step));
-        }
+    for (int j = 0; j < kInFlight; ++j) {
+      if (j < left) {
+        loaded[j] = load(j);
+      }
+    }
+    for (; left >= 2 * kInFlight; left -= kInFlight) {
+      next += kInFlight * step;
 #pragma unroll
-        for (int j = 0; j < kInFlight; ++j) {
-          use(loaded[j]);
-        }
-        next += kInFlight * step;
+      for (int j = 0; j < kInFlight; ++j) {
+        const Word word = loaded[j];
+        loaded[j] = load(j);
+        use(word);
       }
-      for (; row < end; row += row_step, next += step) {
-        use(load_once(reinterpret_cast<const Word*>(next)));
+    }
+#pragma unroll
+    for (int j = 0; j < kInFlight; ++j) {
+      if (j < left) {
+        use(loaded[j]);
       }
-      if (chunk + 1 == in.chunks && first_row == 0) {
-        for (int j = 0; j < kOfWord && column + j < in.left; ++j) {
-          f(data[in.rows * in.row_stride + column + j], j);
-        }
+    }
+    for (int j = kInFlight; j < left; ++j) {
+      use(load(j));
+    }
+    if (chunk + 1 == in.chunks && first_row == 0) {
+      for (int j = 0; j < kOfWord && column + j < in.left; ++j) {
+        f(data[in.rows * in.row_stride + column + j], j);
       }
     }
   }

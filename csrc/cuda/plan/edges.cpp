@@ -11,13 +11,13 @@ namespace {
 
 constexpr int64_t kCellBytes = kCells * 4;
 constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
-/// Blocks for each that fits the GPU at once, where channels are many: they end evenly.
-constexpr int64_t kWaves = 8;
-/// A block counts at least so many bytes: setting out takes as long as reading 64 KiB.
-constexpr int64_t kMinShareBytes = 64 << 10;
 /// With fewer rows the result itself is counted in.
 constexpr int64_t kMinRowsOfStream = 256;
 constexpr int64_t kMinRowsOfByteTable = 512;
+/// A channel's bins are counted in at most so many parts, for each of which the rows are read.
+constexpr int64_t kMaxParts = 16;
+/// Setting a block out takes as long as reading so many bytes.
+constexpr int64_t kSetupBytes = 64 << 10;
 /// Columns that one row of a dense input is made to have.
 constexpr int64_t kMaxStripes = 256;
 
@@ -30,33 +30,35 @@ int64_t bytes_of_key(ElementType type) {
   });
 }
 
-int threads_for(int64_t key_bytes) {
-  return key_bytes == 4 ? 1024 : 512;
+/// How many blocks share the rows, if there are `others` of such and the GPU runs `at_once`: the
+/// number with which all are ready soonest.
+int64_t chunks_of(
+    int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes, int64_t setup_bytes) {
+  const int64_t least = ceil_div(rows, int64_t{1} << 31); // counters have 32 bits
+  int64_t best = least, least_cost = INT64_MAX;
+  for (int64_t chunks = least; chunks <= std::min(rows, ceil_div(4 * at_once, others)); ++chunks) {
+    const int64_t cost = ceil_div(others * chunks, at_once) *
+                         (ceil_div(rows, chunks) * row_bytes + setup_bytes);
+    if (cost < least_cost) {
+      least_cost = cost;
+      best = chunks;
+    }
+  }
+  return std::max<int64_t>(best, 1);
 }
 
-int64_t blocks_at_once(const DeviceLimits& limits, int64_t shared_bytes) {
-  return limits.sm_count * (2 * (shared_bytes + 1024) <= limits.shared_per_sm ? 2 : 1);
-}
-
-/// How many blocks share `units` of rows, if there are `others` of such.
-int64_t chunks_of(int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes) {
-  const int64_t wanted = others == 1 ? at_once : ceil_div(at_once * kWaves, others);
-  const int64_t most = std::max<int64_t>(1, rows * row_bytes / kMinShareBytes);
-  const int64_t for_32_bits = ceil_div(rows, int64_t{1} << 31);
-  return std::max(std::min({wanted, most, rows}), for_32_bits);
-}
-
-ChannelStreams streams_of(
-    const Problem& problem, int64_t element_bytes, int64_t at_once) {
+ChannelStreams streams_of(const Problem& problem, int64_t parts, const DeviceLimits& limits) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
   ChannelStreams in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   in.num_rows = problem.num_rows();
-  const int64_t address = address_of(problem);
-  in.has_runs = problem.rows[2].stride == 1 && address % element_bytes == 0;
-  const int64_t chunks = chunks_of(at_once, problem.num_channels(), in.num_rows, element_bytes);
+  in.has_runs = problem.rows[2].stride == 1 && address_of(problem) % element_bytes == 0;
+  const int64_t chunks = chunks_of(
+      limits.sm_count, problem.num_channels() * parts, in.num_rows, element_bytes, kSetupBytes);
   in.share = ceil_div(in.num_rows, chunks);
   in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));
+  in.parts = static_cast<unsigned>(parts);
   return in;
 }
 
@@ -73,7 +75,11 @@ bool are_columns(const Problem& problem, int64_t element_bytes) {
 }
 
 ChannelColumns columns_of(
-    const Problem& problem, int64_t element_bytes, unsigned log_words, int64_t at_once) {
+    const Problem& problem,
+    unsigned log_words,
+    int64_t setup_bytes,
+    const DeviceLimits& limits) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t of_word = std::max<int64_t>(4 / element_bytes, 1);
   const int64_t width = of_word << log_words;
   const Extent& channels = problem.channels[1];
@@ -95,9 +101,8 @@ ChannelColumns columns_of(
     in.left = elements % period;
   }
   in.stripes = static_cast<unsigned>(ceil_div(in.columns, width));
-  const int64_t row_bytes = width * element_bytes;
   const int64_t chunks = chunks_of(
-      at_once, in.batches * in.stripes, std::max<int64_t>(in.rows, 1), row_bytes);
+      limits.sm_count, in.batches * in.stripes, in.rows, width * element_bytes, setup_bytes);
   in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
   in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
   return in;
@@ -131,8 +136,8 @@ bool plan_columns(
     }
     plan.layout = EdgeLayout::kColumns;
     plan.shared_bytes = shared;
-    plan.columns =
-        columns_of(problem, element_bytes, log_words, blocks_at_once(limits, shared));
+    // Tables are filled and reduced, which takes three times as long as reading as much.
+    plan.columns = columns_of(problem, log_words, kSetupBytes + 3 * shared, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     plan.clears = true;
     return has_rows_for_columns(plan.columns, bins + 3);
@@ -140,26 +145,38 @@ bool plan_columns(
   return false;
 }
 
+/// Bytes of a table and its thresholds, in 2^log_copies copies.
+int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies) {
+  if (log_copies == 0) { // slots that no place has keep lanes from meeting in a bank
+    bins += ceil_div(bins + 3, kBanks);
+  }
+  return (((bins + 3) * 4 + (bins + 3) * bytes_of_key(type)) << log_copies) + kCellBytes;
+}
+
 bool plan_streams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  const int64_t copy = (bins + 3) * 4 + (bins + 2) * bytes_of_key(problem.type);
-  const auto shared_bytes = [&](unsigned log_copies) { return (copy << log_copies) + kCellBytes; };
-  unsigned log_copies = 0;
-  if (element_bytes == 2 && !is_integer(problem.type)) {
-    log_copies = 2 * shared_bytes(5) + 4096 <= limits.shared_per_sm       ? 5
-                 : shared_bytes(3) + kReserved <= limits.shared_per_block ? 3
-                                                                          : 0;
+  const auto fits = [&](int64_t part_bins, unsigned log_copies) {
+    return stream_bytes(problem.type, part_bins, log_copies) + kReserved <= limits.shared_per_block;
+  };
+  int64_t parts = 1;
+  while (parts <= kMaxParts && !fits(ceil_div(bins, parts), 0)) {
+    ++parts;
   }
-  plan.layout = EdgeLayout::kStreams;
-  plan.shared_bytes = shared_bytes(log_copies);
-  if (plan.shared_bytes + kReserved > limits.shared_per_block ||
-      problem.num_rows() < kMinRowsOfStream) {
+  if (parts > kMaxParts || problem.num_rows() < kMinRowsOfStream) {
     return false;
   }
-  plan.streams = streams_of(problem, element_bytes, blocks_at_once(limits, plan.shared_bytes));
+  const int64_t part_bins = ceil_div(bins, parts);
+  unsigned log_copies = 0;
+  if (element_bytes == 2 && !is_integer(problem.type)) {
+    log_copies = fits(part_bins, 5) ? 5 : fits(part_bins, 3) ? 3 : 0;
+  }
+  plan.layout = EdgeLayout::kStreams;
+  plan.shared_bytes = stream_bytes(problem.type, part_bins, log_copies);
+  plan.streams = streams_of(problem, parts, limits);
+  plan.streams.part_bins = part_bins;
   plan.streams.log_copies = log_copies;
-  plan.blocks = problem.num_channels() * plan.streams.chunks;
+  plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
   plan.clears = plan.streams.chunks > 1;
   return true;
 }
@@ -169,7 +186,6 @@ bool plan_streams(
 EdgePlan plan_edges(
     const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   EdgePlan plan{};
-  plan.threads = threads_for(bytes_of_key(problem.type));
   if (bytes_of_type(problem.type) == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
     plan.layout = EdgeLayout::kBytes;
     return plan;
@@ -186,15 +202,14 @@ EdgePlan plan_edges(
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   EdgePlan plan{};
-  plan.threads = threads_for(bytes_of_key(problem.type));
   if (are_columns(problem, element_bytes) && element_bytes > 1) {
     plan.layout = EdgeLayout::kColumns;
-    plan.columns = columns_of(problem, element_bytes, 5, blocks_at_once(limits, 0));
+    plan.columns = columns_of(problem, 5, kSetupBytes, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return plan;
   }
   plan.layout = EdgeLayout::kStreams;
-  plan.streams = streams_of(problem, element_bytes, blocks_at_once(limits, 0));
+  plan.streams = streams_of(problem, 1, limits);
   plan.blocks = problem.num_channels() * plan.streams.chunks;
   return plan;
 }

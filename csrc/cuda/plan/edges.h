@@ -7,13 +7,16 @@
 
 namespace histo::cuda {
 
-/// A block counts rows of one channel.
+/// A block counts rows of one channel, in all its bins, or in a part of them if they are too many
+/// for one table.
 struct ChannelStreams {
   Extent channels[2];
   Extent rows[3];
   int64_t num_rows;
   int64_t share;       // the rows of a block
-  unsigned chunks;     // the blocks of a channel
+  unsigned chunks;     // of the rows of a channel; each has a block for each part of the bins
+  unsigned parts;
+  int64_t part_bins;
   bool has_runs;       // rows follow each other without gaps, in runs
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
 };
@@ -46,7 +49,6 @@ struct EdgePlan {
   ChannelStreams streams;
   ChannelColumns columns;
   int64_t blocks;
-  int threads;
   int64_t shared_bytes;
   bool clears; // the counts are cleared first, because several blocks add to them
 };
