@@ -67,12 +67,12 @@ struct BlockBins {
 __device__ inline unsigned sum_cells(uint32_t* cells) {
   __shared__ unsigned of_warps[kWarp];
   __shared__ unsigned most;
-  const unsigned share = kCells / blockDim.x, lane = threadIdx.x % kWarp;
-  uint32_t* own = cells + threadIdx.x * share;
+  const unsigned share = (kCells + blockDim.x - 1) / blockDim.x, lane = threadIdx.x % kWarp;
+  const unsigned first = threadIdx.x * share, last = min(first + share, kCells);
   unsigned sum = 0, largest = 0;
-  for (unsigned i = 0; i < share; ++i) {
-    sum += own[i];
-    largest = max(largest, own[i]);
+  for (unsigned cell = first; cell < last; ++cell) {
+    sum += cells[cell];
+    largest = max(largest, cells[cell]);
   }
   unsigned below = sum; // with the lanes before
   for (unsigned step = 1; step < kWarp; step *= 2) {
@@ -91,9 +91,9 @@ __device__ inline unsigned sum_cells(uint32_t* cells) {
     begin += of_warps[warp];
   }
   atomicMax(&most, largest);
-  for (unsigned i = 0; i < share; ++i) {
-    const unsigned end = begin + own[i];
-    own[i] = begin | end << 16;
+  for (unsigned cell = first; cell < last; ++cell) {
+    const unsigned end = begin + cells[cell];
+    cells[cell] = begin | end << 16;
     begin = end;
   }
   __syncthreads();
