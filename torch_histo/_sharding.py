@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from torch_histo.ops import kept_dimensions
+from torch_histo._arguments import kept_dimensions
 
 if TYPE_CHECKING:
     from torch.distributed.tensor.placement_types import Placement

@@ -9,6 +9,7 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_histo import ops
+from torch_histo._arguments import require_tensor
 
 __all__ = ["channel_histogram"]
 
@@ -77,7 +78,7 @@ def channel_histogram(
             "distributed.channel_histogram: group must hold this process, "
             f"got one without rank {dist.get_rank()}"
         )
-    ops.require_tensor("distributed.channel_histogram: local_input", local_input)
+    require_tensor("distributed.channel_histogram: local_input", local_input)
     if type(local_input).__name__ == "DTensor":
         raise TypeError(
             "distributed.channel_histogram: local_input must be what this process holds, "
