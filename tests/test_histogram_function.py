@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import math
 import re
+from collections.abc import Callable, Iterator
 from itertools import product
 from typing import Any
 
@@ -12,10 +13,17 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
+from torch._subclasses.fake_tensor import FakeTensorMode
+from torch.fx.experimental.symbolic_shapes import ShapeEnv
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
 from torch_histo import Histogram, histogram, histograms
 
+COUNT = torch.ops.histo.histogram.default
+RANGE = torch.ops.histo.finite_range.default
+EDGES = torch.ops.histo.uniform_edges.default
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 FLOAT8 = (torch.float8_e4m3fn, torch.float8_e5m2)
 INTEGERS = (torch.bool, torch.uint8, torch.int8, torch.uint16, torch.int32, torch.int64)
@@ -343,3 +351,284 @@ def test_example() -> None:
     found = doctest.testmod(histograms, extraglobs=names)
     assert found.attempted >= 5
     assert not found.failed
+
+
+OPCHECKS = [
+    ((50,), torch.float32, (5,), None),
+    ((50, 6), torch.bfloat16, (9,), [0]),
+    ((50, 6), torch.float64, (6, 9), [0]),
+    ((50, 6), torch.int64, (1, 9), [-2]),
+    ((5, 6, 7), torch.uint8, (5, 7, 4), [1]),
+    ((5, 6, 7), torch.float16, (7, 2), [1]),
+    ((0, 3), torch.float32, (3, 2), [0]),
+    ((), torch.float32, (4,), None),
+]
+
+
+@pytest.mark.parametrize(("shape", "dtype", "edges", "dim"), OPCHECKS)
+def test_opcheck(
+    device: torch.device,
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    edges: tuple[int, ...],
+    dim: list[int] | None,
+) -> None:
+    values = numbers(shape, dtype).to(device)
+    bounds = numbers(edges).sort(-1).values.to(device)
+    for flow in (False, True):
+        torch.library.opcheck(COUNT, (values, bounds, dim), {"flow": flow})
+    torch.library.opcheck(RANGE, (values, dim))
+
+
+@pytest.mark.parametrize("dtype", FLOAT8, ids=str)
+def test_opcheck_of_float8(device: torch.device, dtype: torch.dtype) -> None:
+    # torch compares no float8, which the other checks of opcheck do with the inputs.
+    tests = ("test_faketensor", "test_autograd_registration")
+    values = numbers((20, 3), dtype).to(device)
+    torch.library.opcheck(COUNT, (values, torch.arange(4.0).to(device), [0]), test_utils=tests)
+    torch.library.opcheck(RANGE, (values, [0]), test_utils=tests)
+
+
+def test_opcheck_of_edges(device: torch.device) -> None:
+    for low, high in (((), ()), ((3,), ()), ((2, 1), (3,)), ((0,), (0,))):
+        bounds = torch.zeros(low, device=device), torch.ones(high, device=device)
+        for dtype in (torch.float32, torch.float64):
+            torch.library.opcheck(EDGES, (*bounds, 5), {"dtype": dtype})
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS, *FLOAT8, *INTEGERS], ids=str)
+def test_meta_and_fake(dtype: torch.dtype) -> None:
+    """Shapes, dtypes and devices are those of a real call."""
+    calls: list[dict[str, Any]] = [
+        {},
+        {"dim": 0},
+        {"dim": (0, -1), "flow": True},
+        {"bins": 9, "range": (0, 1)},
+        {"bins": 9, "range": (0, 1), "density": True, "dim": 1},
+    ]
+    for arguments in calls:
+        real = histogram(numbers((4, 5, 6), dtype), **arguments)
+        meta = histogram(torch.empty(4, 5, 6, dtype=dtype, device="meta"), **arguments)
+        with FakeTensorMode():
+            fake = histogram(torch.empty(4, 5, 6, dtype=dtype, device="cuda"), **arguments)
+        for found, kind in ((meta, "meta"), (fake, "cuda")):
+            for got, expected in zip(found, real, strict=True):
+                assert (got.shape, got.dtype) == (expected.shape, expected.dtype)
+                assert got.device.type == kind
+
+
+def test_operators_refuse_fakes_in_the_same_words() -> None:
+    """The fakes meet what the operators meet, and say the same."""
+    cases: list[tuple[Any, tuple[Any, ...], dict[str, Any]]] = [
+        (COUNT, (X.cfloat(), torch.zeros(2)), {}),
+        (COUNT, (X, torch.zeros(2), [2]), {}),
+        (COUNT, (X, torch.zeros(1)), {}),
+        (COUNT, (X, torch.tensor(0.0)), {}),
+        (COUNT, (X, torch.zeros(2).half()), {}),
+        (COUNT, (X, torch.zeros(2, 4), [0]), {}),
+        (COUNT, (X, torch.zeros(3, 4)), {}),
+        (COUNT, (X, torch.zeros(2, 3, 4), [0]), {}),
+        (RANGE, (X.cfloat(),), {}),
+        (RANGE, (X, [0, -2]), {}),
+        (EDGES, (X, X, 0), {"dtype": torch.float32}),
+        (EDGES, (X, X.double(), 1), {"dtype": torch.float32}),
+        (EDGES, (X.half(), X.half(), 1), {"dtype": torch.float32}),
+        (EDGES, (X, torch.zeros(2), 1), {"dtype": torch.float32}),
+        (EDGES, (X, X, 1), {"dtype": torch.int64}),
+    ]
+    for op, arguments, keywords in cases:
+        lines = []
+        for kind in ("cpu", "meta"):
+            moved = [a.to(kind) if isinstance(a, Tensor) else a for a in arguments]
+            with pytest.raises(RuntimeError) as caught:
+                op(*moved, **keywords)
+            lines.append(str(caught.value))
+        assert lines[0] == lines[1]
+        assert "\n" not in lines[0]
+
+
+def test_edges_of_symbolic_sizes() -> None:
+    mode = FakeTensorMode(shape_env=ShapeEnv())
+    values = mode.from_tensor(torch.zeros(7, 5), static_shapes=False)
+    edges = mode.from_tensor(torch.zeros(5, 9), static_shapes=False)
+    with mode:
+        counts = COUNT(values, edges, [0], flow=True)
+        assert counts.shape == (5, 11)
+        assert isinstance(counts.shape[1], torch.SymInt)
+        message = r"kept dimensions and n \+ 1, \[7, 9\], got \[5, 9\]"
+        with pytest.raises(RuntimeError, match=message):
+            COUNT(values, edges, [1])
+        with pytest.raises(RuntimeError, match="bins must be at least 1, got -2"):
+            histogram(values, values.shape[0] - 9)
+
+
+@pytest.fixture
+def fresh_compiler() -> Iterator[None]:
+    torch._dynamo.reset()
+    yield
+    torch._dynamo.reset()
+
+
+CALLS: dict[str, Callable[[Tensor], Histogram]] = {
+    "extremes": lambda x: histogram(x, 9, dim=0),
+    "numbers": lambda x: histogram(x, 9, range=(-1, 1.5), dim=0, flow=True),
+    "tensors": lambda x: histogram(x, 9, range=torch.aminmax(x, dim=0), dim=0),
+    "edges": lambda x: histogram(x, x.amax(0)[:, None] + x.new_tensor([-9.0, -1, 0]), dim=0),
+    "density": lambda x: histogram(x, 9, density=True),
+}
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_one_graph(device: torch.device, call: str, dynamic: bool) -> None:
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(CALLS[call], fullgraph=True, dynamic=dynamic, backend=counter)
+    lengths = (20, 33, 57) if dynamic else (20, 20)
+    for length in lengths:
+        values = numbers((length, length // 3), seed=length).to(device)
+        for got, expected in zip(compiled(values), CALLS[call](values), strict=True):
+            assert_same(got, expected.cpu())
+    assert counter.frame_count == 1
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_one_graph_of_inductor(device: torch.device) -> None:
+    compiled = torch.compile(lambda x: histogram(x * 2, 40, dim=0), fullgraph=True, dynamic=True)
+    values = numbers((50, 4)).to(device)
+    assert_same(compiled(values).hist, histogram(values * 2, 40, dim=0).hist.cpu())
+
+
+@pytest.mark.usefixtures("fresh_compiler")
+def test_bins_and_edges_of_each_call(device: torch.device) -> None:
+    """A new number of bins, of edges, or range is no new program."""
+    values = numbers((50, 4)).to(device)
+    counter = CompileCounterWithBackend("aot_eager")
+    compiled = torch.compile(
+        lambda x, n, low, high: histogram(x, n, range=(low, high)),
+        fullgraph=True,
+        dynamic=True,
+        backend=counter,
+    )
+    for bins, low, high in ((7, -1.5, 2.5), (9, 0.25, 0.75), (300, -8.0, 6.5)):
+        found, expected = (
+            compiled(values, bins, low, high),
+            histogram(values, bins, range=(low, high)),
+        )
+        assert_same(found.bin_edges, expected.bin_edges.cpu())
+        assert_same(found.hist, expected.hist.cpu())
+    assert counter.frame_count == 1
+    for bounds in (torch.arange(n, device=device) / 4 for n in (5, 9, 40)):
+        of_edges = torch.compile(histogram, fullgraph=True, dynamic=True, backend=counter)
+        assert_same(of_edges(values, bounds).hist, histogram(values, bounds).hist.cpu())
+    assert counter.frame_count == 2
+    with pytest.raises(RuntimeError, match="bins must be at least 1, got"):
+        compiled(values, -3, 0.5, 1.5)
+
+
+def test_export(device: torch.device) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Tensor, edges: Tensor) -> tuple[Tensor, ...]:
+            return (*histogram(x, 16, dim=0), histogram(x, edges, flow=True).hist)
+
+    length, edges = torch.export.Dim("length"), torch.export.Dim("edges", min=2)
+    example = (numbers((20, 3)).to(device), torch.arange(5.0, device=device))
+    program = torch.export.export(Module(), example, dynamic_shapes=({0: length}, {0: edges}))
+    values, bounds = numbers((70, 3), seed=2).to(device), torch.arange(9.0, device=device)
+    found = program.module()(values, bounds)
+    expected = (*histogram(values, 16, dim=0), histogram(values, bounds, flow=True).hist)
+    for got, want in zip(found, expected, strict=True):
+        assert_same(got, want.cpu())
+
+
+class Calls(TorchDispatchMode):
+    """Notes the operators that are called, and the sizes of what they copy."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+    def of(self, name: str) -> int:
+        return sum(name in found for found in self.names)
+
+
+VMAP_SHAPES = [
+    ((4, 7, 3), (5,), (0,)),
+    ((4, 7, 3), (3, 5), (0,)),
+    ((4, 7, 3), (7, 1, 5), (0,)),
+    ((7, 3), (5,), (0, 1)),
+    ((7,), (5,), (0,)),
+    ((), (5,), ()),
+    ((4, 7, 3, 2), (3, 1, 5), (0, 1)),
+]
+
+
+@pytest.mark.parametrize(("shape", "edges", "dim"), VMAP_SHAPES)
+def test_vmap_of_values_and_edges(
+    device: torch.device, shape: tuple[int, ...], edges: tuple[int, ...], dim: tuple[int, ...]
+) -> None:
+    """Any of the two mapped, or both, along any dimension: one call, and that of a loop."""
+    for at, edges_at in product((None, *range(len(shape) + 1)), (None, *range(len(edges) + 1))):
+        if at is None and edges_at is None:
+            continue
+        values, bounds = (
+            numbers(sizes if d is None else (*sizes[:d], 5, *sizes[d:]), seed=3)
+            for sizes, d in ((shape, at), (edges, edges_at))
+        )
+        bounds = bounds.sort(-1 if edges_at != len(edges) else -2).values
+        samples = values.unbind(at) if at is not None else [values] * 5
+        of_each = bounds.unbind(edges_at) if edges_at is not None else [bounds] * 5
+        loop = [COUNT(v, e, dim, flow=True) for v, e in zip(samples, of_each, strict=True)]
+        mapped = torch.vmap(lambda v, e: COUNT(v, e, dim, flow=True), in_dims=(at, edges_at))
+        with Calls() as calls:
+            got = mapped(values.to(device), bounds.to(device))
+        assert calls.of("histo.") == 1
+        if at is None:
+            assert calls.of("aten.clone") == calls.of("aten.copy") == 0
+        assert_same(got, torch.stack(loop))
+
+
+def test_vmap_of_edges_copies_no_input() -> None:
+    values = torch.zeros(1 << 20)
+    edges = torch.rand(300, 3).sort().values
+    assert torch.vmap(lambda e: COUNT(values, e))(edges).shape == (300, 2)
+
+
+@pytest.mark.parametrize("bounds", [None, (-1, 2)], ids=["extremes", "numbers"])
+def test_vmap_of_the_function(device: torch.device, bounds: tuple[float, float] | None) -> None:
+    values = numbers((6, 20, 4))
+    for at, dim in product((0, 1, 2), (None, 0, 1)):
+        mapped = torch.vmap(lambda x, d=dim: histogram(x, 8, range=bounds, dim=d), in_dims=at)
+        with Calls() as calls:
+            found = mapped(values.to(device))
+        assert calls.of("histo.histogram") == calls.of("histo.uniform_edges") == 1
+        for k, sample in enumerate(values.unbind(at)):
+            expected = histogram(sample, 8, range=bounds, dim=dim)
+            assert_same(found.hist[k], expected.hist)
+            assert_same(found.bin_edges[k], expected.bin_edges)
+
+
+def test_vmap_of_ranges(device: torch.device) -> None:
+    values = numbers((20, 4)).to(device)
+    low = torch.tensor([-1.0, -2.0, 0.5], device=device)
+    found = torch.vmap(lambda x: histogram(values, 5, range=(x, 3), dim=0))(low)
+    twice = torch.vmap(lambda x: torch.vmap(lambda v: histogram(v, 5, range=(x, x + 2)))(values))(
+        low
+    )
+    for k, first in enumerate(low.tolist()):
+        assert_same(found.hist[k], histogram(values, 5, range=(first, 3), dim=0).hist.cpu())
+        expected = histogram(values, 5, range=(first, first + 2), dim=1).hist
+        assert_same(twice.hist[k], expected.cpu())
+
+
+def test_vmap_errors_are_about_a_sample() -> None:
+    with pytest.raises(RuntimeError, match="dim must be between -1 and 0 for a 1-D input, got 1"):
+        torch.vmap(lambda x: histogram(x, dim=1))(X)
+    with pytest.raises(RuntimeError, match=r"kept dimensions and n \+ 1, \[3, 4\], got \[2, 4\]"):
+        torch.vmap(lambda x: histogram(x, torch.zeros(2, 4), dim=0))(torch.zeros(6, 5, 3))

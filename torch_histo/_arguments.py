@@ -121,6 +121,16 @@ def raise_from(check: torch._ops.OpOverload, *description: object) -> None:
         raise RuntimeError(error)
 
 
+def require(condition: bool | torch.SymBool, message: str, *got: int | Sequence[int]) -> None:
+    """Raises the message with the numbers that came, now or when a compiled program runs."""
+
+    def text() -> str:
+        numbers = (list(map(int, n)) if isinstance(n, Sequence) else int(n) for n in got)
+        return message.format(*numbers)
+
+    torch._check(condition, text)  # type: ignore[no-untyped-call]
+
+
 def describe(tensor: Tensor) -> tuple[str, str, str]:
     """What the checks in C++ need to know of a tensor that may hold no data."""
     dtype, layout = str(tensor.dtype), str(tensor.layout)

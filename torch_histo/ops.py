@@ -18,6 +18,7 @@ from torch_histo._arguments import (
     raise_as_python_would,
     raise_from,
     reduced_dimensions,
+    require,
     require_tensor,
     shown,
 )
@@ -211,19 +212,14 @@ def _check_channel_histogram(
     """Raises what the kernels would, for a tensor of which only the metadata count."""
     if isinstance(num_bins, torch.SymInt):
         # Checked when the program runs: the check below would make a constant of the symbol.
-        _check_symbol(num_bins >= 0, "at least 0", num_bins)
+        line = "channel_histogram: num_bins must be"
+        require(num_bins >= 0, f"{line} at least 0, got {{}}", num_bins)
         if variant != "auto" and input.device.type == "cuda":
-            _check_symbol(num_bins <= 256, f"at most 256 for variant '{variant}'", num_bins)
+            expected = f"at most 256 for variant '{variant}'"
+            require(num_bins <= 256, f"{line} {expected}, got {{}}", num_bins)
         num_bins = 0
     check = torch.ops.histo._check_channel_histogram.default
     raise_from(check, *describe(input), contiguous, ndim, num_bins, dim, variant)
-
-
-def _check_symbol(condition: bool | torch.SymBool, expected: str, num_bins: torch.SymInt) -> None:
-    def message() -> str:
-        return f"channel_histogram: num_bins must be {expected}, got {int(num_bins)}"
-
-    torch._check(condition, message)  # type: ignore[no-untyped-call]
 
 
 def _check_text_histogram(
