@@ -409,8 +409,9 @@ Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
     }
   }
   AtenTensorHandle view = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(
-      aoti_torch_as_strided(tensor.get(), sizes.data(), strides.data(), &view));
+  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
+      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &view));
   const Tensor wide(view);
   return allocated(tensor, sizes, describe(tensor).dtype, "a contiguous copy", [&] {
     return torch::stable::contiguous(wide);
