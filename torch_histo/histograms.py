@@ -18,6 +18,7 @@ from torch_histo._arguments import (
     describe,
     dimensions,
     integer,
+    is_compiling,
     kept_dimensions,
     raise_as_python_would,
     raise_from,
@@ -201,8 +202,8 @@ def _reworded(bins: int | Tensor, message: str) -> str:
 
 def _number_of_bins(bins: object) -> int:
     hint = ""
-    if hasattr(bins, "__len__") and not isinstance(bins, Tensor):
-        hint = call_that_makes_a_tensor(bins).format("bins")
+    if not (is_compiling() or isinstance(bins, (int, Tensor))):
+        hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
     return integer("histogram", bins, "bins must be an int of 64 bits or a tensor of edges", hint)
 
 
@@ -261,7 +262,8 @@ def _is_bound(value: object) -> bool:
 
 def _is_float32_scalar(value: object) -> bool:
     """Of NumPy, which then computes edges in float32."""
-    return getattr(value, "dtype", None) == "float32"
+    # A compiler's symbol has no attributes, and it makes tensors of NumPy's scalars.
+    return not is_compiling() and getattr(value, "dtype", None) == "float32"
 
 
 def _finite(range: tuple[Bound, ...]) -> tuple[float, float]:
@@ -291,9 +293,12 @@ def _bound_on_device(input: Tensor, bound: Bound, dtype: torch.dtype) -> Tensor:
 
 def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
     """A number where the input is: a kernel writes it, so nothing is copied from the host."""
-    if type(input) is Tensor:  # what vmap maps is one, too, whose new_full would be mapped
-        return torch.full((), value, dtype=dtype, device=input.device)
-    return input.new_full((), value, dtype=dtype)
+    if type(input) is not Tensor:  # a DTensor, which meets no other tensors
+        return input.new_full((), value, dtype=dtype)
+    # Not new_full: vmap would map it, and give every sample edges of its own.
+    if is_compiling():  # full would make a constant of a number that each call has
+        return torch.ones((), dtype=dtype, device=input.device) * value
+    return torch.full((), value, dtype=dtype, device=input.device)
 
 
 def _density_of(hist: Tensor, edges: Tensor) -> Tensor:
