@@ -218,8 +218,18 @@ def _extremes(
     low, high = torch.ops.histo.finite_range(input.detach(), dims)
     if combine is not None:
         low, high = combine(low, high)
+    elif _is_empty(input):  # NumPy computes in float64 between 0 and 1
+        return torch.zeros_like(low, dtype=torch.float64), torch.ones_like(low, dtype=torch.float64)
     none = low > high
     return _widened(low.masked_fill(none, 0.0), high.masked_fill(none, 1.0))
+
+
+def _is_empty(input: Tensor) -> bool:
+    if not is_compiling():
+        return input.numel() == 0
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # which takes long
+
+    return guard_or_false(input.numel() == 0)  # sizes that are in the data are taken for others
 
 
 def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
