@@ -137,7 +137,8 @@ std::string_view advice(std::string_view dtype) {
     return dtype.substr(0, kind.size()) == kind;
   };
   if (starts_with("float") || starts_with("bfloat")) {
-    return ": round it (input.float().round().long()) or bin it (torch.bucketize) first";
+    return ": torch_histo.histogram counts floats; or round it (input.float().round().long()) "
+           "first";
   }
   if (starts_with("complex")) {
     return ": count the integers of input.real and of input.imag apart";
