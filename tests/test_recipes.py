@@ -24,8 +24,9 @@ MAX_LINES = 40
 
 
 def recipe(name: str) -> Callable:
-    """A function or class of the recipes, by its name."""
-    (found,) = (names[name] for names in NAMES.values() if name in names)
+    """A function or class that a recipe defines, by its name."""
+    named = ((names[name], names["__name__"]) for names in NAMES.values() if name in names)
+    (found,) = (value for value, recipe in named if value.__module__ == recipe)
     return found
 
 
