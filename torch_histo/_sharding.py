@@ -74,6 +74,8 @@ def register_when_imported() -> None:
 
 
 def register() -> None:
+    from torch.distributed.tensor import DTensor
+    from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
     from torch.distributed.tensor.experimental import register_sharding
     from torch.distributed.tensor.placement_types import Partial, Replicate, Shard
 
@@ -134,3 +136,13 @@ def register() -> None:
             if bounds != [Replicate(), Replicate()]:
                 ways.append(([Shard(d)], bounds))
         return ways
+
+    # What a kept result of the propagation depends on. `register_sharding` sees ints alone, neither
+    # an optional list of them nor a bool or a dtype.
+    depends = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
+    for op, first, keywords in (
+        (torch.ops.histo.histogram.default, 2, ["flow"]),
+        (torch.ops.histo.finite_range.default, 1, None),
+        (torch.ops.histo.uniform_edges.default, 2, ["dtype"]),
+    ):
+        depends[op] = RuntimeSchemaInfo(first, keywords, needs_pytree=True)

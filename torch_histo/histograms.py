@@ -313,7 +313,9 @@ def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 def _density_of(hist: Tensor, edges: Tensor) -> Tensor:
     # In the order of NumPy's divisions, so that float64 is equal bit for bit.
-    density = hist / edges.double().diff() / hist.sum(-1, keepdim=True)
+    wide = edges.double()
+    widths = wide[..., 1:] - wide[..., :-1]  # DTensors have no diff
+    density = hist / widths / hist.sum(-1, keepdim=True)
     return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
 
 
