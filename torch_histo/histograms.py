@@ -314,7 +314,8 @@ def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 def _density_of(hist: Tensor, edges: Tensor) -> Tensor:
     # In the order of NumPy's divisions, so that float64 is equal bit for bit.
     wide = edges.double()
-    widths = wide[..., 1:] - wide[..., :-1]  # DTensors have no diff
+    bins = hist.shape[-1]
+    widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
     density = hist / widths / hist.sum(-1, keepdim=True)
     return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
 
