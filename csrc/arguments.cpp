@@ -137,7 +137,8 @@ std::string_view advice(std::string_view dtype) {
     return dtype.substr(0, kind.size()) == kind;
   };
   if (starts_with("float") || starts_with("bfloat")) {
-    return ": round it (input.float().round().long()) or bin it (torch.bucketize) first";
+    return ": torch_histo.histogram counts floats; or round it (input.float().round().long()) "
+           "first";
   }
   if (starts_with("complex")) {
     return ": count the integers of input.real and of input.imag apart";
@@ -409,8 +410,9 @@ Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
     }
   }
   AtenTensorHandle view = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(
-      aoti_torch_as_strided(tensor.get(), sizes.data(), strides.data(), &view));
+  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
+      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &view));
   const Tensor wide(view);
   return allocated(tensor, sizes, describe(tensor).dtype, "a contiguous copy", [&] {
     return torch::stable::contiguous(wide);

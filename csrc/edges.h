@@ -331,7 +331,7 @@ HISTO_HOST_DEVICE T uniform_edge(T low, T high, int64_t bins, int64_t k) {
     return std::numeric_limits<T>::quiet_NaN();
   }
   if (k == 0 || k == bins) {
-    return k == 0 ? low : high;
+    return k == 0 ? rounded_sum(low, T{0}) : high; // the sum makes 0 of -0
   }
   const T n = static_cast<T>(bins), steps = static_cast<T>(k);
   const T width = rounded_sum(high, -low);

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 import os
 import random
 import traceback
@@ -21,7 +22,7 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.placement_types import Placement
 
-from torch_histo import channel_histogram, distributed, text_histogram
+from torch_histo import channel_histogram, distributed, histogram, text_histogram
 
 Case = Callable[[str], None]
 CASES: dict[str, Case] = {}
@@ -164,6 +165,105 @@ def every_call_has_its_own_rule(device: str) -> None:
         for dim, num_bins in itertools.product([0, 1, 2, (0, 1), (1, 2), ()], [10, 256]):
             counts = channel_histogram(shards, num_bins, dim)
             assert_counts(counts.full_tensor(), expected_counts(values, num_bins, dim), dim)
+
+
+@case
+def histograms_of_random_shards(device: str) -> None:
+    """Any placement: counts and edges are those of all the data, uneven and empty shards, too."""
+    chance = random.Random(1)
+    for mesh, _ in itertools.product(meshes(device), range(12)):
+        ndim = chance.randint(1, 3)
+        shape = [chance.randint(1, 9) for _ in range(ndim)]
+        dims = chance.choice([None, *range(ndim)])
+        placements = [chance.choice([Replicate(), *map(Shard, range(ndim))]) for _ in mesh.shape]
+        values = torch.linspace(-3, 5, math.prod(shape)).reshape(shape)
+        kept = [] if dims is None else [size for d, size in enumerate(shape) if d != dims]
+        edges = torch.linspace(-4, 4, 8).expand(*kept, 8) + torch.ones(*kept, 1)
+        low = chance.choice([-2.0, torch.full(kept, -2.0, device=device)])
+        if mesh.get_coordinate() is None:
+            continue
+        shards = sharded(values.to(device), mesh, placements)
+        replicated = sharded(edges.to(device), mesh, [Replicate()] * mesh.ndim)
+        first = low
+        if isinstance(low, torch.Tensor):
+            first = sharded(low, mesh, [Replicate()] * mesh.ndim)
+        for own, of_all in (
+            ({}, {}),
+            ({"range": (-2, 4.5), "flow": True},) * 2,
+            ({"range": (-2, 4.5), "density": True},) * 2,
+            ({"range": (first, 3)}, {"range": (low, 3)}),
+            ({"bins": replicated, "flow": True}, {"bins": edges.to(device), "flow": True}),
+        ):
+            about = (shape, dims, placements, mesh, own)
+            got = histogram(shards, dim=dims, **own)
+            want = histogram(values.to(device), dim=dims, **of_all)
+            assert torch.equal(got.bin_edges.full_tensor(), want.bin_edges), about
+            assert torch.equal(got.hist.full_tensor().nan_to_num(), want.hist.nan_to_num()), about
+
+
+@case
+def histograms_of_each_call(device: str) -> None:
+    """The same shards and edges, other dims, flow and dtypes: nothing kept is for another call."""
+    mesh = meshes(device)[0]
+    if mesh.get_coordinate() is None:
+        return
+    values = torch.linspace(-3, 5, 120).reshape(6, 5, 4)
+    shards = sharded(values.to(device), mesh, [Shard(1)])
+    edges = torch.arange(-2.0, 3)
+    bounds = sharded(edges.to(device), mesh, [Replicate()])
+    for _, dim, flow in itertools.product(range(2), (None, 0, 1, 2, (0, 1)), (True, False)):
+        counts = torch.ops.histo.histogram(shards, bounds, dim, flow=flow)
+        want = torch.ops.histo.histogram(values, edges, dim, flow=flow)
+        assert counts.shape == want.shape
+        assert torch.equal(counts.full_tensor().cpu(), want), (dim, flow)
+        low, _ = torch.ops.histo.finite_range(shards, dim)
+        assert torch.equal(low.full_tensor().cpu(), values.amin(() if dim is None else dim))
+    for _, dtype, bins in itertools.product(range(2), (torch.float32, torch.float64), (3, 4)):
+        made = torch.ops.histo.uniform_edges(bounds, bounds + 1, bins, dtype=dtype)
+        assert (made.dtype, made.shape) == (dtype, (5, bins + 1))
+        assert made.to_local().dtype == dtype
+
+
+@case
+def edges_lie_where_their_channels_are(device: str) -> None:
+    mesh = meshes(device)[-1 if dist.get_world_size() < 4 else -2]
+    values = torch.linspace(-1, 1, 88).reshape(8, 11).to(device)
+    edges = sharded(torch.arange(-5.0, 6).expand(11, -1).to(device), mesh, [Shard(0)])
+    with CommDebugMode() as sent:
+        columns = histogram(sharded(values, mesh, [Shard(1)]), edges, dim=0)
+        rows = torch.ops.histo.finite_range(sharded(values, mesh, [Shard(0)]), [0])
+        own = torch.ops.histo.finite_range(sharded(values, mesh, [Shard(1)]), [0])
+    assert sent.get_total_counts() == 0
+    assert columns.hist.placements == (Shard(0),)
+    assert [bound.placements for bound in rows] == [(Partial("min"),), (Partial("max"),)]
+    assert [bound.placements for bound in own] == [(Shard(0),)] * 2
+    for low, high in (rows, own):
+        assert torch.equal(low.full_tensor(), values.amin(0))
+        assert torch.equal(high.full_tensor(), values.amax(0))
+
+
+@case
+def histograms_added_up(device: str) -> None:
+    """Parts of any length: extremes of all ranks, and their counts."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    everything = torch.linspace(-3, 7, 90).reshape(30, 3).to(device)
+    everything[4, 0] = math.nan
+    cuts = [0, *sorted(random.Random(2).choices(range(31), k=world - 2)), 30, 30]  # one is empty
+    own = everything[cuts[rank] : cuts[rank + 1]]
+    low, high = torch.full((3,), -2.0, device=device), torch.full((3,), 2.5, device=device)
+    for arguments in (
+        {"dim": 0},
+        {},
+        {"density": True},
+        {"bins": 7, "range": (0, 3), "flow": True},
+        {"bins": torch.arange(6.0, device=device), "dim": 0},
+        {"range": (low, high), "dim": 0},
+    ):
+        got, want = distributed.histogram(own, **arguments), histogram(everything, **arguments)
+        for a, b in zip(got, want, strict=True):
+            assert torch.equal(a, b), arguments
+    nothing = distributed.histogram(own[:0], 2)
+    assert nothing.bin_edges.tolist() == [0, 0.5, 1]
 
 
 @case

@@ -55,6 +55,8 @@ def test_on_every_rank(results, backend: str, case: str) -> None:
 def test_without_a_process_group() -> None:
     with pytest.raises(RuntimeError, match="to be initialized, got no process group"):
         distributed.channel_histogram(torch.zeros(3, dtype=torch.uint8))
+    with pytest.raises(RuntimeError, match=r"^distributed\.histogram: .* got no process group"):
+        distributed.histogram(torch.zeros(3))
 
 
 @pytest.fixture
@@ -107,6 +109,10 @@ def test_errors_of_one_line() -> None:
     for local_input, arguments, line in cases:
         with pytest.raises((TypeError, RuntimeError), match=f"^{re.escape(line)}$"):
             distributed.channel_histogram(local_input, **arguments)
+        if not arguments.keys() & {"bins", "num_bins"}:  # the checks of both functions
+            line = line.replace("channel_histogram", "histogram")
+            with pytest.raises((TypeError, RuntimeError), match=f"^{re.escape(line)}$"):
+                distributed.histogram(local_input, **arguments)
     assert distributed.channel_histogram(values, 0).shape == (3, 0)
     assert distributed.channel_histogram(values, 2, None).tolist() == [24, 0]
 
@@ -120,6 +126,7 @@ from torch.distributed.tensor import DTensor
 rules = DTensor._op_dispatcher.sharding_propagator.op_strategy_funcs
 assert torch.ops.histo.channel_histogram.default in rules
 assert torch.ops.histo.text_histogram.default in rules
+assert torch.ops.histo.histogram.default in rules
 assert not any(type(finder).__module__.startswith("torch_histo") for finder in sys.meta_path)
 """
 

@@ -20,7 +20,7 @@ CHANNELS = torch.ops.histo.channel_histogram
 LETTERS = torch.ops.histo.text_histogram
 BYTES = torch.zeros(4, 3, dtype=torch.uint8)
 KNOWN = ", ".join(ALL_VARIANTS)
-ADVICE = ": round it (input.float().round().long()) or bin it (torch.bucketize) first"
+ADVICE = ": torch_histo.histogram counts floats; or round it (input.float().round().long()) first"
 NESTED = "must be a dense tensor, got a nested one: pass the tensors of its unbind()"
 
 

@@ -24,8 +24,9 @@ MAX_LINES = 40
 
 
 def recipe(name: str) -> Callable:
-    """A function or class of the recipes, by its name."""
-    (found,) = (names[name] for names in NAMES.values() if name in names)
+    """A function or class that a recipe defines, by its name."""
+    named = ((names[name], names["__name__"]) for names in NAMES.values() if name in names)
+    (found,) = (value for value, recipe in named if value.__module__ == recipe)
     return found
 
 
@@ -34,14 +35,14 @@ def path(request: pytest.FixtureRequest) -> Path:
     return RECIPES / f"{request.param}.py"
 
 
-def test_there_are_six() -> None:
-    assert len(NAMES) == 6
+def test_there_are_nine() -> None:
+    assert len(NAMES) == 9
 
 
 def test_short_and_public(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= MAX_LINES
-    assert "from torch_histo import channel_histogram\n" in text
+    assert re.search(r"^from torch_histo import (channel_)?histogram$", text, re.MULTILINE)
     assert "torch_histo._" not in text
     assert "ops.histo" not in text
 
@@ -233,6 +234,66 @@ def test_calibration_observer_of_nothing(device: torch.device) -> None:
     for coverage in (-0.1, 1.5, float("nan")):
         with pytest.raises(ValueError, match=r"^ranges: coverage must be between 0 and 1, got .*$"):
             observer.ranges(coverage)
+
+
+def test_activation_histograms(device: torch.device) -> None:
+    layer = torch.nn.Conv2d(2, 3, 3).to(device)
+    counts = recipe("watch")(layer, 3, -0.5, 0.5, bins=10)
+    with torch.no_grad():
+        outputs = [layer(torch.randn(4, 2, 9, 9, device=device)) for _ in range(3)]
+    everything = torch.cat(outputs).movedim(1, 0).flatten(1).double().cpu().numpy()
+    edges = np.histogram_bin_edges([], 10, (-0.5, 0.5)).astype(np.float32).astype(np.float64)
+    for found, values in zip(counts.tolist(), everything, strict=True):
+        below, above = (values < edges[0]).sum(), (values > edges[-1]).sum()
+        assert found == [below, *np.histogram(values, edges)[0], above, 0]
+
+
+def test_activation_histograms_in_a_captured_step(device: torch.device) -> None:
+    if device.type != "cuda":
+        pytest.skip("needs a GPU")
+    layer = torch.nn.PReLU(device=device)
+    counts = recipe("watch")(layer, 2, -100.0, 100.0)
+    x = torch.ones(8, 2, 5, device=device)
+    graph = torch.cuda.CUDAGraph()
+    with torch.no_grad():
+        layer(x)
+        with torch.cuda.graph(graph):
+            layer(x)
+    for _ in range(3):
+        graph.replay()
+    assert counts.sum(-1).tolist() == [4 * 40] * 2
+
+
+def test_auto_contrast(device: torch.device) -> None:
+    chance = torch.Generator().manual_seed(0)
+    flat = torch.rand(2, 3, 50, 40, generator=chance) * torch.tensor([0.2, 0.5, 0.9])[:, None, None]
+    stretched = recipe("auto_contrast")(flat.to(device), 0.01).cpu()
+    for colour, result in zip(flat.flatten(0, 1), stretched.flatten(0, 1), strict=True):
+        low, high = (colour.quantile(q).item() for q in (0.01, 0.99))
+        expected = ((colour - low) / (high - low)).clamp(0, 1)
+        torch.testing.assert_close(result, expected, atol=0.02, rtol=0)
+    one = torch.full((1, 1, 4, 4), 0.5, device=device)
+    assert recipe("auto_contrast")(one).isfinite().all()
+
+
+def test_tensorboard_histogram(device: torch.device) -> None:
+    values = torch.linspace(-2, 3, 101)
+    values[::10] = float("nan")
+    got = {}
+
+    class Writer:
+        def add_histogram_raw(self, tag: str, **numbers: object) -> None:
+            got.update(numbers, tag=tag)
+
+    recipe("add_histogram")(Writer(), "gradients", values.to(device), 7, 5)
+    finite = values[values.isfinite()].numpy()
+    counts, edges = np.histogram(finite, 5)
+    assert (got["tag"], got["global_step"], got["num"]) == ("gradients", 7, 90)
+    assert (got["min"], got["max"]) == (finite.min(), finite.max())
+    assert got["bucket_counts"] == counts.tolist()
+    assert got["bucket_limits"] == edges[1:].tolist()
+    assert got["sum"] == pytest.approx(finite.astype(float).sum())
+    assert got["sum_squares"] == pytest.approx(np.square(finite.astype(float)).sum())
 
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int32, torch.int64])

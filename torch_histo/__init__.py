@@ -1,7 +1,8 @@
-"""Exact per-channel histograms of integer tensors, as PyTorch operators for CPU and CUDA.
+"""Exact per-channel histograms of tensors, as PyTorch operators for CPU and CUDA.
 
-Importing the package registers `torch.ops.histo.channel_histogram` and
-`torch.ops.histo.text_histogram`; the functions here are the same with types.
+Importing the package registers `torch.ops.histo.channel_histogram`, `text_histogram`,
+`histogram`, `finite_range` and `uniform_edges`. The first two have functions here, the same with
+types; the function `histogram` is made of the others.
 """
 
 import torch_histo._early as _early  # noqa: F401 (before torch is imported)
@@ -10,6 +11,7 @@ from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
 from torch_histo.explain import CpuExplanation, Explanation, explain
+from torch_histo.histograms import Histogram, histogram
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 
 __all__ = [
@@ -17,11 +19,13 @@ __all__ = [
     "CpuExplanation",
     "Device",
     "Explanation",
+    "Histogram",
     "__version__",
     "channel_histogram",
     "distributed",
     "explain",
     "has_cuda_kernels",
+    "histogram",
     "text_histogram",
 ]
 

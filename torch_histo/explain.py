@@ -12,9 +12,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from ._arguments import dimensions, integer
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
-from .ops import _check_channel_histogram, _dimensions, _integer, channel_histogram
+from .ops import _check_channel_histogram, channel_histogram
 
 
 @dataclass(frozen=True, repr=False)
@@ -234,7 +235,9 @@ def explain(
         >>> torch_histo.explain(torch.zeros(1000, dtype=torch.uint8)).threads
         1
     """
-    num_bins, dims = _integer(num_bins, "num_bins must be an int of 64 bits"), _dimensions(dim)
+    op = "channel_histogram"
+    num_bins = integer(op, num_bins, "num_bins must be an int of 64 bits")
+    dims = dimensions(op, dim)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
             raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
-import re
-from array import array
 from collections.abc import Sequence
-from operator import index
 from typing import NoReturn
 
 import torch
 from torch import Tensor
-from torch.overrides import is_tensor_like
 
 from torch_histo import _library
+from torch_histo._arguments import (
+    describe,
+    dimensions,
+    integer,
+    is_compiling,
+    kept_dimensions,
+    raise_as_python_would,
+    raise_from,
+    reduced_dimensions,
+    require,
+    require_tensor,
+    shown,
+)
 
 _library.load()  # the rules below need the operators
 
-# Five look-ups less a call.
+# Four look-ups less a call.
 _channel_histogram = torch.ops.histo.channel_histogram
-_is_compiling = torch.compiler.is_compiling
 
 VARIANTS: tuple[str, ...] = (
     "auto",
@@ -121,10 +129,12 @@ def channel_histogram(
     # Longer than it could be: of 5 us that a call takes, an argument takes 0.4, 0.8 where it is
     # passed by its name, and a list 0.4 more.
     if type(num_bins) is not int:
-        num_bins = _integer(num_bins, "num_bins must be an int of 64 bits")
+        num_bins = integer("channel_histogram", num_bins, "num_bins must be an int of 64 bits")
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim
     # A compiler's symbol says that it is an int, but only a list may hold it.
-    dims = only if type(only) is int and not _is_compiling() else _dimensions(dim)
+    dims = (
+        only if type(only) is int and not is_compiling() else dimensions("channel_histogram", dim)
+    )
     counts: Tensor
     try:
         if variant != "auto":
@@ -134,7 +144,7 @@ def channel_histogram(
         else:
             counts = _channel_histogram(input, num_bins, dims)
     except (RuntimeError, TypeError) as error:
-        _raise_as_python_would(error, "channel_histogram: input", input)
+        raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
 
@@ -166,7 +176,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     if isinstance(text, bytes):
-        if _is_compiling() or not text:
+        if is_compiling() or not text:
             # A compiler cannot trace frombuffer, which refuses empty buffers besides.
             text = torch.tensor(list(text), dtype=torch.uint8, device="cpu")
         else:
@@ -175,7 +185,7 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     except (RuntimeError, TypeError) as error:
-        _raise_as_python_would(error, "text_histogram: text", text)
+        raise_as_python_would(error, "text_histogram: text", text)
         raise
     return counts
 
@@ -187,101 +197,7 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
         expected = f"{name} must be left out: bins are 0 to num_bins - 1, so shift the input"
     else:
         expected = "arguments must be input, num_bins, dim or variant"
-    raise TypeError(f"channel_histogram: {expected}, got {name}={_shown(value)}")
-
-
-def _raise_as_python_would(error: Exception, argument: str, input: Tensor) -> None:
-    """Raises the one line that says what is wrong, as the error that torch would choose."""
-    message = str(error)
-    if isinstance(error, (NotImplementedError, TypeError)):  # of a subclass with its own rules
-        got = type(input).__name__
-        raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from error
-    own = re.search(rf"^{argument.split(':')[0]}: .*$", message, re.MULTILINE)
-    if own and own[0] != message:  # DTensor adds lines of its own
-        raise RuntimeError(own[0]) from error
-    if "CUDA out of memory." in message:
-        raise torch.OutOfMemoryError(message) from None
-    wrong = re.match(
-        r"histo::(\w+)\(\) Expected a value of type '([\w\[\]]+)' for argument '(\w+)'"
-        r".*\n.*\nValue: (.*)",
-        message,
-    )
-    if wrong:
-        function, expected, argument, value = wrong.groups()
-        names = {"int": "an int of 64 bits", "List[int]": "an int or a sequence of ints of 64 bits"}
-        expected = names.get(expected, f"a {expected}")
-        raise TypeError(f"{function}: {argument} must be {expected}, got {value}") from None
-
-
-def _shown(value: object) -> str:
-    """A value in one line; a compiler's has only a type."""
-    text = type(value).__name__ if _is_compiling() else " ".join(repr(value).split())
-    return text if len(text) <= 80 else text[:77] + "..."
-
-
-def _integer(value: object, expected: str) -> int:
-    """What torch's own operators take for an int, as an int; a tracer's symbol as it is."""
-    hint = ""
-    try:
-        if isinstance(value, Tensor):
-            if not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
-                if value.device.type == "cpu":
-                    return value.item()  # type: ignore[return-value]
-                hint = ": pass its item(), which waits for the device"
-        elif type(value) is int or isinstance(value, (torch.SymInt, torch.fx.Proxy)):
-            return value  # type: ignore[return-value]
-        elif _is_compiling() and is_tensor_like(value):  # type: ignore[no-untyped-call]
-            # A number of NumPy.
-            number = torch.as_tensor(value)
-            if not number.is_floating_point():
-                return int(number)
-        elif hasattr(value, "__index__") and not isinstance(value, bool):
-            return index(value)
-    except (TypeError, RuntimeError):  # no integer; a tensor of several, or one of vmap's
-        pass
-    raise TypeError(f"channel_histogram: {expected}, got {_shown(value)}{hint}")
-
-
-def _dimensions(dim: int | Sequence[int] | None) -> list[int]:
-    if dim is None:
-        return []
-    dims = dim if isinstance(dim, (tuple, list, Sequence)) else [dim]
-    expected = "dim must be an int or a sequence of ints"
-    return [d if type(d) is int else _integer(d, expected) for d in dims]
-
-
-def _reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:
-    return {d % max(ndim, 1) for d in dim} or set(range(ndim))
-
-
-def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
-    """The dimensions of an input that the counts have, too."""
-    reduced = _reduced_dimensions(ndim, dim)
-    return [d for d in range(ndim) if d not in reduced]
-
-
-def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
-    # A proxy of a tracer is like a tensor, too; asking that takes longer.
-    if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
-        call = _call_that_makes_a_tensor(value).format(argument.split()[-1])
-        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
-
-
-def _call_that_makes_a_tensor(value: object) -> str:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
-    first, depth = value, 0
-    while isinstance(first, (list, tuple)) and first:
-        first, depth = first[0], depth + 1
-    if isinstance(first, Tensor):
-        return ": pass torch.stack({})" if depth == 1 else ""
-    if isinstance(first, (list, tuple, range, array, int)) or hasattr(
-        first, "__cuda_array_interface__"
-    ):
-        return ": pass torch.as_tensor({})"
-    if hasattr(first, "__array__") or hasattr(first, "__array_interface__"):
-        return f": pass torch.as_tensor(numpy.{'stack' if depth else 'asarray'}({{}}))"
-    return ""
+    raise TypeError(f"channel_histogram: {expected}, got {name}={shown(value)}")
 
 
 def _check_channel_histogram(
@@ -296,44 +212,21 @@ def _check_channel_histogram(
     """Raises what the kernels would, for a tensor of which only the metadata count."""
     if isinstance(num_bins, torch.SymInt):
         # Checked when the program runs: the check below would make a constant of the symbol.
-        _check_symbol(num_bins >= 0, "at least 0", num_bins)
+        line = "channel_histogram: num_bins must be"
+        require(num_bins >= 0, f"{line} at least 0, got {{}}", num_bins)
         if variant != "auto" and input.device.type == "cuda":
-            _check_symbol(num_bins <= 256, f"at most 256 for variant '{variant}'", num_bins)
+            expected = f"at most 256 for variant '{variant}'"
+            require(num_bins <= 256, f"{line} {expected}, got {{}}", num_bins)
         num_bins = 0
     check = torch.ops.histo._check_channel_histogram.default
-    _raise_from(check, *_describe(input, contiguous), ndim, num_bins, dim, variant)
-
-
-def _check_symbol(condition: bool | torch.SymBool, expected: str, num_bins: torch.SymInt) -> None:
-    def message() -> str:
-        return f"channel_histogram: num_bins must be {expected}, got {int(num_bins)}"
-
-    torch._check(condition, message)  # type: ignore[no-untyped-call]
+    raise_from(check, *describe(input), contiguous, ndim, num_bins, dim, variant)
 
 
 def _check_text_histogram(
     text: Tensor, ndim: int, variant: str, *, contiguous: bool = True
 ) -> None:
     check = torch.ops.histo._check_text_histogram.default
-    _raise_from(check, *_describe(text, contiguous), ndim, variant)
-
-
-def _raise_from(check: torch._ops.OpOverload, *description: object) -> None:
-    # Straight to the kernel: no call for the modes of a user or a tracer to see.
-    error = check.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *description)
-    if error:
-        raise RuntimeError(error)
-
-
-def _describe(tensor: Tensor, contiguous: bool) -> tuple[str, str, str, bool]:
-    """What the checks in C++ need to know of a tensor that may hold no data."""
-    dtype, layout = str(tensor.dtype), str(tensor.layout)
-    return (
-        tensor.device.type,
-        dtype.removeprefix("torch."),
-        layout.removeprefix("torch."),
-        contiguous,
-    )
+    raise_from(check, *describe(text), contiguous, ndim, variant)
 
 
 def _contiguous_enough(tensor: Tensor, variant: str) -> bool:
@@ -395,7 +288,7 @@ def _(
     _check_channel_histogram(input, ndim, num_bins, dim, variant)
     if ndim == 0:  # numbers, each a 1-D sample of one element
         input, ndim = input.unsqueeze(1), 1
-    reduced = _reduced_dimensions(ndim, dim)
+    reduced = reduced_dimensions(ndim, dim)
     return _count_samples(input, in_dims[0], reduced, num_bins, variant)
 
 

@@ -1,0 +1,137 @@
+"""What functions of the package ask of their arguments, and how they say what is wrong."""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Sequence
+from operator import index
+
+import torch
+from torch import Tensor
+from torch.overrides import is_tensor_like
+
+is_compiling = torch.compiler.is_compiling  # one look-up less a call
+
+
+def raise_as_python_would(
+    error: Exception,
+    argument: str,
+    input: Tensor,
+    reword: Callable[[str], str] = lambda message: message,
+) -> None:
+    """Raises the one line that says what is wrong, as the error that torch would choose.
+
+    `reword` makes an operator's words those of the function that called it."""
+    message = reword(str(error))
+    if isinstance(error, (NotImplementedError, TypeError)):  # of a subclass with its own rules
+        got = type(input).__name__
+        raise RuntimeError(f"{argument} must be a dense tensor, got {got}") from error
+    own = re.search(rf"^{argument.split(':')[0]}: .*$", message, re.MULTILINE)
+    if own and own[0] != str(error):  # DTensor adds lines of its own
+        raise RuntimeError(own[0]) from error
+    if "CUDA out of memory." in message:
+        raise torch.OutOfMemoryError(message) from None
+    wrong = re.match(
+        r"histo::(\w+)\(\) Expected a value of type '(?:Optional\[)?(List\[int\]|\w+)\]?' "
+        r"for argument '(\w+)'.*\n.*\nValue: (.*)",
+        message,
+    )
+    if wrong:
+        function, expected, argument, value = wrong.groups()
+        names = {"int": "an int of 64 bits", "List[int]": "an int or a sequence of ints of 64 bits"}
+        expected = names.get(expected, f"a {expected}")
+        raise TypeError(f"{function}: {argument} must be {expected}, got {value}") from None
+
+
+def shown(value: object) -> str:
+    """A value in one line; a compiler's has only a type."""
+    text = type(value).__name__ if is_compiling() else " ".join(repr(value).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def integer(op: str, value: object, expected: str, hint: str = "") -> int:
+    """What torch's own operators take for an int, as an int; a tracer's symbol as it is."""
+    try:
+        if isinstance(value, Tensor):
+            if not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
+                if value.device.type == "cpu":
+                    return value.item()  # type: ignore[return-value]
+                hint = ": pass its item(), which waits for the device"
+        elif type(value) is int or isinstance(value, (torch.SymInt, torch.fx.Proxy)):
+            return value  # type: ignore[return-value]
+        elif is_compiling() and is_tensor_like(value):  # type: ignore[no-untyped-call]
+            # A number of NumPy.
+            number = torch.as_tensor(value)
+            if not number.is_floating_point():
+                return int(number)
+        elif hasattr(value, "__index__") and not isinstance(value, bool):
+            return index(value)
+    except (TypeError, RuntimeError):  # no integer; a tensor of several, or one of vmap's
+        pass
+    raise TypeError(f"{op}: {expected}, got {shown(value)}{hint}")
+
+
+def dimensions(op: str, dim: int | Sequence[int] | None) -> list[int]:
+    if dim is None:
+        return []
+    dims = dim if isinstance(dim, (tuple, list, Sequence)) else [dim]
+    expected = "dim must be an int or a sequence of ints"
+    return [d if type(d) is int else integer(op, d, expected) for d in dims]
+
+
+def reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:
+    return {d % max(ndim, 1) for d in dim} or set(range(ndim))
+
+
+def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
+    """The dimensions of an input that the counts have, too."""
+    reduced = reduced_dimensions(ndim, dim)
+    return [d for d in range(ndim) if d not in reduced]
+
+
+def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
+    # A proxy of a tracer is like a tensor, too; asking that takes longer.
+    if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
+        call = call_that_makes_a_tensor(value).format(argument.split()[-1])
+        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
+
+
+def call_that_makes_a_tensor(value: object) -> str:
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
+    first, depth = value, 0
+    while isinstance(first, (list, tuple)) and first:
+        first, depth = first[0], depth + 1
+    if isinstance(first, Tensor):
+        return ": pass torch.stack({})" if depth == 1 else ""
+    if isinstance(first, (list, tuple, range, array, int, float)) or hasattr(
+        first, "__cuda_array_interface__"
+    ):
+        return ": pass torch.as_tensor({})"
+    if hasattr(first, "__array__") or hasattr(first, "__array_interface__"):
+        return f": pass torch.as_tensor(numpy.{'stack' if depth else 'asarray'}({{}}))"
+    return ""
+
+
+def raise_from(check: torch._ops.OpOverload, *description: object) -> None:
+    # Straight to the kernel: no call for the modes of a user or a tracer to see.
+    error = check.redispatch(torch._C.DispatchKeySet(torch._C.DispatchKey.CPU), *description)
+    if error:
+        raise RuntimeError(error)
+
+
+def require(condition: bool | torch.SymBool, message: str, *got: int | Sequence[int]) -> None:
+    """Raises the message with the numbers that came, now or when a compiled program runs."""
+
+    def text() -> str:
+        numbers = (list(map(int, n)) if isinstance(n, Sequence) else int(n) for n in got)
+        return message.format(*numbers)
+
+    torch._check(condition, text)  # type: ignore[no-untyped-call]
+
+
+def describe(tensor: Tensor) -> tuple[str, str, str]:
+    """What the checks in C++ need to know of a tensor that may hold no data."""
+    dtype, layout = str(tensor.dtype), str(tensor.layout)
+    return tensor.device.type, dtype.removeprefix("torch."), layout.removeprefix("torch.")

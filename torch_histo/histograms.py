@@ -1,0 +1,458 @@
+"""Histograms of any numbers in any bins: the function, and the rules of its operators."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from numbers import Real
+from typing import Any, NamedTuple, NoReturn, TypeGuard
+
+import torch
+from torch import Tensor
+
+from torch_histo import _library
+from torch_histo._arguments import (
+    call_that_makes_a_tensor,
+    describe,
+    dimensions,
+    integer,
+    is_compiling,
+    kept_dimensions,
+    raise_as_python_would,
+    raise_from,
+    reduced_dimensions,
+    require,
+    require_tensor,
+    shown,
+)
+
+_library.load()  # the rules below need the operators
+
+Bound = float | Tensor
+Combine = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+
+_HINTS = {
+    **dict.fromkeys(("num_bins", "nbins", "n_bins", "bin_edges", "edges"), "be passed as bins"),
+    **dict.fromkeys(("axis", "axes", "dims"), "be passed as dim"),
+    **dict.fromkeys(("min", "max"), "be passed as range=(min, max)"),
+    "normed": "be passed as density",
+    **dict.fromkeys(("weight", "weights"), "be left out: every element counts 1"),
+}
+"""What to do with arguments of other libraries' histograms."""
+
+
+class Histogram(NamedTuple):
+    """What `histogram` returns; the names are those of torch.histogram."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def histogram(
+    input: Tensor,
+    bins: int | Tensor = 256,
+    *,
+    range: Sequence[Bound] | None = None,
+    dim: int | Sequence[int] | None = None,
+    density: bool = False,
+    flow: bool = False,
+    **unknown: NoReturn,
+) -> Histogram:
+    """Counts numbers between edges, channel by channel.
+
+    Bin k holds e_k <= v < e_{k+1}, the last one e_n too, compared as real numbers: neither a
+    value nor an edge is rounded to the type of the other. So counts are exact, and the same bits
+    on every device and in every run. NaN and values outside the edges are not counted, unless
+    `flow` asks for them. On CUDA the work is queued on the current stream of the input's device,
+    and nothing synchronizes or copies from the host; the call can be captured in a graph.
+
+    Args:
+        input: a dense tensor of any shape and strides, of dtype float16, bfloat16, float32,
+            float64, float8_e4m3fn, float8_e5m2, bool, or any integer, on a CPU or CUDA device.
+        bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
+            `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the kept dimensions, of
+            float32, float64 or integers, on the device of the input. Edges never decrease; a
+            channel whose edges decrease or hold NaN counts nothing.
+        range: the first and the last edge where `bins` is a number: a pair of numbers, or of
+            tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
+            takes the smallest and the largest finite value of each channel, and 0 and 1 where
+            there is none. Where both are equal, 0.5 is subtracted from one and added to the other.
+            A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
+        dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
+        density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
+            counts. They are NaN for a channel without counts, and 0 for a bin of infinite width.
+        flow: returns n + 3 counts a channel, [underflow, bins..., overflow, NaN], which add up
+            to the number of elements.
+
+    Returns:
+        `hist`: int64 counts, the dimensions of `input` that are not in `dim`, in order, then the
+        bins. With `density` the dtype of the edges, or float64 if those are integers.
+        `bin_edges`: the edges of `bins`, or new ones, `[n + 1]` for a range of numbers and
+        `[..., n + 1]` for channels that have their own. New ones are float32 for floats of up to
+        32 bits, and float64 for float64 and integers.
+        Neither has a gradient.
+
+    Raises:
+        RuntimeError: another dtype, layout or device; no bin, or fewer than two edges; a range
+            of numbers that is not finite or decreases, or is given beside edges; sizes that do
+            not broadcast; a dim out of range or named twice; density together with flow.
+        torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace.
+        TypeError: an argument of a type that it does not take, or a keyword that is no argument,
+            such as `min`.
+
+    Example:
+        >>> activations = torch.tensor([[0.0, -1.0], [0.5, 3.0], [1.0, torch.nan]])
+        >>> hist, bin_edges = torch_histo.histogram(activations, 2, range=(0, 1), dim=0)
+        >>> hist
+        tensor([[1, 2],
+                [0, 0]])
+        >>> bin_edges
+        tensor([0.0000, 0.5000, 1.0000])
+        >>> torch_histo.histogram(activations, bin_edges, dim=0, flow=True).hist
+        tensor([[0, 1, 2, 0, 0],
+                [1, 0, 0, 1, 1]])
+
+    Edges of equal width are those of np.histogram_bin_edges, bit for bit: edge k is
+    low + k * ((high - low) / n), every operation rounded, and the last one is high. Numbers are
+    computed in float64. Tensors, and the extremes that None takes, are in float32 if both are
+    floats of up to 32 bits, and in float64 otherwise; so are two float32 scalars of NumPy.
+
+    Source: np.histogram and np.histogram_bin_edges of NumPy.
+    """
+    return histogram_of(input, bins, range, dim, density, flow, unknown)
+
+
+def histogram_of(
+    input: Tensor,
+    bins: int | Tensor,
+    range: Sequence[Bound] | None,
+    dim: int | Sequence[int] | None,
+    density: bool,
+    flow: bool,
+    unknown: dict[str, Any],
+    combine: Combine | None = None,
+    add: Callable[[Tensor], None] | None = None,
+) -> Histogram:
+    """What `histogram` does. Where several processes hold the data, `combine` makes the extremes
+    of all from those of one, and `add` adds the others' counts."""
+    if unknown:
+        _refuse_keyword(*next(iter(unknown.items())))
+    require_tensor("histogram: input", input)
+    for name, value in (("density", density), ("flow", flow)):
+        if not isinstance(value, bool):
+            raise TypeError(f"histogram: {name} must be a bool, got {shown(value)}")
+    if density and flow:
+        raise RuntimeError(
+            "histogram: density must be False with flow, whose values have no width, got True"
+        )
+    dims = None if dim is None else dimensions("histogram", dim)
+    if _are_edges(bins):
+        edges = bins
+        if range is not None:
+            expected = "range must be left out where bins are edges"
+            raise RuntimeError(f"histogram: {expected}, got range={shown(range)}")
+    else:
+        edges = None
+        num_bins = _number_of_bins(bins)
+        bounds = None if range is None else _bounds(input, range)
+    try:
+        if edges is None:
+            low, high = _extremes(input, dims, combine) if bounds is None else bounds
+            dtype = torch.float32 if _is_small_float(input) else torch.float64
+            edges = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
+        hist: Tensor = torch.ops.histo.histogram(input, edges, dims, flow=flow)
+    except (RuntimeError, TypeError) as error:
+        raise_as_python_would(error, "histogram: input", input, partial(_reworded, bins))
+        raise
+    if add is not None:
+        add(hist)
+    return Histogram(_density_of(hist, edges.detach()) if density else hist, edges)
+
+
+def _refuse_keyword(name: str, value: object) -> NoReturn:
+    if name in _HINTS:
+        expected = f"{name} must {_HINTS[name]}"
+    else:
+        expected = "arguments must be input, bins, range, dim, density or flow"
+    raise TypeError(f"histogram: {expected}, got {name}={shown(value)}")
+
+
+def _are_edges(bins: object) -> TypeGuard[Tensor]:
+    return isinstance(bins, Tensor) and bins.dim() > 0
+
+
+def _reworded(bins: int | Tensor, message: str) -> str:
+    """The words of an operator as those of the function."""
+    if _are_edges(bins):
+        return re.sub(r"\bedges(?= must|\.)", "bins", message)
+    for pattern, replacement in (
+        (r"\b(finite_range|uniform_edges)\b(?=: |\(\))", "histogram"),
+        (r"\bnum_bins\b", "bins"),
+        (
+            r"edges must be .* kept dimensions and n \+ 1, \[(.*?)(?:, )?\d+\], "
+            r"got \[(.*?)(?:, )?\d+\]",
+            r"range must have sizes that broadcast to the kept dimensions, [\1], got [\2]",
+        ),
+    ):
+        message = re.sub(pattern, replacement, message)
+    return message
+
+
+def _number_of_bins(bins: object) -> int:
+    hint = ""
+    if not (is_compiling() or isinstance(bins, (int, Tensor))):
+        hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
+    return integer("histogram", bins, "bins must be an int of 64 bits or a tensor of edges", hint)
+
+
+def _is_small_float(value: Tensor) -> bool:
+    """Whether float32 holds the values."""
+    return value.is_floating_point() and value.dtype != torch.float64
+
+
+def _extremes(
+    input: Tensor, dims: list[int] | None, combine: Combine | None
+) -> tuple[Tensor, Tensor]:
+    low, high = torch.ops.histo.finite_range(input.detach(), dims)
+    if combine is not None:
+        low, high = combine(low, high)
+    elif _is_empty(input):  # NumPy computes in float64 between 0 and 1
+        return torch.zeros_like(low, dtype=torch.float64), torch.ones_like(low, dtype=torch.float64)
+    none = low > high
+    return _widened(low.masked_fill(none, 0.0), high.masked_fill(none, 1.0))
+
+
+def _is_empty(input: Tensor) -> bool:
+    if not is_compiling():
+        return input.numel() == 0
+    from torch.fx.experimental.symbolic_shapes import guard_or_false  # which takes long
+
+    return guard_or_false(input.numel() == 0)  # sizes that are in the data are taken for others
+
+
+def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    equal = low == high
+    return torch.where(equal, low - 0.5, low), torch.where(equal, high + 0.5, high)
+
+
+def _bounds(input: Tensor, range: Sequence[Bound]) -> tuple[Tensor, Tensor]:
+    """A range as tensors on the input's device, of the type that edges are computed in."""
+    pair = tuple(range) if isinstance(range, (tuple, list)) else ()
+    if len(pair) != 2 or not all(map(_is_bound, pair)):
+        expected = "range must be a pair of numbers or of tensors"
+        hint = ": pass tuple(range)" if isinstance(range, Tensor) and range.shape == (2,) else ""
+        raise TypeError(f"histogram: {expected}, got {shown(range)}{hint}")
+    in_float32 = all(
+        _is_small_float(bound) if isinstance(bound, Tensor) else _is_float32_scalar(bound)
+        for bound in pair
+    )
+    dtype = torch.float32 if in_float32 else torch.float64
+    if any(isinstance(bound, Tensor) for bound in pair):
+        low, high = (_bound_on_device(input, bound, dtype) for bound in pair)
+        try:
+            return _widened(low, high)
+        except RuntimeError as error:
+            raise RuntimeError(
+                "histogram: range must be tensors that broadcast with each other, "
+                f"got sizes {list(low.shape)} and {list(high.shape)}"
+            ) from error
+    first, last = _finite(pair)
+    if first == last:
+        first, last = first - 0.5, last + 0.5
+    return _filled(input, first, dtype), _filled(input, last, dtype)
+
+
+def _is_bound(value: object) -> bool:
+    if isinstance(value, Tensor):
+        return not value.is_complex() and value.dtype != torch.bool
+    return isinstance(value, (Real, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool)
+
+
+def _is_float32_scalar(value: object) -> bool:
+    """Of NumPy, which then computes edges in float32."""
+    # A compiler's symbol has no attributes, and it makes tensors of NumPy's scalars.
+    return not is_compiling() and getattr(value, "dtype", None) == "float32"
+
+
+def _finite(range: tuple[Bound, ...]) -> tuple[float, float]:
+    """A pair of numbers as float64."""
+    try:
+        low, high = (v if isinstance(v, torch.SymFloat) else float(v) for v in range)
+    except OverflowError:  # of an integer
+        low = high = math.inf
+    if not -math.inf < low <= high < math.inf:
+        raise RuntimeError(
+            "histogram: range must be two finite numbers, the first not above the second, "
+            f"got {shown(range)}"
+        )
+    return low, high
+
+
+def _bound_on_device(input: Tensor, bound: Bound, dtype: torch.dtype) -> Tensor:
+    if not isinstance(bound, Tensor):
+        return _filled(input, float(bound), dtype)
+    if bound.device != input.device:
+        raise RuntimeError(
+            f"histogram: range must be on the device of input, {input.device}, "
+            f"got {bound.device}: pass numbers, or tensors moved by .to(input.device)"
+        )
+    return bound.detach().to(dtype)
+
+
+def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
+    """A number where the input is: a kernel writes it, so nothing is copied from the host."""
+    if type(input) is not Tensor:  # a DTensor, which meets no other tensors
+        return input.new_full((), value, dtype=dtype)
+    # Not new_full: vmap would map it, and give every sample edges of its own.
+    if is_compiling():  # full would make a constant of a number that each call has
+        return torch.ones((), dtype=dtype, device=input.device) * value
+    return torch.full((), value, dtype=dtype, device=input.device)
+
+
+def _density_of(hist: Tensor, edges: Tensor) -> Tensor:
+    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
+    wide = edges.double()
+    bins = hist.shape[-1]
+    widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
+    density = hist / widths / hist.sum(-1, keepdim=True)
+    return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
+
+
+def _check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) -> None:
+    """Raises what the kernels would, for a tensor of which only the metadata count."""
+    check = torch.ops.histo._check_numbers.default
+    raise_from(check, op, *describe(input), ndim, None if dim is None else list(dim))
+
+
+def _check_edges(
+    input: Tensor, ndim: int, dim: Sequence[int] | None, edges: Tensor, edges_ndim: int
+) -> None:
+    _check_counted("histogram", input, ndim, dim)
+    check = torch.ops.histo._check_edges.default
+    raise_from(check, *describe(input), ndim, *describe(edges), edges_ndim)
+
+
+def _check_edge_sizes(given: Sequence[int], kept: Sequence[int]) -> None:
+    """The same for sizes, which may be symbols that nothing may make constants of."""
+    *rows, edges = given
+    require(
+        edges >= 2,
+        "histogram: edges must hold at least two edges in the last dimension, got {}",
+        edges,
+    )
+    pairs = zip(reversed(rows), reversed(kept), strict=False)
+    for fits in (len(rows) <= len(kept), *((a == 1) | (a == b) for a, b in pairs)):
+        require(
+            fits,
+            "histogram: edges must be [n + 1], or have sizes that broadcast to the kept "
+            "dimensions and n + 1, {}, got {}",
+            [*kept, edges],
+            given,
+        )
+
+
+def _check_bounds(low: Tensor, high: Tensor, num_bins: int, dtype: torch.dtype) -> None:
+    if isinstance(num_bins, torch.SymInt):
+        require(num_bins >= 1, "uniform_edges: num_bins must be at least 1, got {}", num_bins)
+        num_bins = 1
+    check = torch.ops.histo._check_bounds.default
+    name = str(dtype).removeprefix("torch.")
+    raise_from(check, *describe(low), *describe(high), num_bins, name)
+
+
+@torch.library.register_fake("histo::histogram")  # type: ignore[untyped-decorator]
+def _(
+    input: Tensor, edges: Tensor, dim: Sequence[int] | None = None, *, flow: bool = False
+) -> Tensor:
+    _check_edges(input, input.dim(), dim, edges, edges.dim())
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    _check_edge_sizes(edges.shape, kept)
+    counts = edges.shape[-1] - 1 + (3 if flow else 0)
+    return input.new_empty([*kept, counts], dtype=torch.int64)
+
+
+@torch.library.register_fake("histo::finite_range")  # type: ignore[untyped-decorator]
+def _(input: Tensor, dim: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    _check_counted("finite_range", input, input.dim(), dim)
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    dtype = torch.float32 if _is_small_float(input) else torch.float64
+    return input.new_empty(kept, dtype=dtype), input.new_empty(kept, dtype=dtype)
+
+
+@torch.library.register_fake("histo::uniform_edges")  # type: ignore[untyped-decorator]
+def _(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
+    _check_bounds(low, high, num_bins, dtype)
+    try:
+        sizes = torch.broadcast_shapes(low.shape, high.shape)  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        raise RuntimeError(
+            "uniform_edges: high must have sizes that broadcast with those of low, "
+            f"{list(low.shape)}, got {list(high.shape)}"
+        ) from error
+    return low.new_empty([*sizes, num_bins + 1], dtype=dtype)
+
+
+def _samples_first(batch: Tensor, at: int | None, ndim: int) -> Tensor:
+    """A batch as [samples, sizes of 1 up to ndim dimensions, dimensions of a sample]; what all
+    samples share is one sample."""
+    batch = batch.unsqueeze(0) if at is None else batch.movedim(at, 0)
+    return batch.reshape(batch.shape[0], *[1] * (ndim + 1 - batch.dim()), *batch.shape[1:])
+
+
+@torch.library.register_vmap("histo::histogram")  # type: ignore[untyped-decorator]
+def _(
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    input: Tensor,
+    edges: Tensor,
+    dim: Sequence[int] | None = None,
+    *,
+    flow: bool = False,
+) -> tuple[Tensor, int]:
+    at, edges_at = in_dims[:2]
+    if at is None:  # strides of 0: nothing is copied
+        input, at = input.expand(info.batch_size, *input.shape), 0
+    ndim, edges_ndim = input.dim() - 1, edges.dim() - (edges_at is not None)
+    _check_edges(input, ndim, dim, edges, edges_ndim)
+    if ndim == 0:  # numbers, each a 1-D sample of one element
+        input, ndim = input.unsqueeze(1), 1
+    reduced = reduced_dimensions(ndim, dim or ())
+    sample = [size for d, size in enumerate(input.shape) if d != at]
+    kept = [size for d, size in enumerate(sample) if d not in reduced]
+    _check_edge_sizes([size for d, size in enumerate(edges.shape) if d != edges_at], kept)
+    place = at - sum(d < at for d in reduced)
+    edges = _samples_first(edges, edges_at, len(kept) + 1).movedim(0, place)
+    dims = [d + (d >= at) for d in reduced]
+    return torch.ops.histo.histogram(input, edges, dims, flow=flow), place
+
+
+@torch.library.register_vmap("histo::finite_range")  # type: ignore[untyped-decorator]
+def _(
+    info: Any, in_dims: tuple[int, ...], input: Tensor, dim: Sequence[int] | None = None
+) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
+    at, ndim = in_dims[0], input.dim() - 1
+    _check_counted("finite_range", input, ndim, dim)
+    if ndim == 0:
+        input, ndim = input.unsqueeze(1), 1
+    reduced = reduced_dimensions(ndim, dim or ())
+    place = at - sum(d < at for d in reduced)
+    low, high = torch.ops.histo.finite_range(input, [d + (d >= at) for d in reduced])
+    return (low, high), (place, place)
+
+
+@torch.library.register_vmap("histo::uniform_edges")  # type: ignore[untyped-decorator]
+def _(
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    low: Tensor,
+    high: Tensor,
+    num_bins: int,
+    *,
+    dtype: torch.dtype,
+) -> tuple[Tensor, int]:
+    pairs = list(zip((low, high), in_dims[:2], strict=True))
+    ndim = max(bound.dim() - (at is not None) for bound, at in pairs)
+    low, high = (_samples_first(bound, at, ndim) for bound, at in pairs)
+    return torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype), 0
