@@ -353,6 +353,17 @@ def test_counts_around_16_bits(device: torch.device, length: int) -> None:
     assert count(torch.full_like(values, NAN), edges, 0, flow=True)[:, -1].tolist() == [length] * 3
 
 
+@pytest.mark.long
+@pytest.mark.parametrize("dim", [None, 1])
+def test_more_elements_than_32_bits_count(device: torch.device, dim: int | None) -> None:
+    """They share memory: a row of ones, and one of NaNs."""
+    length = (1 << 31) + 7
+    values = torch.tensor([[1.0], [NAN]], device=device).expand(2, length)
+    counts = count(values, torch.tensor([0.0, 1.0, 2.0], device=device), dim, flow=True)
+    expected = [[0, 0, length, 0, 0], [0, 0, 0, 0, length]]
+    assert counts.tolist() == (expected if dim == 1 else [0, 0, length, 0, length])
+
+
 @pytest.mark.parametrize(
     ("shape", "dim"),
     [
