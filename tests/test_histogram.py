@@ -851,6 +851,27 @@ def test_parts_add_up(device: torch.device, problem: tuple[Tensor, Tensor], cut:
 
 @generated
 @given(
+    ends=st.lists(
+        st.floats(allow_nan=False, allow_infinity=False, width=32), min_size=2, max_size=2
+    )
+    | st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=2, max_size=2),
+    num_bins=st.integers(1, 3000),
+)
+def test_any_uniform_edges(device: torch.device, ends: list[float], num_bins: int) -> None:
+    """They never decrease, and begin and end where they should; so each value has one bin."""
+    for dtype in (torch.float32, torch.float64):
+        low, high = torch.tensor(sorted(ends), dtype=torch.float64).to(dtype).to(device)
+        if low.isinf() or high.isinf():
+            continue
+        edges = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
+        assert bool((edges.diff() >= 0).all())
+        assert (edges[0], edges[-1]) == (low, high)
+        values = torch.stack([low, high, edges[num_bins // 2]])
+        assert count(values, edges).sum() == 3
+
+
+@generated
+@given(
     numbers=st.lists(st.floats(-(2.0**100), 2.0**100, width=32), min_size=1, max_size=50),
     bins=st.integers(1, 50),
 )
