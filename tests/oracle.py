@@ -194,9 +194,18 @@ def _channels(
 
 def _reals(values: Tensor) -> np.ndarray[Any, Any]:
     """The same numbers as NumPy has them; every float is a float64."""
-    if values.dtype.is_floating_point:
-        return values.detach().cpu().double().numpy()
-    return _for_numpy(values) if values.dtype == torch.bool else values.cpu().numpy()
+    array = values.detach().cpu()
+    if not values.dtype.is_floating_point:
+        return _for_numpy(values) if values.dtype == torch.bool else array.numpy()
+    # Not by torch: its threads may flush subnormals to zero.
+    with np.errstate(invalid="ignore"):  # signaling NaNs
+        if values.dtype == torch.bfloat16:
+            bits = array.view(torch.int16).numpy().astype(np.uint16)
+            return np.asarray(bits.astype(np.uint32) << 16).view(np.float32).astype(np.float64)
+        if values.dtype.itemsize == 1:
+            of_bits = torch.arange(256).to(torch.uint8).view(values.dtype).double().numpy()
+            return np.asarray(of_bits[array.view(torch.uint8).numpy()])
+        return array.numpy().astype(np.float64)
 
 
 def counts_by_unique(

@@ -155,7 +155,8 @@ def test_dynamic_shapes(device: torch.device, backend: str) -> None:
     compiled = torch.compile(
         lambda x, edges: count(x, edges, (0, 2)), fullgraph=True, dynamic=True, backend=counter
     )
-    for shape, bins in (((5, 7, 9), 20), ((64, 3, 11), 100), ((2, 100, 50), 7)):
+    # Two sizes that are equal by chance would be one symbol.
+    for shape, bins in (((6, 7, 9), 4), ((64, 3, 11), 100), ((2, 100, 50), 7)):
         values = random_values(shape, torch.float32)
         edges = torch.linspace(-5, 250, bins + 1)
         expected = oracle.histogram(values, edges, (0, 2))
