@@ -117,8 +117,7 @@ class ChannelBins {
   }
 
   /// Takes the cells of values, or those of their bits where these need fewer steps.
-  static void choose_cells(
-      Real low, Real high, std::vector<uint32_t>& cells, Search<Key>& search) {
+  static void choose_cells(Real low, Real high, std::vector<uint32_t>& cells, Search<Key>& search) {
     search.line = cell_line<G>(low, high);
     search.most = kCells - 1;
     search.bits = BitCells<G>::between(low, high);

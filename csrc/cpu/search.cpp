@@ -42,8 +42,7 @@ struct One {
   static Places lesser(Places a, Places b) {
     return std::min(a, b);
   }
-  static Places whole_part(
-      Key value, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
+  static Places whole_part(Key value, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
     const Line<Guesses> line{origin, scale, lift, 0};
     return static_cast<Places>(line.clamped(static_cast<Guesses>(value), most));
   }

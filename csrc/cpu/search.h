@@ -29,12 +29,12 @@ struct Search {
   Line<G> line;
   G most; // of the line: a place, or a cell
   BitCells<G> bits;
-  bool over_bits;         // cells are those of the values' bits, not of the line
-  const uint32_t* cells;  // the thresholds below each cell; null if the line gives the place itself
-  const Key* thresholds;  // with one behind the last that no value reaches
-  int32_t last;           // the index of that one
-  int32_t limit;          // integers of 64 bits: the most thresholds that a value reaches
-  int32_t width;          // 0: the place is right at once
+  bool over_bits;        // cells are those of the values' bits, not of the line
+  const uint32_t* cells; // the thresholds below each cell; null if the line gives the place itself
+  const Key* thresholds; // with one behind the last that no value reaches
+  int32_t last;          // the index of that one
+  int32_t limit;         // integers of 64 bits: the most thresholds that a value reaches
+  int32_t width;         // 0: the place is right at once
 };
 
 /// Searches of channels that lie side by side: lines that give a place, and a step of 1. There is

@@ -49,8 +49,7 @@ struct Floats {
     _mm_storel_epi64(reinterpret_cast<__m128i*>(keys), halves);
   }
   static void store(uint16_t* keys, Places places) {
-    const __m256i low_words =
-        _mm256_shuffle_epi8(places, _mm256_set1_epi64x(0x0d0c090805040100));
+    const __m256i low_words = _mm256_shuffle_epi8(places, _mm256_set1_epi64x(0x0d0c090805040100));
     const __m128i halves = _mm_unpacklo_epi64(
         _mm256_castsi256_si128(low_words), _mm256_extracti128_si256(low_words, 1));
     _mm_storeu_si128(reinterpret_cast<__m128i*>(keys), halves);
@@ -118,8 +117,7 @@ struct Doubles {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(places));
   }
   static void store(uint8_t* keys, Places places) {
-    const int low_bytes =
-        _mm_cvtsi128_si32(_mm_shuffle_epi8(places, _mm_set1_epi32(0x0c080400)));
+    const int low_bytes = _mm_cvtsi128_si32(_mm_shuffle_epi8(places, _mm_set1_epi32(0x0c080400)));
     std::memcpy(keys, &low_bytes, sizeof low_bytes);
   }
   static void store(uint16_t* keys, Places places) {

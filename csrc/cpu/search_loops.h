@@ -35,7 +35,9 @@ struct LineVectors {
 
   template <class G>
   explicit LineVectors(const Line<G>& line, G most_place)
-      : origin(V::all(line.origin)), scale(V::all(line.scale)), lift(V::all(line.lift)),
+      : origin(V::all(line.origin)),
+        scale(V::all(line.scale)),
+        lift(V::all(line.lift)),
         most(V::all(most_place)) {
   }
   typename V::Places at(typename V::Values values) const {
@@ -117,8 +119,7 @@ void search_line(
     });
   } else {
     const LineVectors<V> line(of.line, of.most);
-    search_in_cells<V>(
-        of, rule, data, size, keys, [line](auto values) { return line.at(values); });
+    search_in_cells<V>(of, rule, data, size, keys, [line](auto values) { return line.at(values); });
   }
 }
 

@@ -116,8 +116,8 @@ class Columns {
   }
   /// The search of elements that begin with channel `c`, or a repetition of it.
   ColumnSearch<Key> from(int64_t c) const {
-    return {origins_.data() + c, scales_.data() + c, lifts_.data() + c, bases_.data() + c,
-            most_,               thresholds_,        limits_.data() + c};
+    return {origins_.data() + c, scales_.data() + c, lifts_.data() + c, bases_.data() + c, most_,
+            thresholds_,         limits_.data() + c};
   }
   /// Channels that take another search.
   const std::vector<int64_t>& others() const {
@@ -141,7 +141,10 @@ class EdgeStager final : public Stager {
  public:
   EdgeStager(
       const Edges& edges, const Keys& keys, const Problem& input, const ChannelBins<T>* shared)
-      : edges_(edges), keys_(keys), input_(input), bins_(shared != nullptr ? *shared : own_),
+      : edges_(edges),
+        keys_(keys),
+        input_(input),
+        bins_(shared != nullptr ? *shared : own_),
         is_shared_(shared != nullptr) {
   }
 
@@ -153,12 +156,8 @@ class EdgeStager final : public Stager {
     }
   }
 
-  void stage(
-      int64_t offset,
-      int64_t first,
-      const Extent& channels,
-      const Extent& rows,
-      void* keys) override {
+  void stage(int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys)
+      override {
     const ExactFloats exact;
     const T* data = static_cast<const T*>(input_.data) + offset;
     switch (keys_.type()) {
