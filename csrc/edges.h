@@ -186,7 +186,7 @@ HISTO_HOST_DEVICE int32_t whole_part(const Line<G>& line, G x, int64_t most) {
   }
   return static_cast<int32_t>(min(whole, static_cast<unsigned>(most)));
 #else
-  return static_cast<int32_t>(line.clamped(x, static_cast<G>(most)));
+  return static_cast<int32_t>(line.clamped(x, rounded_down<G>(most)));
 #endif
 }
 

@@ -4,12 +4,15 @@
 #include <cstddef>
 #include <vector>
 
+#include "channel_bins.h"
 #include "float_mode.h"
-#include "read_once.h"
-#include "run_widest.h"
+#include "search.h"
+#include "tuning.h"
 
 namespace histo::cpu {
 namespace {
+
+using tuning::kSearched;
 
 /// The keys that stand for places. Without flow bin 0 has the key 0, and what is outside all bins
 /// a key that is no bin's: the largest for underflow.
@@ -18,183 +21,130 @@ struct Keys {
   bool flow;
 
   /// A key that counts nowhere.
-  uint32_t none() const {
-    return flow ? static_cast<uint32_t>(bins + 3) : ~uint32_t{0};
+  int32_t none() const {
+    return flow ? static_cast<int32_t>(bins + 3) : -1;
   }
-  /// The keys that there must be, so that there is one that counts nowhere.
-  int64_t needed() const {
-    return bins + (flow ? 4 : 1);
+  KeyRule rule() const {
+    return flow ? KeyRule{0, static_cast<int32_t>(bins + 2)} : KeyRule{-1, -1};
+  }
+  ElementType type() const {
+    const int64_t needed = bins + (flow ? 4 : 1); // one counts nowhere
+    return needed <= 256     ? ElementType::kUInt8
+           : needed <= 65536 ? ElementType::kUInt16
+                             : ElementType::kUInt32;
   }
 };
 
-/// The bins of some channels between their edges.
+/// Elements in the order of their keys.
 template <class T>
-class ChannelBins {
- public:
-  using Order = Number<T>;
-  using Key = typename Order::Key;
-  using G = GuessOf<Key>;
+struct Elements {
+  using Key = SearchKey<T>;
 
-  void find(const Edges& edges, int64_t first_channel, int64_t channels) {
-    bins_ = edges.bins;
-    thresholds_.resize(static_cast<size_t>(channels * (bins_ + 1)));
-    channels_.resize(static_cast<size_t>(channels));
-    for (int64_t channel = 0; channel < channels; ++channel) {
-      find_channel(edges, first_channel + channel, channel);
-    }
-  }
-  int64_t bins() const {
-    return bins_;
-  }
-  const Key* thresholds(int64_t channel) const {
-    return thresholds_.data() + channel * (bins_ + 1);
-  }
+  const T* data;
+  Extent outer;
+  Extent inner;
 
-  struct Channel {
-    bool valid; // its edges do not decrease, and none is NaN
-    bool formula_is_right;
-    bool comparison_is_right;
-    bool over_bits;
-    int64_t limit; // the thresholds that a value can reach
-    Line<G> formula;
-    Line<G> comparison;
-    Line<G> cell;
-    BitCells<G> bit_cells;
-    std::vector<uint32_t> cells; // [kCells + 1]: the thresholds below each cell
-
-    Guess guess() const {
-      return formula_is_right      ? Guess::kFormula
-             : comparison_is_right ? Guess::kComparison
-                                   : Guess::kCells;
-    }
-    int64_t cell_of(G value) const {
-      if (over_bits) {
-        return bit_cells.at(value);
-      }
-      const G within = cell.clamped(value, kCells - 1);
-      return static_cast<int64_t>(within);
-    }
-  };
-  const Channel& operator[](int64_t channel) const {
-    return channels_[static_cast<size_t>(channel)];
+  int64_t size() const {
+    return outer.size * inner.size;
   }
-
-  /// How many thresholds of a channel a value reaches, found without a guess that could be wrong.
-  int64_t search(int64_t channel, Key value) const {
-    const Channel& of = (*this)[channel];
-    const Key* keys = thresholds(channel);
-    const auto cell = static_cast<size_t>(of.cell_of(static_cast<G>(value)));
-    int64_t low = of.cells[cell], high = std::min<int64_t>(of.cells[cell + 1], of.limit);
-    low = std::min(low, high);
-    while (low < high) {
-      const int64_t middle = low + (high - low) / 2;
-      if (value >= keys[middle]) {
-        low = middle + 1;
-      } else {
-        high = middle;
+  /// Calls f(values, keys) with elements [first, first + size) and the place of their keys, size by
+  /// size: as they are, if searches take them so.
+  template <class Out, class F>
+  void visit(int64_t first, int64_t size, Out* keys, const F& f) const {
+    if constexpr (
+        std::is_same_v<T, Key> || std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+      if (inner.stride == 1 && (outer.size == 1 || outer.stride == inner.size)) {
+        return f(data + first, size, keys);
       }
     }
-    return low;
+    Key values[kSearched];
+    for (int64_t done = 0; done < size; done += kSearched) {
+      const int64_t part = std::min(kSearched, size - done);
+      load(first + done, part, values);
+      f(values, part, keys + done);
+    }
   }
 
  private:
-  void find_channel(const Edges& edges, int64_t channel, int64_t i) {
-    const Real low = edges.at(channel, 0), high = edges.at(channel, bins_);
-    Channel& found = channels_[static_cast<size_t>(i)];
-    const auto lines = Lines<G>::between(low, high, bins_);
-    found.formula = lines.formula;
-    found.comparison = lines.comparison;
-    found.valid = !is_nan(high.high);
-    found.limit = 0;
-    bool formula = found.formula.rises(), comparison = found.comparison.rises();
-    Key* keys = thresholds_.data() + i * (bins_ + 1);
-    for (int64_t k = 0; k <= bins_; ++k) {
-      const Real edge = edges.at(channel, k);
-      found.valid = found.valid && (k == bins_ || is_at_most(edge, edges.at(channel, k + 1)));
-      bool exists;
-      const int64_t place = Thresholds<T>::place(edge, edges.closed && k == bins_, exists);
-      keys[k] = Thresholds<T>::key(place, exists);
-      found.limit += exists;
-      const auto check = [&](int64_t value_place, bool reaches) {
-        const auto value = static_cast<G>(Order::key_at(value_place));
-        const auto by_formula = static_cast<int64_t>(found.formula.clamped(value, most_place()));
-        const auto nearest = static_cast<int64_t>(found.comparison.clamped(value, most_edge()));
-        formula = formula && (reaches ? by_formula > k : by_formula <= k);
-        comparison = comparison && (reaches ? nearest >= k : nearest <= k);
-      };
-      if (exists) {
-        check(place, true);
-      }
-      if (!exists || place > Order::kFirst) {
-        check(exists ? place - 1 : place, false);
-      }
-    }
-    found.formula_is_right = formula;
-    found.comparison_is_right = comparison;
-    found.cells.clear();
-    if (found.valid && found.guess() == Guess::kCells) {
-      choose_cells(low, high, keys, found);
-    }
-  }
-
-  /// Takes the cells of values, or those of their bits where these share the edges out better.
-  void choose_cells(Real low, Real high, const Key* keys, Channel& found) const {
-    found.cell = cell_line<G>(low, high);
-    found.bit_cells = BitCells<G>::between(low, high);
-    found.over_bits = true;
-    const uint32_t most_by_bits = count_cells(keys, found);
-    if (most_by_bits > 1 && found.cell.rises()) {
-      found.over_bits = false;
-      if (count_cells(keys, found) > most_by_bits) {
-        found.over_bits = true;
-        count_cells(keys, found);
+  void load(int64_t first, int64_t size, Key* values) const {
+    int64_t i = first % inner.size;
+    const T* line = data + first / inner.size * outer.stride;
+    for (Key* end = values + size; values < end; line += outer.stride, i = 0) {
+      for (; i < inner.size && values < end; ++i) {
+        *values++ = static_cast<Key>(Number<T>::key(line[i * inner.stride]));
       }
     }
   }
-  /// Counts the thresholds below each cell. Returns the most in one cell.
-  static uint32_t count_cells(const Key* keys, Channel& found) {
-    found.cells.assign(kCells + 1, 0);
-    for (int64_t k = 0; k < found.limit; ++k) {
-      ++found.cells[static_cast<size_t>(found.cell_of(static_cast<G>(keys[k]))) + 1];
-    }
-    uint32_t most = 0;
-    for (size_t cell = 1; cell <= kCells; ++cell) {
-      most = std::max(most, found.cells[cell]);
-      found.cells[cell] += found.cells[cell - 1];
-    }
-    return most;
-  }
-
- public:
-  // The most that lines are clamped to.
-  G most_place() const {
-    return static_cast<G>(bins_ + 1);
-  }
-  G most_edge() const {
-    return static_cast<G>(bins_);
-  }
-
- private:
-  int64_t bins_ = 0;
-  std::vector<Key> thresholds_;
-  std::vector<Channel> channels_;
 };
 
-/// The key of a place, without a branch.
-template <class Value>
-[[gnu::always_inline]] inline uint32_t key_of(int32_t place, Value value, const Keys& keys) {
-  if (keys.flow) {
-    return static_cast<uint32_t>(is_nan(value) ? keys.bins + 2 : place);
+/// The searches of channels that lie side by side. Few channels are repeated, so that many values
+/// are searched at once.
+template <class T>
+class Columns {
+ public:
+  using Key = SearchKey<T>;
+
+  void find(const ChannelBins<T>& bins, int64_t first, int64_t channels) {
+    period_ = channels * std::max<int64_t>(1, kSearched / channels);
+    const auto size = static_cast<size_t>(period_ + kLanes);
+    others_.clear();
+    origins_.assign(size, 0);
+    scales_.assign(size, 0);
+    lifts_.assign(size, 0);
+    bases_.assign(size, 0);
+    limits_.assign(size, 0);
+    thresholds_ = bins.thresholds() + first * bins.stride();
+    most_ = bins.most_edge();
+    for (int64_t c = 0; c < channels; ++c) {
+      if (!bins[first + c].comparison_is_right) {
+        others_.push_back(c);
+        continue;
+      }
+      const auto& of = bins[first + c];
+      for (auto i = static_cast<size_t>(c); i < static_cast<size_t>(period_);
+           i += static_cast<size_t>(channels)) {
+        origins_[i] = of.comparison.origin;
+        scales_[i] = of.comparison.scale;
+        lifts_[i] = of.comparison.lift;
+        bases_[i] = static_cast<int32_t>(c * bins.stride());
+        limits_[i] = of.search.limit;
+      }
+    }
   }
-  return static_cast<uint32_t>(place - 1); // NaN has the place 0
-}
+  int64_t period() const {
+    return period_;
+  }
+  /// The search of elements that begin with channel `c`, or a repetition of it.
+  ColumnSearch<Key> from(int64_t c) const {
+    return {origins_.data() + c, scales_.data() + c, lifts_.data() + c, bases_.data() + c, most_,
+            thresholds_,         limits_.data() + c};
+  }
+  /// Channels that take another search.
+  const std::vector<int64_t>& others() const {
+    return others_;
+  }
+
+ private:
+  using G = GuessOf<Key>;
+  static constexpr int64_t kLanes = 16; // that are read behind the last
+
+  int64_t period_ = 0;
+  G most_ = 0;
+  const Key* thresholds_ = nullptr;
+  std::vector<G> origins_, scales_, lifts_;
+  std::vector<int32_t> bases_, limits_;
+  std::vector<int64_t> others_;
+};
 
 template <class T>
 class EdgeStager final : public Stager {
  public:
   EdgeStager(
       const Edges& edges, const Keys& keys, const Problem& input, const ChannelBins<T>* shared)
-      : edges_(edges), keys_(keys), input_(input), bins_(shared != nullptr ? *shared : own_),
+      : edges_(edges),
+        keys_(keys),
+        input_(input),
+        bins_(shared != nullptr ? *shared : own_),
         is_shared_(shared != nullptr) {
   }
 
@@ -202,118 +152,95 @@ class EdgeStager final : public Stager {
     if (!is_shared_) {
       const ExactFloats exact;
       own_.find(edges_, first_channel, channels);
+      columns_are_of_ = {};
     }
   }
 
-  void stage(
-      int64_t offset,
-      int64_t first,
-      const Extent& channels,
-      const Extent& rows,
-      void* keys) override {
+  void stage(int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys)
+      override {
     const ExactFloats exact;
     const T* data = static_cast<const T*>(input_.data) + offset;
-    if (sizeof_keys() == 1) {
-      stage_as(data, first, channels, rows, static_cast<uint8_t*>(keys));
-    } else if (sizeof_keys() == 2) {
-      stage_as(data, first, channels, rows, static_cast<uint16_t*>(keys));
-    } else {
-      stage_as(data, first, channels, rows, static_cast<uint32_t*>(keys));
+    switch (keys_.type()) {
+      case ElementType::kUInt8:
+        return stage_as(data, first, channels, rows, static_cast<uint8_t*>(keys));
+      case ElementType::kUInt16:
+        return stage_as(data, first, channels, rows, static_cast<uint16_t*>(keys));
+      default:
+        return stage_as(data, first, channels, rows, static_cast<uint32_t*>(keys));
     }
   }
 
  private:
-  using Key = typename ChannelBins<T>::Key;
-  using G = typename ChannelBins<T>::G;
-
-  int sizeof_keys() const;
-
   template <class Out>
   void stage_as(
-      const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* keys) const {
-    if (channels.size == 1 || rows.stride <= channels.stride) {
-      for (int64_t c = 0; c < channels.size; ++c) {
-        stage_line(data + c * channels.stride, first + c, rows, keys + c * rows.size);
+      const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* keys) {
+    if (channels.size > 1 && channels.stride < rows.stride) {
+      if (is_shared_) {
+        stage_elements({data, rows, channels}, bins_[0], keys);
+      } else {
+        stage_columns({data, rows, channels}, first, keys);
       }
       return;
     }
     for (int64_t c = 0; c < channels.size; ++c) {
-      stage_column(data + c * channels.stride, first + c, rows, channels.size, keys + c);
+      const auto& bins = bins_[is_shared_ ? 0 : first + c];
+      stage_elements({data + c * channels.stride, {1, 0}, rows}, bins, keys + c * rows.size);
     }
   }
 
+  /// Elements that have the same bins.
+  template <class Out>
+  void stage_elements(
+      const Elements<T>& elements, const typename ChannelBins<T>::Channel& bins, Out* keys) const {
+    const KeyRule rule = keys_.rule();
+    const int32_t none = keys_.none();
+    elements.visit(0, elements.size(), keys, [&](const auto* values, int64_t size, Out* to) {
+      if (bins.valid) {
+        return search(bins.search, rule, values, size, to);
+      }
+      using Value = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
+      for (int64_t i = 0; i < size; ++i) {
+        to[i] = static_cast<Out>(is_nan(Number<Value>::key(values[i])) ? rule.nan : none);
+      }
+    });
+  }
+
+  /// Rows of channels that have bins of their own.
+  template <class Out>
+  void stage_columns(const Elements<T>& rows, int64_t first, Out* keys) {
+    const int64_t channels = rows.inner.size;
+    if (columns_are_of_.first != first || columns_are_of_.channels != channels) {
+      columns_.find(bins_, first, channels);
+      columns_are_of_ = {first, channels};
+    }
+    const int64_t period = columns_.period(), size = rows.size();
+    for (int64_t i = 0; i < size; i += period) {
+      int64_t c = 0;
+      rows.visit(
+          i, std::min(period, size - i), keys + i, [&](const auto* values, int64_t part, Out* to) {
+            search(columns_.from(c), keys_.rule(), values, part, to);
+            c += part;
+          });
+    }
+    for (const int64_t c : columns_.others()) {
+      stage_column(rows, c, bins_[first + c], keys);
+    }
+  }
   template <class Out>
   void stage_column(
-      const T* data, int64_t channel, const Extent& rows, int64_t step, Out* keys) const {
-    const int64_t of = is_shared_ ? 0 : channel;
-    for (int64_t row = 0; row < rows.size; ++row) {
-      keys[row * step] = static_cast<Out>(search_key(of, Number<T>::key(data[row * rows.stride])));
-    }
-  }
-
-  uint32_t search_key(int64_t channel, Key value) const {
-    if (!bins_[channel].valid) {
-      return is_nan(value) && keys_.flow ? static_cast<uint32_t>(keys_.bins + 2) : keys_.none();
-    }
-    return key_of(static_cast<int32_t>(place_of(channel, value)), value, keys_);
-  }
-  int64_t place_of(int64_t channel, Key value) const {
-    const auto& of = bins_[channel];
-    switch (of.guess()) {
-      case Guess::kFormula:
-        return static_cast<int64_t>(
-            of.formula.clamped(static_cast<G>(value), bins_.most_place()));
-      case Guess::kComparison: {
-        const auto k = static_cast<int64_t>(
-            of.comparison.clamped(static_cast<G>(value), bins_.most_edge()));
-        return std::min(of.limit, k + (value >= bins_.thresholds(channel)[k]));
-      }
-      case Guess::kCells:
-        return bins_.search(channel, value);
-    }
-    throw InternalError("place_of: not a guess");
-  }
-
-  template <class Out>
-  void stage_line(const T* data, int64_t channel, const Extent& rows, Out* keys) const {
-    const int64_t of = is_shared_ ? 0 : channel;
-    const auto& bins = bins_[of];
-    if (rows.stride != 1 || !bins.valid || bins.guess() == Guess::kCells) {
-      stage_column(data, channel, rows, 1, keys);
-    } else if (bins.guess() == Guess::kFormula) {
-      stage_by_formula(data, rows.size, bins.formula, keys);
-    } else {
-      stage_by_comparison(data, rows.size, bins, bins_.thresholds(of), keys);
-    }
-  }
-  template <class Out>
-  void stage_by_formula(const T* data, int64_t size, const Line<G>& of, Out* keys) const {
-    run_widest([=, line = of, most = bins_.most_place(),
-                as = keys_]() __attribute__((always_inline)) {
-      for (int64_t i = 0; i < size; ++i) {
-        const Key value = Number<T>::key(data[i]);
-        const auto place = static_cast<int32_t>(line.clamped(static_cast<G>(value), most));
-        keys[i] = static_cast<Out>(key_of(place, value, as));
-      }
-    });
-  }
-  template <class Out>
-  void stage_by_comparison(
-      const T* data,
-      int64_t size,
-      const typename ChannelBins<T>::Channel& of,
-      const Key* thresholds,
+      const Elements<T>& rows,
+      int64_t c,
+      const typename ChannelBins<T>::Channel& bins,
       Out* keys) const {
-    const auto limit = static_cast<int32_t>(of.limit);
-    run_widest([=, line = of.comparison, most = bins_.most_edge(),
-                as = keys_]() __attribute__((always_inline)) {
-      for (int64_t i = 0; i < size; ++i) {
-        const Key value = Number<T>::key(data[i]);
-        const auto k = static_cast<int32_t>(line.clamped(static_cast<G>(value), most));
-        const int32_t place = k + (value >= thresholds[k] ? 1 : 0);
-        keys[i] = static_cast<Out>(key_of(std::min(place, limit), value, as));
+    const auto& [data, outer, inner] = rows;
+    Out found[kSearched];
+    for (int64_t row = 0; row < outer.size; row += kSearched) {
+      const Extent part{std::min(kSearched, outer.size - row), outer.stride};
+      stage_elements({data + row * outer.stride + c * inner.stride, {1, 0}, part}, bins, found);
+      for (int64_t i = 0; i < part.size; ++i) {
+        keys[(row + i) * inner.size + c] = found[i];
       }
-    });
+    }
   }
 
   const Edges& edges_;
@@ -322,26 +249,18 @@ class EdgeStager final : public Stager {
   ChannelBins<T> own_;
   const ChannelBins<T>& bins_;
   const bool is_shared_;
+  Columns<T> columns_;
+  struct {
+    int64_t first = 0, channels = 0;
+  } columns_are_of_;
 };
-
-ElementType key_type_of(const Keys& keys) {
-  return keys.needed() <= 256     ? ElementType::kUInt8
-         : keys.needed() <= 65536 ? ElementType::kUInt16
-                                  : ElementType::kUInt32;
-}
-
-template <class T>
-int EdgeStager<T>::sizeof_keys() const {
-  const ElementType type = key_type_of(keys_);
-  return type == ElementType::kUInt8 ? 1 : type == ElementType::kUInt16 ? 2 : 4;
-}
 
 template <class T>
 class EdgeStaging final : public Staging {
  public:
   EdgeStaging(const Edges& edges, const Keys& keys, const Problem& input)
       : edges_(edges), keys_(keys), input_(input) {
-    key_type = key_type_of(keys);
+    key_type = keys.type();
     if (edges.shared) {
       const ExactFloats exact;
       shared_.find(edges, 0, 1);

@@ -96,6 +96,8 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 
 /// Keys that are staged before they are counted.
 constexpr int64_t kStagedKeys = 1 << 15;
+/// Values that are searched at once, where they are converted first, or have bins of their own.
+constexpr int64_t kSearched = 512;
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kStagedChannels = 64;
 

@@ -1,0 +1,96 @@
+"""Searches for bins with each instruction set of the CPU: all find what the oracle finds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import ENVIRONMENT
+
+TESTS = Path(__file__).parent
+
+# Each line of edges takes another search: a line, a step, cells of values or of bits, many steps.
+CODE = """
+import sys
+import torch
+from oracle import FLOATS, NUMBERS, assert_counts, histogram
+torch.manual_seed(0)
+inf = float("inf")
+
+def edges_of(case):
+    normal = torch.randn(301).sort()[0]
+    crowded = torch.cat([torch.full((1,), -40.0), torch.rand(300).sort()[0] * 1e-6, normal[-1:] + 50])
+    subnormal = torch.arange(-150, 151).mul(3).int()
+    magnitude = subnormal.abs().view(torch.float32)
+    return {
+        "powers": torch.arange(-64, 65) / 16,
+        "bytes": torch.linspace(-4, 4, 256),
+        "words": torch.linspace(-40, 90, 2049),
+        "far": torch.linspace(1e6, 1e6 + 64, 100),
+        "random": normal,
+        "logarithmic": torch.logspace(-12, 12, 400),
+        "crowded": crowded,
+        "repeated": normal.round(decimals=1),
+        "infinite": torch.tensor([-inf, -1.0, 0.0, 0.0, 2.0, inf]),
+        "subnormal": torch.where(subnormal < 0, -magnitude, magnitude),
+        "one": torch.tensor([-1.0, 1.0]),
+        "decrease": torch.tensor([0.0, 2.0, 1.0]),
+        "nan": torch.tensor([0.0, float("nan"), 1.0]),
+    }[case]
+
+def values_on(edges, dtype, size):
+    \"\"\"Edges, their neighbours, special values, and others between them.\"\"\"
+    beside = [edges.nextafter(torch.tensor(end)) for end in (-inf, inf)]
+    special = torch.tensor([0.0, -0.0, inf, -inf, float("nan"), -float("nan"), 1e-45, -1e-45, 3e38])
+    numbers = torch.cat([edges, *beside, special, torch.randn(400) * 2, torch.randn(50) * 100])
+    numbers = numbers[torch.randint(len(numbers), (size,))]
+    if dtype not in FLOATS:
+        numbers = numbers.nan_to_num().clamp(0, 100)
+    return numbers.to(dtype)
+
+CASES = ("powers bytes words far random logarithmic crowded repeated infinite subnormal one "
+         "decrease nan").split()
+
+def counts(values, edges, dim, flow):
+    torch.set_flush_denormal(sys.argv[1] == "flush")
+    found = torch.ops.histo.histogram(values, edges, dim, flow=flow)
+    torch.set_flush_denormal(False)
+    return found
+
+for case in CASES:
+    edges = edges_of(case)
+    for dtype in NUMBERS:
+        values = values_on(edges, dtype, 4099)
+        for view in (values, values[1:], values[::3]):
+            for flow in (False, True):
+                about = (case, dtype, flow)
+                assert_counts(counts(view, edges, None, flow), histogram(view, edges, flow=flow), about)
+
+# Channels side by side: each has edges of its own, and they take searches of all kinds.
+for channels in (2, 3, 17, 64, 600):
+    lines = [torch.linspace(-2 - c % 7, 3 + c % 5, 101) for c in range(channels)]
+    for c, odd in enumerate((torch.randn(101).sort()[0], torch.randn(101), torch.logspace(-9, 9, 101))):
+        lines[c * 5 % channels] = odd
+    for edges in (torch.stack(lines), lines[-1]):
+        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int16, torch.int64):
+            wide = values_on(edges.flatten(), dtype, 700 * (channels + 1)).view(700, channels + 1)
+            for view in (wide[:, :channels], wide[:, :channels].contiguous(), wide[:9, 1:]):
+                about = (channels, dtype, edges.ndim)
+                assert_counts(counts(view, edges, 0, True), histogram(view, edges, 0, flow=True), about)
+"""
+
+
+@pytest.mark.parametrize("flush", ["flush", "keep"])
+@pytest.mark.parametrize("loops", ["portable", "avx2", "avx512", ""])
+def test_every_set_finds_the_bins_of_the_oracle(loops: str, flush: str) -> None:
+    variables = {"TORCH_HISTO_CPU": loops, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{TESTS}"}
+    ran = subprocess.run(
+        [sys.executable, "-c", "import torch_histo\n" + CODE, flush],
+        env={**ENVIRONMENT, **variables},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
