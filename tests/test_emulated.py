@@ -432,7 +432,7 @@ def test_paths(emulate: Emulate, name: str) -> None:
     assert set(case.path.split()) <= path, path
 
 
-EXCHANGED = {
+PARTITIONED = {
     "as many of all": (INT32, 1 << 17, 1 << 17),
     "beyond the bins": (torch.uint32, 120_000, 1 << 19),
     "few": (INT32, 120_000, 3),
@@ -443,10 +443,10 @@ EXCHANGED = {
 }
 
 
-@pytest.mark.parametrize("name", EXCHANGED)
+@pytest.mark.parametrize("name", PARTITIONED)
 @pytest.mark.parametrize("offset", [0, 1])
 def test_blocks_that_wait_for_each_other(emulate: Emulate, name: str, offset: int) -> None:
-    dtype, num_bins, below = EXCHANGED[name]
+    dtype, num_bins, below = PARTITIONED[name]
     values = random_values(530_003, dtype=dtype, below=below)
     # Small tables: bins are too many for one.
     gpu = dataclasses.replace(TWO_SMS, sm_count=8, shared_bytes_per_block=101 << 10)

@@ -228,7 +228,7 @@ def test_last_rows_of_words_put_together(device: torch.device, left: int) -> Non
     [(9001, 900), (3000, 1000, 3), (900, 7000, 2), (5000, 40, 8), (1100, 200, 50), (300, 3000, 32)],
 )
 @pytest.mark.parametrize("dtype", ANY_SIZE)
-def test_small_units(device: torch.device, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_small_segments(device: torch.device, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert_counted(at_offset(shape, dtype, 1), device, 100, dim=1)
     assert_counted(at_offset(shape, dtype, 0)[:, 1:-1], device, dim=1)
 

@@ -363,7 +363,7 @@ def test_sums_of_the_reduce_hold_all_rows(planner: subprocess.Popen[str]) -> Non
     assert "sums-columns" not in path_of(planner, contiguous(many, torch.uint32), H200)
 
 
-def test_counters_of_blocks_that_exchange(planner: subprocess.Popen[str]) -> None:
+def test_counters_of_partitioned_bins(planner: subprocess.Popen[str]) -> None:
     """They have 32 bits, and all that an owner is left may be of one bin."""
     few, many = (contiguous((size,), torch.uint16, 1 << 16) for size in (1 << 33, 1 << 36))
     assert path_of(planner, few, H200).startswith("partitioned")
@@ -532,7 +532,7 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         contiguous((1 << 20,), torch.int32, 1 << 20),
         ("more bins than one holds", "additions in memory"),
     ),
-    "exchange": (
+    "partitioned": (
         contiguous((1 << 28,), torch.int32, 1 << 20),
         (
             "{owners} blocks own {bins_per_owner:,} bins each",
@@ -585,12 +585,12 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
         *("layout", "reads", "table", "grid", "launches", "workspace", "memory", "predicted")
     ]
     blocks, threads = f"{plan['blocks']:,}", plan["threads"]
-    work, segment = plan.get("rows_per_block"), "row"
+    work, noun = plan.get("rows_per_block"), "row"
     if plan["method"] == "runs":
-        work, segment = plan["loads_per_block"], "load"
+        work, noun = plan["loads_per_block"], "load"
     assert re.fullmatch(
         rf"{blocks} blocks? of {threads} threads(?: in clusters of {plan['cluster']})?, "
-        rf"up to {work:,} {segment}s? each",
+        rf"up to {work:,} {noun}s? each",
         lines["grid"],
     )
     assert lines["launches"] == f"{plan['launches']}: {', '.join(explanation.steps)}"

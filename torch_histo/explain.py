@@ -50,7 +50,7 @@ class Explanation:
         segments_per_block, copies: sets of channels that a block counts whole; counters that it has
             for a bin of each.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
-            blocks exchange what they have read.
+            blocks send each other what they have read.
         rows_per_block: rows that a block counts at most; with "partitioned", rows that it reads.
         loads_per_block: of runs the loads, at most.
         table_keys, table_counters_per_key, counter_bits: the table of a block.

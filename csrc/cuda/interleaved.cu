@@ -76,7 +76,7 @@ struct InterleavedBlock {
   Reader reader;
   Share<Reader::kLoadBytes, sizeof(T)> share;
   Load words[kUnroll];   // of the round in hand
-  int room;              // what the counters of a pair still hold
+  int room;              // what packed16 counters still hold
   bool first_of_segment; // the block has the segment's first row
 
   __device__ __forceinline__ InterleavedBlock(

@@ -122,8 +122,8 @@ struct PartitionedBlock {
   int have = 0;          // so many of them
 
   __device__ __forceinline__ PartitionedBlock(
-      const Partitioned& exchange, uint4* shared, uint4* all_buckets, unsigned long long* result)
-      : in(exchange),
+      const Partitioned& partitioned, uint4* shared, uint4* all_buckets, unsigned long long* result)
+      : in(partitioned),
         buckets(all_buckets),
         counts(result),
         lane(threadIdx.x % kWarp),

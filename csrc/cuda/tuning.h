@@ -50,8 +50,8 @@ constexpr int added_before_loads(int64_t element_bytes, Access access) {
                                   : 0;
 }
 
-// Bytes: a table of 128 columns, a whole line of memory, as pairs of 16-bit counters: 64 KiB.
-// Case: uint8 [2^20, 512].
+// Bytes: a table of 128 columns, a whole line of memory, with two 16-bit counters in a word
+// (packed16): 64 KiB. Case: uint8 [2^20, 512].
 constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 // Half a table, where rows begin with lines, and neighbouring blocks read the two halves of each at
@@ -59,7 +59,7 @@ constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
 constexpr int64_t kHalfColumns = kByteColumns / 2;
 constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
 
-// A counter of a pair holds so much. Before more rows come, counters of more than kMostLeftBySpill
+// A packed16 counter holds so much. Before more rows come, counters of more than kMostLeftBySpill
 // are emptied into the counts. Case: uint8 [2^23, 512].
 constexpr int kMaxPacked16 = 65535;
 constexpr int kMostLeftBySpill = (1 << 13) - 1;
