@@ -243,8 +243,8 @@ Loops loops_of(const std::vector<Extent>& dimensions, const std::vector<int64_t>
   return {merged(loops.channels), merged(loops.rows)};
 }
 
-/// A tensor that `make` returns, or torch's words for too little memory: its own message does
-/// not pass the stable ABI. `use` says what the tensor is for.
+/// Returns the tensor that `make` allocates. If memory is short, throws torch's words for that:
+/// torch's own message does not pass the stable ABI. `use` says what the tensor is for.
 template <class Make>
 Tensor allocated(
     const Tensor& like,
@@ -283,7 +283,7 @@ Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   });
 }
 
-/// Without the dispatcher, which would take a third of a small call.
+/// Allocates without the dispatcher, which would take a third of a small call.
 Tensor allocate_on_cpu(const std::vector<int64_t>& shape, ScalarType dtype) {
   std::vector<int64_t> strides(shape.size());
   int64_t elements = 1;

@@ -133,7 +133,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
 }
 
-// The first key takes both layouts, strided and jagged; the others tensors made in inference mode.
+// The first key takes both layouts, strided and jagged. The other two take tensors that were made
+// in inference mode.
 STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
   histo::refuse_nested(m);
 }

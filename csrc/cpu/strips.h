@@ -36,7 +36,7 @@ void count_rows_of_strip(
   });
 }
 
-/// Tasks of one strip follow each other. They are reduced together.
+/// Counts the tasks of a worker. Those of one strip follow each other and are reduced together.
 template <class Way>
 void count_strips(const Job& job, int64_t worker) {
   const Strips& strips = job.schedule.strips;

@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 #endif
 }
 
-/// What one table counts: a group of columns of a batch.
+/// The part of the input that one table counts: a group of columns of a batch.
 struct Segment {
   unsigned batch;
   unsigned group;
