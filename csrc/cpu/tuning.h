@@ -34,7 +34,7 @@ constexpr int64_t kSampledDistance = 2; // uint8 [2^26], alternating
 
 // --- Streams
 
-/// Channels that lie together are counted in turns from a chunk of so many bytes.
+/// Channels that lie together are counted in turns from a chunk of this many bytes.
 constexpr int64_t kChunkBytes = 16384;
 /// A chunk of one channel. A sample is taken of each chunk.
 constexpr int64_t kChunkElements = 16384; // uint8 [2^26], text

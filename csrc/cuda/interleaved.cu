@@ -102,7 +102,7 @@ struct InterleavedBlock {
   /// Counts all rounds of the piece but the last one, which is loaded then.
   __device__ __forceinline__ void count_rounds() {
     for (int coming = reader.rounds - 1; coming > 0;) {
-      int now = coming; // so many at a time as the counters have room for
+      int now = coming; // at most as many as the counters have room for
       if constexpr (kPacked16) {
         // The parameter is read, not reader.rows_of_round (docs/tuning.md, compiler moods).
         make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);

@@ -119,7 +119,7 @@ struct PartitionedBlock {
   uint32_t nowhere;
   uint32_t nobodys;
   uint4 vec16s[kVec16s]; // of the tile
-  int have = 0;          // so many of them
+  int have = 0;          // the number of them
 
   __device__ __forceinline__ PartitionedBlock(
       const Partitioned& partitioned, uint4* shared, uint4* all_buckets, unsigned long long* result)

@@ -33,7 +33,7 @@ struct PlanarTable : ByteTable {
   using Base::in;
   using Base::memory;
   using Base::offsets;
-  uint32_t ones[3]; // of three channels, what one byte more of each is
+  uint32_t ones[3]; // three channels: one byte of each as a number to add
   // The bytes of a value's counters: all of a key, or half if a lane has one counter.
   static constexpr int kKeyVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
 

@@ -78,7 +78,7 @@ channel_of(const Columns& in, const Segment& segment, int64_t column) {
   return static_cast<unsigned>(column + segment.head) % static_cast<unsigned>(in.channels);
 }
 
-/// a / b, without the time of a division if b is 1.
+/// a / b. It takes no division if b is 1.
 __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
   return b == 1 ? a : a / b;
 }

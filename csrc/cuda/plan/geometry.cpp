@@ -34,7 +34,7 @@ int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
 int64_t joined_rows(
     int64_t row_bytes,
     int64_t rows_of_run,
-    int64_t begin, // a multiple of what runs begin at multiples of
+    int64_t begin, // aligned as the worst of the runs
     int64_t table_bytes,
     int64_t most_groups) {
   const auto score = [&](int64_t rows) {
