@@ -1,4 +1,4 @@
-"""What the command line does once its arguments are read: counts files, or runs the demo."""
+"""Does what the arguments of the command line ask for: counts files, or runs the demo."""
 
 from __future__ import annotations
 
