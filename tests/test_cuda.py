@@ -128,7 +128,7 @@ def test_does_not_wait_for_the_gpu(call) -> None:
 def test_current_stream(call) -> None:
     run, name = call
     values, zeros = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])
-    # What first calls load must not wait for the GPU below.
+    # First calls load modules, which must not wait for the GPU below.
     run(zeros.copy_(values))
     zeros.zero_()
     side = torch.cuda.Stream()

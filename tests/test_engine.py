@@ -337,7 +337,7 @@ def test_more_bins_than_a_block_holds(
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
 def test_crowds_come_and_go(device: torch.device, dtype: torch.dtype) -> None:
-    """Of few values a block counts all by itself, of others none; each for several rounds."""
+    """A block counts few values by itself, and none of many; each for several rounds."""
     num_bins = 60_000 if dtype == torch.int16 else 1 << 19
     n = 20 * MIB // dtype.itemsize
     i = torch.arange(n)

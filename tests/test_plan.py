@@ -117,7 +117,7 @@ def planner(
 
 
 def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
-    """What its kernels are asked to do; that the plan is right."""
+    """Checks a plan, and returns the path that its kernels take."""
     assert planner.stdin is not None
     assert planner.stdout is not None
     kept = [d for d in range(len(case.sizes)) if d not in case.dim]
@@ -132,7 +132,7 @@ def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
 
 
 MOST_BYTES = 1 << 37
-"""What the memory of a GPU holds."""
+"""The memory of a GPU holds this."""
 GAPS = (0, 0, 0, 1, 3, 4, 16, 64, 1000, 1 << 22)
 WIDTHS = (3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048)
 
@@ -162,7 +162,7 @@ def random_shape(rng: Random) -> tuple[list[int], list[int]]:
 
 
 def random_case(rng: Random) -> Case:
-    """Of any size that memory holds, with gaps between dimensions in any order, at any address."""
+    """A case of any size that memory holds: dimensions in any order, with gaps, at any address."""
     while True:
         dtype = rng.choice([torch.uint8, *DTYPES])
         sizes, dim = random_shape(rng)
@@ -322,7 +322,7 @@ def test_rows_or_clusters() -> None:
 
 
 def test_without_clusters() -> None:
-    """What takes one launch in a cluster takes zeroing and atomic additions elsewhere."""
+    """Without clusters, counts are zeroed and added to; with them one launch is enough."""
     for case in (contiguous((65_536,), torch.int64), contiguous((1 << 14, 512))):
         plan = plan_of(case, dataclasses.replace(H200, capability=(8, 9)))
         assert plan["cluster"] == 1
