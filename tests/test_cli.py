@@ -629,7 +629,7 @@ def test_option_decides_over_content(capsys: pytest.CaptureFixture[str]) -> None
     assert counts_of(entry) == reference(np.frombuffer(content, np.uint8)[:, None], 256)
 
 
-# What cannot be counted
+# Files that cannot be counted
 
 
 def saved(array: np.ndarray) -> bytes:

@@ -121,8 +121,8 @@ def channel_histogram(
         _refuse_keyword(*next(iter(unknown.items())))
     if not isinstance(input, Tensor):
         require_tensor("channel_histogram: input", input)
-    # A shorter version would be slower. A call takes 5 us. Of these, an argument takes 0.4, or 0.8
-    # if it is passed by its name, and a list takes 0.4 more.
+    # A shorter version would be slower. A call takes 5 us. An argument takes 0.4 us, or 0.8 us if
+    # it is passed by its name, and a list takes 0.4 us more.
     if type(num_bins) is not int:
         num_bins = _integer(num_bins, "num_bins must be an int of 64 bits")
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim

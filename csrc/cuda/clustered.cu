@@ -64,9 +64,8 @@ __device__ __forceinline__ void put_sums(
     }
     __syncthreads();
     // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t bin = first_key + lane < end_key
-                            ? axis.bin_of(static_cast<uint8_t>(first_key + lane))
-                            : kNoBin;
+    const int64_t bin =
+        first_key + lane < end_key ? axis.bin_of(static_cast<uint8_t>(first_key + lane)) : kNoBin;
     if (bin != kNoBin) {
       auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, bin)];
       for (int i = warp; i < columns; i += kWarps) {
