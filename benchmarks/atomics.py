@@ -1,4 +1,4 @@
-"""What an atomic addition costs, and how many of them each variant issues.
+"""The cost of an atomic addition, and the number of them that each variant issues.
 
 The first table is about additions to one address, in global and in shared
 memory. Latency is the time of one addition that waits for the one before it. A
@@ -136,7 +136,7 @@ def ceil_div(a: int, b: int) -> int:
 def reached_bins(rows: int, stride: int, steps: int, num_bins: int) -> int:
     """How many of the bins a block meets in each channel of cyclic data.
 
-    It takes `steps` runs of `rows` rows each, `stride` rows apart. Where the stride and the
+    It takes `steps` runs of `rows` rows each, `stride` rows apart. If the stride and the
     bins share a factor, runs come back to the same bins.
     """
     distinct = num_bins // math.gcd(stride, num_bins)

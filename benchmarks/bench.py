@@ -33,7 +33,7 @@ DISTRIBUTIONS = {
     "cpu": [name for name in common.DISTRIBUTIONS if not name.startswith("entropy")],
 }
 PEER_DISTRIBUTIONS = ["uniform", "constant", "normal"]
-"""Where peers are measured too: with all of them it would take most of an hour."""
+"""Peers are measured on these alone: with all of them it would take most of an hour."""
 QUICK_PEERS = ["torch.bincount", "cv2.calcHist"]
 """On the CPU these are measured everywhere."""
 QUICK_DISTRIBUTIONS = ["uniform", "constant"]
@@ -115,7 +115,7 @@ class Bench:
         return self.device.type == "cpu" and torch.get_num_threads() > 1
 
     def prepare(self, peer: Peer, case: Case, x: Tensor) -> Count | None:
-        """What counts, after its first call; None where a peer cannot."""
+        """The function that counts, after its first call; None if a peer cannot count the case."""
         if not peer.supports(case):
             return None
         try:
@@ -139,7 +139,7 @@ class Bench:
 
 
 def record_of(case: Case, distribution: str, name: str, turns: dict[str, float]) -> Record:
-    """Of the seconds of all that took turns."""
+    """A record of the seconds of all that took turns."""
     record = {
         "dtype": case.dtype,
         "shape": list(case.shape),

@@ -1,4 +1,4 @@
-"""What the histograms are measured on."""
+"""The inputs that histograms are measured on."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Case:
 
 
 def over_and_bins(dim: tuple[int, ...], num_bins: int) -> str:
-    """What is not the usual: dimension 0, and 256 bins."""
+    """The dimensions and bins, unless they are the usual ones: dimension 0 and 256 bins."""
     over = "" if dim == (0,) else f" over {dim}".replace(",)", ")")
     return over if num_bins == 256 else f"{over}, {short(num_bins)} bins"
 

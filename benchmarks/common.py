@@ -1,4 +1,4 @@
-"""What benchmarks share: inputs, timing by graph replay, results, arguments."""
+"""Common to the benchmarks: inputs, timing by graph replay, results, arguments."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ ALIGNMENT = 256
 PART_ELEMENTS = 1 << 26
 ROUNDS = 10
 MIN_CALLS = 8
-"""At least so many calls a graph, so that what its replay costs is little beside them."""
+"""The least calls of a graph, so that the cost of its replay is small beside them."""
 LONG_SECONDS = 20e-3
-"""Of a call, beside which a launch is nothing. Compositions of hundreds of launches are shorter."""
+"""A launch is nothing beside calls of this length. Hundreds of launches take less."""
 SHORT_SECONDS = 2e-3
 """On the CPU calls shorter than this take their turns many at once."""
 
@@ -131,7 +131,7 @@ DISTRIBUTIONS: dict[str, Callable[[Stretch], Tensor]] = {
     "entropy 0.20": partial(bitwise_and, words=5),
     "text": text,
 }
-"""What the values are like; the entropies are those of a bit of the value."""
+"""The distributions of values; the entropies are those of a bit of the value."""
 
 
 def rotated_inputs(
@@ -234,7 +234,7 @@ class Turns:
             torch.cuda.synchronize()
         self.estimate = time.perf_counter() - start
         """Seconds of a turn."""
-        # What a graph saves is nothing beside a long call.
+        # A graph saves nothing beside a long call.
         self.captured = self.on_cuda and captured and self.estimate < LONG_SECONDS
         self.play: Callable[[], None] = self.call
         self.calls = 1
@@ -279,7 +279,7 @@ class Turns:
 
 
 def machine(device: torch.device) -> dict[str, Any]:
-    """Where and with what something was measured.
+    """The machine and the programs with which something was measured.
 
     The commit is that of the checkout, or HISTO_COMMIT where the sources are no checkout.
     """
@@ -303,7 +303,7 @@ def machine(device: torch.device) -> dict[str, Any]:
 
 
 def output_of(*command: str) -> str:
-    """What a command prints, or nothing where there is no such command."""
+    """The output of a command, or nothing if there is no such command."""
     try:
         ran = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
     except FileNotFoundError:

@@ -10,7 +10,7 @@
 
 #include "../csrc/cpu/kernels.h"
 
-// What the engine calls of torch: with one thread the second is never reached.
+// The engine calls these functions of torch. With one thread it never reaches the second.
 extern "C" AOTITorchError torch_get_num_threads(uint32_t* threads) {
   *threads = 1;
   return AOTI_TORCH_SUCCESS;

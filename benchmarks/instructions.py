@@ -25,7 +25,7 @@ from torch.utils import cpp_extension
 EVENTS = {"Ir": "instructions", "Dr": "reads", "Dw": "writes"}
 ELEMENTS = 1 << 20
 COUNTER_BITS = (32, 16)
-"""Of the tables: AMD's processors with AVX-512 are faster with 16, others with 32."""
+"""The bits of the tables: AMD's processors with AVX-512 are faster with 16, others with 32."""
 CASES = {
     # dtype, bins, channels, distribution
     "one channel of bytes": ("uint8", 256, 1, "uniform"),
@@ -59,7 +59,7 @@ def build(out: Path) -> Path:
 def count(
     program: Path, bits: int, dtype: str, num_bins: int, rows: int, channels: int, kind: str
 ) -> Any:
-    """What happens within the engine."""
+    """The events that callgrind counts within the engine."""
     file = program.with_suffix(".out")
     command = ["valgrind", "--tool=callgrind", "--cache-sim=yes", f"--callgrind-out-file={file}"]
     command += ["--toggle-collect=histo::cpu::count(*", str(program), dtype]
@@ -119,8 +119,8 @@ def main() -> None:
         f"# Instructions an element\n\n{common.describe(record)}, {version}\n\n"
         "An element is one read, and the addition to its counter one instruction, which callgrind "
         "counts as one write; in one channel of bytes a read and an addition count two neighbours. "
-        "The rest is looking at what the values are like, staging indices, and folding and "
-        "clearing tables. Valgrind knows no AVX-512: these are the loops of processors without it, "
+        "The rest is looking at what the values are like, staging indices, and clearing and "
+        "reducing tables. Valgrind knows no AVX-512: these are the loops of processors without it, "
         "but for counters of 16 bits, which AMD's processors with it have.\n\n"
         + "\n\n".join(tables)
     )

@@ -335,7 +335,7 @@ def cv2_supports(case: Case) -> bool:
 
 
 def set_num_threads(threads: int) -> None:
-    """Of torch, and of OpenCV where that is installed. NumPy's histograms have one."""
+    """Sets the threads of torch and, if it is installed, of OpenCV. NumPy's histograms have one."""
     torch.set_num_threads(threads)
     with contextlib.suppress(ImportError):
         import cv2

@@ -11,18 +11,18 @@ constexpr int kThreads = 512;
 template <int kUnroll>
 __global__ __launch_bounds__(kThreads) void read_only_kernel(
     const uint8_t* __restrict__ data, int64_t bytes, uint32_t* sink) {
-  const auto* quads = reinterpret_cast<const uint4*>(data);
+  const auto* vec16s = reinterpret_cast<const uint4*>(data);
   const int64_t size = bytes / 16;
   const int64_t stride = int64_t{gridDim.x} * kThreads;
   int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x;
-  // The last bytes that fill no quad: one thread each.
+  // The last bytes that fill no vec16: one thread each.
   uint32_t seen = i < bytes % 16 ? data[size * 16 + i] : 0;
-  const auto look = [&](const uint4& quad) { seen ^= quad.x ^ quad.y ^ quad.z ^ quad.w; };
+  const auto look = [&](const uint4& vec16) { seen ^= vec16.x ^ vec16.y ^ vec16.z ^ vec16.w; };
   for (; i + (kUnroll - 1) * stride < size; i += kUnroll * stride) {
     uint4 loaded[kUnroll];
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
-      loaded[k] = __ldcs(quads + i + k * stride);
+      loaded[k] = __ldcs(vec16s + i + k * stride);
     }
 #pragma unroll
     for (int k = 0; k < kUnroll; ++k) {
@@ -30,7 +30,7 @@ __global__ __launch_bounds__(kThreads) void read_only_kernel(
     }
   }
   for (; i < size; i += stride) {
-    look(__ldcs(quads + i));
+    look(__ldcs(vec16s + i));
   }
   // Depends on every load, and next to never happens.
   if (seen == 0x9e3779b9) {

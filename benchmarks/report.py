@@ -103,7 +103,7 @@ def by_distribution(table: Table) -> str:
 
 
 def speedups(table: Table) -> str:
-    """Of several CPU threads over one, in the same turns."""
+    """The speedup of several CPU threads over one, in the same turns."""
     names = distributions(table)
     lines = []
     for case, rows in table.items():
@@ -219,7 +219,7 @@ def draw_cases(record: Record) -> Any:
         axes.xaxis.set_major_formatter("{x:g}")
         left, right = 0.8 * min(found), 2 * max(found)
     for y, rows in enumerate(table.values()):
-        # Of neighbours, the one that is drawn last is in front.
+        # The neighbour that is drawn last is in front.
         for name, (colour, marker) in reversed(STYLES.items()):
             if name in rows[main]:
                 size = 90 if name == OURS else 42

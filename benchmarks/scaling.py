@@ -31,7 +31,7 @@ NUM_BINS = 256
 CHANNELS = [512, 1]
 TURNS = 10
 CALLS = 20
-"""Of a turn; more than a launch takes is queued then, as in a loop over data."""
+"""The calls of a turn. They keep the queue full, as a loop over data does."""
 
 
 def check(x: Tensor) -> None:
@@ -46,7 +46,7 @@ def check(x: Tensor) -> None:
 
 
 def seconds_of(run: Callable[[], object], device: torch.device, ranks: int) -> float:
-    """Of one call, where the first `ranks` ranks call at once: that of the slowest."""
+    """The seconds of one call on the slowest rank, if the first `ranks` ranks call at once."""
     dist.barrier()
     seconds = 0.0
     if dist.get_rank() < ranks:

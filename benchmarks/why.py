@@ -37,7 +37,7 @@ FLAWS = {
     "torch.bucketize": "finds bins, counts nothing: an int64 an element, and bincount after it",
     "a Python loop": "a copy, a call and a wait for each channel",
 }
-"""What each cannot do."""
+"""The limits of each."""
 
 
 def histogram(case: Case) -> peers.Count:

@@ -259,8 +259,8 @@ Loops loops_of(const std::vector<Extent>& dimensions, const std::vector<int64_t>
   return {merged(loops.channels), merged(loops.rows)};
 }
 
-/// A tensor that `make` returns, or torch's words for too little memory: its own message does
-/// not pass the stable ABI. `use` says what the tensor is for.
+/// Returns the tensor that `make` allocates. If memory is short, throws torch's words for that:
+/// torch's own message does not pass the stable ABI. `use` says what the tensor is for.
 template <class Make>
 Tensor allocated(
     const Tensor& like,
@@ -299,7 +299,7 @@ Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
   });
 }
 
-/// Without the dispatcher, which would take a third of a small call.
+/// Allocates without the dispatcher, which would take a third of a small call.
 Tensor allocate_on_cpu(const std::vector<int64_t>& shape, ScalarType dtype) {
   std::vector<int64_t> strides(shape.size());
   int64_t elements = 1;
@@ -555,18 +555,16 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
 }
 
 Checked check_numbers(
-    std::string_view op,
-    const Description& input,
-    const std::optional<std::vector<int64_t>>& dim) {
+    std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim) {
   check_input(op, "input", input);
   const std::optional<ElementType> element = element_type(input.dtype);
   if (!element) {
     fail(join(
-        op, ": input must have a real dtype (bool, an integer, float16, bfloat16, float32, float64, ",
+        op,
+        ": input must have a real dtype (bool, an integer, float16, bfloat16, float32, float64, ",
         "float8_e4m3fn or float8_e5m2), got ", input.dtype, advice_for_numbers(input.dtype)));
   }
-  const std::vector<bool> reduced =
-      check_dim(op, input.ndim, dim ? *dim : std::vector<int64_t>());
+  const std::vector<bool> reduced = check_dim(op, input.ndim, dim ? *dim : std::vector<int64_t>());
   Checked checked{Variant::kAuto, *element, {}};
   for (int64_t d = 0; d < input.ndim; ++d) {
     if (!reduced[static_cast<size_t>(d)]) {
@@ -610,8 +608,7 @@ void check_bounds(const Description& low, const Description& high, int64_t num_b
   }
   if (low.device != high.device) {
     fail(join(
-        kUniformEdges, ": high must be on the device of low, ", low.device, ", got ",
-        high.device));
+        kUniformEdges, ": high must be on the device of low, ", low.device, ", got ", high.device));
   }
   if (num_bins < 1) {
     fail(join(kUniformEdges, ": num_bins must be at least 1, got ", std::to_string(num_bins)));
@@ -645,17 +642,22 @@ HistogramCall prepare_histogram(
     full.push_back(input.size(d));
   }
   full.push_back(bins + 1);
-  const bool shared = std::all_of(
-      given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
+  const bool shared =
+      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
   if (!broadcasts(given, full)) {
     fail(join(
-        kHistogram, ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
-        "and n + 1, ", join_numbers(full), ", got ", join_numbers(given)));
+        kHistogram,
+        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
+        "and n + 1, ",
+        join_numbers(full), ", got ", join_numbers(given)));
   }
   HistogramCall prepared{
-      prepare(input, checked, Flow{flow}.num_counts(bins),
-              "the counts: pass fewer bins, or fewer channels at a time"),
-      {}, Flow{flow}, expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
+      prepare(
+          input, checked, Flow{flow}.num_counts(bins),
+          "the counts: pass fewer bins, or fewer channels at a time"),
+      {},
+      Flow{flow},
+      expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
   prepared.edges = Edges::all(
       prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
   return prepared;

@@ -59,9 +59,7 @@ Checked check_channel_histogram(
 Checked check_text_histogram(const Description& text, std::string_view variant);
 /// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
 Checked check_numbers(
-    std::string_view op,
-    const Description& input,
-    const std::optional<std::vector<int64_t>>& dim);
+    std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim);
 void check_edges(const Description& input, const Description& edges);
 void check_bounds(const Description& low, const Description& high, int64_t num_bins);
 /// The type of edges that uniform_edges makes: float32 or float64.

@@ -78,20 +78,6 @@ HISTO_HOST_DEVICE ByteAxis byte_axis(ElementType, const LetterBinning&) {
   return {'a', 255, 26, 2};
 }
 
-/// The bin of a one-byte element given as its raw byte.
-template <class Binning>
-HISTO_HOST_DEVICE int64_t bin_of_byte(ElementType type, const Binning& binning, uint8_t byte) {
-  return byte_axis(type, binning).bin_of(byte);
-}
-
-/// The number of bytes, from 0 on, that are in bins of their own number.
-inline int64_t bytes_that_are_bins(ElementType type, const ValueBinning& binning) {
-  return byte_axis(type, binning).values;
-}
-inline int64_t bytes_that_are_bins(ElementType, const LetterBinning&) {
-  return 0;
-}
-
 /// Calls f(TypeTag<T>{}) with the type of the elements, which the binning must take.
 template <class Binning, class F>
 void visit_binned_type(ElementType type, const Binning&, F&& f) {

@@ -246,8 +246,7 @@ struct BitCells {
     if (is_nan(value) || place <= first) {
       return 0;
     }
-    const uint64_t cell =
-        (static_cast<uint64_t>(place) - static_cast<uint64_t>(first)) >> shift;
+    const uint64_t cell = (static_cast<uint64_t>(place) - static_cast<uint64_t>(first)) >> shift;
     return cell < kCells ? static_cast<int64_t>(cell) : kCells - 1;
   }
 };
@@ -262,13 +261,9 @@ struct CheckedEdge {
   bool comparison_is_right;
 };
 
-template <class T>
+template <class T, class G>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges,
-    int64_t channel,
-    int64_t k,
-    const Lines<GuessOf<typename Number<T>::Key>>& lines) {
-  using G = GuessOf<typename Number<T>::Key>;
+    const Edges& edges, int64_t channel, int64_t k, const Lines<G>& lines) {
   const int64_t bins = edges.bins;
   const Real edge = edges.at(channel, k);
   CheckedEdge<T> checked;

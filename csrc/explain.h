@@ -37,8 +37,8 @@ struct DescribedProblem {
   bool copies_input;
   int64_t bytes_read;
   int64_t bytes_of_counts;
-  int64_t bytes_spanned; // from the first element to the last: less than are read where they share
-                         // memory
+  int64_t bytes_spanned; // from the first element to the last; less than bytes_read if elements
+                         // share memory
 
   bool is_empty() const {
     return problem.num_counts() == 0 || problem.num_rows() == 0;

@@ -24,13 +24,13 @@ const char* name_of(Access access) {
   fail("explain: an access without a name");
 }
 
-/// The facts of a layout, besides what they are asked for.
+/// Two facts of a layout that are worked into others.
 struct LayoutFacts {
-  std::string kernel;        // that counts; and then one that reduces, if any
-  int64_t bytes_of_gaps = 0; // read for nobody, since they lie between rows
+  std::string kernel;        // the one that counts; a reduction may follow it
+  int64_t bytes_of_gaps = 0; // bytes between rows, which are read and not counted
 };
 
-/// The differences between the kernels of columns.
+/// The facts in which the kernels of columns differ.
 struct RowsOfColumns {
   std::string counted_by;
   Access access;

@@ -9,8 +9,7 @@ STABLE_TORCH_LIBRARY(histo, m) {
 
   m.def("histogram(Tensor input, Tensor edges, int[1]? dim=None, *, bool flow=False) -> Tensor");
   m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
-  m.def(
-      "uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
+  m.def("uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
 
   // The checks of the operators on a description of their input, for callers
   // that hold no data (fake tensors). They return the error, or an empty string.
@@ -21,8 +20,7 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "_check_text_histogram(str device, str dtype, str layout, bool contiguous, int ndim, "
       "str variant) -> str");
 
-  m.def(
-      "_check_numbers(str op, str device, str dtype, str layout, int ndim, int[]? dim) -> str");
+  m.def("_check_numbers(str op, str device, str dtype, str layout, int ndim, int[]? dim) -> str");
   m.def(
       "_check_edges(str device, str dtype, str layout, int ndim, str edges_device, "
       "str edges_dtype, str edges_layout, int edges_ndim) -> str");

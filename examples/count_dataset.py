@@ -39,7 +39,7 @@ PIECE_VALUES = 1 << 24
 
 
 class State:
-    """What one rank has finished, on disk: all of it as of some moment, whenever it is killed."""
+    """The finished work of one rank, on disk: whole as of some moment, whenever it is killed."""
 
     def __init__(self, path: Path, shape: tuple[int, int]) -> None:
         self.path = path

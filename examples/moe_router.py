@@ -40,7 +40,8 @@ class Router(nn.Module):
         self.experts, self.top = experts, top
 
     def forward(self, tokens: Tensor) -> Routing:
-        """Of tokens `[n, width]`: weights and experts `[n, top]`, counts and offsets `[experts]`.
+        """Takes tokens `[n, width]`; returns weights and experts `[n, top]`, counts and offsets
+        `[experts]`.
 
         `offsets` is where the tokens of each expert begin once they are sorted by expert.
         """
@@ -111,7 +112,7 @@ def microseconds(step: Callable[[Tensor], object], tokens: Tensor) -> float:
 
 
 def compare(experts: Tensor, num_experts: int) -> None:
-    """What torch.bincount and torch.histc do with the same ids."""
+    """Compares with torch.bincount and torch.histc on the same ids."""
     # One id beyond the last expert, as padding has: not to be counted.
     ids = torch.cat([experts.flatten(), experts.new_full((100,), num_experts)])
     counts = channel_histogram(ids, num_experts)

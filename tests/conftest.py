@@ -20,7 +20,7 @@ import torch_histo
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 PACKAGE = Path(torch_histo.__file__).parents[1]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(PACKAGE)}
-"""Of a new process that is to find the same torch_histo."""
+"""The environment of a new process that must find the same torch_histo."""
 HUGE_BYTES = 40 << 30
 TIERS = {
     "long": "breadth that the default run samples",
@@ -28,7 +28,7 @@ TIERS = {
 }
 """Markers of tests that run only when they are asked for."""
 M_PERTURB = -6
-"""What mallopt of glibc calls the byte that memory is filled with."""
+"""The parameter of glibc's mallopt for the byte that memory is filled with."""
 
 
 def default_interrupt() -> None:
@@ -68,8 +68,8 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "huge: needs a GPU with tens of GiB of free memory")
     for marker, why in TIERS.items():
         config.addinivalue_line("markers", f"{marker}: {why}; runs with -m {marker} only")
-    # What malloc returns, counts on the CPU too, is never zero by luck. They are allocated
-    # without the dispatcher, so what `dirty_memory` asks of torch does not reach them.
+    # Memory of malloc, counts on the CPU too, is never zero by luck. The counts are allocated
+    # without the dispatcher, so the settings of `dirty_memory` do not reach them.
     libc = ctypes.CDLL(None)
     if hasattr(libc, "mallopt"):
         libc.mallopt(M_PERTURB, 0x5A)
@@ -127,7 +127,7 @@ def device(request: pytest.FixtureRequest) -> torch.device:
 
 @pytest.fixture(autouse=True)
 def dirty_memory(request: pytest.FixtureRequest) -> Iterator[None]:
-    """What torch.empty returns, results and workspaces too, is never zero by luck."""
+    """Memory of torch.empty, results and workspaces too, is never zero by luck."""
     if torch.cuda.is_available() and "huge" not in request.keywords:
         for size in (512, 4 << 10, 64 << 10, 1 << 20, 16 << 20, 64 << 20):
             blocks = [torch.full((size,), 0xAB, dtype=torch.uint8, device="cuda") for _ in "123"]

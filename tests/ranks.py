@@ -1,4 +1,4 @@
-"""What the processes of test_distributed.py run: every case on every rank, one start for all."""
+"""The program of test_distributed.py's processes: all cases on every rank, in one start."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def ranks_without_rows(device: str) -> None:
 
 @case
 def local_counts(device: str) -> None:
-    """What each rank holds are the counts of its own shard, not only their sum."""
+    """Each rank holds the counts of its own shard, not only their sum."""
     mesh = meshes(device)[-1 if dist.get_world_size() < 4 else -2]
     values = random_values((13, 11), torch.int16)
     for d in range(2):
@@ -392,7 +392,7 @@ def sharding_does_not_show(device: str) -> None:
 
 @case
 def compiled_for_any_num_bins(device: str) -> None:
-    """Of a DTensor and of parts: one program for all numbers of bins."""
+    """A DTensor and parts: one program for all numbers of bins."""
     rank, world = dist.get_rank(), dist.get_world_size()
     mesh = [mesh for mesh in meshes(device) if mesh.ndim == 1][-1]
     parts = [random_values((50, 6), torch.uint8, seed=i) for i in range(world)]

@@ -84,7 +84,7 @@ def names_of(entry: dict[str, Any]) -> list[str]:
 
 
 def counted(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
-    """What --json says of a single file that has to be counted without complaint."""
+    """The output of --json for a single file, which must be counted without complaint."""
     status = cli.main(["--json", *map(str, arguments)])
     captured = capsys.readouterr()
     assert (status, captured.err) == (0, "")
@@ -629,7 +629,7 @@ def test_option_decides_over_content(capsys: pytest.CaptureFixture[str]) -> None
     assert counts_of(entry) == reference(np.frombuffer(content, np.uint8)[:, None], 256)
 
 
-# What cannot be counted
+# Files that cannot be counted
 
 
 def saved(array: np.ndarray) -> bytes:

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch_histo import channel_histogram, explain
 
 TUNING = constants_of("csrc/cpu/tuning.h")
-# Where the engine changes its way of counting: what the shapes below lie around.
+# At these sizes the engine changes its way of counting. The shapes below lie around them.
 TILE_ROWS = TUNING["kTileRows"]
 PLANE_ROWS = TUNING["kPlaneRows"]
 MIN_PLANE_ROWS = TUNING["kMinPlaneRows"]
@@ -128,7 +128,7 @@ REPEATED = 67
 every place in a strip."""
 
 
-# Of several threads, each has less to count.
+# With several threads, each would have less to count.
 with_one_thread = pytest.mark.parametrize("threads", [1], indirect=True)
 
 
@@ -610,7 +610,7 @@ def test_other_processors(loops: str, counters: str, every: int) -> None:
 
 @pytest.mark.parametrize("shape", [(3, 16), (3, 0, 16)])
 def test_more_counts_than_int64_can_number(shape: tuple[int, ...]) -> None:
-    """Of an empty result, too, whose strides would be so many: torch.empty refuses it as well."""
+    """An empty result is refused, too: its strides would overflow, and torch.empty refuses it."""
     with pytest.raises(RuntimeError, match="out of memory"):
         channel_histogram(torch.zeros(shape, dtype=torch.uint8), 1 << 60)
 

@@ -28,7 +28,7 @@ needs_x86 = pytest.mark.skipif(not IS_X86, reason="needs an x86 processor")
 
 
 def best_loops() -> str:
-    """What /proc/cpuinfo allows; AMX's registers may be refused by the system."""
+    """The loops that /proc/cpuinfo allows; the system may refuse the registers of AMX."""
     if not IS_X86 or "avx2" not in FLAGS:
         return "portable"
     if not {"avx512bw", "avx512dq", "avx512vl"} <= FLAGS:

@@ -51,7 +51,7 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
         random_values((500, 389, 20), torch.uint8)[:, 7:-9],
         {"dim": (0, 1)},
     ),
-    "small units": (random_values((5000, 900), torch.uint8), {"dim": 1}),
+    "small segments": (random_values((5000, 900), torch.uint8), {"dim": 1}),
     "wide channels in turn": (random_values((300_000, 3), torch.int32), {"num_bins": 1000}),
     "clusters": (random_values((9_000, 512), torch.uint8), {}),
     "clusters that add": (random_values((40_000, 128), torch.uint8), {}),
@@ -60,7 +60,7 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "three channels": (random_values((1_000_001, 3), torch.uint8), {}),
     "images": (random_values((4, 3, 500, 401), torch.uint8), {"dim": (2, 3)}),
     "wide columns": (random_values((20_000, 64), torch.int32), {"num_bins": 1000}),
-    "bins in pairs": (
+    "packed bins": (
         random_values((20_000, 64), torch.int16, high=5000),
         {"num_bins": 4096},
     ),
@@ -70,8 +70,8 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),
     "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
     "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
-    "exchange": (random_values((4_300_003,), torch.int32, high=1 << 18), {"num_bins": 1 << 18}),
-    "exchange of few values": (
+    "partitioned": (random_values((4_300_003,), torch.int32, high=1 << 18), {"num_bins": 1 << 18}),
+    "partitioned, few values": (
         random_values((4_300_003,), torch.int32, high=5),
         {"num_bins": 1 << 18},
     ),
@@ -128,7 +128,7 @@ def test_does_not_wait_for_the_gpu(call) -> None:
 def test_current_stream(call) -> None:
     run, name = call
     values, zeros = like(INPUTS[name][0], "cuda"), zeros_like(INPUTS[name][0])
-    # What first calls load must not wait for the GPU below.
+    # First calls load modules, which must not wait for the GPU below.
     run(zeros.copy_(values))
     zeros.zero_()
     side = torch.cuda.Stream()

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.skipif(not dist.is_available(), reason="torch without t
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory):
-    """Of every rank of a backend: `{case: traceback or ""}`. All cases share one start."""
+    """`{case: traceback or ""}` of every rank of a backend. All cases share one start."""
 
     @cache
     def run(backend: str) -> list[dict[str, str]]:

@@ -1,4 +1,4 @@
-"""What the documents show is what happens: every block of Python runs by itself."""
+"""The documents show what happens: every block of Python runs by itself."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 MAX_WORDS = 1800
 ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
-"""What torchrun sets."""
+"""The variables that torchrun sets."""
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:

@@ -432,7 +432,7 @@ def test_paths(emulate: Emulate, name: str) -> None:
     assert set(case.path.split()) <= path, path
 
 
-EXCHANGED = {
+PARTITIONED = {
     "as many of all": (INT32, 1 << 17, 1 << 17),
     "beyond the bins": (torch.uint32, 120_000, 1 << 19),
     "few": (INT32, 120_000, 3),
@@ -443,10 +443,10 @@ EXCHANGED = {
 }
 
 
-@pytest.mark.parametrize("name", EXCHANGED)
+@pytest.mark.parametrize("name", PARTITIONED)
 @pytest.mark.parametrize("offset", [0, 1])
 def test_blocks_that_wait_for_each_other(emulate: Emulate, name: str, offset: int) -> None:
-    dtype, num_bins, below = EXCHANGED[name]
+    dtype, num_bins, below = PARTITIONED[name]
     values = random_values(530_003, dtype=dtype, below=below)
     # Small tables: bins are too many for one.
     gpu = dataclasses.replace(TWO_SMS, sm_count=8, shared_bytes_per_block=101 << 10)
@@ -477,8 +477,8 @@ def test_letters(emulate: Emulate, length: int) -> None:
     emulate(text[::2], 7, dim=(0,), gpu=SIXTEEN, variant="letters")
 
 
-# Of 512 channels 16 blocks count the rows of half a line, 32 a warp at a time, and 33 those of a
-# whole one, 16 a warp. A block has 24 warps.
+# With 512 channels, 16 blocks count rows of half a line, 32 at a time in each warp. If rows are
+# whole lines, 33 blocks count 16 at a time in each warp. A block has 24 warps.
 BLOCK_ROWS = [16 * 32 * 10, 16 * 32 * 10 + 1, 16 * 32 * 24 - 1, 16 * 32 * 24 + 31]
 WHOLE_BLOCK_ROWS = [33 * 16 * 10, 33 * 16 * 10 + 1, 33 * 16 * 24 - 1, 33 * 16 * 24 + 15]
 
@@ -572,7 +572,7 @@ def test_rows_on_a_smaller_gpu(emulate: Emulate, shape: tuple[int, int, int]) ->
 
 @pytest.mark.long
 def test_batches_of_rows_on_a_smaller_gpu(emulate: Emulate) -> None:
-    """Of 64 channels no block takes rows of two batches, even if some SMs then have none."""
+    """With 64 channels no block takes rows of two batches, even if some SMs then have none."""
     emulate(random_values(30, 2000, 64), gpu=T4)
     emulate(random_values(30, 3000, 128), gpu=T4)
 
@@ -763,7 +763,7 @@ def test_rows_in_runs_of_wider_types(emulate: Emulate, dtype: torch.dtype, chann
         emulate(values[..., : channels - 1], 200, dim=(0, 1), offset=offset)
 
 
-# Of a round and more, so many rows are left.
+# The rows that are left after whole rounds.
 @pytest.mark.long
 @pytest.mark.parametrize("left", [0, 1, 7, 8, 9])
 def test_last_words_put_together(emulate: Emulate, left: int) -> None:

@@ -228,7 +228,7 @@ def test_last_rows_of_words_put_together(device: torch.device, left: int) -> Non
     [(9001, 900), (3000, 1000, 3), (900, 7000, 2), (5000, 40, 8), (1100, 200, 50), (300, 3000, 32)],
 )
 @pytest.mark.parametrize("dtype", ANY_SIZE)
-def test_small_units(device: torch.device, shape: tuple[int, ...], dtype: torch.dtype) -> None:
+def test_small_segments(device: torch.device, shape: tuple[int, ...], dtype: torch.dtype) -> None:
     assert_counted(at_offset(shape, dtype, 1), device, 100, dim=1)
     assert_counted(at_offset(shape, dtype, 0)[:, 1:-1], device, dim=1)
 
@@ -337,7 +337,7 @@ def test_more_bins_than_a_block_holds(
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.int32, torch.int64])
 def test_crowds_come_and_go(device: torch.device, dtype: torch.dtype) -> None:
-    """Of few values a block counts all by itself, of others none; each for several rounds."""
+    """A block counts few values by itself, and none of many; each for several rounds."""
     num_bins = 60_000 if dtype == torch.int16 else 1 << 19
     n = 20 * MIB // dtype.itemsize
     i = torch.arange(n)

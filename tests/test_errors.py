@@ -34,7 +34,7 @@ def quantized() -> torch.Tensor:
     return torch.quantize_per_tensor(torch.rand(4), 0.1, 0, torch.quint8)
 
 
-# Of what, arguments, and the line.
+# The input, the arguments, and the line.
 CASES: dict[str, tuple[torch.Tensor, dict[str, Any], str]] = {
     "float": (
         torch.zeros(3),

@@ -1,4 +1,4 @@
-"""What is installed: names, types, libraries, and a build without CUDA."""
+"""The installed package: names, types, libraries, and a build without CUDA."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ except ImportError as error:
 
 @pytest.fixture
 def toolkit(tmp_path: Path) -> Path:
-    """What looks like a CUDA Toolkit that knows two kinds of GPU."""
+    """A folder that looks like a CUDA Toolkit with two kinds of GPU."""
     for name in ("include/cuda_runtime.h", "bin/nvcc"):
         (tmp_path / name).parent.mkdir()
         (tmp_path / name).write_text("#!/bin/sh\necho compute_90\necho compute_75\n")

@@ -117,7 +117,7 @@ def planner(
 
 
 def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
-    """What its kernels are asked to do; that the plan is right."""
+    """Checks a plan, and returns the path that its kernels take."""
     assert planner.stdin is not None
     assert planner.stdout is not None
     kept = [d for d in range(len(case.sizes)) if d not in case.dim]
@@ -132,7 +132,7 @@ def path_of(planner: subprocess.Popen[str], case: Case, gpu: Device) -> str:
 
 
 MOST_BYTES = 1 << 37
-"""What the memory of a GPU holds."""
+"""The memory of a GPU holds this."""
 GAPS = (0, 0, 0, 1, 3, 4, 16, 64, 1000, 1 << 22)
 WIDTHS = (3, 48, 64, 100, 127, 128, 255, 256, 448, 511, 512, 2048)
 
@@ -162,7 +162,7 @@ def random_shape(rng: Random) -> tuple[list[int], list[int]]:
 
 
 def random_case(rng: Random) -> Case:
-    """Of any size that memory holds, with gaps between dimensions in any order, at any address."""
+    """A case of any size that memory holds: dimensions in any order, with gaps, at any address."""
     while True:
         dtype = rng.choice([torch.uint8, *DTYPES])
         sizes, dim = random_shape(rng)
@@ -322,7 +322,7 @@ def test_rows_or_clusters() -> None:
 
 
 def test_without_clusters() -> None:
-    """What takes one launch in a cluster takes zeroing and atomic additions elsewhere."""
+    """Without clusters, counts are zeroed and added to; with them one launch is enough."""
     for case in (contiguous((65_536,), torch.int64), contiguous((1 << 14, 512))):
         plan = plan_of(case, dataclasses.replace(H200, capability=(8, 9)))
         assert plan["cluster"] == 1
@@ -363,7 +363,7 @@ def test_sums_of_the_reduce_hold_all_rows(planner: subprocess.Popen[str]) -> Non
     assert "sums-columns" not in path_of(planner, contiguous(many, torch.uint32), H200)
 
 
-def test_counters_of_blocks_that_exchange(planner: subprocess.Popen[str]) -> None:
+def test_counters_of_partitioned_bins(planner: subprocess.Popen[str]) -> None:
     """They have 32 bits, and all that an owner is left may be of one bin."""
     few, many = (contiguous((size,), torch.uint16, 1 << 16) for size in (1 << 33, 1 << 36))
     assert path_of(planner, few, H200).startswith("partitioned")
@@ -532,7 +532,7 @@ WORDS: dict[str, tuple[Case, tuple[str, ...]]] = {
         contiguous((1 << 20,), torch.int32, 1 << 20),
         ("more bins than one holds", "additions in memory"),
     ),
-    "exchange": (
+    "partitioned": (
         contiguous((1 << 28,), torch.int32, 1 << 20),
         (
             "{owners} blocks own {bins_per_owner:,} bins each",
@@ -585,12 +585,12 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
         *("layout", "reads", "table", "grid", "launches", "workspace", "memory", "predicted")
     ]
     blocks, threads = f"{plan['blocks']:,}", plan["threads"]
-    work, segment = plan.get("rows_per_block"), "row"
+    work, noun = plan.get("rows_per_block"), "row"
     if plan["method"] == "runs":
-        work, segment = plan["loads_per_block"], "load"
+        work, noun = plan["loads_per_block"], "load"
     assert re.fullmatch(
         rf"{blocks} blocks? of {threads} threads(?: in clusters of {plan['cluster']})?, "
-        rf"up to {work:,} {segment}s? each",
+        rf"up to {work:,} {noun}s? each",
         lines["grid"],
     )
     assert lines["launches"] == f"{plan['launches']}: {', '.join(explanation.steps)}"

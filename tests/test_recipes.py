@@ -350,7 +350,7 @@ def test_byte_statistics(tmp_path: Path) -> None:
 
 
 def run_byte_statistics(monkeypatch: pytest.MonkeyPatch, *names: object) -> object:
-    """What the program ends with."""
+    """The status or the message that the program ends with."""
     program = str(RECIPES / "byte_statistics.py")
     monkeypatch.setattr(sys, "argv", [program, *map(str, names)])
     with pytest.raises(SystemExit) as ended:

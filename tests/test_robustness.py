@@ -1,4 +1,4 @@
-"""What goes wrong around a call: memory that runs out, captures that fail, streams, threads."""
+"""Trouble around a call: memory that runs out, captures that fail, streams, threads."""
 
 from __future__ import annotations
 
@@ -204,7 +204,7 @@ def test_record_stream(give_up, shape: tuple[int, ...], dim) -> None:
 
 @needs_gpu
 def test_workspace_goes_back_to_its_own_stream() -> None:
-    """What a call frees as it returns is reused behind it on its stream, never beside it."""
+    """Memory that a call frees as it returns is reused behind it on its stream, never beside it."""
     original = random_values((20_000, 512), torch.uint8)
     values, want = original.cuda(), expected_counts(original)
     side = torch.cuda.Stream()

@@ -35,7 +35,7 @@ def count_endlessly(*arguments: str) -> tuple[subprocess.Popen[bytes], int]:
 
 
 def read_until(terminal: int, word: bytes) -> bytes:
-    """What comes until the word does, or until the end."""
+    """Reads until the word comes, or until the end."""
     seen, end = b"", time.monotonic() + TIMEOUT
     while not (word and word in seen) and select.select([terminal], [], [], end - time.monotonic()):
         try:

@@ -57,5 +57,5 @@ def test_str_and_bytes() -> None:
         assert_counts(text_histogram(text), expected)
         assert_counts(text_histogram(text.encode()), expected)
         assert_counts(text_histogram(text, variant="sequential"), expected)
-    # What is no text in UTF-8, as in names of files, is no letters either.
+    # Bytes that are no text in UTF-8, as in names of files, are no letters either.
     assert_counts(text_histogram("\udce9abc"), expected_letters(b"abc"))

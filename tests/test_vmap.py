@@ -170,7 +170,7 @@ def test_no_samples(device: torch.device, variant: str) -> None:
 def test_beside_what_is_not_mapped(device: torch.device) -> None:
     values = random_values((4, 30), torch.uint8).to(device)
     other = random_values((50,), torch.uint8).to(device)
-    # What all samples share is counted once, not once a sample.
+    # An input that all samples share is counted once, not once a sample.
     count = torch.vmap(lambda x, y: channel_histogram(y) + x.sum(), in_dims=(0, None))
     expected = expected_counts(other) + values.cpu().long().sum(1, keepdim=True)
     assert_counts(in_one_call(count, values, other), expected)

@@ -269,12 +269,12 @@ def _digits(x: float) -> str:
 
 
 def _bytes(n: int) -> str:
-    size, segment = float(n), "bytes"
+    size, unit = float(n), "bytes"
     for larger in ("KiB", "MiB", "GiB", "TiB"):
         if size < 1024:
             break
-        size, segment = size / 1024, larger
-    return _count(n, "byte") if segment == "bytes" else f"{_digits(size)} {segment}"
+        size, unit = size / 1024, larger
+    return _count(n, "byte") if unit == "bytes" else f"{_digits(size)} {unit}"
 
 
 def _seconds(seconds: float) -> str:

@@ -16,14 +16,14 @@ from ._version import __version__
 from .messages import complain, lacks_main_memory, one_line
 
 PLOT_FORMATS = ("png", "pdf", "svg", "svgz", "ps", "eps", "jpg", "jpeg", "webp", "tif", "tiff")
-"""What a plot's suffix may be."""
+"""The suffixes that a plot may have."""
 
 WIDTH = 78
 """Most columns of the help."""
 
 PIPE_CLOSED = 141
 SIGNALLED = 128
-"""Plus the number of the signal: the status of who was ended by it."""
+"""This plus the number of a signal is the status of a process that the signal has ended."""
 
 DESCRIPTION = """\
 Count how often each value occurs in each channel of files, exactly.
@@ -99,7 +99,7 @@ examples (python -m torch_histo is the same command):
 
 
 class _Terminated(BaseException):
-    """What SIGTERM raises, as SIGINT raises KeyboardInterrupt."""
+    """Raised by SIGTERM, as KeyboardInterrupt is by SIGINT."""
 
 
 def terminate(signum: int, frame: object) -> NoReturn:

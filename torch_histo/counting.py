@@ -1,4 +1,4 @@
-"""What the command line does once its arguments are read: counts files, or runs the demo."""
+"""Does what the arguments of the command line ask for: counts files, or runs the demo."""
 
 from __future__ import annotations
 
@@ -65,22 +65,17 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     document = report.JsonDocument(sys.stdout)
     for file in arguments.files:
         for name, outcome in _outcomes(file, arguments, device):
-            table = ""
-            if not isinstance(outcome, str) and not arguments.json:
-                try:
-                    table = report.table(outcome, sys.stdout.encoding)
-                except (MemoryError, RuntimeError) as error:
-                    outcome = _reason(error)
             if isinstance(outcome, str):
                 errors.append((name, outcome))
                 complain(f"{name}: {outcome}")
                 continue
+            result, table = outcome
             if arguments.json:
-                document.add(outcome)
+                document.add(result)
             else:
                 print(table, flush=True)
             if arguments.plot is not None:
-                drawn.append(outcome)
+                drawn.append(result)
     if arguments.json:
         document.close(errors)
     if drawn:
@@ -94,9 +89,9 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
 
 def _outcomes(
     file: str, arguments: argparse.Namespace, device: torch.device
-) -> Iterator[tuple[str, report.Result | str]]:
-    """The name of each array in a file, and its counts or else what is wrong with it."""
-    outcome: report.Result | str
+) -> Iterator[tuple[str, tuple[report.Result, str] | str]]:
+    """The name of each array in a file, and its counts with their table, or what is wrong."""
+    outcome: tuple[report.Result, str] | str
     try:
         with open_file(
             file, text=arguments.text, channels=arguments.channels, dim=arguments.dim
@@ -104,7 +99,9 @@ def _outcomes(
             for part, open_part in parts:
                 name = f"{file}:{part}" if part else file
                 try:
-                    outcome = _count(name, open_part(), arguments.num_bins, device)
+                    result = _count(name, open_part(), arguments.num_bins, device)
+                    table = "" if arguments.json else report.table(result, sys.stdout.encoding)
+                    outcome = result, table
                 except Exception as error:
                     outcome = _reason(error)
                 yield name, outcome

@@ -1,4 +1,4 @@
-"""What runs without arguments: every kernel on one sample, first checked and then timed."""
+"""The command without arguments: it checks and then times every kernel on one sample."""
 
 from __future__ import annotations
 

@@ -60,14 +60,14 @@ DEVICES = (
 
 
 def assumed_device() -> torch.device | Device:
-    """Of an input that is on no device: the current GPU, or the first of `DEVICES`."""
+    """The device for an input that is on none: the current GPU, or the first of `DEVICES`."""
     if torch.cuda.is_available():
         return torch.device("cuda", torch.cuda.current_device())
     return DEVICES[0]
 
 
 def limits_of(device: str | torch.device | Device) -> Device:
-    """By name, of a GPU of this machine, or as they are."""
+    """The limits of a GPU: one known by name, one of this machine, or the limits as given."""
     if isinstance(device, Device):
         return device
     if isinstance(device, str) and not device.startswith("cuda"):

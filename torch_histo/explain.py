@@ -42,7 +42,7 @@ class Explanation:
             a row has no whole number of channels.
         groups, batches, channels: the tables that a row takes side by side, or that the bins of one
             channel are dealt to; sets of channels that are counted alike; channels of each.
-        gap_channels: elements between two rows, which are read too and counted for nobody.
+        gap_channels: elements between two rows, which are read too and not counted.
         tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
             across the rows.
         runs, run_bytes, run_bytes_between: stretches of memory that hold the rows of one block's
@@ -51,22 +51,23 @@ class Explanation:
         segments_per_block, copies: sets of channels that a block counts whole; counters that it has
             for a bin of each.
         owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
-            blocks exchange what they have read.
+            blocks send each other what they have read.
         rows_per_block: rows that a block counts at most; with "partitioned", rows that it reads.
-        loads_per_block: of runs the loads, at most.
+        loads_per_block: with "runs", loads of a block at most.
         table_keys, table_counters_per_key, counter_bits: the table of a block.
         blocks, threads, cluster: the grid; threads a block, blocks a cluster.
         shared_bytes: shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy:
             tables to be summed, or values on their way to another block.
-        clears_counts: the counts are zeroed first; with "partitioned", what the blocks meet at.
+        clears_counts: the counts are zeroed first; with "partitioned", the words at which
+            the blocks meet.
         shares_lines: neighbouring blocks read the same lines of memory, so that none starts before
             all that was launched earlier has ended.
         reduce_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
         launches, steps: kernels and fillings with zeros, besides the copy: how many, and in order,
             kernels by name and "zeroing" before them.
         bytes_read, bytes_of_counts: the elements of the input; the result.
-        bytes_of_gaps: what is read besides, since it lies between rows.
+        bytes_of_gaps: bytes between rows, which are read too and not counted.
         bytes_moved: the least that moves to and from memory.
     """
 
@@ -142,15 +143,15 @@ class CpuExplanation:
             of matrices), "direct" (no tables: the result itself is counted in) or
             "nothing to count".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
-        threads: that count; fewer than torch has where the input is small.
+        threads: the threads that count; fewer than torch has if the input is small.
         strip: channels that share the tables of a thread at a time.
-        strips, tasks: of all channels; strips, or rows of them, which threads take in turns.
-        sharing: without tables the threads have "channels" of their own or "copies" of the result,
-            or add to the same counts ("atomic").
-        counter_bits: of a table's counters; of the result's where there is no table.
+        strips, tasks: the strips of all channels; strips, or rows of them, for threads in turns.
+        sharing: without tables, threads have "channels" of their own, or "copies" of the result, or
+            add to the same counts ("atomic").
+        counter_bits: bits of a table's counters, or of the result's if there is no table.
         neighbours: two bytes that follow each other are counted as one value.
-        byte_counters: counters of 8 bits besides, for values that differ; 0 where there are none.
-        tables, table_keys, table_bytes: of a thread.
+        byte_counters: further counters of 8 bits, for values that differ; 0 if there are none.
+        tables, table_keys, table_bytes: the tables of a thread.
         workspace_bytes: memory of all threads, besides the counts and the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
     """
@@ -191,11 +192,11 @@ def explain(
 ) -> Explanation | CpuExplanation:
     """Tells how `channel_histogram` counts an input: the plan, in numbers and in words.
 
-    Of a GPU the lines are the layout, what a load takes, the table in shared memory, the grid, the
-    launches, the workspace, the bytes that move, and the time that these take at the bandwidth
-    of the device's memory: no way of counting is faster, unless the input is in a cache. Of the
-    CPU they are the way of counting, the tables, the threads, the workspace and the bytes that
-    move. Nothing is counted or printed, and no GPU is needed.
+    For a GPU the lines are the layout, the size of a load, the table in shared memory, the grid,
+    the launches, the workspace, the bytes that move, and the time that these take at the
+    bandwidth of the device's memory. No way of counting is faster, unless the input is in a
+    cache. For the CPU the lines are the way of counting, the tables, the threads, the workspace
+    and the bytes that move. Nothing is counted or printed, and no GPU is needed.
 
     Args:
         input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous

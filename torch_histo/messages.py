@@ -1,4 +1,4 @@
-"""What the command line says on standard error, one line at a time."""
+"""The messages of the command line on standard error, one line at a time."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from torch_histo._arguments import (
 
 _library.load()  # the rules below need the operators
 
-# Four look-ups less a call.
+# Found once, which saves each call four look-ups.
 _channel_histogram = torch.ops.histo.channel_histogram
 
 VARIANTS: tuple[str, ...] = (
@@ -45,7 +45,7 @@ _NAMES_ELSEWHERE = {
     **dict.fromkeys(("bins", "nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
     **dict.fromkeys(("axis", "axes", "dims"), "dim"),
 }
-"""What other libraries call the arguments of `channel_histogram`."""
+"""The names that other libraries have for the arguments of `channel_histogram`."""
 
 
 def channel_histogram(
@@ -88,7 +88,7 @@ def channel_histogram(
             not take.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
             RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
-            compiled code. What was allocated is free again, and the next call works.
+            compiled code. All that was allocated is free again, and the next call works.
         TypeError: `input` is not a tensor, another argument of a type that it does not take,
             or a keyword that is no argument, such as `bins`.
 
@@ -101,21 +101,24 @@ def channel_histogram(
     Cost on CUDA: one to three launches. The first sets the counts to zero, if several blocks add
     to the same ones. The second counts, and reads the input once; one channel with up to four
     times the bins that fit a table is read once for each table, mostly from the cache. The third
-    sums the tables of the blocks, if there are such. These tables are a workspace of at most 64
+    sums the tables of the blocks, if there are any. These tables are a workspace of at most 64
     KiB for bytes, or 227 KiB for wider types, for each multiprocessor: 8.5 or 30 MiB on an H200.
     One channel of 16 MiB or more with still more bins takes 16.5 MiB there. Inputs of up to 1 MiB
     need no workspace. Nothing grows with the input, except the contiguous copy that rare strides
     need.
-    `torch_histo.explain` prints all this for one input and one GPU.
+    `torch_histo.explain` returns all this for one input and one GPU.
 
-    On the CPU the threads are torch's (`torch.set_num_threads`); in a process that was forked it
-    is one thread, since those of its parent are not there. Each thread counts in tables of at
-    most 1 MiB, a tile of the input included, and adds them to the result: up to 4096 bins the
-    tables of 16-bit counters, up to some 130,000 bins of 32 bits. With more (2^24 bins), or with
-    fewer elements a channel than bins, threads count in the result itself: each in channels of
-    its own (2^20 channels of 256 bins take no memory beyond the result), or where there are
-    fewer channels than threads, in a private copy of the result, as long as all copies together
-    are no larger than the input, and otherwise in the one result with atomic additions.
+    Cost on the CPU: the threads are torch's (`torch.set_num_threads`). A forked process counts in
+    one thread, because it does not have the threads of its parent. Each thread counts in tables
+    and adds them to the result. These tables and a tile of the input take at most 1 MiB a thread.
+    They have 16-bit or 32-bit counters for up to 4096 bins, whichever this processor is faster
+    with, and 32-bit counters for up to some 130,000 bins.
+
+    With more bins (2^24), or with fewer elements a channel than bins, threads count in the result
+    itself. If there are channels for all threads, each thread has its own channels, and no memory
+    is needed beyond the result (2^20 channels of 256 bins). With fewer channels, each thread has
+    a private copy of the result, if all copies together are no larger than the input. If they
+    are larger, all threads add to the one result, with atomic additions.
 
     Source: the two-phase shared-memory method follows Shams and Kennedy, "Efficient
     histogram algorithms for NVIDIA CUDA compatible devices" (2007); the study variants
@@ -126,8 +129,8 @@ def channel_histogram(
         _refuse_keyword(*next(iter(unknown.items())))
     if not isinstance(input, Tensor):
         require_tensor("channel_histogram: input", input)
-    # Longer than it could be: of 5 us that a call takes, an argument takes 0.4, 0.8 where it is
-    # passed by its name, and a list 0.4 more.
+    # A shorter version would be slower. A call takes 5 us. An argument takes 0.4 us, or 0.8 us if
+    # it is passed by its name, and a list takes 0.4 us more.
     if type(num_bins) is not int:
         num_bins = integer("channel_histogram", num_bins, "num_bins must be an int of 64 bits")
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim
@@ -209,7 +212,7 @@ def _check_channel_histogram(
     *,
     contiguous: bool = True,
 ) -> None:
-    """Raises what the kernels would, for a tensor of which only the metadata count."""
+    """Raises the errors that the kernels would raise, without data: metadata are enough."""
     if isinstance(num_bins, torch.SymInt):
         # Checked when the program runs: the check below would make a constant of the symbol.
         line = "channel_histogram: num_bins must be"

@@ -47,7 +47,7 @@ PICTURE_COLUMNS, PICTURE_ROWS = 64, 8
 """The size of a picture in the terminal, without its axis."""
 
 CHANNEL_COLOURS = {"R": "tab:red", "G": "tab:green", "B": "tab:blue", "A": "tab:gray"}
-"""Of images in RGB or RGBA; one channel alone is grey, and others have colours in turn."""
+"""The colours of RGB and RGBA. A single channel is grey, and others have colours in turn."""
 
 
 class PlotError(Exception):

@@ -42,8 +42,9 @@ inline Axis axis_of(ElementType type, const ValueBinning& binning) {
   for (int64_t byte = 0; byte < std::min(axis.own_bins, axis.num_bytes); ++byte) {
     axis.bin_of_byte[byte] = static_cast<int16_t>(byte);
   }
+  const ByteAxis bytes = byte_axis(type, binning);
   for (int64_t byte = axis.own_bins; byte < axis.num_bytes; ++byte) {
-    const int64_t bin = bin_of_byte(type, binning, static_cast<uint8_t>(byte));
+    const int64_t bin = bytes.bin_of(static_cast<uint8_t>(byte));
     axis.bin_of_byte[byte] = static_cast<int16_t>(bin); // below 256
   }
   return axis;

@@ -24,8 +24,7 @@ constexpr int64_t kLine = tuning::kLineBytes;
 constexpr int64_t kGroupsOfLine = kLine / kPlaneColumns;
 constexpr int64_t kBlocks = tuning::kPlaneRows / kPlaneBlockRows;
 
-/// Which column has to stand where, so that make_planes puts column c into word c % 8 of group
-/// c / 8.
+/// The order of columns that makes make_planes put column c into word c % 8 of group c / 8.
 struct Order {
   alignas(kLine) uint8_t column_at[kLine];
 
@@ -40,8 +39,8 @@ struct Order {
 
 constexpr Order kOrder;
 
-/// 64 rows to planes [group][bit], in words of 64 rows of a column, the rows in any order. Groups
-/// are kBlocks blocks apart. After every eighth of the rows something is fetched.
+/// Turns 64 rows into planes [group][bit]. A word has one bit of 64 rows of a column; the rows come
+/// in any order. Groups are kBlocks blocks apart. Calls fetch(i) after each eighth of the rows.
 template <class Fetch>
 HISTO_BITS void make_planes(
     const uint8_t* data, int64_t stride, Vector* planes, const Fetch& fetch) {
@@ -81,7 +80,7 @@ HISTO_BITS void make_planes(
   }
 }
 
-/// The places at which two bits have each value.
+/// Finds the places at which two bits have each value.
 HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[0] = _mm512_ternarylogic_epi64(low, low, high, 0x11);
   found[1] = _mm512_andnot_si512(high, low);
@@ -89,7 +88,7 @@ HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[3] = _mm512_and_si512(low, high);
 }
 
-/// The places at which four bits have each value.
+/// Finds the places at which four bits have each value.
 HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   Vector low[4], high[4];
   find_two(bits[0], bits[1], low);
@@ -100,8 +99,8 @@ HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   }
 }
 
-/// Eight columns of `blocks` blocks. With blocks that have all bits of `fetching` a line is
-/// fetched.
+/// Counts eight columns of `blocks` blocks. Prefetches a line for each block whose number has all
+/// bits of `fetching`.
 HISTO_BITS void count_group(
     const Vector* planes,
     int64_t blocks,
@@ -138,19 +137,20 @@ HISTO_BITS void count_group(
   }
 }
 
-/// The planes of a block of a tile, of its rows from `row` on.
+/// Makes the planes of one block: the rows of a tile from `row` on.
 HISTO_BITS void make_block(
     const ByteColumns& tile, int64_t row, const Ahead& ahead, Vector* planes) {
   const uint8_t* rows = tile.data + row * tile.stride;
   const int64_t left = tile.rows - row;
   const auto* next_tile = reinterpret_cast<const uint8_t*>(ahead.line);
-  // A line of each page: with its page at hand, count_group fetches the others.
+  // Prefetches a line of each page of near rows. The page is then known when count_group fetches
+  // the other lines.
   const auto fetch_pages = [&](int64_t eighth) __attribute__((always_inline)) {
     const uint8_t* next = next_tile + (row + 8 * eighth) * ahead.step;
     __builtin_prefetch(next);
     __builtin_prefetch(next + 4 * ahead.step);
   };
-  // All of the next block.
+  // Prefetches all of the next block of far rows.
   const auto fetch_rows = [&](int64_t eighth) __attribute__((always_inline)) {
     const uint8_t* next = left > kPlaneBlockRows ? rows + kPlaneBlockRows * tile.stride : next_tile;
     next += 8 * eighth * tile.stride;
@@ -186,9 +186,9 @@ HISTO_BITS void count_tile(
   for (int64_t block = 0; block < blocks; ++block) {
     make_block(tile, block * kPlaneBlockRows, ahead, planes + block * kBits);
   }
-  // About a line for each row is fetched: 16 turns of each group, 64 rows a block.
+  // Prefetches about one line for each row: a block has 64 rows, and takes 16 turns in each group.
   const int64_t fetching = are_far(tile.stride) ? kBlocks : groups > kGroupsOfLine / 2 ? 1 : 0;
-  const int64_t zeros = blocks * kPlaneBlockRows - tile.rows; // that filled the last block
+  const int64_t zeros = blocks * kPlaneBlockRows - tile.rows; // they fill the last block
   for (int64_t group = 0; group < groups; ++group) {
     auto* table = reinterpret_cast<Vector*>(tables + group * table_size);
     count_group(planes + group * kBlocks * kBits, blocks, fetching, ahead, halves, table);
@@ -196,7 +196,7 @@ HISTO_BITS void count_tile(
   }
 }
 
-/// Eight vectors of eight words, transposed.
+/// Transposes eight vectors of eight words.
 HISTO_INLINE void transpose_words(Vector (&v)[8]) {
   Vector a[8], b[8];
 #pragma GCC unroll 8
@@ -238,7 +238,7 @@ HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
     }
   }
   if (past_caches) {
-    _mm_sfence(); // before anybody is told that they are there
+    _mm_sfence(); // ends the stores before another thread learns of them
   }
 }
 

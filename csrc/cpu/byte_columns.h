@@ -17,7 +17,7 @@ struct ByteColumns {
   int64_t readable_rows; // those of the tile, and what follows
 };
 
-/// Whether each row waits for a page of its own where it is fetched.
+/// Whether rows are so far apart that each prefetch of a row waits for another page.
 constexpr bool are_far(int64_t stride) {
   return stride > tuning::kMaxNearStride;
 }
@@ -28,17 +28,17 @@ struct Lines {
   int64_t stride;
 };
 
-/// A block of lines as it has to be copied: rows and columns that are not there are 0.
+/// A copy of a block of lines. Rows and columns that the tile does not have are 0.
 using FilledLines = uint8_t[tuning::kLineBytes * tuning::kLineBytes];
 
-/// The lines of a tile from `row` and `column` on. They are read in place if they can be, with
-/// anything behind the columns. Else they are copied.
+/// The lines of a tile from `row` and `column` on. They are read in place if the bytes behind the
+/// columns may be read, too. Otherwise they are copied.
 inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
   constexpr int64_t kLine = tuning::kLineBytes;
   const int64_t width = std::min(kLine, tile.columns - column);
   const int64_t rows = std::min(kLine, tile.rows - row);
   const uint8_t* data = tile.data + row * tile.stride + column;
-  // The bytes behind the columns belong to other rows, or may not be read.
+  // The bytes behind the columns belong to other rows, or lie outside the input.
   const int64_t behind = (tile.readable_rows - row - kLine) * tile.stride;
   if (rows == kLine && behind >= kLine - width) {
     return {data, tile.stride};
@@ -53,13 +53,13 @@ inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, Fill
 /// The place of the counts of some columns.
 struct Histograms {
   int64_t* counts;
-  int64_t num_bins; // they lie so far apart
+  int64_t num_bins; // counters from one histogram to the next
   int64_t columns;
-  int64_t values; // of those below
+  int64_t values; // only these first keys are bins
   bool add;
-  bool past_caches; // where they are whole lines of memory
+  bool past_caches; // stores go past the caches, if are_lines()
 
-  /// Whether all of them are stored as whole lines that nobody has to read.
+  /// Whether all counts are stored as whole lines, which need not be read before.
   bool are_lines() const {
     const auto places = reinterpret_cast<uintptr_t>(counts) | static_cast<uintptr_t>(num_bins * 8) |
                         static_cast<uintptr_t>(values * 8);

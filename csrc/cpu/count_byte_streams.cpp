@@ -1,4 +1,4 @@
-// Streams of bytes, of which two neighbours make one index, so that one store counts two.
+// Streams of bytes. Two neighbours make one index, so that one store counts two bytes.
 #include <cstring>
 
 #include "streams.h"
@@ -12,7 +12,7 @@ using namespace tuning;
 
 using Bytes = Stream<uint8_t>;
 
-/// The whole pairs of neighbours of dense bytes.
+/// Dense bytes as pairs of neighbours, without the last byte if their number is odd.
 Stream<TwoBytes> neighbours_of(const Bytes& bytes) {
   return {reinterpret_cast<const TwoBytes*>(bytes.data), 1, bytes.size / 2};
 }
@@ -27,7 +27,7 @@ Bytes from(const Bytes& bytes, int64_t counted) {
   return {bytes.data + counted * bytes.step, bytes.step, bytes.size - counted};
 }
 
-/// Counters of 16 bits: a joint table of all neighbours, and 16 counters of each byte.
+/// Counts in 16 bits: in a joint table of two neighbours, or in 16 counters of each byte.
 class JointStreams {
  public:
   using Key = uint8_t;
@@ -95,12 +95,12 @@ class JointStreams {
   }
 
   Result& result_;
-  Tables<uint16_t, Single> joint_; // of each channel, and behind it many_
+  Tables<uint16_t, Single> joint_; // one for each channel, followed by many_
   ManyTables many_;
 };
 
-/// Counters of 32 bits: of pairs where values agree, 8 bits of neighbours where they differ, and
-/// tables of bytes for short channels and what is left.
+/// Counts in 32 bits: in counters of pairs if values agree. If they differ, neighbours are counted
+/// in 8 bits. Short channels and the bytes that are left are counted in tables of bytes.
 class PairStreams {
  public:
   using Key = uint8_t;
@@ -143,7 +143,7 @@ class PairStreams {
     many_.hold(share_of_counter<ManyTables>(size), [&] { put_streams<0>(many_, result_); });
     for_each_stream(chunk, [&](const Bytes& bytes, int64_t channel) {
       int64_t counted = 0;
-      // A larger part of the channel has shown that few pairs are met often, or this one does.
+      // Pairs are faster if neighbours agree, here or in the larger part that was sampled before.
       if (in_pairs_ && (wrapping_.is_paused() || !neighbours_differ(bytes))) {
         counted = count_pairs(bytes.data, bytes.size, pairs_.at(channel));
       }
@@ -171,7 +171,7 @@ class PairStreams {
 
   Result& result_;
   bool in_pairs_;
-  Tables<uint32_t, Pairs> pairs_; // of each channel, and behind them many_
+  Tables<uint32_t, Pairs> pairs_; // for each channel, followed by many_
   ManyTables many_;
   WrappingCounters<uint8_t> wrapping_;
 };

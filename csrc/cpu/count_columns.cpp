@@ -25,7 +25,7 @@ class Columns {
         index_{result.axis().own_bins},
         tables_(plan.few, scratch),
         tile_(reinterpret_cast<T*>(scratch + plan.table_bytes)) {
-    // Slots without a channel are counted too.
+    // Slots without a channel are counted too, so all of the tile is initialized.
     std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes));
   }
 
@@ -76,8 +76,8 @@ class Columns {
     }
   }
 
-  /// How often a value equals the one below it. Each row is asked for another channel: where values
-  /// seldom change, all may change in one row.
+  /// How often a value equals the one below it. Each row is sampled in another channel, because all
+  /// channels may change in the same row.
   Agreement agreement_in_tile(int64_t rows) const {
     const int64_t diagonal = (rows - 1) * kLine / (kLine + 1);
     return agreement_of(tile_, diagonal, kLine + 1, kLine, index_);
@@ -101,7 +101,7 @@ class Columns {
     }
   }
 
-  /// Copies the first rows to lines of the tile, with anything behind the channels of a row.
+  /// Copies the first rows to lines of the tile. A line may have more bytes behind the channels.
   void copy_rows(const Panel<T>& panel, int64_t size) const {
     const auto& [data, channels, rows] = panel;
     if (channels.stride != 1) {

@@ -12,8 +12,8 @@ namespace {
 
 using namespace tuning;
 
-/// Values that differ are counted as they are, in counters of 8 bits or in one table of 16. Others
-/// are staged first.
+/// Values that differ are counted as they are, in 8-bit counters or in one table of 16-bit ones.
+/// Other values are staged first.
 template <class T>
 class StagedStreams {
  public:
@@ -39,7 +39,7 @@ class StagedStreams {
         continue;
       }
       size = chunks.size(rest);
-      many_.hold(size, [&] { reduce(many_); }); // of a run, to one counter
+      many_.hold(size, [&] { reduce(many_); }); // a run may add all to one counter
       Ahead ahead = chunks.ahead(rest, size);
       for_each_stream(rest.first(size), [&](const Stream<T>& stream, int64_t channel) {
         count_chunk(stream, channel, ahead);
@@ -73,7 +73,7 @@ class StagedStreams {
     count_staged(stream, neighbours, channel, ahead);
   }
 
-  /// How often keys agree that lie so far apart.
+  /// How often keys agree that lie this distance apart.
   Agreement agreement_at(int64_t distance, const Stream<T>& stream) const {
     constexpr uint64_t kMax = std::numeric_limits<T>::max();
     const auto last = static_cast<T>(std::min(static_cast<uint64_t>(index_.own_bins), kMax));
@@ -84,7 +84,8 @@ class StagedStreams {
   }
 
   void count_staged(const Stream<T>& stream, Agreement neighbours, int64_t channel, Ahead& ahead) {
-    // A line of indices may stand for two of keys: what lies across both is fetched.
+    // A line of 32-bit indices stands for two lines of 64-bit keys. From the middle of a line,
+    // Ahead fetches that line and the next one.
     const bool two_lines = sizeof(T) > sizeof(uint32_t) && ahead.step != 0;
     Ahead lines = two_lines ? Ahead{ahead.line + kLineBytes / 2, 2 * ahead.step} : ahead;
     for (int64_t i = 0; i < stream.size; i += kStagedElements) {
@@ -122,7 +123,7 @@ class StagedStreams {
   Result& result_;
   IndexOf<T> index_;
   bool has_few_;
-  Tables<uint16_t, Single> few_; // of each channel, and behind it many_
+  Tables<uint16_t, Single> few_; // one for each channel, followed by many_
   IndexTables many_;
   uint32_t* indices_;
   WrappingCounters<T> wrapping_;

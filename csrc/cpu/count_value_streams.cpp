@@ -10,7 +10,7 @@ namespace {
 
 using namespace tuning;
 
-/// In two groups of tables: a sample of each chunk tells whether values agree.
+/// Counts in one of two groups of tables. A sample of each chunk tells whether values agree.
 template <class T, class Counter>
 class ValueStreams {
  public:
@@ -86,7 +86,7 @@ class ValueStreams {
 
   Result& result_;
   IndexOf<T> index_;
-  FewTables few_; // of each channel, and behind them many_
+  FewTables few_; // for each channel, followed by many_
   ManyTables many_;
 };
 

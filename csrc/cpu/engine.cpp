@@ -18,7 +18,7 @@ namespace {
 
 using namespace tuning;
 
-/// A result of many small pages would take half of its time for handing them out.
+/// Asks for huge pages. With small ones, half of the time of a call would go to page faults.
 void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
 #ifdef MADV_HUGEPAGE
   if (are_in_huge_pages(size)) {

@@ -1,4 +1,4 @@
-// Staged indices (stage.h) of many bins, counted in a pair of 32-bit counters each.
+// Counts staged indices (stage.h) of many bins. Each index has a pair of 32-bit counters.
 #pragma once
 
 #include <algorithm>

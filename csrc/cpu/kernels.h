@@ -17,8 +17,7 @@ void sequential(const Problem& problem, const Binning& binning);
 void count(const Problem& problem, const Axis& axis, Allocator& allocate);
 
 /// The engine, for the bins between edges.
-void count_between(
-    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
+void count_between(const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
 
 /// The smallest and the largest finite value of each channel, rounded outwards to T, float or
 /// double; infinity and -infinity where there is none.

@@ -20,7 +20,7 @@ struct Steps {
   int64_t batch;
 };
 
-/// Steps that are constants take no additions.
+/// Constant steps, which the compiler adds up in advance.
 template <int64_t kSlot, int64_t kTurn, int64_t kTable, int64_t kBatch>
 struct FixedSteps {
   static constexpr int64_t slot = kSlot;
@@ -29,9 +29,10 @@ struct FixedSteps {
   static constexpr int64_t batch = kBatch;
 };
 
-/// Tables of counters [index][slot], and how elements go to them. A batch of elements has kRun for
-/// each table, which the slots of the table take in turns. The loop is unrolled to kUnrolled
-/// elements. One element of each batch has its counters fetched, kFetched elements ahead.
+/// Tables of counters [index][slot], and how elements are shared out among them. A batch has kRun
+/// elements for each table, and the slots of the table take them in turns. The loop is unrolled to
+/// kUnrolled elements. The counters of one element of each batch are prefetched, kFetched elements
+/// ahead; 0 means not at all.
 template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
 struct Shape {
   static constexpr int kTables = kTheTables;

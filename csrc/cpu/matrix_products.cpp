@@ -38,8 +38,8 @@ constexpr int kAhead = kProducts - 1;
 struct Constants {
   Vector lower_half;
   Vector columns;           // n, four times each
-  Vector of_lower;          // what is found for six bits of a byte that differ from n
-  Vector of_upper[kUppers]; // and for its upper half
+  Vector of_lower;          // factors by the lower six bits of byte xor n; 0 if it is not n's
+  Vector of_upper[kUppers]; // factors by the upper half of a byte; 0 if it is not h's
 };
 
 HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
@@ -50,7 +50,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
   for (int i = 0; i < kLine; ++i) {
     columns[i] = static_cast<uint8_t>(i / 4);
   }
-  // The sixth bit is the first matrix's.
+  // The sixth bit belongs to h, so either value is found.
   of_lower[0] = of_lower[32] = 1;
   of_lower[16] = of_lower[48] = kFactor;
   the.columns = _mm512_load_si512(columns);
@@ -65,15 +65,15 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
   return the;
 }
 
-/// Both matrices of 64 bytes; before their last row f is called. A row of the second is of four
-/// bytes, and has those of one n together.
+/// Makes both matrices of 64 bytes, and calls f before their last row. A row of the second matrix
+/// is of four bytes; the four entries of one n lie together.
 template <class F>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
     const Constants& the, const uint8_t* bytes, Matrices::Pair& of, const F& f) {
   const Vector upper = _mm512_srli_epi16(_mm512_loadu_si512(bytes), 4);
   const Vector halves = _mm512_and_si512(upper, the.lower_half);
   char* rows = of.uppers;
-  // Or else the compiler takes bytes out of the vector, or has an address for each row.
+  // Without this the compiler takes bytes out of the vector, or has an address for each row.
   __asm__("" : "+r"(bytes), "+r"(rows));
   static_assert(offsetof(Matrices::Pair, lowers) == kUppers * kLine);
 #pragma GCC unroll 16
@@ -93,7 +93,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
   }
 }
 
-/// Matrices of the first products.
+/// Makes the matrices of the first products.
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_first(
     const Constants& the, const uint8_t* bytes, Matrices& matrices) {
 #pragma GCC unroll 1
@@ -102,7 +102,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void make_first(
   }
 }
 
-/// Adds a product to a register of sums, and makes matrices of `bytes`, which lie kAhead farther.
+/// Adds a product to a register of sums. Makes the matrices of `bytes`, the product kAhead later.
 template <int kProduct, int kRegister>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
     const Constants& the, const uint8_t* bytes, Matrices& matrices) {
@@ -110,13 +110,13 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void take_product(
   const auto& made = matrices.of[kProduct];
   load_tile<kFirst>(made.uppers);
   load_tile<kSecond>(made.lowers);
-  // Multiplied late: 3 % faster than at once.
+  // Multiplying late is 3 % faster than at once.
   make_matrices(
       the, bytes, matrices.of[(kProduct + kAhead) % kProducts],
       []() __attribute__((always_inline)) { multiply_tiles<kRegister, kFirst, kSecond>(); });
 }
 
-/// Four products, of `bytes`; `next` are those of the next turn. f(i) is called before each.
+/// Adds four products, of `bytes`; `next` are the bytes of the next turn. Calls f(i) before each.
 template <int kFirst, int kSecond, int kThird, int kFourth, class F>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void take_turn(
     const Constants& the,
@@ -143,7 +143,7 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
   load_tile<2>(sums + 2 * kSums);
   load_tile<3>(sums + 3 * kSums);
   for (int64_t turn = 0; turn < turns; ++turn) {
-    const uint8_t* next = data + (turn + 1 < turns ? kTurnBytes : 0); // or what is not used
+    const uint8_t* next = data + (turn + 1 < turns ? kTurnBytes : 0); // the last are not used
     take_turn<0, 1, 2, 3>(the, data, next, matrices, [=](int i) __attribute__((always_inline)) {
       __builtin_prefetch(data + tuning::kAheadBytes + i * kLine);
     });
@@ -155,17 +155,18 @@ HISTO_PRODUCTS void add_turns(const uint8_t* data, int64_t turns, uint32_t* sums
   store_tile<3>(sums + 3 * kSums);
 }
 
-/// Takes zeros back that were not there.
+/// Takes back the zeros that only filled up the data.
 void subtract_zeros(int64_t zeros, uint32_t* sums) {
   sums[0] -= static_cast<uint32_t>(zeros);
 }
 
 // --- Columns
 
-/// A tile as columns: pairs of them, of each its blocks of 64 rows, of each those of both columns.
+/// A transposed tile has pairs of columns. A pair has blocks of 64 rows, and a block has 64 bytes
+/// of the first column, then those of the second.
 constexpr int64_t kPairBytes = 2 * kLine;
 
-/// The same 16 bytes of four rows, that lie 8 apart.
+/// Loads the same 16 bytes of four rows that lie 8 rows apart.
 HISTO_PRODUCTS [[gnu::always_inline]] inline Vector four_rows(const uint8_t* data, int64_t stride) {
   const auto load16 = [=](int64_t row) {
     return _mm_loadu_si128(reinterpret_cast<const __m128i*>(data + row * stride));
@@ -177,7 +178,8 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline Vector four_rows(const uint8_t* dat
   return _mm512_mask_broadcast_i32x4(rows, 0xf000, load16(24));
 }
 
-/// 64 rows of so many times 16 columns to pairs that lie `step` apart, the rows in any order.
+/// Transposes 64 rows of `sixteens` times 16 columns to pairs that lie `step` apart. The rows come
+/// in any order.
 HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step, char* pairs) {
   for (int64_t i = 0; i < sixteens; ++i) {
     Vector rows[2][8];
@@ -198,8 +200,8 @@ HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step
   }
 }
 
-/// Fetches what is loaded next, four lines at a time: near rows one after the other; of far ones,
-/// which wait for a page each, a line of four.
+/// Prefetches what is loaded next, four lines at a time. They follow each other if rows are near.
+/// Far rows wait for a page each, so the lines are one of each of four rows.
 struct RowsAhead {
   const char* at;
   int64_t line; // from one of four to the next
@@ -234,8 +236,8 @@ struct RowsAhead {
   }
 };
 
-/// A pair of columns, added to registers 2 * kSet and the next; meanwhile the others are stored to
-/// `before` and loaded from `after`.
+/// Adds a pair of columns to the registers 2 * kSet and 2 * kSet + 1. Meanwhile the other two are
+/// stored to `before` and loaded from `after`.
 template <int kSet>
 HISTO_PRODUCTS [[gnu::always_inline]] inline const uint8_t* take_pair(
     const Constants& the,
@@ -272,7 +274,7 @@ HISTO_PRODUCTS void multiply_pairs(
   make_first(the, bytes, matrices);
   load_tile<0>(sums);
   load_tile<1>(sums + kSums);
-  load_tile<2>(sums); // and stores them again, before they are more
+  load_tile<2>(sums); // take_pair stores them unchanged
   load_tile<3>(sums + kSums);
   uint32_t* before = sums;
   for (int64_t i = 0; i < fours; ++i) {
@@ -356,7 +358,7 @@ HISTO_PRODUCTS void put_column_products(const uint32_t* sums, const Histograms& 
     }
   }
   if (past_caches) {
-    _mm_sfence(); // before anybody is told that they are there
+    _mm_sfence(); // ends the stores before another thread learns of them
   }
 }
 

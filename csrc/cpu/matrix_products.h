@@ -1,8 +1,8 @@
 // Bytes counted by multiplying matrices, on processors that do (Intel's AMX). 64 bytes become two
 // matrices. Each byte fills one column of the first, in the row h of its upper three bits, and one
-// row of the second, in the column n of its lower four bits. The bit between them says with what: 1
-// or 255 in both. A byte thus adds 1 or 255 * 255 to the sum of its h and n in the product, and a
-// sum holds the counts of two bytes. This takes the same time whatever the bytes are.
+// row of the second, in the column n of its lower four bits. The bit between them chooses the
+// factor in both: 1 or 255. A byte thus adds 1 or 255 * 255 to the sum of its h and n in the
+// product, so a sum holds the counts of two bytes. This takes the same time whatever the bytes are.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ constexpr int64_t kProductTurnRows = kProducts / 2 * tuning::kLineBytes;
 /// The blocks of a tile, transposed, and the bytes that are read behind them.
 constexpr int64_t kProductScratchBytes = (tuning::kProductRows + kProducts) * tuning::kLineBytes;
 
-/// Adds up to kProductRows rows to sums [columns][kSums], which are there for a multiple of
-/// kProductColumns. Fetches as many rows from `ahead` on.
+/// Adds up to kProductRows rows to sums [columns][kSums]. The columns that have sums are a multiple
+/// of kProductColumns. Prefetches as many rows from `ahead` on.
 void add_column_products(
     const ByteColumns& tile, const Ahead& ahead, char* scratch, uint32_t* sums);
 
-/// Adds `size` sums [kSums] up, and tells the counts of bytes, [256].
+/// Adds up `size` sets of sums [kSums], and writes the counts of bytes, [256].
 void counts_of_products(const uint32_t* sums, int64_t size, uint32_t* counts);
 
 /// Puts the counts of columns.

@@ -36,10 +36,7 @@ Tensor text_histogram(const Tensor& text, std::string variant) {
 }
 
 Tensor histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
   const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
   Workspace workspace(prepared.call.counts);
   cpu::count_between(prepared.call.problem, prepared.edges, prepared.flow, workspace);
@@ -71,10 +68,7 @@ void fill_edges(const EdgesCall& call) {
 }
 
 Tensor uniform_edges(
-    const Tensor& low,
-    const Tensor& high,
-    int64_t num_bins,
-    torch::headeronly::ScalarType dtype) {
+    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType dtype) {
   const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
   if (call.bounds_in_float32) {
     call.edges_in_float32 ? fill_edges<float, float>(call) : fill_edges<float, double>(call);
@@ -229,13 +223,11 @@ Tensor text_histogram_nested(const Tensor&, std::string) {
   fail_nested("text_histogram", "text");
 }
 
-Tensor histogram_nested(
-    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+Tensor histogram_nested(const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
   fail_nested("histogram", "input");
 }
 
-std::tuple<Tensor, Tensor> finite_range_nested(
-    const Tensor&, std::optional<std::vector<int64_t>>) {
+std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, std::optional<std::vector<int64_t>>) {
   fail_nested("finite_range", "input");
 }
 
@@ -270,7 +262,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
 }
 
-// The first key takes both layouts, strided and jagged; the others tensors made in inference mode.
+// The first key takes both layouts, strided and jagged. The other two take tensors that were made
+// in inference mode.
 STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
   histo::refuse_nested(m);
 }

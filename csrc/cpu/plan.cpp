@@ -105,7 +105,7 @@ void choose_tables_of_32_bits(const Facts& facts, int64_t share, bool by_neighbo
 
 void choose_staged_tables(Plan& plan) {
   plan.few = group_of(plan.indices, 1, 1, 2);
-  plan.many = group_of(plan.indices + 1, kSlotsPerPair, 1, 4); // as make_indices() has them
+  plan.many = group_of(plan.indices + 1, kSlotsPerPair, 1, 4); // make_indices() has one index more
   if (plan.channel_bytes() > kMaxTableBytes) {
     plan.few = {}; // values that differ are counted as others are
   }
@@ -161,7 +161,7 @@ void plan_streams(const Problem& problem, const Facts& facts, Plan& plan) {
 
 // --- Columns
 
-/// Strips have one width, in whole groups.
+/// All strips have the same number of whole groups.
 void plan_bit_planes(const Facts& facts, Plan& plan) {
   const int64_t columns = facts.channels.size;
   const int64_t groups = ceil_div(columns, kPlaneColumns);
@@ -174,7 +174,7 @@ void plan_bit_planes(const Facts& facts, Plan& plan) {
   plan.tile_bytes = kPlaneScratchBytes;
 }
 
-/// Strips have one width, in whole lines. Threads share a strip that has many rows.
+/// All strips have the same number of whole lines. Threads share a strip that has many rows.
 void plan_products(const Facts& facts, Plan& plan) {
   const int64_t columns = facts.channels.size;
   const int64_t lines = ceil_div(columns, kLineBytes);
@@ -188,7 +188,7 @@ void plan_products(const Facts& facts, Plan& plan) {
   plan.tile_bytes = kProductScratchBytes;
 }
 
-/// Whole turns of the loop over tables; slots without a channel count for nothing.
+/// The loop over tables takes whole turns. Nobody reads the slots without a channel.
 void plan_columns(Plan& plan) {
   if (plan.counting == Counting::kStaged) {
     return;

@@ -12,7 +12,7 @@ namespace histo::cpu {
 /// kStreams: one channel after another; its elements go to several counters in turns.
 /// kColumns: channels lie side by side, and each has a slot.
 /// kBitPlanes: columns of bytes, whose bits are counted.
-/// kProducts: columns of bytes, of which matrices are multiplied.
+/// kProducts: columns of bytes, which are counted by multiplying matrices.
 enum class Way { kDirect, kStreams, kColumns, kBitPlanes, kProducts };
 
 /// How values are counted in tables: up to 4096 bins in counters of 16 bits, or of 32 where these
@@ -34,7 +34,7 @@ struct Group {
 struct Plan {
   Way way;
   Counting counting;
-  int64_t strip;       // so many channels share the tables at a time, or fewer
+  int64_t strip;       // channels that share the tables at a time, at most
   int64_t indices;     // of a table that is not joint
   bool joint;          // streams of bytes: two neighbours are counted as one
   bool products;       // streams of bytes: sums of matrix products, and no other counters
@@ -44,7 +44,7 @@ struct Plan {
   int64_t table_bytes; // of all groups
   int64_t tile_bytes;
 
-  /// Bytes for the counters of 8 bits: there is one for any 16 bits.
+  /// Bytes for the counters of 8 bits: there is one for each number of 16 bits.
   int64_t byte_room() const {
     return byte_values > 0 ? tuning::kMaxByteValues : 0;
   }

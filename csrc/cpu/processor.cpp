@@ -16,7 +16,7 @@ namespace {
 
 #ifdef __x86_64__
 
-/// Linux lets a process have AMX that asks for its registers, as PyTorch's own kernels do.
+/// Linux lets a process use AMX after it has asked for the registers. PyTorch's kernels ask, too.
 bool gets_amx() {
   constexpr unsigned kTilesAndBytes = 3U << 24;
   unsigned a = 0, b = 0, c = 0, d = 0;

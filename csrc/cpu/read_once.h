@@ -1,5 +1,5 @@
-// Elements that another thread may write while they are counted: then counts may be anything, but
-// all indices are inside their tables.
+// Another thread may write elements while they are counted. Counts may then be anything, but all
+// indices must lie inside their tables.
 #pragma once
 
 #include <cstdint>
@@ -8,8 +8,8 @@
 
 namespace histo::cpu {
 
-/// The value of an element, or any other, that is loaded once however often it is used. Compilers
-/// may load it again, and then what was compared and what becomes an index are two values.
+/// Makes the compiler load a value once, however often it is used. Otherwise it may load the value
+/// twice, compare the first one, and use the second one as an index.
 template <class T>
 [[gnu::always_inline]] inline T read_once(T value) {
   __asm__ volatile("" : "+r"(value));

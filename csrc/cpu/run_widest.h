@@ -12,7 +12,7 @@ template <class Loop>
   loop();
 }
 
-#ifdef __clang__ // which takes no width
+#ifdef __clang__ // it does not know the preferred width
 #define HISTO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl"
 #else
 #define HISTO_AVX512 "avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"

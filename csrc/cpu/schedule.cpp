@@ -34,7 +34,8 @@ Sharing sharing_of(const Problem& problem, const Plan& plan) {
   if (ceil_div(problem.num_channels(), plan.strip) >= workers) {
     return Sharing::kChannels;
   }
-  // Private copies may outgrow the input. Threads seldom meet in so many counters.
+  // Copies could take more memory than the input. Threads then add atomically. They seldom meet,
+  // because there are many counters.
   const int64_t copies_bytes = workers * problem.num_counts() * int64_t{sizeof(int64_t)};
   const int64_t input_bytes = problem.num_channels() * problem.num_rows() * size_of(problem.type);
   return copies_bytes <= input_bytes ? Sharing::kCopies : Sharing::kAtomic;

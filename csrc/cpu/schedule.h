@@ -53,8 +53,8 @@ class Tasks {
  public:
   explicit Tasks(const Schedule& schedule);
 
-  /// Calls f(task) for the tasks of a worker: those of its own range, then what others have left of
-  /// theirs.
+  /// Calls f(task) for the tasks of a worker: first those of its own range, then those that others
+  /// have not taken yet.
   template <class F>
   void run(int64_t worker, const F& f) {
     for (int64_t i = 0; i < num_ranges_; ++i) {
@@ -79,7 +79,7 @@ class Tasks {
   int64_t batch_;
 };
 
-/// How threads share a result that is counted in itself.
+/// How threads share a result in which they count without tables.
 enum class Sharing {
   kChannels, // each has some of them
   kCopies,   // each has a copy of the result, and these are added

@@ -76,7 +76,7 @@ void count_stream(
   const auto count = [&, data = data](const auto& steps) {
     count_batches<Shape>(data, steps, batches, index, table, tables.table_size(), ahead);
   };
-  // Pixels of three channels have constant steps, too. It was not measured with 16 bits.
+  // Pixels of three channels have constant steps, too. With 16 bits this was not measured.
   constexpr int64_t kPixel = sizeof(Counter) == sizeof(uint32_t) ? 3 : 1;
   if (step == 1) {
     count(FixedSteps<1, 1, Shape::kRun, Shape::kPerBatch>{});

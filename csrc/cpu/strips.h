@@ -60,18 +60,18 @@ void for_each_staged_panel(
         const int64_t tile = std::min(most, rows.size - begin);
         room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Key)));
         Key* keys = reinterpret_cast<Key*>(room.data());
-        stager.stage(
-            offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, keys);
-        f(Panel<Key>{
-              keys, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
-          channel);
+        stager.stage(offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, keys);
+        f(
+            Panel<Key>{
+                keys, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
+            channel);
       }
     });
     channel += run.size;
   });
 }
 
-/// Tasks of one strip follow each other. They are reduced together.
+/// Counts the tasks of a worker. Those of one strip follow each other and are reduced together.
 template <class Way>
 void count_strips(const Job& job, int64_t worker) {
   const Strips& strips = job.schedule.strips;

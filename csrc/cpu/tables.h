@@ -63,7 +63,7 @@ class Tables {
     held_ += count;
   }
 
-  /// The same, but looks at the counters first. In a table of 2^16 counters, few have counted much.
+  /// The same, but looks at the counters first. Most of 2^16 counters have room for long.
   template <class Reduce>
   void hold_counted(int64_t count, const Reduce& reduce) {
     static_assert(std::is_same_v<Counter, uint16_t> && Shape::kCounters == 1);

@@ -19,7 +19,8 @@ constexpr int64_t kTableStep = 1024 + 64;         // uint8 [2^17, 512], two valu
 constexpr int64_t kTableStepOf32Bits = 2048 + 64; // uint8 [2^17, 512], two values
 /// Between the tables of two threads: the processor fetches to the end of a page.
 constexpr int64_t kScratchGap = 4096; // uint8 [2^17, 512], uniform, two threads
-/// The tables of a thread, with the tile 1 MiB. With more bins the result itself is counted in.
+/// The tables of a thread take at most this, and 1 MiB with the tile. With more bins, threads count
+/// in the result itself.
 constexpr int64_t kMaxTableBytes = (1 << 20) - (16 << 10);
 
 // --- Which values agree
@@ -33,46 +34,46 @@ constexpr int64_t kSampledDistance = 2; // uint8 [2^26], alternating
 
 // --- Streams
 
-/// Channels that lie together are counted in turns from a chunk of so many bytes.
+/// Channels that lie together are counted in turns from a chunk of this many bytes.
 constexpr int64_t kChunkBytes = 16384;
-/// One channel: a chunk is what a sample is taken of.
+/// A chunk of one channel. A sample is taken of each chunk.
 constexpr int64_t kChunkElements = 16384; // uint8 [2^26], text
-/// It is fetched so far ahead.
+/// One channel is prefetched this far ahead.
 constexpr int64_t kAheadBytes = 48 << 10; // int32 [2^24], 1024 bins, uniform
 constexpr int64_t kMaxStreams = 32;
-/// Setting out costs as much as counting shorter runs.
+/// Shorter runs take as long to set up as to count.
 constexpr int64_t kMinStream = 64;
 /// With fewer rows for an index tables take longer to clear and to reduce than to count in.
 constexpr int64_t kMinRowsPerIndex = 1;
-/// With more bins there is one counter of each, and not several.
+/// With more bins, each has one counter and not several.
 constexpr int64_t kMaxBinsOfSmallTables = 4096; // int16 [2^25], 4096 bins, uniform
 /// Elements of one turn of a loop.
 constexpr int64_t kUnrolledElements = 16; // uint8 [2^17, 512], constant
 
-/// Counters of 16 bits, values differ: tables, and neighbours to each in turns.
+/// 16-bit counters, if values differ: the tables, and the neighbours that each gets in turn.
 constexpr int kTablesWhereValuesDiffer = 4;        // uint8 [2^26], normal
 constexpr int kRunWhereValuesDiffer = 4;           // uint8 [2^26], normal
 constexpr int64_t kUnrolledWhereValuesDiffer = 32; // uint8 [2^26], normal
-/// Counters of 16 bits, values agree: counters of each value, and how many of them lie together.
+/// 16-bit counters, if values agree: the counters of a value, and how many of them lie together.
 constexpr int kCountersWhereValuesAgree = 16; // uint8 [2^26], constant
 constexpr int kSlotsOfBytes = 16;             // uint8 [2^26], two values
 constexpr int kSlotsOfIndices = 4;            // int16 [2^25], 4096 bins, run-length
-/// Counters of one element of 16 are fetched so far ahead, unless a sample shows no new value.
+/// One element in 16 has its counters prefetched this far ahead, unless a sample has no new value.
 constexpr int64_t kElementsFetched = 32;  // int16 [2^25], 4096 bins, run-length
 constexpr int64_t kUnfetchedSample = 512; // int16 [2^25], 4096 bins, constant
-/// Counters of 32 bits: tables that elements take in turns.
+/// 32-bit counters: the tables that elements go to in turns.
 constexpr int kTablesOf32Bits = 8;        // uint8 [2^26], constant, Zen 3
 constexpr int64_t kUnrolledOf32Bits = 32; // uint8 [2^26], run-length, Zen 3
 constexpr int kFewTablesOf32Bits = 2;     // int16 [2^25], 4096 bins, uniform, Zen 3
 
 // --- Streams of bytes
 
-/// A joint table has a counter of any two neighbours. It pays from so many elements on.
+/// A joint table has a counter for any two neighbours. It pays from this number of elements on.
 constexpr int64_t kJointIndices = 1 << 16;
 constexpr int64_t kMinJointElements = 1 << 17; // uint8 [2^17], normal
 /// This part of a chunk tells whether two values take turns.
 constexpr int64_t kPartOfAlternating = 8; // uint8 [2^26], alternating
-/// Pairs of neighbours in any order: tables that they take in turns, and from what size on.
+/// Pairs of neighbours in any order: the tables that they go to in turns, and the least sizes.
 constexpr int kTablesOfPairs = 5;             // uint8 [2^26], constant, Zen 3
 constexpr int64_t kMinPairElements = 1 << 18; // uint8 [2^18], constant, Zen 3
 constexpr int64_t kMinPairRun = 2048;         // uint8 [2^15, 2048] over (1,), uniform, Zen 3
@@ -103,7 +104,7 @@ constexpr int64_t kStagedChannels = 64;
 
 // --- More than kMaxBinsOfSmallTables bins
 
-/// Indices that are made together, and what a sample is taken of.
+/// Indices that are made together, and the elements that a sample is taken of.
 constexpr int64_t kStagedElements = 4096;    // int32 [2^24], 2^16 bins, text
 constexpr int64_t kWideChunkElements = 8192; // int32 [2^24], 2^16 bins, text
 /// Ends of runs that are found at once, without a branch for each.
@@ -114,19 +115,20 @@ constexpr int64_t kComparedElements = 256; // int32 [2^24], 2^16 bins, two value
 // --- Counters of 8 bits, which may wrap
 
 constexpr int64_t kMaxByteValues = 1 << 16;
-/// The bits of so many values are looked at together. They are fetched so far ahead.
+/// Values whose bits are checked together, and how far ahead they are prefetched.
 constexpr int64_t kValuesAtOnce = 64;        // int32 [2^24], 2^16 bins, uniform
 constexpr int64_t kValuesAheadBytes = 16384; // int64 [2^24], 2^16 bins, uniform
-/// All counters are summed up after so many, which have to be worth it.
+/// All counters are summed up after at most this many elements. With fewer the sum costs too much.
 constexpr int64_t kByteChunkElements = 1 << 17; // int32 [2^24], 2^16 bins, uniform
 constexpr int64_t kMinByteElements = 1 << 16;
-/// Values for each counter: moved after so many, and not used where they wrap sooner than that.
+/// Values for each counter, on average: counts are moved after the first number. Counters that wrap
+/// before the second one are not used again.
 constexpr int64_t kMaxHeldPerByte = 176; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
 constexpr int64_t kMinHeldPerByte = 4;
-/// One of kWideChunkElements in so many is sampled.
+/// One sample of kWideChunkElements is taken in this many elements.
 constexpr int64_t kBytesSampledEach = 1 << 15; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
-/// Chunks that are counted otherwise: neighbours agree, or counters wrap or are missing. One value
-/// in 10,000 without a counter: 4 % slower with 16 for both.
+/// Chunks that are counted in another way, after neighbours agreed, and after counters wrapped or
+/// were missing. With 16 for both, an input is 4 % slower if one value in 10,000 has no counter.
 constexpr int64_t kPauseOfAgreeing = 16;
 constexpr int64_t kPauseOfUncounted = 64;
 
@@ -136,7 +138,7 @@ constexpr int64_t kPauseOfUncounted = 64;
 constexpr int64_t kTileRows = 256; // uint8 [2^17, 512], uniform
 /// Counters of 16 bits: two columns are a pair and share a table.
 constexpr int64_t kSlotsPerPair = 2;
-/// Pairs that are counted at once, and rows of each in turns.
+/// Pairs that are counted at once, and the rows of each in a turn.
 constexpr int kPairsWhereValuesDiffer = 2;     // uint8 [2^17, 512], normal
 constexpr int kRowsWhereValuesDiffer = 8;      // uint8 [2^17, 512], normal
 constexpr int kPairsWhereValuesAgree = 4;      // uint8 [2^17, 512], alternating
@@ -153,22 +155,22 @@ constexpr int64_t kMinPlaneRun = 128;  // uint8 [2^10, 128, 512] over (0, 1), un
 
 // --- The result
 
-/// Results from here on are put in huge pages where the system has them.
+/// Results of at least this size are put in huge pages, if the system has them.
 constexpr int64_t kMinHugeBytes = 32 << 20; // uint8 [3355, 16384], uniform
-/// Results from here on are stored past the caches, which then keep the input.
+/// Results of at least this size are stored past the caches, which then keep the input.
 constexpr int64_t kMinCountsPastCaches = 1 << 21; // uint8 [3355, 8192], uniform, Granite Rapids
 
 // --- Threads
 
 /// A second thread takes 5 us to wake up.
 constexpr int64_t kMinElementsPerThread = 1 << 16;
-/// Below so many counters one thread clears or adds all.
+/// Up to this many counters are cleared or added by one thread.
 constexpr int64_t kMinCountersPerTask = 1 << 18;
 /// Tasks are handed out one by one: a thread that is held up holds up no other.
 constexpr int64_t kTasksPerThread = 32; // uint8 [2^17, 512], uniform, two threads
-/// A large result has whole strips as tasks, where each thread has so many.
+/// The tasks of a large result are whole strips, if each thread has at least this many.
 constexpr int64_t kMinWholeStrips = 2; // uint8 [6710, 10000], uniform, two threads
-/// Each thread begins with tasks that follow each other. More threads than this share.
+/// Each thread begins with a range of tasks that follow each other. More threads share ranges.
 constexpr int64_t kMaxRanges = 64; // uint8 [3355, 20000], uniform, two threads
 /// Tables of one channel of bytes are on the stack: an allocation takes 0.7 us.
 constexpr int64_t kStackBytes = kTablesOf32Bits * kTableStepOf32Bits; // uint8 [1000], uniform

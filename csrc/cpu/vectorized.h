@@ -5,7 +5,7 @@
 
 namespace histo::cpu {
 
-/// Counts of neighbours, [256][256], to counts of bytes, [256].
+/// Reduces counts of neighbours, [256][256], to counts of bytes, [256].
 template <class Counter>
 void reduce_joint(const Counter* joint, uint32_t* counts);
 
@@ -18,11 +18,11 @@ constexpr int64_t kPairTableSize = kPairIndices + 16;
 /// The bytes that are counted together.
 constexpr int64_t kPairBlock = 64;
 
-/// Adds one to the counter of every pair of neighbours in all whole blocks; they take
-/// kTablesOfPairs tables in turns. Returns how many bytes that were.
+/// Adds one to the counter of every pair of neighbours in all whole blocks. The pairs go to
+/// kTablesOfPairs tables in turns. Returns how many bytes were counted.
 int64_t count_pairs(const uint8_t* data, int64_t size, uint32_t* tables);
 
-/// Counts of pairs in all tables to counts of bytes, [256].
+/// Reduces counts of pairs, in all tables, to counts of bytes, [256].
 void reduce_pairs(const uint32_t* tables, uint32_t* counts);
 
 /// A number that no counter exceeds.

@@ -21,7 +21,7 @@ struct Job {
   const Plan& plan;
   const Schedule& schedule;
   Tasks& tasks;
-  char* scratch; // of all workers
+  char* scratch;          // of all workers
   const Staging* staging; // null: the elements are counted raw
 
   char* scratch_of(int64_t worker) const {

@@ -1,4 +1,4 @@
-// Counters of 8 bits for values that differ, which may wrap.
+// 8-bit counters for values that differ. They may wrap, which is found and undone.
 #pragma once
 
 #include <algorithm>
@@ -208,7 +208,7 @@ class WrappingCounters {
   int64_t values_;
   int64_t held_ = 0; // by all counters
   int64_t max_held_;
-  int64_t pause_ = 1; // so many chunks are counted otherwise
+  int64_t pause_ = 1; // chunks that are counted in another way first
 };
 
 } // namespace histo::cpu

@@ -32,8 +32,8 @@ __device__ __forceinline__ void sync_cluster() {
 #endif
 }
 
-/// The same in two steps, between which a thread uses what it has read in other blocks, that may
-/// leave only then. Its own writes are not waited for.
+/// The same barrier in two steps. Between them a thread uses what it has read in other blocks, and
+/// these may end after the second step. The barrier does not wait for the thread's own writes.
 __device__ __forceinline__ void arrive_having_read() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("barrier.cluster.arrive.relaxed;" ::: "memory");

@@ -37,37 +37,37 @@ __device__ __forceinline__ void put_sums(
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
   const unsigned rank = blockIdx.x % kCluster;
-  const unsigned bins = (in.table_keys + kCluster - 1) / kCluster;
-  const unsigned end_bin = min((rank + 1) * bins, in.table_keys);
+  const unsigned keys = (in.table_keys + kCluster - 1) / kCluster;
+  const unsigned end_key = min((rank + 1) * keys, in.table_keys);
   const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
-  // A block without a bin takes one turn too, because all threads must arrive.
+  // A block without a key takes one turn too, because all threads must arrive.
 #pragma unroll 1
-  for (unsigned bin = rank * bins;; bin += kWarp) {
-    // A warp sums a row of all tables at once.
+  for (unsigned first_key = rank * keys;; first_key += kWarp) {
+    // A warp sums one key over all tables at once.
 #pragma unroll
     for (unsigned own = 0; own < kWarp; own += kWarps) {
-      const unsigned row = min(bin + own + warp, end_bin - 1);
+      const unsigned key = min(first_key + own + warp, end_key - 1);
       uint32_t low = 0, high = 0;
 #pragma unroll
       for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
         const uint32_t word =
-            load_from_rank(&shared[row * kKeyWords + lane], (rank + k) % kCluster);
+            load_from_rank(&shared[key * kKeyWords + lane], (rank + k) % kCluster);
         low += word & 0xffff;
         high += word >> 16;
       }
       sums[2 * lane][own + warp] = low;
       sums[2 * lane + 1][own + warp] = high;
     }
-    const bool last = bin + kWarp >= end_bin;
+    const bool last = first_key + kWarp >= end_key;
     if (last) {
       arrive_having_read();
     }
     __syncthreads();
     // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t of =
-        bin + lane < end_bin ? axis.bin_of(static_cast<uint8_t>(bin + lane)) : kNoBin;
-    if (of != kNoBin) {
-      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, of)];
+    const int64_t bin =
+        first_key + lane < end_key ? axis.bin_of(static_cast<uint8_t>(first_key + lane)) : kNoBin;
+    if (bin != kNoBin) {
+      auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, bin)];
       for (int i = warp; i < columns; i += kWarps) {
         put_or_add(counter, sums[i][lane], in.adds);
         counter += kWarps * in.num_bins;
@@ -86,7 +86,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t shared[];
-  // As many bins as a warp has lanes, with a word between columns against bank conflicts.
+  // As many keys as a warp has lanes, with a word between columns against bank conflicts.
   __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
   constexpr int kRowsOfLoad = kWarp / kLanesOfRow;

@@ -76,7 +76,7 @@ struct InterleavedBlock {
   Reader reader;
   Share<Reader::kLoadBytes, sizeof(T)> share;
   Load words[kUnroll];   // of the round in hand
-  int room;              // what the counters of a pair still hold
+  int room;              // what packed16 counters still hold
   bool first_of_segment; // the block has the segment's first row
 
   __device__ __forceinline__ InterleavedBlock(
@@ -102,7 +102,7 @@ struct InterleavedBlock {
   /// Counts all rounds of the piece but the last one, which is loaded then.
   __device__ __forceinline__ void count_rounds() {
     for (int coming = reader.rounds - 1; coming > 0;) {
-      int now = coming; // so many at a time as the counters have room for
+      int now = coming; // at most as many as the counters have room for
       if constexpr (kPacked16) {
         // The parameter is read, not reader.rows_of_round (docs/tuning.md, compiler moods).
         make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);

@@ -25,7 +25,7 @@ void check(cudaError_t error, const char* what);
 /// Throws: the plan asks for a kernel that is not there.
 [[noreturn]] void no_kernel(const char* name);
 
-/// A grid of one dimension; throws std::runtime_error if a grid cannot have so many blocks.
+/// A grid of one dimension; throws std::runtime_error if a grid cannot have that many blocks.
 dim3 grid_of(int64_t blocks);
 
 /// The unsigned type of kBytes bytes.

@@ -100,10 +100,7 @@ Tensor text_histogram(const Tensor& text, std::string variant) {
 }
 
 Tensor histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
   const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
   const Problem& problem = prepared.call.problem;
   on_device(input, [&](const cuda::Launch& launch) {

@@ -2,8 +2,8 @@
 // while the kernel before it ends. This saves 0.6 us for each.
 //
 // Small calls (generic.cu) let the next one start as soon as they have started. For others that is
-// no gain, or a loss. A reduction may start when all blocks have counted, and does where one has
-// ended. docs/tuning.md has the figures.
+// no gain, or a loss. A reduction may start when all blocks have counted. Its blocks then start as
+// blocks of the count end. docs/tuning.md has the figures.
 #pragma once
 
 namespace histo::cuda {

@@ -119,11 +119,11 @@ struct PartitionedBlock {
   uint32_t nowhere;
   uint32_t nobodys;
   uint4 vec16s[kVec16s]; // of the tile
-  int have = 0;          // so many of them
+  int have = 0;          // the number of them
 
   __device__ __forceinline__ PartitionedBlock(
-      const Partitioned& exchange, uint4* shared, uint4* all_buckets, unsigned long long* result)
-      : in(exchange),
+      const Partitioned& partitioned, uint4* shared, uint4* all_buckets, unsigned long long* result)
+      : in(partitioned),
         buckets(all_buckets),
         counts(result),
         lane(threadIdx.x % kWarp),

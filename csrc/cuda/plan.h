@@ -192,7 +192,7 @@ struct Runs {
   int64_t num_bins;
   unsigned segments;
   unsigned period;     // elements
-  unsigned before_run; // elements are numbered so far ahead: whole periods, at least a vec16
+  unsigned before_run; // added to the numbers of elements: whole periods, at least a vec16
   unsigned run_bytes;
   unsigned vec16s;       // of a segment
   unsigned chunks;       // blocks that share a segment

@@ -21,7 +21,7 @@ constexpr unsigned kRowBytes = kWarpBytes;
 
 /// The counters that a lane has for one value.
 enum class Turns {
-  kNone,  // one channel: a counter of 32 bits, in half of the row's place
+  kNone,  // one channel: a counter of 32 bits, in half of the place of a key
   kThree, // three counters of 16 bits: six, five and five of its bytes add to them
   kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
 };
@@ -33,9 +33,9 @@ struct PlanarTable : ByteTable {
   using Base::in;
   using Base::memory;
   using Base::offsets;
-  uint32_t ones[3]; // of three channels, what one byte more of each is
+  uint32_t ones[3]; // three channels: one byte of each as a number to add
   // The bytes of a value's counters: all of a key, or half if a lane has one counter.
-  static constexpr int kRowVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
+  static constexpr int kKeyVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
 
   __device__ PlanarTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : Base(columns, bytes, shared, lane) {
@@ -84,11 +84,11 @@ struct PlanarTable : ByteTable {
   }
 
   __device__ void clear() const {
-    constexpr unsigned kVec16s = 256 * kRowVec16s;
+    constexpr unsigned kVec16s = 256 * kKeyVec16s;
 #pragma unroll
     for (unsigned i = 0; i < kVec16s; i += kThreads) {
       if (i + kThreads <= kVec16s || i + threadIdx.x < kVec16s) {
-        vec16_at((i + threadIdx.x) / kRowVec16s, (i + threadIdx.x) % kRowVec16s) =
+        vec16_at((i + threadIdx.x) / kKeyVec16s, (i + threadIdx.x) % kKeyVec16s) =
             make_uint4(0, 0, 0, 0);
       }
     }
@@ -98,18 +98,18 @@ struct PlanarTable : ByteTable {
   /// has two words, these are all even or all odd words. Neighbouring threads begin with different
   /// words, so that there are no bank conflicts, and add to neighbouring bins.
   __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
-    constexpr int kVec16s = kRowVec16s / 2;
+    constexpr int kVec16s = kKeyVec16s / 2;
     // An even word has the first and the third of four columns, an odd word the others.
     const bool apart = in.channels > 2;
     const uint32_t of_first = apart ? 0x0001 : 0x0101;
     for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
-      const int row = i / 2;
+      const int key = i / 2;
       const int odd = i % 2;
       uint32_t first = 0, second = 0;
 #pragma unroll 4
       for (int k = 0; k < kVec16s; ++k) {
-        const int begin = kTurns == Turns::kNone ? row : row + odd * kVec16s / 2;
-        uint4& vec16 = vec16_at(row, odd * kVec16s + (begin + k) % kVec16s);
+        const int begin = kTurns == Turns::kNone ? key : key + odd * kVec16s / 2;
+        uint4& vec16 = vec16_at(key, odd * kVec16s + (begin + k) % kVec16s);
         const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
         // A compiler mood for three channels (docs/tuning.md).
         if (kTurns == Turns::kThree || more) {
@@ -127,7 +127,7 @@ struct PlanarTable : ByteTable {
           }
         }
       }
-      const int64_t bin = Base::axis.bin_of(static_cast<uint8_t>(row));
+      const int64_t bin = Base::axis.bin_of(static_cast<uint8_t>(key));
       const auto add_to = [&](int column, uint32_t sum) {
         const int64_t channel = kTurns == Turns::kNone    ? 0
                                 : kTurns == Turns::kThree ? column
@@ -151,8 +151,8 @@ struct PlanarTable : ByteTable {
   }
 
  private:
-  __device__ __forceinline__ uint4& vec16_at(unsigned row, unsigned vec16) const {
-    return reinterpret_cast<uint4*>(memory)[row * (kByteKeyWords / 4) + vec16];
+  __device__ __forceinline__ uint4& vec16_at(unsigned key, unsigned vec16) const {
+    return reinterpret_cast<uint4*>(memory)[key * (kByteKeyWords / 4) + vec16];
   }
 };
 

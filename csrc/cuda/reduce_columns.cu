@@ -42,7 +42,7 @@ __device__ __forceinline__ Segment segment_of(const Interleaved& in, unsigned in
   return segment;
 }
 
-/// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [key][column] into [channel][bin].
 ///
 /// The tables are dealt to several threads, so that many loads are in flight.
 template <class Counters, int kWords>

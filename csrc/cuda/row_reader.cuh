@@ -42,9 +42,9 @@ struct RowReader {
   int64_t round_step;
   int64_t last_column;
   int rounds;             // of the piece
-  const uint8_t* address; // of the next load; of rows in runs where the piece's first word begins
-  uint32_t place;         // of rows in runs what the thread adds to the place of a row
-  unsigned next_row;      // of rows in runs the row of the next load
+  const uint8_t* address; // of the next load; in runs, of the piece's first word
+  uint32_t place;         // in runs: what the thread adds to the place of a row
+  unsigned next_row;      // in runs: the row of the next load
   int count;              // bytes of a loose word that count
 
   __device__ __forceinline__ explicit RowReader(const Interleaved& columns)

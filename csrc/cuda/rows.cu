@@ -33,21 +33,21 @@ struct SummedHalfTable : HalfTable {
   /// A few neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
   /// sectors. More lanes would make more bank conflicts.
   __device__ void put_counts(const Segment& segment, Counts counts) const {
-    constexpr unsigned kRows = 4;
+    constexpr unsigned kKeys = 4;
     constexpr unsigned kStep = kColumnThreads / kKeyWords; // a thread keeps to one word
-    static_assert(kStep % kRows == 0);
-    const unsigned word = threadIdx.x / kRows % kKeyWords;
+    static_assert(kStep % kKeys == 0);
+    const unsigned word = threadIdx.x / kKeys % kKeyWords;
     const int64_t column = first_column_of(in, segment) + column_of_word(word, 0);
     if (column >= in.columns) { // and so is the next one, since they are whole vec16s
       return;
     }
     Counts lower = &counts[in.counter(segment.batch, column, 0)];
     Counts upper = lower + in.num_bins;
-    unsigned row = threadIdx.x / (kRows * kKeyWords) * kRows + threadIdx.x % kRows;
-    for (; row < in.table_keys; row += kStep) {
-      const uint32_t pair = memory[row * kKeyWords + word];
-      lower[row] = pair & 0xffff;
-      upper[row] = pair >> 16;
+    unsigned key = threadIdx.x / (kKeys * kKeyWords) * kKeys + threadIdx.x % kKeys;
+    for (; key < in.table_keys; key += kStep) {
+      const uint32_t packed16 = memory[key * kKeyWords + word];
+      lower[key] = packed16 & 0xffff;
+      upper[key] = packed16 >> 16;
     }
   }
 };
@@ -136,7 +136,7 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
   }
 }
 
-/// Sums kWords words of a segment's tables, and transposes [row][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [key][column] into [channel][bin].
 ///
 /// A thread issues all of its loads at once.
 template <unsigned kColumns, unsigned kWords>
@@ -145,25 +145,25 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
     const uint4* __restrict__ partials,
     unsigned long long* __restrict__ counts) {
   constexpr unsigned kKeyWords = kColumns / 2;
-  constexpr unsigned kRows = kWords / kKeyWords;
-  constexpr unsigned kVec16sOfRow = kKeyWords / 4;
+  constexpr unsigned kKeys = kWords / kKeyWords;
+  constexpr unsigned kVec16sOfKey = kKeyWords / 4;
   constexpr unsigned kVec16s = kWords / 4;
   constexpr unsigned kSplits = kReduceThreads / kVec16s;
   constexpr unsigned kLoads = reduce_unroll(kWords);
-  // A row has the lower halves of its words first, then the upper ones. The next row begins eight
+  // A key has the lower halves of its words first, then the upper ones. The next key begins eight
   // banks further on.
-  constexpr unsigned kRowSums = kColumns + 8;
-  __shared__ __align__(16) uint32_t sums[kSplits][kRows * kRowSums];
+  constexpr unsigned kKeySums = kColumns + 8;
+  __shared__ __align__(16) uint32_t sums[kSplits][kKeys * kKeySums];
 
   const unsigned table_vec16s = in.table_words() / 4;
   const unsigned tables = in.blocks_of_part;
-  const unsigned first_row = blockIdx.y * kRows;
+  const unsigned first_key = blockIdx.y * kKeys;
   const unsigned vec16 = threadIdx.x % kVec16s;
   const unsigned split = threadIdx.x / kVec16s;
   const uint4* first =
-      partials + size_t{blockIdx.x} * tables * table_vec16s + first_row * kVec16sOfRow;
+      partials + size_t{blockIdx.x} * tables * table_vec16s + first_key * kVec16sOfKey;
   const uint4* table = first + split * table_vec16s + vec16;
-  const bool inside = first_row + vec16 / kVec16sOfRow < in.table_keys;
+  const bool inside = first_key + vec16 / kVec16sOfKey < in.table_keys;
   uint32_t all[4] = {0, 0, 0, 0}, upper[4] = {0, 0, 0, 0};
   wait_for_previous();
 #pragma unroll 1
@@ -190,28 +190,28 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
   for (int i = 0; i < 4; ++i) {
     all[i] -= upper[i] << 16;
   }
-  uint32_t* sum = &sums[split][vec16 / kVec16sOfRow * kRowSums + vec16 % kVec16sOfRow * 4];
+  uint32_t* sum = &sums[split][vec16 / kVec16sOfKey * kKeySums + vec16 % kVec16sOfKey * 4];
   *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
   *reinterpret_cast<uint4*>(sum + kKeyWords) = make_uint4(upper[0], upper[1], upper[2], upper[3]);
   __syncthreads();
 
   // Neighbours write neighbouring bins of a channel, four of them a whole sector.
-  constexpr unsigned kTogether = kRows < 4 ? kRows : 4;
+  constexpr unsigned kTogether = kKeys < 4 ? kKeys : 4;
   const Segment segment = segment_at(in, blockIdx.x);
-  for (unsigned i = threadIdx.x; i < kRows * kColumns; i += kReduceThreads) {
-    const unsigned row = i / (kTogether * kColumns) * kTogether + i % kTogether;
+  for (unsigned i = threadIdx.x; i < kKeys * kColumns; i += kReduceThreads) {
+    const unsigned key = i / (kTogether * kColumns) * kTogether + i % kTogether;
     const unsigned place = i / kTogether % kColumns;
     uint32_t count = 0;
 #pragma unroll
     for (unsigned s = 0; s < kSplits; ++s) {
-      count += sums[s][row * kRowSums + place];
+      count += sums[s][key * kKeySums + place];
     }
     const unsigned column_of_table =
         kColumns == kHalfColumns ? HalfTable::column_of_word(place % kKeyWords, place / kKeyWords)
                                  : place % kWarp * 4 + place / kWarp;
     const int64_t column = first_column_of(in, segment) + column_of_table;
-    if (column < in.columns && first_row + row < in.table_keys) {
-      counts[in.counter(segment.batch, column, first_row + row)] = count;
+    if (column < in.columns && first_key + key < in.table_keys) {
+      counts[in.counter(segment.batch, column, first_key + key)] = count;
     }
   }
 
@@ -220,7 +220,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
 #pragma unroll 1
   for (unsigned i = threadIdx.x; i < tables * kLines; i += kReduceThreads) {
     const unsigned vec16s = i % kLines * (kLineBytes / kVec16Bytes);
-    if (first_row + vec16s / kVec16sOfRow < in.table_keys) {
+    if (first_key + vec16s / kVec16sOfKey < in.table_keys) {
       discard_line(first + i / kLines * table_vec16s + vec16s);
     }
   }

@@ -27,7 +27,7 @@ namespace {
 struct Place {
   uint64_t address;
   unsigned begin;   // of its bytes that belong to its run
-  unsigned end;     // not above begin where none does
+  unsigned end;     // not above begin if none does
   uint32_t between; // a bit for each byte that lies between rows of the run
   unsigned column;
 };
@@ -117,10 +117,10 @@ struct RunsBlock {
   unsigned first_segment;
   uint64_t data; // where the lane's segment begins
   unsigned begin;
-  unsigned end; // of the segment's vec16s that the block has
+  unsigned end; // of the block's vec16s of the segment
   uint32_t own_table;
   uint32_t key_bytes;
-  uint32_t whole_range;    // of a vec16 of which nothing is asked
+  uint32_t whole_range;    // the range of a vec16 whose bytes all count
   bool any_beyond = false; // vec16s that reach beyond the tensor
 
   __device__ __forceinline__ RunsBlock(const Runs& runs, uint32_t* shared)

@@ -55,7 +55,7 @@ __device__ __forceinline__ void store_table(uint4* to, const uint32_t* table, un
 #endif
 }
 
-/// What one table counts: a group of columns of a batch.
+/// The part of the input that one table counts: a group of columns of a batch.
 struct Segment {
   unsigned batch;
   unsigned group;
@@ -78,7 +78,7 @@ channel_of(const Columns& in, const Segment& segment, int64_t column) {
   return static_cast<unsigned>(column + segment.head) % static_cast<unsigned>(in.channels);
 }
 
-/// a / b, without the time of a division if b is 1.
+/// a / b. It takes no division if b is 1.
 __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
   return b == 1 ? a : a / b;
 }

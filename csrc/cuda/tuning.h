@@ -24,7 +24,7 @@ constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a blo
 
 // --- Columns (interleaved.cu, rows.cu, planar.cu) --------------------------------------------
 
-// A block is one an SM, and keeps 48 KiB on their way. Case: uint8 [2^20, 512].
+// An SM has one block, which keeps 48 KiB of loads in flight. Case: uint8 [2^20, 512].
 constexpr int kColumnThreads = 768;
 constexpr int kBytesInFlight = 64; // a thread
 // Fewer leave the first-level cache room for lines of which a warp reads a part. Case: int16
@@ -32,10 +32,10 @@ constexpr int kBytesInFlight = 64; // a thread
 constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) {
   return access == Access::kWord && element_bytes == 2 && mixed ? 56 : kBytesInFlight;
 }
-// Loads in flight where a word is two loads.
+// Loads in flight if a word is two loads.
 constexpr int kLooseUnroll = 8;
-// Loose words may reach so many bytes beyond a row. The last rows of a block, this number, are
-// loaded with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
+// A loose word may reach kMostBeyondLoose bytes beyond a row. The last kRowsAtEnd rows of a block
+// are loaded with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
@@ -50,27 +50,27 @@ constexpr int added_before_loads(int64_t element_bytes, Access access) {
                                   : 0;
 }
 
-// Bytes: a table of 128 columns, a whole line of memory, as pairs of 16-bit counters: 64 KiB.
-// Case: uint8 [2^20, 512].
+// Bytes: a table of 128 columns, a whole line of memory, with two 16-bit counters in a word
+// (packed16): 64 KiB. Case: uint8 [2^20, 512].
 constexpr int kByteColumns = 128;
 constexpr int64_t kByteTableBytes = int64_t{256} * kByteColumns * 2;
-// Half a table, where rows begin with lines, and neighbouring blocks read the two halves of each at
+// Half a table. If rows begin with lines, neighbouring blocks read the two halves of each line at
 // about the same time. Case: uint8 [2^17, 512].
 constexpr int64_t kHalfColumns = kByteColumns / 2;
 constexpr int64_t kHalfTableBytes = kByteTableBytes / 2;
 
-// A counter of a pair holds so much. Before more rows come, counters of more than kMostLeftBySpill
-// are emptied into the counts. Case: uint8 [2^23, 512].
+// The most that a packed16 counter holds. Before more rows come, counters of more than
+// kMostLeftBySpill are emptied into the counts. Case: uint8 [2^23, 512].
 constexpr int kMaxPacked16 = 65535;
 constexpr int kMostLeftBySpill = (1 << 13) - 1;
 constexpr int kRoomAfterSpill = kMaxPacked16 - kMostLeftBySpill;
 // A stream begins with one row that is not whole, and ends with two.
 constexpr int kRaggedRows = 3;
-// The last row of rows in runs is counted apart, where there are gaps between them.
+// If rows in runs have gaps, the last row is counted apart: nothing may lie behind it.
 constexpr int kRowsApart = 1;
 
-// Rows of 512 bytes that a table of planar.cu has room for: one counter gets all of the 16 bytes
-// that a lane reads, six of three channels in turn, or four of two or four.
+// Rows of 512 bytes that a table of planar.cu has room for. A counter gets all of the 16 bytes that
+// a lane reads of one channel, six if three channels lie in turn, or four if two or four do.
 constexpr unsigned rows_of_planar(bool packed16, bool in_turn) {
   return !packed16 ? 0xffffffff / 16 : in_turn ? kMaxPacked16 / 6 : kMaxPacked16 / 4;
 }
@@ -82,36 +82,37 @@ constexpr unsigned rows_of_chunk(unsigned columns) {
 // Wider types have up to 32 counters a bin, one a bank. Channels side by side have at least four,
 // or a block reads too little of each sector. Case: int16 [2^23, 64] in 4096 bins.
 constexpr int64_t kFewestColumns = 4;
-// One channel may have more bins than a table: so many blocks then read the same data, each for
-// some of the bins. Cases: int32 [2^26] in 131,072, 200,003 and 300,000 bins.
+// One channel may have more bins than a table. At most this many blocks then read the same data,
+// each for some of the bins. Cases: int32 [2^26] in 131,072, 200,003 and 300,000 bins.
 constexpr int64_t kMaxTablesOfBins = 4;
 // A table is at most this part of what its block reads, so that to clear and reduce it stays small
 // beside counting.
 constexpr int64_t kReadPerTable = 4;
-// Less than this for a block costs more to clear and reduce than a table saves.
+// With less for a block, a table costs more to clear and to reduce than it saves.
 constexpr int64_t kMinShareBytes = 16 * 1024;
 constexpr int64_t kMinShareRows = 192;
 
-// Words of a table that a block of the reduction sums over all tables of a segment: fewer where
-// that makes fewer blocks than SMs, more where a segment has few tables. Case: uint8 [2^20, 512].
+// Words of a table that a block of the reduction sums over all tables of a segment. They are fewer
+// if there would be fewer blocks than SMs, and more if a segment has few tables. Case: uint8
+// [2^20, 512].
 constexpr int kFewReduceWords = 64;
 constexpr int kReduceWords = 256;
 constexpr int kManyReduceWords = 1024;
 constexpr int64_t kTablesOfManyReduceWords = 16;
 constexpr int kReduceThreads = 512;
-// Loads in flight a thread: 33 tables a segment are dealt to 8, at most 16 to 2.
+// Loads in flight a thread. 33 tables of a segment are dealt to 8 threads, up to 16 to 2 threads.
 constexpr int reduce_unroll(int words) {
   return words == kManyReduceWords ? 8 : 5;
 }
 
-// Segments of so few rows are counted sooner in one block than in several whose tables are
+// Segments of up to this many rows are counted sooner in one block than in several whose tables are
 // reduced. Cases: uint8 [3000, 4096], [2048, 2048], [6000, 4096].
 constexpr int64_t rows_of_one_block_per_segment(int64_t columns) {
   return columns == kHalfColumns ? 60 : 96;
 }
-// Blocks that each keep to one segment must be so many of the SMs.
+// If each block keeps to one segment, there must be blocks for at least this part of the SMs.
 constexpr double kEnoughBlocks = 0.9;
-// With more segments than SMs, a segment of so many rows is counted in the time of a reduction.
+// With more segments than SMs, a segment of this many rows is counted in the time of a reduction.
 constexpr int64_t kRowsOfWholeSegments = 1500;
 
 // Smaller inputs are counted sooner by generic.cu, in one launch. Cases: uint8 of 512 and of 64
@@ -134,8 +135,8 @@ constexpr int threads_of_short_segments(bool in_turn) {
   return in_turn ? 384 : 256; // a round of the first is a multiple of three rows
 }
 
-// Additions are faster than memory, so a quarter of the columns may be idle. Every further table
-// side by side has to fill one column in a hundred more, for it is more to reduce.
+// Additions are faster than memory, so a quarter of the columns may be idle. Each further table
+// must fill one column in a hundred more, because it has to be reduced, too.
 constexpr double kEnoughFill = 0.75;
 constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
@@ -145,26 +146,27 @@ constexpr int64_t kMinStreamBytesPerTable = 1 << 20;
 
 // --- Rows with gaps, and in runs (interleaved.cu) --------------------------------------------
 
-// Rows are read with what lies between them if that is no longer than they are; or in their lines,
-// so many bytes from one row's begin to the next one's. Cases: uint8 of 60 channels every 120
+// Gaps are read with the rows if they are no longer than the rows. Up to three times as long ones
+// are read if rows begin at most this many bytes apart. Cases: uint8 of 60 channels every 120
 // elements, 5 every 8.
 constexpr int64_t kReadWithRows = 64;
 // One channel of bytes. Cases: uint8 [2^28] of every 2nd, 3rd and 4th.
 constexpr int64_t kMaxGapOfOneChannel = 4;
-// Rows that begin within words, if they are no further apart than so many times their length.
-// Cases: uint8 of 511 every 600, 511 every 1022.
+// Gaps between rows that begin within words are read if a row and its gap are at most this many
+// times as long as the row. Cases: uint8 of 511 every 600, 511 every 1022.
 constexpr double kMostStrideWithGaps = 1.75;
 
-// Rows in several runs are counted as if in one where runs have less than so many bytes for each
+// Rows in several runs are counted as rows of one, if runs have fewer bytes than this for each
 // table of a row. Cases: 128 MiB of uint8 of 64 channels, of int16 of 200.
 constexpr int64_t kLongRunOfRows = 128 * 1024;
-// Rows in runs must fill so much of their tables, or are counted by runs.cu. Cases: uint8 of 43 to
-// 72 channels in runs of 251 rows.
+// Rows in runs must fill this part of their tables. If not, runs.cu counts them. Cases: uint8 of 43
+// to 72 channels in runs of 251 rows.
 constexpr double enough_fill_in_runs(Access access) {
   return access == Access::kVec16 ? 0.33 : access == Access::kWord ? 0.5 : 0.66;
 }
-// Rows are joined to fill tables, and to become vec16s or words, which are worth so much fill. A
-// table more is more to reduce. Cases: uint8 of 24, 100 and 130 channels in runs of 16 and 64 KiB.
+// Rows are joined to fill tables, and to become vec16s or words. The costs are the part of a table
+// that rows in words, or in loose words, must fill more than rows in vec16s. Cases: uint8 of 24,
+// 100 and 130 channels in runs of 16 and 64 KiB.
 constexpr double kWordCost = 0.15;
 constexpr double kLooseCost = 0.4;
 constexpr int64_t kMaxGroupsInRuns = 32;
@@ -173,21 +175,22 @@ constexpr int64_t kMaxGroupsInRuns = 32;
 
 // Case: uint8 [2^14, 512], in 8 clusters of 8 blocks of 64 columns.
 constexpr int kClusteredThreads = 512;
-// A block reads a multiple of so many rows, but for the last one.
+// Every block but the last one reads a multiple of this many rows.
 constexpr int64_t kClusteredRows = 512;
 constexpr int64_t kMaxRowStride = (int64_t{1} << 31) - 1;
-// Clusters of 8 find room on 120 of 132 SMs, and on others perhaps fewer. One cluster more than
-// find room takes as long again as all of them.
+// Clusters of 8 find room on 120 of 132 SMs, and perhaps on fewer. A single cluster that finds no
+// room at first makes the kernel take twice as long.
 constexpr double kSmsInClusters = 0.85;
 // Cases: uint8 [2048, 512], [2^14, 64].
 constexpr int64_t kMinBytesForClusters = 1 << 20;
 // The columns of a table are shared out to more clusters until a block reads no more than this.
 // With more than one they add to zeroed counts. Case: uint8 [2^17, 64].
 constexpr int64_t kEnoughBytesOfClusteredBlock = 128 * 1024;
-// A block may read so much more than its share if all SMs were used. Cases: 16 and 24 MiB of 512
-// channels on 64 SMs, 64 MiB of 64 channels on 112.
+// A block may read this much more than its share would be if all SMs were used. Cases: 16 and 24
+// MiB of 512 channels on 64 SMs, 64 MiB of 64 channels on 112.
 constexpr int64_t kMaxExcessOfClusteredBlock = 170 * 1024;
-// Rows of several groups are read by halves of lines. Cases: 32 and 64 MiB of 448 channels.
+// The same if rows of several groups are read by halves of lines. Cases: 32 and 64 MiB of 448
+// channels.
 constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
 // More rows that begin with lines are counted sooner in half tables (rows.cu), and so are rows of
 // one or two groups. Cases: uint8 of 64, 128, 512 and 2048 channels, 2 to 16 MiB.
@@ -203,12 +206,12 @@ constexpr int kPartitionedThreads = 1024;
 constexpr int64_t kBucketBytes = 512;
 template <int kElementBytes>
 constexpr int kPartitionedVec16s = kElementBytes == 2 ? 3 : 7; // a thread
-// A block counts the next tile by itself if in half of its threads one of so many elements finds no
-// room in a bucket, or a counter that the block has for it. Cases: 2 and 300 values, sparse bits.
+// A block counts the next tile by itself if, in half of its threads, one element in this many finds
+// no room in a bucket, or has a counter in the block. Cases: 2 and 300 values, sparse bits.
 constexpr int kCrowdedPart = 4;
 // The words that the blocks count their arrivals in, alone in their line.
 constexpr int64_t kBarrierBytes = 128;
-// An entry of 16 bits is one of an owner's bins, and whether it stands for 16 bytes.
+// An entry has 16 bits: the number of the owner's bin, and whether it stands for 16 bytes.
 constexpr unsigned kMaxLogOwned = 15;
 constexpr int64_t kFewestOwners = 32;
 // Cases: 16 to 256 MiB of int32 in 2^20 and 2^22 bins.
@@ -217,38 +220,38 @@ constexpr int64_t kMinElementsPerBin = 4;
 
 // --- Short runs (runs.cu) ----------------------------------------------------------------
 
-// Three blocks an SM, where their tables fit. Case: uint8 planes of 4 KiB.
+// An SM has three blocks, if their tables fit. Case: uint8 planes of 4 KiB.
 constexpr int kLogRunThreads = 9;
 constexpr int kRunThreads = 1 << kLogRunThreads;
 constexpr int kRunBlocksOfSm = 3;
 // Vec16s in flight a thread. Cases: planes of 4 KiB, 512 segments of 8 channels.
 constexpr int kLogRunUnroll = 2;
 constexpr int kRunUnroll = 1 << kLogRunUnroll;
-// A block reads at least as much as its table holds and so much, or more where there are blocks for
-// all SMs. Cases: crops of one channel, 2 and 8 MiB.
+// A block reads at least as much as its table holds, and at least the first number of bytes; the
+// second, if there are blocks for all SMs. Cases: crops of one channel, 2 and 8 MiB.
 constexpr int64_t kMinRunBytesOfBlock = 16 * 1024;
 constexpr int64_t kEnoughRunBytesOfBlock = 64 * 1024;
-// Blocks for each place, where segments are more than places and some share one. Cases: 512
-// segments of 8 channels, int16 of 32 channels.
+// If there are more segments than resident blocks, the grid has at least this many times the
+// resident blocks. Cases: 512 segments of 8 channels, int16 of 32 channels.
 constexpr int64_t kRunWaves = 2;
-// Less is counted sooner by generic.cu, in one launch, and so are segments that have few rows for
-// each of their bins. Cases: uint8 [2048, 1024], [4096, 1024] and [8192, 512, 32] over 1.
+// Smaller inputs are counted sooner by generic.cu, in one launch. So are segments that have few
+// rows for each of their bins. Cases: uint8 [2048, 1024], [4096, 1024] and [8192, 512, 32] over 1.
 constexpr int64_t kMinBytesForRuns = 7 << 18;
 constexpr int64_t kMinRowsPerBinOfRuns = 4;
-// Rows of one channel are read with what lies between them where the two are at most so long: so
-// many bytes, and a vec16 that begins with the last of them, fit 64 bits. Case: uint8 [100000, 3,
-// 20, 20] cut out of [100000, 3, 24, 25].
+// Rows of one channel are read with the gaps between them if a row and its gap are at most this
+// long. A vec16 that begins with the last of these bytes then ends within 64 bytes, so that 64 bits
+// have one for each. Case: uint8 [100000, 3, 20, 20] cut out of [100000, 3, 24, 25].
 constexpr int64_t kMaxJoinedRowBytes = 64 - kVec16Bytes;
-// Its counters have 32 bits.
+// The counters of a block have 32 bits.
 constexpr int64_t kMaxVec16sOfBlock = 1 << 27;
 
-// Runs of so many bytes are counted sooner by interleaved.cu and planar.cu, which stop at each end.
-// Cases: uint8 of three channels, of 64; of one; int32 of one channel, int16 of 8.
+// From this number of bytes on, runs are counted sooner by interleaved.cu and planar.cu, which stop
+// at each end. Cases: uint8 of three channels, of 64; of one; int32 of one channel, int16 of 8.
 constexpr int64_t kLongRun = 20 * 1024;
 constexpr int64_t kLongRunOfOneChannel = 64 * 1024;
 constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
-// The same for segments that have copies of their columns and are more than SMs. Cases: uint8 of 8
-// channels, int32 of one.
+// The same for segments whose columns have copies, if there are more segments than SMs. Cases:
+// uint8 of 8 channels, int32 of one.
 constexpr int64_t kLongSegment = 512 * 1024;
 constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 
@@ -262,7 +265,7 @@ template <int kElementBytes>
 constexpr int kGenericVec16s = kElementBytes == 8 ? 8 : 4;
 constexpr int64_t kGenericBlocksPerSm = 4;
 
-// Slots for counters that a block counts itself where the bins are too many for a table.
+// Slots for the hot bins of a block, if the bins are too many for a table.
 constexpr unsigned kLogHotBins = 12;
 constexpr unsigned kHotBins = 1 << kLogHotBins;
 
@@ -270,9 +273,9 @@ constexpr unsigned kHotBins = 1 << kLogHotBins;
 constexpr int64_t kMaxCluster = 8;
 constexpr int64_t kMaxClusterRounds = 4; // of kGenericUnroll loads a thread
 
-// If channels lie side by side, a block may use only one element of each sector it reads: up to
-// this many elements; for twice as many it uses two, and so on. To read whole sectors for 2^18
-// elements is 8 MiB of traffic with the second-level cache.
+// If channels lie side by side, a block may use only one element of each sector that it reads. This
+// is for inputs of up to this many elements; with twice as many a block must use two, and so on.
+// Whole sectors for 2^18 elements are 8 MiB of traffic with the second-level cache.
 constexpr int64_t kElementsPerSector = 1 << 18;
 
 // A row of a tile is at most this long: memory hands out 64 bytes at a time, and a warp takes 32
@@ -280,7 +283,7 @@ constexpr int64_t kElementsPerSector = 1 << 18;
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileRowElements = 32;
 
-// Four blocks share what an SM has, 227 KiB on a Hopper.
+// Four blocks share the shared memory of an SM, 227 KiB on a Hopper.
 constexpr int64_t kPreferredTableBytes = 48 * 1024;
 
 } // namespace histo::cuda

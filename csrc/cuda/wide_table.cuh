@@ -8,7 +8,7 @@
 
 namespace histo::cuda {
 
-/// Where the counters of wider types lie.
+/// The place of a bin's counters in the banks.
 enum class Bins {
   kPlain, // the counters of a bin fill all banks
   kMixed, // several bins share the banks

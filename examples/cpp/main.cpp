@@ -33,7 +33,7 @@ at::Tensor channel_histogram(const at::Tensor& input, int64_t num_bins, at::IntA
   return op.call(input, num_bins, dim, "auto");
 }
 
-/// What the counts have to be: one loop over uint8 [length, channels] on the CPU.
+/// The counts that are expected: one loop over uint8 [length, channels] on the CPU.
 at::Tensor counts_by_loop(const at::Tensor& input) {
   const auto values = input.accessor<uint8_t, 2>();
   at::Tensor counts = at::zeros({input.size(1), 256}, at::kLong);

@@ -28,7 +28,7 @@ LINKER_FLAGS = ["-Wl,--gc-sections"]
 
 
 class Compiler:
-    """Of sources in a copy of csrc/, where the files of this folder lie in csrc/cuda/."""
+    """Compiles sources in a copy of csrc/. The files of this folder lie in its csrc/cuda/."""
 
     def __init__(self, folder: Path, config: pytest.Config, *flags: str) -> None:
         if shutil.which("g++") is None:
@@ -47,7 +47,7 @@ class Compiler:
         return [str(source.relative_to(self.folder)) for source in sources]
 
     def object_of(self, source: str, *flags: str) -> Path:
-        """Of a file of the folder; it exists after `finish`."""
+        """The object of a file of the folder; it exists after `finish`."""
         command = [*self.flags, *flags]
         path = self.folder / source
         known = hashlib.sha256(" ".join(command).encode())

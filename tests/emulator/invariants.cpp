@@ -149,7 +149,7 @@ struct Checks {
     }
   }
 
-  /// Of a batch, with what lies between rows.
+  /// The elements of a batch, with those between rows.
   int64_t rows_of_batch(const Columns& in) const {
     return problem.num_rows() * in.channels;
   }

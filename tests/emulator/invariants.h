@@ -1,4 +1,4 @@
-// What holds for every plan, whatever its tuning.
+// Rules that hold for every plan, whatever its tuning.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace histo {
 
-/// What of it does not, or nothing.
+/// The rules that this plan breaks, or an empty text.
 std::string violations(
     const Problem& problem, const cuda::Plan& plan, const cuda::DeviceLimits& limits);
 

@@ -236,7 +236,7 @@ uint8_t* shared_pointer(uint32_t address) {
 
 } // namespace emulated
 
-// What the compiler calls before each load and store of a kernel.
+// The compiler calls these functions before each load and store of a kernel.
 #define EMULATED_ACCESS(bytes)                                       \
   void __tsan_read##bytes(void* address) {                           \
     emulated::touch(address, bytes, emulated::How::kRead);           \

@@ -1,4 +1,4 @@
-// What the scheduler and the memory know of each other.
+// The functions with which the scheduler and the memory know of each other.
 #pragma once
 
 #include <cstddef>
@@ -33,9 +33,9 @@ uint32_t new_interval();
 /// Ends the process with one line about the thread that runs.
 [[noreturn]] void fail(const std::string& what);
 
-/// Whole pages, full of what nobody wrote; `offset` bytes of the first one lie outside.
+/// Whole pages, full of bytes that nobody wrote; `offset` bytes of the first one lie outside.
 uint8_t* allocate(Kind kind, size_t bytes, size_t offset = 0, unsigned block = 0);
-/// What was allocated for blocks since then is free.
+/// The pages that blocks have so far. release_pages frees all that came since.
 size_t allocated_pages();
 void release_pages(size_t from);
 /// By the host.

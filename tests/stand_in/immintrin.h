@@ -48,7 +48,7 @@ inline void check_alignment(const void* address, uintptr_t bytes) {
   }
 }
 
-/// Of each 16 bytes the lower half of both vectors, or the upper half, lane by lane in turn.
+/// Takes the lower half of each 16 bytes of both vectors, or the upper half, in turns of a lane.
 template <class T>
 __m512i unpack(const __m512i& a, const __m512i& b, bool high) {
   constexpr int kLanes = 16 / sizeof(T);
@@ -122,7 +122,7 @@ inline __m512i _mm512_maskz_set1_epi8(__mmask64 mask, char value) {
   return _mm512_mask_set1_epi8(__m512i{}, mask, value);
 }
 inline __m512i _mm512_castsi128_si512(const __m128i& low) {
-  // What lies behind is undefined.
+  // The bytes behind are undefined.
   return stand_in::lanes<uint8_t>([&](int i) { return i < 16 ? low.bytes[i] : 0xa5; });
 }
 inline __m512i _mm512_mask_broadcast_i32x4(

@@ -58,7 +58,7 @@ class TilesInUse {
   }
 };
 
-/// Of four bytes of a row and four of a column each the products, added to a sum of 32 bits.
+/// Adds the products of four bytes of a row and four of a column to a sum of 32 bits.
 template <int kRegister, int kFirst, int kSecond>
 void multiply_tiles() {
   const Tile& first = loaded_tile(kFirst);

@@ -1,4 +1,4 @@
-"""What the command line reads: images, NumPy arrays, text and raw bytes, in pieces that fit memory.
+"""Reads images, NumPy arrays, text and raw bytes, in pieces that fit memory.
 
 `open_file` finds out what a file is and describes each array in it as a `Source`; the tensors
 of `Source.pieces`, counted one after another, add up to the histogram of the whole array.

@@ -21,10 +21,10 @@ from .base import Part, Piece, Source, SourceError, decoding, default_bins
 from .wrappers import SAVE_AS_ARRAY, wrapper_error
 
 MAX_SIZE = (1 << 63) - 1
-"""Of a dimension."""
+"""The largest size of a dimension."""
 
 MAX_DIMENSIONS = 64
-"""Of an array, in NumPy as in PyTorch."""
+"""The most dimensions of an array, in NumPy as in PyTorch."""
 
 MAX_NPY_HEADER = 1 << 16
 NPY_SIGNATURE = b"\x93NUMPY"

@@ -1,4 +1,4 @@
-"""What every kind of file is to the command line: a `Source`, read in pieces that fit memory."""
+"""Every kind of file is a `Source` for the command line, read in pieces that fit memory."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ IMAGE_SIGNATURES = (
     b"MM\0*",  # TIFF, big-endian
 )
 
-# What Pillow calls frames is layers or thumbnails in the formats that are not among these.
+# In other formats the frames that Pillow finds are layers or thumbnails of one picture.
 FORMATS_OF_FRAMES = {"AVIF", "DCX", "FLI", "GIF", "PNG", "TIFF", "WEBP"}
 
 # Each frame of these is a picture of its own; in the others it is drawn over the last one.

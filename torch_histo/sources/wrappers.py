@@ -8,7 +8,7 @@ from .base import SourceError
 
 SAVE_AS_ARRAY = "save its values as .npy or .safetensors"
 
-# What only wraps values: how it begins, what it is, and how to get at the values.
+# Files that only wrap values: how they begin, what they are, and how to get at the values.
 WRAPPERS = (
     (rb"\x1f\x8b\x08", "a gzip file", "decompress it (gzip -dc FILE | torch_histo -)"),
     (rb"BZh[1-9]1AY&SY", "a bzip2 file", "decompress it (bzip2 -dc FILE | torch_histo -)"),

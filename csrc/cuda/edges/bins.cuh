@@ -117,8 +117,7 @@ __device__ unsigned fill_cells(const BlockBins<T, kLogCopies>& bins, uint32_t* c
 
 /// Cells over the values, or over their bits where these share the thresholds out better.
 template <class T, int kLogCopies>
-__device__ void choose_cells(
-    Real low, Real high, uint32_t* cells, BlockBins<T, kLogCopies>& bins) {
+__device__ void choose_cells(Real low, Real high, uint32_t* cells, BlockBins<T, kLogCopies>& bins) {
   using G = typename BlockBins<T, kLogCopies>::G;
   bins.line = cell_line<G>(low, high);
   bins.bit_cells = BitCells<G>::between(low, high);
@@ -137,10 +136,7 @@ __device__ void choose_cells(
 /// 2^kLogCopies lanes.
 template <class T, int kLogCopies>
 __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
-    const Edges& edges,
-    int64_t channel,
-    typename Number<T>::Key* thresholds,
-    uint32_t* cells) {
+    const Edges& edges, int64_t channel, typename Number<T>::Key* thresholds, uint32_t* cells) {
   using G = typename BlockBins<T, kLogCopies>::G;
   __shared__ unsigned limit;
   __shared__ Lines<G> lines; // one thread divides: there are few units for doubles
@@ -170,8 +166,9 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
   bins.valid = __syncthreads_and(valid);
   formula_is_right = __syncthreads_and(formula_is_right);
   comparison_is_right = __syncthreads_and(comparison_is_right);
-  bins.guess = formula_is_right ? Guess::kFormula
-                                : comparison_is_right ? Guess::kComparison : Guess::kCells;
+  bins.guess = formula_is_right      ? Guess::kFormula
+               : comparison_is_right ? Guess::kComparison
+                                     : Guess::kCells;
   bins.line = formula_is_right ? lines.formula : lines.comparison;
   bins.bins = last;
   bins.limit = limit;

@@ -42,8 +42,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   if (sum == 0 || (!valid && !is_nan(key))) {
     return;
   }
-  const int64_t place =
-      is_nan(key) ? edges.bins + 2 : search_edges(edges, channel, real_of(key));
+  const int64_t place = is_nan(key) ? edges.bins + 2 : search_edges(edges, channel, real_of(key));
   const int64_t at = flow.shown ? place : place - 1;
   if (at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);

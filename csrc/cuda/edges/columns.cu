@@ -75,7 +75,6 @@ struct ColumnBins {
   }
 };
 
-
 /// Finds the bins of all columns of the stripe. `limits` is [words * kOfWord] in shared memory, and
 /// so is `invalid`.
 template <class T>
@@ -130,8 +129,9 @@ __device__ __forceinline__ Guess find_column_bins(
     bins.limit[j] = limits[own + j];
     bins.line[j] = formula_is_right ? formulas[j] : bins.line[j];
   }
-  return formula_is_right ? Guess::kFormula
-                          : comparison_is_right ? Guess::kComparison : Guess::kCells;
+  return formula_is_right      ? Guess::kFormula
+         : comparison_is_right ? Guess::kComparison
+                               : Guess::kCells;
 }
 
 template <Guess kGuess, int kLogWords, class Shape, class T>
@@ -213,7 +213,8 @@ void count_columns_between(
     using T = typename decltype(tag)::type;
     start(
         launch, "count_columns",
-        plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T> : count_columns_kernel<3, ShapeOf<T>, T>,
+        plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T>
+                                    : count_columns_kernel<3, ShapeOf<T>, T>,
         grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
         static_cast<const T*>(problem.data), plan.columns, edges, flow,
         reinterpret_cast<unsigned long long*>(problem.counts));

@@ -47,7 +47,10 @@ __global__ void clear_extremes_kernel(long long* lows, long long* highs, int64_t
 
 template <class T>
 __global__ __launch_bounds__(StreamShape<T>::kThreads, 1) void stream_extremes_kernel(
-    const T* __restrict__ data, const __grid_constant__ ChannelStreams in, long long* lows, long long* highs) {
+    const T* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    long long* lows,
+    long long* highs) {
   const int64_t channel = blockIdx.x / in.chunks;
   const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
   Extremes<T> own;
@@ -64,7 +67,10 @@ __global__ __launch_bounds__(StreamShape<T>::kThreads, 1) void stream_extremes_k
 
 template <class T>
 __global__ __launch_bounds__(ColumnShape<T>::kThreads, 1) void column_extremes_kernel(
-    const T* __restrict__ data, const __grid_constant__ ChannelColumns in, long long* lows, long long* highs) {
+    const T* __restrict__ data,
+    const __grid_constant__ ChannelColumns in,
+    long long* lows,
+    long long* highs) {
   const ColumnOfThread<T> column(data, in, ColumnShape<T>::kThreads);
   Extremes<T> own[ColumnOfThread<T>::kOfWord];
   column.template for_each<ColumnShape<T>>(
@@ -82,7 +88,8 @@ __global__ void round_extremes_kernel(
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < channels; i += step) {
     const bool any = lows[i] <= highs[i];
     low[i] = any ? rounded_down<To>(key_of_place<T>(lows[i])) : std::numeric_limits<To>::infinity();
-    high[i] = any ? rounded_up<To>(key_of_place<T>(highs[i])) : -std::numeric_limits<To>::infinity();
+    high[i] =
+        any ? rounded_up<To>(key_of_place<T>(highs[i])) : -std::numeric_limits<To>::infinity();
   }
 }
 
@@ -101,8 +108,7 @@ dim3 grid_for(int64_t size, const Launch& launch) {
 }
 
 template <class T>
-void add_extremes(
-    const Problem& problem, long long* lows, long long* highs, const Launch& launch) {
+void add_extremes(const Problem& problem, long long* lows, long long* highs, const Launch& launch) {
   const auto* data = static_cast<const T*>(problem.data);
   const EdgePlan plan = plan_extremes(problem, launch.limits);
   if (plan.layout == EdgeLayout::kColumns) {
@@ -158,13 +164,9 @@ void uniform_edges(
         dim3(kThreads), 0, low, high, size, bins, edges);
   }
 }
-template void uniform_edges(
-    const float*, const float*, int64_t, int64_t, float*, const Launch&);
-template void uniform_edges(
-    const float*, const float*, int64_t, int64_t, double*, const Launch&);
-template void uniform_edges(
-    const double*, const double*, int64_t, int64_t, float*, const Launch&);
-template void uniform_edges(
-    const double*, const double*, int64_t, int64_t, double*, const Launch&);
+template void uniform_edges(const float*, const float*, int64_t, int64_t, float*, const Launch&);
+template void uniform_edges(const float*, const float*, int64_t, int64_t, double*, const Launch&);
+template void uniform_edges(const double*, const double*, int64_t, int64_t, float*, const Launch&);
+template void uniform_edges(const double*, const double*, int64_t, int64_t, double*, const Launch&);
 
 } // namespace histo::cuda

@@ -58,8 +58,7 @@ __global__ __launch_bounds__(kThreads) void count_scattered_kernel(
       // Lanes that agree add once.
       const auto active = __activemask();
       unsigned long long* count = &counts[channel * num_counts + at];
-      const unsigned same =
-          __match_any_sync(active, reinterpret_cast<unsigned long long>(count));
+      const unsigned same = __match_any_sync(active, reinterpret_cast<unsigned long long>(count));
       if (threadIdx.x % kWarp == static_cast<unsigned>(__ffs(same) - 1)) {
         atomicAdd(count, static_cast<unsigned long long>(__popc(same)));
       }

@@ -15,9 +15,11 @@ using ShapeOf = ReadShape<768, 1, 4>;
 /// neither is shown.
 template <Guess kGuess, int kLogCopies, class Shape, class T>
 __device__ __forceinline__ void count_stream(
-    const StreamOfBlock<T>& stream, const BlockBins<T, kLogCopies>& bins, uint32_t* table, unsigned nan_place) {
-  const uint32_t counters =
-      address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
+    const StreamOfBlock<T>& stream,
+    const BlockBins<T, kLogCopies>& bins,
+    uint32_t* table,
+    unsigned nan_place) {
+  const uint32_t counters = address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
   stream.template for_each<Shape>([&](T element) {
     const auto value = Number<T>::key(element);
     unsigned place = bins.template place<kGuess>(value);
@@ -43,8 +45,8 @@ __device__ __forceinline__ void put_counts(
   for (unsigned place = threadIdx.x; place < places; place += blockDim.x) {
     const bool is_nan_place = place == places - 1;
     const bool is_bin = place > 0 && place <= part.bins;
-    const bool is_shown = flow.shown && (place == 0 || is_nan_place ? part.first == 0
-                                                                    : part.closed);
+    const bool is_shown =
+        flow.shown && (place == 0 || is_nan_place ? part.first == 0 : part.closed);
     if (!is_bin && !is_shown) {
       continue;
     }
@@ -54,8 +56,7 @@ __device__ __forceinline__ void put_counts(
       sum += table[slot_of<kLogCopies>(place) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
     }
     const int64_t of_channel = is_nan_place ? edges.bins + 2 : part.first + place;
-    put_or_add(
-        &histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_place ? sum : 0, add);
+    put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_place ? sum : 0, add);
   }
 }
 
@@ -118,9 +119,8 @@ void count_streams_between(
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {
       start(
-          launch, "count_streams", kernel, grid_of(plan.blocks),
-          dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
-          static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
+          launch, "count_streams", kernel, grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads),
+          plan.shared_bytes, static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {

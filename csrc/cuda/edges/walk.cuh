@@ -15,7 +15,7 @@ namespace histo::cuda {
 template <int kTheThreads, int kTheBlocks, int kTheInFlight>
 struct ReadShape {
   static constexpr int kThreads = kTheThreads;
-  static constexpr int kBlocks = kTheBlocks; // of a multiprocessor
+  static constexpr int kBlocks = kTheBlocks;     // of a multiprocessor
   static constexpr int kInFlight = kTheInFlight; // loads of a thread
 };
 
@@ -94,8 +94,8 @@ struct StreamOfBlock {
   int64_t end;
   const T* data; // the channel's
 
-  __device__ __forceinline__ StreamOfBlock(
-      const T* all, const ChannelStreams& streams, int64_t channel, unsigned chunk)
+  __device__ __forceinline__
+  StreamOfBlock(const T* all, const ChannelStreams& streams, int64_t channel, unsigned chunk)
       : in(streams),
         begin(chunk * in.share),
         end(min(begin + in.share, in.num_rows)),
@@ -126,17 +126,17 @@ struct ColumnOfThread {
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
   const ChannelColumns& in;
-  const T* data;      // of the batch
+  const T* data; // of the batch
   int64_t batch;
-  int64_t column;     // the first of the word
+  int64_t column; // the first of the word
   bool has_words;
   unsigned chunk;
   unsigned word;      // of the stripe
   unsigned first_row; // of the thread
   unsigned row_step;
 
-  __device__ __forceinline__ ColumnOfThread(
-      const T* all, const ChannelColumns& columns, unsigned threads)
+  __device__ __forceinline__
+  ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads)
       : in(columns) {
     // Neighbouring blocks read the same rows.
     const unsigned stripe = blockIdx.x % in.stripes;

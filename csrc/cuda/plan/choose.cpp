@@ -130,8 +130,8 @@ Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& lim
   if (columns) {
     return *columns;
   }
-  const std::optional<Plan> exchange = plan_partitioned(request);
-  return exchange ? *exchange : plan_generic(request);
+  const std::optional<Plan> partitioned = plan_partitioned(request);
+  return partitioned ? *partitioned : plan_generic(request);
 }
 
 } // namespace histo::cuda

@@ -22,7 +22,8 @@ constexpr int64_t kSetupBytes = 64 << 10;
 constexpr int64_t kMaxStripes = 256;
 
 int64_t bytes_of_type(ElementType type) {
-  return visit_number_type(type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
+  return visit_number_type(
+      type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
 }
 int64_t bytes_of_key(ElementType type) {
   return visit_number_type(type, [](auto tag) {
@@ -37,8 +38,8 @@ int64_t chunks_of(
   const int64_t least = ceil_div(rows, int64_t{1} << 31); // counters have 32 bits
   int64_t best = least, least_cost = INT64_MAX;
   for (int64_t chunks = least; chunks <= std::min(rows, ceil_div(4 * at_once, others)); ++chunks) {
-    const int64_t cost = ceil_div(others * chunks, at_once) *
-                         (ceil_div(rows, chunks) * row_bytes + setup_bytes);
+    const int64_t cost =
+        ceil_div(others * chunks, at_once) * (ceil_div(rows, chunks) * row_bytes + setup_bytes);
     if (cost < least_cost) {
       least_cost = cost;
       best = chunks;
@@ -75,10 +76,7 @@ bool are_columns(const Problem& problem, int64_t element_bytes) {
 }
 
 ChannelColumns columns_of(
-    const Problem& problem,
-    unsigned log_words,
-    int64_t setup_bytes,
-    const DeviceLimits& limits) {
+    const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t of_word = std::max<int64_t>(4 / element_bytes, 1);
   const int64_t width = of_word << log_words;
@@ -183,8 +181,7 @@ bool plan_streams(
 
 } // namespace
 
-EdgePlan plan_edges(
-    const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   EdgePlan plan{};
   if (bytes_of_type(problem.type) == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
     plan.layout = EdgeLayout::kBytes;

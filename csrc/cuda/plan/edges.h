@@ -13,8 +13,8 @@ struct ChannelStreams {
   Extent channels[2];
   Extent rows[3];
   int64_t num_rows;
-  int64_t share;       // the rows of a block
-  unsigned chunks;     // of the rows of a channel; each has a block for each part of the bins
+  int64_t share;   // the rows of a block
+  unsigned chunks; // of the rows of a channel; each has a block for each part of the bins
   unsigned parts;
   int64_t part_bins;
   bool has_runs;       // rows follow each other without gaps, in runs
@@ -30,15 +30,15 @@ struct ChannelColumns {
   int64_t columns;      // of a row
   int64_t rows;         // whole ones
   int64_t row_stride;
-  int64_t left;         // elements behind the last row
-  int64_t share;        // the rows of a block
-  unsigned chunks;      // the blocks of a stripe of columns
-  unsigned stripes;     // of a batch
-  unsigned log_words;   // of a stripe
+  int64_t left;       // elements behind the last row
+  int64_t share;      // the rows of a block
+  unsigned chunks;    // the blocks of a stripe of columns
+  unsigned stripes;   // of a batch
+  unsigned log_words; // of a stripe
 };
 
 enum class EdgeLayout {
-  kBytes,     // types of one byte: raw bytes are counted, and their sums mapped to bins
+  kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
   kStreams,
   kColumns,
   kScattered, // element by element, in the result itself
@@ -53,8 +53,7 @@ struct EdgePlan {
   bool clears; // the counts are cleared first, because several blocks add to them
 };
 
-EdgePlan plan_edges(
-    const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
 
 /// The same for the extremes of channels, which need no table.
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);

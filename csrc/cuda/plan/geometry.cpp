@@ -16,11 +16,11 @@ double score_of_width(int64_t width, int64_t table, double enough = 1) {
 /// The number of elements of a stream that make a row: a multiple of the channels, and whole words,
 /// so that every row is aligned.
 int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
-  const int64_t segment = std::lcm(channels, word);
+  const int64_t step = std::lcm(channels, word);
   const double enough = channels <= kMaxChannelsAddedByBlock ? 1 : kEnoughFill;
-  int64_t best = segment;
-  for (int64_t width = segment;; width += segment) {
-    if (width > segment && ceil_div(width, table) > kMaxStreamGroups) {
+  int64_t best = step;
+  for (int64_t width = step;; width += step) {
+    if (width > step && ceil_div(width, table) > kMaxStreamGroups) {
       return best;
     }
     if (score_of_width(width, table, enough) > score_of_width(best, table, enough)) {
@@ -34,7 +34,7 @@ int64_t stream_width(int64_t channels, int64_t word, int64_t table) {
 int64_t joined_rows(
     int64_t row_bytes,
     int64_t rows_of_run,
-    int64_t begin, // a multiple of what runs begin at multiples of
+    int64_t begin, // aligned as the worst of the runs
     int64_t table_bytes,
     int64_t most_groups) {
   const auto score = [&](int64_t rows) {
@@ -92,16 +92,16 @@ int64_t words_of_key(const Request& request, int64_t channels) {
 std::optional<TableKey> table_key_of(const Request& request, const Channels& channels) {
   const int64_t shared_bytes = request.limits.shared_per_block;
   if (request.keys.bytes == 1) {
-    const TableKey row{channels.planar ? kBanks : kByteColumns / 2, 1};
-    return kByteTableBytes <= shared_bytes ? std::optional(row) : std::nullopt;
+    const TableKey key{channels.planar ? kBanks : kByteColumns / 2, 1};
+    return kByteTableBytes <= shared_bytes ? std::optional(key) : std::nullopt;
   }
   if (const int64_t words = words_of_key(request, channels.size)) {
     return TableKey{words, 1};
   }
   const int64_t fit = (shared_bytes / kCounterBytes - 1) / kBanks * kBanks;
-  const TableKey row{1, ceil_div(keys_of_table(request.keys, 1), fit)};
+  const TableKey key{1, ceil_div(keys_of_table(request.keys, 1), fit)};
   const bool deals = channels.size == 1 && request.keys.bytes >= 4;
-  return deals && row.tables <= kMaxTablesOfBins ? std::optional(row) : std::nullopt;
+  return deals && key.tables <= kMaxTablesOfBins ? std::optional(key) : std::nullopt;
 }
 
 /// The whole rows of a stream, after the elements before its first aligned load. Their number is
@@ -217,12 +217,12 @@ std::optional<RowRuns> in_one_run(
 }
 
 Geometry geometry_of_warps(
-    const Request& request, const Channels& channels, const Loops& loops, const TableKey& row) {
+    const Request& request, const Channels& channels, const Loops& loops, const TableKey& key) {
   const Rows rows = rows_of_warps(request, channels, loops, channels.size - channels.counted);
   const bool in_turn = request.keys.bytes == 1 && channels.size == 3;
   return {channels,       in_turn,      false,
           loops,          rows,         {loops.outer, rows.of_run},
-          row.tables,     rows.columns, log2_of(row.words),
+          key.tables,     rows.columns, log2_of(key.words),
           log2_of(kBanks)};
 }
 
@@ -239,12 +239,12 @@ std::optional<Geometry> geometry_of_rows(
     const Request& request,
     const Channels& channels,
     const Loops& loops,
-    const TableKey& row,
+    const TableKey& key,
     const Gaps& gaps,
     bool may_halve) {
   const int64_t size = request.keys.bytes;
   const int64_t word = word_bytes_of(size) / size;
-  const int64_t whole = size == 1 ? kByteColumns : row.words * word;
+  const int64_t whole = size == 1 ? kByteColumns : key.words * word;
   const Rows plain = plain_rows(request, channels, loops, gaps.in_runs, whole);
   const bool narrow = are_narrow(plain, gaps.in_runs, whole);
   const bool halved =
@@ -272,9 +272,9 @@ std::optional<Geometry> geometry_of_rows(
       loops,
       rows,
       *runs,
-      row.tables,
+      key.tables,
       columns,
-      log2_of(halved ? kHalfColumns / 2 : row.words),
+      log2_of(halved ? kHalfColumns / 2 : key.words),
       log2_of(columns * size / load_bytes)};
 }
 
@@ -289,8 +289,8 @@ std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bo
       (gaps.in_runs && (channels.planar || channels.few)) || !is_enough(request, channels)) {
     return std::nullopt;
   }
-  const std::optional<TableKey> row = table_key_of(request, channels);
-  if (!row) {
+  const std::optional<TableKey> key = table_key_of(request, channels);
+  if (!key) {
     return std::nullopt;
   }
   const Loops loops = loops_of(problem, channels.planar, request.keys.bytes);
@@ -299,9 +299,9 @@ std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bo
       request.keys.bytes == 1 && channels.few && inner.stride == channels.size &&
       (channels.size == 3 || loops.outer.size == 1 || loops.outer.stride % channels.size == 0);
   if (channels.planar || few_in_turn) {
-    return geometry_of_warps(request, channels, loops, *row);
+    return geometry_of_warps(request, channels, loops, *key);
   }
-  return geometry_of_rows(request, channels, loops, *row, gaps, may_halve);
+  return geometry_of_rows(request, channels, loops, *key, gaps, may_halve);
 }
 
 } // namespace histo::cuda

@@ -9,13 +9,13 @@ namespace histo::cuda {
 /// How rows that do not simply follow each other are read.
 struct Gaps {
   bool in_runs = false; // rows that lie in several runs count as rows of one
-  int64_t channels = 0; // so many, the last ones, lie between rows and have no counts
+  int64_t channels = 0; // the last channels, this many, lie between rows and have no counts
 };
 
 struct Channels {
   bool planar;     // one after another
   int64_t size;    // of a batch, as they lie in memory
-  int64_t counted; // of those the first, which have counts
+  int64_t counted; // the first of these, which have counts
   bool few;        // a block sums the columns of each: up to four of bytes, one of wider types
 };
 
@@ -42,7 +42,7 @@ struct Rows {
 /// Runs of rows that are counted one after another.
 struct RowRuns {
   Extent outer; // stride in bytes
-  int64_t rows; // whole ones of each
+  int64_t rows; // the whole rows of each
   // Rows of several runs may be counted as rows of one. These are the rows and runs of the input,
   // and the bytes that a next run, or a next set of runs, is further away than a next row would be.
   bool in_one = false;

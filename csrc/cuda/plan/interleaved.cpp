@@ -4,9 +4,9 @@ namespace histo::cuda {
 namespace {
 
 unsigned keys_of_interleaved_table(const Request& request, const Geometry& geometry) {
-  const int64_t rows = keys_of_table(request.keys, int64_t{1} << geometry.log_key_words);
+  const int64_t keys = keys_of_table(request.keys, int64_t{1} << geometry.log_key_words);
   const int64_t tables = geometry.tables;
-  return static_cast<unsigned>(tables == 1 ? rows : ceil_div(rows, tables * kBanks) * kBanks);
+  return static_cast<unsigned>(tables == 1 ? keys : ceil_div(keys, tables * kBanks) * kBanks);
 }
 
 /// Whether neighbouring blocks read the same lines.
@@ -140,9 +140,9 @@ Plan plan_interleaved(
     const Request& request, const Geometry& geometry, const Partition& partition) {
   const Rows& rows = geometry.rows;
   const RowRuns& runs = geometry.runs;
-  const int64_t keys_of_table = std::min(partition.share, partition.segments.rows);
+  const int64_t rows_of_table = std::min(partition.share, partition.segments.rows);
   const bool packed16 = counts_in_16_bits(request, geometry);
-  const bool overflows = packed16 && keys_of_table + ragged_rows(geometry) > kMaxPacked16;
+  const bool overflows = packed16 && rows_of_table + ragged_rows(geometry) > kMaxPacked16;
   const bool adds = overflows || !has_one_writer(request, geometry, partition);
   Interleaved in{};
   set_columns(in, request, geometry, partition, adds);

@@ -10,7 +10,7 @@ int64_t element_bytes(ElementType type);
 
 struct Keys {
   int64_t bytes;      // of an element
-  int64_t values;     // a table has a row for each of the first so many; others have no bin
+  int64_t values;     // values below it have a key in a table; others have no bin
   bool keys_are_bins; // a value has the bin of its own number
 };
 

@@ -1,5 +1,5 @@
-// What the CPU engine takes from PyTorch, with threads that ThreadSanitizer understands: it
-// does not see how those of OpenMP wait for each other.
+// The functions that the CPU engine takes from PyTorch, with threads that ThreadSanitizer
+// understands: it does not see how those of OpenMP wait for each other.
 #pragma once
 
 #include <algorithm>
