@@ -32,20 +32,22 @@ int64_t bytes_of_key(ElementType type) {
 }
 
 /// How many blocks share the rows, if there are `others` of such and the GPU runs `at_once`: the
-/// number with which all are ready soonest.
+/// number with which all are ready soonest. Blocks run in waves, and a wave should be full.
 int64_t chunks_of(
     int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes, int64_t setup_bytes) {
-  const int64_t least = ceil_div(rows, int64_t{1} << 31); // counters have 32 bits
+  constexpr int64_t kMoreWaves = 3;
+  const int64_t least = std::max<int64_t>(ceil_div(rows, int64_t{1} << 31), 1); // 32-bit counters
+  const int64_t least_waves = ceil_div(others * least, at_once);
   int64_t best = least, least_cost = INT64_MAX;
-  for (int64_t chunks = least; chunks <= std::min(rows, ceil_div(4 * at_once, others)); ++chunks) {
-    const int64_t cost =
-        ceil_div(others * chunks, at_once) * (ceil_div(rows, chunks) * row_bytes + setup_bytes);
+  for (int64_t waves = least_waves; waves <= least_waves + kMoreWaves; ++waves) {
+    const int64_t chunks = std::max(std::min(rows, waves * at_once / others), least);
+    const int64_t cost = waves * (ceil_div(rows, chunks) * row_bytes + setup_bytes);
     if (cost < least_cost) {
       least_cost = cost;
       best = chunks;
     }
   }
-  return std::max<int64_t>(best, 1);
+  return best;
 }
 
 ChannelStreams streams_of(const Problem& problem, int64_t parts, const DeviceLimits& limits) {
