@@ -29,8 +29,14 @@ struct Edges {
     return {data, type, size, shared, of_channel, first_bin, first_bin + size == bins};
   }
 
+  /// Where an edge of a channel is among all.
+  HISTO_HOST_DEVICE int64_t index(int64_t channel, int64_t k) const {
+    return (shared ? 0 : channel * of_channel) + first + k;
+  }
   HISTO_HOST_DEVICE Real at(int64_t channel, int64_t k) const {
-    const int64_t i = (shared ? 0 : channel * of_channel) + first + k;
+    return number(data, type, index(channel, k));
+  }
+  HISTO_HOST_DEVICE static Real number(const void* data, ElementType type, int64_t i) {
     switch (type) {
       case ElementType::kUInt8:
         return real_of(int64_t{static_cast<const uint8_t*>(data)[i]});
@@ -227,27 +233,35 @@ HISTO_HOST_DEVICE Line<G> cell_line(Real low, Real high) {
 /// Cells over the numbers of values of type G, in their order.
 template <class G>
 struct BitCells {
-  int64_t first;
+  // The numbers of floats have 32 bits: so has their difference.
+  using Place = std::conditional_t<sizeof(G) == 4, int32_t, int64_t>;
+  using Distance = std::make_unsigned_t<Place>;
+
+  Place first;
   int shift;
 
+  HISTO_HOST_DEVICE static Distance distance(Place first, Place place) {
+    return static_cast<Distance>(place) - static_cast<Distance>(first);
+  }
+  HISTO_HOST_DEVICE static Place place_of(G value) {
+    return static_cast<Place>(Number<G>::place_of(value));
+  }
   HISTO_HOST_DEVICE static BitCells between(Real low, Real high) {
-    using Order = Number<G>;
-    const int64_t first = Order::place_of(static_cast<G>(low.high));
-    const auto span = static_cast<uint64_t>(Order::place_of(static_cast<G>(high.high))) -
-                      static_cast<uint64_t>(first);
+    const Place first = place_of(static_cast<G>(low.high));
+    const Distance span = distance(first, place_of(static_cast<G>(high.high)));
     int shift = 0;
     while (span >> shift >= kCells) {
       ++shift;
     }
     return {first, shift};
   }
-  HISTO_HOST_DEVICE int64_t at(G value) const {
-    const int64_t place = Number<G>::place_of(value);
+  HISTO_HOST_DEVICE int32_t at(G value) const {
+    const Place place = place_of(value);
     if (is_nan(value) || place <= first) {
       return 0;
     }
-    const uint64_t cell = (static_cast<uint64_t>(place) - static_cast<uint64_t>(first)) >> shift;
-    return cell < kCells ? static_cast<int64_t>(cell) : kCells - 1;
+    const Distance cell = distance(first, place) >> shift;
+    return cell < kCells ? static_cast<int32_t>(cell) : kCells - 1;
   }
 };
 
@@ -261,13 +275,13 @@ struct CheckedEdge {
   bool comparison_is_right;
 };
 
+/// Checks edge k of a channel. `next` is the edge behind it, or the last edge itself.
 template <class T, class G>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges, int64_t channel, int64_t k, const Lines<G>& lines) {
+    const Edges& edges, int64_t k, Real edge, Real next, const Lines<G>& lines) {
   const int64_t bins = edges.bins;
-  const Real edge = edges.at(channel, k);
   CheckedEdge<T> checked;
-  checked.valid = k == bins ? !is_nan(edge.high) : is_at_most(edge, edges.at(channel, k + 1));
+  checked.valid = is_at_most(edge, next);
   checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
@@ -286,6 +300,13 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     look(checked.exists ? checked.place - 1 : checked.place, false);
   }
   return checked;
+}
+
+template <class T, class G>
+HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
+    const Edges& edges, int64_t channel, int64_t k, const Lines<G>& lines) {
+  const int64_t next = k < edges.bins ? k + 1 : k;
+  return check_edge<T>(edges, k, edges.at(channel, k), edges.at(channel, next), lines);
 }
 
 // Each of these rounds once. On a GPU the compiler would make one operation of two.

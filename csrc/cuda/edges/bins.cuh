@@ -37,6 +37,9 @@ struct BlockBins {
                      : whole_part(line, value, kCells - 1);
   }
 
+  __device__ __forceinline__ bool reaches(Key value, unsigned k) const {
+    return value >= thresholds[slot_of<kLogCopies>(k)];
+  }
   /// The place of a value that is not NaN.
   template <Guess kGuess>
   __device__ __forceinline__ unsigned place(Key value) const {
@@ -44,15 +47,19 @@ struct BlockBins {
       return whole_part(line, static_cast<G>(value), bins + 1);
     } else if constexpr (kGuess == Guess::kComparison) {
       const unsigned k = whole_part(line, static_cast<G>(value), bins);
-      const unsigned place = k + (value >= thresholds[slot_of<kLogCopies>(k)] ? 1 : 0);
+      const unsigned place = k + (reaches(value, k) ? 1 : 0);
       return Number<T>::kIsFloat ? place : min(place, limit);
     } else {
       static_assert(kGuess == Guess::kCells, "not a guess");
       const uint32_t cell = cells[cell_of(static_cast<G>(value))];
       unsigned low = cell & 0xffff, high = cell >> 16;
-      while (low < high) {
+      // Most cells have one threshold or none. If this has none, the first one lies above it.
+      if (!reaches(value, low)) {
+        return low;
+      }
+      for (low = min(low + 1, limit); low < high;) {
         const unsigned middle = (low + high) / 2;
-        if (value >= thresholds[slot_of<kLogCopies>(middle)]) {
+        if (reaches(value, middle)) {
           low = middle + 1;
         } else {
           high = middle;
@@ -132,6 +139,13 @@ __device__ void choose_cells(Real low, Real high, uint32_t* cells, BlockBins<T, 
   }
 }
 
+template <int kLogCopies, class Key>
+__device__ __forceinline__ void put_threshold(Key* thresholds, unsigned k, Key key) {
+  for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
+    thresholds[slot_of<kLogCopies>(k) + copy] = key;
+  }
+}
+
 /// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
 /// 2^kLogCopies lanes.
 template <class T, int kLogCopies>
@@ -155,9 +169,10 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
     formula_is_right = formula_is_right && edge.formula_is_right;
     comparison_is_right = comparison_is_right && edge.comparison_is_right;
     existing += edge.exists;
-    for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
-      thresholds[slot_of<kLogCopies>(k) + copy] = Thresholds<T>::key(edge.place, edge.exists);
-    }
+    put_threshold<kLogCopies>(thresholds, k, Thresholds<T>::key(edge.place, edge.exists));
+  }
+  if (threadIdx.x == 0) { // a search may look at the one behind the last
+    put_threshold<kLogCopies>(thresholds, last + 1, Thresholds<T>::key(Number<T>::kLast, false));
   }
   if (existing > 0) {
     atomicAdd(&limit, existing);

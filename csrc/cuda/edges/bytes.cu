@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "../engine.h"
+#include "../overlap.cuh"
 #include "extremes.h"
 #include "search.cuh"
 
@@ -23,28 +24,57 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
   return reinterpret_cast<unsigned long long*>(bytes.counts);
 }
 
+/// The edges of a channel in shared memory.
+struct CopiedEdges {
+  static constexpr int64_t kMost = 512;
+
+  const Real* edges;
+  int64_t bins;
+
+  __device__ __forceinline__ Real at(int64_t, int64_t k) const {
+    return edges[k];
+  }
+};
+
+/// The place of a byte's value among the counts with flow, or -1 if it is not counted.
+template <class T, class E>
+__device__ __forceinline__ int64_t place_of_byte(const E& edges, int64_t channel) {
+  const bool valid = are_valid(edges, channel);
+  const auto key = Number<T>::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  if (is_nan(key)) {
+    return edges.bins + 2;
+  }
+  return valid ? search_edges(edges, channel, real_of(key)) : -1;
+}
+
 template <class T>
 __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
     const unsigned long long* __restrict__ sums,
     const __grid_constant__ Edges edges,
     Flow flow,
     unsigned long long* __restrict__ counts) {
+  __shared__ Real copy[CopiedEdges::kMost + 1];
   const int64_t channel = blockIdx.x;
   const int64_t num_counts = flow.num_counts(edges.bins);
   unsigned long long* histogram = counts + channel * num_counts;
+  int64_t place;
+  if (edges.bins <= CopiedEdges::kMost) {
+    for (int64_t k = threadIdx.x; k <= edges.bins; k += kBytes) {
+      copy[k] = edges.at(channel, k);
+    }
+    __syncthreads();
+    place = place_of_byte<T>(CopiedEdges{copy, edges.bins}, channel);
+  } else {
+    place = place_of_byte<T>(edges, channel);
+  }
+  wait_for_previous(); // it counts the bytes
   for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
     histogram[i] = 0;
   }
-  const bool valid = are_valid(edges, channel);
   __syncthreads(); // the counts are zero
-  const auto key = Number<T>::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
   const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
-  if (sum == 0 || (!valid && !is_nan(key))) {
-    return;
-  }
-  const int64_t place = is_nan(key) ? edges.bins + 2 : search_edges(edges, channel, real_of(key));
-  const int64_t at = flow.shown ? place : place - 1;
-  if (at >= 0 && at < num_counts) {
+  const int64_t at = flow.shown || place < 0 ? place : place - 1;
+  if (sum > 0 && at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);
   }
 }
@@ -84,8 +114,8 @@ void count_bytes_between(
   visit_byte_type(problem.type, [&](auto tag) {
     start(
         launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
-        grid_of(problem.num_channels()), dim3(kBytes), 0, sums, edges, flow,
-        reinterpret_cast<unsigned long long*>(problem.counts));
+        Shape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()}, sums,
+        edges, flow, reinterpret_cast<unsigned long long*>(problem.counts));
   });
 }
 

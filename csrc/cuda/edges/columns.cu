@@ -1,6 +1,7 @@
 // Counts channels that lie side by side between their edges. A block has a stripe of columns, and
 // a table [place][column] in shared memory, in which a lane meets no other in a bank.
 #include "../counts.cuh"
+#include "../overlap.cuh"
 #include "bins.cuh"
 #include "edges.h"
 #include "walk.cuh"
@@ -9,7 +10,67 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using ShapeOf = ReadShape<sizeof(T) == 2 ? 1024 : 768, 1, sizeof(T) == 8 ? 8 : 16>;
+using ShapeOf =
+    ReadShape<sizeof(T) == 2 && Number<T>::kIsFloat ? 896 : 768, 1, sizeof(T) == 8 ? 8 : 16>;
+
+/// Where a word is in a table of rows of words, once the table is rotated: each 32 words that
+/// follow each other have moved within their rows, by one more than the 32 before. Then lanes meet
+/// in no bank, whether they go along a row or down a column.
+template <int kLogWords>
+__device__ __forceinline__ unsigned rotated(unsigned row, unsigned word) {
+  constexpr unsigned kWords = 1u << kLogWords;
+  return row * kWords + (word + row / (kWarp / kWords)) % kWords;
+}
+
+/// Rotates a table of `size` words. A warp moves 32 words at a time.
+template <int kLogWords>
+__device__ __forceinline__ void rotate_rows(uint32_t* table, unsigned size) {
+  constexpr unsigned kWords = 1u << kLogWords;
+  const unsigned lane = threadIdx.x % kWarp;
+  for (unsigned first = threadIdx.x - lane; first < size; first += blockDim.x) {
+    const unsigned i = first + lane;
+    const uint32_t word = i < size ? table[i] : 0;
+    __syncwarp();
+    if (i < size) {
+      table[rotated<kLogWords>(i / kWords, i % kWords)] = word;
+    }
+  }
+}
+
+/// The edges of one column of a stripe. Edges of 32 bits were copied to shared memory, because
+/// those of neighbouring columns lie far apart.
+template <int kLogWords>
+struct ColumnEdges {
+  const Edges& edges;
+  int64_t channel;
+  const uint32_t* copy; // rotated, [of_word][k][word]; null if edges are not copied
+  unsigned first_row;   // of the copy
+  unsigned word;
+
+  __device__ __forceinline__ static bool are_copied(const Edges& edges) {
+    return edges.type == ElementType::kFloat32 || edges.type == ElementType::kInt32 ||
+           edges.type == ElementType::kUInt32;
+  }
+  __device__ __forceinline__ Real at(unsigned k) const {
+    return copy == nullptr
+               ? edges.at(channel, k)
+               : Edges::number(copy, edges.type, rotated<kLogWords>(first_row + k, word));
+  }
+};
+
+/// Copies the edges of all columns of the stripe. A warp copies those of a channel.
+template <int kLogWords, class T>
+__device__ __forceinline__ void copy_edges(
+    const ColumnOfThread<T>& column, const Edges& edges, uint32_t* copy) {
+  constexpr unsigned kOfWord = ColumnOfThread<T>::kOfWord;
+  const auto last = static_cast<unsigned>(edges.bins);
+  for (unsigned c = threadIdx.x / kWarp; c < kOfWord << kLogWords; c += blockDim.x / kWarp) {
+    const auto* own = static_cast<const uint32_t*>(edges.data) + edges.index(column.channel(c), 0);
+    for (unsigned k = threadIdx.x % kWarp; k <= last; k += kWarp) {
+      copy[rotated<kLogWords>(c % kOfWord * (last + 1) + k, c / kOfWord)] = own[k];
+    }
+  }
+}
 
 /// A threshold as it lies in shared memory: floats of 16 bits as such, others as keys.
 template <class T>
@@ -76,20 +137,26 @@ struct ColumnBins {
 };
 
 /// Finds the bins of all columns of the stripe. `limits` is [words * kOfWord] in shared memory, and
-/// so is `invalid`.
-template <class T>
+/// so is `invalid`; `copy` has room for an edge of 32 bits in place of each threshold.
+template <int kLogWords, class T>
 __device__ __forceinline__ Guess find_column_bins(
     const ColumnOfThread<T>& column,
     const Edges& edges,
     typename Stored<T>::Type* thresholds,
+    uint32_t* copy,
     unsigned* limits,
     unsigned* invalid,
     ColumnBins<T>& bins) {
   using G = typename ColumnBins<T>::G;
   constexpr int kOfWord = ColumnBins<T>::kOfWord;
-  const unsigned words = 1u << column.in.log_words, own = column.word * kOfWord;
-  if (threadIdx.x < words * kOfWord) {
+  constexpr unsigned kWords = 1u << kLogWords;
+  const unsigned own = column.word * kOfWord;
+  if (threadIdx.x < kWords * kOfWord) {
     limits[threadIdx.x] = invalid[threadIdx.x] = 0;
+  }
+  const bool are_copied = ColumnEdges<kLogWords>::are_copied(edges);
+  if (are_copied) {
+    copy_edges<kLogWords>(column, edges, copy);
   }
   __syncthreads();
   bool formula_is_right = true, comparison_is_right = true;
@@ -97,20 +164,21 @@ __device__ __forceinline__ Guess find_column_bins(
   const auto last = static_cast<unsigned>(edges.bins);
 #pragma unroll
   for (int j = 0; j < kOfWord; ++j) {
-    const int64_t channel = column.channel(j);
-    const Real low = edges.at(channel, 0), high = edges.at(channel, last);
-    const auto lines = Lines<G>::between(low, high, edges.bins);
+    const ColumnEdges<kLogWords> of_column{
+        edges, column.channel(own + j), are_copied ? copy : nullptr, j * (last + 1), column.word};
+    const auto lines = Lines<G>::between(of_column.at(0), of_column.at(last), edges.bins);
     formulas[j] = lines.formula;
     bins.line[j] = lines.comparison;
     unsigned existing = 0;
     bool valid = true;
     for (unsigned k = column.first_row; k <= last; k += column.row_step) {
-      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
+      const CheckedEdge<T> edge =
+          check_edge<T>(edges, k, of_column.at(k), of_column.at(min(k + 1, last)), lines);
       valid = valid && edge.valid;
       formula_is_right = formula_is_right && edge.formula_is_right;
       comparison_is_right = comparison_is_right && edge.comparison_is_right;
       existing += edge.exists;
-      thresholds[k * words * kOfWord + own + j] = Stored<T>::of(edge.place, edge.exists);
+      thresholds[k * kWords * kOfWord + own + j] = Stored<T>::of(edge.place, edge.exists);
     }
     if (existing > 0) {
       atomicAdd(&limits[own + j], existing);
@@ -122,7 +190,7 @@ __device__ __forceinline__ Guess find_column_bins(
   formula_is_right = __syncthreads_and(formula_is_right);
   comparison_is_right = __syncthreads_and(comparison_is_right);
   bins.bins = last;
-  bins.step = words * kOfWord;
+  bins.step = kWords * kOfWord;
   bins.thresholds = thresholds + own;
 #pragma unroll
   for (int j = 0; j < kOfWord; ++j) {
@@ -164,13 +232,16 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
   auto* thresholds = reinterpret_cast<typename Stored<T>::Type*>(shared);
   const auto bins_of_channel = static_cast<unsigned>(edges.bins);
   auto* table = reinterpret_cast<uint32_t*>(thresholds + (bins_of_channel + 1) * kWords * kOfWord);
-  const unsigned places = bins_of_channel + 3;
-  for (unsigned i = threadIdx.x; i < places * kWords * kOfWord; i += Shape::kThreads) {
-    table[i] = 0;
-  }
+  const unsigned places = bins_of_channel + 3, size = places * kWords * kOfWord;
   const ColumnOfThread<T> column(data, in, Shape::kThreads);
   ColumnBins<T> bins;
-  switch (find_column_bins(column, edges, thresholds, limits, invalid, bins)) {
+  const Guess guess =
+      find_column_bins<kLogWords>(column, edges, thresholds, table, limits, invalid, bins);
+  for (unsigned i = threadIdx.x; i < size; i += Shape::kThreads) {
+    table[i] = 0;
+  }
+  __syncthreads();
+  switch (guess) {
     case Guess::kFormula:
       count_columns<Guess::kFormula, kLogWords, Shape>(column, bins, table, flow);
       break;
@@ -182,20 +253,22 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
       break;
   }
   __syncthreads();
+  rotate_rows<kLogWords>(table, size);
+  __syncthreads();
+  wait_for_previous(); // it clears the counts
   // A warp adds the counts of a channel.
   const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
-  const int64_t first = column.column - column.word * kOfWord; // of the stripe
   for (unsigned c = threadIdx.x / kWarp; c < kWords * kOfWord; c += Shape::kThreads / kWarp) {
-    if (first + c >= in.columns) {
+    if (column.first_column() + c >= in.columns) {
       break;
     }
-    const int64_t channel = column.batch * in.channels + (first + c) % in.channels;
+    const int64_t channel = column.channel(c);
     for (unsigned i = threadIdx.x % kWarp; i < num_counts; i += kWarp) {
       const unsigned place = i + (flow.shown ? 0 : 1);
       if (!invalid[c] || place == bins_of_channel + 2) {
         put<true>(
             &counts[channel * num_counts + i],
-            table[(c % kOfWord * places + place) * kWords + c / kOfWord]);
+            table[rotated<kLogWords>(c % kOfWord * places + place, c / kOfWord)]);
       }
     }
   }
@@ -215,7 +288,7 @@ void count_columns_between(
         launch, "count_columns",
         plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T>
                                     : count_columns_kernel<3, ShapeOf<T>, T>,
-        grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
+        Shape{grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
         static_cast<const T*>(problem.data), plan.columns, edges, flow,
         reinterpret_cast<unsigned long long*>(problem.counts));
   });

@@ -1,3 +1,4 @@
+#include "../clear.h"
 #include "edges.h"
 
 namespace histo::cuda {
@@ -6,7 +7,7 @@ void count_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   if (plan.clears) {
-    clear_counts(launch, problem);
+    clear(launch, problem, plan.overlaps);
   }
   switch (plan.layout) {
     case EdgeLayout::kBytes:

@@ -8,7 +8,9 @@
 namespace histo::cuda {
 
 /// How many thresholds of a channel a number reaches. Edges and number are compared as they are.
-__device__ __forceinline__ int64_t search_edges(const Edges& edges, int64_t channel, Real value) {
+/// `edges` are Edges, or have the same `bins` and `at`.
+template <class E>
+__device__ __forceinline__ int64_t search_edges(const E& edges, int64_t channel, Real value) {
   // The last edge is reached by what is beyond it.
   if (is_below(edges.at(channel, edges.bins), value)) {
     return edges.bins + 1;
@@ -26,7 +28,8 @@ __device__ __forceinline__ int64_t search_edges(const Edges& edges, int64_t chan
 }
 
 /// Whether the edges of a channel do not decrease and none is NaN, asked by a whole block.
-__device__ __forceinline__ bool are_valid(const Edges& edges, int64_t channel) {
+template <class E>
+__device__ __forceinline__ bool are_valid(const E& edges, int64_t channel) {
   bool valid = true;
   for (int64_t k = threadIdx.x; k < edges.bins; k += blockDim.x) {
     valid = valid && is_at_most(edges.at(channel, k), edges.at(channel, k + 1));

@@ -1,6 +1,7 @@
 // Counts channels one after another between their edges. A block has a table of one channel in
 // shared memory: [place][copy].
 #include "../counts.cuh"
+#include "../overlap.cuh"
 #include "bins.cuh"
 #include "edges.h"
 #include "walk.cuh"
@@ -9,7 +10,7 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using ShapeOf = ReadShape<768, 1, 4>;
+using ShapeOf = ReadShape<sizeof(T) == 8 ? 768 : 896, 1, 4>;
 
 /// Counts all elements of a block. NaN has a place of its own, which is that of underflow where
 /// neither is shown.
@@ -99,6 +100,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
       break;
   }
   __syncthreads();
+  wait_for_previous(); // it clears the counts
   const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
   put_counts<kLogCopies>(
       table, part, edges, is_valid, flow, in.chunks > 1,
@@ -119,8 +121,9 @@ void count_streams_between(
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {
       start(
-          launch, "count_streams", kernel, grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads),
-          plan.shared_bytes, static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
+          launch, "count_streams", kernel,
+          Shape{grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
+          static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {

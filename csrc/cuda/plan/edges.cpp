@@ -140,6 +140,8 @@ bool plan_columns(
     plan.columns = columns_of(problem, log_words, kSetupBytes + 3 * shared, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     plan.clears = true;
+    // Narrow stripes share lines. Blocks that start as multiprocessors become free share them less.
+    plan.overlaps = limits.has_clusters() && log_words == 5;
     return has_rows_for_columns(plan.columns, bins + 3);
   }
   return false;
@@ -178,6 +180,7 @@ bool plan_streams(
   plan.streams.log_copies = log_copies;
   plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
   plan.clears = plan.streams.chunks > 1;
+  plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
   return true;
 }
 
@@ -193,6 +196,7 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
                                           plan_streams(problem, edges.bins, limits, plan))) {
     return plan;
   }
+  plan = EdgePlan{};
   plan.layout = EdgeLayout::kScattered;
   plan.clears = true;
   return plan;

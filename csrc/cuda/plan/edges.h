@@ -50,7 +50,8 @@ struct EdgePlan {
   ChannelColumns columns;
   int64_t blocks;
   int64_t shared_bytes;
-  bool clears; // the counts are cleared first, because several blocks add to them
+  bool clears;   // the counts are cleared first, because several blocks add to them
+  bool overlaps; // in a kernel that the count overlaps
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
