@@ -54,6 +54,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
     Flow flow,
     unsigned long long* __restrict__ counts) {
   __shared__ Real copy[CopiedEdges::kMost + 1];
+  wait_for_previous(); // it counts the bytes
   const int64_t channel = blockIdx.x;
   const int64_t num_counts = flow.num_counts(edges.bins);
   unsigned long long* histogram = counts + channel * num_counts;
@@ -67,7 +68,6 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   } else {
     place = place_of_byte<T>(edges, channel);
   }
-  wait_for_previous(); // it counts the bytes
   for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
     histogram[i] = 0;
   }

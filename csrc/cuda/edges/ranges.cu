@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../overlap.cuh"
 #include "extremes.h"
 #include "walk.cuh"
 
@@ -96,6 +97,8 @@ __global__ void round_extremes_kernel(
 template <class T, class Edge>
 __global__ void uniform_edges_kernel(
     const T* low, const T* high, int64_t size, int64_t bins, Edge* edges) {
+  wait_for_previous(); // it computes the range
+  let_next_start();
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < size; i += step) {
     const int64_t row = i / (bins + 1);
@@ -160,8 +163,9 @@ void uniform_edges(
   const int64_t size = rows * (bins + 1);
   if (size > 0) {
     start(
-        launch, "uniform_edges", uniform_edges_kernel<T, Edge>, grid_for(size, launch),
-        dim3(kThreads), 0, low, high, size, bins, edges);
+        launch, "uniform_edges", uniform_edges_kernel<T, Edge>,
+        Shape{grid_for(size, launch), kThreads, 0, 1, launch.limits.has_clusters()}, low, high,
+        size, bins, edges);
   }
 }
 template void uniform_edges(const float*, const float*, int64_t, int64_t, float*, const Launch&);
