@@ -91,14 +91,35 @@ template <class T>
 struct Thresholds {
   using Order = Number<T>;
   using Key = typename Order::Key;
+  using Place = typename Order::Place;
 
   /// The number of the smallest value that reaches the edge, or kLast with `exists` false.
-  HISTO_HOST_DEVICE static int64_t place(Real edge, bool is_closed, bool& exists) {
+  HISTO_HOST_DEVICE static Place place(Real edge, bool is_closed, bool& exists) {
     exists = false;
     if (is_nan(edge.high)) {
       return Order::kLast;
     }
-    int64_t place = Order::place_near(edge);
+    const Place near = Order::place_near(edge);
+    if constexpr (Order::kIsFloat) {
+      const auto key = static_cast<Key>(edge.high);
+      if (edge.low == 0 && static_cast<double>(key) == edge.high) { // which takes less time
+        return search(near, key, is_closed, exists);
+      }
+    }
+    return search(near, edge, is_closed, exists);
+  }
+  HISTO_HOST_DEVICE static Key key(Place place, bool exists) {
+    if constexpr (Order::kIsFloat) {
+      return exists ? Order::key_at(place) : std::numeric_limits<Key>::quiet_NaN();
+    } else {
+      return Order::key_at(place);
+    }
+  }
+
+ private:
+  /// `edge` is a Key or a Real.
+  template <class E>
+  HISTO_HOST_DEVICE static Place search(Place place, E edge, bool is_closed, bool& exists) {
     exists = reaches(place, edge, is_closed);
     while (!exists && place < Order::kLast) {
       exists = reaches(++place, edge, is_closed);
@@ -108,18 +129,15 @@ struct Thresholds {
     }
     return place;
   }
-  HISTO_HOST_DEVICE static Key key(int64_t place, bool exists) {
-    if constexpr (Order::kIsFloat) {
-      return exists ? Order::key_at(place) : std::numeric_limits<Key>::quiet_NaN();
+  template <class E>
+  HISTO_HOST_DEVICE static bool reaches(Place place, E edge, bool is_closed) {
+    if constexpr (std::is_same_v<E, Real>) {
+      const Real value = real_of(Order::key_at(place));
+      return is_closed ? is_below(edge, value) : is_at_most(edge, value);
     } else {
-      return Order::key_at(place);
+      const Key value = Order::key_at(place);
+      return is_closed ? edge < value : edge <= value;
     }
-  }
-
- private:
-  HISTO_HOST_DEVICE static bool reaches(int64_t place, Real edge, bool is_closed) {
-    const Real value = real_of(Order::key_at(place));
-    return is_closed ? is_below(edge, value) : is_at_most(edge, value);
   }
 };
 
@@ -233,8 +251,7 @@ HISTO_HOST_DEVICE Line<G> cell_line(Real low, Real high) {
 /// Cells over the numbers of values of type G, in their order.
 template <class G>
 struct BitCells {
-  // The numbers of floats have 32 bits: so has their difference.
-  using Place = std::conditional_t<sizeof(G) == 4, int32_t, int64_t>;
+  using Place = typename Number<G>::Place;
   using Distance = std::make_unsigned_t<Place>;
 
   Place first;
@@ -243,12 +260,9 @@ struct BitCells {
   HISTO_HOST_DEVICE static Distance distance(Place first, Place place) {
     return static_cast<Distance>(place) - static_cast<Distance>(first);
   }
-  HISTO_HOST_DEVICE static Place place_of(G value) {
-    return static_cast<Place>(Number<G>::place_of(value));
-  }
   HISTO_HOST_DEVICE static BitCells between(Real low, Real high) {
-    const Place first = place_of(static_cast<G>(low.high));
-    const Distance span = distance(first, place_of(static_cast<G>(high.high)));
+    const Place first = Number<G>::place_of(static_cast<G>(low.high));
+    const Distance span = distance(first, Number<G>::place_of(static_cast<G>(high.high)));
     int shift = 0;
     while (span >> shift >= kCells) {
       ++shift;
@@ -256,7 +270,7 @@ struct BitCells {
     return {first, shift};
   }
   HISTO_HOST_DEVICE int32_t at(G value) const {
-    const Place place = place_of(value);
+    const Place place = Number<G>::place_of(value);
     if (is_nan(value) || place <= first) {
       return 0;
     }
@@ -268,7 +282,7 @@ struct BitCells {
 /// One edge as a threshold, and whether guesses are right on both sides of it.
 template <class T>
 struct CheckedEdge {
-  int64_t place; // the number of the threshold's value, or kLast
+  typename Number<T>::Place place; // the number of the threshold's value, or kLast
   bool exists;
   bool valid; // the next edge is not below it, and neither is NaN
   bool formula_is_right;
@@ -285,7 +299,7 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
-  const auto look = [&](int64_t place, bool reaches) {
+  const auto look = [&](typename Number<T>::Place place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
     const int64_t nearest = whole_part(lines.comparison, value, bins);

@@ -127,10 +127,11 @@ template <class T, class = void>
 struct Number {
   // The floats of 8 and 16 bits.
   using Key = float;
+  using Place = int32_t; // the number of a value
   using Layout = SmallFloat<T>;
   static constexpr bool kIsFloat = true;
-  static constexpr int64_t kLast = int64_t{Layout::kInfinity} - (Layout::kHasInfinity ? 0 : 1);
-  static constexpr int64_t kFirst = -kLast;
+  static constexpr Place kLast = Place{Layout::kInfinity} - (Layout::kHasInfinity ? 0 : 1);
+  static constexpr Place kFirst = -kLast;
 
   HISTO_HOST_DEVICE static float key(T value) {
 #ifdef __CUDA_ARCH__
@@ -144,20 +145,20 @@ struct Number {
 #endif
     return key_of_bits(value);
   }
-  HISTO_HOST_DEVICE static T value_at(int64_t place) {
+  HISTO_HOST_DEVICE static T value_at(Place place) {
     const uint32_t sign = place < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
     const auto magnitude = static_cast<uint32_t>(place < 0 ? -place : place);
     return {static_cast<decltype(T::bits)>(magnitude | sign)};
   }
-  HISTO_HOST_DEVICE static float key_at(int64_t place) {
+  HISTO_HOST_DEVICE static float key_at(Place place) {
     return key(value_at(place));
   }
   /// The number of a value near this one, which may be off by a step.
-  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
+  HISTO_HOST_DEVICE static Place place_near(Real real) {
     const auto scaled = static_cast<float>(real.high) / Layout::kScale;
     const uint32_t bits = bits_as<uint32_t>(scaled);
-    const int64_t place = (bits & 0x7fffffffu) >> Layout::kShift;
-    const int64_t most = place < kLast ? place : kLast;
+    const auto place = static_cast<Place>((bits & 0x7fffffffu) >> Layout::kShift);
+    const Place most = place < kLast ? place : kLast;
     return bits >> 31 ? -most : most;
   }
 
@@ -176,25 +177,26 @@ struct Number {
 template <class T>
 struct Number<T, std::enable_if_t<std::is_floating_point_v<T>>> {
   using Key = T;
-  using Bits = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static constexpr bool kIsFloat = true;
-  static constexpr Bits kMagnitude = std::numeric_limits<Bits>::max();
-  static constexpr int64_t kLast = sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000;
-  static constexpr int64_t kFirst = -kLast;
+  static constexpr Place kMagnitude = std::numeric_limits<Place>::max();
+  static constexpr Place kLast =
+      static_cast<Place>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
+  static constexpr Place kFirst = -kLast;
 
   HISTO_HOST_DEVICE static T key(T value) {
     return value;
   }
-  HISTO_HOST_DEVICE static T key_at(int64_t place) {
-    const T value = bits_as<T>(static_cast<Bits>(place < 0 ? -place : place));
+  HISTO_HOST_DEVICE static T key_at(Place place) {
+    const T value = bits_as<T>(place < 0 ? -place : place);
     return place < 0 ? -value : value;
   }
-  HISTO_HOST_DEVICE static int64_t place_of(T value) {
-    const auto bits = bits_as<Bits>(value);
-    const int64_t magnitude = bits & kMagnitude;
+  HISTO_HOST_DEVICE static Place place_of(T value) {
+    const auto bits = bits_as<Place>(value);
+    const Place magnitude = bits & kMagnitude;
     return bits < 0 ? -magnitude : magnitude;
   }
-  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
+  HISTO_HOST_DEVICE static Place place_near(Real real) {
     return place_of(static_cast<T>(real.high));
   }
 };
@@ -203,6 +205,7 @@ struct Number<T, std::enable_if_t<std::is_floating_point_v<T>>> {
 template <class T>
 struct Integer {
   using Key = std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>;
+  using Place = int64_t;
   static constexpr bool kIsFloat = false;
   // uint64: its numbers begin at -2^63.
   static constexpr bool kIsUInt64 = std::is_same_v<T, uint64_t>;
@@ -236,6 +239,7 @@ struct Number<T, std::enable_if_t<std::is_integral_v<T>>> : Integer<T> {};
 template <>
 struct Number<Boolean> {
   using Key = int64_t;
+  using Place = int64_t;
   static constexpr bool kIsFloat = false;
   static constexpr int64_t kFirst = 0;
   static constexpr int64_t kLast = 1;

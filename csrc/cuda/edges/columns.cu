@@ -79,7 +79,7 @@ struct Stored {
   using Key = typename Number<T>::Key;
   using Type = std::conditional_t<kIsSmall, T, Key>;
 
-  __device__ __forceinline__ static Type of(int64_t place, bool exists) {
+  __device__ __forceinline__ static Type of(typename Number<T>::Place place, bool exists) {
     if constexpr (kIsSmall) {
       return exists ? Number<T>::value_at(place) : T{0x7fff}; // NaN
     } else {
