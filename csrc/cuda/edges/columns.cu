@@ -62,12 +62,21 @@ struct ColumnEdges {
 template <int kLogWords, class T>
 __device__ __forceinline__ void copy_edges(
     const ColumnOfThread<T>& column, const Edges& edges, uint32_t* copy) {
-  constexpr unsigned kOfWord = ColumnOfThread<T>::kOfWord;
+  constexpr unsigned kOfWord = ColumnOfThread<T>::kOfWord, kInFlight = 8;
   const auto last = static_cast<unsigned>(edges.bins);
   for (unsigned c = threadIdx.x / kWarp; c < kOfWord << kLogWords; c += blockDim.x / kWarp) {
     const auto* own = static_cast<const uint32_t*>(edges.data) + edges.index(column.channel(c), 0);
-    for (unsigned k = threadIdx.x % kWarp; k <= last; k += kWarp) {
-      copy[rotated<kLogWords>(c % kOfWord * (last + 1) + k, c / kOfWord)] = own[k];
+    for (unsigned first = threadIdx.x % kWarp; first <= last; first += kInFlight * kWarp) {
+      uint32_t loaded[kInFlight];
+#pragma unroll
+      for (unsigned j = 0; j < kInFlight; ++j) {
+        loaded[j] = own[min(first + j * kWarp, last)];
+      }
+#pragma unroll
+      for (unsigned j = 0; j < kInFlight; ++j) {
+        const unsigned k = min(first + j * kWarp, last);
+        copy[rotated<kLogWords>(c % kOfWord * (last + 1) + k, c / kOfWord)] = loaded[j];
+      }
     }
   }
 }
