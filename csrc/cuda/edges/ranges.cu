@@ -78,7 +78,7 @@ __global__ __launch_bounds__(ColumnShape<T>::kThreads, 1) void column_extremes_k
       [&](T element, int of_word) { own[of_word].add(element); });
 #pragma unroll
   for (int j = 0; j < ColumnOfThread<T>::kOfWord; ++j) {
-    own[j].put(lows, highs, column.channel(column.word * ColumnOfThread<T>::kOfWord + j));
+    own[j].put(lows, highs, in.channel(column.batch, column.column + j));
   }
 }
 

@@ -146,6 +146,7 @@ struct ColumnOfThread {
   int64_t batch;
   int64_t column; // the first of the word
   bool has_words;
+  unsigned stripe; // of the batch
   unsigned chunk;
   unsigned word;      // of the stripe
   unsigned first_row; // of the thread
@@ -155,7 +156,7 @@ struct ColumnOfThread {
   ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads)
       : in(columns) {
     // Neighbouring blocks read the same rows.
-    const unsigned stripe = blockIdx.x % in.stripes;
+    stripe = blockIdx.x % in.stripes;
     chunk = blockIdx.x / in.stripes % in.chunks;
     batch = blockIdx.x / in.stripes / in.chunks;
     data = all + batch * in.batch_stride;
@@ -166,10 +167,6 @@ struct ColumnOfThread {
     row_step = threads >> in.log_words;
   }
 
-  /// The channel of a column of the stripe. Columns beyond the last have one, too.
-  __device__ __forceinline__ int64_t channel(unsigned of_stripe) const {
-    return batch * in.channels + (first_column() + of_stripe) % in.channels;
-  }
   __device__ __forceinline__ int64_t first_column() const {
     return column - word * kOfWord;
   }

@@ -35,6 +35,11 @@ struct ChannelColumns {
   unsigned chunks;    // the blocks of a stripe of columns
   unsigned stripes;   // of a batch
   unsigned log_words; // of a stripe
+
+  /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
+  HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
+    return batch * channels + column % channels;
+  }
 };
 
 enum class EdgeLayout {
@@ -50,8 +55,8 @@ struct EdgePlan {
   ChannelColumns columns;
   int64_t blocks;
   int64_t shared_bytes;
-  bool clears;   // the counts are cleared first, because several blocks add to them
-  bool overlaps; // in a kernel that the count overlaps
+  bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
+  bool overlaps; // the count starts before the kernel ends that comes before it
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);

@@ -1,0 +1,231 @@
+// The bins of channels that lie side by side. A kernel of its own finds them, once for all blocks
+// that count.
+#pragma once
+
+#include <cstdint>
+
+#include "../launch.h"
+#include "../overlap.cuh"
+#include "bins.cuh"
+#include "walk.cuh"
+
+namespace histo::cuda {
+
+/// A threshold in memory: floats of 16 bits as such, others as keys.
+template <class T>
+struct Stored {
+  static constexpr bool kIsSmall = sizeof(T) == 2 && Number<T>::kIsFloat;
+  using Key = typename Number<T>::Key;
+  using Type = std::conditional_t<kIsSmall, T, Key>;
+
+  __device__ __forceinline__ static Type of(typename Number<T>::Place place, bool exists) {
+    if constexpr (kIsSmall) {
+      return exists ? Number<T>::value_at(place) : T{0x7fff}; // NaN
+    } else {
+      return Thresholds<T>::key(place, exists);
+    }
+  }
+  __device__ __forceinline__ static Key key(Type stored) {
+    if constexpr (kIsSmall) {
+      return Number<T>::key(stored);
+    } else {
+      return stored;
+    }
+  }
+};
+
+/// What was found at some edges of a column: four counts, packed in bytes.
+struct Checks {
+  static constexpr unsigned kMost = 32; // edges
+
+  unsigned existing = 0; // thresholds that some value reaches
+  unsigned invalid = 0;
+  unsigned formula_is_wrong = 0;
+  unsigned comparison_is_wrong = 0;
+
+  __device__ __forceinline__ uint32_t packed() const {
+    return existing | invalid << 8 | formula_is_wrong << 16 | comparison_is_wrong << 24;
+  }
+  __device__ __forceinline__ static Checks of(uint32_t packed) {
+    return {packed & 0xff, packed >> 8 & 0xff, packed >> 16 & 0xff, packed >> 24};
+  }
+};
+
+/// The bins of all stripes, in global memory.
+template <class T>
+struct FoundColumns {
+  using Threshold = typename Stored<T>::Type;
+  using TheLines = Lines<GuessOf<typename Number<T>::Key>>;
+
+  TheLines* lines;       // [stripe][column]
+  Threshold* thresholds; // [stripe][k][column]
+  uint32_t* checks;      // [stripe][part][column]: Checks of a part of the edges
+  unsigned parts;
+};
+
+constexpr int kFindThreads = 256;
+
+/// Finds the bins of a part of the edges of a stripe, and clears counts.
+template <class T>
+__global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
+    const __grid_constant__ ChannelColumns in,
+    const __grid_constant__ Edges edges,
+    FoundColumns<T> found,
+    unsigned long long* __restrict__ counts,
+    int64_t num_counts) {
+  constexpr unsigned kOfWord = ColumnOfThread<T>::kOfWord;
+  __shared__ uint32_t checks[kOfWord * kWarp];
+  const unsigned width = kOfWord << in.log_words, column = threadIdx.x % width;
+  if (threadIdx.x < width) {
+    checks[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  wait_for_previous(); // it may make the edges, or read the memory that the counts have now
+  let_next_start();
+  const int64_t step = int64_t{gridDim.x} * kFindThreads;
+  for (int64_t i = blockIdx.x * int64_t{kFindThreads} + threadIdx.x; i < num_counts; i += step) {
+    counts[i] = 0;
+  }
+  const unsigned part = blockIdx.x % found.parts;
+  const int64_t stripe = blockIdx.x / found.parts; // of all batches
+  const int64_t channel = in.channel(stripe / in.stripes, stripe % in.stripes * width + column);
+  const auto last = static_cast<unsigned>(edges.bins);
+  const auto lines =
+      FoundColumns<T>::TheLines::between(edges.at(channel, 0), edges.at(channel, last), edges.bins);
+  Checks own;
+  const unsigned end = min((part + 1) * Checks::kMost, last + 1), rows = kFindThreads / width;
+  for (unsigned k = part * Checks::kMost + threadIdx.x / width; k < end; k += rows) {
+    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
+    own.existing += edge.exists;
+    own.invalid += !edge.valid;
+    own.formula_is_wrong += !edge.formula_is_right;
+    own.comparison_is_wrong += !edge.comparison_is_right;
+    found.thresholds[(stripe * (last + 1) + k) * width + column] =
+        Stored<T>::of(edge.place, edge.exists);
+  }
+  atomicAdd(&checks[column], own.packed());
+  __syncthreads();
+  if (threadIdx.x < width) {
+    found.checks[(stripe * found.parts + part) * width + column] = checks[column];
+    if (part == 0) {
+      found.lines[stripe * width + column] = lines;
+    }
+  }
+}
+
+template <class T>
+FoundColumns<T> find_columns(
+    const ChannelColumns& in, const Problem& problem, const Edges& edges, const Launch& launch) {
+  using Found = FoundColumns<T>;
+  const int64_t stripes = in.batches * in.stripes, edges_of_column = edges.bins + 1;
+  const int64_t columns = stripes * ColumnOfThread<T>::kOfWord << in.log_words;
+  const int64_t parts = ceil_div(edges_of_column, int64_t{Checks::kMost});
+  // All begin at multiples of 16 bytes.
+  const int64_t lines_bytes = columns * int64_t{sizeof(typename Found::TheLines)};
+  const int64_t thresholds_bytes =
+      columns * edges_of_column * int64_t{sizeof(typename Found::Threshold)};
+  const int64_t checks_bytes = columns * parts * int64_t{sizeof(uint32_t)};
+  auto* memory = static_cast<char*>(launch.allocate(lines_bytes + thresholds_bytes + checks_bytes));
+  const Found found{
+      reinterpret_cast<typename Found::TheLines*>(memory),
+      reinterpret_cast<typename Found::Threshold*>(memory + lines_bytes),
+      reinterpret_cast<uint32_t*>(memory + lines_bytes + thresholds_bytes),
+      static_cast<unsigned>(parts)};
+  start(
+      launch, "find_columns", find_columns_kernel<T>,
+      Shape{grid_of(stripes * parts), kFindThreads, 0, 1, launch.limits.has_clusters()}, in, edges,
+      found, reinterpret_cast<unsigned long long*>(problem.counts), problem.num_counts());
+  return found;
+}
+
+/// The bins of the columns of a thread's word.
+template <class T>
+struct ColumnBins {
+  using Key = typename Number<T>::Key;
+  using G = GuessOf<Key>;
+  static constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
+
+  const typename Stored<T>::Type* thresholds; // of the word: [k][word][of_word]
+  unsigned step;                              // from one to the next
+  unsigned bins;
+  unsigned limit[kOfWord];
+  Line<G> line[kOfWord];
+
+  __device__ __forceinline__ bool reaches(Key value, unsigned k, int of_word) const {
+    return value >= Stored<T>::key(thresholds[k * step + of_word]);
+  }
+  template <Guess kGuess>
+  __device__ __forceinline__ unsigned place(Key value, int of_word) const {
+    if constexpr (kGuess == Guess::kFormula) {
+      return whole_part(line[of_word], static_cast<G>(value), bins + 1);
+    } else if constexpr (kGuess == Guess::kComparison) {
+      const unsigned k = whole_part(line[of_word], static_cast<G>(value), bins);
+      const unsigned place = k + (reaches(value, k, of_word) ? 1 : 0);
+      return Number<T>::kIsFloat ? place : min(place, limit[of_word]);
+    } else {
+      static_assert(kGuess == Guess::kCells, "not a guess");
+      unsigned low = 0, high = limit[of_word]; // all thresholds are one cell
+      while (low < high) {
+        const unsigned middle = (low + high) / 2;
+        if (reaches(value, middle, of_word)) {
+          low = middle + 1;
+        } else {
+          high = middle;
+        }
+      }
+      return low;
+    }
+  }
+};
+
+/// Copies the bins of a stripe to shared memory: the thresholds, how many there are of each column
+/// (`limits`), and whether its edges are `invalid`, both [columns].
+template <int kLogWords, class T>
+__device__ __forceinline__ Guess copy_bins(
+    const ColumnOfThread<T>& column,
+    const FoundColumns<T>& found,
+    unsigned last,
+    typename Stored<T>::Type* thresholds,
+    unsigned* limits,
+    unsigned* invalid,
+    ColumnBins<T>& bins) {
+  constexpr unsigned kOfWord = ColumnBins<T>::kOfWord, kWidth = kOfWord << kLogWords;
+  const int64_t stripe = column.batch * column.in.stripes + column.stripe;
+  if (threadIdx.x < kWidth) {
+    limits[threadIdx.x] = invalid[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  const unsigned size = (last + 1) * kWidth * sizeof(*thresholds) / sizeof(uint4);
+  const auto* from =
+      reinterpret_cast<const uint4*>(found.thresholds + stripe * (last + 1) * kWidth);
+  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
+    reinterpret_cast<uint4*>(thresholds)[i] = from[i];
+  }
+  bool formula_is_right = true, comparison_is_right = true;
+  for (unsigned i = threadIdx.x; i < found.parts * kWidth; i += blockDim.x) {
+    const auto checks = Checks::of(found.checks[stripe * found.parts * kWidth + i]);
+    atomicAdd(&limits[i % kWidth], checks.existing);
+    if (checks.invalid > 0) {
+      atomicOr(&invalid[i % kWidth], 1u);
+    }
+    formula_is_right = formula_is_right && checks.formula_is_wrong == 0;
+    comparison_is_right = comparison_is_right && checks.comparison_is_wrong == 0;
+  }
+  formula_is_right = __syncthreads_and(formula_is_right);
+  comparison_is_right = __syncthreads_and(comparison_is_right);
+  const unsigned own = column.word * kOfWord;
+  bins.bins = last;
+  bins.step = kWidth;
+  bins.thresholds = thresholds + own;
+#pragma unroll
+  for (int j = 0; j < static_cast<int>(kOfWord); ++j) {
+    const auto& lines = found.lines[stripe * kWidth + own + j];
+    bins.limit[j] = limits[own + j];
+    bins.line[j] = formula_is_right ? lines.formula : lines.comparison;
+  }
+  return formula_is_right      ? Guess::kFormula
+         : comparison_is_right ? Guess::kComparison
+                               : Guess::kCells;
+}
+
+} // namespace histo::cuda
