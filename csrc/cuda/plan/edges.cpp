@@ -138,11 +138,10 @@ bool plan_columns(
     }
     plan.layout = EdgeLayout::kColumns;
     plan.shared_bytes = shared;
-    // Tables are filled and reduced, which takes about as long as reading as much.
-    plan.columns = columns_of(problem, log_words, kSetupBytes + shared, limits);
+    // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
+    // long as reading three times as much.
+    plan.columns = columns_of(problem, log_words, kSetupBytes + 3 * shared, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
-    // Narrow stripes share lines. Blocks that start as multiprocessors become free share them less.
-    plan.overlaps = limits.has_clusters() && log_words == 5;
     return has_rows_for_columns(plan.columns, bins + 3);
   }
   return false;
