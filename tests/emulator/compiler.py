@@ -19,6 +19,7 @@ FLAGS = [
     "-fvisibility=hidden",
     "-Wno-attributes",
     "-fno-threadsafe-statics",
+    "-ffp-contract=off",
 ]
 FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
 FLAGS += [f"-isystem{path}" for path in include_paths()]
