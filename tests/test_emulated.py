@@ -121,20 +121,25 @@ def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Conf
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
     tuning = folder / "eager/csrc/cuda/tuning.h"
     tuning.write_text(eager(tuning.read_text()))
-    objects = []
     kernels = [path for path in folder.glob("csrc/**/*.cu") if path.stem != "machine"]
-    for kernel in sorted(kernels, key=lambda path: -path.stat().st_size):
-        source = kernel.with_suffix(".cu.cpp")
-        source.write_text('#include "emulator.h"\n' + on_host(kernel.read_text()))
-        objects.append(compiler.object_of(str(source.relative_to(folder)), *KERNEL_FLAGS))
-    objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
-    plan, eager_plan = (
-        [compiler.object_of(source) for source in compiler.planner(part)] for part in ("", "eager/")
-    )
-    return Programs(
-        compiler.link("emulator", [*objects, *plan]),
-        compiler.link("eager/emulator", [*objects, *eager_plan]),
-    )
+    kernels.sort(key=lambda path: -path.stat().st_size)
+    for kernel in kernels:
+        source = '#include "emulator.h"\n' + on_host(kernel.read_text())
+        kernel.with_suffix(".cu.cpp").write_text(source)
+    with compiler.alone():
+        objects = [
+            compiler.object_of(f"{kernel.relative_to(folder)}.cpp", *KERNEL_FLAGS)
+            for kernel in kernels
+        ]
+        objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
+        plan, eager_plan = (
+            [compiler.object_of(source) for source in compiler.planner(part)]
+            for part in ("", "eager/")
+        )
+        return Programs(
+            compiler.link("emulator", [*objects, *plan]),
+            compiler.link("eager/emulator", [*objects, *eager_plan]),
+        )
 
 
 NEEDS_COPY = 5
