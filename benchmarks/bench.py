@@ -1,6 +1,8 @@
 """Times torch_histo and its peers, beside the time that only reading takes.
 
-Every result is checked. Then all implementations take turns on one input.
+`--suite histogram` times histogram, with floats and with edges. Every result is
+checked. Peers of histogram may count some values wrong: the results tell how
+many. Then all implementations take turns on one input.
 
 Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
 the threads of one library may still wait for work while those of another run.
@@ -17,27 +19,88 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import bins
+import cases
 import common
 import report
 import torch
-from cases import CASES, CPU_CASES, QUICK, Case
+from cases import Case
+from histogram_peers import HISTOGRAM_PEERS, bucketize_bincount
 from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
 from torch import Tensor
 
-DISTRIBUTIONS = {
-    "cuda": [name for name in common.DISTRIBUTIONS if name not in ("text", "alternating")],
-    "cpu": [name for name in common.DISTRIBUTIONS if not name.startswith("entropy")],
-}
-PEER_DISTRIBUTIONS = ["uniform", "constant", "normal"]
-"""Peers are measured on these alone: with all of them it would take most of an hour."""
-QUICK_PEERS = ["torch.bincount", "cv2.calcHist"]
-"""On the CPU these are measured everywhere."""
-QUICK_DISTRIBUTIONS = ["uniform", "constant"]
-SLOW_TO_COMPILE = ["torch.compile"]
+
+@dataclass(frozen=True)
+class Suite:
+    """The cases of a function, its peers, and the data that are counted."""
+
+    name: str
+    """Results are named after it."""
+    cases: dict[str, list[Case]]
+    """By device, and the quick ones."""
+    peers: list[Peer]
+    distributions: dict[str, list[str]]
+    """By device, and the quick ones."""
+    peer_distributions: list[str]
+    """Peers are measured on these alone: with all of them it would take most of an hour."""
+    quick_peers: list[str]
+    """On the CPU these are measured everywhere."""
+    inputs: Callable[[Case, str, torch.device], list[Tensor]]
+    reference: Callable[[Case], Count]
+    """What counts right."""
+    has: Callable[[Case, str], bool] = lambda case, distribution: True
+    """Whether the case has the distribution."""
+
+
+def integers(case: Case, distribution: str, device: torch.device) -> list[Tensor]:
+    return common.rotated_inputs(case.shape, distribution, device, case.torch_dtype, case.num_bins)
+
+
+def numbers(case: Case, distribution: str, device: torch.device) -> list[Tensor]:
+    fill = bins.fill(case, distribution)
+    return common.rotated(case.shape, fill, device, case.torch_dtype, case.num_bins)
+
+
+CHANNEL_HISTOGRAM = Suite(
+    name="bench",
+    cases={"cuda": cases.CASES, "cpu": cases.CPU_CASES, "quick": cases.QUICK},
+    peers=PEERS,
+    distributions={
+        "cuda": [name for name in common.DISTRIBUTIONS if name not in ("text", "alternating")],
+        "cpu": [name for name in common.DISTRIBUTIONS if not name.startswith("entropy")],
+        "quick": ["uniform", "constant"],
+    },
+    peer_distributions=["uniform", "constant", "normal"],
+    quick_peers=["torch.bincount", "cv2.calcHist"],
+    inputs=integers,
+    reference=torch_bincount,
+)
+HISTOGRAM = Suite(
+    name="histogram",
+    cases={
+        "cuda": cases.HISTOGRAM_CASES,
+        "cpu": cases.HISTOGRAM_CPU_CASES,
+        "quick": cases.HISTOGRAM_QUICK,
+    },
+    peers=HISTOGRAM_PEERS,
+    distributions={
+        "cuda": list(bins.DISTRIBUTIONS),
+        "cpu": list(bins.DISTRIBUTIONS),
+        "quick": ["uniform", "ReLU"],
+    },
+    peer_distributions=["uniform", "constant", "ReLU"],
+    quick_peers=["channel_histogram", "fast-histogram"],
+    inputs=numbers,
+    reference=bucketize_bincount,
+    has=bins.has,
+)
+SUITES = {"channel_histogram": CHANNEL_HISTOGRAM, "histogram": HISTOGRAM}
+SLOW_TO_COMPILE = "torch.compile"
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"
 """torch_histo's, where all others have several."""
@@ -52,8 +115,16 @@ Record = dict[str, Any]
 class Bench:
     """Measures cases with the peers that work, and notes those that do not."""
 
-    def __init__(self, device: torch.device, peers: list[Peer], *, quick: bool = False) -> None:
+    def __init__(
+        self,
+        device: torch.device,
+        peers: list[Peer],
+        suite: Suite = CHANNEL_HISTOGRAM,
+        *,
+        quick: bool = False,
+    ) -> None:
         self.device = device
+        self.suite = suite
         few = quick or device.type == "cuda"
         self.rounds = common.ROUNDS if few else MORE_ROUNDS
         self.budget_seconds = BUDGET_SECONDS if few else LARGER_BUDGET_SECONDS
@@ -65,21 +136,25 @@ class Bench:
         prepared: dict[str, Count | None] = {}
         limit: common.Run | None = None
         for distribution in distributions:
-            inputs = common.rotated_inputs(
-                case.shape, distribution, self.device, case.torch_dtype, case.num_bins
-            )
-            expected = torch_bincount(case)(inputs[0])
+            if not self.suite.has(case, distribution):
+                yield []
+                continue
+            inputs = self.suite.inputs(case, distribution, self.device)
+            expected = self.suite.reference(case)(inputs[0]).flatten()
             limit = limit or read_only(inputs)
             measured = []
+            misplaced: dict[str, int] = {}
             for peers in self.sets_of_turns(distribution):
                 runs: dict[str, common.Run] = {READ_ONLY: limit}
                 for peer in peers:
                     if peer.name not in prepared:
-                        prepared[peer.name] = self.prepare(peer, case, inputs[0])
+                        prepared[peer.name] = self.prepare(peer, case)
                     run = prepared[peer.name]
-                    if run is None:
+                    counts = run and self.counts(peer, run, case, inputs[0])
+                    if run is None or counts is None:
                         continue
-                    if not torch.equal(run(inputs[0]).flatten().long(), expected):
+                    misplaced[peer.name] = int((counts.flatten() - expected).abs().sum())
+                    if peer.exact and misplaced[peer.name]:
                         raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
                     runs[peer.name] = run
                     if peer.name == OURS and self.several_threads() and not measured:
@@ -95,7 +170,13 @@ class Bench:
                 measured.append(seconds)
             alone, together = measured[0], measured[-1]
             yield [
-                record_of(case, distribution, name, alone if name == OURS else together)
+                record_of(
+                    case,
+                    distribution,
+                    name,
+                    alone if name == OURS else together,
+                    misplaced[name],
+                )
                 for name in together
                 if name not in (READ_ONLY, ONE_THREAD)
             ]
@@ -108,19 +189,24 @@ class Bench:
         return [ours, every] if apart and every != ours else [every]
 
     def measures(self, peer: Peer, distribution: str) -> bool:
-        everywhere = [OURS, *(QUICK_PEERS if self.device.type == "cpu" else [])]
-        return peer.name in everywhere or distribution in PEER_DISTRIBUTIONS
+        everywhere = [OURS, *(self.suite.quick_peers if self.device.type == "cpu" else [])]
+        return peer.name in everywhere or distribution in self.suite.peer_distributions
 
     def several_threads(self) -> bool:
         return self.device.type == "cpu" and torch.get_num_threads() > 1
 
-    def prepare(self, peer: Peer, case: Case, x: Tensor) -> Count | None:
-        """The function that counts, after its first call; None if a peer cannot count the case."""
-        if not peer.supports(case):
-            return None
+    def prepare(self, peer: Peer, case: Case) -> Count | None:
+        """The function that counts; None if a peer cannot count the case."""
+        return self.attempt(peer, case, peer.prepare, case) if peer.supports(case) else None
+
+    def counts(self, peer: Peer, run: Count, case: Case, x: Tensor) -> Tensor | None:
+        """What it counts, as integers of the case; None if it cannot count these values."""
+        found = self.attempt(peer, case, run, x)
+        return None if found is None else peer.finish(case, found.long())
+
+    def attempt(self, peer: Peer, case: Case, act: Callable[[Any], Any], given: object) -> Any:
         try:
-            run = peer.prepare(case)
-            run(x)
+            return act(given)
         except ImportError as error:
             self.note(f"{peer.name} left out: {error}")
         except Exception as error:
@@ -129,8 +215,6 @@ class Bench:
                 raise
             message = (str(error).splitlines() or [""])[0]
             self.note(f"{peer.name} left out of {case}: {type(error).__name__}: {message}")
-        else:
-            return run
         return None
 
     def note(self, line: str) -> None:
@@ -138,18 +222,22 @@ class Bench:
             self.notes.append(line)
 
 
-def record_of(case: Case, distribution: str, name: str, turns: dict[str, float]) -> Record:
-    """A record of the seconds of all that took turns."""
+def record_of(
+    case: Case, distribution: str, name: str, turns: dict[str, float], misplaced: int
+) -> Record:
+    """A record of the seconds of all that took turns. Counts that are wrong are told, too."""
     record = {
         "dtype": case.dtype,
         "shape": list(case.shape),
         "dim": list(case.dim),
         "num_bins": case.num_bins,
+        **({"bins": case.bins} if case.bins else {}),
         "distribution": distribution,
         "implementation": name,
         "seconds": turns[name],
         "read_only_seconds": turns[READ_ONLY],
         "share": turns[READ_ONLY] / turns[name],
+        **({"misplaced": misplaced} if misplaced else {}),
     }
     if name != OURS:
         return {**record, "torch_histo_seconds": turns[OURS]}
@@ -181,6 +269,9 @@ def results(text: str) -> tuple[Path, Record]:
 
 def main() -> None:
     parser = common.parser(__doc__)
+    parser.add_argument(
+        "--suite", choices=SUITES, default="channel_histogram", help="the function to time"
+    )
     parser.add_argument(
         "--threads", type=common.positive, help="of all implementations, on the CPU"
     )
@@ -214,28 +305,32 @@ def main() -> None:
         return found
 
     quick, device = arguments.quick, arguments.device
+    suite = SUITES[arguments.suite]
     if arguments.threads:
         set_num_threads(arguments.threads)
-    cases = chosen("cases", QUICK if quick else CPU_CASES if device.type == "cpu" else CASES)
-    every = DISTRIBUTIONS[device.type]
-    some = QUICK_DISTRIBUTIONS if quick and not arguments.distributions.pattern else every
+    of = "quick" if quick else device.type
+    found = chosen("cases", suite.cases[of])
+    every = suite.distributions[device.type]
+    some = suite.distributions["quick"] if quick and not arguments.distributions.pattern else every
     distributions = chosen("distributions", some)
-    skipped = SLOW_TO_COMPILE if quick and not arguments.peers.pattern else []
-    there = [peer.name for peer in PEERS if device.type in peer.devices]
-    names = chosen("peers", [name for name in there if name not in skipped])
+    skips = quick and not arguments.peers.pattern
+    there = [peer.name for peer in suite.peers if device.type in peer.devices]
+    names = chosen(
+        "peers", [name for name in there if not (skips and name.startswith(SLOW_TO_COMPILE))]
+    )
     if arguments.list:
-        print(*cases, "", *distributions, "", *names, sep="\n")
+        print(*found, "", *distributions, "", *names, sep="\n")
         return
 
     arguments.out.mkdir(parents=True, exist_ok=True)
-    name = common.result_name("bench-quick" if quick else "bench", device)
+    name = common.result_name(f"{suite.name}-quick" if quick else suite.name, device)
     path = arguments.out / f"{name}.json"
     growing = path.with_suffix(".partial.json")
-    peers = [peer for peer in PEERS if peer.name in [OURS, *names]]
-    bench = Bench(device, peers, quick=quick)
+    peers = [peer for peer in suite.peers if peer.name in [OURS, *names]]
+    bench = Bench(device, peers, suite, quick=quick)
     record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
-    steps = (step for case in cases for step in bench.measure(case, distributions))
-    for records in progress(steps, len(cases) * len(distributions)):
+    steps = (step for case in found for step in bench.measure(case, distributions))
+    for records in progress(steps, len(found) * len(distributions)):
         record["records"] += records
         # At every step: what was measured outlives an interruption, as do older results.
         growing.write_text(common.json_text(record))

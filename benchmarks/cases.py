@@ -10,12 +10,14 @@ import torch
 
 @dataclass(frozen=True)
 class Case:
-    """An input without its values: those are a distribution of `common.DISTRIBUTIONS`."""
+    """An input without its values: those are a distribution of `common` or of `bins`."""
 
     dtype: str
     shape: tuple[int, ...]
     dim: tuple[int, ...] = (0,)
     num_bins: int = 256
+    bins: str = ""
+    """A name of `bins.BINS`, for histogram. Integers need none."""
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -38,7 +40,8 @@ class Case:
     def __str__(self) -> str:
         """For example uint8 [2^20, 512], or int16 [64, 3, 224, 224] over (2, 3), 4096 bins."""
         shape = ", ".join(short(size) for size in self.shape)
-        return f"{self.dtype} [{shape}]{over_and_bins(self.dim, self.num_bins)}"
+        bins = f" {self.bins}" if self.bins else ""
+        return f"{self.dtype} [{shape}]{over_and_bins(self.dim, self.num_bins)}{bins}"
 
 
 def over_and_bins(dim: tuple[int, ...], num_bins: int) -> str:
@@ -116,4 +119,85 @@ QUICK = [
     Case("int32", (1 << 22,), num_bins=1 << 16),
     Case("int64", (1 << 16,)),
     Case("int32", (4096, 8), num_bins=128),
+]
+
+# --- histogram --------------------------------------------------------------------------
+
+# 16-bit floats: the checked formula is right in the first of their two ranges, not in the second.
+HISTOGRAM_CASES = [
+    Case("float32", (1 << 28,), bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 28,), num_bins=2048, bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 28,), num_bins=1 << 14, bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 28,), num_bins=1 << 16, bins="in (-4, 4)"),
+    Case("float64", (1 << 27,), bins="in (-3.7, 4.1)"),
+    Case("float16", (1 << 29,), bins="in (1.75, 6.05)"),
+    Case("float16", (1 << 29,), bins="in (-4, 4)"),
+    Case("float16", (1 << 29,), num_bins=2048, bins="in (1.75, 6.05)"),
+    Case("float16", (1 << 29,), num_bins=2048, bins="in (-4, 4)"),
+    Case("bfloat16", (1 << 29,), bins="in (-3.7, 4.1)"),
+    Case("bfloat16", (1 << 29,), bins="in (-4, 4)"),
+    Case("bfloat16", (1 << 29,), num_bins=2048, bins="in (-3.7, 4.1)"),
+    Case("bfloat16", (1 << 29,), num_bins=2048, bins="in (-4, 4)"),
+    Case("float8_e4m3fn", (1 << 30,), bins="in (-4, 4)"),
+    Case("float8_e5m2", (1 << 30,), bins="in (-4, 4)"),
+    Case("uint8", (1 << 20, 512), num_bins=10, bins="in (0, 255)"),
+    Case("uint8", (1 << 20, 512), num_bins=10, bins="own edges of bytes"),
+    # Activations, a range a channel.
+    Case("float32", (1 << 19, 512), bins="own ranges"),
+    Case("float32", (1 << 22, 64), bins="own ranges"),
+    Case("float32", (1 << 19, 512), num_bins=2048, bins="own ranges"),
+    Case("bfloat16", (1 << 20, 512), num_bins=128, bins="own ranges"),
+    Case("bfloat16", (1 << 20, 512), num_bins=128, bins="own even ranges"),
+    Case("bfloat16", (1 << 20, 512), bins="own ranges"),
+    Case("bfloat16", (1 << 20, 512), bins="own even ranges"),
+    # Images, and channels one after another.
+    Case("float32", (512, 1 << 19), (1,), bins="own ranges"),
+    Case("float32", (64, 3, 1176, 1176), (2, 3), bins="in (0, 1)"),
+    Case("float32", (64, 1176, 1176, 3), (1, 2), bins="in (0, 1)"),
+    # Edges of any distances: there is one more than bins.
+    Case("float32", (1 << 28,), num_bins=255, bins="by log edges"),
+    Case("float32", (1 << 28,), num_bins=255, bins="by random edges"),
+    Case("float32", (1 << 28,), num_bins=1548, bins="by TensorBoard's edges"),
+    Case("float32", (1 << 28,), num_bins=2046, bins="by random edges"),
+    # 64 MiB.
+    Case("float32", (1 << 24,), bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 15, 512), bins="own ranges"),
+    # Two reads.
+    Case("float32", (1 << 28,), bins="of all values"),
+    Case("float32", (1 << 19, 512), bins="of all values"),
+    # The whole of a small call.
+    Case("float32", (1 << 16,), bins="in (-3.7, 4.1)"),
+]
+
+HISTOGRAM_CPU_CASES = [
+    Case("float32", (1 << 24,), num_bins=255, bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 24,), bins="in (-3.7, 4.1)"),
+    Case("float32", (1 << 24,), num_bins=2048, bins="in (-3.7, 4.1)"),
+    Case("float64", (1 << 23,), num_bins=255, bins="in (-3.7, 4.1)"),
+    Case("float16", (1 << 24,), num_bins=255, bins="in (1.75, 6.05)"),
+    Case("float16", (1 << 24,), num_bins=255, bins="in (-4, 4)"),
+    Case("bfloat16", (1 << 24,), num_bins=255, bins="in (-3.7, 4.1)"),
+    Case("bfloat16", (1 << 24,), num_bins=255, bins="in (-4, 4)"),
+    Case("bfloat16", (1 << 24,), num_bins=2048, bins="in (-4, 4)"),
+    Case("float8_e4m3fn", (1 << 25,), bins="in (-4, 4)"),
+    Case("uint8", (131_072, 512), num_bins=10, bins="in (0, 255)"),
+    Case("uint8", (131_072, 512), num_bins=10, bins="own edges of bytes"),
+    Case("float32", (131_072, 64), num_bins=255, bins="own ranges"),
+    Case("float32", (131_072, 64), bins="own ranges"),
+    Case("float32", (64, 131_072), (1,), bins="own ranges"),
+    Case("float32", (16, 512, 512, 3), (1, 2), bins="in (0, 1)"),
+    Case("float32", (1 << 22,), num_bins=255, bins="by log edges"),
+    Case("float32", (1 << 22,), num_bins=255, bins="by random edges"),
+    Case("float32", (1 << 22,), num_bins=1548, bins="by TensorBoard's edges"),
+    Case("float32", (1 << 24,), bins="of all values"),
+    Case("float32", (1 << 16,), bins="in (-3.7, 4.1)"),
+]
+
+HISTOGRAM_QUICK = [
+    Case("float32", (1 << 20,), num_bins=255, bins="in (-3.7, 4.1)"),
+    Case("bfloat16", (1 << 20,), bins="in (-4, 4)"),
+    Case("uint8", (1 << 12, 64), num_bins=10, bins="in (0, 255)"),
+    Case("float32", (1 << 12, 64), bins="own ranges"),
+    Case("float32", (1 << 18,), num_bins=255, bins="by log edges"),
+    Case("float32", (1 << 16,), bins="of all values"),
 ]

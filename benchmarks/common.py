@@ -141,6 +141,17 @@ def rotated_inputs(
     dtype: torch.dtype = torch.uint8,
     num_bins: int = 256,
 ) -> list[Tensor]:
+    """Different inputs of a distribution, as `rotated` makes them."""
+    return rotated(shape, DISTRIBUTIONS[distribution], device, dtype, num_bins)
+
+
+def rotated(
+    shape: Sequence[int],
+    fill: Callable[[Stretch], Tensor],
+    device: torch.device,
+    dtype: torch.dtype,
+    num_bins: int,
+) -> list[Tensor]:
     """Different inputs of one kind, together more than a cache holds (one on the CPU).
 
     They are views of one tensor, which is filled in parts so that little memory is needed.
@@ -154,7 +165,7 @@ def rotated_inputs(
     inputs = torch.empty(count * size, dtype=dtype, device=device)
     for i, out in enumerate(inputs.split(PART_ELEMENTS)):
         part = Stretch(i * PART_ELEMENTS, len(out), size, num_bins, dtype, generator)
-        out.copy_(DISTRIBUTIONS[distribution](part))
+        out.copy_(fill(part))
     return [x[:elements].view(*shape) for x in inputs.split(size)]
 
 

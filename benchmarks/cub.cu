@@ -7,7 +7,8 @@
 
 namespace {
 
-template <class Sample>
+// `ends` has the lower and the upper one of each segment; null: 0 and num_bins.
+template <class Sample, class Level>
 cudaError_t even(
     void* workspace,
     size_t& workspace_bytes,
@@ -16,17 +17,36 @@ cudaError_t even(
     int num_bins,
     int segments,
     int length,
+    const double* ends,
     cudaStream_t stream) {
   cudaError_t error = cudaSuccess;
   for (int64_t i = 0; i < segments && error == cudaSuccess; ++i) {
+    const auto lower = static_cast<Level>(ends == nullptr ? 0 : ends[2 * i]);
+    const auto upper = static_cast<Level>(ends == nullptr ? num_bins : ends[2 * i + 1]);
     error = cub::DeviceHistogram::HistogramEven(
         workspace, workspace_bytes, static_cast<const Sample*>(data) + i * length,
-        counts + i * num_bins, num_bins + 1, 0, num_bins, length, stream);
+        counts + i * num_bins, num_bins + 1, lower, upper, length, stream);
     if (workspace == nullptr) {
       break;
     }
   }
   return error;
+}
+
+// One segment.
+template <class Sample>
+cudaError_t range(
+    void* workspace,
+    size_t& workspace_bytes,
+    const void* data,
+    int* counts,
+    int num_bins,
+    int length,
+    const void* edges,
+    cudaStream_t stream) {
+  return cub::DeviceHistogram::HistogramRange(
+      workspace, workspace_bytes, static_cast<const Sample*>(data), counts, num_bins + 1,
+      static_cast<const Sample*>(edges), length, stream);
 }
 
 } // namespace
@@ -42,12 +62,48 @@ extern "C" int histogram_even(
     int length,
     int sample_bytes,
     void* stream) {
-  const auto run = sample_bytes == 1   ? even<uint8_t>
-                   : sample_bytes == 2 ? even<int16_t>
-                   : sample_bytes == 4 ? even<int32_t>
-                                       : even<int64_t>;
+  const auto run = sample_bytes == 1   ? even<uint8_t, int>
+                   : sample_bytes == 2 ? even<int16_t, int>
+                   : sample_bytes == 4 ? even<int32_t, int>
+                                       : even<int64_t, int>;
   return run(
-      workspace, *workspace_bytes, data, counts, num_bins, segments, length,
+      workspace, *workspace_bytes, data, counts, num_bins, segments, length, nullptr,
+      static_cast<cudaStream_t>(stream));
+}
+
+// The same of float or double. `ends` are on the host: a lower and an upper one a segment.
+extern "C" int histogram_even_floats(
+    void* workspace,
+    size_t* workspace_bytes,
+    const void* data,
+    int* counts,
+    int num_bins,
+    int segments,
+    int length,
+    const double* ends,
+    int sample_bytes,
+    void* stream) {
+  const auto run = sample_bytes == 4 ? even<float, float> : even<double, double>;
+  return run(
+      workspace, *workspace_bytes, data, counts, num_bins, segments, length, ends,
+      static_cast<cudaStream_t>(stream));
+}
+
+// Between edges on the device, of the type of the values. There is one segment.
+extern "C" int histogram_range(
+    void* workspace,
+    size_t* workspace_bytes,
+    const void* data,
+    int* counts,
+    int num_bins,
+    int,
+    int length,
+    const void* edges,
+    int sample_bytes,
+    void* stream) {
+  const auto run = sample_bytes == 4 ? range<float> : range<double>;
+  return run(
+      workspace, *workspace_bytes, data, counts, num_bins, length, edges,
       static_cast<cudaStream_t>(stream));
 }
 

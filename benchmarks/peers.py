@@ -40,6 +40,10 @@ class Peer:
     devices: tuple[str, ...] = ("cuda",)
     captured: bool = True
     """Whether a CUDA graph can hold it: it does not synchronize."""
+    exact: bool = True
+    """Whether it must count right. The others may misplace values; the results say how many."""
+    finish: Callable[[Case, Tensor], Tensor] = lambda case, counts: counts
+    """Makes the counts of the case from what it returns. It is not timed."""
 
 
 def one_channel(case: Case) -> bool:
@@ -195,9 +199,10 @@ def library(source: str) -> ctypes.CDLL:
 
 
 def call(function: Any, *arguments: Any) -> None:
-    """Calls a function of a library on the current stream."""
+    """Calls a function of a library on the current stream; of a tensor it gets the address."""
     stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
-    error = function(*arguments, stream)
+    plain = (address(each) if isinstance(each, Tensor) else each for each in arguments)
+    error = function(*plain, stream)
     if error != 0:
         raise RuntimeError(f"{function.__name__}: CUDA error {error}")
 
@@ -206,7 +211,7 @@ def address(x: Tensor) -> ctypes.c_void_p:
     return ctypes.c_void_p(x.data_ptr())
 
 
-def cub(case: Case, name: str, interleaved: int, *more: int) -> Count:
+def cub(case: Case, name: str, interleaved: int, *more: int | Tensor) -> Count:
     """A call for every `interleaved` channels, which lie together."""
     function = library("cub.cu")[name]
     segments, length = case.channels // interleaved, math.prod(case.shape) // case.channels

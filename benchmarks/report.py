@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import math
+import re
 import statistics
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 import common
 from cases import Case
+from histogram_peers import HISTOGRAM_PEERS
 from peers import OURS, PEERS
 
 Record = dict[str, Any]
@@ -16,35 +19,48 @@ Table = dict[Case, dict[str, dict[str, Record]]]
 """Records by case, distribution and implementation, each in the order of measurement."""
 
 # Colours that also those tell apart who see few of them (Okabe and Ito, Tol), and a marker each.
-STYLES = dict(
-    zip(
-        [peer.name for peer in PEERS],
-        [
-            ("#0072B2", "o"),
-            ("#56B4E9", "D"),
-            ("#D55E00", "s"),
-            ("#E69F00", "^"),
-            ("#009E73", "v"),
-            ("#CC79A7", "P"),
-            ("#000000", "x"),
-            ("#7F7F7F", "+"),
-            ("#56B4E9", "D"),
-            ("#882255", "<"),
-            ("#B8A000", "*"),
-            ("#D55E00", "s"),
-            ("#E69F00", "^"),
-            ("#009E73", "v"),
-            ("#B8A000", "*"),
-        ],
-        strict=True,
-    )
-)
+MARKS = [
+    ("#56B4E9", "D"),
+    ("#D55E00", "s"),
+    ("#E69F00", "^"),
+    ("#009E73", "v"),
+    ("#CC79A7", "P"),
+    ("#000000", "x"),
+    ("#7F7F7F", "+"),
+    ("#56B4E9", "D"),
+    ("#882255", "<"),
+    ("#B8A000", "*"),
+    ("#D55E00", "s"),
+    ("#E69F00", "^"),
+    ("#009E73", "v"),
+    ("#B8A000", "*"),
+]
+STYLES = {
+    OURS: ("#0072B2", "o"),
+    **{
+        name: mark
+        for peers in (PEERS, HISTOGRAM_PEERS)
+        for name, mark in zip([p.name for p in peers if p.name != OURS], cycle(MARKS), strict=False)
+    },
+}
+IN_README = [
+    ("float32", "in (-3.7, 4.1)"),
+    ("bfloat16", "in (-3.7, 4.1)"),
+    ("float32", "own ranges"),
+    ("float32", "in (0, 1)"),
+    ("float32", "by log edges"),
+    ("float32", "by random edges"),
+    ("float32", "of all values"),
+]
+"""The first case of each is in the README's table."""
+DOCUMENTS = Path(__file__).parents[1]
 
 
 def table_of(record: Record) -> Table:
     table: Table = {}
     for row in record["records"]:
-        case = Case(row["dtype"], tuple(row["shape"]), tuple(row["dim"]), row["num_bins"])
+        sizes = (tuple(row["shape"]), tuple(row["dim"]), row["num_bins"])
+        case = Case(row["dtype"], *sizes, row.get("bins", ""))
         by_distribution = table.setdefault(case, {}).setdefault(row["distribution"], {})
         by_distribution[row["implementation"]] = row
     return table
@@ -65,7 +81,7 @@ def by_case(table: Table, *, every_peer: bool = True) -> str:
     main = main_distribution(table)
     measured = {name for rows in table.values() for name in rows[main]}
     shown = measured - {OURS} if every_peer else set()
-    peers = [peer.name for peer in PEERS if peer.name in shown]
+    peers = [name for name in STYLES if name in shown]
     header = ["us", "read only", OURS, "share", "slowest", "fastest", "best peer", "share", *peers]
     lines = []
     for case, rows in table.items():
@@ -141,6 +157,40 @@ def speeds(table: Table) -> str:
     return common.markdown_table(header, lines)
 
 
+def in_short(table: Table) -> str:
+    """A few cases, and how many times as long the peers take with the same data."""
+    main = main_distribution(table)
+    by_kind = {(case.dtype, case.bins): rows for case, rows in reversed(table.items())}
+    firsts = {(case.dtype, case.bins): str(case) for case in reversed(table)}
+    kinds = [kind for kind in IN_README if kind in by_kind]
+    measured = {name for kind in kinds for name in by_kind[kind][main]}
+    peers = [name for name in STYLES if name in measured and name != OURS]
+    lines = []
+    for kind in kinds:
+        row, found = by_kind[kind][main], shares(by_kind[kind])
+        ours = row[OURS]
+        times = (
+            f"{row[name]['seconds'] / row[name]['torch_histo_seconds']:.1f}" if name in row else ""
+            for name in peers
+        )
+        spread = f"{max(found) / min(found):.2f}"
+        lines.append([firsts[kind], us(ours["seconds"]), f"{ours['share']:.2f}", spread, *times])
+    header = [f"times as long as {OURS}", "us", "share", "fastest / slowest", *peers]
+    return common.markdown_table(header, lines)
+
+
+def misplaced(table: Table) -> str:
+    """The largest share of the values that each peer counts in a wrong bin, or in none."""
+    worst: dict[str, tuple[float, str]] = {}
+    for case, rows in table.items():
+        for distribution, row in rows.items():
+            for name, measured in row.items():
+                share = measured.get("misplaced", 0) / math.prod(case.shape)
+                worst[name] = max(worst.get(name, (0.0, "")), (share, f"{case}, {distribution}"))
+    lines = [[name, f"{share:.2g}", where] for name, (share, where) in worst.items()]
+    return common.markdown_table(["wrong counts by elements", "at most", "where"], lines)
+
+
 def distributions(table: Table) -> list[str]:
     return list(dict.fromkeys(name for rows in table.values() for name in rows))
 
@@ -155,30 +205,57 @@ def markdown(record: Record) -> str:
     speedup = (
         f"{OURS}'s speed by distribution, with all threads over one that took turns with them:"
     )
+    of_histogram = any(case.bins for case in table)
+    channels = "" if of_histogram else " torch counts channels as value + channel * bins."
+    wrong = [
+        "Peers may count wrong: the sum of the differences of their counts, by elements.",
+        misplaced(table),
+    ]
     return "\n\n".join(
         [
             f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
             "Each input is dtype [shape], counted over dimension 0 in 256 bins unless it says "
             f"otherwise. Times are microseconds for {main} data. Shares are of the time that "
             "only reading the input takes, measured in turns with the rest; slowest and fastest "
-            "are torch_histo's shares over all distributions. torch counts channels as value + "
-            "channel * bins.",
+            f"are torch_histo's shares over all distributions.{channels}",
             by_case(table),
             f"{OURS}'s share of the limit by distribution; an entropy is that of each bit:",
             by_distribution(table),
             f"{OURS}'s speed by distribution, and the least of its ratios to each peer:",
             speeds(table),
             *([speedup, speedups(table)] if has_speedups else []),
+            *(wrong if of_histogram else []),
             *(f"- {note}" for note in record["notes"]),
         ]
     )
 
 
+def document_table(document: str, record: Record) -> str:
+    """What a document shows of results."""
+    table = table_of(record)
+    if document == "README.md":
+        return in_short(table)
+    if record["machine"]["units"].endswith("threads"):
+        return speeds(table)
+    return by_case(table, every_peer=False)
+
+
+def with_table(document: str, text: str, record: Record, name: str) -> str:
+    """The text of a document with the table of results in the place that names them."""
+    place = rf"(<!-- of benchmarks/results/{re.escape(name)} -->\n).*?(<!-- end of the table -->)"
+    table = document_table(document, record)
+    return re.sub(place, lambda m: f"{m[1]}{table}\n{m[2]}", text, flags=re.DOTALL)
+
+
 def write(record: Record, path: Path) -> None:
-    """Tables and pictures beside the JSON at `path`."""
+    """Tables and pictures beside the JSON at `path`, and tables in the documents."""
     text = markdown(record)
     path.with_suffix(".md").write_text(text + "\n")
     print(f"\n{text}\n\nWritten: {path} and .md")
+    if path.resolve().parent == common.RESULTS:
+        for document in ("README.md", "docs/performance.md"):
+            file = DOCUMENTS / document
+            file.write_text(with_table(document, file.read_text(), record, path.name))
     try:
         draw(record, path)
     except ImportError:

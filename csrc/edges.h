@@ -350,9 +350,10 @@ HISTO_HOST_DEVICE T rounded_product(T a, T b) {
 }
 
 /// Edge k of `bins` bins of the same width between low and high, as np.linspace has it:
-/// k * ((high - low) / bins) + low, each operation rounded once in T. Where that would lose too
-/// much (a step below the normal numbers, a width beyond the largest one, more than 2^24 bins in
-/// float32) it is, in double, low + (k * (high - low)) / bins for float32, and for float64
+/// k * ((high - low) / bins) + low, each operation rounded once in T. NumPy refuses a range with
+/// too few numbers between its ends for so many bins. Where such a step is below the normal
+/// numbers, or the width is beyond the largest one, or there are more than 2^24 + 1 bins in
+/// float32, an edge is, in double, low + (k * (high - low)) / bins for float32, and for float64
 /// low + (k / bins) * (high - low), or (1 - k / bins) * low + (k / bins) * high if the width is
 /// beyond the largest number. No edge is beyond `high`. All are NaN unless low <= high.
 template <class T>
@@ -366,13 +367,19 @@ HISTO_HOST_DEVICE T uniform_edge(T low, T high, int64_t bins, int64_t k) {
   const T n = static_cast<T>(bins), steps = static_cast<T>(k);
   const T width = rounded_sum(high, -low);
   const T step = width / n;
-  const bool loses = width > std::numeric_limits<T>::max() ||
-                     (step < std::numeric_limits<T>::min() && width > 0) ||
-                     (sizeof(T) == 4 && bins > int64_t{1} << 24);
+  const auto after = [&](T some_steps) {
+    return rounded_sum(rounded_product(some_steps, step), low);
+  };
+  constexpr int64_t kMostFloats = (int64_t{1} << 24) + 1;
+  const bool is_float32 = sizeof(T) == 4;
+  bool loses = width > std::numeric_limits<T>::max() || (is_float32 && bins > kMostFloats);
+  if (step < std::numeric_limits<T>::min() || (is_float32 && bins == kMostFloats)) {
+    loses = loses || !(low < after(1)) || !(after(static_cast<T>(bins - 1)) < high);
+  }
   T edge;
   if (!loses) {
-    edge = rounded_sum(rounded_product(steps, step), low);
-  } else if (sizeof(T) == 4) {
+    edge = after(steps);
+  } else if (is_float32) {
     const double wide = rounded_sum(double{high}, -double{low});
     const double beyond = rounded_product(static_cast<double>(k), wide) / static_cast<double>(bins);
     edge = static_cast<T>(rounded_sum(double{low}, beyond));

@@ -167,8 +167,8 @@ def finite_range(input: Tensor, dim: int | Sequence[int] | None = None) -> tuple
 def uniform_edges(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
     """Edges of bins of one width, by the arithmetic of np.linspace in the type of low and high.
 
-    Not for ranges that its formula cannot take: one that overflows, a step that is subnormal,
-    more float32 bins than 2^24.
+    Not for ranges that NumPy refuses to cut into so many bins with a subnormal step, ones that
+    overflow, and more float32 bins than 2^24 + 1.
     """
     first, last = (end.cpu().numpy()[..., np.newaxis] for end in torch.broadcast_tensors(low, high))
     of_type = first.dtype.type

@@ -7,9 +7,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
+import oracle
 import pytest
 import torch
 from conftest import ENVIRONMENT
@@ -53,6 +55,58 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path, threads: int) 
     assert ("times as fast as one thread" in tables) == (threads > 1)
     assert (tmp_path / f"{name}.png").stat().st_size > 0
     assert (tmp_path / f"{name}-distributions.png").stat().st_size > 0
+
+
+def test_bench_of_histogram_tells_bins_and_wrong_counts(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), "--suite", "histogram", "--quick"]
+    command += ["--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
+    some = ["--cases", "float32 .2.16|uint8", "--peers", "histc$|channel"]
+    subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
+    record = json.loads((tmp_path / "histogram-quick-cpu-1-threads.json").read_text())
+    fields = [*FIELDS[:4], "bins", *FIELDS[4:]]
+    names = {row["implementation"] for row in record["records"]}
+    assert names == {"torch_histo", "torch.histc", "channel_histogram"}
+    for row in record["records"]:
+        assert list(row)[: len(fields)] == fields
+        assert row["implementation"] != "torch_histo" or "misplaced" not in row
+    tables = (tmp_path / "histogram-quick-cpu-1-threads.md").read_text()
+    assert "float32 [2^16] of all values" in tables
+    assert "wrong counts by elements" in tables
+
+
+def test_the_reference_of_histogram_is_the_oracle(common: ModuleType) -> None:
+    """And peers that are exact count the same, for every kind of bins and of values."""
+    bench, bins, cases, peers = (
+        importlib.import_module(name) for name in ("bench", "bins", "cases", "histogram_peers")
+    )
+    cpu = torch.device("cpu")
+    every = cases.HISTOGRAM_CASES + cases.HISTOGRAM_CPU_CASES + cases.HISTOGRAM_QUICK
+    small = {
+        replace(case, shape=tuple(min(n, 37 if len(case.shape) > 1 else 999) for n in case.shape))
+        for case in every
+    }
+    for case in small:
+        kept = [n for d, n in enumerate(case.shape) if d not in case.dim]
+        for name in bins.DISTRIBUTIONS:
+            if not bins.has(case, name):
+                continue
+            (x,) = bench.numbers(case, name, cpu)
+            edges = (
+                bins.edges_of(case, cpu)
+                if bins.BINS[case.bins].told
+                else bins.extreme_edges(case, peers.by_channels(x, case))
+            )
+            edges = edges[0] if len(edges) == 1 else edges.view(*kept, -1)
+            expected = oracle.histogram(x, edges, case.dim).flatten()
+            assert expected.sum() > 0
+            for peer in peers.HISTOGRAM_PEERS:
+                if peer.exact and "cpu" in peer.devices and peer.supports(case):
+                    try:
+                        counts = peer.prepare(case)(x)
+                    except (ImportError, ValueError):  # not installed; NaN and no range
+                        continue
+                    counts = peer.finish(case, counts).flatten()
+                    assert torch.equal(counts, expected), (case, name, peer.name)
 
 
 def test_views_are_timed_beside_contiguous_ones(tmp_path: Path) -> None:

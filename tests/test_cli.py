@@ -24,6 +24,7 @@ import matplotlib
 import numpy as np
 import pytest
 import safetensors.numpy as safetensors_numpy
+import safetensors.torch as safetensors_torch
 import torch
 from conftest import ENVIRONMENT, default_interrupt
 from PIL import Image, ImageSequence
@@ -458,16 +459,17 @@ def test_arrays_of_npz_and_safetensors(tmp_path: Path, capsys: pytest.CaptureFix
         "a": rng.integers(0, 9, (40, 3)),
         "b": rng.integers(0, 2, 50).astype(bool),
         "c": rng.integers(0, 200, (7, 2), np.uint8),
-        "f": np.ones(5, np.float32),
+        "x": np.ones(5, np.complex64),
     }
     np.savez(tmp_path / "x.npz", **arrays)
     np.savez_compressed(tmp_path / "y.npz", **arrays)
-    safetensors_numpy.save_file(arrays, tmp_path / "z.safetensors")
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    safetensors_torch.save_file(tensors, tmp_path / "z.safetensors")
     paths = [str(tmp_path / name) for name in ("x.npz", "y.npz", "z.safetensors")]
     assert cli.main(["--json", *paths]) == 2
     captured = capsys.readouterr()
     document = json.loads(captured.out)
-    assert [entry["name"] for entry in document["errors"]] == [f"{path}:f" for path in paths]
+    assert [entry["name"] for entry in document["errors"]] == [f"{path}:x" for path in paths]
     assert captured.err.count("\n") == 3
     found = {entry["name"]: counts_of(entry) for entry in document["files"]}
     bins = {"a": int(arrays["a"].max()) + 1, "b": 2, "c": 256}
@@ -589,6 +591,321 @@ def test_array_of_no_dimensions(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert (entry["shape"], counts_of(entry)) == ([], [[0] * 7 + [1]])
 
 
+# Floats
+
+
+def check_floats(
+    entry: dict[str, Any], array: np.ndarray, bins: int, range: tuple[float, float] | None = None
+) -> None:
+    """Compare a file's entry with what torch_histo.histogram says of its channels, the rows."""
+    values = torch.from_numpy(np.ascontiguousarray(array, array.dtype.newbyteorder("=")))
+    hist, edges = torch_histo.histogram(values, bins, range=range, dim=1, flow=True)
+    edges = edges.expand(len(hist), -1)
+    assert entry["num_bins"] == bins
+    assert [channel["edges"] for channel in entry["channels"]] == edges.tolist()
+    assert [
+        [c["underflow"], *c["counts"], c["overflow"], c["nan"]] for c in entry["channels"]
+    ] == hist.tolist()
+    assert entry["elements"] == array.size
+    assert (entry["below"], entry["above"]) == (int(hist[:, 0].sum()), int(hist[:, -2].sum()))
+
+
+def normal(*shape: int) -> np.ndarray:
+    """Normal numbers, and one of each kind that no bin holds."""
+    array = np.random.default_rng(11).normal(size=shape)
+    array.flat[:3] = np.nan, np.inf, -np.inf
+    return array
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize("dtype", ["<f2", ">f2", "<f4", ">f4", "<f8", ">f8"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_float_types(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: str, order: Literal["C", "F"]
+) -> None:
+    array = np.asarray(normal(50, 9)).astype(dtype, order=order)
+    np.save(path := tmp_path / "array.npy", array)
+    entry = counted(capsys, path)
+    assert (entry["dtype"], entry["shape"]) == (array.dtype.name, [50, 9])
+    check_floats(entry, array.reshape(1, -1), 256)
+    check_floats(counted(capsys, "--per-channel", "--bins", 7, path), array, 7)
+    check_floats(counted(capsys, "--dim=0", "--bins", 7, path), array.T, 7)
+    entry = counted(capsys, "--range", "-1e-1", 0.5, "--bins", 9, "--per-channel", path)
+    check_floats(entry, array, 9, (-0.1, 0.5))
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_numpy_agrees_about_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = np.random.default_rng(12).normal(size=1000).astype(np.float32)
+    np.save(path := tmp_path / "array.npy", array)
+    for options, range in ([], None), (["--range", "-1", "1"], (-1, 1)):
+        hist, edges = np.histogram(array, 50, range)
+        (channel,) = counted(capsys, "--bins", 50, *options, path)["channels"]
+        assert channel["edges"] == edges.tolist()
+        assert channel["counts"] == hist.tolist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3.5],
+        [np.nan, np.nan],
+        [np.inf, -np.inf],
+        [0.0, -0.0],
+        [5e-324, 1e-310, 0.0],
+        [-1.7e308, 1.7e308, 0.0],
+        [1e30, 1e30],
+        [1e6, 1e6 + 1e-9],
+    ],
+)
+@pytest.mark.parametrize("options", [[], ["--per-channel"]])
+def test_odd_floats(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    values: list[float],
+    options: list[str],
+) -> None:
+    """They are counted, listed and drawn."""
+    array = np.array([values] * 10 if options else [values])
+    np.save(path := tmp_path / "array.npy", array)
+    check_floats(counted(capsys, *options, "--bins", 20, path), array, 20)
+    assert cli.main([str(path), *options, "--plot", str(tmp_path / "plot.png")]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    assert f"  {array.size} values, " in captured.out
+    assert picture_of(tmp_path / "plot.png").min() == 0
+    np.savez(tmp_path / "several.npz", a=array, b=array)
+    assert cli.main([str(tmp_path / "several.npz"), *options]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_float_array_of_no_dimensions(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(path := tmp_path / "array.npy", np.array(0.25))
+    for options in [], ["--per-channel"], ["--dim=all"]:
+        entry = counted(capsys, *options, path)
+        assert entry["shape"] == []
+        check_floats(entry, np.array([[0.25]]), 256)
+
+
+def test_channels_of_one_dimension_are_one(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    np.save(path := tmp_path / "bias.npy", array := normal(30))
+    check_floats(counted(capsys, "--per-channel", path), array[None], 256)
+
+
+@pytest.mark.usefixtures("small_pieces")
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.float8_e4m3fn,
+        torch.float8_e5m2,
+    ],
+)
+def test_checkpoints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: torch.dtype
+) -> None:
+    weight = torch.from_numpy(np.random.default_rng(13).normal(size=(20, 30))).to(dtype)
+    safetensors_torch.save_file({"w": weight}, path := tmp_path / "model.safetensors")
+    for options, dim in ([], None), (["--per-channel"], 1):
+        hist, edges = torch_histo.histogram(weight, 32, dim=dim)
+        entry = counted(capsys, *options, "--bins", 32, path)
+        assert entry["dtype"] == str(dtype).removeprefix("torch.")
+        assert counts_of(entry) == hist.reshape(-1, 32).tolist()
+        found = [channel["edges"] for channel in entry["channels"]]
+        assert found == edges.reshape(-1, 33).tolist()
+
+
+def test_a_line_for_each_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tensors = {
+        "block.0.weight": torch.randn(10, 64).bfloat16(),
+        "block.0.bias": torch.tensor([-2.0, torch.nan, torch.inf, 3.0]),
+        "steps": torch.tensor(7),
+    }
+    safetensors_torch.save_file(tensors, path := tmp_path / "model.safetensors")
+    assert cli.main([str(path)]) == 0
+    title, header, *lines, blank = capsys.readouterr().out.split("\n")[:-1]
+    assert (title, blank) == (f"{path}: 3 arrays", "")
+    assert header.split() == ["histogram", "from", "to", "type", "shape", "name"]
+    bars = "[▁▂▃▄▅▆▇█ ]+"
+    found = {line.split(",")[0].split()[-1]: line for line in lines}
+    weight, bias, steps = (found[name] for name in tensors)
+    assert len(lines) == 3
+    assert re.fullmatch(rf"  {bars} -\S+ +\S+  bfloat16 +10x64 +block.0.weight", weight)
+    assert re.fullmatch(rf"  {bars} -2 +3  float32 +4 +block.0.bias, 1 overflow, 1 NaN", bias)
+    assert re.fullmatch(rf"  {bars} 0 +7  int64 +0-d +steps", steps)
+    assert cli.main([str(path), "--per-channel", "--bins", "8"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.endswith("block.0.weight"))
+    assert [line.split()[-1] for line in lines[start + 1 : start + 9]] == list("01234567")
+    assert lines[start + 9].strip() == "and 2 more channels (--json prints all)"
+
+
+def test_list_without_unicode(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", a=normal(50), b=normal(20))
+    environment = {**ENVIRONMENT, "PYTHONIOENCODING": "ascii"}
+    result = run(["x.npz"], tmp_path, env=environment)
+    assert (result.returncode, result.stderr) == (0, b"")
+    assert len(re.findall(rb"^  [ .:=+*%#-]{24} +-", result.stdout, re.MULTILINE)) == 2
+
+
+def test_table_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = np.array([0, 0.1, 0.25, 0.5, 1, 1, -3, 7, 8, np.nan])
+    np.save(path := tmp_path / "array.npy", array)
+    assert cli.main([str(path), "--range", "0", "1", "--bins", "4"]) == 0
+    table = capsys.readouterr().out
+    assert "10 values, 6 counted in 4 bins, 4 ignored\n" in table
+    for line in "1 underflow (below 0)", "2 overflow (above 1)", "1 NaN":
+        assert f"  ignored: {line}\n" in table
+    rows = re.findall(r"^    (\[.*?[\])])  (\d) ", table, re.MULTILINE)
+    assert rows == [
+        ("[   0, 0.25)", "2"),
+        ("[0.25,  0.5)", "1"),
+        ("[ 0.5, 0.75)", "1"),
+        ("[0.75,    1]", "2"),
+    ]
+    assert cli.main([str(path), "--range", "0", "8", "--bins", "32", "--dim=all"]) == 0
+    first, *_, last = re.findall(r"\[.*?[\])]", capsys.readouterr().out)
+    assert (first, last) == ("[  0, 0.5)", "[7.5,   8]")
+
+
+def test_edges_in_a_table_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(path := tmp_path / "array.npy", 1e6 + np.arange(64, dtype=np.float32) / 16)
+    assert cli.main([str(path), "--bins", "16"]) == 0
+    rows = re.findall(r"\[ *(\S+), +(\S+)[\])]", capsys.readouterr().out)
+    assert len({row[0] for row in rows}) == 16
+
+
+def test_logarithmic_bins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    array = np.exp(np.random.default_rng(14).normal(size=(12, 500)) * 5)
+    array[:, 0], array[:, 1] = 0, np.nan
+    np.save(path := tmp_path / "array.npy", array.astype(np.float32))
+    (channel,) = counted(capsys, "--log", "--bins", 60, "--range", "1e-3", "1e3", path)["channels"]
+    edges = np.array(channel["edges"])
+    np.testing.assert_allclose(edges, np.geomspace(1e-3, 1e3, 61), rtol=1e-14)
+    assert (edges[0], edges[-1]) == (1e-3, 1e3)
+    assert channel["counts"] == np.histogram(array.astype(np.float32), edges)[0].tolist()
+    assert channel["underflow"] == int((array < 1e-3).sum())
+    assert channel["nan"] == 12
+    array[:, 0] = 1
+    np.save(path, array)
+    entry = counted(capsys, "--log", "--per-channel", path)
+    assert len(entry["channels"]) == 12
+    for row, channel in zip(array, entry["channels"], strict=True):
+        edges = np.array(channel["edges"])
+        assert (edges[0], edges[-1]) == (np.nanmin(row), np.nanmax(row))
+        assert (np.diff(np.log(edges)) > 0).all()
+        assert channel["counts"] == np.histogram(row[2:], edges)[0].tolist() or row[0]
+        assert sum(channel["counts"]) == 499
+
+
+@pytest.mark.parametrize(
+    "values",
+    [[5e-324, 1.7e308], [3.0], [1.7e308], [5e-324], [np.nan], [1.0, 1 + 2.3e-16], [1e-320, 2e-320]],
+)
+def test_logarithmic_bins_of_odd_floats(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], values: list[float]
+) -> None:
+    np.save(path := tmp_path / "array.npy", np.array([values] * 10))
+    for options in [], ["--per-channel"]:
+        entry = counted(capsys, "--log", *options, path)
+        edges = np.array([channel["edges"] for channel in entry["channels"]])
+        assert np.isfinite(edges).all()
+        assert (np.diff(edges) >= 0).all()
+        assert entry["ignored"] == 10 * np.isnan(values).sum()
+        plot = ["--plot", str(tmp_path / "plot.png"), "--overwrite"]
+        assert cli.main([str(path), "--log", *options, *plot]) == 0
+        assert capsys.readouterr().err == ""
+
+
+def test_float_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pixels = np.random.default_rng(15).random((30, 40), np.float32)
+    Image.fromarray(pixels).save(path := tmp_path / "float.tif")
+    entry = counted(capsys, "--bins", 10, "--range", 0, 1, path)
+    assert (entry["kind"], entry["dtype"], names_of(entry)) == ("image", "float32", ["L"])
+    check_floats(entry, pixels.reshape(1, -1), 10, (0, 1))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "arguments", "error"),
+    [
+        ("f4", "--num-bins 9", "--num-bins is for integers, found float32: use --bins"),
+        ("i8", "--bins 9", "--bins is for floating-point values, found int64: use --num-bins"),
+        ("i8", "--range 0 9", "--range is for floating-point values, found int64: .*"),
+        ("i8", "--log", "--log is for floating-point values, found int64: --log-counts .*"),
+        ("i8", "--per-channel", "--per-channel is for arrays of .* found int64: --dim .*"),
+        ("f4", "--range 0 1e300", "--range must lie between .* for float32 values, got 0 1e.300"),
+        ("f4", "--log", "--log needs values above 0, found -1: give --range LOW HIGH, .*"),
+        ("f4", "--bins 999999999999", "expected at most .* bins in all channels, .*"),
+    ],
+)
+def test_option_that_does_not_fit_the_values(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    dtype: str,
+    arguments: str,
+    error: str,
+) -> None:
+    np.save(path := tmp_path / "array.npy", np.array([[-1, 2], [3, 4]], dtype))
+    assert cli.main([str(path), *arguments.split()]) == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch(f"torch_histo: {re.escape(str(path))}: {error}\n", captured.err)
+    assert captured.out == ""
+
+
+def test_options_for_some_arrays_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """An option has to fit one of them."""
+    np.savez(path := tmp_path / "both.npz", a=np.arange(9), b=np.arange(9.0))
+    assert cli.main([str(path), "--bins", "3", "--num-bins", "5"]) == 0
+    assert capsys.readouterr().err == ""
+    np.savez(path, a=np.arange(9), b=np.arange(3))
+    assert cli.main([str(path), "--bins", "3"]) == 2
+    captured = capsys.readouterr()
+    expected = f"{path}: --bins is for floating-point values, found none: use --num-bins"
+    assert captured.err == f"torch_histo: {expected}\n"
+    assert "9 values, 9 counted in 9 bins" in captured.out
+
+
+def test_safetensors_without_the_package(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    safetensors_torch.save_file({"a": torch.ones(3)}, path := tmp_path / "a.safetensors")
+    monkeypatch.setitem(sys.modules, "safetensors", None)
+    assert cli.main([str(path)]) == 2
+    assert re.fullmatch("torch_histo: .*: pip install safetensors\n", capsys.readouterr().err)
+
+
+def test_tensor_of_a_type_that_is_not_counted(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scales = torch.ones(3).to(torch.float8_e8m0fnu)
+    safetensors_torch.save_file(
+        {"a": torch.ones(3), "b": scales}, path := tmp_path / "a.safetensors"
+    )
+    assert cli.main([str(path)]) == 2
+    captured = capsys.readouterr()
+    assert re.fullmatch("torch_histo: .*:b: expected a tensor of .* F8_E8M0\n", captured.err)
+    assert captured.out.count("\n") >= 3
+
+
+@pytest.mark.usefixtures("small_pieces")
+def test_many_float_channels(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Their counts are made some channels at a time."""
+    monkeypatch.setattr(counting, "MAX_ADDED", 40)
+    np.save(path := tmp_path / "array.npy", array := normal(50, 9).astype(np.float32))
+    check_floats(counted(capsys, "--per-channel", "--bins", 5, path), array, 5)
+    entry = counted(capsys, "--per-channel", "--bins", 5, "--range", 0, 1, path)
+    check_floats(entry, array, 5, (0, 1))
+
+
 # Bytes and text
 
 
@@ -675,13 +992,12 @@ def damaged_png() -> bytes:
         ("text.npy", b"no array", r"cannot be read as a NumPy \.npy array: .+"),
         ("cut-in-header.npy", saved(np.arange(9))[:50], "cannot be read as a NumPy .+"),
         ("cut.npy", saved(np.arange(9))[:-1], "truncated: expected 72 bytes of values, found 71"),
-        (
-            "float.npy",
-            saved(np.ones(3)),
-            "expected an array of integers or bool, .* float64: round it to integers first",
-        ),
-        ("complex.npy", saved(np.ones(3, complex)), "expected an array .* complex128"),
+        ("long.npy", saved(np.ones(3, np.longdouble)), "expected an .* as float64"),
+        ("complex.npy", saved(np.ones(3, complex)), "expected an .* complex128: save its .*"),
         ("object.npy", saved(np.array([{}])), "expected an array .* Python objects"),
+        ("fields.npy", saved(np.zeros(3, "i4,f4")), "expected an array .*: save each field .*"),
+        ("void.npy", saved(np.zeros(3, "V2")), "expected an .*: save bfloat16 .* as .safetensors"),
+        ("text.npy", saved(np.array(["a"])), "expected an array .*, found <U1"),
         ("negative.npy", header("(-3,)"), "cannot be read as a NumPy .+"),
         ("bool.npy", header("(True, 3)"), "cannot be read as a NumPy .+"),
         ("huge.npy", header("(1 << 70,)"), "cannot be read as a NumPy .+"),
@@ -721,12 +1037,6 @@ def test_malformed_file(
     captured = capsys.readouterr()
     assert re.fullmatch(f"torch_histo: {re.escape(name)}: {error}\n", captured.err)
     assert captured.out.startswith("good: bytes, 3 uint8\n  3 values, 3 counted")
-
-
-def test_float_image_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    Image.fromarray(np.ones((2, 2), np.float32)).save(tmp_path / "float.tif")
-    assert cli.main([str(tmp_path / "float.tif")]) == 2
-    assert "expected an image of integer samples" in capsys.readouterr().err
 
 
 def test_unreadable_path(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -782,7 +1092,27 @@ def test_option_that_does_not_fit_the_file(
         "--json",
         "--channels 2",
         "--unknown x",
-        "--log x",
+        "--bins 0 x",
+        "--bins 2.5 x",
+        "--bins 2",
+        "--bins 2 --text x",
+        "--range 1 0 x",
+        "--range 1 1 x",
+        "--range nan 1 x",
+        "--range 0 nan x",
+        "--range -inf 1 x",
+        "--range 0 1e999 x",
+        "--range 0",
+        "--range a b x",
+        "--range 0 1",
+        "--range 0 1 --channels 2 x",
+        "--log",
+        "--log --text x",
+        "--log --range 0 1 x",
+        "--log --range -1e-3 1 x",
+        "--per-channel",
+        "--per-channel --dim 0 x",
+        "--log-counts x",
         "--overwrite x",
         "--plot picture x",
         "--plot picture.unknown x",
@@ -805,6 +1135,10 @@ def test_help_names_every_option_and_status(capsys: pytest.CaptureFixture[str]) 
     options = [
         "--overwrite",
         "--log",
+        "--log-counts",
+        "--bins",
+        "--range",
+        "--per-channel",
         "--version",
         "--text",
         "--channels",
@@ -918,11 +1252,29 @@ def test_plot_of_a_sparse_heat_map_shows_it(tmp_path: Path) -> None:
     assert 0 < purple.sum() < 75_000
 
 
+def test_plot_of_floats(tmp_path: Path) -> None:
+    """Bars stand over their values: half of the axis is empty."""
+    picture = drawn(tmp_path, np.append(np.linspace(0, 1, 1000), 2.0), "--bins", "64")
+    columns = np.nonzero((np.abs(picture - (31, 119, 180)).max(2) < 10).sum(0) > 100)[0]
+    left, right = columns.min(), columns.max()
+    assert 0.4 < (right - left) / picture.shape[1] < 0.5
+
+
+def test_plot_of_float_channels(tmp_path: Path) -> None:
+    """A channel's counts stand over its own values in a heat map, where it has its own edges."""
+    rows = np.linspace(0, 1, 1000) + np.arange(20)[:, None]
+    picture = drawn(tmp_path, rows, "--per-channel", "--bins", "10")
+    full = np.abs(picture - (253, 231, 37)).max(2)[:, :600] < 10  # without the scale of colours
+    top, bottom = (np.nonzero(full[row])[0] for row in (45, -65))
+    assert len(top) > 10 < len(bottom)
+    assert top.max() < 100 < 500 < bottom.min()
+
+
 def test_plot_on_a_logarithmic_axis_shows_more_than_a_spike(tmp_path: Path) -> None:
     values = np.concatenate([np.zeros(100_000, np.uint8), np.arange(256, dtype=np.uint8)])
     blue = [
         (np.abs(drawn(tmp_path, values, *options) - (31, 119, 180)).max(2) < 10).sum()
-        for options in ([], ["--log"])
+        for options in ([], ["--log-counts"])
     ]
     assert blue[1] > 5 * blue[0]
 

@@ -107,7 +107,8 @@ def planner(
     compiler = Compiler(tmp_path_factory.mktemp("plans"), pytestconfig)
     sources = [f"csrc/{name}.cpp" for name in ("arguments", "cuda/invariants", "cuda/plans")]
     sources += compiler.planner()
-    program = compiler.link("plans", [compiler.object_of(source) for source in sources])
+    with compiler.alone():
+        program = compiler.link("plans", [compiler.object_of(source) for source in sources])
     with subprocess.Popen(
         [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:

@@ -21,7 +21,8 @@ inf = float("inf")
 
 def edges_of(case):
     normal = torch.randn(301).sort()[0]
-    crowded = torch.cat([torch.full((1,), -40.0), torch.rand(300).sort()[0] * 1e-6, normal[-1:] + 50])
+    few = torch.rand(300).sort()[0] * 1e-6
+    crowded = torch.cat([torch.full((1,), -40.0), few, normal[-1:] + 50])
     subnormal = torch.arange(-150, 151).mul(3).int()
     magnitude = subnormal.abs().view(torch.float32)
     return {
@@ -66,19 +67,23 @@ for case in CASES:
         for view in (values, values[1:], values[::3]):
             for flow in (False, True):
                 about = (case, dtype, flow)
-                assert_counts(counts(view, edges, None, flow), histogram(view, edges, flow=flow), about)
+                expected = histogram(view, edges, flow=flow)
+                assert_counts(counts(view, edges, None, flow), expected, about)
 
 # Channels side by side: each has edges of its own, and they take searches of all kinds.
 for channels in (2, 3, 17, 64, 600):
     lines = [torch.linspace(-2 - c % 7, 3 + c % 5, 101) for c in range(channels)]
-    for c, odd in enumerate((torch.randn(101).sort()[0], torch.randn(101), torch.logspace(-9, 9, 101))):
+    odds = (torch.randn(101).sort()[0], torch.randn(101), torch.logspace(-9, 9, 101))
+    for c, odd in enumerate(odds):
         lines[c * 5 % channels] = odd
     for edges in (torch.stack(lines), lines[-1]):
-        for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int16, torch.int64):
+        for name in "float16 bfloat16 float32 float64 int16 int64".split():
+            dtype = getattr(torch, name)
             wide = values_on(edges.flatten(), dtype, 700 * (channels + 1)).view(700, channels + 1)
             for view in (wide[:, :channels], wide[:, :channels].contiguous(), wide[:9, 1:]):
                 about = (channels, dtype, edges.ndim)
-                assert_counts(counts(view, edges, 0, True), histogram(view, edges, 0, flow=True), about)
+                expected = histogram(view, edges, 0, flow=True)
+                assert_counts(counts(view, edges, 0, True), expected, about)
 """
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import math
 import os
 import re
 import shutil
@@ -31,6 +32,7 @@ Count how often each value occurs in each channel of files, exactly.
 Without FILE, a fixed sample of 131072 x 512 bytes is counted with every kernel
 that the machine can run. The counts are checked against torch.histc, and the
 times are compared with the fastest way to count the same with PyTorch alone.
+Then a sample of floats is counted, and checked against numpy.histogram.
 """
 
 EPILOG = """\
@@ -42,12 +44,13 @@ what a FILE is, by its content and its suffix:
           mode. 16-bit greyscale keeps its 16 bits. A note tells where Pillow
           reduces the samples of colours to 8 bits, where only one image of
           several in the file is counted, and where the end of a GIF is missing.
-  array   NumPy .npy and .npz of integers or bool, of any size, byte order and
-          memory order, and .safetensors (needs the package safetensors).
+  array   NumPy .npy and .npz of integers, bool or floats, of any size, byte
+          order and memory order, and .safetensors (needs the package
+          safetensors), of bfloat16 and float8 too.
           The arrays of .npz and the tensors of .safetensors are counted one by
-          one, under the name FILE:NAME. The channels lie along the last
-          dimension; --dim changes that. Floating-point images, arrays and
-          tensors are refused: round them first.
+          one, under the name FILE:NAME. The channels of integers lie along the
+          last dimension. All floats are one channel, or one for each index of
+          the first dimension with --per-channel; --dim chooses for both.
   bytes   anything else: one channel; --channels N for N channels that take
           turns byte by byte (byte i belongs to channel i modulo N). Files that
           only wrap values are refused: compressed ones, .zip, .pt, pickles,
@@ -60,12 +63,23 @@ what a FILE is, by its content and its suffix:
   each frame of which is decoded as a whole), with a progress bar if standard
   error is a terminal. A FILE whose name begins with a dash comes after --.
 
+what a bin is:
+  Integers (and bytes, and nearly all images): bin v holds the value v, for v
+  from 0 up. --num-bins sets their number.
+  Floats (arrays, tensors, and images of floats): bins of equal width between
+  the smallest and the largest finite value, or between the numbers of --range.
+  A bin holds its first edge and not its last one, but the last bin holds both.
+  --bins sets their number. With --log the edges are evenly spaced in their
+  logarithms. Values outside are counted as underflow, overflow and NaN.
+
 what is printed, on standard output:
   A table for each file: how many values were counted, how many were ignored
   because they lie outside the bins, and which option changes that. Then, for
   the first 8 channels, a line for each of at most 16 ranges of bins: its
   values, their number, their share of the channel, and a bar. The ranges cover
   the bins from the first to the last that is not empty in every channel.
+  Of a file that holds several arrays, and floats among them, each array is a
+  line, and so is each of its first 8 channels.
   With --json it is one document with all bins instead:
     {"files": [{"name", "kind", "dtype", "shape", "elements", "ignored",
                 "below", "above", "num_bins",
@@ -73,10 +87,12 @@ what is printed, on standard output:
                 "channels": [{"name", "counts": [num_bins integers]}, ...]},
                ...],
      "errors": [{"name", "error"}, ...]}
+  Channels of floats also have "edges" (num_bins + 1 numbers), "underflow",
+  "overflow" and "nan".
   The shape of an image is [height, width, channels]. Elements, ignored and the
-  counts are numbers of values; of the ignored ones, "below" are less than 0 and
-  "above" beyond the last bin (both null for text). Each error is a line on
-  standard error too, with or without --json; the other files are counted all
+  counts are numbers of values; of the ignored ones, "below" lie below the first
+  bin and "above" beyond the last one (both null for text). Each error is a line
+  on standard error too, with or without --json; the other files are counted all
   the same.
 
 exit status:
@@ -93,6 +109,8 @@ examples (python -m torch_histo is the same command):
   torch_histo photo.jpg --plot histogram.png
   torch_histo --json activations.npy | python -m json.tool
   torch_histo --dim=0,1 --num-bins 1000 tokens.npy
+  torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
+  torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
   torch_histo --text book.txt
   zcat samples.gz | torch_histo --channels 2 -
 """
@@ -202,6 +220,12 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         "(write --dim=-1); the others are the channels; 'all' for one channel "
         "(default: all dimensions but the last)",
     )
+    reading.add_argument(
+        "--per-channel",
+        action="store_true",
+        help="count each index of the first dimension of arrays of floats as a channel; those of "
+        "one dimension are one channel",
+    )
     parser.add_argument(
         "--num-bins",
         type=_positive,
@@ -209,6 +233,26 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="bins of a channel: value v is counted in bin v if 0 <= v < N, and ignored if not "
         "(default: all values from 0 up of bytes and images, so 256, or 65536 for 16-bit images; "
         "for arrays of wider types the largest value + 1, but at most 65536)",
+    )
+    parser.add_argument(
+        "--bins",
+        type=_positive,
+        metavar="N",
+        help="bins of a channel of floats (default: 256)",
+    )
+    parser.add_argument(
+        "--range",
+        nargs=2,
+        type=float,
+        metavar=("LOW", "HIGH"),
+        help="the first and the last edge of floats' bins "
+        "(default: the smallest and the largest finite value of each channel)",
+    )
+    parser.add_argument(
+        "--log",
+        action="store_true",
+        help="space the edges of floats' bins evenly in their logarithms, from a value above 0 on; "
+        "for counts on a logarithmic scale see --log-counts",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
@@ -224,7 +268,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="let --plot replace a file that exists; never one of the FILEs",
     )
     parser.add_argument(
-        "--log", action="store_true", help="let --plot show counts on a logarithmic scale"
+        "--log-counts", action="store_true", help="let --plot show counts on a logarithmic scale"
     )
     parser.add_argument(
         "--device",
@@ -232,17 +276,40 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="where to count: cpu, cuda or cuda:INDEX (default: cuda if there is a GPU and "
         "torch_histo was built for it, else cpu)",
     )
+    # Argparse knows -1, but takes -1e-3 and -inf for options.
+    parser._negative_number_matcher = re.compile(
+        r"-(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$|-inf$|-nan$", re.I
+    )
     arguments = parser.parse_intermixed_args(argv)
-    if arguments.text and arguments.num_bins is not None:
+    given = [name for name, value in vars(arguments).items() if value not in (None, False)]
+    if arguments.text and "num_bins" in given:
         parser.error("argument --num-bins: not allowed with argument --text, which has 7 bins")
-    for option in ("overwrite", "log"):
-        if getattr(arguments, option) and arguments.plot is None:
-            parser.error(f"argument --{option}: needs --plot")
-    about_files = ("text", "channels", "dim", "num_bins", "json", "plot")
-    given = [name for name in about_files if getattr(arguments, name) not in (None, False)]
-    if given and not arguments.files:
-        parser.error(f"argument --{given[0].replace('_', '-')}: needs at least one FILE")
+    for name in ("bins", "range", "log"):
+        if name in given and (arguments.text or arguments.channels):
+            other = "text" if arguments.text else "channels"
+            parser.error(
+                f"argument --{name}: not allowed with argument --{other}: it is for floats"
+            )
+    for name in ("overwrite", "log_counts"):
+        if name in given and arguments.plot is None:
+            parser.error(f"argument {_option(name)}: needs --plot")
+    for name in given:
+        if name not in ("files", "device") and not arguments.files:
+            parser.error(f"argument {_option(name)}: needs at least one FILE")
+    if arguments.range is not None:
+        low, high = arguments.range
+        if not -math.inf < low < high < math.inf:
+            parser.error(
+                "argument --range: expected two finite numbers, the first below the second, "
+                f"got {low:g} {high:g}"
+            )
+        if arguments.log and low <= 0:
+            parser.error(f"argument --log: needs a --range from above 0, got {low:g} {high:g}")
     return arguments
+
+
+def _option(name: str) -> str:
+    return f"--{name.replace('_', '-')}"
 
 
 def _positive(text: str) -> int:

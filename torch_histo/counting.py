@@ -5,16 +5,21 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from . import _library, demo, report
+from .histograms import histogram, range_of_extremes
 from .messages import complain, lacks_main_memory, one_line
 from .ops import channel_histogram, text_histogram
-from .sources import Piece, Source, SourceError, open_file
+from .sources import Dim, Part, Piece, Source, SourceError, open_file
 
 MAX_COUNTS = 1 << 27
 """Most bins over all channels of a file: a GiB of counts."""
@@ -24,6 +29,18 @@ MAX_ADDED = 1 << 22
 
 MAX_FOUND_BINS = 1 << 16
 """Most bins that an array gets by its largest value."""
+
+FLOAT_BINS = 256
+"""Bins of floating-point values, if the command line does not tell."""
+
+KINDS_OF_OPTIONS = {
+    "num_bins": ("integers", "use --bins"),
+    "bins": ("floating-point values", "use --num-bins"),
+    "range": ("floating-point values", "use --num-bins"),
+    "log": ("floating-point values", "--log-counts makes the axis of counts logarithmic"),
+    "per_channel": ("arrays of floating-point values", "--dim chooses the channels of integers"),
+}
+"""Which values an option is for, and what to do with others."""
 
 PROGRESS_DELAY = 0.5
 """Seconds that pass before a file gets a progress bar."""
@@ -80,7 +97,12 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
         document.close(errors)
     if drawn:
         try:
-            report.plot(drawn, arguments.plot, overwrite=arguments.overwrite, log=arguments.log)
+            report.plot(
+                drawn,
+                arguments.plot,
+                overwrite=arguments.overwrite,
+                log_counts=arguments.log_counts,
+            )
         except report.PlotError as error:
             complain(str(error))
             return 2
@@ -92,21 +114,57 @@ def _outcomes(
 ) -> Iterator[tuple[str, tuple[report.Result, str] | str]]:
     """The name of each array in a file, and its counts with their table, or what is wrong."""
     outcome: tuple[report.Result, str] | str
+    dim: Dim = "per-channel" if arguments.per_channel else arguments.dim
+    given = {option for option in KINDS_OF_OPTIONS if getattr(arguments, option)}
+    unused = set(given)
     try:
-        with open_file(
-            file, text=arguments.text, channels=arguments.channels, dim=arguments.dim
-        ) as parts:
-            for part, open_part in parts:
+        with open_file(file, text=arguments.text, channels=arguments.channels, dim=dim) as parts:
+            listed = len(parts) > 1 and _holds_floats(parts)
+            header = report.list_header(file, len(parts)) if listed else ""
+            for index, (part, open_part) in enumerate(parts):
                 name = f"{file}:{part}" if part else file
                 try:
-                    result = _count(name, open_part(), arguments.num_bins, device)
-                    table = "" if arguments.json else report.table(result, sys.stdout.encoding)
+                    source = open_part()
+                    misfits = {option for option in given if not _fits(option, source)}
+                    unused &= misfits
+                    if misfits and len(parts) == 1:
+                        raise SourceError(_misfit(min(misfits), source.dtype))
+                    result = _count(name, source, arguments, device)
+                    table = ""
+                    if not arguments.json:
+                        make = partial(report.list_entry, part) if listed else report.table
+                        table = header + make(result, sys.stdout.encoding)
+                        header = ""
+                        if listed and index == len(parts) - 1:
+                            table += "\n"
                     outcome = result, table
                 except Exception as error:
                     outcome = _reason(error)
                 yield name, outcome
+            if len(parts) > 1 and unused:
+                yield file, _misfit(min(unused), "none")
     except Exception as error:
         yield file, _reason(error)
+
+
+def _holds_floats(parts: Sequence[Part]) -> bool:
+    for _, open_part in parts:
+        with suppress(Exception):  # which is told when the part is counted
+            if open_part().is_float:
+                return True
+    return False
+
+
+def _fits(option: str, source: Source) -> bool:
+    """Whether an option is for the values of a source."""
+    if option == "per_channel":
+        return source.is_float and source.kind == "array"
+    return source.is_float == (option != "num_bins")
+
+
+def _misfit(option: str, found: str) -> str:
+    values, advice = KINDS_OF_OPTIONS[option]
+    return f"--{option.replace('_', '-')} is for {values}, found {found}: {advice}"
 
 
 def _reason(error: Exception) -> str:
@@ -118,12 +176,15 @@ def _reason(error: Exception) -> str:
     raise error
 
 
-def _count(name: str, source: Source, num_bins: int | None, device: torch.device) -> report.Result:
+def _count(
+    name: str, source: Source, arguments: argparse.Namespace, device: torch.device
+) -> report.Result:
     """The histogram of one source, counted piece by piece."""
-    finds_bins = num_bins is None and source.default_bins is None
+    told = arguments.range if source.is_float else arguments.num_bins
+    reads_twice = told is None and source.default_bins is None
     progress = tqdm(
         desc=name,
-        total=source.nbytes and source.nbytes * (1 + finds_bins),
+        total=source.nbytes and source.nbytes * (1 + reads_twice),
         unit="B",
         unit_scale=True,
         delay=PROGRESS_DELAY,
@@ -137,30 +198,83 @@ def _count(name: str, source: Source, num_bins: int | None, device: torch.device
             progress.update(piece.values.nbytes)
 
     with progress:
-        if num_bins is None:
-            num_bins = source.default_bins or _found_bins(pieces())
-        channels = math.prod(source.channel_shape)
-        if channels * num_bins > MAX_COUNTS:
-            raise SourceError(
-                f"expected at most {MAX_COUNTS} bins in all channels, "
-                f"got {channels} channels of {num_bins}"
-            )
-        shape = (*source.channel_shape, num_bins)
-        counts = torch.zeros(shape, dtype=torch.int64, device=device)
-        elements = below = above = largest = 0
-        for piece in pieces():
-            values = piece.values.to(device)
-            elements += values.numel()
-            if source.kind == "text":
-                counts += text_histogram(values)
-                continue
-            ignored = values.numel() - _add(counts[piece.channels], values, source.dim)
-            if ignored:
-                array = piece.values.numpy()
-                negative = int((array < 0).sum())
-                below += negative
-                above += ignored - negative
-                largest = max(largest, int(array.max()))
+        if source.is_float:
+            return _count_floats(name, source, pieces, arguments, device)
+        return _count_integers(name, source, pieces, arguments.num_bins, device)
+
+
+def _count_integers(
+    name: str,
+    source: Source,
+    pieces: Callable[[], Iterator[Piece]],
+    num_bins: int | None,
+    device: torch.device,
+) -> report.Result:
+    if num_bins is None:
+        num_bins = source.default_bins or _found_bins(pieces())
+    counts = _zeros(source, num_bins, num_bins, device)
+    elements = below = above = largest = 0
+    for piece in pieces():
+        values = piece.values.to(device)
+        elements += values.numel()
+        if source.kind == "text":
+            counts += text_histogram(values)
+            continue
+        ignored = values.numel() - _add(counts[piece.channels], values, source.dim)
+        if ignored:
+            array = piece.values.numpy()
+            negative = int((array < 0).sum())
+            below += negative
+            above += ignored - negative
+            largest = max(largest, int(array.max()))
+    channels = math.prod(source.channel_shape)
+    return _result(
+        name,
+        source,
+        elements,
+        counts.reshape(channels, -1).cpu(),
+        below=below,
+        above=above,
+        sufficient_bins=largest + 1 if channels * (largest + 1) <= MAX_COUNTS else None,
+    )
+
+
+def _count_floats(
+    name: str,
+    source: Source,
+    pieces: Callable[[], Iterator[Piece]],
+    arguments: argparse.Namespace,
+    device: torch.device,
+) -> report.Result:
+    num_bins = arguments.bins or FLOAT_BINS
+    counts = _zeros(source, num_bins, num_bins + 3, device)  # with underflow, overflow and NaN
+    if arguments.range is None:
+        low, high = _extremes(source, pieces(), device)
+    else:
+        low, high = torch.tensor(arguments.range, dtype=torch.float64, device=device)
+    edges = _edges(source, low, high, num_bins, arguments.log)
+    elements = 0
+    for piece in pieces():
+        values = piece.values.to(device)
+        elements += values.numel()
+        own_edges = edges[piece.channels] if edges.dim() > 1 else edges
+        _add(counts[piece.channels], values, source.dim, own_edges)
+    counts = counts.reshape(-1, num_bins + 3).cpu()
+    flow = counts[:, [0, -2, -1]]
+    return _result(
+        name,
+        source,
+        elements,
+        counts[:, 1:-2],
+        below=int(flow[:, 0].sum()),
+        above=int(flow[:, 1].sum()),
+        edges=edges.reshape(-1, num_bins + 1).cpu(),
+        flow=flow,
+        is_log=arguments.log,
+    )
+
+
+def _result(name: str, source: Source, elements: int, counts: Tensor, **more: Any) -> report.Result:
     return report.Result(
         name=name,
         kind=source.kind,
@@ -168,12 +282,74 @@ def _count(name: str, source: Source, num_bins: int | None, device: torch.device
         shape=source.shape if source.shape is not None else (elements,),
         elements=elements,
         channel_names=source.channel_names or report.channel_names(source.channel_shape),
-        counts=counts.reshape(-1, num_bins).cpu(),
-        below=below,
-        above=above,
-        sufficient_bins=largest + 1 if channels * (largest + 1) <= MAX_COUNTS else None,
+        counts=counts,
         note=source.note,
+        **more,
     )
+
+
+def _zeros(source: Source, num_bins: int, num_counts: int, device: torch.device) -> Tensor:
+    """Counts of all channels, if they are not too many."""
+    channels = math.prod(source.channel_shape)
+    if channels * num_bins > MAX_COUNTS:
+        raise SourceError(
+            f"expected at most {MAX_COUNTS} bins in all channels, "
+            f"got {channels} channels of {num_bins}"
+        )
+    return torch.zeros((*source.channel_shape, num_counts), dtype=torch.int64, device=device)
+
+
+def _extremes(
+    source: Source, pieces: Iterator[Piece], device: torch.device
+) -> tuple[Tensor, Tensor]:
+    """The smallest and the largest finite value of each channel, as `histogram` finds them."""
+    dtype = torch.float64 if source.dtype == "float64" else torch.float32
+    low = torch.full(source.channel_shape, math.inf, dtype=dtype, device=device)
+    high = -low
+    for piece in pieces:
+        new_low, new_high = torch.ops.histo.finite_range(piece.values.to(device), source.dim)
+        low[piece.channels] = torch.minimum(low[piece.channels], new_low)
+        high[piece.channels] = torch.maximum(high[piece.channels], new_high)
+    return low, high
+
+
+def _edges(source: Source, low: Tensor, high: Tensor, num_bins: int, log: bool) -> Tensor:
+    """Edges of each channel, or of all if they have one range; low > high where none is finite."""
+    if log:
+        return _log_edges(low, high, num_bins)
+    dtype = torch.float64 if source.dtype == "float64" else torch.float32
+    edges: Tensor = torch.ops.histo.uniform_edges(
+        *range_of_extremes(low, high), num_bins, dtype=dtype
+    )
+    if not edges.isfinite().all():
+        largest = torch.finfo(dtype).max
+        raise SourceError(
+            f"--range must lie between -{largest:.4g} and {largest:.4g} for {source.dtype} values, "
+            f"got {float(low):g} {float(high):g}"
+        )
+    return edges
+
+
+def _log_edges(low: Tensor, high: Tensor, num_bins: int) -> Tensor:
+    """Edges whose logarithms are evenly spaced, in float64."""
+    first, last = low.double().cpu().numpy()[..., None], high.double().cpu().numpy()[..., None]
+    none = first > last
+    first, last = np.where(none, 1.0, first), np.where(none, 1.0, last)
+    if first.min() <= 0:
+        raise SourceError(
+            f"--log needs values above 0, found {first.min():g}: give --range LOW HIGH, "
+            "with LOW above 0"
+        )
+    equal, limits = first == last, np.finfo(np.float64)
+    first = np.where(equal, (first / 2).clip(min=limits.smallest_subnormal), first)
+    last = np.where(equal, last.clip(max=limits.max / 2) * 2, last)
+    start, width = np.log2(first), np.log2(last) - np.log2(first)
+    with np.errstate(over="ignore"):
+        edges = np.exp2(start + np.linspace(0, 1, num_bins + 1) * width)
+    # Rounding must neither pass the ends nor make an edge smaller than the one before it.
+    edges = np.maximum.accumulate(edges.clip(first, last), axis=-1)
+    edges[..., :1], edges[..., -1:] = first, last
+    return torch.from_numpy(edges).to(low.device)
 
 
 def _found_bins(pieces: Iterator[Piece]) -> int:
@@ -182,16 +358,25 @@ def _found_bins(pieces: Iterator[Piece]) -> int:
     return min(max(largest, 0) + 1, MAX_FOUND_BINS)
 
 
-def _add(counts: Tensor, values: Tensor, dim: tuple[int, ...]) -> int:
-    """Add to `counts` those of `values` over the dimensions `dim`, and return how many are new."""
+def _add(counts: Tensor, values: Tensor, dim: tuple[int, ...], edges: Tensor | None = None) -> int:
+    """Add to `counts` those of `values` over the dimensions `dim`, and return how many are new.
+
+    With edges, which may be each channel's own, the counts include the flow."""
     reduced = dim or range(values.dim())
     kept = [d for d in range(values.dim()) if d not in reduced]
     widest = max(range(len(kept)), key=lambda i: counts.shape[i], default=-1)
     if counts.numel() > MAX_ADDED and widest >= 0 and counts.shape[widest] > 1:
-        halves = zip(
-            counts.tensor_split(2, widest), values.tensor_split(2, kept[widest]), strict=True
+        some_counts, other_counts = counts.tensor_split(2, widest)
+        some, others = values.tensor_split(2, kept[widest])
+        some_edges = other_edges = edges
+        if edges is not None and edges.dim() > 1:
+            some_edges, other_edges = edges.tensor_split(2, widest)
+        return _add(some_counts, some, dim, some_edges) + _add(
+            other_counts, others, dim, other_edges
         )
-        return sum(_add(some, part, dim) for some, part in halves)
-    new = channel_histogram(values, counts.shape[-1], dim)
+    if edges is None:
+        new = channel_histogram(values, counts.shape[-1], dim)
+    else:
+        new = histogram(values, edges, dim=tuple(reduced), flow=True).hist
     counts += new
     return int(new.sum())

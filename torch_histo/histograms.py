@@ -220,6 +220,11 @@ def _extremes(
         low, high = combine(low, high)
     elif _is_empty(input):  # NumPy computes in float64 between 0 and 1
         return torch.zeros_like(low, dtype=torch.float64), torch.ones_like(low, dtype=torch.float64)
+    return range_of_extremes(low, high)
+
+
+def range_of_extremes(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    """The range that None takes, from each channel's extremes: low > high where it has none."""
     none = low > high
     return _widened(low.masked_fill(none, 0.0), high.masked_fill(none, 1.0))
 

@@ -11,9 +11,10 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING
+from typing import IO, TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from .messages import one_line, printable
@@ -21,6 +22,9 @@ from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+FloatArray = npt.NDArray[np.float64]
+Count = TypeVar("Count", int, float)
 
 TABLE_RANGES = 16
 """Most ranges of bins in a table, the widths of all but the last being equal."""
@@ -37,11 +41,17 @@ HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 240
 WHOLE_AXIS = 256
 """Most bins that a plot shows where some at the ends are empty."""
 
+FAR = 1e100
+"""An axis of values beyond this or below its inverse is in units of a power of ten."""
+
 TITLE_LENGTH = 44
 """Most characters of a panel's title, which are no wider than the panel."""
 
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
+
+SPARKLINE_COLUMNS = 24
+"""The width of a histogram in a list."""
 
 PICTURE_COLUMNS, PICTURE_ROWS = 64, 8
 """The size of a picture in the terminal, without its axis."""
@@ -67,12 +77,24 @@ class Result:
     counts: Tensor
     """int64, [channels, num_bins], in main memory."""
     below: int = 0
-    """How many values are negative; 0 for text."""
+    """How many values lie below the first bin; 0 for text."""
     above: int = 0
     """How many values lie above the last bin; 0 for text."""
     sufficient_bins: int | None = None
     """A number of bins that leaves no value above them, None if that is too many."""
     note: str = ""
+    edges: Tensor | None = None
+    """Of floats: [channels, num_bins + 1], or [1, num_bins + 1] if all channels share them, in
+    main memory. None where bin v holds the integer v."""
+    flow: Tensor | None = None
+    """Of floats: underflow, overflow and NaN, [channels, 3]."""
+    is_log: bool = False
+    """Whether the edges are evenly spaced in their logarithms."""
+
+    def edges_of(self, channel: int) -> list[float]:
+        assert self.edges is not None
+        edges: list[float] = self.edges[min(channel, len(self.edges) - 1)].tolist()
+        return edges
 
     @property
     def ignored(self) -> int:
@@ -93,8 +115,21 @@ def table(result: Result, encoding: str | None) -> str:
         lines.append(f"  note: {result.note}")
     start, stop = _occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
     counts_shown = result.counts[:TABLE_CHANNELS, start:stop].tolist()
-    for name, counts in zip(result.channel_names, counts_shown, strict=False):
-        lines += ["", *_channel_table(name, counts, start, result.kind, encoding)]
+    width = math.ceil((stop - start) / TABLE_RANGES)
+    for channel, counts in enumerate(counts_shown):
+        if result.edges is not None:
+            edges = result.edges_of(channel)
+            labels = _interval_labels(edges[start : stop + 1], width, stop == len(edges) - 1)
+        elif result.kind == "text":
+            labels = list(TEXT_BINS)
+        else:
+            labels = _range_labels(start, stop, width)
+        sums = _sums(counts, width)
+        total = f"{sum(sums):,} counted"
+        if result.flow is not None and len(result.counts) > 1:
+            total = ", ".join([total, *_flow(result.flow[channel])])
+        lines += ["", f"  {result.channel_names[channel]}: {total}"]
+        lines += _bars(labels, sums, encoding)
     hidden = len(result.counts) - TABLE_CHANNELS
     if hidden > 0:
         lines += ["", f"  and {hidden} more channels (--json prints all)"]
@@ -102,6 +137,10 @@ def table(result: Result, encoding: str | None) -> str:
 
 
 def _ignored_lines(result: Result) -> Iterator[str]:
+    if result.flow is not None:
+        for text in _flow(result.flow.sum(0)):
+            yield f"  ignored: {text}{_limit(result, text)}"
+        return
     last = result.counts.shape[1] - 1
     if result.kind == "text" and result.ignored:
         yield f"  ignored: {result.ignored:,} not a-z"
@@ -114,29 +153,113 @@ def _ignored_lines(result: Result) -> Iterator[str]:
         yield f"  ignored: {result.above:,} above {last} ({remedy})"
 
 
+def _limit(result: Result, flow: str) -> str:
+    """The edge that underflow or overflow is beyond, if all channels have the same."""
+    if result.edges is None or len(result.edges) > 1 or flow.endswith("NaN"):
+        return ""
+    low, *_, high = result.edges_of(0)
+    return f" (below {low:.6g})" if flow.endswith("underflow") else f" (above {high:.6g})"
+
+
+def _flow(flow: Tensor) -> list[str]:
+    """What lies outside the edges, as far as there is any."""
+    names = "underflow", "overflow", "NaN"
+    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), names, strict=True) if n]
+
+
+def list_header(name: str, arrays: int) -> str:
+    """What comes before the entries of a file's arrays in a list."""
+    columns = _list_line("histogram", "from", "to", "type", "shape", "name")
+    return f"{printable(name)}: {arrays} arrays\n{columns}\n"
+
+
+def list_entry(name: str, result: Result, encoding: str | None) -> str:
+    """A line for an array in a file, and one for each of its first channels if they have edges."""
+    if result.edges is None:
+        ends: tuple[float, float] = 0, result.counts.shape[1] - 1
+        whole = result.counts.sum(0).tolist()
+        ignored = [f"{result.ignored:,} ignored"] if result.ignored else []
+    else:
+        assert result.flow is not None
+        ends = float(result.edges.min()), float(result.edges.max())
+        whole = result.counts.sum(0).tolist()
+        if len(result.edges) > 1:
+            whole = on_one_axis(result, SPARKLINE_COLUMNS)[1].sum(0).tolist()
+        ignored = _flow(result.flow.sum(0))
+    shape = "x".join(map(str, result.shape)) or "0-d"
+    bars = _sparkline(whole, encoding)
+    name = ", ".join([printable(name), *ignored])
+    lines = [_list_line(bars, _short(ends[0]), _short(ends[1]), result.dtype, shape, name)]
+    if result.flow is not None and len(result.counts) > 1:
+        for channel, counts in enumerate(result.counts[:TABLE_CHANNELS].tolist()):
+            edges = result.edges_of(channel)
+            bars = _sparkline(counts, encoding)
+            name = ", ".join([f"  {result.channel_names[channel]}", *_flow(result.flow[channel])])
+            lines.append(_list_line(bars, _short(edges[0]), _short(edges[-1]), "", "", name))
+        hidden = len(result.counts) - TABLE_CHANNELS
+        if hidden > 0:
+            more = f"  and {hidden} more channels (--json prints all)"
+            lines.append(_list_line("", "", "", "", "", more))
+    return "\n".join(lines)
+
+
+def _list_line(bars: str, low: str, high: str, dtype: str, shape: str, name: str) -> str:
+    return f"  {bars:{SPARKLINE_COLUMNS}}  {low:>9}  {high:>9}  {dtype:13}  {shape:12}  {name}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _sparkline(counts: list[float], encoding: str | None) -> str:
+    """A line of at most SPARKLINE_COLUMNS characters, each as heavy as its bins are full."""
+    blocks = _available("▁▂▃▄▅▆▇█", ".:-=+*%#", encoding)
+    sums = _sums(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
+    scale = len(blocks) / (max(sums) or 1)
+    return "".join(f" {blocks}"[min(math.ceil(total * scale), len(blocks))] for total in sums)
+
+
+def on_one_axis(result: Result, columns: int) -> tuple[FloatArray, FloatArray]:
+    """The counts of channels that have edges of their own, between the edges of `columns` columns.
+
+    They are for the eye: the values of a bin are taken to be spread evenly over it.
+    """
+    assert result.edges is not None
+    edges = result.edges.double().numpy()
+    # Positions are scaled by a power of two, so that neither huge nor subnormal edges are lost.
+    exponent = 0 if result.is_log else int(np.frexp(np.abs(edges).max())[1])
+    at = np.log2(edges) if result.is_log else np.ldexp(edges, -exponent)
+    ends = at.min(), at.max()
+    if ends[0] == ends[1]:
+        ends = ends[0] - 0.5, ends[1] + 0.5
+    axis = np.linspace(*ends, columns + 1)
+    sums = np.zeros((len(result.counts), columns))
+    for row, counts in enumerate(result.counts.numpy()):
+        below = np.append(0, counts.cumsum())
+        sums[row] = np.diff(np.interp(axis, at[min(row, len(at) - 1)], below))
+    if not result.is_log:
+        return np.ldexp(axis, exponent), sums
+    with np.errstate(over="ignore"):
+        return np.exp2(axis).clip(edges.min(), edges.max()), sums
+
+
 def _occupied(counts: Tensor) -> tuple[int, int]:
     """The first bin that is not empty in every channel, and the one after the last such bin."""
     bins = counts.any(dim=0).nonzero()
     return (int(bins[0]), int(bins[-1]) + 1) if len(bins) else (0, counts.shape[1])
 
 
-def _channel_table(
-    name: str, counts: list[int], first: int, kind: str, encoding: str | None
-) -> Iterator[str]:
-    width = math.ceil(len(counts) / TABLE_RANGES)
-    sums = _sums(counts, width)
+def _bars(labels: Sequence[str], sums: list[int], encoding: str | None) -> Iterator[str]:
     total, peak = sum(sums), max(sums)
-    labels = TEXT_BINS if kind == "text" else _range_labels(first, first + len(counts), width)
     label_width = max(map(len, labels))
     count_width = len(f"{peak:,}")
-    yield f"  {name}: {total:,} counted"
     for label, count in zip(labels, sums, strict=True):
         share = count / total if total else 0.0
         line = f"    {label:>{label_width}}  {count:>{count_width},}  {share:6.1%}"
         yield f"{line}  {bar(count / peak if peak else 0.0, BAR_WIDTH, encoding)}".rstrip()
 
 
-def _sums(counts: list[int], width: int) -> list[int]:
+def _sums(counts: list[Count], width: int) -> list[Count]:
     """The counts of ranges of `width` bins, the last of which may be narrower."""
     return [sum(counts[start : start + width]) for start in range(0, len(counts), width)]
 
@@ -150,6 +273,24 @@ def _range_labels(first: int, end: int, width: int) -> list[str]:
     ]
 
 
+def _interval_labels(edges: list[float], width: int, closed: bool) -> list[str]:
+    """Names of ranges of `width` bins; `closed` if the last one holds its last edge."""
+    ends = [*edges[:-1:width], edges[-1]]
+    texts = _distinct_texts(ends)
+    wide = max(map(len, texts))
+    labels = [f"[{a:>{wide}}, {b:>{wide}})" for a, b in itertools.pairwise(texts)]
+    return [*labels[:-1], labels[-1][:-1] + "]"] if closed else labels
+
+
+def _distinct_texts(values: list[float]) -> list[str]:
+    """Numbers with as few digits, from four up, as leave different ones different."""
+    for digits in range(4, 17):
+        texts = [f"{value:.{digits}g}" for value in values]
+        if len(set(texts)) == len(set(values)):
+            return texts
+    return [repr(value) for value in values]
+
+
 def bar(fraction: float, width: int, encoding: str | None) -> str:
     """A horizontal bar of `fraction` of `width` columns; a trace is left of all but zero."""
     blocks = _available("▏▎▍▌▋▊▉█", "#", encoding)
@@ -158,8 +299,8 @@ def bar(fraction: float, width: int, encoding: str | None) -> str:
     return blocks[-1] * full + (blocks[rest - 1] if rest else "")
 
 
-def picture(counts: list[int], encoding: str | None) -> str:
-    """A histogram of upright bars, each of several bins, above the axis of its bins."""
+def picture(counts: list[int], encoding: str | None, ends: tuple[str, str] | None = None) -> str:
+    """A histogram of upright bars, each of several bins, above an axis with its two ends."""
     blocks = _available("▁▂▃▄▅▆▇█", "#", encoding)
     sums = _sums(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
     scale = PICTURE_ROWS * len(blocks) / max(1, *sums)
@@ -168,8 +309,8 @@ def picture(counts: list[int], encoding: str | None) -> str:
     for row in reversed(range(PICTURE_ROWS)):
         filled = (min(max(height - row * len(blocks), 0), len(blocks)) for height in heights)
         lines.append("".join(f" {blocks}"[units] for units in filled).rstrip())
-    last = str(len(counts) - 1)
-    return "\n".join([*lines, "-" * len(sums), "0" + last.rjust(len(sums) - 1)])
+    first, last = ends or ("0", str(len(counts) - 1))
+    return "\n".join([*lines, "-" * len(sums), first + last.rjust(len(sums) - len(first))])
 
 
 def _available(characters: str, plain: str, encoding: str | None) -> str:
@@ -214,8 +355,14 @@ class JsonDocument:
         for index, (name, counts) in enumerate(
             zip(result.channel_names, result.counts, strict=True)
         ):
-            channel = json.dumps({"name": name, "counts": counts.tolist()})
-            self._stream.write(f", {channel}" if index else channel)
+            channel: dict[str, Any] = {"name": name}
+            if result.flow is not None:
+                channel["edges"] = result.edges_of(index)
+                channel |= zip(
+                    ("underflow", "overflow", "nan"), result.flow[index].tolist(), strict=True
+                )
+            channel["counts"] = counts.tolist()
+            self._stream.write((", " if index else "") + json.dumps(channel))
         self._stream.write("]}")
 
     def close(self, errors: Sequence[tuple[str, str]]) -> None:
@@ -255,7 +402,7 @@ def check_target(path: str, files: Sequence[str], overwrite: bool) -> None:
         )
 
 
-def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) -> None:
+def plot(results: Sequence[Result], path: str, *, overwrite: bool, log_counts: bool) -> None:
     """Write a figure with a panel for each result, in the format that the path's suffix names.
 
     Raises PlotError where that file cannot be written, or exists and `overwrite` is false.
@@ -273,7 +420,7 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) ->
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for result, panel in zip(results, panels, strict=False):
         draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
-        draw(panel, result, log)
+        draw(panel, result, log_counts)
         name = printable(result.name)
         title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
         # A file's name may hold the dollar signs of matplotlib's mathematics.
@@ -296,11 +443,10 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log: bool) ->
             os.unlink(unfinished)
 
 
-def _plot_lines(panel: Axes, result: Result, log: bool) -> None:
+def _plot_lines(panel: Axes, result: Result, log_counts: bool) -> None:
     counts = result.counts.numpy()
     start, stop = _bins_shown(result)
-    edges = np.arange(start, stop + 1) - 0.5
-    bottom = 0.5 if log else 0  # a logarithmic axis has no 0
+    bottom = 0.5 if log_counts else 0  # a logarithmic axis has no 0
     names = result.channel_names
     is_image = result.kind == "image"
     for index, name in enumerate(names):
@@ -311,7 +457,7 @@ def _plot_lines(panel: Axes, result: Result, log: bool) -> None:
             colour = "tab:gray"
         panel.stairs(
             np.maximum(counts[index, start:stop], bottom),
-            edges,
+            _positions(result, start, stop, index),
             baseline=bottom,
             label=name,
             fill=len(counts) == 1,
@@ -320,35 +466,40 @@ def _plot_lines(panel: Axes, result: Result, log: bool) -> None:
             linewidth=1,  # of a filled one, too: a bin may be narrower than a pixel
         )
     peak = max(1, int(counts.max()))
-    if log:
+    if log_counts:
         panel.set_yscale("log")
-    panel.set_ylim(bottom, max(10, 2 * peak) if log else 1.05 * peak)
+    panel.set_ylim(bottom, max(10, 2 * peak) if log_counts else 1.05 * peak)
     panel.set_ylabel("count")
     _label_bins(panel, result)
     if len(counts) > 1:
         panel.legend(title="channel", loc="upper left", bbox_to_anchor=(1, 1))
 
 
-def _plot_heat_map(panel: Axes, result: Result, log: bool) -> None:
+def _plot_heat_map(panel: Axes, result: Result, log_counts: bool) -> None:
     from matplotlib.colors import LogNorm
     from matplotlib.ticker import MaxNLocator
 
-    start, stop = _bins_shown(result)
-    counts = result.counts.numpy()[:, start:stop]
+    what = "value" if result.edges is None else "bin"
+    if result.edges is not None and len(result.edges) > 1:
+        edges, counts = on_one_axis(result, HEAT_MAP_COLUMNS)
+        edges, what = _drawn(result, edges), "column"
+    else:
+        start, stop = _bins_shown(result)
+        edges, counts = _positions(result, start, stop), result.counts.numpy()[:, start:stop]
     height = math.ceil(counts.shape[0] / HEAT_MAP_ROWS)
     width = math.ceil(counts.shape[1] / HEAT_MAP_COLUMNS)
     tops = np.arange(0, counts.shape[0], height)
     lefts = np.arange(0, counts.shape[1], width)
     sums = np.add.reduceat(np.add.reduceat(counts, lefts, 1), tops, 0)
-    norm = LogNorm(1, max(2, int(sums.max()))) if log else None
+    norm = LogNorm(1, max(2, int(sums.max()))) if log_counts else None
     mesh = panel.pcolormesh(
-        start + np.append(lefts, counts.shape[1]) - 0.5,
+        edges[np.append(lefts, counts.shape[1])],
         np.append(tops, counts.shape[0]) - 0.5,
         sums,
         norm=norm,
         rasterized=True,
     )
-    cell = f"{width} value{'s' * (width > 1)} x {height} channel{'s' * (height > 1)}"
+    cell = f"{width} {what}{'s' * (width > 1)} x {height} channel{'s' * (height > 1)}"
     label = "count" if width == height == 1 else f"count in {cell}"
     panel.figure.colorbar(mesh, ax=panel, label=label)
     panel.use_sticky_edges = False  # the frame would hide the first bin
@@ -364,12 +515,48 @@ def _bins_shown(result: Result) -> tuple[int, int]:
     return (0, num_bins) if num_bins <= WHOLE_AXIS else _occupied(result.counts)
 
 
+def _positions(result: Result, start: int, stop: int, channel: int = 0) -> FloatArray:
+    """Where the bins from `start` to `stop` begin and end on the axis of values."""
+    if result.edges is None:
+        return np.arange(start, stop + 1, dtype=np.float64) - 0.5
+    return _drawn(result, np.array(result.edges_of(channel)[start : stop + 1]))
+
+
+def _unit(result: Result) -> int | None:
+    """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
+    assert result.edges is not None
+    sizes = result.edges.abs()
+    smallest, largest = float(sizes.min()), float(sizes.max())
+    if largest > FAR or largest < 1 / FAR or (result.is_log and smallest < 1 / FAR):
+        return math.floor(math.log10(largest))
+    return None
+
+
+def _drawn(result: Result, edges: FloatArray) -> FloatArray:
+    """Where edges are on the axis of values."""
+    unit = _unit(result)
+    if unit is None:
+        return edges
+    if result.is_log:
+        return np.log10(edges)
+    half = -unit // 2  # two factors, neither of which is infinite
+    return edges * 10.0**half * 10.0 ** (-unit - half)
+
+
 def _label_bins(panel: Axes, result: Result) -> None:
     from matplotlib.ticker import MaxNLocator
 
     if result.kind == "text":
         panel.set_xlabel("letters")
         panel.set_xticks(range(len(TEXT_BINS)), TEXT_BINS)
+    elif result.flow is not None:
+        outside = ", ".join(_flow(result.flow.sum(0)))
+        value, unit = "value", _unit(result)
+        if unit is not None:
+            value = "log10 of the value" if result.is_log else f"value in units of 1e{unit}"
+        elif result.is_log:
+            panel.set_xscale("log")
+        panel.set_xlabel(f"{value} (outside: {outside})" if outside else value)
     else:
         panel.set_xlabel("value")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))

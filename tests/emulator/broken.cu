@@ -48,6 +48,23 @@ __global__ void misses_a_barrier(const uint8_t*, unsigned long long* counts) {
   values[threadIdx.x] = threadIdx.x;
   counts[kThreads * blockIdx.x + threadIdx.x] = values[threadIdx.x ^ 1];
 }
+__global__ void misses_a_barrier_of_a_warp(const uint8_t*, unsigned long long* counts) {
+  __shared__ uint32_t values[kThreads];
+  wait_for_previous();
+  values[threadIdx.x] = 0;
+  __syncwarp();
+  const uint32_t other = values[threadIdx.x ^ 1];
+  values[threadIdx.x] = other;
+  counts[kThreads * blockIdx.x + threadIdx.x] = other;
+}
+__global__ void takes_a_barrier_of_a_warp_for_one_of_the_block(
+    const uint8_t*, unsigned long long* counts) {
+  __shared__ uint32_t values[kThreads];
+  wait_for_previous();
+  values[threadIdx.x] = 0;
+  __syncwarp();
+  counts[kThreads * blockIdx.x + threadIdx.x] = values[threadIdx.x ^ 32];
+}
 __global__ void reads_what_nobody_wrote(const uint8_t*, unsigned long long* counts) {
   extern __shared__ uint32_t table[];
   wait_for_previous();
@@ -91,6 +108,8 @@ void start_broken(
   START(adds_to_what_it_must_wait_for);
   START(adds_without_atomics);
   START(misses_a_barrier);
+  START(misses_a_barrier_of_a_warp);
+  START(takes_a_barrier_of_a_warp_for_one_of_the_block);
   START(reads_what_nobody_wrote);
   START(reads_a_block_that_ended);
   START(waits_for_a_barrier_that_few_reach);

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +22,7 @@ FLAGS = [
     "-fvisibility=hidden",
     "-Wno-attributes",
     "-fno-threadsafe-statics",
+    "-ffp-contract=off",
 ]
 FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
 FLAGS += [f"-isystem{path}" for path in include_paths()]
@@ -40,6 +44,13 @@ class Compiler:
         self.folder = folder
         self.flags = [*FLAGS, *flags]
         self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Other processes that run tests wait, and then find the objects."""
+        with (self.cache / "lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
 
     def planner(self, part: str = "") -> list[str]:
         """The planner's sources, in a part of the folder."""

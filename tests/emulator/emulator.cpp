@@ -8,6 +8,7 @@
 #include "emulator.h"
 
 #include <ucontext.h>
+#include <algorithm>
 #include <csetjmp>
 #include <iostream>
 #include <map>
@@ -34,7 +35,8 @@ struct Fiber {
   Waits waits = Waits::kNot;
   bool began = false;
   unsigned mask = 0;
-  uint32_t given = 0;
+  uint32_t interval = 0; // since the lanes waited for each other's accesses of memory
+  uint64_t given = 0;
   int source = 0;
   Given taken{};
 };
@@ -91,7 +93,8 @@ void go_on(unsigned index) {
   const Block& block = block_of(index);
   threadIdx = {index % blockDim.x, 0, 0};
   blockIdx = block.index;
-  running = {block.number, threadIdx.x, block.interval, cluster_since, block.waited};
+  const uint32_t interval = std::max(fiber.interval, block.interval);
+  running = {block.number, threadIdx.x, interval, block.interval, cluster_since, block.waited};
   progress = true;
   if (_setjmp(scheduler) != 0) {
     return;
@@ -135,6 +138,15 @@ bool release(unsigned begin, unsigned end, Waits waits) {
   return true;
 }
 
+unsigned lanes_that_gave(unsigned first, unsigned mask, uint64_t value) {
+  unsigned lanes = 0;
+  for (unsigned i = 0; i < 32; ++i) {
+    const Fiber& lane = *fibers[first + i];
+    lanes |= unsigned{lane.waits != Waits::kForever && lane.given == value} << i;
+  }
+  return lanes & mask;
+}
+
 /// Lets the lanes of each mask go on that all wait for each other, and those of no mask that wait for
 /// the rest of the warp to have nothing to do.
 bool release_warp(unsigned first) {
@@ -163,10 +175,12 @@ bool release_warp(unsigned first) {
       all &= waits || (mask >> i & 1) == 0 || other.waits == Waits::kForever;
       ballot |= unsigned{waits && other.given != 0} << i;
     }
+    const uint32_t interval = new_interval();
     for (unsigned i = 0; i < 32 && all; ++i) {
       Fiber& other = *fibers[first + i];
       if ((mask >> i & 1) != 0 && other.waits == Waits::kForWarp) {
-        other.taken = {fibers[first + static_cast<unsigned>(other.source)]->given, ballot};
+        const Fiber& source = *fibers[first + static_cast<unsigned>(other.source)];
+        other.taken = {source.given, ballot, lanes_that_gave(first, mask, other.given), interval};
         other.waits = Waits::kNot;
         any = true;
       }
@@ -198,6 +212,7 @@ void run_blocks(bool backwards) {
   }
   for (unsigned i = 0; i < count; ++i) {
     fibers[i]->waits = Waits::kNot;
+    fibers[i]->interval = 0;
   }
   constexpr int kMostIdlePasses = 1000; // of threads that ask again and again
   for (int idle = 0; idle < kMostIdlePasses; ++idle) {
@@ -258,7 +273,7 @@ int wait_for_block(bool given) {
 void wait_for_cluster() {
   wait(Waits::kForCluster);
 }
-Given exchange(unsigned mask, uint32_t value, int source) {
+Given exchange(unsigned mask, uint64_t value, int source) {
   Fiber& fiber = current_fiber();
   if ((mask >> running.thread % 32 & 1) == 0) {
     fail("is no lane of the mask that it waits for");
@@ -268,6 +283,13 @@ Given exchange(unsigned mask, uint32_t value, int source) {
   fiber.source = source & 31;
   wait(Waits::kForWarp);
   return fiber.taken;
+}
+void wait_for_lanes(unsigned mask) {
+  const uint32_t interval = exchange(mask, 0).interval;
+  current_fiber().interval = running.interval = interval;
+}
+unsigned lane() {
+  return running.thread % 32;
 }
 unsigned active_lanes() {
   wait(Waits::kForLanes);

@@ -9,6 +9,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -42,10 +43,15 @@ int wait_for_block(bool given = true);
 void wait_for_cluster();
 /// The lanes of a mask wait for each other, and each gives a value.
 struct Given {
-  uint32_t value;  // of the lane that was asked for
-  unsigned ballot; // a bit for each lane that gave another value than 0
+  uint64_t value;    // of the lane that was asked for
+  unsigned ballot;   // a bit for each lane that gave another value than 0
+  unsigned same;     // a bit for each lane that gave the same value
+  uint32_t interval; // that begins when all have come
 };
-Given exchange(unsigned mask, uint32_t value, int source = 0);
+Given exchange(unsigned mask, uint64_t value, int source = 0);
+/// They wait for each other's accesses of memory, too.
+void wait_for_lanes(unsigned mask);
+unsigned lane();
 /// The lanes that come to the same place before the warp has nothing else to do.
 unsigned active_lanes();
 /// Others run on; for a thread that asks again and again.
@@ -60,6 +66,10 @@ void launch(
 uint32_t add(uint32_t* address, uint32_t value);
 uint64_t add(uint64_t* address, uint64_t value);
 uint32_t compare_and_swap(uint32_t* address, uint32_t expected, uint32_t value);
+uint32_t set_bits(uint32_t* address, uint32_t bits);
+uint32_t raise(uint32_t* address, uint32_t value);
+int64_t raise(int64_t* address, int64_t value);
+int64_t lower(int64_t* address, int64_t value);
 void store_half(uint16_t* address, uint16_t value);
 uint32_t load_of_rank(const uint32_t* address, uint32_t rank);
 uint32_t load_acquired(const uint32_t* address);
@@ -80,12 +90,43 @@ inline void __syncthreads() {
 inline int __syncthreads_count(bool holds) {
   return emulated::wait_for_block(holds);
 }
-inline void __syncwarp() {
+inline int __syncthreads_and(bool holds) {
+  return emulated::wait_for_block(!holds) == 0;
+}
+inline int __syncthreads_or(bool holds) {
+  return emulated::wait_for_block(holds) != 0;
+}
+inline void __syncwarp(unsigned mask = 0xffffffff) {
+  emulated::wait_for_lanes(mask);
 }
 inline void __threadfence() {
 }
-inline uint32_t __shfl_sync(unsigned mask, uint32_t value, int source) {
-  return emulated::exchange(mask, value, source).value;
+template <class T>
+T __shfl_sync(unsigned mask, T value, int source) {
+  static_assert(sizeof(T) == 4 || sizeof(T) == 8, "no value that lanes exchange");
+  uint64_t bits = 0;
+  std::memcpy(&bits, &value, sizeof value);
+  bits = emulated::exchange(mask, bits, source).value;
+  std::memcpy(&value, &bits, sizeof value);
+  return value;
+}
+template <class T>
+T __shfl_up_sync(unsigned mask, T value, unsigned step) {
+  const unsigned lane = emulated::lane();
+  return __shfl_sync(mask, value, static_cast<int>(lane < step ? lane : lane - step));
+}
+template <class T>
+T __shfl_down_sync(unsigned mask, T value, unsigned step) {
+  const unsigned lane = emulated::lane();
+  return __shfl_sync(mask, value, static_cast<int>(lane + step < 32 ? lane + step : lane));
+}
+template <class T>
+T __shfl_xor_sync(unsigned mask, T value, int bits) {
+  return __shfl_sync(mask, value, static_cast<int>(emulated::lane()) ^ bits);
+}
+template <class T>
+unsigned __match_any_sync(unsigned mask, T value) {
+  return emulated::exchange(mask, value).same;
 }
 inline unsigned __activemask() {
   return emulated::active_lanes();
@@ -138,6 +179,31 @@ inline uint32_t __vminu2(uint32_t a, uint32_t b) {
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31));
 }
+inline float __fmaf_rn(float a, float b, float c) {
+  return std::fma(a, b, c);
+}
+inline double __fma_rn(double a, double b, double c) {
+  return std::fma(a, b, c);
+}
+inline float __fadd_rn(float a, float b) {
+  return a + b;
+}
+inline double __dadd_rn(double a, double b) {
+  return a + b;
+}
+inline float __fmul_rn(float a, float b) {
+  return a * b;
+}
+inline double __dmul_rn(double a, double b) {
+  return a * b;
+}
+/// NaN becomes 0, and what is too large the largest number.
+inline unsigned __double2uint_rz(double value) {
+  return value >= 0x1p32 ? ~0u : value > 0 ? static_cast<unsigned>(value) : 0;
+}
+inline unsigned __float2uint_rz(float value) {
+  return __double2uint_rz(value);
+}
 inline int __ffs(unsigned bits) {
   return __builtin_ffs(static_cast<int>(bits));
 }
@@ -169,6 +235,18 @@ inline unsigned long long atomicAdd(unsigned long long* address, unsigned long l
 }
 inline uint32_t atomicCAS(uint32_t* address, uint32_t expected, uint32_t value) {
   return emulated::compare_and_swap(address, expected, value);
+}
+inline uint32_t atomicOr(uint32_t* address, uint32_t bits) {
+  return emulated::set_bits(address, bits);
+}
+inline uint32_t atomicMax(uint32_t* address, uint32_t value) {
+  return emulated::raise(address, value);
+}
+inline long long atomicMax(long long* address, long long value) {
+  return emulated::raise(reinterpret_cast<int64_t*>(address), value);
+}
+inline long long atomicMin(long long* address, long long value) {
+  return emulated::lower(reinterpret_cast<int64_t*>(address), value);
 }
 
 namespace emulated {

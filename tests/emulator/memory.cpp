@@ -3,9 +3,11 @@
 // An access fails if it is misaligned or not all in one allocation that the block may use, if it reads
 // what nobody wrote, if it writes the input, if it comes before the kernel has waited for the one that
 // may still write there, and if another thread uses the same word at the same time, unless both do so
-// atomically. Two threads of a block do so at the same time if no barrier lies between.
+// atomically. Two threads of a block do so at the same time if no barrier lies between, or no
+// __syncwarp if they are of one warp.
 #include <sys/mman.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <utility>
@@ -25,6 +27,7 @@ constexpr uint8_t kPoison = 0xa5;
 constexpr size_t kPage = 4096;
 constexpr size_t kPages = size_t{1} << 18;
 constexpr size_t kWord = 4;
+constexpr unsigned kWholeWord = 0xf;     // its bytes, as bits
 constexpr uint32_t kFirstAddress = 1024; // of shared memory: not 0
 
 enum class How { kRead, kReadAtomically, kWrite, kAdd };
@@ -47,6 +50,9 @@ struct Word {
   Record write;
   Record read;
   uint32_t written; // in this interval, and not only added to
+  // The bytes that were used: threads may have bytes of a word each.
+  uint8_t bytes_of_write;
+  uint8_t bytes_of_read;
 };
 
 template <class T>
@@ -77,7 +83,9 @@ bool at_the_same_time(const Record& use, const Region& region) {
     return false;
   }
   if (use.block == running.block) {
-    return use.thread != running.thread && use.interval == running.interval;
+    const bool same_warp = use.thread / 32 == running.thread / 32;
+    return use.thread != running.thread &&
+           (same_warp ? use.interval == running.interval : use.interval >= running.block_since);
   }
   const bool same_cluster = use.block / kernel.cluster == running.block / kernel.cluster;
   return !kernel.cooperative && !(same_cluster && use.interval < running.cluster_since);
@@ -88,7 +96,7 @@ std::string name_of(const Region& region) {
   return names[static_cast<int>(region.kind)];
 }
 
-void check_word(Word& word, const Region& region, How how) {
+void check_word(Word& word, const Region& region, How how, unsigned bytes) {
   const bool atomic = how == How::kAdd || how == How::kReadAtomically;
   const bool reads = how == How::kRead || how == How::kReadAtomically;
   // Blocks of a cooperative launch look into counters that others count in, and copy buckets that
@@ -97,18 +105,21 @@ void check_word(Word& word, const Region& region, How how) {
   if (reads && word.written < region.born && !(lenient && region.kind == Kind::kShared)) {
     fail("reads what nobody wrote in the " + name_of(region));
   }
-  if (at_the_same_time(word.write, region) &&
+  if ((word.bytes_of_write & bytes) != 0 && at_the_same_time(word.write, region) &&
       !(word.write.atomic && (atomic || (reads && lenient)))) {
     fail("uses a word that another thread writes in the " + name_of(region));
   }
-  if (!reads && at_the_same_time(word.read, region) && !(lenient && atomic)) {
+  if (!reads && (word.bytes_of_read & bytes) != 0 && at_the_same_time(word.read, region) &&
+      !(lenient && atomic)) {
     fail("writes a word that another thread reads in the " + name_of(region));
   }
   const Record now{running.interval, running.block, running.thread, atomic};
   if (how == How::kRead) {
     word.read = now;
+    word.bytes_of_read = static_cast<uint8_t>(bytes);
   } else if (!reads) {
     word.write = now;
+    word.bytes_of_write = static_cast<uint8_t>(bytes);
     word.written = how == How::kWrite ? running.interval : word.written;
   }
 }
@@ -142,8 +153,19 @@ void touch(const void* pointer, size_t bytes, How how, bool of_another_block = f
     }
     return;
   }
+  if (bytes < kWord) {
+    check_word(word_of(address), region, how, ((1u << bytes) - 1) << place % kWord);
+    return;
+  }
   for (size_t i = 0; i < bytes; i += kWord) {
-    check_word(word_of(address + i), region, how);
+    check_word(word_of(address + i), region, how, kWholeWord);
+  }
+}
+
+/// A struct, whose members are words.
+void touch_range(const void* pointer, size_t bytes, How how) {
+  for (size_t i = 0; i < bytes; i += kWord) {
+    touch(static_cast<const uint8_t*>(pointer) + i, kWord, how);
   }
 }
 
@@ -170,7 +192,7 @@ uint8_t* allocate(Kind kind, size_t bytes, size_t offset, unsigned block) {
     fail("needs more memory than the emulated GPU has");
   }
   uint8_t* begin = arena + first * kPage + offset;
-  const uint32_t born = running.interval > 0 ? running.interval : new_interval();
+  const uint32_t born = running.interval > 0 ? running.block_since : new_interval();
   regions.push_back({begin, begin + bytes, kind, block, born});
   std::memset(begin, kPoison, bytes);
   return begin;
@@ -186,7 +208,7 @@ void fill(uint8_t* memory, uint8_t value, size_t bytes) {
   std::memset(memory, value, bytes);
   const uint32_t now = new_interval();
   for (size_t i = 0; i < bytes; i += kWord) {
-    word_of(memory + i) = {{now, 0, 0, 0}, {0, 0, 0, 0}, now};
+    word_of(memory + i) = {{now, 0, 0, 0}, {0, 0, 0, 0}, now, kWholeWord, 0};
   }
 }
 
@@ -201,6 +223,22 @@ uint64_t add(uint64_t* address, uint64_t value) {
 uint32_t compare_and_swap(uint32_t* address, uint32_t expected, uint32_t value) {
   touch(address, sizeof(*address), How::kAdd);
   return std::exchange(*address, *address == expected ? value : *address);
+}
+uint32_t set_bits(uint32_t* address, uint32_t bits) {
+  touch(address, sizeof(*address), How::kAdd);
+  return std::exchange(*address, *address | bits);
+}
+uint32_t raise(uint32_t* address, uint32_t value) {
+  touch(address, sizeof(*address), How::kAdd);
+  return std::exchange(*address, std::max(*address, value));
+}
+int64_t raise(int64_t* address, int64_t value) {
+  touch(address, sizeof(*address), How::kAdd);
+  return std::exchange(*address, std::max(*address, value));
+}
+int64_t lower(int64_t* address, int64_t value) {
+  touch(address, sizeof(*address), How::kAdd);
+  return std::exchange(*address, std::min(*address, value));
 }
 /// Two threads may write the halves of a word.
 void store_half(uint16_t* address, uint16_t value) {
@@ -264,10 +302,10 @@ EMULATED_ACCESS(4)
 EMULATED_ACCESS(8)
 EMULATED_ACCESS(16)
 void __tsan_read_range(void* address, size_t bytes) {
-  emulated::touch(address, bytes, emulated::How::kRead);
+  emulated::touch_range(address, bytes, emulated::How::kRead);
 }
 void __tsan_write_range(void* address, size_t bytes) {
-  emulated::touch(address, bytes, emulated::How::kWrite);
+  emulated::touch_range(address, bytes, emulated::How::kWrite);
 }
 void __tsan_vptr_update(void**, void*) {
 }

@@ -9,12 +9,13 @@ namespace emulated {
 
 enum class Kind { kInput, kCounts, kWorkspace, kShared };
 
-/// The thread that runs. Time is cut into intervals: a block begins a new one at each barrier, and no
-/// two blocks have the same one.
+/// The thread that runs. Time is cut into intervals: a block begins a new one at each barrier, lanes
+/// of a warp also where they wait for each other, and no two blocks have the same one.
 struct Thread {
   unsigned block; // of the grid
   unsigned thread;
   uint32_t interval;
+  uint32_t block_since;   // what the other warps of the block did before is over
   uint32_t cluster_since; // what the other blocks of the cluster did before is over
   bool waited;            // for the kernel launched before
 };

@@ -29,11 +29,11 @@ from .arrays import (
     safetensors_parts,
     zip_parts,
 )
-from .base import Part, Piece, Source, SourceError
+from .base import Dim, Part, Piece, Source, SourceError
 from .images import image_source, image_suffixes, looks_like_image
 from .wrappers import refuse_wrappers
 
-__all__ = ["TEXT_BINS", "Piece", "Source", "SourceError", "open_file"]
+__all__ = ["TEXT_BINS", "Dim", "Part", "Piece", "Source", "SourceError", "open_file"]
 
 TEXT_BINS = ("a-d", "e-h", "i-l", "m-p", "q-t", "u-x", "y-z")
 """The letters of each bin of `text_histogram`."""
@@ -47,12 +47,12 @@ def open_file(
     *,
     text: bool = False,
     channels: int | None = None,
-    dim: tuple[int, ...] | None = None,
+    dim: Dim = None,
 ) -> Iterator[Sequence[Part]]:
     """Open the file `name` ("-" is standard input) as what its content and suffix say it is.
 
-    `text` reads it as text, `channels` as bytes that many channels interleave, and `dim` (the
-    dimensions to reduce over, empty for all) as arrays, whatever it is.
+    `text` reads it as text, `channels` as bytes that many channels interleave, and dimensions
+    `dim` as arrays, whatever it is.
     Raises SourceError or OSError where that fails, and so may opening a part of the file and the
     iteration over the pieces. A part is read to its end before the next one is opened.
     """
@@ -73,7 +73,7 @@ def open_file(
             yield zip_parts(_rewound(file, head, stack), suffix, dim, stack)
         elif suffix == ".safetensors" or looks_like_safetensors(head):
             yield safetensors_parts(_rewound(file, head, stack), dim)
-        elif dim is not None or suffix == ".npy" or head.startswith(NPY_SIGNATURE):
+        elif isinstance(dim, tuple) or suffix == ".npy" or head.startswith(NPY_SIGNATURE):
             rewound = _rewound(file, head, stack)
             yield [("", lambda: npy_source(lambda: rewound, _file_bytes(rewound), dim))]
         elif suffix in image_suffixes() or looks_like_image(head):

@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 from . import base
-from .base import Part, Piece, Source, SourceError, decoding, default_bins
+from .base import Dim, Part, Piece, Source, SourceError, decoding, default_bins
 from .wrappers import SAVE_AS_ARRAY, wrapper_error
 
 MAX_SIZE = (1 << 63) - 1
@@ -27,6 +27,25 @@ MAX_DIMENSIONS = 64
 """The most dimensions of an array, in NumPy as in PyTorch."""
 
 MAX_NPY_HEADER = 1 << 16
+
+ADVICE = {
+    "c": ": save its real and imaginary parts, or its absolute values",
+    "f": ": save it as float64",
+    "V": ": save bfloat16 and float8 as .safetensors",
+    "fields": ": save each field as an array of its own",
+}
+"""What to do with arrays of types that are not counted."""
+
+SAFETENSORS_FLOATS: dict[str, tuple[np.dtype[Any], torch.dtype]] = {
+    "F64": (np.dtype("<f8"), torch.float64),
+    "F32": (np.dtype("<f4"), torch.float32),
+    "F16": (np.dtype("<f2"), torch.float16),
+    "BF16": (np.dtype("<u2"), torch.bfloat16),
+    "F8_E4M3": (np.dtype("u1"), torch.float8_e4m3fn),
+    "F8_E5M2": (np.dtype("u1"), torch.float8_e5m2),
+}
+"""How NumPy reads the values of a tensor, and the type that their bits have."""
+
 NPY_SIGNATURE = b"\x93NUMPY"
 ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 
@@ -38,9 +57,7 @@ def looks_like_safetensors(head: bytes) -> bool:
     )
 
 
-def zip_parts(
-    file: BinaryIO, suffix: str, dim: tuple[int, ...] | None, stack: ExitStack
-) -> Sequence[Part]:
+def zip_parts(file: BinaryIO, suffix: str, dim: Dim, stack: ExitStack) -> Sequence[Part]:
     with decoding("a zip file"):
         archive = stack.enter_context(zipfile.ZipFile(file))
         members = archive.infolist()
@@ -66,9 +83,7 @@ def zip_parts(
     ]
 
 
-def npy_source(
-    open_npy: Callable[[], IO[bytes]], nbytes: int | None, dim: tuple[int, ...] | None
-) -> Source:
+def npy_source(open_npy: Callable[[], IO[bytes]], nbytes: int | None, dim: Dim) -> Source:
     """A .npy file of `nbytes` bytes, which `open_npy` opens at its start."""
     file = open_npy()
     with decoding("a NumPy .npy array"):
@@ -89,10 +104,10 @@ def npy_source(
             raise ValueError(str(error) if known else "its header is damaged") from error
         if not all(type(size) is int and 0 <= size <= MAX_SIZE for size in shape):
             raise ValueError("its header names no shape that an array can have")
-    if dtype.kind not in "biu":
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:  # a longdouble has 16
         what = "Python objects" if dtype.hasobject else str(dtype)
-        advice = ": round it to integers first" if dtype.kind == "f" else ""
-        raise SourceError(f"expected an array of integers or bool, found one of {what}{advice}")
+        advice = ADVICE.get("fields" if dtype.names else dtype.kind, "")
+        raise SourceError(f"expected an array of integers, floats or bool, found {what}{advice}")
     offset = file.tell()
 
     def at_values() -> IO[bytes]:
@@ -107,13 +122,11 @@ def npy_source(
     return _array_source(array, dim)
 
 
-def safetensors_parts(file: BinaryIO, dim: tuple[int, ...] | None) -> Sequence[Part]:
+def safetensors_parts(file: BinaryIO, dim: Dim) -> Sequence[Part]:
     try:
         from safetensors import safe_open
     except ImportError as error:
-        raise SourceError(
-            "needs the safetensors package: pip install 'torch_histo[safetensors]'"
-        ) from error
+        raise SourceError("needs the safetensors package: pip install safetensors") from error
     with decoding("a safetensors file"):
         # It maps the file, so it only checks the header: the values of a file that shrinks while
         # it is mapped would end the process.
@@ -132,20 +145,24 @@ def safetensors_parts(file: BinaryIO, dim: tuple[int, ...] | None) -> Sequence[P
     return parts
 
 
-def _safetensor_source(
-    file: BinaryIO, start: int, tensor: dict[str, Any], dim: tuple[int, ...] | None
-) -> Source:
+def _safetensor_source(file: BinaryIO, start: int, tensor: dict[str, Any], dim: Dim) -> Source:
     """The tensor that an entry of the header describes; all values begin at the byte `start`."""
     kind = tensor["dtype"]
-    if not re.fullmatch(r"BOOL|[IU](8|16|32|64)", kind):
-        raise SourceError(f"expected a tensor of integers or bool, found one of {kind}")
-    dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}")
+    float_type = None
+    if kind in SAFETENSORS_FLOATS:
+        dtype, float_type = SAFETENSORS_FLOATS[kind]
+    elif re.fullmatch(r"BOOL|[IU](8|16|32|64)", kind):
+        dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}")
+    else:
+        types = ", ".join(SAFETENSORS_FLOATS)
+        raise SourceError(f"expected a tensor of integers, bool, {types}, found one of {kind}")
 
     def at_values() -> IO[bytes]:
         file.seek(start + tensor["data_offsets"][0])
         return file
 
-    return _array_source(_Stored(dtype, tuple(tensor["shape"]), False, at_values), dim)
+    stored = _Stored(dtype, tuple(tensor["shape"]), False, at_values, float_type)
+    return _array_source(stored, dim)
 
 
 @dataclass(frozen=True)
@@ -157,20 +174,25 @@ class _Stored:
     fortran: bool
     at_values: Callable[[], IO[bytes]]
     """The file at the first value."""
+    float_type: torch.dtype | None = None
+    """The type of the values' bits, where `dtype` may only be of their size."""
+
+    @property
+    def is_float(self) -> bool:
+        return self.float_type is not None or self.dtype.kind == "f"
 
     @property
     def nbytes(self) -> int:
         return math.prod(self.shape) * self.dtype.itemsize
 
 
-def _array_source(array: _Stored, dim: tuple[int, ...] | None) -> Source:
+def _array_source(array: _Stored, dim: Dim) -> Source:
     if array.nbytes == 0:
         raise SourceError(f"the array of shape {list(array.shape)} holds no values")
     shape = array.shape or (1,)
     if len(shape) > MAX_DIMENSIONS:
         raise SourceError(f"expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
-    if dim is None:
-        dim = tuple(range(max(1, len(shape) - 1)))
+    dim = _reduced(dim, len(shape), array.is_float)
     for d in dim:
         if not -len(shape) <= d < len(shape):
             raise SourceError(f"--dim {d} is no dimension of an array of shape {list(array.shape)}")
@@ -187,19 +209,34 @@ def _array_source(array: _Stored, dim: tuple[int, ...] | None) -> Source:
             sizes = [block[d].stop - block[d].start for d in outermost_first]
             values = _read_values(file, sizes, array.dtype)
             in_order = values.transpose() if array.fortran else values
-            yield Piece(torch.from_numpy(in_order), tuple(block[d] for d in kept))
+            tensor = torch.from_numpy(in_order)
+            if array.float_type is not None:
+                tensor = tensor.view(array.float_type)
+            yield Piece(tensor, tuple(block[d] for d in kept))
 
     return Source(
         kind="array",
-        dtype=array.dtype.name,
+        dtype=str(array.float_type or array.dtype.name).removeprefix("torch."),
         shape=array.shape,
         channel_shape=tuple(shape[d] for d in kept),
         channel_names=(),
         dim=tuple(sorted(reduced)),
-        default_bins=default_bins(array.dtype) if array.dtype.itemsize == 1 else None,
+        default_bins=None
+        if array.is_float or array.dtype.itemsize > 1
+        else default_bins(array.dtype),
         nbytes=array.nbytes,
         pieces=pieces,
+        is_float=array.is_float,
     )
+
+
+def _reduced(dim: Dim, dimensions: int, is_float: bool) -> tuple[int, ...]:
+    """The dimensions to reduce over, empty for all of them."""
+    if dim == "per-channel":  # where the first dimension is the only one, it is the values'
+        return tuple(range(1, dimensions))
+    if dim is None:
+        return () if is_float else tuple(range(max(1, dimensions - 1)))
+    return dim
 
 
 def _blocks(shape: tuple[int, ...], outermost_first: list[int]) -> Iterator[tuple[slice, ...]]:

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from PIL import UnidentifiedImageError
@@ -45,14 +45,22 @@ class Source:
     dim: tuple[int, ...]
     """The dimensions of every piece to reduce over; empty for all of them."""
     default_bins: int | None
-    """None where the largest value has to tell."""
+    """None where the values have to tell: the largest integer, or the range of floats."""
     nbytes: int | None
     """Bytes in all pieces together, None where that shows only at the end."""
     pieces: Callable[[], Iterator[Piece]]
     """Reads from the start; more than once only where `default_bins` is None."""
+    is_float: bool = False
+    """Whether the values are floating-point numbers, which have bins between edges."""
     note: str = ""
     """Something about the values that the reader of the counts has to know."""
 
+
+Dim = tuple[int, ...] | Literal["per-channel"] | None
+"""The dimensions of arrays to reduce over: empty for all, "per-channel" for all but the first.
+
+None is all of floating-point arrays, and all but the last of integers.
+"""
 
 Part = tuple[str, Callable[[], Source]]
 """An array's name in its file, empty where it is all of the file, and what opens it."""
@@ -74,7 +82,9 @@ def decoding(what: str) -> Iterator[None]:
 
 
 def default_bins(dtype: np.dtype[Any]) -> int | None:
-    """A bin for each value that a type of up to 16 bits holds from 0 up; None for wider ones."""
+    """A bin for each value from 0 up of an integer type of up to 16 bits; None for others."""
     if dtype.kind == "b":
         return 2
+    if dtype.kind == "f":
+        return None
     return int(np.iinfo(dtype).max) + 1 if dtype.itemsize <= 2 else None

@@ -55,7 +55,7 @@ def image_source(file: BinaryIO) -> Source:
         found: int = getattr(image, "n_frames", 1)
     frames = found if image.format in FORMATS_OF_FRAMES else 1
     mode, sizes = _mode_and_sizes(image, frames)
-    bands = tuple("L" if band == "I" else band for band in ImageMode.getmode(mode).bands)
+    bands = tuple("L" if band in "IF" else band for band in ImageMode.getmode(mode).bands)
     first = _frame(image, 0, mode)
     notes = []
     if frames > 1:
@@ -87,6 +87,7 @@ def image_source(file: BinaryIO) -> Source:
         default_bins=1 << 16 if mode.startswith("I") else default_bins(first.dtype),
         nbytes=frames * first.nbytes,
         pieces=pieces,
+        is_float=first.dtype.kind == "f",
         note=", ".join(notes),
     )
 
@@ -124,8 +125,6 @@ def _mode_and_sizes(image: Image.Image, frames: int) -> tuple[str, set[tuple[int
 
 def _counted_mode(image: Image.Image) -> str:
     """The mode whose bands are counted: the image's own, but the colours behind a palette."""
-    if image.mode == "F":
-        raise SourceError("expected an image of integer samples, found floating-point ones")
     if image.mode in ("P", "PA"):
         return "RGBA" if image.has_transparency_data else "RGB"
     return image.mode
