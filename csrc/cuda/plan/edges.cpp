@@ -74,7 +74,9 @@ bool are_columns(const Problem& problem, int64_t element_bytes) {
   return channels.size > 1 && channels.stride == 1 && rows.stride >= channels.size &&
          problem.rows[0].size == 1 && problem.rows[1].size == 1 &&
          address_of(problem) % word == 0 && in_words(problem.channels[0].stride) &&
-         (rows.stride == channels.size || (in_words(rows.stride) && in_words(channels.size)));
+         // Dense rows of an odd number of small elements are joined until they end with a word.
+         ((rows.stride == channels.size && channels.size <= kMaxStripes) ||
+          (in_words(rows.stride) && in_words(channels.size)));
 }
 
 ChannelColumns columns_of(
