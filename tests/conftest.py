@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 import torch
+from emulator.programs import Programs, build
 
 import torch_histo
 
@@ -118,6 +119,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for skip in unexpected_skips:
         terminalreporter.write_line(f"skipped, which CI does not allow: {skip}", red=True)
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Programs:
+    """The kernels, compiled for the host."""
+    return build(tmp_path_factory.mktemp("emulator"), pytestconfig)
 
 
 @pytest.fixture(params=DEVICES)

@@ -1320,6 +1320,7 @@ def small_demo(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(demo, "LENGTH", 300)
     monkeypatch.setattr(demo, "BUDGET", 0.01)
     monkeypatch.setattr(demo, "CHANNELS", 5)
+    monkeypatch.setattr(demo, "FLOATS", 1000)
 
 
 @pytest.mark.usefixtures("small_demo")
@@ -1339,7 +1340,10 @@ def test_run_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[2] for row in rows] == verdicts
     fastest = min(rows, key=lambda row: float(row[1]))[0]
     assert f"here: torch {fastest}." in table
-    assert table.count("█") > 50
+    integers, floats = table.split("Counts and edges are equal to NumPy's.")
+    assert min(integers.count("█"), floats.count("█")) > 30
+    low, high = (f"{float(end):.3g}" for end in demo.float_sample().aminmax())
+    assert re.fullmatch(rf"{low} +{re.escape(high)}", floats.splitlines()[-1])
 
 
 @pytest.mark.usefixtures("small_demo")
@@ -1362,6 +1366,20 @@ def test_wrong_counts_are_told(
     assert captured.err == "torch_histo: wrong counts: torch_histo sequential\n"
 
 
+@pytest.mark.usefixtures("small_demo")
+def test_wrong_counts_of_floats_are_told(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def off_by_one(values: torch.Tensor, bins: int) -> torch_histo.Histogram:
+        hist, edges = torch_histo.histogram(values, bins)
+        hist[3] += 1
+        return torch_histo.Histogram(hist, edges)
+
+    monkeypatch.setattr(demo, "histogram", off_by_one)
+    assert cli.main(["--device", "cpu"]) == 1
+    assert capsys.readouterr().err == "torch_histo: wrong counts: torch_histo.histogram\n"
+
+
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
@@ -1372,7 +1390,7 @@ def test_progress_on_a_terminal_only(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(counting, "PROGRESS_DELAY", 0)
-    for arguments, progress in ([], "1/9 making the sample"), (["--text", str(TEXT)], "B/s]"):
+    for arguments, progress in ([], "1/10 making the sample"), (["--text", str(TEXT)], "B/s]"):
         assert cli.main([*arguments, "--device", "cpu"]) == 0
         assert capsys.readouterr().err == ""
         with monkeypatch.context() as patch:

@@ -1,20 +1,25 @@
-"""The command without arguments: it checks and then times every kernel on one sample."""
+"""The command without arguments: it checks and then times every kernel on one sample of bytes,
+and `histogram` on one of floats."""
 
 from __future__ import annotations
 
 import math
 import sys
+import time
 from functools import partial
 
+import numpy as np
 import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from .histograms import histogram
 from .measure import TORCH_WAYS, histc_by_channel, median_seconds, variants_for
 from .ops import channel_histogram
 from .report import picture
 
 LENGTH, CHANNELS, NUM_BINS = 131072, 512, 256
+FLOATS, FLOAT_BINS = 1 << 22, 64
 REPEATS = {"cpu": 3, "cuda": 20}
 BUDGET = 0.8
 """Seconds of CPU runs of one way to count, after which no further one starts."""
@@ -29,6 +34,13 @@ def sample() -> Tensor:
     values[:left].mul_(14).add_(120 - drift)
     values[left:].mul_(20).add_(120 + drift)
     return values.round_().clamp_(0, NUM_BINS - 1).to(torch.uint8)
+
+
+def float_sample() -> Tensor:
+    """A fixed [FLOATS] float32 tensor: two bells."""
+    values = torch.randn(FLOATS, generator=torch.Generator().manual_seed(0))
+    values[: FLOATS // 3].mul_(0.5).add_(2.5)
+    return values
 
 
 def run(device: torch.device) -> int:
@@ -47,7 +59,7 @@ def run(device: torch.device) -> int:
     seconds: dict[str, float] = {}
     wrong: list[str] = []
     with tqdm(
-        total=len(theirs) + len(ours) + 2,
+        total=len(theirs) + len(ours) + 3,
         bar_format="{n_fmt}/{total_fmt} {desc} [{elapsed}]",
         leave=False,
         disable=not sys.stderr.isatty(),
@@ -83,6 +95,10 @@ def run(device: torch.device) -> int:
                 f"{speed_up:>10}  {verdict}"
             )
             sys.stdout.flush()
+        begin("counting floats")
+        floats, differing = _count_floats(device)
+    if differing:
+        wrong.append("torch_histo.histogram")
     print(f"\nSpeed-up is over the fastest way of torch alone,\nhere: {fastest}.")
     if wrong:
         print(f"torch_histo: wrong counts: {', '.join(wrong)}", file=sys.stderr)
@@ -90,4 +106,29 @@ def run(device: torch.device) -> int:
     print(f"All counts are equal to those of torch.histc.\n\nChannel {CHANNELS - 1} of the sample:")
     counts = channel_histogram(values, NUM_BINS)[-1]
     print(picture(counts.tolist(), sys.stdout.encoding))
+    print(f"\n{floats}")
     return 0
+
+
+def _count_floats(device: torch.device) -> tuple[str, bool]:
+    """The histogram of the sample of floats as text, and whether it differs from NumPy's."""
+    values = float_sample()
+    start = time.perf_counter()
+    expected, expected_edges = np.histogram(values.numpy(), FLOAT_BINS)
+    their_seconds = time.perf_counter() - start
+    values = values.to(device)
+    count = partial(histogram, values, FLOAT_BINS)
+    hist, edges = count()
+    our_seconds = median_seconds(
+        count, device, repeats=REPEATS[device.type], warm_ups=0, budget=BUDGET
+    )
+    differs = hist.tolist() != expected.tolist() or edges.tolist() != expected_edges.tolist()
+    ends = (f"{float(edges[0]):.3g}", f"{float(edges[-1]):.3g}")
+    text = (
+        f"Sample: [{FLOATS}] float32, {FLOAT_BINS} bins between its extremes.\n"
+        f"torch_histo.histogram took {our_seconds * 1e3:.3g} ms, "
+        f"numpy.histogram {their_seconds * 1e3:.3g} ms.\n"
+        "Counts and edges are equal to NumPy's.\n\n"
+        f"{picture(hist.tolist(), sys.stdout.encoding, ends)}"
+    )
+    return text, differs

@@ -1,8 +1,4 @@
-// Counts one problem of standard input as the CUDA operators would on a GPU of the given limits.
-//
-// A line with the variant (0 is the engine), whether letters are counted, the problem (input.h), how
-// far behind an aligned address the data begin, their bytes, and the GPU; then the data. On standard
-// output the path of the plan on a line, and the counts.
+// The scheduler: threads are fibers, and what they wait for.
 #undef _FORTIFY_SOURCE // it takes a jump to another fiber's stack for an error
 
 #include "emulator.h"
@@ -10,16 +6,10 @@
 #include <ucontext.h>
 #include <algorithm>
 #include <csetjmp>
-#include <iostream>
 #include <map>
 #include <memory>
 #include <vector>
 
-#include "broken.h"
-#include "cuda/engine.h"
-#include "cuda/variants/variants.h"
-#include "input.h"
-#include "invariants.h"
 #include "state.h"
 
 namespace emulated {
@@ -368,86 +358,4 @@ cudaError_t cudaMemsetAsync(void* memory, int value, size_t bytes, cudaStream_t)
 }
 const char* cudaGetErrorString(cudaError_t) {
   return "an error that is not emulated";
-}
-
-namespace {
-
-using namespace histo;
-
-template <class Binning>
-void run(int variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
-  using Study = void (*)(const cuda::StudyInput&, const Binning&, const cuda::Launch&);
-  constexpr Study kStudies[] = {
-      cuda::global_atomic<Binning>,
-      cuda::privatized_global<Binning>,
-      cuda::privatized_shared<Binning>,
-      cuda::coarsened_contiguous<Binning>,
-      cuda::coarsened_interleaved<Binning>,
-      cuda::aggregated<Binning>,
-      cuda::tiled<Binning>,
-  };
-  if (variant > 0) {
-    kStudies[variant - 1](
-        {static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
-         reinterpret_cast<unsigned long long*>(problem.counts)},
-        binning, launch);
-    return;
-  }
-  const cuda::Plan plan = cuda::make_plan(
-      problem, cuda::keys_of(problem, byte_axis(problem.type, binning)), launch.limits);
-  const std::string wrong = violations(problem, plan, launch.limits);
-  if (!wrong.empty()) {
-    std::cerr << "the plan is wrong: " << wrong << '\n';
-    std::exit(4);
-  }
-  std::cout << path_of(plan);
-  cuda::count(problem, binning, launch);
-}
-
-struct EmulatedWorkspace final : Allocator {
-  void* operator()(int64_t bytes) override {
-    return emulated::allocate(emulated::Kind::kWorkspace, static_cast<size_t>(bytes));
-  }
-};
-
-/// A kernel of broken.cu, on one cluster of two blocks.
-int run_broken(const std::string& name) {
-  EmulatedWorkspace workspace;
-  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
-  emulated::start_broken(
-      name, launch, emulated::allocate(emulated::Kind::kInput, 4095, 1),
-      reinterpret_cast<unsigned long long*>(emulated::allocate(emulated::Kind::kCounts, 4096)));
-  return 0;
-}
-
-} // namespace
-
-int main(int argc, char** argv) {
-  if (argc == 2) {
-    return run_broken(argv[1]);
-  }
-  const int variant = read<int>();
-  const bool letters = read() != 0;
-  bool copies = false;
-  Problem problem = read_problem(copies);
-  const auto offset = read<size_t>();
-  const auto bytes = read<size_t>();
-  const cuda::DeviceLimits limits = read_limits();
-  std::cin.get();
-  uint8_t* data = emulated::allocate(emulated::Kind::kInput, bytes, offset);
-  std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes));
-  if (!std::cin || copies) {
-    std::cerr << (copies ? "the strides need a copy\n" : "the problem is cut off\n");
-    return copies ? 5 : 2;
-  }
-  const size_t size = static_cast<size_t>(problem.num_counts()) * sizeof(int64_t);
-  uint8_t* counts = emulated::allocate(emulated::Kind::kCounts, size);
-  problem.data = data;
-  problem.counts = reinterpret_cast<int64_t*>(counts);
-  EmulatedWorkspace workspace;
-  const cuda::Launch launch{nullptr, limits, workspace};
-  letters ? run(variant, problem, LetterBinning{}, launch)
-          : run(variant, problem, ValueBinning{problem.num_bins}, launch);
-  std::cout << '\n';
-  std::cout.write(reinterpret_cast<const char*>(counts), static_cast<std::streamsize>(size));
 }

@@ -1,0 +1,266 @@
+// Runs one CUDA operator on a GPU of the given limits, or a broken kernel: the name is the argument.
+//
+// On standard input a line of numbers, which the functions below read in order, and the data. Of
+// each array the line has how far behind an aligned address it begins, and its bytes. On standard
+// output a line of words about the plan, and the results.
+#include <iostream>
+#include <string>
+#include <vector>
+
+#include "broken.h"
+#include "cuda/edges/edges.h"
+#include "cuda/engine.h"
+#include "cuda/variants/variants.h"
+#include "input.h"
+#include "invariants.h"
+#include "state.h"
+
+namespace {
+
+using namespace histo;
+using emulated::Kind;
+
+struct EmulatedWorkspace final : Allocator {
+  void* operator()(int64_t bytes) override {
+    return emulated::allocate(Kind::kWorkspace, static_cast<size_t>(bytes));
+  }
+};
+EmulatedWorkspace workspace;
+
+/// An array of the input: first its place and size, later its bytes.
+class Array {
+ public:
+  Array() : offset_(read<size_t>()), bytes_(read<size_t>()) {
+  }
+  const uint8_t* data() const {
+    uint8_t* data = emulated::allocate(Kind::kInput, bytes_, offset_);
+    std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes_));
+    if (!std::cin) {
+      std::cerr << "the data are cut off\n";
+      std::exit(2);
+    }
+    return data;
+  }
+
+ private:
+  size_t offset_;
+  size_t bytes_;
+};
+
+/// The arrays follow.
+void end_of_line() {
+  std::cin.get();
+}
+
+/// A result, which is written at the end.
+class Result {
+ public:
+  explicit Result(int64_t bytes)
+      : bytes_(static_cast<size_t>(bytes)), data_(emulated::allocate(Kind::kCounts, bytes_)) {
+  }
+  template <class T>
+  T* data() const {
+    return reinterpret_cast<T*>(data_);
+  }
+  void write() const {
+    std::cout.write(reinterpret_cast<const char*>(data_), static_cast<std::streamsize>(bytes_));
+  }
+
+ private:
+  size_t bytes_;
+  uint8_t* data_;
+};
+
+Problem read_loops() {
+  bool copies = false;
+  const Problem problem = read_problem(copies);
+  if (copies) {
+    std::cerr << "the strides need a copy\n";
+    std::exit(5);
+  }
+  return problem;
+}
+
+/// The counts of integers; variant 0 is the engine.
+template <class Binning>
+void count(
+    int variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
+  using Study = void (*)(const cuda::StudyInput&, const Binning&, const cuda::Launch&);
+  constexpr Study kStudies[] = {
+      cuda::global_atomic<Binning>,
+      cuda::privatized_global<Binning>,
+      cuda::privatized_shared<Binning>,
+      cuda::coarsened_contiguous<Binning>,
+      cuda::coarsened_interleaved<Binning>,
+      cuda::aggregated<Binning>,
+      cuda::tiled<Binning>,
+  };
+  if (variant > 0) {
+    kStudies[variant - 1](
+        {static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
+         reinterpret_cast<unsigned long long*>(problem.counts)},
+        binning, launch);
+    return;
+  }
+  const cuda::Plan plan = cuda::make_plan(
+      problem, cuda::keys_of(problem, byte_axis(problem.type, binning)), launch.limits);
+  const std::string wrong = violations(problem, plan, launch.limits);
+  if (!wrong.empty()) {
+    std::cerr << "the plan is wrong: " << wrong << '\n';
+    std::exit(4);
+  }
+  std::cout << path_of(plan);
+  cuda::count(problem, binning, launch);
+}
+
+/// The variant, whether letters are counted, the problem.
+void channel_histogram() {
+  const int variant = read<int>();
+  const bool letters = read() != 0;
+  Problem problem = read_loops();
+  const Array input;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
+  problem.data = input.data();
+  problem.counts = counts.data<int64_t>();
+  letters ? count(variant, problem, LetterBinning{}, launch)
+          : count(variant, problem, ValueBinning{problem.num_bins}, launch);
+  std::cout << '\n';
+  counts.write();
+}
+
+/// How a kernel finds the bins of a channel.
+template <class T>
+std::string guess_of(const Edges& edges, int64_t channel) {
+  using G = GuessOf<typename Number<T>::Key>;
+  const auto lines =
+      Lines<G>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
+  bool formula_is_right = true, comparison_is_right = true;
+  for (int64_t k = 0; k <= edges.bins; ++k) {
+    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
+    formula_is_right &= edge.formula_is_right;
+    comparison_is_right &= edge.comparison_is_right;
+  }
+  return formula_is_right ? " formula" : comparison_is_right ? " comparison" : " cells";
+}
+
+std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const Edges& edges) {
+  std::string words;
+  switch (plan.layout) {
+    case cuda::EdgeLayout::kBytes:
+      return "bytes";
+    case cuda::EdgeLayout::kScattered:
+      return "scattered";
+    case cuda::EdgeLayout::kStreams:
+      words = "streams " + std::to_string(1 << plan.streams.log_copies) + "-copies";
+      words += plan.streams.parts > 1 ? " parts" : "";
+      words += plan.streams.chunks > 1 ? " chunks" : "";
+      words += plan.streams.has_runs ? " runs" : "";
+      break;
+    case cuda::EdgeLayout::kColumns:
+      words = "columns " + std::to_string(1 << plan.columns.log_words) + "-words";
+      words += plan.columns.columns > plan.columns.channels ? " joined" : "";
+      words += plan.columns.chunks > 1 ? " chunks" : "";
+      words += plan.columns.stripes > 1 ? " stripes" : "";
+      break;
+  }
+  visit_number_type(problem.type, [&](auto tag) {
+    for (int64_t channel = 0; channel < (edges.shared ? 1 : problem.num_channels()); ++channel) {
+      words += guess_of<typename decltype(tag)::type>(edges, channel);
+    }
+  });
+  return words;
+}
+
+/// The problem, the input, the edges (their type, bins, whether channels share them), flow.
+void histogram() {
+  Problem problem = read_loops();
+  const Array input;
+  const auto type = read<ElementType>();
+  const int64_t bins = read();
+  const bool shared = read() != 0;
+  const Array array;
+  const Flow flow{read() != 0};
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
+  problem.data = input.data();
+  problem.counts = counts.data<int64_t>();
+  const Edges edges = Edges::all(array.data(), type, bins, shared);
+  std::cout << words_of(plan_edges(problem, edges, launch.limits), problem, edges) << '\n';
+  cuda::count_between(problem, edges, flow, launch);
+  counts.write();
+}
+
+template <class T>
+void finite_range_in(const Problem& problem, const cuda::Launch& launch) {
+  const int64_t bytes = problem.num_channels() * int64_t{sizeof(T)};
+  const Result low(bytes), high(bytes);
+  cuda::finite_range(problem, low.data<T>(), high.data<T>(), launch);
+  low.write();
+  high.write();
+}
+
+/// The problem and the input.
+void finite_range() {
+  Problem problem = read_loops();
+  const Array input;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  problem.data = input.data();
+  const cuda::EdgePlan plan = plan_extremes(problem, launch.limits);
+  std::cout << (plan.layout == cuda::EdgeLayout::kColumns ? "columns\n" : "streams\n");
+  const bool in_float32 = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
+  in_float32 ? finite_range_in<float>(problem, launch) : finite_range_in<double>(problem, launch);
+}
+
+template <class T, class Edge>
+void uniform_edges_in(
+    const Array& lows, const Array& highs, int64_t rows, int64_t bins, const cuda::Launch& launch) {
+  const Result edges(rows * (bins + 1) * int64_t{sizeof(Edge)});
+  const auto* low = reinterpret_cast<const T*>(lows.data());
+  const auto* high = reinterpret_cast<const T*>(highs.data());
+  cuda::uniform_edges(low, high, rows, bins, edges.data<Edge>(), launch);
+  std::cout << '\n';
+  edges.write();
+}
+
+/// Whether bounds and edges are float32, the rows, the bins, low and high.
+void uniform_edges() {
+  const bool of_float32 = read() != 0, in_float32 = read() != 0;
+  const int64_t rows = read(), bins = read();
+  const Array low, high;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const auto run =
+      of_float32
+          ? (in_float32 ? uniform_edges_in<float, float> : uniform_edges_in<float, double>)
+          : (in_float32 ? uniform_edges_in<double, float> : uniform_edges_in<double, double>);
+  run(low, high, rows, bins, launch);
+}
+
+/// One cluster of two blocks.
+void run_broken(const std::string& name) {
+  const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
+  emulated::start_broken(
+      name, launch, emulated::allocate(Kind::kInput, 4095, 1),
+      reinterpret_cast<unsigned long long*>(emulated::allocate(Kind::kCounts, 4096)));
+}
+
+} // namespace
+
+int main(int argc, char** argv) {
+  const std::string name = argc == 2 ? argv[1] : "";
+  if (name == "channel_histogram") {
+    channel_histogram();
+  } else if (name == "histogram") {
+    histogram();
+  } else if (name == "finite_range") {
+    finite_range();
+  } else if (name == "uniform_edges") {
+    uniform_edges();
+  } else {
+    run_broken(name);
+  }
+}

@@ -1,0 +1,192 @@
+"""The operators of CUDA as programs for the host, where every access of a kernel is checked."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+import torch
+from emulator.compiler import Compiler
+from oracle import DTYPES, FLOATS
+from torch import Tensor
+from torch.utils.cpp_extension import CUDA_HOME
+
+from torch_histo.devices import DEVICES, Device
+
+H200 = DEVICES[0]
+NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
+T4 = next(known for known in DEVICES if known.name == "T4")
+TWO_SMS = Device("two SMs", 2, 64 << 10, 64 << 10, (8, 0), 1e11)
+ONE_SM = dataclasses.replace(TWO_SMS, name="one SM", sm_count=1)
+
+FEW_SMS = [
+    ONE_SM,
+    TWO_SMS,
+    Device("five SMs", 5, 227 << 10, 228 << 10, (9, 0), 1e11),
+    Device("five SMs, no clusters", 5, 163 << 10, 164 << 10, (8, 0), 1e11),
+    Device("nine SMs", 9, 99 << 10, 100 << 10, (12, 0), 1e11),
+    Device("twenty SMs", 20, 227 << 10, 228 << 10, (9, 0), 1e11),
+]
+
+
+HOST = (
+    "arguments",
+    "cuda/program",
+    "cuda/emulator",
+    "cuda/memory",
+    "cuda/invariants",
+    "cuda/engine",
+    "cuda/edges/engine",
+    "cuda/launch",
+)
+# Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
+KERNEL_FLAGS = [
+    "-fsanitize=thread",
+    "--param=tsan-instrument-func-entry-exit=0",
+    "--param=tsan-distinguish-volatile=1",
+    "-fsanitize=alignment",
+    "-fsanitize-undefined-trap-on-error",
+]
+
+
+def toolkit_headers() -> Path | None:
+    nvcc = shutil.which("nvcc")
+    homes = [CUDA_HOME, "/usr/local/cuda", nvcc and Path(nvcc).resolve().parents[1]]
+    found = (Path(home) / "include" for home in homes if home)
+    return next((path for path in found if (path / "cuda_runtime_api.h").exists()), None)
+
+
+def on_host(source: str) -> str:
+    """A kernel's shared memory as what the emulator has for it."""
+    align = r"(?:__align__\(\d+\) )?"
+    kind = r"([\w:]+(?: \w+)*?(?:<[\w:, ]+>)?)"
+    dynamic = r"auto* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared());"
+    source = re.sub(rf"extern __shared__ {align}{kind} (\w+)\[\];", dynamic, source)
+
+    def declared(found: re.Match[str]) -> str:
+        lines = []
+        for name, sizes in re.findall(r"(\w+)((?:\[[^\]]+\])*)(?:, |$)", found[2]):
+            lines += [
+                f"using {name}_shared = {found[1]}{sizes};",
+                f"static const unsigned {name}_key = emulated::new_key();",
+                f"auto& {name} = *static_cast<{name}_shared*>(",
+                f"    emulated::static_shared({name}_key, sizeof({name}_shared)));",
+            ]
+        return "\n".join(lines)
+
+    source = re.sub(rf"__shared__ {align}{kind} (\w[^;]*);", declared, source)
+    assert "__shared__" not in source
+    return source
+
+
+def with_device_arithmetic(source: str) -> str:
+    """Guesses as a GPU computes them."""
+    assert source.count("#ifdef __CUDA_ARCH__") >= 4
+    return '#include "emulator.h"\n' + source.replace("#ifdef __CUDA_ARCH__", "#if 1")
+
+
+def eager(tuning: str) -> str:
+    """The tuning with sizes that only plans read a 64th: small inputs then have all plans."""
+    names = (
+        r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
+    )
+    sizes = rf"(constexpr int64_t k(?:{names})) = (.+);"
+    tuning, found = re.subn(sizes, r"\1 = ((\2) + 63) / 64;", tuning)
+    owners, few = "kFewestOwners = 32;", "kFewestOwners = 2;"
+    assert found >= 20
+    assert owners in tuning
+    return tuning.replace(owners, few)
+
+
+@dataclasses.dataclass
+class Programs:
+    emulator: Path
+    eager: Path
+    """Whose plans take less data for many."""
+
+
+def build(folder: Path, config: pytest.Config) -> Programs:
+    headers = toolkit_headers()
+    if headers is None:
+        pytest.skip("needs the headers of a CUDA Toolkit")
+    compiler = Compiler(folder, config, f"-isystem{headers}")
+    start = folder / "csrc/cuda/launch.h"
+    named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
+    start.write_text('#include "emulator.h"\n' + named)
+    edges = folder / "csrc/edges.h"
+    edges.write_text(with_device_arithmetic(edges.read_text()))
+    for header in folder.glob("csrc/**/*.cuh"):
+        header.write_text(on_host(header.read_text()))
+    shutil.copytree(folder / "csrc", folder / "eager/csrc")
+    tuning = folder / "eager/csrc/cuda/tuning.h"
+    tuning.write_text(eager(tuning.read_text()))
+    kernels = [path for path in folder.glob("csrc/**/*.cu") if path.stem != "machine"]
+    kernels.sort(key=lambda path: -path.stat().st_size)
+    for kernel in kernels:
+        source = '#include "emulator.h"\n' + on_host(kernel.read_text())
+        kernel.with_suffix(".cu.cpp").write_text(source)
+    with compiler.alone():
+        objects = [
+            compiler.object_of(f"{kernel.relative_to(folder)}.cpp", *KERNEL_FLAGS)
+            for kernel in kernels
+        ]
+        objects += [compiler.object_of(f"csrc/{name}.cpp") for name in HOST]
+        plan, eager_plan = (
+            [compiler.object_of(source) for source in compiler.planner(part)]
+            for part in ("", "eager/")
+        )
+        return Programs(
+            compiler.link("emulator", [*objects, *plan]),
+            compiler.link("eager/emulator", [*objects, *eager_plan]),
+        )
+
+
+ELEMENT_TYPES = (*DTYPES, *FLOATS[2:], *FLOATS[:2])
+"""In the order of the C++ enumeration."""
+NEEDS_COPY = 5
+
+
+class NeedsCopyError(Exception):
+    """The strides are of more loops than a problem has."""
+
+
+def described(
+    values: Tensor, num_counts: int, dim: tuple[int, ...], offset: int
+) -> tuple[list[int], bytes]:
+    """A problem and its input for tests/emulator/program.cpp."""
+    sizes = [part for loop in zip(values.shape, values.stride(), strict=True) for part in loop]
+    kept = [d for d in range(values.ndim) if d not in dim]
+    last = sum((n - 1) * step for n, step in zip(values.shape, values.stride(), strict=True))
+    data = bytes_of(values.as_strided((last + 1,), (1,)))
+    header = [ELEMENT_TYPES.index(values.dtype), num_counts, values.ndim, *sizes]
+    return [*header, len(kept), *kept, offset, len(data)], data
+
+
+def bytes_of(values: Tensor) -> bytes:
+    return bytes(values.contiguous().view(-1).view(torch.uint8).numpy())
+
+
+def limits_of(gpu: Device) -> list[int]:
+    limits = [gpu.sm_count, gpu.shared_bytes_per_block, gpu.shared_bytes_per_sm]
+    return [*limits, 10 * gpu.capability[0] + gpu.capability[1]]
+
+
+def run_emulated(
+    program: Path, operator: str, header: list[int], data: bytes, about: str
+) -> tuple[set[str], bytearray]:
+    """The words about the plan, and the results."""
+    done = subprocess.run(
+        [program, operator],
+        input=" ".join(map(str, header)).encode() + b"\n" + data,
+        capture_output=True,
+        timeout=300,
+    )
+    if done.returncode == NEEDS_COPY:
+        raise NeedsCopyError
+    assert done.returncode == 0, f"{about}: {done.stderr.decode() or -done.returncode}"
+    words, results = done.stdout.split(b"\n", 1)
+    return set(words.decode().split()), bytearray(results)

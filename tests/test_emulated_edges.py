@@ -1,0 +1,391 @@
+"""The kernels that count numbers between edges, on no GPU (see test_emulated.py)."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+from pathlib import Path
+from random import Random
+from typing import NamedTuple, Protocol
+
+import fuzz_histogram
+import numpy as np
+import oracle
+import pytest
+import torch
+from emulator.programs import (
+    ELEMENT_TYPES,
+    FEW_SMS,
+    H200,
+    ONE_SM,
+    TWO_SMS,
+    NeedsCopyError,
+    Programs,
+    bytes_of,
+    described,
+    limits_of,
+    run_emulated,
+)
+from oracle import NUMBERS, assert_counts
+from torch import Tensor
+
+from torch_histo.devices import Device
+
+
+class Count(Protocol):
+    def __call__(
+        self,
+        values: Tensor,
+        edges: Tensor,
+        *,
+        dim: tuple[int, ...] = ...,
+        flow: bool | None = ...,
+        offset: int = ...,
+        gpu: Device = ...,
+    ) -> set[str]: ...
+
+
+@pytest.fixture(scope="session")
+def count(programs: Programs) -> Count:
+    """Counts `values`, which begin `offset` elements behind an aligned address.
+
+    Compares the counts with the oracle's, with flow and without it unless one is asked for.
+    Returns words about the plan (tests/emulator/program.cpp).
+    """
+
+    def run(
+        values: Tensor,
+        edges: Tensor,
+        *,
+        dim: tuple[int, ...] = (0,),
+        flow: bool | None = None,
+        offset: int = 0,
+        gpu: Device = TWO_SMS,
+    ) -> set[str]:
+        if flow is None:
+            run(values, edges, dim=dim, flow=False, offset=offset, gpu=gpu)
+        shown = flow is None or flow
+        bins = edges.shape[-1] - 1
+        kept = [values.shape[d] for d in range(values.ndim) if d not in dim]
+        num_counts = bins + (3 if shown else 0)
+        problem, data = described(values, num_counts, dim, offset * values.dtype.itemsize)
+        shared = edges.numel() == bins + 1
+        full = edges.flatten() if shared else edges.expand(*kept, bins + 1)
+        of_edges = bytes_of(full)
+        place = edges.dtype.itemsize  # behind an aligned address
+        array = [ELEMENT_TYPES.index(edges.dtype), bins, int(shared), place, len(of_edges)]
+        about = f"{list(values.shape)} {values.dtype} over {dim}, {edges.dtype} {list(edges.shape)}"
+        words, counts = run_emulated(
+            programs.emulator,
+            "histogram",
+            [*problem, *array, int(shown), *limits_of(gpu)],
+            data + of_edges,
+            f"{about} on {gpu.name}",
+        )
+        result = torch.frombuffer(counts, dtype=torch.int64).view(*kept, num_counts)
+        expected = oracle.histogram(values, edges, dim, flow=shown)
+        assert_counts(result, expected, f"{about} on {gpu.name}: {words}")
+        return words
+
+    return run
+
+
+BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
+SHORT, SINGLE, DOUBLE = (torch.float16, torch.bfloat16), torch.float32, torch.float64
+WIDE = [dtype for dtype in NUMBERS if dtype.itemsize > 1]
+
+
+def rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
+    """Float64 numbers in any type; integers are the nearest of the type."""
+    if dtype.is_floating_point:
+        return numbers.to(dtype)
+    name = "uint8" if dtype == torch.bool else str(dtype).removeprefix("torch.")
+    limits = np.iinfo(name)
+    # The largest float64 that the type holds.
+    last = float(limits.max) if limits.bits < 64 else np.nextafter(float(limits.max), 0)
+    nearest = np.clip(np.nan_to_num(numbers.numpy()), float(limits.min), last).astype(name)
+    return torch.from_numpy(nearest).view(dtype)
+
+
+def numbers_about(
+    edges: Tensor, shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0
+) -> Tensor:
+    """Numbers on edges, beside them, between them and beyond, and those that are special."""
+    generator = torch.Generator().manual_seed(seed)
+    reals = torch.from_numpy(edges.numpy().astype(np.float64)).flatten()
+    reals = reals[reals.isfinite()]
+    low, width = reals.min(), reals.max() - reals.min()
+    within = low + width * (torch.rand(200, generator=generator).double() * 1.2 - 0.1)
+    on = rounded(reals[torch.randint(len(reals), (200,), generator=generator)], dtype)
+    of_bits = BITS[dtype.itemsize]
+    beside = torch.cat([(on.view(of_bits) + step).view(dtype) for step in (-1, 1)])
+    special = torch.tensor([0.0, -0.0, math.inf, -math.inf, math.nan, 1e300, -1e300]).double()
+    pool = torch.cat([part.view(of_bits) for part in (on, beside, rounded(within, dtype))])
+    pool = torch.cat([pool, rounded(special, dtype).view(of_bits).repeat(4)])
+    at = torch.randint(len(pool), shape, generator=generator)
+    return pool[at].view(dtype)
+
+
+def uniform(low: float, high: float, bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
+    return torch.linspace(low, high, bins + 1, dtype=torch.float64).to(dtype)
+
+
+def logarithmic(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
+    return torch.logspace(-3, 2, bins + 1, dtype=torch.float64).to(dtype)
+
+
+def uneven(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
+    """Nearly uniform."""
+    jitter = torch.arange(bins + 1) % 3 * 0.2
+    return ((torch.arange(bins + 1).double() + jitter) * 7 - 40).to(dtype)
+
+
+def of_channels(edges: Tensor, channels: int) -> Tensor:
+    """Edges of so many channels, each a little wider; those of two channels are none."""
+    rows = edges.double() * (1 + torch.arange(channels).double() / channels)[:, None]
+    if channels > 2:
+        rows[1] = rows[1].flip(0)
+        rows[2, edges.numel() // 2] = math.nan
+    return rows.to(edges.dtype)
+
+
+def guesses_of(dtype: torch.dtype) -> dict[str, Tensor]:
+    """Edges whose bins are guessed so."""
+    by_formula = uniform(-1.1, 0.7, 23) if dtype in SHORT else uniform(-40, 200, 24)
+    if dtype == SINGLE:
+        by_formula = uniform(1, 1.0625, 1)
+    if dtype == DOUBLE:
+        by_formula = uniform(1, 1 + 2.0**-40, 1, DOUBLE)
+    return {"formula": by_formula, "comparison": uneven(30), "cells": logarithmic(40)}
+
+
+class Case(NamedTuple):
+    words: str
+    """Of the plan (tests/emulator/program.cpp), all of which it must have."""
+    shape: tuple[int, ...]
+    dim: tuple[int, ...] = (0,)
+    dtype: torch.dtype = SINGLE
+    cut: tuple[slice, ...] = ()
+    """The part that is counted."""
+    bins: int = 0
+    """Logarithmic; else there are edges for each way of guessing."""
+    gpu: Device = TWO_SMS
+    offset: int = 0
+
+    def check(self, count: Count) -> None:
+        edges = {"": logarithmic(self.bins)} if self.bins else guesses_of(self.dtype)
+        for guess, row in edges.items():
+            channels = [self.shape[d] for d in range(len(self.shape)) if d not in self.dim]
+            values = numbers_about(row, self.shape, self.dtype)[self.cut]
+            kept = [values.shape[d] for d in range(values.ndim) if d not in self.dim]
+            rows = of_channels(row, math.prod(kept)).view(*kept, -1)
+            for some in (row, rows) if channels else (row,):
+                words = count(values, some, dim=self.dim, gpu=self.gpu, offset=self.offset)
+                assert {*self.words.split()} <= words, words
+            if "streams" in self.words or "columns" in self.words:
+                assert guess in {*words, ""}
+
+
+FEW = slice(None), slice(117)
+CASES = {
+    "one channel": Case("streams chunks runs", (5003,), offset=1),
+    "channels": Case("streams runs", (3, 700), (1,), offset=3),
+    "channels in chunks": Case("streams chunks runs", (2, 40_001), (1,), gpu=HOPPER),
+    "runs with gaps": Case("streams chunks runs", (300, 130), (0, 1), cut=FEW),
+    "runs of channels": Case("streams runs", (60, 5, 130), (0, 2), offset=2),
+    "every other": Case("streams chunks", (9001,), cut=(slice(0, None, 2),)),
+    "three loops": Case("streams", (9, 3, 8, 2, 40), (0, 2, 4), cut=(slice(None), ..., slice(33))),
+    "32 copies": Case("streams 32-copies", (2, 3001), (1,), torch.float16, bins=100),
+    "8 copies": Case("streams 8-copies", (2, 3001), (1,), torch.bfloat16, bins=400),
+    "1 copy": Case("streams 1-copies", (2, 3001), (1,), torch.bfloat16, bins=2000),
+    "parts": Case("streams parts", (2, 3001), (1,), bins=20_000),
+    "parts of doubles": Case("streams parts", (3001,), dtype=DOUBLE, bins=20_000, gpu=HOPPER),
+    "columns": Case("columns 32-words chunks", (900, 32)),
+    "stripes": Case("columns 32-words stripes", (500, 96), gpu=HOPPER),
+    "joined": Case("columns 32-words joined stripes", (901, 33)),
+    "narrow": Case("columns 32-words joined", (5000, 3), gpu=HOPPER),
+    "gaps": Case("columns 32-words", (600, 50), cut=(slice(None), slice(45)), offset=1),
+    "batches": Case("columns stripes", (3, 300, 48), (1,), offset=1),
+    "odd batches": Case("columns", (3, 300, 17), (1,)),
+    "batches with gaps": Case("columns", (3, 310, 20), (1,), cut=(slice(None), slice(300))),
+    "narrow stripes": Case("columns 8-words", (4000, 24), bins=300),
+    "columns of 8 bytes": Case("columns 32-words", (700, 40), dtype=DOUBLE),
+    "columns of int64": Case("columns 32-words", (700, 33), dtype=torch.int64),
+    "columns of 2 bytes": Case("columns 32-words joined", (1500, 50), dtype=torch.bfloat16),
+    "odd columns of 2 bytes": Case("columns joined", (1500, 33), dtype=torch.float16),
+    "few columns of 2 bytes": Case("columns joined", (9001, 3), dtype=torch.int16, gpu=HOPPER),
+    "many odd columns of 2 bytes": Case("", (300, 511), dtype=torch.bfloat16, bins=5),
+    "scattered rows": Case("scattered", (50, 77), (1,)),
+    "scattered columns": Case("scattered", (50, 77), dtype=torch.float16),
+    "scattered bytes": Case("scattered", (300, 7), dtype=torch.uint8),
+    "more bins than parts": Case("scattered", (3001,), bins=300_000, offset=1),
+    "bytes": Case("bytes", (4001,), dtype=torch.uint8, offset=1),
+    "bytes of channels": Case("bytes", (5, 700), (1,), dtype=torch.int8),
+    "bytes of columns": Case("bytes", (700, 9), dtype=torch.float8_e4m3fn),
+    "bytes of columns on Hopper": Case("bytes", (700, 9), dtype=torch.float8_e5m2, gpu=HOPPER),
+    "bytes in many bins": Case("bytes", (700, 5), dtype=torch.int8, bins=1000),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(count: Count, name: str) -> None:
+    CASES[name].check(count)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_types(count: Count, dtype: torch.dtype) -> None:
+    wide = dtype.itemsize > 1
+    Case("streams" if wide else "bytes", (3001,), dtype=dtype, offset=1).check(count)
+    Case("columns" if wide else "bytes", (600, 40), dtype=dtype, gpu=HOPPER).check(count)
+    Case("scattered", (7, 60), (1,), dtype=dtype).check(count)
+
+
+def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
+    """Threads of a block, and loads that each has in flight."""
+    source = (Path(__file__).parents[1] / "csrc/cuda/edges" / kernel).read_text()
+    shapes = re.findall(r"ReadShape<([^;]+)>;", source)
+    numbers = [int(number) for shape in shapes for number in re.findall(r"\b\d+\b", shape)]
+    threads = {number for number in numbers if number >= 128}
+    loads = {number for number in numbers if 4 <= number < 128}
+    assert threads, kernel
+    assert loads, kernel
+    return sorted(threads), sorted(loads)
+
+
+def words_at_ends_of_rounds(kernel: str) -> list[int]:
+    """Numbers of words of which threads have so many that a round is just full, or just not."""
+    threads, loads = shapes_of(kernel)
+    each = {1}
+    for load in loads:
+        each |= {load - 1, load, load + 1, 2 * load - 1, 2 * load, 2 * load + 1, 3 * load}
+    return [count * some + more for some in threads for more, count in enumerate(sorted(each))]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, SINGLE, DOUBLE], ids=str)
+def test_streams_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None:
+    edges = uniform(-2, 2, 8)
+    of_vec16 = 16 // dtype.itemsize
+    for i, words in enumerate(words_at_ends_of_rounds("streams.cu")):
+        head, tail = i % of_vec16, i // 2 % of_vec16
+        values = numbers_about(edges, (max(words * of_vec16 + head + tail, 256),), dtype, i)
+        count(values, edges, flow=True, offset=of_vec16 - head, gpu=ONE_SM)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, SINGLE, DOUBLE], ids=str)
+def test_columns_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None:
+    edges = uniform(-2, 2, 8)
+    of_word = max(4 // dtype.itemsize, 1)
+    for i, words in enumerate(words_at_ends_of_rounds("columns.cu")):
+        # A row of a stripe has 32 words.
+        values = numbers_about(edges, (words // 32 + i % 2, 32 * of_word - i % 3), dtype, i)
+        if len(values) > 0:
+            count(values, edges, flow=True, gpu=ONE_SM)
+
+
+@pytest.mark.parametrize("gpu", FEW_SMS, ids=lambda gpu: gpu.name)
+def test_generated(count: Count, check_range: CheckRange, gpu: Device) -> None:
+    generate(count, check_range, gpu, 0, 60)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("gpu", FEW_SMS, ids=lambda gpu: gpu.name)
+@pytest.mark.parametrize("seed", range(1, 11))
+def test_more_generated(count: Count, check_range: CheckRange, gpu: Device, seed: int) -> None:
+    generate(count, check_range, gpu, seed, 300)
+
+
+def generate(count: Count, check_range: CheckRange, gpu: Device, seed: int, problems: int) -> None:
+    rng = Random(f"{gpu.name} {seed}")
+    for _ in range(problems):
+        problem = fuzz_histogram.random_problem(rng)
+        values, edges = problem.tensors()
+        if values.numel() == 0:
+            continue
+        dim = problem.view.dim or tuple(range(values.ndim))
+        dim = tuple(d % max(values.ndim, 1) for d in dim)
+        with contextlib.suppress(NeedsCopyError):
+            offset = values.storage_offset()
+            if isinstance(problem, fuzz_histogram.RangeProblem):
+                check_range(values, dim=dim, offset=offset, gpu=gpu)
+            else:
+                count(values, edges, dim=dim, flow=problem.flow, offset=offset, gpu=gpu)
+
+
+# The extremes of channels, and evenly spaced edges
+
+
+class CheckRange(Protocol):
+    def __call__(
+        self, values: Tensor, *, dim: tuple[int, ...] = ..., offset: int = ..., gpu: Device = ...
+    ) -> set[str]: ...
+
+
+@pytest.fixture(scope="session")
+def check_range(programs: Programs) -> CheckRange:
+    """Compares extremes of `values`, which begin `offset` elements behind an aligned address."""
+
+    def run(
+        values: Tensor, *, dim: tuple[int, ...] = (0,), offset: int = 0, gpu: Device = TWO_SMS
+    ) -> set[str]:
+        problem, data = described(values, 1, dim, offset * values.dtype.itemsize)
+        about = f"{list(values.shape)} {values.dtype} over {dim} on {gpu.name}"
+        header = [*problem, *limits_of(gpu)]
+        words, ends = run_emulated(programs.emulator, "finite_range", header, data, about)
+        expected = oracle.finite_range(values, dim)
+        low, high = torch.frombuffer(ends, dtype=expected[0].dtype).view(2, *expected[0].shape)
+        assert torch.equal(low, expected[0]), about
+        assert torch.equal(high, expected[1]), about
+        return words
+
+    return run
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_extremes(check_range: CheckRange, dtype: torch.dtype) -> None:
+    values = numbers_about(uniform(-500, 500, 20), (300, 41), dtype)
+    for channel in (3, 4, 5):  # one below all, one above all, none
+        extreme = [-math.inf, math.inf, math.nan][channel - 3]
+        values.view(BITS[dtype.itemsize])[:, channel] = rounded(
+            torch.tensor([extreme]).double(), dtype
+        ).view(BITS[dtype.itemsize])
+    words = check_range(values, gpu=HOPPER)
+    assert "columns" in words or dtype.itemsize == 1
+    check_range(values[:, :33], offset=1)
+    check_range(values.flatten(), gpu=HOPPER, offset=1)
+    check_range(values, dim=(1,))
+    check_range(values[::2, ::3], dim=(0, 1))
+    check_range(values[:7])
+
+
+def test_extremes_of_odd_columns(check_range: CheckRange) -> None:
+    for channels in (255, 511):
+        check_range(numbers_about(uniform(-1, 1, 2), (301, channels), torch.bfloat16))
+
+
+def test_extremes_at_the_ends_of_rounds(check_range: CheckRange) -> None:
+    for i, words in enumerate(words_at_ends_of_rounds("ranges.cu")):
+        # The extremes may be anywhere: in all cases together they are in many places.
+        values = torch.arange(4 * words + i % 4).float().roll(i * i) - words
+        check_range(values, offset=i % 4, gpu=ONE_SM)
+        values = torch.arange(words // 32 * 32 + 32).view(-1, 32).float().roll((i * i, i), (0, 1))
+        check_range(values, gpu=ONE_SM)
+
+
+@pytest.mark.parametrize("of_range", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("dtype", [SINGLE, DOUBLE], ids=str)
+@pytest.mark.parametrize("gpu", [ONE_SM, H200], ids=lambda gpu: gpu.name)
+def test_uniform_edges(
+    programs: Programs, of_range: torch.dtype, dtype: torch.dtype, gpu: Device
+) -> None:
+    ends = torch.tensor([(0.0, 1.0), (-3.0, 3.0), (0.1, 0.7), (1e6, 1e6 + 64), (-0.0, 3e38)])
+    low, high = ends.to(of_range).t()
+    for bins in (1, 2, 7, 256, 5000):
+        header = [int(of_range == SINGLE), int(dtype == SINGLE), len(low), bins]
+        size = low.nbytes
+        header += [of_range.itemsize, size, 0, size, *limits_of(gpu)]
+        data = bytes_of(low) + bytes_of(high)
+        _, edges = run_emulated(programs.emulator, "uniform_edges", header, data, str(bins))
+        expected = oracle.uniform_edges(low, high, bins, dtype=dtype)
+        assert torch.equal(torch.frombuffer(edges, dtype=dtype).view(len(low), -1), expected)
