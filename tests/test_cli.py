@@ -277,19 +277,29 @@ def test_help_does_not_wait_for_torch(tmp_path: Path, option: str, way: str) -> 
     assert max(map(len, ended.stdout.splitlines()), default=0) <= 80
 
 
-@pytest.mark.parametrize("shape", [(1, 1 << 19), (8, 1 << 19)])
-def test_too_little_memory(tmp_path: Path, shape: tuple[int, int]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "dtype", "options"),
+    [
+        ((1, 1 << 19), np.uint8, []),
+        ((8, 1 << 19), np.uint8, []),
+        ((1 << 19, 1), np.float32, ["--per-channel"]),
+        ((1 << 19, 8), np.float32, ["--per-channel"]),
+    ],
+)
+def test_too_little_memory(
+    tmp_path: Path, shape: tuple[int, int], dtype: type, options: list[str]
+) -> None:
     """The first file needs too much of it; the second one is counted."""
-    np.save(tmp_path / "large.npy", np.zeros(shape, np.uint8))  # a GiB of counts
-    (tmp_path / "good").write_bytes(b"abc")
+    np.save(tmp_path / "large.npy", np.zeros(shape, dtype))  # a GiB of counts
+    np.save(tmp_path / "good.npy", np.zeros(3, dtype))
     limited = (
         "import resource, sys, torch_histo; from torch_histo import cli, counting;"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize();"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2);"
-        "sys.exit(cli.main(['large.npy', 'good']))"
+        "sys.exit(cli.main(['large.npy', 'good.npy', *sys.argv[1:]]))"
     )
     ended = subprocess.run(
-        [sys.executable, "-c", limited],
+        [sys.executable, "-c", limited, *options],
         cwd=tmp_path,
         env={**UTF_8, "OMP_NUM_THREADS": "1"},
         capture_output=True,
@@ -773,6 +783,13 @@ def test_table_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert (first, last) == ("[  0, 0.5)", "[7.5,   8]")
 
 
+def test_table_of_no_counts_has_no_bars(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.save(path := tmp_path / "array.npy", np.full(9, -np.inf))
+    assert cli.main([str(path)]) == 0
+    *_, last, blank, end = capsys.readouterr().out.split("\n")
+    assert (last, blank, end) == ("  0: 0 counted", "", "")
+
+
 def test_edges_in_a_table_differ(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     np.save(path := tmp_path / "array.npy", 1e6 + np.arange(64, dtype=np.float32) / 16)
     assert cli.main([str(path), "--bins", "16"]) == 0
@@ -839,6 +856,8 @@ def test_float_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
         ("i8", "--log", "--log is for floating-point values, found int64: --log-counts .*"),
         ("i8", "--per-channel", "--per-channel is for arrays of .* found int64: --dim .*"),
         ("f4", "--range 0 1e300", "--range must lie between .* for float32 values, got 0 1e.300"),
+        ("f4", "--range 0 1e-50", "--range must be two .* as float32 .*, got 0.0 1e-50"),
+        ("f4", "--range 1e9 1000000001", "--range must be two .*, got .* 1000000001.0"),
         ("f4", "--log", "--log needs values above 0, found -1: give --range LOW HIGH, .*"),
         ("f4", "--bins 999999999999", "expected at most .* bins in all channels, .*"),
     ],

@@ -327,6 +327,12 @@ def _edges(source: Source, low: Tensor, high: Tensor, num_bins: int, log: bool) 
             f"--range must lie between -{largest:.4g} and {largest:.4g} for {source.dtype} values, "
             f"got {float(low):g} {float(high):g}"
         )
+    if low.dim() == 0 and float(low) < float(high) and edges[0] == edges[-1]:
+        name = str(dtype).removeprefix("torch.")
+        raise SourceError(
+            f"--range must be two numbers that differ as {name} for {source.dtype} values, "
+            f"got {float(low)} {float(high)}"
+        )
     return edges
 
 

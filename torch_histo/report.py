@@ -11,10 +11,11 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any, TypeVar
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 
 from .messages import one_line, printable
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 FloatArray = npt.NDArray[np.float64]
-Count = TypeVar("Count", int, float)
 
 TABLE_RANGES = 16
 """Most ranges of bins in a table, the widths of all but the last being equal."""
@@ -91,10 +91,9 @@ class Result:
     is_log: bool = False
     """Whether the edges are evenly spaced in their logarithms."""
 
-    def edges_of(self, channel: int) -> list[float]:
+    def edges_of(self, channel: int) -> Tensor:
         assert self.edges is not None
-        edges: list[float] = self.edges[min(channel, len(self.edges) - 1)].tolist()
-        return edges
+        return self.edges[min(channel, len(self.edges) - 1)]
 
     @property
     def ignored(self) -> int:
@@ -114,12 +113,11 @@ def table(result: Result, encoding: str | None) -> str:
     if result.note:
         lines.append(f"  note: {result.note}")
     start, stop = _occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
-    counts_shown = result.counts[:TABLE_CHANNELS, start:stop].tolist()
     width = math.ceil((stop - start) / TABLE_RANGES)
-    for channel, counts in enumerate(counts_shown):
+    for channel, counts in enumerate(result.counts[:TABLE_CHANNELS, start:stop]):
         if result.edges is not None:
-            edges = result.edges_of(channel)
-            labels = _interval_labels(edges[start : stop + 1], width, stop == len(edges) - 1)
+            edges = result.edges_of(channel)[start : stop + 1]
+            labels = _interval_labels(edges, width, stop == result.counts.shape[1])
         elif result.kind == "text":
             labels = list(TEXT_BINS)
         else:
@@ -129,7 +127,8 @@ def table(result: Result, encoding: str | None) -> str:
         if result.flow is not None and len(result.counts) > 1:
             total = ", ".join([total, *_flow(result.flow[channel])])
         lines += ["", f"  {result.channel_names[channel]}: {total}"]
-        lines += _bars(labels, sums, encoding)
+        if result.edges is None or any(sums):
+            lines += _bars(labels, sums, encoding)
     hidden = len(result.counts) - TABLE_CHANNELS
     if hidden > 0:
         lines += ["", f"  and {hidden} more channels (--json prints all)"]
@@ -157,7 +156,7 @@ def _limit(result: Result, flow: str) -> str:
     """The edge that underflow or overflow is beyond, if all channels have the same."""
     if result.edges is None or len(result.edges) > 1 or flow.endswith("NaN"):
         return ""
-    low, *_, high = result.edges_of(0)
+    low, high = float(result.edges[0, 0]), float(result.edges[0, -1])
     return f" (below {low:.6g})" if flow.endswith("underflow") else f" (above {high:.6g})"
 
 
@@ -175,27 +174,28 @@ def list_header(name: str, arrays: int) -> str:
 
 def list_entry(name: str, result: Result, encoding: str | None) -> str:
     """A line for an array in a file, and one for each of its first channels if they have edges."""
+    whole = result.counts.sum(0)
     if result.edges is None:
         ends: tuple[float, float] = 0, result.counts.shape[1] - 1
-        whole = result.counts.sum(0).tolist()
         ignored = [f"{result.ignored:,} ignored"] if result.ignored else []
     else:
         assert result.flow is not None
         ends = float(result.edges.min()), float(result.edges.max())
-        whole = result.counts.sum(0).tolist()
         if len(result.edges) > 1:
-            whole = on_one_axis(result, SPARKLINE_COLUMNS)[1].sum(0).tolist()
+            whole = torch.from_numpy(on_one_axis(result, SPARKLINE_COLUMNS)[1].sum(0))
         ignored = _flow(result.flow.sum(0))
     shape = "x".join(map(str, result.shape)) or "0-d"
     bars = _sparkline(whole, encoding)
     name = ", ".join([printable(name), *ignored])
     lines = [_list_line(bars, _short(ends[0]), _short(ends[1]), result.dtype, shape, name)]
     if result.flow is not None and len(result.counts) > 1:
-        for channel, counts in enumerate(result.counts[:TABLE_CHANNELS].tolist()):
+        for channel, counts in enumerate(result.counts[:TABLE_CHANNELS]):
             edges = result.edges_of(channel)
             bars = _sparkline(counts, encoding)
             name = ", ".join([f"  {result.channel_names[channel]}", *_flow(result.flow[channel])])
-            lines.append(_list_line(bars, _short(edges[0]), _short(edges[-1]), "", "", name))
+            lines.append(
+                _list_line(bars, _short(float(edges[0])), _short(float(edges[-1])), "", "", name)
+            )
         hidden = len(result.counts) - TABLE_CHANNELS
         if hidden > 0:
             more = f"  and {hidden} more channels (--json prints all)"
@@ -211,7 +211,7 @@ def _short(value: float) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
 
 
-def _sparkline(counts: list[float], encoding: str | None) -> str:
+def _sparkline(counts: Tensor, encoding: str | None) -> str:
     """A line of at most SPARKLINE_COLUMNS characters, each as heavy as its bins are full."""
     blocks = _available("▁▂▃▄▅▆▇█", ".:-=+*%#", encoding)
     sums = _sums(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
@@ -259,9 +259,10 @@ def _bars(labels: Sequence[str], sums: list[int], encoding: str | None) -> Itera
         yield f"{line}  {bar(count / peak if peak else 0.0, BAR_WIDTH, encoding)}".rstrip()
 
 
-def _sums(counts: list[Count], width: int) -> list[Count]:
+def _sums(counts: Sequence[float] | Tensor, width: int) -> list[int]:
     """The counts of ranges of `width` bins, the last of which may be narrower."""
-    return [sum(counts[start : start + width]) for start in range(0, len(counts), width)]
+    sums: list[int] = np.add.reduceat(np.asarray(counts), np.arange(0, len(counts), width)).tolist()
+    return sums
 
 
 def _range_labels(first: int, end: int, width: int) -> list[str]:
@@ -273,9 +274,9 @@ def _range_labels(first: int, end: int, width: int) -> list[str]:
     ]
 
 
-def _interval_labels(edges: list[float], width: int, closed: bool) -> list[str]:
+def _interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
     """Names of ranges of `width` bins; `closed` if the last one holds its last edge."""
-    ends = [*edges[:-1:width], edges[-1]]
+    ends = [*edges[:-1:width].tolist(), float(edges[-1])]
     texts = _distinct_texts(ends)
     wide = max(map(len, texts))
     labels = [f"[{a:>{wide}}, {b:>{wide}})" for a, b in itertools.pairwise(texts)]
@@ -357,7 +358,7 @@ class JsonDocument:
         ):
             channel: dict[str, Any] = {"name": name}
             if result.flow is not None:
-                channel["edges"] = result.edges_of(index)
+                channel["edges"] = result.edges_of(index).tolist()
                 channel |= zip(
                     ("underflow", "overflow", "nan"), result.flow[index].tolist(), strict=True
                 )
@@ -519,7 +520,7 @@ def _positions(result: Result, start: int, stop: int, channel: int = 0) -> Float
     """Where the bins from `start` to `stop` begin and end on the axis of values."""
     if result.edges is None:
         return np.arange(start, stop + 1, dtype=np.float64) - 0.5
-    return _drawn(result, np.array(result.edges_of(channel)[start : stop + 1]))
+    return _drawn(result, result.edges_of(channel)[start : stop + 1].double().numpy())
 
 
 def _unit(result: Result) -> int | None:
