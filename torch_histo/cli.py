@@ -218,7 +218,7 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         metavar="D,...",
         help="count arrays over these dimensions, numbered from 0, or backwards from -1 "
         "(write --dim=-1); the others are the channels; 'all' for one channel "
-        "(default: all dimensions but the last)",
+        "(default: all dimensions of floats; of integers all but the last)",
     )
     reading.add_argument(
         "--per-channel",
