@@ -1,5 +1,6 @@
 // The bins of channels that lie side by side. A kernel of its own finds them, once for all blocks
-// that count.
+// that count. These do not start before it ends: on an idle GPU neighbouring blocks come to
+// multiprocessors that share the way to the cache, and they read the same rows.
 #pragma once
 
 #include <cstdint>
@@ -81,7 +82,6 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
   }
   __syncthreads();
   wait_for_previous(); // it may make the edges, or read the memory that the counts have now
-  let_next_start();
   const int64_t step = int64_t{gridDim.x} * kFindThreads;
   for (int64_t i = blockIdx.x * int64_t{kFindThreads} + threadIdx.x; i < num_counts; i += step) {
     counts[i] = 0;

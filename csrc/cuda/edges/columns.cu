@@ -1,7 +1,6 @@
 // Counts channels that lie side by side between their edges. A block has a stripe of columns, and
 // a table [place][column] in shared memory, in which a lane meets no other in a bank.
 #include "../counts.cuh"
-#include "../overlap.cuh"
 #include "column_bins.cuh"
 #include "edges.h"
 
@@ -71,7 +70,6 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
   for (unsigned i = threadIdx.x; i < size; i += Shape::kThreads) {
     table[i] = 0;
   }
-  wait_for_previous(); // it finds the bins, and clears the counts
   ColumnBins<T> bins;
   switch (copy_bins<kLogWords>(column, found, bins_of_channel, thresholds, limits, invalid, bins)) {
     case Guess::kFormula:
@@ -120,7 +118,7 @@ void count_columns_between(
         launch, "count_columns",
         plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T>
                                     : count_columns_kernel<3, ShapeOf<T>, T>,
-        Shape{grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
+        grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
         static_cast<const T*>(problem.data), plan.columns, found, static_cast<unsigned>(edges.bins),
         flow, reinterpret_cast<unsigned long long*>(problem.counts));
   });

@@ -56,7 +56,7 @@ struct EdgePlan {
   int64_t blocks;
   int64_t shared_bytes;
   bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
-  bool overlaps; // the count starts before the kernel ends that comes before it
+  bool overlaps; // the count starts before that kernel ends
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
