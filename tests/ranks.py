@@ -22,7 +22,14 @@ from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distrib
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.placement_types import Placement
 
-from torch_histo import channel_histogram, distributed, histogram, text_histogram
+from torch_histo import (
+    QuantileSketch,
+    StreamingHistogram,
+    channel_histogram,
+    distributed,
+    histogram,
+    text_histogram,
+)
 
 Case = Callable[[str], None]
 CASES: dict[str, Case] = {}
@@ -420,3 +427,39 @@ def compiled_with_its_all_reduce(device: str) -> None:
         lambda x: distributed.channel_histogram(x) + 1, fullgraph=True, backend="aot_eager"
     )
     assert_counts(run(parts[rank].to(device)), expected_counts(torch.cat(parts)) + 1)
+
+
+@case
+def streams_of_all_ranks(device: str) -> None:
+    """What one module counts that saw all parts, however often it is asked for and updated."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    for make in (QuantileSketch, lambda n: StreamingHistogram(16, (-2, 2), n)):
+        stream, whole = make(3).to(device), make(3).to(device)
+        for step in range(2):
+            parts = [torch.randn(5 + i + step, 3) * 10.0**i for i in range(world)]
+            dist.broadcast_object_list(parts)
+            stream.update(parts[rank].to(device), 0)
+            whole.update(torch.cat(parts).to(device), 0)
+            own = stream.hist.clone()
+            for _ in range(2):
+                found = stream.all_reduce().state_dict()
+                for name, tensor in whole.state_dict().items():
+                    assert torch.equal(found[name], tensor), name
+            assert torch.equal(stream.hist, own)
+        first = dist.new_group([0])
+        if rank == 0:
+            assert torch.equal(stream.all_reduce(first).hist, stream.hist)
+
+
+@case
+def streams_in_ddp(device: str) -> None:
+    """Without broadcast buffers each rank keeps its own counts."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3), QuantileSketch())
+    model.to(device)
+    replica = torch.nn.parallel.DistributedDataParallel(model, broadcast_buffers=False)
+    for step in range(3):
+        values = torch.full((4, 3), float(dist.get_rank() + step), device=device)
+        replica(values).sum().backward()
+    assert int(model[1].count) == 36
+    total = model[1].all_reduce()
+    assert int(total.count) == 36 * dist.get_world_size()

@@ -94,7 +94,6 @@ def count(programs: Programs) -> Count:
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
 SHORT, SINGLE, DOUBLE = (torch.float16, torch.bfloat16), torch.float32, torch.float64
-WIDE = [dtype for dtype in NUMBERS if dtype.itemsize > 1]
 
 
 def rounded(numbers: Tensor, dtype: torch.dtype) -> Tensor:
@@ -206,6 +205,7 @@ CASES = {
     "stripes": Case("columns 32-words stripes", (500, 96), gpu=HOPPER),
     "joined": Case("columns 32-words joined stripes", (901, 33)),
     "narrow": Case("columns 32-words joined", (5000, 3), gpu=HOPPER),
+    "joined in chunks": Case("columns 32-words joined chunks", (9001, 2), gpu=HOPPER),
     "gaps": Case("columns 32-words", (600, 50), cut=(slice(None), slice(45)), offset=1),
     "batches": Case("columns stripes", (3, 300, 48), (1,), offset=1),
     "odd batches": Case("columns", (3, 300, 17), (1,)),

@@ -1088,3 +1088,20 @@ def test_new_edges_and_values_at_replay(device: torch.device) -> None:
         assert_counts(by_range.hist, oracle.histogram(values.cpu(), own, 0))
         expected = oracle.histogram(values.cpu(), by_numbers.bin_edges.cpu())
         assert_counts(by_numbers.hist, expected)
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if d.itemsize <= 2], ids=str)
+def test_many_values_of_few_patterns(dtype: torch.dtype) -> None:
+    """The CPU counts the patterns of values of one or two bytes, if there are enough."""
+    rows = 1100 if dtype.itemsize == 1 else 1 << 20
+    words = torch.randint(-(1 << 63), (1 << 63) - 1, (3 * rows * dtype.itemsize // 4,))
+    values = words.view(torch.uint8 if dtype == torch.bool else dtype)[: 3 * rows].view(3, rows)
+    values = values > 99 if dtype == torch.bool else values
+    own = torch.tensor(
+        [[-300.0, -2, -0.0, 0.1, 9, 99], [-1, 0, 2, 2, 200, INF], [0, 1, 5, 4, 9, 9]]
+    )
+    for edges, flow in ((own, False), (own[0], True)):
+        for view in (values, values.t().contiguous().t()):
+            expected = oracle.histogram(view, edges, 1, flow=flow)
+            found = torch.ops.histo.histogram(view, edges, 1, flow=flow)
+            assert_counts(found, expected, (view.stride(), edges.ndim))

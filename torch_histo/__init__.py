@@ -2,7 +2,8 @@
 
 Importing the package registers `torch.ops.histo.channel_histogram`, `text_histogram`,
 `histogram`, `finite_range` and `uniform_edges`. The first two have functions here, the same with
-types; the function `histogram` is made of the others.
+types; the function `histogram` is made of the others, and the modules `StreamingHistogram` and
+`QuantileSketch` of it.
 """
 
 import torch_histo._early as _early  # noqa: F401 (before torch is imported)
@@ -13,6 +14,7 @@ from torch_histo.devices import Device
 from torch_histo.explain import CpuExplanation, Explanation, explain
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
+from torch_histo.streams import QuantileSketch, StreamingHistogram
 
 __all__ = [
     "VARIANTS",
@@ -20,6 +22,8 @@ __all__ = [
     "Device",
     "Explanation",
     "Histogram",
+    "QuantileSketch",
+    "StreamingHistogram",
     "__version__",
     "channel_histogram",
     "distributed",

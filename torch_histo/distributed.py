@@ -64,7 +64,7 @@ def channel_histogram(
     """
     _check("distributed.channel_histogram", local_input, group)
     counts = ops.channel_histogram(local_input, num_bins, dim, variant=variant, **unknown)
-    _all_reduce("distributed.channel_histogram", counts, group)
+    all_reduce("distributed.channel_histogram: local_input", counts, group)
     return counts
 
 
@@ -109,20 +109,22 @@ def histogram(
             takes; `group` is not a process group; and what `torch_histo.histogram` raises.
     """
     name = "distributed.histogram"
+    argument = f"{name}: local_input"
     _check(name, local_input, group)
 
     def of_all(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
-        _all_reduce(name, low, group, dist.ReduceOp.MIN)
-        _all_reduce(name, high, group, dist.ReduceOp.MAX)
+        all_reduce(argument, low, group, dist.ReduceOp.MIN)
+        all_reduce(argument, high, group, dist.ReduceOp.MAX)
         return low, high
 
     def add(counts: Tensor) -> None:
-        _all_reduce(name, counts, group)
+        all_reduce(argument, counts, group)
 
     return histogram_of(local_input, bins, range, dim, density, flow, unknown, of_all, add)
 
 
-def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> None:
+def check_group(name: str, group: dist.ProcessGroup | None) -> None:
+    """Raises what is wrong with a group before it is used."""
     if not dist.is_available() or not dist.is_initialized():
         raise RuntimeError(
             f"{name}: expected torch.distributed to be initialized, got no process group"
@@ -136,6 +138,10 @@ def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> N
         raise RuntimeError(
             f"{name}: group must hold this process, got one without rank {dist.get_rank()}"
         )
+
+
+def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> None:
+    check_group(name, group)
     require_tensor(f"{name}: local_input", local_input)
     if type(local_input).__name__ == "DTensor":
         raise TypeError(
@@ -144,18 +150,19 @@ def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> N
         )
 
 
-def _all_reduce(
-    name: str,
+def all_reduce(
+    argument: str,
     tensor: Tensor,
     group: dist.ProcessGroup | None,
     op: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM,
 ) -> None:
+    """In place; `argument` is what the tensor is, as errors name it."""
     try:
         dist.all_reduce(tensor, op, group)
     except RuntimeError as error:
         if "No backend type associated with device type" in str(error):
             raise RuntimeError(
-                f"{name}: local_input must be on a device that the backend of group serves, "
+                f"{argument} must be on a device that the backend of group serves, "
                 f"got {tensor.device.type}"
             ) from error
         raise

@@ -168,7 +168,7 @@ def histogram_of(
         raise
     if add is not None:
         add(hist)
-    return Histogram(_density_of(hist, edges.detach()) if density else hist, edges)
+    return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
 
 
 def _refuse_keyword(name: str, value: object) -> NoReturn:
@@ -321,7 +321,8 @@ def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
     return torch.full((), value, dtype=dtype, device=input.device)
 
 
-def _density_of(hist: Tensor, edges: Tensor) -> Tensor:
+def density_of(hist: Tensor, edges: Tensor) -> Tensor:
+    """counts / (their sum * the bins' widths), channel by channel."""
     # In the order of NumPy's divisions, so that float64 is equal bit for bit.
     wide = edges.double()
     bins = hist.shape[-1]

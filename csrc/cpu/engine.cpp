@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "kernels.h"
+#include "patterns.h"
 #include "result.h"
 #include "staging.h"
 #include "strips.h"
@@ -137,7 +138,7 @@ void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
 
 void count_between(
     const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
-  if (input.num_counts() == 0) {
+  if (input.num_counts() == 0 || count_patterns(input, edges, flow, allocate)) {
     return;
   }
   const std::unique_ptr<Staging> staging = stage_between(edges, flow, input);

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "search.h"
+#include "tuning.h"
 
 namespace histo::cpu {
 namespace {
@@ -15,7 +16,18 @@ namespace {
 template <class V, class T, class Out, class F>
 void for_each_vector(const T* data, int64_t size, Out* keys, const F& f) {
   constexpr int64_t kLanes = V::kLanes;
+  constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
+  constexpr int64_t kLines = 2; // searched at once
+  constexpr int64_t kStep = std::max(kLines * kLine, kLanes);
   int64_t i = 0;
+  for (; i + kStep <= size; i += kStep) {
+    for (int64_t line = 0; line < kStep; line += kLine) {
+      __builtin_prefetch(data + i + line + tuning::kSearchedAhead * kLine);
+    }
+    for (int64_t j = i; j < i + kStep; j += kLanes) {
+      V::store(keys + j, f(V::load(data + j), j));
+    }
+  }
   for (; i + kLanes <= size; i += kLanes) {
     V::store(keys + i, f(V::load(data + i), i));
   }

@@ -99,6 +99,14 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 constexpr int64_t kStagedKeys = 1 << 15;
 /// Values that are searched at once, where they are converted first, or have bins of their own.
 constexpr int64_t kSearched = 512;
+/// Lines that values are fetched ahead of a search.
+constexpr int64_t kSearchedAhead = 64;
+/// Values of one or two bytes: with fewer rows the bins of all patterns take longer to find than
+/// those of the values.
+constexpr int64_t kMinRowsOfOneByte = 1 << 10;
+constexpr int64_t kMinRowsOfTwoBytes = 1 << 20;
+/// Patterns whose bins a thread finds before it takes others.
+constexpr int64_t kPatternsPerTask = 1 << 16;
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kStagedChannels = 64;
 

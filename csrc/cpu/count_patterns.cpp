@@ -1,0 +1,93 @@
+// Values of one or two bytes between edges: the patterns of bits are counted as integers, and the
+// bins of the patterns are found once.
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+#include <numeric>
+#include <vector>
+
+#include "kernels.h"
+#include "patterns.h"
+#include "plan.h"
+#include "staging.h"
+#include "threads.h"
+#include "tuning.h"
+
+namespace histo::cpu {
+namespace {
+
+template <class Pattern>
+constexpr int64_t kPatterns = int64_t{1} << 8 * sizeof(Pattern);
+
+/// Adds the counts of patterns to their bins. Of each channel, `counts` has one for each pattern.
+template <class Pattern>
+void add_patterns(
+    const Problem& input, const Edges& edges, const Flow& flow, const int64_t* counts) {
+  constexpr int64_t kSize = kPatterns<Pattern>;
+  std::vector<Pattern> patterns(kSize);
+  std::iota(patterns.begin(), patterns.end(), Pattern{0});
+  Problem each = input;
+  each.data = patterns.data();
+  const auto staging = stage_between(edges, flow, each);
+  visit_key_type(size_of(staging->key_type), [&](auto tag) {
+    using Key = typename decltype(tag)::type;
+    parallel_for(
+        input.num_channels(), tuning::kPatternsPerTask / kSize, [&](int64_t begin, int64_t end) {
+          const std::unique_ptr<Stager> stager = staging->stager();
+          std::vector<Key> keys(kSize);
+          for (int64_t channel = begin; channel < end; ++channel) {
+            if (channel == begin || !edges.shared) {
+              stager->choose(channel, 1);
+              stager->stage(0, 0, {1, 0}, {kSize, 1}, keys.data());
+            }
+            int64_t* histogram = input.counts + channel * input.num_bins;
+            std::fill_n(histogram, input.num_bins, 0);
+            for (int64_t i = 0; i < kSize; ++i) {
+              const auto bin = static_cast<int64_t>(keys[static_cast<size_t>(i)]);
+              if (bin < input.num_bins) {
+                histogram[bin] += counts[channel * kSize + i];
+              }
+            }
+          }
+        });
+  });
+}
+
+template <class Pattern>
+bool count_as(
+    ElementType type,
+    const Problem& input,
+    const Edges& edges,
+    const Flow& flow,
+    Allocator& allocate) {
+  Problem raw = input;
+  raw.type = type;
+  raw.num_bins = kPatterns<Pattern>;
+  if (plan_of(raw).way == Way::kDirect) {
+    return false;
+  }
+  const int64_t bytes = raw.num_counts() * static_cast<int64_t>(sizeof(int64_t));
+  raw.counts = static_cast<int64_t*>(allocate(bytes));
+  count(raw, axis_of(type, ValueBinning{raw.num_bins}), allocate);
+  add_patterns<Pattern>(input, edges, flow, raw.counts);
+  return true;
+}
+
+} // namespace
+
+bool count_patterns(
+    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
+  const auto bytes =
+      visit_number_type(input.type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
+  if (bytes == 1 && input.num_rows() >= tuning::kMinRowsOfOneByte) {
+    return count_as<uint8_t>(ElementType::kUInt8, input, edges, flow, allocate);
+  }
+  // The counters of one channel fill the cache, so values that lie in one piece are counted alone.
+  const bool is_dense = input.rows[2].stride == 1;
+  if (bytes == 2 && is_dense && input.num_rows() >= tuning::kMinRowsOfTwoBytes) {
+    return count_as<uint16_t>(ElementType::kUInt16, input, edges, flow, allocate);
+  }
+  return false;
+}
+
+} // namespace histo::cpu

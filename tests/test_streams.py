@@ -1,0 +1,633 @@
+"""Streams against what the whole of them gives: counts, order statistics, and UHI's readers."""
+
+from __future__ import annotations
+
+import copy
+import doctest
+import io
+import pickle
+import re
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import boost_histogram
+import hist
+import matplotlib
+import mplhep
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from matplotlib import pyplot
+from oracle import NUMBERS
+from torch import Tensor, nn
+from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
+
+import torch_histo
+from torch_histo import QuantileSketch, StreamingHistogram, histogram, streams
+
+Stream = StreamingHistogram | QuantileSketch
+QS = (0.0, 1e-9, 0.001, 0.1, 0.25, 0.5, 0.77, 0.99, 0.9999, 1.0)
+MAKERS: dict[str, Callable[[Any], Stream]] = {
+    "histogram": lambda channels: StreamingHistogram(16, (-2, 2), channels),
+    "sketch": lambda channels: QuantileSketch(channels, bits=3),
+}
+
+
+@pytest.fixture(params=MAKERS)
+def make(request: pytest.FixtureRequest) -> Callable[[Any], Stream]:
+    return MAKERS[request.param]
+
+
+@pytest.fixture
+def figures() -> Iterator[None]:
+    matplotlib.use("Agg")
+    yield
+    pyplot.close("all")
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
+def order_statistic(values: Tensor, q: float) -> float:
+    """Of rank q * (n - 1), rounded, among the numbers of a sketch's channel."""
+    ordered = np.sort(values.double().numpy(force=True).flatten())
+    ordered = ordered[~np.isnan(ordered)]
+    return float(ordered[round(q * (len(ordered) - 1))])
+
+
+def assert_near(sketch: QuantileSketch, values: Tensor) -> None:
+    """Every quantile is as near to its order statistic as the docstring says."""
+    first, last = (2.0**e for e in sketch.exponents)
+    found = sketch.quantile(QS)
+    finite = values.double()[values.double().isfinite()]
+    for q, got in zip(QS, found.tolist(), strict=True):
+        expected = order_statistic(values, q)
+        if first <= abs(expected) < last:
+            assert abs(got - expected) <= 2.0 ** -(sketch.bits + 1) * abs(expected), (q, expected)
+        elif abs(expected) < first:
+            assert abs(got - expected) <= first / 2, (q, expected)
+            assert np.sign(got) == np.sign(expected)
+        elif np.isinf(expected):
+            assert got == expected
+        else:
+            assert got in (expected, finite.min() if expected < 0 else finite.max())
+    assert (found.diff() >= 0).all() or not np.isfinite(found.numpy(force=True)).all()
+    if len(finite):
+        assert sketch.min == finite.min()
+        assert sketch.max == finite.max()
+    else:
+        assert sketch.min.isnan()
+        assert sketch.max.isnan()
+    assert sketch.count == (~values.double().isnan()).sum()
+
+
+def floats(width: int) -> st.SearchStrategy[list[float]]:
+    return st.lists(st.floats(width=width), min_size=1, max_size=40)
+
+
+@settings(max_examples=100, deadline=None)
+@given(floats(64) | floats(32) | floats(16), st.integers(0, 8), st.data())
+def test_order_statistics_of_any_floats(numbers: list[float], bits: int, data: Any) -> None:
+    first = data.draw(st.integers(-1022, 1022))
+    exponents = (first, data.draw(st.integers(first + 1, min(first + 200, 1023))))
+    sketch = QuantileSketch(bits=bits, exponents=exponents)
+    values = torch.tensor(numbers, dtype=torch.float64)
+    sketch.update(values)
+    assert sketch.hist.sum() == len(values)
+    if sketch.count:
+        assert_near(sketch, values)
+    else:
+        assert sketch.quantile(QS).isnan().all()
+
+
+@pytest.mark.parametrize("bits", [0, 3, 7, 12])
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("kind", ["log-uniform", "both signs", "lognormal", "pareto", "mixture"])
+def test_thirty_orders_of_magnitude(
+    device: torch.device, kind: str, dtype: torch.dtype, bits: int
+) -> None:
+    chance = np.random.default_rng(0)
+    size = 20_000
+    wide = 10 ** chance.uniform(-15, 15, size)
+    numbers = {
+        "log-uniform": wide,
+        "both signs": wide * chance.choice([-1, 1], size),
+        "lognormal": chance.lognormal(0, 10, size),
+        "pareto": chance.pareto(0.3, size),
+        "mixture": chance.normal(0, 1, size) * chance.choice([0, 1e-15, 1, 1e15], size),
+    }[kind]
+    values = torch.from_numpy(numbers).to(device, dtype)
+    sketch = QuantileSketch(bits=bits, exponents=(-52, 52)).to(device)
+    for part in values.split(7_000):
+        sketch.update(part)
+    assert_near(sketch, values)
+    narrow = QuantileSketch(bits=bits).to(device)  # for which much is tiny, and huge
+    narrow.update(values)
+    assert_near(narrow, values)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_values_of_every_dtype(device: torch.device, dtype: torch.dtype) -> None:
+    if dtype.itemsize <= 2 and dtype != torch.bool:
+        bits = torch.arange(1 << 8 * dtype.itemsize).to(
+            (torch.uint8, torch.uint16)[dtype.itemsize - 1]
+        )
+        values = bits.view(dtype)
+    else:
+        values = (normal(1000) * 1000).abs().to(dtype)
+    values = values.to(device)
+    sketch = QuantileSketch().to(device)
+    sketch.update(values)
+    assert sketch.hist.sum() == values.numel()
+    assert sketch.hist[-1] == values.double().isnan().sum()
+    assert_near(sketch, values)
+    stream = StreamingHistogram(10, (0, 300)).to(device)
+    stream.update(values)
+    assert torch.equal(stream.hist, histogram(values, stream.edges, flow=True).hist)
+
+
+def test_integers_beyond_float64_are_rounded_outwards() -> None:
+    sketch = QuantileSketch(exponents=(0, 64))
+    sketch.update(torch.tensor([-(2**53) - 1, 5, 2**53 + 1]))
+    assert sketch.min == -(2**53) - 2
+    assert sketch.max == 2**53 + 2
+
+
+def test_bins_are_symmetric_and_half_open() -> None:
+    sketch = QuantileSketch(bits=2, exponents=(-3, 5))
+    numbers = [0.125, 0.15, 0.15625, 1.0, 3.9, 31.9, 32.0, 1e300, 5e-324, 0.1249]
+    values = torch.tensor(numbers, dtype=torch.float64)
+    sketch.update(values)
+    ones = sketch.hist.clone()
+    sketch.reset()
+    sketch.update(-values)
+    assert torch.equal(sketch.hist[:-1], ones[:-1].flip(0))
+    assert ones[-3] == 2  # huge: 2^5 and 1e300
+    assert ones[len(ones) // 2] == 2  # tiny: beside zero
+    sketch.update(torch.tensor([0.0, -0.0]))
+    assert sketch.hist[len(ones) // 2 - 1] == 2
+    both = torch.cat((-values, torch.tensor([0.0, -0.0])))
+    assert_near(sketch, both)
+    assert torch.equal(sketch.edges, torch.sort(sketch.edges).values)
+
+
+def test_a_channel_takes_what_is_said() -> None:
+    for bits, said in ((7, 128 << 10), (3, 8 << 10)):
+        taken = QuantileSketch(10, bits).hist[0].nbytes
+        assert taken == 8 * (2 * 64 * 2**bits + 8)
+        assert said <= taken < said * 1.01
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.floats(-3, 3, width=32), min_size=1, max_size=60),
+    st.lists(st.floats(-2, 2, width=32), min_size=2, max_size=8),
+)
+def test_interpolated_quantiles(numbers: list[float], edges: list[float]) -> None:
+    bounds = sorted(edges)
+    stream = StreamingHistogram(torch.tensor(bounds))
+    stream.update(torch.tensor(numbers))
+    found = stream.quantile(QS)
+    assert (found.diff() >= 0).all()
+    ordered = np.clip(np.sort(numbers), bounds[0], bounds[-1])
+    for q, got in zip(QS, found.tolist(), strict=True):
+        below = ordered[max(int(np.ceil(q * len(ordered))) - 1, 0)]
+        at = min(max(np.searchsorted(bounds, below, side="right"), 1), len(bounds) - 1)
+        assert bounds[at - 1] <= got <= bounds[at] or got == below, (q, got, below)
+
+
+def test_quantiles_are_on_the_line_through_the_cumulative_counts() -> None:
+    stream = StreamingHistogram(torch.tensor([0.0, 1, 3, 4]))
+    stream.update(torch.tensor([0.5] * 2 + [2.0] * 4 + [3.5] * 2))
+    q = np.linspace(0, 1, 33)
+    expected = np.interp(q, np.array([0, 2, 6, 8]) / 8, [0, 1, 3, 4])
+    np.testing.assert_allclose(stream.quantile(torch.from_numpy(q)).numpy(), expected, atol=1e-15)
+
+
+def test_quantiles_beside_the_bins() -> None:
+    stream = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
+    stream.update(torch.tensor([-5.0, 0.2, 9.0, 10.0, torch.inf, torch.nan]))
+    assert stream.quantile((0, 0.1, 0.3, 0.9, 1)).tolist() == [0, 0, 0.5, 1, 1]
+    outside = StreamingHistogram(3, (0, 1))
+    assert outside.quantile(0.5).isnan()
+    outside.update(torch.tensor([-3.0, 7.0]))
+    assert outside.quantile((0, 0.5, 0.6)).tolist() == [0, 0, 1]
+    wide = StreamingHistogram(torch.tensor([-1.7e308, 1.7e308], dtype=torch.float64))
+    wide.update(torch.ones(2))
+    assert wide.quantile(0.5) == 0
+
+
+def test_quantiles_are_those_of_torch_where_the_order_statistic_is_a_middle() -> None:
+    sketch = QuantileSketch(3, bits=7)
+    values = normal(999, 3)
+    sketch.update(values, 0)
+    q = torch.tensor([0.05, 0.5, 0.9])
+    expected = values.quantile(q, 0, interpolation="nearest").double()
+    found = sketch.quantile(q)
+    assert found.shape == (3, 3)
+    assert ((found - expected).abs() <= expected.abs() / 2**8).all()
+    assert torch.equal(sketch.quantile(0.5), found[1])
+    assert torch.equal(sketch.quantile(torch.tensor(0.5)), found[1])
+    assert torch.equal(sketch.quantile([0.5]), found[1:2])
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(st.integers(0, 30), max_size=5), st.sampled_from(sorted(MAKERS)), st.data())
+def test_parts_are_the_whole(sizes: list[int], name: str, data: Any) -> None:
+    """However a stream is divided, over updates and over modules that are merged."""
+    parts = [normal(size, 2, 3, seed=i).double() for i, size in enumerate(sizes)]
+    modules = [MAKERS[name]((2, 3)) for _ in range(2)]
+    for part in parts:
+        modules[data.draw(st.integers(0, 1))].update(part, 0)
+    whole = MAKERS[name]((2, 3))
+    whole.update(torch.cat([*parts, torch.empty(0, 2, 3)]), dim=(0,))
+    merged = modules[0].merge(modules[1])
+    assert merged is modules[0]
+    assert_same_state(merged, whole)
+    assert torch.equal(whole.hist.sum(-1), torch.full((2, 3), sum(sizes)))
+
+
+def assert_same_state(found: nn.Module, expected: nn.Module) -> None:
+    states = found.state_dict(), expected.state_dict()
+    assert states[0].keys() == states[1].keys()
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor.cpu(), states[1][name].cpu()), name
+
+
+def test_channels(device: torch.device, make: Callable[[Any], Stream]) -> None:
+    values = normal(6, 4, 5, 3).to(device)
+    stream = make((4, 3)).to(device)
+    stream.update(values, (0, 2))
+    stream.update(values.permute(0, 1, 3, 2).contiguous().permute(0, 1, 3, 2), dim=(-2, 0))
+    alone = make(None).to(device)
+    assert stream.quantile(0.5).shape == stream.count.shape == (4, 3)
+    for at in np.ndindex(4, 3):
+        alone.reset()
+        alone.update(values[:, at[0], :, at[1]])
+        alone.update(values[:, at[0], :, at[1]])
+        assert_same_state(stream.channel(*at), alone)
+        assert torch.equal(stream.quantile(0.3)[at], alone.quantile(0.3))
+        assert torch.equal(stream.density()[at].nan_to_num(-1), alone.density().nan_to_num(-1))
+
+
+def test_channels_of_their_own_edges() -> None:
+    edges = torch.tensor([[0.0, 1, 2], [10, 20, 30]])
+    stream = StreamingHistogram(edges)
+    assert stream.hist.shape == (2, 5)
+    stream.update(torch.tensor([[0.5, 1.5], [15, 40]]), 1)
+    assert stream.hist.tolist() == [[0, 1, 1, 0, 0], [0, 1, 0, 1, 0]]
+    assert stream.quantile(0.5).tolist() == [1, 20]
+    assert torch.equal(stream.edges, edges.double())
+    assert stream.channel(1).edges.tolist() == [10, 20, 30]
+    ranged = StreamingHistogram(2, (torch.tensor([0.0, 10]), torch.tensor([2.0, 30])))
+    assert torch.equal(ranged.edges, edges.double())
+    assert StreamingHistogram(edges, channels=(3, 2)).hist.shape == (3, 2, 5)
+    assert StreamingHistogram(2, (0, torch.tensor([[1.0], [2]])), (2, 3)).edges.shape == (2, 1, 3)
+
+
+def test_density() -> None:
+    stream = StreamingHistogram(torch.tensor([0.0, 1, 3]))
+    stream.update(torch.tensor([0.5, 0.5, 2, 2, 9, torch.nan]))
+    assert stream.density().tolist() == [0.5, 0.25]
+    assert torch.equal(
+        stream.density(), histogram(torch.tensor([0.5, 0.5, 2, 2]), stream.edges, density=True).hist
+    )
+
+
+def test_copies_and_states(make: Callable[[Any], Stream]) -> None:
+    stream = make(2)
+    stream.update(normal(50, 2), 0)
+    kept = copy.deepcopy(stream)
+    file = io.BytesIO()
+    torch.save(stream.state_dict(), file)
+    for other in (copy.deepcopy(stream), pickle.loads(pickle.dumps(stream))):
+        assert_same_state(other, stream)
+        other.update(normal(50, 2), 0)
+        assert not torch.equal(other.hist, stream.hist)
+    assert_same_state(stream, kept)
+    file.seek(0)
+    loaded = make(2)
+    loaded.load_state_dict(torch.load(file, weights_only=True))
+    assert_same_state(loaded, stream)
+    with torch.device("meta"):
+        meta = make(2)
+    meta.update(torch.empty(5, 2, device="meta"), 0)
+    assert meta.quantile([0.1, 0.2]).shape == (2, 2)
+    meta.load_state_dict(stream.state_dict(), assign=True)
+    assert_same_state(meta, stream)
+    empty = meta.to("meta").to_empty(device="cpu")
+    empty.load_state_dict(stream.state_dict())
+    assert_same_state(empty, stream)
+    stream.reset()
+    assert_same_state(stream, make(2))
+
+
+def test_states_of_other_bins() -> None:
+    state = StreamingHistogram(4, (0, 1)).state_dict()
+    stream = StreamingHistogram(4, (0, 2))
+    stream.load_state_dict(state)
+    assert stream.edges[-1] == 1
+    shifted = QuantileSketch(bits=3, exponents=(-8, 8)).state_dict()
+    with pytest.raises(RuntimeError, match="edge_bits are of other bits or exponents"):
+        QuantileSketch(bits=3, exponents=(-7, 9)).load_state_dict(shifted)
+    with pytest.raises(RuntimeError, match="edge_bits are of other bits or exponents"):
+        QuantileSketch(bits=4, exponents=(-4, 4)).load_state_dict(shifted)
+    with pytest.raises(RuntimeError, match="size mismatch for hist"):
+        QuantileSketch(bits=4, exponents=(-8, 8)).load_state_dict(shifted)
+
+
+def test_casts_do_no_harm(make: Callable[[Any], Stream]) -> None:
+    model = nn.Sequential(nn.Linear(2, 2), make(2))
+    model[1].update(normal(50, 2) * 1e6, 0)
+    kept = copy.deepcopy(model[1])
+    for cast in (model.half, model.bfloat16, model.float, model.double):
+        cast()
+        assert_same_state(model[1], kept)
+    assert model[1].edges.dtype == torch.float64
+
+
+class Layer(nn.Module):
+    def __init__(self, stream: Stream) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+        self.stream = stream
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.stream(self.linear(x), 0).relu()
+
+
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("histogram", "aot_eager"), ("sketch", "aot_eager"), ("sketch", "inductor")],
+)
+def test_compiled(device: torch.device, name: str, backend: str) -> None:
+    layer = Layer(MAKERS[name](3)).to(device)
+    run = torch.compile(layer, fullgraph=True, backend=backend)
+    expected = MAKERS[name](3).to(device)
+    for rows in (5, 9, 13):
+        x = normal(rows, 4, seed=rows).to(device)
+        run(x).sum().backward()
+        expected.update(layer.linear(x), 0)
+    assert_same_state(layer.stream, expected)
+    assert layer.linear.weight.grad is not None
+    read = torch.compile(lambda stream, q: stream.quantile(q), fullgraph=True, backend=backend)
+    for q in (0.5, 0.25, torch.tensor([0.1, 2.0], device=device)):
+        found = read(expected, q), expected.quantile(q)
+        assert torch.equal(found[0].isnan(), found[1].isnan())
+        torch.testing.assert_close(*found, equal_nan=True)
+    torch._dynamo.reset()
+
+
+def test_inference_and_no_grad(make: Callable[[Any], Stream]) -> None:
+    stream, expected = make(3), make(3)
+    with torch.inference_mode():
+        stream.update(normal(5, 3), 0)
+    with torch.autocast("cpu", torch.bfloat16):
+        stream.update(normal(5, 3).requires_grad_(), 0)
+    expected.update(torch.cat([normal(5, 3)] * 2), 0)
+    assert_same_state(stream, expected)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_captured_without_synchronization(make: Callable[[Any], Stream]) -> None:
+    stream = make(3).cuda()
+    x = normal(5, 3).cuda()
+    q = torch.tensor([0.1, 0.5], device="cuda")
+    stream.update(x, 0)
+    stream.quantile(q)
+    stream.reset()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            stream.update(x, 0)
+            found = stream.quantile(q), stream.quantile(0.5), stream.density(), stream.count
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    expected = make(3)
+    for seed in range(3):
+        x.copy_(normal(5, 3, seed=seed))
+        graph.replay()
+        expected.update(normal(5, 3, seed=seed), 0)
+    assert_same_state(stream, expected)
+    assert torch.equal(found[0].cpu(), expected.quantile(q.cpu()))
+    assert torch.equal(found[1].cpu(), expected.quantile(0.5))
+    assert torch.equal(found[3].cpu(), expected.count)
+
+
+def test_q_on_the_device_outside() -> None:
+    sketch = QuantileSketch()
+    sketch.update(torch.ones(3))
+    found = sketch.quantile(torch.tensor([-0.1, 0.5, 1.1, torch.nan]))
+    assert found.isnan().tolist() == [True, False, True, True]
+
+
+@pytest.mark.usefixtures("figures")
+def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
+    stream = make(None)
+    values = torch.cat((normal(1000), torch.tensor([torch.nan, torch.inf, -torch.inf])))
+    stream.update(values)
+    assert isinstance(stream, PlottableHistogram)
+    assert isinstance(stream.axes[0], PlottableAxisGeneric)
+    counted = stream.hist[1:-2].double().numpy()
+    for counts in (stream.values(), stream.counts(), stream.variances()):
+        assert np.array_equal(counts, counted)
+    assert stream.kind == "COUNT"
+    (artists,) = mplhep.histplot(stream, flow="none")
+    assert np.array_equal(artists.stairs.get_data().values, counted)
+    for taken in (hist.Hist(stream), boost_histogram.Histogram(stream._to_uhi_())):
+        assert np.array_equal(taken.values(), counted)
+        assert np.array_equal(taken.axes[0].edges, stream.edges.numpy())
+        assert taken.sum(flow=True) == len(values)
+        assert list(taken.axes[0]) == list(stream.axes[0])
+    several = make((2, 3))
+    several.update(normal(50, 2, 3), 0)
+    assert np.array_equal(hist.Hist(several).values(), several.values())
+    assert [len(axis) for axis in several.axes] == [2, 3, counted.size]
+    mplhep.hist2dplot(StreamingHistogram(8, (-2, 2), 3))
+
+
+@pytest.mark.usefixtures("figures")
+def test_plots(make: Callable[[Any], Stream]) -> None:
+    stream = make(2)
+    stream.update(normal(1000, 2), 0)
+    ax = stream.plot()
+    assert [len(ax.patches), ax.get_xlabel(), ax.get_ylabel()] == [2, "value", "count"]
+    drawn = [patch.get_data() for patch in ax.patches]
+    assert [data.values.sum() for data in drawn] == stream.values().sum(-1).tolist()
+    assert stream.channel(0).plot(ax) is ax
+    ax.figure.canvas.draw()
+    make(None).plot().figure.canvas.draw()  # of nothing
+    open_ended = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
+    open_ended.update(normal(10))
+    open_ended.plot().figure.canvas.draw()
+
+
+ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (
+        lambda: StreamingHistogram(4),
+        RuntimeError,
+        "StreamingHistogram: range must be a pair of numbers or of tensors where bins is a "
+        "number, got None: QuantileSketch needs no range",
+    ),
+    (
+        lambda: StreamingHistogram(0, (0, 1)),
+        RuntimeError,
+        "StreamingHistogram: bins must be at least 1, got 0",
+    ),
+    (
+        lambda: StreamingHistogram(4, (1, 0)),
+        RuntimeError,
+        "StreamingHistogram: range must be two finite numbers, the first not above the second, "
+        "got (1, 0)",
+    ),
+    (
+        lambda: StreamingHistogram(torch.tensor([0.0, 1]), (0, 1)),
+        RuntimeError,
+        "StreamingHistogram: range must be left out where bins are edges, got range=(0, 1)",
+    ),
+    (
+        lambda: StreamingHistogram(torch.tensor([0.0, 2, 1])),
+        RuntimeError,
+        "StreamingHistogram: edges must never decrease and hold no NaN, got [0.0, 2.0, 1.0]",
+    ),
+    (
+        lambda: StreamingHistogram(torch.tensor([0, 2**53 + 1])),
+        RuntimeError,
+        "StreamingHistogram: edges must be exact in float64, got torch.int64",
+    ),
+    (
+        lambda: StreamingHistogram(torch.zeros(2, 3), channels=3),
+        RuntimeError,
+        "StreamingHistogram: bins must be [n + 1], or have sizes that broadcast to the kept "
+        "dimensions and n + 1, [3, 3], got [2, 3]",
+    ),
+    (
+        lambda: StreamingHistogram(4, (0, 1), 1.5),
+        TypeError,
+        "StreamingHistogram: channels must be an int or a sequence of ints, got 1.5",
+    ),
+    (
+        lambda: QuantileSketch(-1),
+        RuntimeError,
+        "QuantileSketch: channels must be at least 0, got -1",
+    ),
+    (
+        lambda: QuantileSketch(bits=17),
+        RuntimeError,
+        "QuantileSketch: bits must be between 0 and 16, got 17",
+    ),
+    (
+        lambda: QuantileSketch(exponents=5),
+        TypeError,
+        "QuantileSketch: exponents must be a pair of ints, got 5",
+    ),
+    (
+        lambda: QuantileSketch(exponents=(3, 3)),
+        RuntimeError,
+        "QuantileSketch: exponents must be two ints from -1022 to 1023, the first below the "
+        "second, got (3, 3)",
+    ),
+    (
+        lambda: QuantileSketch(3).update(torch.zeros(8, 4), 0),
+        RuntimeError,
+        "QuantileSketch.update: x must have the channels' sizes, [3], beside dim, got [8, 4] "
+        "over dim=0",
+    ),
+    (
+        lambda: QuantileSketch(3).update(torch.zeros(8, 3)),
+        RuntimeError,
+        "QuantileSketch.update: x must have the channels' sizes, [3], beside dim, got [8, 3] "
+        "over dim=None",
+    ),
+    (
+        lambda: QuantileSketch(3).update(torch.zeros(8, 3), 2),
+        RuntimeError,
+        "histogram: dim must be between -2 and 1 for a 2-D input, got 2",
+    ),
+    (
+        lambda: QuantileSketch().update([1, 2]),
+        TypeError,
+        "QuantileSketch.update: x must be a torch.Tensor, got list: pass torch.as_tensor(x)",
+    ),
+    (
+        lambda: QuantileSketch().update(torch.zeros(3, device="meta")),
+        RuntimeError,
+        "QuantileSketch.update: x must be on the device of the module, cpu, got meta: call "
+        ".to(x.device)",
+    ),
+    (
+        lambda: QuantileSketch().quantile(1.5),
+        RuntimeError,
+        "QuantileSketch.quantile: q must be between 0 and 1, got 1.5",
+    ),
+    (
+        lambda: QuantileSketch().quantile([0.5, "a"]),
+        TypeError,
+        "QuantileSketch.quantile: q must be a number, a sequence of numbers, or a tensor, got "
+        "[0.5, 'a']",
+    ),
+    (
+        lambda: QuantileSketch().quantile(torch.zeros(2, 2)),
+        RuntimeError,
+        "QuantileSketch.quantile: q must have at most one dimension, got [2, 2]",
+    ),
+    (
+        lambda: QuantileSketch().merge(StreamingHistogram(3, (0, 1))),
+        TypeError,
+        "QuantileSketch.merge: other must be a QuantileSketch, got StreamingHistogram",
+    ),
+    (
+        lambda: QuantileSketch().merge(QuantileSketch(2)),
+        RuntimeError,
+        "QuantileSketch.merge: other must have counts [16392], got [2, 16392]",
+    ),
+    (
+        lambda: StreamingHistogram(3, (0, 1)).merge(StreamingHistogram(3, (0, 2))),
+        RuntimeError,
+        "StreamingHistogram.merge: other must have the same edges, got others",
+    ),
+    (
+        lambda: QuantileSketch().all_reduce(),
+        RuntimeError,
+        "QuantileSketch.all_reduce: expected torch.distributed to be initialized, got no process "
+        "group",
+    ),
+    (
+        lambda: QuantileSketch(3).channel(),
+        RuntimeError,
+        "QuantileSketch.channel: index must be 1 ints, one a dimension of channels, got ()",
+    ),
+    (
+        lambda: QuantileSketch(11).plot(),
+        RuntimeError,
+        "QuantileSketch.plot: channels must be at most 10, got 11: take one by .channel(index)",
+    ),
+    (
+        lambda: StreamingHistogram(3, (torch.zeros(2), torch.arange(1, 3))).axes,
+        RuntimeError,
+        "StreamingHistogram.axes: edges must be the same in all channels, got [2, 4]: take one "
+        "by .channel(index)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "line"), ERRORS, ids=[e[2][:70] for e in ERRORS])
+def test_errors_of_one_line(call: Callable[[], Any], kind: type[Exception], line: str) -> None:
+    with pytest.raises(kind, match=f"^{re.escape(line)}$") as caught:
+        call()
+    assert type(caught.value) is kind
+
+
+def test_docstrings() -> None:
+    results = doctest.testmod(streams, extraglobs={"torch": torch, "torch_histo": torch_histo})
+    assert results.attempted >= 8
+    assert results.failed == 0
+    for kind in (StreamingHistogram, QuantileSketch):
+        for part in ("Args:", "Attributes:", "Raises:", "Example:", "Source:"):
+            assert part in (kind.__doc__ or "")
+        for method in ("update", "merge", "all_reduce", "quantile", "plot", "reset", "density"):
+            assert getattr(kind, method).__doc__, method

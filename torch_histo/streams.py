@@ -1,0 +1,683 @@
+"""Histograms and quantiles of streams: modules that count one tensor after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from itertools import pairwise
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from torch_histo import distributed
+from torch_histo._arguments import (
+    dimensions,
+    integer,
+    is_compiling,
+    kept_dimensions,
+    require_tensor,
+    shown,
+)
+from torch_histo.histograms import Bound, density_of, histogram
+
+__all__ = ["QuantileSketch", "StreamingHistogram"]
+
+_INT64 = torch.iinfo(torch.int64)
+_FRACTION_BITS = 52
+_EXPONENT_BIAS = 1023
+_MOST_BITS = 16
+_MOST_LINES = 10
+"""How many channels one plot shows."""
+
+
+class _Traits(NamedTuple):
+    """What UHI asks of an axis; plotting libraries look for the last two."""
+
+    circular: bool
+    discrete: bool
+    underflow: bool
+    overflow: bool
+
+
+@dataclass(frozen=True)
+class _Axis:
+    """UHI's PlottableAxis: pairs of edges, or the indices of channels."""
+
+    bins: tuple[Any, ...]
+    label: str
+    traits: _Traits
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.bins[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.bins)
+
+
+class _Stream(nn.Module):
+    """Edges, and the counts between them of all that came.
+
+    Buffers are integers, so that `.half()`, `.bfloat16()` and wrappers that cast the floats of a
+    module leave them alone: edges are kept as the bits of float64."""
+
+    hist: Tensor
+    edge_bits: Tensor
+
+    def __init__(self, edges: Tensor, hist: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("edge_bits", edges.view(torch.int64))
+        self.register_buffer("hist", hist)
+
+    @property
+    def edges(self) -> Tensor:
+        """The edges of the bins, float64, on the device of the module."""
+        return self.edge_bits.view(torch.float64)
+
+    @property
+    def count(self) -> Tensor:
+        """How many values came for each channel, NaN aside: int64, of the sizes of channels."""
+        return self.hist[..., :-1].sum(-1)
+
+    def update(self, x: Tensor, dim: int | Sequence[int] | None = None) -> None:
+        """Counts the values of a tensor over `dim`; the other dimensions are the channels.
+
+        Nothing synchronizes, and no memory is kept. So the call can be compiled, and captured in
+        a CUDA graph, which then counts at each replay.
+
+        Args:
+            x: a tensor as `torch_histo.histogram` takes it, on the device of the module.
+            dim: the dimension or dimensions to count over; None means all, for a module without
+                channels.
+
+        Raises:
+            RuntimeError: sizes that are not those of the channels, or another device; and what
+                `torch_histo.histogram` raises.
+            TypeError: `x` is no tensor, or a DTensor: pass what this process holds.
+        """
+        self.hist.add_(self._counts_of(x, dim))
+
+    def forward(self, x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+        """Updates, and returns `x`."""
+        self.update(x, dim)
+        return x
+
+    def reset(self) -> None:
+        """Forgets all that came."""
+        self.hist.zero_()
+
+    def merge(self, other: Self) -> Self:
+        """Adds what another module of the same bins and channels has counted; returns itself.
+
+        The result is that of one module that counted both streams. On CUDA this waits for the
+        GPU, since it compares the edges.
+
+        Raises:
+            RuntimeError: other edges or channels.
+            TypeError: another class.
+        """
+        name = f"{type(self).__name__}.merge"
+        if type(other) is not type(self):
+            expected = f"other must be a {type(self).__name__}"
+            raise TypeError(f"{name}: {expected}, got {type(other).__name__}")
+        if self.hist.shape != other.hist.shape:
+            sizes = list(self.hist.shape), list(other.hist.shape)
+            raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
+        device = self.hist.device
+        if not torch.equal(self.edge_bits, other.edge_bits.to(device)):
+            raise RuntimeError(f"{name}: other must have the same edges, got others")
+        self.hist.add_(other.hist.to(device))
+        return self
+
+    def all_reduce(self, group: dist.ProcessGroup | None = None) -> Self:
+        """A new module that has counted what all processes of a group have.
+
+        This one stays as it is. So a second call counts nothing twice, and the stream goes on.
+        All processes of the group must call it, with the same bins and channels.
+
+        Args:
+            group: a process group whose backend serves the device of the module; the default
+                group if None.
+
+        Raises:
+            RuntimeError: there is no process group, this process is not of `group`, or its
+                backend does not serve the device.
+            TypeError: `group` is not a process group.
+        """
+        name = f"{type(self).__name__}.all_reduce"
+        distributed.check_group(name, group)
+        total = deepcopy(self)
+        total._add_others(f"{name}: the module", group)
+        return total
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        distributed.all_reduce(argument, self.hist, group)
+
+    def density(self) -> Tensor:
+        """counts / (their sum * the bins' widths), as `torch_histo.histogram` with `density`:
+        float64, of the sizes of channels and bins. NaN for a channel without counts."""
+        return density_of(self.hist[..., 1:-2], self.edges)
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        below = self.hist[..., :-1].cumsum(-1)
+        fractions = _fractions(f"{type(self).__name__}.quantile", q, below.device)
+        flat = fractions.reshape(-1)
+        valid = (flat >= 0) & (flat <= 1)
+        found = self._quantile(below, flat.where(valid, 0.0))
+        found = found.where(valid & (below[..., -1:] > 0), torch.nan)
+        return found.movedim(-1, 0) if fractions.dim() else found.squeeze(-1)
+
+    def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
+        """[channels, q] of the counts up to each bin, [channels, n + 2]: NaN is not among them."""
+        raise NotImplementedError
+
+    def channel(self, *index: int) -> Self:
+        """A copy of one channel, without channels: `sketch.channel(3).plot()`."""
+        if len(index) != self.hist.dim() - 1:
+            expected = f"index must be {self.hist.dim() - 1} ints, one a dimension of channels"
+            raise RuntimeError(f"{type(self).__name__}.channel: {expected}, got {shown(index)}")
+        one = deepcopy(self)
+        bits = self.edge_bits.expand(*self.hist.shape[:-1], -1)
+        one.edge_bits = bits[index].clone()
+        for name, counts in one._of_channels():
+            one.register_buffer(name, counts[index].clone())
+        return one
+
+    def _of_channels(self) -> list[tuple[str, Tensor]]:
+        """The buffers that have an entry a channel."""
+        return [("hist", self.hist)]
+
+    def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
+        name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
+        require_tensor(f"{name}: x", x)
+        if type(x).__name__ == "DTensor":
+            raise TypeError(f"{name}: x must be what this process holds: pass x.to_local()")
+        if x.device != self.hist.device:
+            expected = f"x must be on the device of the module, {self.hist.device}"
+            raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
+        dims = dimensions(name, dim)
+        if [x.shape[d] for d in kept_dimensions(x.dim(), dims)] != channels:
+            expected = f"x must have the channels' sizes, {channels}, beside dim"
+            got = f"{list(x.shape)} over dim={dim}"
+            raise RuntimeError(f"{name}: {expected}, got {got}")
+        return histogram(x, self.edges, dim=dims or None, flow=True).hist
+
+    # What libraries that plot histograms ask for: UHI's PlottableHistogram.
+
+    @property
+    def kind(self) -> str:
+        return "COUNT"
+
+    @property
+    def axes(self) -> tuple[_Axis, ...]:
+        """The dimensions of channels, and the bins."""
+        bounds = self._common_edges()
+        pairs = tuple(pairwise(bounds))
+        channels = (
+            _Axis(tuple(range(size)), "channel", _Traits(False, True, False, False))
+            for size in self.hist.shape[:-1]
+        )
+        return *channels, _Axis(pairs, "value", _Traits(False, False, True, True))
+
+    def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        """The counts on the host. With `flow` those outside, too: NaN is overflow, as in
+        boost-histogram."""
+        bins = self.hist[..., :-1] if flow else self.hist[..., 1:-2]
+        found = bins.double().cpu().numpy()
+        if flow:
+            found[..., -1] += self.hist[..., -1].cpu().numpy()
+        return found
+
+    def counts(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        return self.values(flow)
+
+    def variances(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        """Those of Poisson: the counts."""
+        return self.values(flow)
+
+    def _to_uhi_(self) -> dict[str, Any]:
+        """What hist.Hist and boost_histogram.Histogram are made from."""
+        flow = {"circular": False, "underflow": False, "overflow": False}
+        channels = [
+            {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
+            for size in self.hist.shape[:-1]
+        ]
+        flow |= {"underflow": True, "overflow": True}
+        bins = {"type": "variable", "edges": self._common_edges()} | flow
+        storage = {"type": "double", "values": self.values(flow=True)}
+        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": storage}
+
+    def _common_edges(self) -> list[float]:
+        edges = self.edges
+        if edges.dim() > 1:
+            raise RuntimeError(
+                f"{type(self).__name__}.axes: edges must be the same in all channels, got "
+                f"{list(edges.shape)}: take one by .channel(index)"
+            )
+        found: list[float] = edges.tolist()
+        return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws a line a channel with matplotlib, of up to 10 channels.
+
+        Args:
+            ax: the axes of matplotlib to draw on; new ones if None.
+
+        Returns:
+            The axes.
+
+        Raises:
+            RuntimeError: more than 10 channels.
+            ImportError: matplotlib is missing.
+        """
+        name = f"{type(self).__name__}.plot"
+        lines = self.hist.shape[:-1].numel()
+        if lines > _MOST_LINES:
+            expected = f"channels must be at most {_MOST_LINES}"
+            raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
+            ax = pyplot.figure().add_subplot()
+        edges = self.edges.expand(*self.hist.shape[:-1], -1)
+        for index in np.ndindex(*self.hist.shape[:-1]):
+            counts, bounds = self._drawn(self.hist[index][1:-2].cpu(), edges[index].cpu())
+            ax.stairs(counts.numpy(), bounds.numpy(), label=", ".join(map(str, index)))
+        if self.hist.dim() > 1:
+            ax.legend(title="channel")
+        ax.set_xlabel("value")
+        ax.set_ylabel("count")
+        return ax
+
+    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """The bins that have a width to draw."""
+        finite = edges.isfinite()
+        return counts[finite[1:] & finite[:-1]], edges[finite]
+
+
+class StreamingHistogram(_Stream):
+    """Counts the values of one tensor after another between fixed edges, channel by channel.
+
+    Counts are exact and the same bits on every device, in every order and however the stream is
+    divided: n tensors give the counts of their concatenation.
+
+    Args:
+        bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
+            `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels. They are kept
+            as float64, never decrease and hold no NaN.
+        range: the first and the last edge where `bins` is a number: a pair of numbers, or of
+            tensors that broadcast to the channels. A stream has no extremes to take before it
+            ends: `QuantileSketch` is for values whose range nobody knows.
+        channels: the sizes of the dimensions that `update` keeps, an int or several; None means
+            those of edges and range, and so none for edges `[n + 1]` and a range of numbers.
+
+    Attributes:
+        hist: int64 counts `[channels..., n + 3]`: underflow, the bins, overflow, NaN. They add up
+            to the number of elements. 8 (n + 3) bytes a channel.
+        edges: float64 `[n + 1]`, or `[..., n + 1]` for channels that have their own. They are in
+            the state as the int64 of their bits, `edge_bits`, and loading a state loads them.
+        count: int64 `[channels...]`, how many values came, NaN aside.
+
+    `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
+    hist look for (UHI's PlottableHistogram); `plot()` draws with matplotlib.
+
+    Raises:
+        RuntimeError: no bin or fewer than two edges; edges that decrease, hold NaN or are no
+            float64; a range that is missing or not finite; sizes that do not broadcast.
+        TypeError: an argument of a type that it does not take.
+
+    Example:
+        >>> stream = torch_histo.StreamingHistogram(4, range=(0, 1), channels=2)
+        >>> for step in range(3):
+        ...     stream.update(torch.tensor([[0.1, 0.7], [0.6, 2.0]]), dim=0)
+        >>> stream.hist
+        tensor([[0, 3, 0, 3, 0, 0, 0],
+                [0, 0, 0, 3, 0, 3, 0]])
+        >>> stream.quantile(0.5)
+        tensor([0.2500, 0.7500], dtype=torch.float64)
+
+    Source: np.histogram for the bins; quantiles are those of the line through the cumulative
+    counts at the edges.
+    """
+
+    def __init__(
+        self,
+        bins: int | Tensor,
+        range: Sequence[Bound] | None = None,
+        channels: int | Sequence[int] | None = None,
+    ) -> None:
+        name = type(self).__name__
+        if range is None and not (isinstance(bins, Tensor) and bins.dim()):
+            expected = "range must be a pair of numbers or of tensors where bins is a number"
+            raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
+        given = [v for v in (bins, *(range or ())) if isinstance(v, Tensor)]
+        sizes = _sizes_of(bins, given) if channels is None else _channels(name, channels)
+        device = given[0].device if given else None
+        nothing = torch.empty(0, *sizes, dtype=torch.float64, device=device)
+        try:
+            hist, edges = histogram(nothing, bins, range=range, dim=0, flow=True)
+        except (RuntimeError, TypeError) as error:
+            message = str(error).replace("histogram:", f"{name}:", 1)
+            raise type(error)(message) from None
+        wide = edges.detach().double()
+        if not edges.is_meta:
+            if not (wide.diff() >= 0).all():
+                expected = "edges must never decrease and hold no NaN"
+                raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
+            if not torch.equal(wide.to(edges.dtype), edges):
+                raise RuntimeError(f"{name}: edges must be exact in float64, got {edges.dtype}")
+        super().__init__(wide.clone(memory_format=torch.contiguous_format), hist)
+
+    def extra_repr(self) -> str:
+        *channels, counts = self.hist.shape
+        return f"bins={counts - 3}, channels={tuple(channels)}"
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        """Quantiles of what came, as if the values of a bin were spread evenly over it.
+
+        q lies between the values below it and above it: the result is in the bin of the order
+        statistic of rank q * count, so it is wrong by at most the bin's width. Values below the
+        first edge count as that edge, values above the last as that one; a bin with an infinite
+        edge gives the other one. NaN does not count. Nothing synchronizes where `q` is a number
+        or on the device.
+
+        Args:
+            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
+                not read on the host: numbers outside give NaN.
+
+        Returns:
+            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
+            a channel without values.
+
+        Raises:
+            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
+            TypeError: `q` is none of these.
+        """
+        return super().quantile(q)
+
+    def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
+        target = below[..., -1:] * q
+        # No bin without values is taken: the least count of one is 1.
+        at = torch.searchsorted(below.double(), target.clamp(min=0.5))
+        at = at.clamp(max=below.shape[-1] - 1)
+        counts = self.hist.gather(-1, at)
+        part = ((target - below.gather(-1, at) + counts) / counts).clamp(0, 1)
+        edges = self.edges
+        bounds = torch.cat((edges[..., :1], edges, edges[..., -1:]), -1)
+        bounds = bounds.expand(*below.shape[:-1], -1)
+        left, right = bounds.gather(-1, at), bounds.gather(-1, at + 1)
+        low, high = left.where(left.isfinite(), right), right.where(right.isfinite(), left)
+        # Not lerp, whose difference of the two may overflow.
+        return (low * (1 - part) + high * part).clamp(low, high)
+
+
+class QuantileSketch(_Stream):
+    """Quantiles of streams whose range nobody knows, with a bound on the relative error.
+
+    Its bins are the floats that begin with the same bits: sign, exponent, and the first `bits`
+    bits of the fraction, for the exponents of a span. Bins of their own count zero, what is
+    smaller than the span (tiny) and larger (huge), by sign; -inf, +inf and NaN are counted as
+    underflow, overflow and NaN. So every value of every dtype is counted. Counts are exact, and
+    the same bits however the stream is divided. An update reads its input twice: to count, and to
+    find the extremes.
+
+    Args:
+        channels: the sizes of the dimensions that `update` keeps, an int or several; None means
+            that there are none.
+        bits: how many bits of the fraction tell bins apart, from 0 to 16.
+        exponents: the span, (first, last): magnitudes from 2^first up to 2^last, which is not in
+            it. At least -1022 and at most 1023.
+
+    A channel takes 8 (2 (last - first) 2^bits + 8) bytes: 128 KiB with 7 bits and 64 exponents,
+    8 KiB with 3 bits.
+
+    Attributes:
+        hist: int64 counts `[channels..., n + 3]`: -inf, the bins from huge negatives to huge
+            positives, +inf, NaN.
+        edges: float64 `[n + 1]`. Those of negatives are the floats after the opposite ones, so
+            that a value and its opposite are in opposite bins.
+        count: int64 `[channels...]`, how many values came, NaN aside.
+        min, max: float64 `[channels...]`, the finite extremes, exact; NaN where there are none.
+            Of integers beyond 2^53 they are rounded outwards.
+
+    Raises:
+        RuntimeError: bits or exponents beyond these, or a span of none.
+        TypeError: an argument of a type that it does not take.
+
+    Example:
+        >>> sketch = torch_histo.QuantileSketch()
+        >>> for scale in (1e-3, 1.0, 1e6):
+        ...     sketch.update(scale * torch.arange(1, 101))
+        >>> sketch.quantile(torch.tensor([0.0, 0.5, 0.9, 1.0]))
+        tensor([1.0000e-03, 5.1125e+01, 6.9992e+07, 1.0000e+08], dtype=torch.float64)
+        >>> sketch.count, sketch.min
+        (tensor(300), tensor(0.0010, dtype=torch.float64))
+
+    Source: the bins of HdrHistogram (Tene) for floats; the bound of DDSketch (Masson, Rim and
+    Lee, 2019), here with bins that the bits of a float give.
+    """
+
+    min_key: Tensor
+    max_key: Tensor
+
+    def __init__(
+        self,
+        channels: int | Sequence[int] | None = None,
+        bits: int = 7,
+        exponents: tuple[int, int] = (-32, 32),
+    ) -> None:
+        name = type(self).__name__
+        self.bits = integer(name, bits, "bits must be an int")
+        if not 0 <= self.bits <= _MOST_BITS:
+            raise RuntimeError(f"{name}: bits must be between 0 and {_MOST_BITS}, got {bits}")
+        if not (isinstance(exponents, (tuple, list)) and len(exponents) == 2):
+            raise TypeError(f"{name}: exponents must be a pair of ints, got {shown(exponents)}")
+        first, last = (integer(name, e, "exponents must be a pair of ints") for e in exponents)
+        if not -_EXPONENT_BIAS < first < last <= _EXPONENT_BIAS:
+            raise RuntimeError(
+                f"{name}: exponents must be two ints from -1022 to 1023, the first below the "
+                f"second, got {shown(exponents)}"
+            )
+        self.exponents = (first, last)
+        sizes = () if channels is None else _channels(name, channels)
+        edges = _logarithmic_edges(self.bits, first, last)
+        super().__init__(edges, torch.zeros(*sizes, len(edges) + 2, dtype=torch.int64))
+        # Keys of the extremes: integers in the order of the floats, of +inf and -inf at first.
+        none = torch.full(sizes, torch.inf, dtype=torch.float64)
+        self.register_buffer("min_key", _key(none))
+        self.register_buffer("max_key", _key(-none))
+
+    def extra_repr(self) -> str:
+        channels = tuple(self.hist.shape[:-1])
+        return f"channels={channels}, bits={self.bits}, exponents={self.exponents}"
+
+    @property
+    def min(self) -> Tensor:
+        return self._extreme(self.min_key)
+
+    @property
+    def max(self) -> Tensor:
+        return self._extreme(self.max_key)
+
+    def _extreme(self, key: Tensor) -> Tensor:
+        return _ordered(key).view(torch.float64).where(self.min_key <= self.max_key, torch.nan)
+
+    def update(self, x: Tensor, dim: int | Sequence[int] | None = None) -> None:
+        counts = self._counts_of(x, dim)
+        dims = None if dim is None else dimensions("QuantileSketch.update", dim)
+        low, high = torch.ops.histo.finite_range(x.detach(), dims)
+        self.hist.add_(counts)
+        self._widen(_key(low), _key(high))
+
+    update.__doc__ = _Stream.update.__doc__
+
+    def _widen(self, low: Tensor, high: Tensor) -> None:
+        self.min_key.copy_(torch.minimum(self.min_key, low))
+        self.max_key.copy_(torch.maximum(self.max_key, high))
+
+    def reset(self) -> None:
+        """Forgets all that came."""
+        super().reset()
+        none = torch.full_like(self.min_key, torch.inf, dtype=torch.float64)
+        self.min_key.copy_(_key(none))
+        self.max_key.copy_(_key(-none))
+
+    def merge(self, other: Self) -> Self:
+        super().merge(other)
+        self._widen(other.min_key.to(self.hist.device), other.max_key.to(self.hist.device))
+        return self
+
+    merge.__doc__ = _Stream.merge.__doc__
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        super()._add_others(argument, group)
+        distributed.all_reduce(argument, self.min_key, group, dist.ReduceOp.MIN)
+        distributed.all_reduce(argument, self.max_key, group, dist.ReduceOp.MAX)
+
+    def _of_channels(self) -> list[tuple[str, Tensor]]:
+        keys = [("min_key", self.min_key), ("max_key", self.max_key)]
+        return super()._of_channels() + keys
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        """Order statistics of what came, each within 2^-(bits + 1) of itself.
+
+        The one of q has the rank q * (count - 1), rounded to the nearest integer, which
+        torch.quantile takes with interpolation="nearest". NaN does not count. The result is
+
+        - the middle of the bin for a magnitude in the span: its relative error is at most
+          2^-(bits + 1);
+        - 0, -inf and +inf themselves;
+        - half of the smallest magnitude in the span for a tiny one, with its sign: wrong by at
+          most as much;
+        - `min` or `max` for a huge one, by its sign;
+
+        and never beyond `min` and `max`; the smallest and the largest finite value are exact.
+        Nothing synchronizes where `q` is a number or on the device.
+
+        Args:
+            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
+                not read on the host: numbers outside give NaN.
+
+        Returns:
+            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
+            a channel without values.
+
+        Raises:
+            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
+            TypeError: `q` is none of these.
+        """
+        return super().quantile(q)
+
+    def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
+        total = below[..., -1:]
+        rank = ((total - 1) * q).round().long().clamp(min=0)
+        at = torch.searchsorted(below, rank, right=True).clamp(max=below.shape[-1] - 1)
+        found = self._middles()[at]
+        low, high = (_ordered(k).view(torch.float64).unsqueeze(-1) for k in self._keys())
+        first, last = below[..., :1], below[..., -2:-1] - 1  # ranks of the finite extremes
+        inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
+        return inside.where(found.isfinite(), found)
+
+    def _keys(self) -> tuple[Tensor, Tensor]:
+        return self.min_key, self.max_key
+
+    def _middles(self) -> Tensor:
+        """What stands for the values of each count, [n + 2]; huge ones are cut off later."""
+        positive = self.edges[self.edges.shape[-1] // 2 + 1 : -1]
+        middles = (positive[:-1] + positive[1:]) / 2
+        largest = self.edges[-1:]
+        above = torch.cat((positive[:1] / 2, middles, largest, largest * torch.inf))
+        return torch.cat((-above.flip(0), torch.zeros_like(above[:1]), above))
+
+    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """From the first to the last bin that has counts; tiny ones and zero are one bin."""
+        zero = len(counts) // 2
+        around = counts[zero - 1 : zero + 2].sum(0, keepdim=True)
+        counts = torch.cat((counts[: zero - 1], around, counts[zero + 2 :]))
+        edges = torch.cat((edges[:zero], edges[zero + 2 :]))
+        filled = counts.nonzero().flatten().tolist() or [zero - 1]
+        drawn = slice(filled[0], filled[-1] + 1)
+        return counts[drawn], edges[filled[0] : filled[-1] + 2]
+
+    def plot(self, ax: Any = None) -> Any:
+        ax = super().plot(ax)
+        ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0])
+        return ax
+
+    plot.__doc__ = _Stream.plot.__doc__
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
+        expected = _logarithmic_edges(self.bits, *self.exponents).view(torch.int64)
+        if bits.shape == expected.shape and not (bits.is_meta or bits.cpu().equal(expected.cpu())):
+            rest[-1].append(f"{prefix}edge_bits are of other bits or exponents: {self}")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _channels(name: str, channels: int | Sequence[int]) -> list[int]:
+    several = channels if isinstance(channels, Sequence) else [channels]
+    sizes = [integer(name, c, "channels must be an int or a sequence of ints") for c in several]
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"{name}: channels must be at least 0, got {shown(channels)}")
+    return sizes
+
+
+def _sizes_of(bins: int | Tensor, given: Sequence[Tensor]) -> Sequence[int]:
+    """The channels of edges, or of the tensors of a range."""
+    if isinstance(bins, Tensor) and bins.dim():
+        return bins.shape[:-1]
+    try:
+        sizes: Sequence[int] = torch.broadcast_shapes(*(v.shape for v in given))  # type: ignore[no-untyped-call]
+        return sizes
+    except RuntimeError:  # which histogram explains
+        return ()
+
+
+def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.device) -> Tensor:
+    """float64 of none or one dimension on a device."""
+    if isinstance(q, Tensor):
+        if q.dim() > 1:
+            raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
+        return q.detach().to(device, torch.float64)
+    several: Sequence[Any] = q if isinstance(q, (list, tuple)) else [q]
+    if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
+        expected = "q must be a number, a sequence of numbers, or a tensor"
+        raise TypeError(f"{name}: {expected}, got {shown(q)}")
+    if not is_compiling() and not all(0 <= v <= 1 for v in several):
+        raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
+    if several is q:
+        return torch.tensor(q, dtype=torch.float64, device=device)
+    return torch.full((), float(q), dtype=torch.float64, device=device)  # type: ignore[arg-type]
+
+
+def _key(values: Tensor) -> Tensor:
+    """int64 in the order of the floats; of both zeros one, since adding makes -0 +0."""
+    return _ordered((values.double() + 0.0).view(torch.int64))
+
+
+def _ordered(bits: Tensor) -> Tensor:
+    """From the bits of float64 to keys, and back: negatives have their order turned round."""
+    return bits ^ ((bits >> 63) & _INT64.max)
+
+
+def _logarithmic_edges(bits: int, first: int, last: int) -> Tensor:
+    """Made of the bits of float64, in which positive floats and their bits have one order."""
+    step = _FRACTION_BITS - bits
+    steps = torch.arange(((last - first) << bits) + 1)
+    positive = ((_EXPONENT_BIAS + first) << _FRACTION_BITS) + (steps << step)
+    largest = torch.full((1,), torch.finfo(torch.float64).max, dtype=torch.float64)
+    above = torch.cat((positive, largest.view(torch.int64)))
+    # One step towards zero: [e_k, e_{k+1}) then holds the opposites of (-e_{k+1}, -e_k].
+    below = torch.cat((above[-1:], positive.flip(0) - 1)) + _INT64.min
+    return torch.cat((below, torch.arange(2), above)).view(torch.float64)
