@@ -601,21 +601,41 @@ class QuantileSketch(_Stream):
         return torch.cat((-above.flip(0), torch.zeros_like(above[:1]), above))
 
     def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        """From the first to the last bin that has counts; tiny ones and zero are one bin."""
-        zero = len(counts) // 2
-        around = counts[zero - 1 : zero + 2].sum(0, keepdim=True)
-        counts = torch.cat((counts[: zero - 1], around, counts[zero + 2 :]))
-        edges = torch.cat((edges[:zero], edges[zero + 2 :]))
-        filled = counts.nonzero().flatten().tolist() or [zero - 1]
-        drawn = slice(filled[0], filled[-1] + 1)
-        return counts[drawn], edges[filled[0] : filled[-1] + 2]
+        """A bin for each power of two: the bins within one have different widths on the axis.
+
+        Zero and tiny values are one bin, huge ones are drawn as one more power."""
+        bins, zero = 1 << self.bits, len(counts) // 2
+        below, above = counts[1 : zero - 1], counts[zero + 2 : -1]
+        sums = (
+            counts[:1],
+            below.view(-1, bins).sum(-1),
+            counts[zero - 1 : zero + 2].sum(0, keepdim=True),
+            above.view(-1, bins).sum(-1),
+            counts[-1:],
+        )
+        counts = torch.cat(sums)
+        inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
+        edges = torch.cat((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
+        filled = counts.nonzero().flatten().tolist() or [len(counts) // 2]
+        return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
 
     def plot(self, ax: Any = None) -> Any:
-        ax = super().plot(ax)
-        ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0])
-        return ax
+        """Draws a line a channel with matplotlib, of up to 10 channels, and a bin a power of two.
 
-    plot.__doc__ = _Stream.plot.__doc__
+        Args:
+            ax: the axes of matplotlib to draw on; new ones if None.
+
+        Returns:
+            The axes.
+
+        Raises:
+            RuntimeError: more than 10 channels.
+            ImportError: matplotlib is missing.
+        """
+        ax = super().plot(ax)
+        ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
+        ax.xaxis.get_major_locator().set_params(numticks=9)
+        return ax
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
