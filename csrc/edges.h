@@ -3,6 +3,7 @@
 // type, and nothing is rounded. A guess may come first; it is used only where it was checked.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -159,35 +160,72 @@ HISTO_HOST_DEVICE To rounded_up(Key key) {
 template <class Key>
 using GuessOf = std::conditional_t<std::is_same_v<Key, float>, float, double>;
 
-/// A line that never falls, so that a guess is right everywhere if it is right on both sides of
-/// each threshold. Host and device compute it in different ways; each checks its own.
+/// Host and device compute a line in different ways, and each checks its own. The host can do what
+/// a device does, too, bit for bit: so it tells what a device will find.
+enum class Arithmetic { kHost, kDevice };
+#ifdef __CUDACC__
+constexpr Arithmetic kOwnArithmetic = Arithmetic::kDevice;
+#else
+constexpr Arithmetic kOwnArithmetic = Arithmetic::kHost;
+#endif
+
+/// a * b + c, rounded once.
 template <class G>
+HISTO_HOST_DEVICE G fused(G a, G b, G c) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(G) == 4) {
+    return __fmaf_rn(a, b, c);
+  } else {
+    return __fma_rn(a, b, c);
+  }
+#else
+  return std::fma(a, b, c);
+#endif
+}
+
+/// As a device converts: what is negative is 0, and what is larger than all integers the largest.
+template <class G>
+HISTO_HOST_DEVICE unsigned converted(G value) {
+#ifdef __CUDA_ARCH__
+  if constexpr (sizeof(G) == 4) {
+    return __float2uint_rz(value);
+  } else {
+    return __double2uint_rz(value);
+  }
+#else
+  constexpr double kBeyond = 0x1p32;
+  if (value != value) {
+    return sizeof(G) == 4 ? 0 : 0x80000000u;
+  }
+  return value < kBeyond ? static_cast<unsigned>(value > 0 ? value : 0) : 0xffffffffu;
+#endif
+}
+
+/// A line that never falls, so that a guess is right everywhere if it is right on both sides of
+/// each threshold.
+template <class G, Arithmetic kBy = kOwnArithmetic>
 struct Line {
   G origin;
   G scale;
   G lift;
-  G at_zero; // the line's value at 0
+  G at_zero; // the line's value at 0, which a device begins with
 
   /// The line that has the value `lift` at `origin` and rises by `scale`.
   HISTO_HOST_DEVICE static Line through(double origin, double scale, double lift) {
     return {
         static_cast<G>(origin), static_cast<G>(scale), static_cast<G>(lift),
-        static_cast<G>(lift - origin * scale)};
+        static_cast<G>(kBy == Arithmetic::kDevice ? fused(-origin, scale, lift) : 0)};
   }
   /// Whether it rises, for infinite values, too.
   HISTO_HOST_DEVICE bool rises() const {
     return scale > 0 && scale <= std::numeric_limits<G>::max();
   }
   HISTO_HOST_DEVICE G at(G x) const {
-#ifdef __CUDA_ARCH__
-    if constexpr (sizeof(G) == 4) {
-      return __fmaf_rn(x, scale, at_zero);
+    if constexpr (kBy == Arithmetic::kDevice) {
+      return fused(x, scale, at_zero);
     } else {
-      return __fma_rn(x, scale, at_zero);
+      return (x - origin) * scale + lift;
     }
-#else
-    return (x - origin) * scale + lift;
-#endif
   }
   /// The line's value in [0, most]; NaN becomes 0.
   HISTO_HOST_DEVICE G clamped(G x, G most) const {
@@ -198,20 +236,14 @@ struct Line {
 };
 
 /// The whole part of a line at x, in [0, most], most < 2^31. It is unspecified for NaN.
-template <class G>
-HISTO_HOST_DEVICE int32_t whole_part(const Line<G>& line, G x, int64_t most) {
-#ifdef __CUDA_ARCH__
-  // The conversion makes 0 of what is negative, and the largest integer of what is larger.
-  unsigned whole;
-  if constexpr (sizeof(G) == 4) {
-    whole = __float2uint_rz(line.at(x));
+template <class G, Arithmetic kBy>
+HISTO_HOST_DEVICE int32_t whole_part(const Line<G, kBy>& line, G x, int64_t most) {
+  if constexpr (kBy == Arithmetic::kDevice) {
+    const unsigned whole = converted(line.at(x)), limit = static_cast<unsigned>(most);
+    return static_cast<int32_t>(whole < limit ? whole : limit);
   } else {
-    whole = __double2uint_rz(line.at(x));
+    return static_cast<int32_t>(line.clamped(x, rounded_down<G>(most)));
   }
-  return static_cast<int32_t>(min(whole, static_cast<unsigned>(most)));
-#else
-  return static_cast<int32_t>(line.clamped(x, rounded_down<G>(most)));
-#endif
 }
 
 /// How the place of a value is found.
@@ -224,28 +256,30 @@ enum class Guess : uint8_t {
 constexpr int kCells = 4096;
 
 /// The lines of a channel's guesses. The whole part of each is what is guessed.
-template <class G>
+template <class G, Arithmetic kBy = kOwnArithmetic>
 struct Lines {
+  using Line = histo::Line<G, kBy>;
+
   /// The place. A value on an edge is in the bin above it, but for the last edge. So the line is a
   /// little flatter, and lifted so much that it passes above all edges but the last.
-  Line<G> formula;
+  Line formula;
   /// The nearest threshold: the line is lifted by a half.
-  Line<G> comparison;
+  Line comparison;
 
   HISTO_HOST_DEVICE static Lines between(Real low, Real high, int64_t bins) {
     constexpr double kFlatter = 0x1p-20;
     const auto n = static_cast<double>(bins);
     const double scale = n / (high.high - low.high);
     return {
-        Line<G>::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
-        Line<G>::through(low.high, scale, 0.5)};
+        Line::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
+        Line::through(low.high, scale, 0.5)};
   }
 };
 
 /// The line of kCells over the values: its whole part is the cell.
-template <class G>
-HISTO_HOST_DEVICE Line<G> cell_line(Real low, Real high) {
-  return Line<G>::through(low.high, kCells / (high.high - low.high), 0);
+template <class G, Arithmetic kBy = kOwnArithmetic>
+HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high) {
+  return Line<G, kBy>::through(low.high, kCells / (high.high - low.high), 0);
 }
 
 /// Cells over the numbers of values of type G, in their order.
@@ -290,9 +324,9 @@ struct CheckedEdge {
 };
 
 /// Checks edge k of a channel. `next` is the edge behind it, or the last edge itself.
-template <class T, class G>
+template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges, int64_t k, Real edge, Real next, const Lines<G>& lines) {
+    const Edges& edges, int64_t k, Real edge, Real next, const Lines<G, kBy>& lines) {
   const int64_t bins = edges.bins;
   CheckedEdge<T> checked;
   checked.valid = is_at_most(edge, next);
@@ -316,9 +350,9 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   return checked;
 }
 
-template <class T, class G>
+template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges, int64_t channel, int64_t k, const Lines<G>& lines) {
+    const Edges& edges, int64_t channel, int64_t k, const Lines<G, kBy>& lines) {
   const int64_t next = k < edges.bins ? k + 1 : k;
   return check_edge<T>(edges, k, edges.at(channel, k), edges.at(channel, next), lines);
 }
