@@ -10,7 +10,7 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kBytes = 256; // values, and threads of a block
+constexpr int kBytes = kThreadsOfBytes; // values
 
 /// The counts of all bytes of all channels, [channels, 256].
 unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {

@@ -37,7 +37,7 @@ struct Stored {
 
 /// What was found at some edges of a column: four counts, packed in bytes.
 struct Checks {
-  static constexpr unsigned kMost = 32; // edges
+  static constexpr unsigned kMost = ColumnMemory::kEdgesOfPart; // edges
 
   unsigned existing = 0; // thresholds that some value reaches
   unsigned invalid = 0;
@@ -117,24 +117,21 @@ template <class T>
 FoundColumns<T> find_columns(
     const ChannelColumns& in, const Problem& problem, const Edges& edges, const Launch& launch) {
   using Found = FoundColumns<T>;
-  const int64_t stripes = in.batches * in.stripes, edges_of_column = edges.bins + 1;
-  const int64_t columns = stripes * ColumnOfThread<T>::kOfWord << in.log_words;
-  const int64_t parts = ceil_div(edges_of_column, int64_t{Checks::kMost});
+  const auto room = ColumnMemory::of(in, problem.type, edges.bins);
   // All begin at multiples of 16 bytes.
-  const int64_t lines_bytes = columns * int64_t{sizeof(typename Found::TheLines)};
-  const int64_t thresholds_bytes =
-      columns * edges_of_column * int64_t{sizeof(typename Found::Threshold)};
-  const int64_t checks_bytes = columns * parts * int64_t{sizeof(uint32_t)};
-  auto* memory = static_cast<char*>(launch.allocate(lines_bytes + thresholds_bytes + checks_bytes));
+  auto* memory = static_cast<char*>(launch.allocate(room.bytes()));
   const Found found{
       reinterpret_cast<typename Found::TheLines*>(memory),
-      reinterpret_cast<typename Found::Threshold*>(memory + lines_bytes),
-      reinterpret_cast<uint32_t*>(memory + lines_bytes + thresholds_bytes),
-      static_cast<unsigned>(parts)};
+      reinterpret_cast<typename Found::Threshold*>(memory + room.line_bytes),
+      reinterpret_cast<uint32_t*>(memory + room.line_bytes + room.threshold_bytes),
+      static_cast<unsigned>(room.parts)};
   start(
       launch, "find_columns", find_columns_kernel<T>,
-      Shape{grid_of(stripes * parts), kFindThreads, 0, 1, launch.limits.has_clusters()}, in, edges,
-      found, reinterpret_cast<unsigned long long*>(problem.counts), problem.num_counts());
+      Shape{
+          grid_of(in.batches * in.stripes * room.parts), kFindThreads, 0, 1,
+          launch.limits.has_clusters()},
+      in, edges, found, reinterpret_cast<unsigned long long*>(problem.counts),
+      problem.num_counts());
   return found;
 }
 

@@ -9,7 +9,7 @@ namespace {
 
 template <class T>
 using ShapeOf =
-    ReadShape<sizeof(T) == 2 && Number<T>::kIsFloat ? 896 : 768, 1, sizeof(T) == 8 ? 8 : 16>;
+    ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, sizeof(T) == 8 ? 8 : 16>;
 
 /// Where a word is in a table of rows of words, once the table is rotated: each 32 words that
 /// follow each other have moved within their rows, by one more than the 32 before. Then lanes meet

@@ -29,7 +29,11 @@ void count_columns_between(
 const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
 
 void count_scattered_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
 void count_bytes_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
 

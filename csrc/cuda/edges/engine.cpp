@@ -17,7 +17,7 @@ void count_between(
     case EdgeLayout::kColumns:
       return count_columns_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kScattered:
-      return count_scattered_between(problem, edges, flow, launch);
+      return count_scattered_between(plan, problem, edges, flow, launch);
   }
   no_kernel("count_between");
 }

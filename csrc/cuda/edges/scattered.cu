@@ -10,7 +10,7 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kThreads = 1024;
+constexpr int kThreads = kThreadsOfScattered;
 
 __global__ __launch_bounds__(kThreads) void check_edges_kernel(
     const __grid_constant__ Edges edges, int64_t channels, uint8_t* __restrict__ valid) {
@@ -78,7 +78,11 @@ const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch
 }
 
 void count_scattered_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
   const uint8_t* valid = check_channels(edges, problem.num_channels(), launch);
   Elements in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
@@ -87,13 +91,11 @@ void count_scattered_between(
   in.num_rows = problem.num_rows();
   in.side_by_side =
       problem.channels[1].size > 1 && problem.channels[1].stride < problem.rows[2].stride;
-  const int64_t blocks = std::min<int64_t>(
-      ceil_div(in.num_channels * in.num_rows, kThreads), int64_t{8} * launch.limits.sm_count);
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start(
-        launch, "count_scattered", count_scattered_kernel<T>, grid_of(blocks), dim3(kThreads), 0,
-        static_cast<const T*>(problem.data), in, edges, flow, valid,
+        launch, "count_scattered", count_scattered_kernel<T>, grid_of(plan.blocks), dim3(kThreads),
+        0, static_cast<const T*>(problem.data), in, edges, flow, valid,
         reinterpret_cast<unsigned long long*>(problem.counts));
   });
 }

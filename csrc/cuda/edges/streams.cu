@@ -10,7 +10,7 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using ShapeOf = ReadShape<sizeof(T) == 8 ? 768 : 896, 1, 4>;
+using ShapeOf = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
 /// Counts all elements of a block. NaN has a place of its own, which is that of underflow where
 /// neither is shown.
@@ -74,8 +74,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   // Neighbouring blocks read the same rows.
   const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
   const int64_t channel = block / in.chunks;
-  const int64_t first = index * in.part_bins;
-  const Edges part = edges.part(first, min(in.part_bins, edges.bins - first));
+  const Edges part = in.part(edges, index);
   const auto bins_of_part = static_cast<unsigned>(part.bins);
   const unsigned slots = slot_of<kLogCopies>(bins_of_part + 3);
   // Wide keys come first, because they must be aligned.

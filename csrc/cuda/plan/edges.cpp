@@ -115,13 +115,15 @@ bool has_rows_for_columns(const ChannelColumns& in, int64_t places) {
   return in.rows * (int64_t{1} << in.log_words) >= places;
 }
 
-/// Two 16-bit thresholds are a word; others are kept as keys.
+/// Bytes of a column's threshold: two of 16 bits are a word; others are kept as keys.
+int64_t threshold_bytes_of(ElementType type) {
+  const bool is_small_float = bytes_of_type(type) == 2 && !is_integer(type);
+  return is_small_float ? 2 : bytes_of_key(type);
+}
+
 int64_t column_bytes(ElementType type, int64_t bins) {
-  const int64_t element_bytes = bytes_of_type(type);
-  const int64_t of_word = std::max<int64_t>(4 / element_bytes, 1);
-  const bool is_small_float = element_bytes == 2 && !is_integer(type);
-  const int64_t threshold = is_small_float ? 2 : bytes_of_key(type);
-  return of_word * ((bins + 3) * 4 + (bins + 1) * threshold);
+  const int64_t of_word = std::max<int64_t>(4 / bytes_of_type(type), 1);
+  return of_word * ((bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type));
 }
 
 /// Tables of columns in stripes of 32 words, or else of 8.
@@ -137,6 +139,7 @@ bool plan_columns(
       continue;
     }
     plan.layout = EdgeLayout::kColumns;
+    plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
     plan.shared_bytes = shared;
     // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
     // long as reading three times as much.
@@ -174,6 +177,7 @@ bool plan_streams(
     log_copies = fits(part_bins, 5) ? 5 : fits(part_bins, 3) ? 3 : 0;
   }
   plan.layout = EdgeLayout::kStreams;
+  plan.threads = threads_of_streams(element_bytes);
   plan.shared_bytes = stream_bytes(problem.type, part_bins, log_copies);
   plan.streams = streams_of(problem, parts, limits);
   plan.streams.part_bins = part_bins;
@@ -186,10 +190,23 @@ bool plan_streams(
 
 } // namespace
 
+ColumnMemory ColumnMemory::of(const ChannelColumns& in, ElementType type, int64_t bins) {
+  const int64_t columns = in.batches * in.stripes * in.width(bytes_of_type(type));
+  const int64_t line_bytes = visit_number_type(type, [](auto tag) {
+    return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Key>>)};
+  });
+  const int64_t parts = ceil_div(bins + 1, kEdgesOfPart);
+  return {
+      parts, columns * line_bytes, columns * (bins + 1) * threshold_bytes_of(type),
+      columns * parts * int64_t{sizeof(uint32_t)}};
+}
+
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   EdgePlan plan{};
   if (bytes_of_type(problem.type) == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
     plan.layout = EdgeLayout::kBytes;
+    plan.blocks = problem.num_channels();
+    plan.threads = kThreadsOfBytes;
     return plan;
   }
   if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
@@ -198,6 +215,10 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   }
   plan = EdgePlan{};
   plan.layout = EdgeLayout::kScattered;
+  plan.threads = kThreadsOfScattered;
+  plan.blocks = std::min<int64_t>(
+      ceil_div(problem.num_channels() * problem.num_rows(), plan.threads),
+      int64_t{8} * limits.sm_count);
   plan.clears = true;
   return plan;
 }

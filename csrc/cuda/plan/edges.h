@@ -19,6 +19,11 @@ struct ChannelStreams {
   int64_t part_bins;
   bool has_runs;       // rows follow each other without gaps, in runs
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
+
+  HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
+    const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;
+    return edges.part(first_bin, part_bins < left ? part_bins : left);
+  }
 };
 
 /// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
@@ -40,6 +45,26 @@ struct ChannelColumns {
   HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
     return batch * channels + column % channels;
   }
+  /// The columns of a stripe.
+  int64_t width(int64_t element_bytes) const {
+    return (element_bytes < 4 ? 4 / element_bytes : 1) << log_words;
+  }
+};
+
+/// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
+/// column are checked by different blocks.
+struct ColumnMemory {
+  static constexpr int64_t kEdgesOfPart = 32;
+
+  int64_t parts;
+  int64_t line_bytes;
+  int64_t threshold_bytes;
+  int64_t check_bytes;
+
+  int64_t bytes() const {
+    return line_bytes + threshold_bytes + check_bytes;
+  }
+  static ColumnMemory of(const ChannelColumns& in, ElementType type, int64_t bins);
 };
 
 enum class EdgeLayout {
@@ -49,11 +74,22 @@ enum class EdgeLayout {
   kScattered, // element by element, in the result itself
 };
 
+// Threads of a block of each layout. `element` is the size of an element in bytes.
+constexpr int threads_of_streams(int64_t element) {
+  return element == 8 ? 768 : 896;
+}
+constexpr int threads_of_columns(int64_t element, bool is_float) {
+  return element == 2 && is_float ? 896 : 768;
+}
+constexpr int kThreadsOfBytes = 256; // each has a value
+constexpr int kThreadsOfScattered = 1024;
+
 struct EdgePlan {
   EdgeLayout layout;
   ChannelStreams streams;
   ChannelColumns columns;
   int64_t blocks;
+  int threads;
   int64_t shared_bytes;
   bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
   bool overlaps; // the count starts before that kernel ends
