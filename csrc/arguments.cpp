@@ -84,6 +84,8 @@ std::string_view dtype_name(ScalarType code) {
   return index < names.size() ? std::string_view(names[index]) : "an unknown one";
 }
 
+} // namespace
+
 std::optional<ElementType> element_type(std::string_view dtype) {
   for (const Dtype& known : kDtypes) {
     if (known.name == dtype) {
@@ -92,6 +94,8 @@ std::optional<ElementType> element_type(std::string_view dtype) {
   }
   return std::nullopt;
 }
+
+namespace {
 
 template <class... Parts>
 std::string join(const Parts&... parts) {

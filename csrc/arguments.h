@@ -50,6 +50,9 @@ struct Checked {
   std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
 };
 
+/// The type of elements of a dtype by torch's name, if it is taken anywhere.
+std::optional<ElementType> element_type(std::string_view dtype);
+
 /// All throw std::runtime_error with one line: argument, expected, got.
 Checked check_channel_histogram(
     const Description& input,

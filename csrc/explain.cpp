@@ -11,45 +11,63 @@
 
 namespace histo {
 
-std::ostream& Facts::next(const char* name) {
-  text_ << (text_.tellp() > 0 ? ", " : "") << '"' << name << "\": ";
-  return text_;
+namespace {
+
+std::string quoted(const std::string& text) {
+  return '"' + text + '"';
+}
+
+/// A list of what text_of(value) makes of each value.
+template <class T, class F>
+std::string list_of(const std::vector<T>& values, const F& text_of) {
+  std::string text;
+  for (const T& value : values) {
+    text += (text.empty() ? "" : ", ") + text_of(value);
+  }
+  return '[' + text + ']';
+}
+
+} // namespace
+
+void Facts::add_text(const char* name, const std::string& text) {
+  text_ += (text_.empty() ? "" : ", ") + quoted(name) + ": " + text;
 }
 void Facts::add(const char* name, int64_t value) {
-  next(name) << value;
+  add_text(name, std::to_string(value));
 }
 void Facts::add(const char* name, bool value) {
-  next(name) << (value ? "true" : "false");
+  add_text(name, value ? "true" : "false");
 }
 void Facts::add(const char* name, const std::string& value) {
-  next(name) << '"' << value << '"';
+  add_text(name, quoted(value));
 }
 void Facts::add(const char* name, const char* value) {
   add(name, std::string(value));
 }
 void Facts::add(const char* name, const std::vector<std::string>& values) {
-  std::ostream& text = next(name);
-  const char* between = "[";
-  for (const std::string& value : values) {
-    text << between << '"' << value << '"';
-    between = ", ";
-  }
-  text << (values.empty() ? "[]" : "]");
+  add_text(name, list_of(values, quoted));
+}
+void Facts::add(const char* name, const std::vector<Facts>& values) {
+  add_text(name, list_of(values, [](const Facts& facts) { return facts.json(); }));
+}
+void Facts::add(const char* name, const Facts& values) {
+  add_text(name, values.json());
 }
 std::string Facts::json() const {
-  return "{" + text_.str() + "}";
+  return '{' + text_ + '}';
 }
 
 DescribedProblem describe_problem(
-    const char* op, const char* device, const Described& input, Facts& facts) {
-  const auto ndim = static_cast<int64_t>(input.sizes.size());
+    const char* op,
+    const Described& input,
+    const Checked& checked,
+    int64_t num_counts,
+    Facts& facts) {
   if (input.sizes.size() != input.strides.size()) {
     fail(
-        std::string(op) + ": strides must be as many as sizes, " + std::to_string(ndim) + ", got " +
-        std::to_string(input.strides.size()));
+        std::string(op) + ": strides must be as many as sizes, " +
+        std::to_string(input.sizes.size()) + ", got " + std::to_string(input.strides.size()));
   }
-  const Checked checked = check_channel_histogram(
-      {device, input.dtype, "strided", true, ndim}, input.num_bins, input.dim, "auto");
   std::vector<Extent> dimensions;
   int64_t last = 0; // element
   for (size_t d = 0; d < input.sizes.size(); ++d) {
@@ -57,8 +75,10 @@ DescribedProblem describe_problem(
     last += (input.sizes[d] - 1) * input.strides[d];
   }
   DescribedProblem found{};
-  found.problem = loops_as_problem(dimensions, checked, input.num_bins, found.copies_input);
-  const int64_t size = cpu::size_of(found.problem.type);
+  found.problem = loops_as_problem(dimensions, checked, num_counts, found.copies_input);
+  const int64_t size = visit_number_type(found.problem.type, [](auto tag) {
+    return static_cast<int64_t>(sizeof(typename decltype(tag)::type));
+  });
   found.bytes_read = found.problem.num_channels() * found.problem.num_rows() * size;
   found.bytes_of_counts = found.problem.num_counts() * int64_t{sizeof(int64_t)};
   found.bytes_spanned = (last + 1) * size;
@@ -66,6 +86,13 @@ DescribedProblem describe_problem(
   facts.add("bytes_of_counts", found.bytes_of_counts);
   facts.add("copies_input", found.copies_input);
   return found;
+}
+
+void add_bytes(Facts& facts, const DescribedProblem& asked, int64_t bytes_of_gaps) {
+  const int64_t read = std::min(asked.bytes_read + bytes_of_gaps, asked.bytes_spanned);
+  facts.add(
+      "bytes_moved",
+      read + asked.bytes_of_counts + (asked.copies_input ? 2 : 0) * asked.bytes_read);
 }
 
 namespace {
@@ -94,22 +121,9 @@ int64_t counter_bits_of(const cpu::Plan& plan) {
                                                                            : 16;
 }
 
-std::string plan_on_cpu(
-    std::string dtype,
-    std::vector<int64_t> sizes,
-    std::vector<int64_t> strides,
-    int64_t num_bins,
-    std::vector<int64_t> dim) {
-  Facts facts;
-  const DescribedProblem asked = describe_problem(
-      "_plan_channel_histogram_on_cpu", "cpu", {dtype, sizes, strides, num_bins, dim}, facts);
-  const Problem& problem = asked.problem;
-  facts.add("loops", cpu::chosen_loops());
-  if (asked.is_empty()) {
-    facts.add("method", "nothing to count");
-    return facts.json();
-  }
-  const cpu::Plan plan = cpu::plan_of(problem);
+} // namespace
+
+void add_plan(Facts& facts, const Problem& problem, const cpu::Plan& plan) {
   facts.add("method", plan.products ? "products" : name_of(plan.way));
   facts.add("strip", plan.strip);
   facts.add("counter_bits", counter_bits_of(plan));
@@ -123,7 +137,7 @@ std::string plan_on_cpu(
                                                       : "atomic");
     facts.add(
         "workspace_bytes", has_copies ? cpu::workers_of(problem) * problem.num_counts() * 8 : 0);
-    return facts.json();
+    return;
   }
   const cpu::Schedule schedule(problem, plan);
   facts.add("threads", schedule.workers);
@@ -135,6 +149,27 @@ std::string plan_on_cpu(
   facts.add("table_keys", std::max(plan.few.indices, plan.many.indices));
   facts.add("table_bytes", plan.table_bytes);
   facts.add("workspace_bytes", schedule.scratch_bytes(plan));
+}
+
+namespace {
+
+std::string plan_on_cpu(
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    int64_t num_bins,
+    std::vector<int64_t> dim) {
+  Facts facts;
+  const Described input{dtype, sizes, strides};
+  const Checked checked = check_channel_histogram(input.description("cpu"), num_bins, dim, "auto");
+  const DescribedProblem asked =
+      describe_problem("_plan_channel_histogram_on_cpu", input, checked, num_bins, facts);
+  facts.add("loops", cpu::chosen_loops());
+  if (asked.is_empty()) {
+    facts.add("method", "nothing to count");
+  } else {
+    add_plan(facts, asked.problem, cpu::plan_of(asked.problem));
+  }
   return facts.json();
 }
 

@@ -1,10 +1,11 @@
 // Facts about the plan of an input that is described, and need not be there: by name, as JSON.
 #pragma once
 
-#include <sstream>
 #include <string>
 #include <vector>
 
+#include "arguments.h"
+#include "cpu/plan.h"
 #include "problem.h"
 
 namespace histo {
@@ -16,20 +17,24 @@ class Facts {
   void add(const char* name, const std::string& value);
   void add(const char* name, const char* value);
   void add(const char* name, const std::vector<std::string>& values);
+  void add(const char* name, const std::vector<Facts>& values);
+  void add(const char* name, const Facts& values);
   std::string json() const;
 
  private:
-  std::ostream& next(const char* name);
-  std::ostringstream text_;
+  void add_text(const char* name, const std::string& text);
+  std::string text_;
 };
 
-/// A call of channel_histogram.
+/// The input of a call.
 struct Described {
   std::string dtype;
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;
-  int64_t num_bins;
-  std::vector<int64_t> dim;
+
+  Description description(const char* device) const {
+    return {device, dtype, "strided", true, static_cast<int64_t>(sizes.size())};
+  }
 };
 
 struct DescribedProblem {
@@ -45,9 +50,19 @@ struct DescribedProblem {
   }
 };
 
-/// `op` is the operator that asks, and `device` the kind of device. Facts about the problem
-/// are added to `facts`.
+/// `op` is the operator that asks; `num_counts` are those of a channel. Facts about the problem are
+/// added to `facts`.
 DescribedProblem describe_problem(
-    const char* op, const char* device, const Described& input, Facts& facts);
+    const char* op,
+    const Described& input,
+    const Checked& checked,
+    int64_t num_counts,
+    Facts& facts);
+
+/// The way of counting on the CPU.
+void add_plan(Facts& facts, const Problem& problem, const cpu::Plan& plan);
+
+/// Less is read if elements share memory (torch.Tensor.expand). A copy is written and read again.
+void add_bytes(Facts& facts, const DescribedProblem& asked, int64_t bytes_of_gaps);
 
 } // namespace histo

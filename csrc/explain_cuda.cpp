@@ -152,16 +152,6 @@ void add_steps(Facts& facts, const std::vector<std::string>& steps) {
   facts.add("launches", static_cast<int64_t>(steps.size()));
 }
 
-/// Elements may share memory (torch.Tensor.expand), and then less is read. A copy is written and
-/// read again.
-void add_bytes(Facts& facts, const DescribedProblem& asked, int64_t bytes_of_gaps) {
-  const int64_t read = std::min(asked.bytes_read + bytes_of_gaps, asked.bytes_spanned);
-  facts.add("bytes_of_gaps", bytes_of_gaps);
-  facts.add(
-      "bytes_moved",
-      read + asked.bytes_of_counts + (asked.copies_input ? 2 : 0) * asked.bytes_read);
-}
-
 std::string plan_channel_histogram(
     std::string dtype,
     std::vector<int64_t> sizes,
@@ -174,11 +164,14 @@ std::string plan_channel_histogram(
     int64_t shared_bytes_per_sm,
     int64_t capability) {
   Facts facts;
-  const DescribedProblem asked = describe_problem(
-      "_plan_channel_histogram", "cuda", {dtype, sizes, strides, num_bins, dim}, facts);
+  const Described input{dtype, sizes, strides};
+  const Checked checked = check_channel_histogram(input.description("cuda"), num_bins, dim, "auto");
+  const DescribedProblem asked =
+      describe_problem("_plan_channel_histogram", input, checked, num_bins, facts);
   if (asked.is_empty()) {
     facts.add("method", "nothing to count");
     add_steps(facts, std::vector<std::string>(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing"));
+    facts.add("bytes_of_gaps", int64_t{0});
     add_bytes(facts, asked, 0);
     return facts.json();
   }
@@ -201,6 +194,7 @@ std::string plan_channel_histogram(
   facts.add("shares_lines", plan.shares_lines);
   facts.add("reduce_blocks", plan.reduce_blocks);
   add_steps(facts, steps_of(plan, of_layout.kernel));
+  facts.add("bytes_of_gaps", of_layout.bytes_of_gaps);
   add_bytes(facts, asked, of_layout.bytes_of_gaps);
   return facts.json();
 }

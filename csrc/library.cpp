@@ -40,6 +40,16 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "_plan_channel_histogram_on_cpu(str dtype, int[] sizes, int[] strides, int num_bins, "
       "int[] dim) -> str");
 
+  // The same for histograms. `edges` is on the CPU, [num_bins + 1] or [channels, num_bins + 1], or
+  // None if nobody knows them.
+  m.def(
+      "_plan_histogram(Tensor? edges, int num_bins, str dtype, int[] sizes, int[] strides, "
+      "int address, int[]? dim, bool flow, *, int sm_count, int shared_bytes_per_block, "
+      "int shared_bytes_per_sm, int capability) -> str");
+  m.def(
+      "_plan_histogram_on_cpu(Tensor? edges, int num_bins, str dtype, int[] sizes, int[] strides, "
+      "int[]? dim, bool flow) -> str");
+
   // For the benchmarks, on CUDA only. How many atomic additions a study variant
   // issues, as [global, shared]; and additions to one address, as [clock cycles, sum reached].
   m.def("_count_atomics(Tensor input, int num_bins, *, str variant) -> Tensor");

@@ -244,8 +244,12 @@ def test_types(count: Count, dtype: torch.dtype) -> None:
 
 def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
     """Threads of a block, and loads that each has in flight."""
-    source = (Path(__file__).parents[1] / "csrc/cuda/edges" / kernel).read_text()
-    shapes = re.findall(r"ReadShape<([^;]+)>;", source)
+    cuda = Path(__file__).parents[1] / "csrc/cuda"
+    shapes = re.findall(r"ReadShape<([^;]+)>;", (cuda / "edges" / kernel).read_text())
+    # A function of the plan may tell the threads.
+    plan = (cuda / "plan/edges.h").read_text()
+    for name in re.findall(r"\bthreads_of_\w+", " ".join(shapes)):
+        shapes += re.findall(rf"\b{name}\([^{{]*{{([^}}]*)}}", plan)
     numbers = [int(number) for shape in shapes for number in re.findall(r"\b\d+\b", shape)]
     threads = {number for number in numbers if number >= 128}
     loads = {number for number in numbers if 4 <= number < 128}

@@ -12,22 +12,26 @@ from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
 from torch_histo.explain import CpuExplanation, Explanation, explain
+from torch_histo.explain_histogram import BinSearch, HistogramExplanation, explain_histogram
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 from torch_histo.streams import QuantileSketch, StreamingHistogram
 
 __all__ = [
     "VARIANTS",
+    "BinSearch",
     "CpuExplanation",
     "Device",
     "Explanation",
     "Histogram",
+    "HistogramExplanation",
     "QuantileSketch",
     "StreamingHistogram",
     "__version__",
     "channel_histogram",
     "distributed",
     "explain",
+    "explain_histogram",
     "has_cuda_kernels",
     "histogram",
     "text_histogram",

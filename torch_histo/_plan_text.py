@@ -7,15 +7,25 @@ from typing import TYPE_CHECKING
 import torch
 
 if TYPE_CHECKING:
+    from .devices import Device
     from .explain import CpuExplanation, Explanation
+    from .explain_histogram import BinSearch, HistogramExplanation, WrongEdge
 
 
 def gpu_text(e: Explanation) -> str:
-    return _text(_title(e, _on_gpu(e)), _lines(e))
+    return _text(_title(e, _on_gpu(e.device, e.device_is_assumed)), _lines(e))
 
 
 def cpu_text(e: CpuExplanation) -> str:
     return _text(_title(e, f"the CPU ({e.loops} loops)"), _cpu_lines(e))
+
+
+def histogram_text(e: HistogramExplanation) -> str:
+    if e.device is None:
+        loops = e.keys.loops if e.keys else ""
+        return _text(_title(e, f"the CPU ({loops} loops)", "histogram"), _histogram_lines(e))
+    device = _on_gpu(e.device, e.device_is_assumed)
+    return _text(_title(e, device, "histogram"), _histogram_lines(e))
 
 
 def _text(title: str, lines: list[tuple[str, str]]) -> str:
@@ -23,18 +33,22 @@ def _text(title: str, lines: list[tuple[str, str]]) -> str:
     return "\n".join([title, *(f"  {name:<11}{words}" for name, words in lines if words)])
 
 
-def _title(e: Explanation | CpuExplanation, device: str) -> str:
+def _title(
+    e: Explanation | CpuExplanation | HistogramExplanation,
+    device: str,
+    op: str = "channel_histogram",
+) -> str:
     dims = ", ".join(map(str, e.dim))
     over = f"dim{'s' * (len(e.dim) > 1)} {dims}" if e.dim else "all dims"
     dtype = str(e.dtype).removeprefix("torch.")
     bins = _count(e.num_bins, "bin")
-    return f"channel_histogram of {list(e.shape)} {dtype} over {over}, {bins}, on {device}"
+    return f"{op} of {list(e.shape)} {dtype} over {over}, {bins}, on {device}"
 
 
-def _on_gpu(e: Explanation) -> str:
-    assumed = "an assumed " if e.device_is_assumed else ""
-    shared = f"{_bytes(e.device.shared_bytes_per_block)} a block"
-    return f"{assumed}{e.device.name} ({_count(e.device.sm_count, 'SM')}, {shared})"
+def _on_gpu(device: Device, is_assumed: bool) -> str:
+    assumed = "an assumed " if is_assumed else ""
+    shared = f"{_bytes(device.shared_bytes_per_block)} a block"
+    return f"{assumed}{device.name} ({_count(device.sm_count, 'SM')}, {shared})"
 
 
 def _lines(e: Explanation) -> list[tuple[str, str]]:
@@ -109,7 +123,7 @@ def _cpu_workspace(e: CpuExplanation) -> str:
     return f"{_bytes(e.workspace_bytes)}: {what} of {_count(e.threads, 'thread')}"
 
 
-def _copy(e: Explanation | CpuExplanation) -> str:
+def _copy(e: Explanation | CpuExplanation | HistogramExplanation) -> str:
     if not e.copies_input:
         return ""
     return f"PyTorch makes a contiguous one first, {_bytes(e.bytes_read)}: the strides are rare"
@@ -246,16 +260,166 @@ def _memory(e: Explanation) -> str:
     return f"reads {_bytes(e.bytes_read)}{gaps}, writes {_bytes(e.bytes_of_counts)} of counts"
 
 
-def _prediction(e: Explanation) -> str:
-    bandwidth = e.device.bytes_per_second
+def _prediction(e: Explanation | HistogramExplanation) -> str:
+    device = e.device
+    if device is None:
+        return ""
+    bandwidth = device.bytes_per_second
     if e.predicted_seconds is None or bandwidth is None:
-        return f"unknown, as is the bandwidth of {e.device.name}"
+        return f"unknown, as is the bandwidth of {device.name}"
     if not e.launches:
         return "nothing to do"
     text = f"at least {_seconds(e.predicted_seconds)}, at {bandwidth / 1e12:.4g} TB/s"
     if e.predicted_seconds < 2e-6 * e.launches:
         text += "; launches take longer, some microseconds each"
     return text
+
+
+def _histogram_lines(e: HistogramExplanation) -> list[tuple[str, str]]:
+    return [
+        ("copy", _copy(e)),
+        ("edges", _edges(e)),
+        ("layout", _histogram_layout(e)),
+        *_lines_of_bins(e),
+        *(("why", reason) for reason in _reasons(e)),
+        ("invalid", _invalid(e)),
+        *(_lines_of_keys(e) if e.device is None else _lines_of_grid(e)),
+        ("memory", _memory_of_histogram(e)),
+        ("predicted", _prediction(e)),
+    ]
+
+
+def _edges(e: HistogramExplanation) -> str:
+    dtype = str(e.edge_dtype).removeprefix("torch.")
+    text = f"{e.num_bins + 1:,} of {dtype}"
+    if e.channels != 1:
+        text += ", the same for all channels" if e.shares_edges else ", each channel's own"
+    sources = {
+        "range": ", of bins of one width",
+        "extremes": ", of bins of one width between the extremes, for which all is read first",
+    }
+    return text + sources.get(e.edges, "")
+
+
+def _histogram_layout(e: HistogramExplanation) -> str:
+    if e.layout == "streams":
+        text = "one channel" if e.channels == 1 else f"{e.channels:,} channels one after another"
+        text += f", each in {_count(e.chunks, 'chunk')} of rows"
+        if e.parts > 1:
+            text += (
+                f"; {e.parts} parts of up to {_count(e.part_bins, 'bin')}, and all is read for each"
+            )
+        return text
+    if e.layout == "columns":
+        text = "" if e.batches == 1 else f"{e.batches:,} times "
+        text += f"{_count(e.columns, 'column')} side by side"
+        return f"{text}, in {_count(e.stripes, 'stripe')} of {_count(e.stripe_words, 'word')}"
+    layouts = {
+        "bytes": "raw bytes are counted, and the sums of the 256 values mapped to bins",
+        "scattered": "element by element, in the result itself",
+        "patterns": f"the {256**e.key_bytes:,} patterns of elements are counted, "
+        "and the sums mapped to bins",
+        "staged": f"elements become keys of {_count(e.key_bytes, 'byte')}, which are counted",
+    }
+    return layouts.get(e.layout, "nothing to count: the input is empty")
+
+
+def _lines_of_bins(e: HistogramExplanation) -> list[tuple[str, str]]:
+    if not e.searches and e.invalid_channels < e.channels and e.layout != "nothing to count":
+        return [("bins", "unknown: only data tell the edges")]
+    return [("bins", _bins(e, search)) for search in e.searches]
+
+
+def _bins(e: HistogramExplanation, search: BinSearch) -> str:
+    memory = "in memory" if e.layout in ("bytes", "scattered") else "in shared memory"
+    words = {
+        "formula": "by a formula alone",
+        "comparison": "by a formula and one comparison with the nearest edge",
+        "cells": f"by 4,096 cells of the {search.cells}, "
+        f"at most {_count(search.fullest_cell, 'edge')} in one",
+        "search": f"by a search among all edges {memory}",
+    }[search.how]
+    every = len(e.searches) == 1 and not e.invalid_channels
+    if e.layout == "bytes":
+        words += ", for each of the 256 values"
+    return words if every else f"{_units(e, search.count)}: {words}"
+
+
+def _units(e: HistogramExplanation, count: int) -> str:
+    return _count(count, {"part": "part of a channel"}.get(e.unit, e.unit))
+
+
+def _reasons(e: HistogramExplanation) -> list[str]:
+    """Why better guesses are not taken."""
+    reasons = []
+    for search in e.searches:
+        if search.how in ("comparison", "cells", "search"):
+            if search.formula_fails:
+                reasons.append(f"the formula is wrong at {_edge(e, search.formula_fails)}")
+            elif search.how == "comparison":
+                reasons.append("channels side by side are searched together, with a comparison")
+        if search.how in ("cells", "search") and search.comparison_fails:
+            reasons.append(f"one comparison is wrong at {_edge(e, search.comparison_fails)}")
+    if e.layout == "scattered" and e.searches:
+        reasons.append("nothing is prepared for so few rows, or so many bins")
+    return list(dict.fromkeys(reasons))
+
+
+def _edge(e: HistogramExplanation, edge: WrongEdge) -> str:
+    channel = "" if e.shares_edges else f" of channel {edge.channel:,}"
+    return f"edge {edge.number:,}{channel}, {edge.value:.9g}"
+
+
+def _invalid(e: HistogramExplanation) -> str:
+    if not e.invalid_channels:
+        return ""
+    return f"{_count(e.invalid_channels, 'channel')}: edges that decrease or hold NaN count nothing"
+
+
+def _lines_of_keys(e: HistogramExplanation) -> list[tuple[str, str]]:
+    if e.keys is None or not e.key_bytes:
+        return []
+    return [
+        ("method", _method(e.keys)),
+        ("tables", _cpu_tables(e.keys)),
+        ("threads", _threads(e.keys)),
+        ("workspace", _bytes(e.workspace_bytes) if e.workspace_bytes else "none"),
+    ]
+
+
+def _lines_of_grid(e: HistogramExplanation) -> list[tuple[str, str]]:
+    lines = [("table", _table_of_histogram(e)), ("grid", _grid_of_histogram(e))]
+    if e.raw_bytes is not None:
+        counted = e.raw_bytes
+        lines = [("bytes", _layout(counted)), ("table", _table(counted)), ("grid", _grid(counted))]
+    workspace = _bytes(e.workspace_bytes) if e.workspace_bytes else "none"
+    return [
+        *lines,
+        ("launches", f"{e.launches}: {', '.join(e.steps)}" if e.steps else "none"),
+        ("workspace", workspace),
+    ]
+
+
+def _table_of_histogram(e: HistogramExplanation) -> str:
+    shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
+    if e.layout == "streams":
+        copies = f", in {e.copies} copies" if e.copies > 1 else ""
+        return f"counters and edges of {_count(e.part_bins, 'bin')}{copies}, and cells: {shared}"
+    if e.layout == "columns":
+        return f"counters and edges of {_count(e.num_bins, 'bin')} for each column: {shared}"
+    return ""
+
+
+def _grid_of_histogram(e: HistogramExplanation) -> str:
+    if not e.blocks:
+        return ""
+    rows = f", up to {_count(e.rows_per_block, 'row')} each" if e.rows_per_block else ""
+    return f"{_count(e.blocks, 'block')} of {e.threads} threads{rows}"
+
+
+def _memory_of_histogram(e: HistogramExplanation) -> str:
+    twice = " twice" if e.edges == "extremes" else ""
+    return f"reads {_bytes(e.bytes_read)}{twice}, writes {_bytes(e.bytes_of_counts)} of counts"
 
 
 def _count(n: int, noun: str) -> str:

@@ -246,36 +246,51 @@ def explain(
         if input.is_nested:
             channel_histogram(input)  # raises
         _check_channel_histogram(input, input.dim(), num_bins, dims, "auto")
-        shape, strides, dtype = tuple(input.shape), input.stride(), input.dtype
-        # A meta tensor has no address; allocations are aligned.
-        address = input.storage_offset() * dtype.itemsize if input.is_meta else input.data_ptr()
-    else:
-        if not isinstance(dtype, torch.dtype):
-            raise TypeError(f"explain: dtype must be a torch.dtype, got {type(dtype).__name__}")
-        shape = _shape(input)
-        strides, address = _contiguous_strides(shape), 0
-    _check_size(shape, dtype, dims, num_bins)
+    shape, strides, address, dtype = place_of("explain", input, dtype)
+    check_size("explain", shape, dtype, dims, num_bins)
+    device, assumed = target(input, device)
+    if not isinstance(device, Device):
+        return _explain_on_cpu(shape, strides, dtype, dims, num_bins)
+    return plan_on_gpu(shape, strides, address, dtype, dims, num_bins, device, assumed)
+
+
+def target(
+    input: object, device: str | torch.device | Device | None
+) -> tuple[str | torch.device | Device, bool]:
+    """The CPU, or the limits of a GPU; and whether these are assumed."""
     on_device = isinstance(input, Tensor) and not input.is_meta
     assumed = device is None and not on_device
     if device is None:
         device = input.device if isinstance(input, Tensor) and on_device else assumed_device()
     if not isinstance(device, Device) and str(device) == "cpu":
-        return _explain_on_cpu(shape, strides, dtype, dims, num_bins)
-    limits = limits_of(device)
-    facts: dict[str, Any] = json.loads(
-        torch.ops.histo._plan_channel_histogram(
-            str(dtype).removeprefix("torch."),
-            shape,
-            strides,
-            address,
-            num_bins,
-            dims,
-            sm_count=limits.sm_count,
-            shared_bytes_per_block=limits.shared_bytes_per_block,
-            shared_bytes_per_sm=limits.shared_bytes_per_sm,
-            capability=10 * limits.capability[0] + limits.capability[1],
-        )
+        return device, assumed
+    return limits_of(device), assumed
+
+
+def limits_for_plan(limits: Device) -> dict[str, int]:
+    return {
+        "sm_count": limits.sm_count,
+        "shared_bytes_per_block": limits.shared_bytes_per_block,
+        "shared_bytes_per_sm": limits.shared_bytes_per_sm,
+        "capability": 10 * limits.capability[0] + limits.capability[1],
+    }
+
+
+def plan_on_gpu(
+    shape: tuple[int, ...],
+    strides: Sequence[int],
+    address: int | torch.SymInt,
+    dtype: torch.dtype,
+    dims: Sequence[int],
+    num_bins: int,
+    limits: Device,
+    assumed: bool,
+) -> Explanation:
+    name = str(dtype).removeprefix("torch.")
+    text = torch.ops.histo._plan_channel_histogram(
+        name, shape, strides, address, num_bins, dims, **limits_for_plan(limits)
     )
+    facts: dict[str, Any] = json.loads(text)
     facts["steps"] = tuple(facts["steps"])
     return Explanation(limits, assumed, shape, dtype, tuple(dims), num_bins, **facts)
 
@@ -292,8 +307,23 @@ def _explain_on_cpu(
     return CpuExplanation(shape, dtype, tuple(dims), num_bins, **json.loads(text))
 
 
-def _shape(value: object) -> tuple[int, ...]:
-    expected = "explain: input must be a torch.Tensor or a shape"
+def place_of(
+    op: str, input: Tensor | Sequence[int], dtype: torch.dtype
+) -> tuple[tuple[int, ...], Sequence[int], int | torch.SymInt, torch.dtype]:
+    """Shape, strides, address and dtype of a tensor, or those that go with a shape."""
+    if isinstance(input, Tensor):
+        # A meta tensor has no address; allocations are aligned.
+        offset = input.storage_offset() * input.dtype.itemsize
+        address = offset if input.is_meta else input.data_ptr()
+        return tuple(input.shape), input.stride(), address, input.dtype
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{op}: dtype must be a torch.dtype, got {type(dtype).__name__}")
+    shape = _shape(op, input)
+    return shape, _contiguous_strides(shape), 0, dtype
+
+
+def _shape(op: str, value: object) -> tuple[int, ...]:
+    expected = f"{op}: input must be a torch.Tensor or a shape"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
         raise TypeError(f"{expected}, got {type(value).__name__}")
     try:
@@ -309,8 +339,8 @@ def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(math.prod(max(size, 1) for size in shape[d + 1 :]) for d in range(len(shape)))
 
 
-def _check_size(
-    shape: Sequence[int], dtype: torch.dtype, dims: Sequence[int], num_bins: int
+def check_size(
+    op: str, shape: Sequence[int], dtype: torch.dtype, dims: Sequence[int], num_bins: int
 ) -> None:
     """Sizes in bytes are 64-bit numbers; beyond them nothing could be allocated either."""
     reduced = {d % max(len(shape), 1) for d in dims} or set(range(len(shape)))
@@ -321,4 +351,4 @@ def _check_size(
     ):
         if size >= 1 << 62:
             got = list(shape) if what == "input must" else num_bins
-            raise ValueError(f"explain: {what} take less than 2^62 bytes, got {got}")
+            raise ValueError(f"{op}: {what} take less than 2^62 bytes, got {got}")

@@ -139,6 +139,34 @@ def histogram_of(
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
+    dims, wanted = checked_call(input, bins, range, dim, density, flow)
+    try:
+        edges = edges_of(input, dims, wanted, combine)
+        hist: Tensor = torch.ops.histo.histogram(input, edges, dims, flow=flow)
+    except (RuntimeError, TypeError) as error:
+        raise_in_own_words(error, input, bins)
+        raise
+    if add is not None:
+        add(hist)
+    return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
+
+
+class UniformBins(NamedTuple):
+    """Bins of one width between bounds, or between the extremes of the input."""
+
+    num_bins: int
+    bounds: tuple[Tensor, Tensor] | None
+
+
+def checked_call(
+    input: Tensor,
+    bins: int | Tensor,
+    range: Sequence[Bound] | None,
+    dim: int | Sequence[int] | None,
+    density: bool,
+    flow: bool,
+) -> tuple[list[int] | None, UniformBins | Tensor]:
+    """The dimensions and the bins of a call, whose types are right."""
     require_tensor("histogram: input", input)
     for name, value in (("density", density), ("flow", flow)):
         if not isinstance(value, bool):
@@ -148,27 +176,34 @@ def histogram_of(
             "histogram: density must be False with flow, whose values have no width, got True"
         )
     dims = None if dim is None else dimensions("histogram", dim)
-    if _are_edges(bins):
-        edges = bins
-        if range is not None:
-            expected = "range must be left out where bins are edges"
-            raise RuntimeError(f"histogram: {expected}, got range={shown(range)}")
-    else:
-        edges = None
+    if not _are_edges(bins):
         num_bins = _number_of_bins(bins)
-        bounds = None if range is None else _bounds(input, range)
-    try:
-        if edges is None:
-            low, high = _extremes(input, dims, combine) if bounds is None else bounds
-            dtype = torch.float32 if _is_small_float(input) else torch.float64
-            edges = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
-        hist: Tensor = torch.ops.histo.histogram(input, edges, dims, flow=flow)
-    except (RuntimeError, TypeError) as error:
-        raise_as_python_would(error, "histogram: input", input, partial(_reworded, bins))
-        raise
-    if add is not None:
-        add(hist)
-    return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
+        return dims, UniformBins(num_bins, None if range is None else _bounds(input, range))
+    if range is not None:
+        expected = "range must be left out where bins are edges"
+        raise RuntimeError(f"histogram: {expected}, got range={shown(range)}")
+    return dims, bins
+
+
+def edges_of(
+    input: Tensor,
+    dims: list[int] | None,
+    bins: UniformBins | Tensor,
+    combine: Combine | None = None,
+) -> Tensor:
+    """The edges of a checked call. Errors are in the words of the operators."""
+    if isinstance(bins, Tensor):
+        return bins
+    num_bins, bounds = bins
+    low, high = _extremes(input, dims, combine) if bounds is None else bounds
+    dtype = torch.float32 if _is_small_float(input) else torch.float64
+    edges: Tensor = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
+    return edges
+
+
+def raise_in_own_words(error: Exception, input: Tensor, bins: int | Tensor) -> None:
+    """Raises an operator's error as that of `histogram`, if it has one line of its own."""
+    raise_as_python_would(error, "histogram: input", input, partial(_reworded, bins))
 
 
 def _refuse_keyword(name: str, value: object) -> NoReturn:
@@ -331,7 +366,15 @@ def density_of(hist: Tensor, edges: Tensor) -> Tensor:
     return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
 
 
-def _check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) -> None:
+def check_call(
+    input: Tensor, shape: Sequence[int], dims: Sequence[int] | None, edges: Tensor
+) -> None:
+    """Raises what the operator would, for an input of this shape."""
+    _check_edges(input, len(shape), dims, edges, edges.dim())
+    _check_edge_sizes(edges.shape, [shape[d] for d in kept_dimensions(len(shape), dims or ())])
+
+
+def check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) -> None:
     """Raises what the kernels would, for a tensor of which only the metadata count."""
     check = torch.ops.histo._check_numbers.default
     raise_from(check, op, *describe(input), ndim, None if dim is None else list(dim))
@@ -340,7 +383,7 @@ def _check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None)
 def _check_edges(
     input: Tensor, ndim: int, dim: Sequence[int] | None, edges: Tensor, edges_ndim: int
 ) -> None:
-    _check_counted("histogram", input, ndim, dim)
+    check_counted("histogram", input, ndim, dim)
     check = torch.ops.histo._check_edges.default
     raise_from(check, *describe(input), ndim, *describe(edges), edges_ndim)
 
@@ -377,16 +420,15 @@ def _check_bounds(low: Tensor, high: Tensor, num_bins: int, dtype: torch.dtype) 
 def _(
     input: Tensor, edges: Tensor, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Tensor:
-    _check_edges(input, input.dim(), dim, edges, edges.dim())
+    check_call(input, input.shape, dim, edges)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
-    _check_edge_sizes(edges.shape, kept)
     counts = edges.shape[-1] - 1 + (3 if flow else 0)
     return input.new_empty([*kept, counts], dtype=torch.int64)
 
 
 @torch.library.register_fake("histo::finite_range")  # type: ignore[untyped-decorator]
 def _(input: Tensor, dim: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
-    _check_counted("finite_range", input, input.dim(), dim)
+    check_counted("finite_range", input, input.dim(), dim)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
     dtype = torch.float32 if _is_small_float(input) else torch.float64
     return input.new_empty(kept, dtype=dtype), input.new_empty(kept, dtype=dtype)
@@ -444,7 +486,7 @@ def _(
     info: Any, in_dims: tuple[int, ...], input: Tensor, dim: Sequence[int] | None = None
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
     at, ndim = in_dims[0], input.dim() - 1
-    _check_counted("finite_range", input, ndim, dim)
+    check_counted("finite_range", input, ndim, dim)
     if ndim == 0:
         input, ndim = input.unsqueeze(1), 1
     reduced = reduced_dimensions(ndim, dim or ())

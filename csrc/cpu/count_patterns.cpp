@@ -53,41 +53,40 @@ void add_patterns(
   });
 }
 
-template <class Pattern>
-bool count_as(
-    ElementType type,
-    const Problem& input,
-    const Edges& edges,
-    const Flow& flow,
-    Allocator& allocate) {
-  Problem raw = input;
-  raw.type = type;
-  raw.num_bins = kPatterns<Pattern>;
-  if (plan_of(raw).way == Way::kDirect) {
-    return false;
-  }
-  const int64_t bytes = raw.num_counts() * static_cast<int64_t>(sizeof(int64_t));
-  raw.counts = static_cast<int64_t*>(allocate(bytes));
-  count(raw, axis_of(type, ValueBinning{raw.num_bins}), allocate);
-  add_patterns<Pattern>(input, edges, flow, raw.counts);
-  return true;
-}
-
 } // namespace
+
+std::optional<Problem> patterns_of(const Problem& input) {
+  const auto bytes =
+      visit_number_type(input.type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
+  Problem raw = input;
+  if (bytes == 1 && input.num_rows() >= tuning::kMinRowsOfOneByte) {
+    raw.type = ElementType::kUInt8;
+    raw.num_bins = kPatterns<uint8_t>;
+  } else if (
+      // The counters of one channel fill the cache, so values that lie in one piece are counted
+      // alone.
+      bytes == 2 && input.rows[2].stride == 1 && input.num_rows() >= tuning::kMinRowsOfTwoBytes) {
+    raw.type = ElementType::kUInt16;
+    raw.num_bins = kPatterns<uint16_t>;
+  } else {
+    return std::nullopt;
+  }
+  return plan_of(raw).way == Way::kDirect ? std::nullopt : std::optional(raw);
+}
 
 bool count_patterns(
     const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
-  const auto bytes =
-      visit_number_type(input.type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
-  if (bytes == 1 && input.num_rows() >= tuning::kMinRowsOfOneByte) {
-    return count_as<uint8_t>(ElementType::kUInt8, input, edges, flow, allocate);
+  std::optional<Problem> raw = patterns_of(input);
+  if (!raw) {
+    return false;
   }
-  // The counters of one channel fill the cache, so values that lie in one piece are counted alone.
-  const bool is_dense = input.rows[2].stride == 1;
-  if (bytes == 2 && is_dense && input.num_rows() >= tuning::kMinRowsOfTwoBytes) {
-    return count_as<uint16_t>(ElementType::kUInt16, input, edges, flow, allocate);
-  }
-  return false;
+  const int64_t bytes = raw->num_counts() * static_cast<int64_t>(sizeof(int64_t));
+  raw->counts = static_cast<int64_t*>(allocate(bytes));
+  count(*raw, axis_of(raw->type, ValueBinning{raw->num_bins}), allocate);
+  const auto add =
+      raw->type == ElementType::kUInt8 ? add_patterns<uint8_t> : add_patterns<uint16_t>;
+  add(input, edges, flow, raw->counts);
+  return true;
 }
 
 } // namespace histo::cpu

@@ -105,29 +105,6 @@ void count(
   }
 }
 
-/// The problem of keys that are staged: they lie as the elements do, without gaps.
-Problem without_gaps(const Problem& problem) {
-  Problem dense = problem;
-  const bool side_by_side =
-      problem.channels[1].size > 1 && problem.channels[1].stride < problem.rows[2].stride;
-  int64_t stride = 1;
-  const auto close = [&](Extent& loop) {
-    loop.stride = loop.size == 1 ? 0 : stride;
-    stride *= loop.size;
-  };
-  if (side_by_side) {
-    close(dense.channels[1]);
-  }
-  for (int loop = 2; loop >= 0; --loop) {
-    close(dense.rows[loop]);
-  }
-  if (!side_by_side) {
-    close(dense.channels[1]);
-  }
-  close(dense.channels[0]);
-  return dense;
-}
-
 } // namespace
 
 void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
@@ -145,7 +122,7 @@ void count_between(
   Problem keys = input;
   keys.type = staging->key_type;
   const Axis axis = axis_of(keys.type, ValueBinning{keys.num_bins});
-  count(keys, axis, plan_of(without_gaps(keys)), staging.get(), allocate);
+  count(keys, axis, plan_of_keys(keys), staging.get(), allocate);
 }
 
 } // namespace histo::cpu

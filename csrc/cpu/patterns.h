@@ -1,13 +1,18 @@
 // Counting between edges by the patterns of small values.
 #pragma once
 
+#include <optional>
+
 #include "../edges.h"
 #include "../problem.h"
 
 namespace histo::cpu {
 
-/// Counts values of one or two bytes, if each channel has many more of them than there are
-/// patterns. Otherwise it does nothing and returns false.
+/// Values of one or two bytes as integers that are counted first: if each channel has many more of
+/// them than there are patterns.
+std::optional<Problem> patterns_of(const Problem& input);
+
+/// Counts the patterns of values. If that is not worth it, it does nothing and returns false.
 bool count_patterns(
     const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
 

@@ -206,6 +206,28 @@ void plan_columns(Plan& plan) {
   }
 }
 
+Problem without_gaps(const Problem& problem) {
+  Problem dense = problem;
+  const bool side_by_side =
+      problem.channels[1].size > 1 && problem.channels[1].stride < problem.rows[2].stride;
+  int64_t stride = 1;
+  const auto close = [&](Extent& loop) {
+    loop.stride = loop.size == 1 ? 0 : stride;
+    stride *= loop.size;
+  };
+  if (side_by_side) {
+    close(dense.channels[1]);
+  }
+  for (int loop = 2; loop >= 0; --loop) {
+    close(dense.rows[loop]);
+  }
+  if (!side_by_side) {
+    close(dense.channels[1]);
+  }
+  close(dense.channels[0]);
+  return dense;
+}
+
 } // namespace
 
 int64_t size_of(ElementType type) {
@@ -241,6 +263,10 @@ Plan plan_of(const Problem& problem) {
     plan_columns(plan);
   }
   return plan;
+}
+
+Plan plan_of_keys(const Problem& keys) {
+  return plan_of(without_gaps(keys));
 }
 
 } // namespace histo::cpu

@@ -59,6 +59,8 @@ struct Plan {
 };
 
 Plan plan_of(const Problem& problem);
+/// The plan of keys that are staged: they lie as the elements do, without gaps.
+Plan plan_of_keys(const Problem& keys);
 
 /// The number of threads that the input is worth.
 int64_t workers_of(const Problem& problem);

@@ -28,10 +28,7 @@ struct Keys {
     return flow ? KeyRule{0, static_cast<int32_t>(bins + 2)} : KeyRule{-1, -1};
   }
   ElementType type() const {
-    const int64_t needed = bins + (flow ? 4 : 1); // one counts nowhere
-    return needed <= 256     ? ElementType::kUInt8
-           : needed <= 65536 ? ElementType::kUInt16
-                             : ElementType::kUInt32;
+    return key_type_of(bins, {flow});
   }
 };
 
@@ -174,13 +171,11 @@ class EdgeStager final : public Stager {
   template <class Out>
   void stage_as(
       const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* keys) {
+    if (are_searched_together(channels, rows, is_shared_)) {
+      return stage_columns({data, rows, channels}, first, keys);
+    }
     if (channels.size > 1 && channels.stride < rows.stride) {
-      if (is_shared_) {
-        stage_elements({data, rows, channels}, bins_[0], keys);
-      } else {
-        stage_columns({data, rows, channels}, first, keys);
-      }
-      return;
+      return stage_elements({data, rows, channels}, bins_[0], keys);
     }
     for (int64_t c = 0; c < channels.size; ++c) {
       const auto& bins = bins_[is_shared_ ? 0 : first + c];
@@ -279,6 +274,13 @@ class EdgeStaging final : public Staging {
 };
 
 } // namespace
+
+ElementType key_type_of(int64_t bins, const Flow& flow) {
+  const int64_t needed = bins + (flow.shown ? 4 : 1); // one counts nowhere
+  return needed <= 256     ? ElementType::kUInt8
+         : needed <= 65536 ? ElementType::kUInt16
+                           : ElementType::kUInt32;
+}
 
 std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input) {
   return visit_number_type(input.type, [&](auto tag) -> std::unique_ptr<Staging> {

@@ -34,6 +34,15 @@ class Staging {
   ElementType key_type; // an unsigned integer
 };
 
+/// The type of keys of the places of `bins` bins.
+ElementType key_type_of(int64_t bins, const Flow& flow);
+
+/// Whether channels that have edges of their own lie side by side, so that elements of all are
+/// searched together: by a line and one comparison, where that is right.
+inline bool are_searched_together(const Extent& channels, const Extent& rows, bool shared) {
+  return !shared && channels.size > 1 && channels.stride < rows.stride;
+}
+
 /// The stage that finds the bins between edges.
 std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input);
 

@@ -1,0 +1,345 @@
+"""How a histogram is counted: the plan, and how the bins are found between these edges."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from ._arguments import kept_dimensions
+from ._plan_text import histogram_text
+from .devices import Device
+from .explain import (
+    CpuExplanation,
+    Explanation,
+    check_size,
+    limits_for_plan,
+    place_of,
+    plan_on_gpu,
+    target,
+)
+from .histograms import (
+    Bound,
+    UniformBins,
+    check_call,
+    check_counted,
+    checked_call,
+    edges_of,
+    histogram,
+    raise_in_own_words,
+)
+
+
+class WrongEdge(NamedTuple):
+    """The first edge at which a guess is wrong: its channel, its number and its value."""
+
+    channel: int
+    number: int
+    value: float
+
+
+@dataclass(frozen=True)
+class BinSearch:
+    """How the bins of some channels, parts or stripes are found.
+
+    Args:
+        how: "formula" (a line gives the bin), "comparison" (a line gives the nearest edge, and one
+            comparison the bin), "cells" (a table gives the edges in a small part of the range,
+            which are searched by halves) or "search" (all edges are searched by halves).
+        count: how many channels, parts or stripes have their bins found so.
+        formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
+            channel that has one; None if it is right.
+        cells: what is cut into 4,096 cells: the "values" of the range, or their "bits".
+        fullest_cell: the most edges in a cell.
+    """
+
+    how: str
+    count: int
+    formula_fails: WrongEdge | None = None
+    comparison_fails: WrongEdge | None = None
+    cells: str = ""
+    fullest_cell: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class HistogramExplanation:
+    """A plan of `histogram`; its `repr()` and `str()` are the plan in words.
+
+    Args:
+        device: the GPU that it is for; None for the CPU.
+        device_is_assumed: nobody named one, and the input is on no device.
+        shape, dtype, dim, num_bins, flow: of the call; `dim` is empty for all dimensions.
+        channels: of the input.
+        edges: where these come from: "given", "range" or "extremes".
+        edge_dtype: of the edges.
+        shares_edges: all channels have the same edges.
+        searches: how the bins are found, the first one first; empty where nobody knows the edges.
+        unit: what `searches` counts: "channel", "part" (of a channel's bins, for each of which
+            the rows are read) or "stripe" (of columns, in which all bins are found alike).
+        invalid_channels: channels that count nothing: their edges decrease or hold NaN.
+        layout: on a GPU "streams" (a block counts rows of one channel), "columns" (channels side by
+            side; a block counts a stripe of columns), "bytes" (raw bytes are counted, and the sums
+            mapped to bins) or "scattered" (element by element, in the result itself); on the CPU
+            "staged" (elements become keys, which are counted) or "patterns" (the bits of elements
+            are counted, and the sums mapped to bins); or "nothing to count".
+        copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
+        keys: on the CPU, how the keys or patterns are counted, as `explain` has it.
+        key_bytes: bytes of a key or pattern.
+        raw_bytes: "bytes": how these are counted.
+        vec16s: "streams": elements are loaded 16 bytes at a time.
+        chunks, rows_per_block: blocks across the rows; rows of a block at most.
+        parts, part_bins, copies: "streams": the parts of a channel's bins; bins of each; copies
+            of a table, which lanes take in turns.
+        columns, rows, left: "columns": of a row, with those of joined rows; the joined rows; the
+            elements behind the last one.
+        batches, stripes, stripe_words: "columns": sets of channels that lie apart; stripes of a
+            row, and how many words wide they are.
+        blocks, threads, shared_bytes: the grid; threads and shared memory of a block.
+        workspace_bytes: memory that is allocated besides the counts, and besides the copy.
+        clears_counts: a kernel of its own, or a filling, zeroes the counts first.
+        steps: kernels and fillings with zeros in order, once the edges are there.
+        bytes_read, bytes_of_counts: the elements of the input; the result.
+        bytes_moved: the least that moves to and from memory. Extremes take one more read.
+    """
+
+    device: Device | None
+    device_is_assumed: bool
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: tuple[int, ...]
+    num_bins: int
+    flow: bool
+    channels: int
+    edges: str
+    edge_dtype: torch.dtype
+    shares_edges: bool
+    searches: tuple[BinSearch, ...]
+    layout: str
+    copies_input: bool
+    bytes_read: int
+    bytes_of_counts: int
+    bytes_moved: int
+    invalid_channels: int = 0
+    keys: CpuExplanation | None = None
+    key_bytes: int = 0
+    raw_bytes: Explanation | None = None
+    vec16s: bool = False
+    chunks: int = 0
+    rows_per_block: int = 0
+    parts: int = 1
+    part_bins: int = 0
+    copies: int = 0
+    columns: int = 0
+    rows: int = 0
+    left: int = 0
+    batches: int = 0
+    stripes: int = 0
+    stripe_words: int = 0
+    blocks: int = 0
+    threads: int = 0
+    shared_bytes: int = 0
+    workspace_bytes: int = 0
+    clears_counts: bool = False
+    steps: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        if self.layout == "columns":
+            return "stripe"
+        return "part" if self.parts > 1 else "channel"
+
+    @property
+    def launches(self) -> int:
+        """Kernels and fillings with zeros, once the edges are there."""
+        return len(self.steps)
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """`bytes_moved` at the device's bandwidth; None where that is not known."""
+        bandwidth = self.device.bytes_per_second if self.device else None
+        return self.bytes_moved / bandwidth if bandwidth else None
+
+    def __repr__(self) -> str:
+        return histogram_text(self)
+
+
+def explain_histogram(
+    input: Tensor | Sequence[int],
+    bins: int | Tensor = 256,
+    *,
+    range: Sequence[Bound] | None = None,
+    dim: int | Sequence[int] | None = None,
+    density: bool = False,
+    flow: bool = False,
+    dtype: torch.dtype = torch.float32,
+    device: str | torch.device | Device | None = None,
+) -> HistogramExplanation:
+    """Tells how `histogram` counts an input: the plan, and how a value's bin is found.
+
+    The arguments are those of `histogram`; nothing is counted or printed, and no GPU need be there.
+    The edges are checked as the device would check them: each guess of the bin is used only where
+    it is right at every edge, and the explanation names the first edge at which it is not. This
+    looks at all edges on the CPU, and waits for the device that they are on.
+
+    Args:
+        input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous
+            and aligned one.
+        bins, range, dim, density, flow: as in `histogram`. Without a range only the data of a
+            tensor tell the edges; for a shape or a meta tensor nobody knows how bins are found.
+        dtype: the dtype that goes with a shape; a tensor has its own.
+        device: as in `explain`.
+
+    Returns:
+        The plan, a frozen dataclass. Its `repr()` is the plan in words.
+
+    Raises:
+        RuntimeError: what `histogram` would refuse, in the same words; a CUDA device where PyTorch
+            finds no GPU.
+        ValueError: a shape that is none, a device that is not known.
+        TypeError: `input` is neither a tensor nor a shape; an argument of a type that it does not
+            take.
+
+    Example:
+        >>> plan = torch_histo.explain_histogram(
+        ...     (1 << 19, 512), 256, range=(-3, 3), dim=0, device="H100"
+        ... )
+        >>> plan.layout, plan.searches[0].how
+        ('columns', 'comparison')
+        >>> plan.searches[0].formula_fails
+        WrongEdge(channel=0, number=0, value=-3.0)
+        >>> torch_histo.explain_histogram(torch.rand(100), torch.tensor([0.0, 0.5, 2.0])).edges
+        'given'
+    """
+    if isinstance(input, Tensor) and (input.is_nested or input.layout != torch.strided):
+        histogram(input)  # raises
+    shape, strides, address, dtype = place_of("explain_histogram", input, dtype)
+    dims, edges, source = _edges(input, shape, bins, range, dim, density, flow, dtype)
+    num_bins = edges.shape[-1] - 1
+    check_size("explain_histogram", shape, dtype, dims or (), num_bins)
+    kept = [shape[d] for d in kept_dimensions(len(shape), dims or ())]
+    known = _rows_of(edges, kept)
+    limits, assumed = target(input, device)
+    name = str(dtype).removeprefix("torch.")
+    plan = torch.ops.histo
+    if isinstance(limits, Device):
+        text = plan._plan_histogram(
+            known, num_bins, name, shape, strides, address, dims, flow, **limits_for_plan(limits)
+        )
+    else:
+        text = plan._plan_histogram_on_cpu(known, num_bins, name, shape, strides, dims, flow)
+    facts: dict[str, Any] = json.loads(text)
+    if "keys" in facts:  # on the CPU
+        keys = _counted_keys(shape, dims, num_bins + (3 if flow else 0), facts)
+        facts["keys"] = keys
+        facts["workspace_bytes"] = facts.get("workspace_bytes", 0) + keys.workspace_bytes
+    elif facts["layout"] == "bytes" and isinstance(limits, Device):
+        counting = plan_on_gpu(
+            shape, strides, address, torch.uint8, dims or (), 256, limits, assumed
+        )
+        facts["raw_bytes"] = counting
+        facts["steps"] = [*counting.steps, *facts["steps"]]
+        facts["workspace_bytes"] += counting.workspace_bytes
+    facts["steps"] = tuple(facts.get("steps", ()))
+    if source == "extremes":
+        facts["bytes_moved"] += facts["bytes_read"] * (3 if facts["copies_input"] else 1)
+    facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
+    return HistogramExplanation(
+        limits if isinstance(limits, Device) else None,
+        assumed,
+        shape,
+        dtype,
+        tuple(dims or ()),
+        num_bins,
+        flow,
+        math.prod(kept),
+        source,
+        edges.dtype,
+        edges.numel() == num_bins + 1,
+        **facts,
+    )
+
+
+def _counted_keys(
+    shape: tuple[int, ...], dims: list[int] | None, num_keys: int, facts: dict[str, Any]
+) -> CpuExplanation:
+    if facts["layout"] == "patterns":
+        num_keys = 256 ** facts["key_bytes"]
+    return CpuExplanation(
+        shape,
+        {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}[facts.get("key_bytes", 1)],
+        tuple(dims or ()),
+        num_keys,
+        copies_input=facts["copies_input"],
+        bytes_read=0,  # keys are in a processor's caches
+        bytes_of_counts=facts["bytes_of_counts"],
+        **facts["keys"],
+    )
+
+
+def _edges(
+    input: Tensor | Sequence[int],
+    shape: tuple[int, ...],
+    bins: int | Tensor,
+    range: Sequence[Bound] | None,
+    dim: int | Sequence[int] | None,
+    density: bool,
+    flow: bool,
+    dtype: torch.dtype,
+) -> tuple[list[int] | None, Tensor, str]:
+    """The dimensions, the edges, which are a meta tensor if nobody knows them, and where these
+    come from."""
+    if isinstance(input, Tensor) and not input.is_meta:
+        like = input
+    else:  # a tensor without data, where the edges are
+        numbers = [bins, *range] if isinstance(range, Sequence) else [bins]
+        devices = [number.device for number in numbers if isinstance(number, Tensor)]
+        like = torch.empty(0, dtype=dtype, device=devices[0] if devices else "cpu")
+    dims, wanted = checked_call(like, bins, range, dim, density, flow)
+    source = "given" if isinstance(wanted, Tensor) else "range"
+    if isinstance(wanted, UniformBins) and wanted.bounds is None:
+        source = "extremes"
+        if like is not input:
+            like = torch.empty(shape, dtype=dtype, device="meta")
+    try:
+        check_counted("histogram", like, len(shape), dims)
+        edges = edges_of(like, dims, wanted)
+        check_call(like, shape, dims, edges)
+    except (RuntimeError, TypeError) as error:
+        raise_in_own_words(error, like, bins)
+        raise
+    return dims, edges, source
+
+
+def _rows_of(edges: Tensor, kept: Sequence[int]) -> Tensor | None:
+    """Edges as the plan takes them: a row for each channel, or one that all share."""
+    if edges.is_meta:
+        return None
+    edges = edges.detach().cpu()
+    count = edges.shape[-1]
+    if edges.numel() == count:
+        return edges.reshape(count).contiguous()
+    return edges.expand(*kept, count).reshape(-1, count).contiguous()
+
+
+def _search(way: dict[str, Any], edges: Tensor | None) -> BinSearch:
+    def wrong(name: str) -> WrongEdge | None:
+        channel, number = way[f"{name}_fails_in"], way[f"{name}_fails_at"]
+        if channel < 0 or edges is None:
+            return None
+        row = edges if edges.dim() == 1 else edges[channel]
+        return WrongEdge(channel, number, row[number].item())
+
+    cells = ("bits" if way["over_bits"] else "values") if way["how"] == "cells" else ""
+    return BinSearch(
+        way["how"],
+        way["count"],
+        wrong("formula"),
+        wrong("comparison"),
+        cells,
+        way["fullest_cell"],
+    )
