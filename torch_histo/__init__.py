@@ -7,7 +7,7 @@ types; the function `histogram` is made of the others, and the modules `Streamin
 """
 
 import torch_histo._early as _early  # noqa: F401 (before torch is imported)
-from torch_histo import _sharding, distributed
+from torch_histo import _sharding, distributed, logging
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
@@ -16,6 +16,7 @@ from torch_histo.explain_histogram import BinSearch, HistogramExplanation, expla
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 from torch_histo.streams import QuantileSketch, StreamingHistogram
+from torch_histo.summaries import Summary, summarize
 
 __all__ = [
     "VARIANTS",
@@ -27,6 +28,7 @@ __all__ = [
     "HistogramExplanation",
     "QuantileSketch",
     "StreamingHistogram",
+    "Summary",
     "__version__",
     "channel_histogram",
     "distributed",
@@ -34,6 +36,8 @@ __all__ = [
     "explain_histogram",
     "has_cuda_kernels",
     "histogram",
+    "logging",
+    "summarize",
     "text_histogram",
 ]
 

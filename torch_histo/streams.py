@@ -470,6 +470,8 @@ class QuantileSketch(_Stream):
 
     min_key: Tensor
     max_key: Tensor
+    _place = 0.5
+    """Where in their bin values are taken to be: 0 is the end towards zero."""
 
     def __init__(
         self,
@@ -563,7 +565,7 @@ class QuantileSketch(_Stream):
         - `min` or `max` for a huge one, by its sign;
 
         and never beyond `min` and `max`; the smallest and the largest finite value are exact.
-        Nothing synchronizes where `q` is a number or on the device.
+        Nothing synchronizes where `q` is not a tensor on another device.
 
         Args:
             q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
@@ -589,13 +591,31 @@ class QuantileSketch(_Stream):
         inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
         return inside.where(found.isfinite(), found)
 
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the finite values, from the counts: nothing is read for them.
+
+        Each value is taken for the middle of its bin, as `quantile` does, within `min` and `max`.
+        In the span the mean is so wrong by at most 2^-(bits + 1) of the mean magnitude.
+
+        Returns:
+            float64 `[channels...]` each: the mean, NaN for a channel without finite values, and
+            the variance of torch.var, NaN for less than two.
+        """
+        counts = self.hist[..., 1:-2].double()
+        low, high = (_ordered(k).view(torch.float64).unsqueeze(-1) for k in self._keys())
+        values = self._middles()[1:-1].clamp(low, high)
+        number = counts.sum(-1, keepdim=True)
+        mean = (counts * values).sum(-1, keepdim=True) / number
+        square = (counts * (values - mean).square()).sum(-1)
+        return mean.squeeze(-1), square / (number.squeeze(-1) - 1)
+
     def _keys(self) -> tuple[Tensor, Tensor]:
         return self.min_key, self.max_key
 
     def _middles(self) -> Tensor:
         """What stands for the values of each count, [n + 2]; huge ones are cut off later."""
         positive = self.edges[self.edges.shape[-1] // 2 + 1 : -1]
-        middles = (positive[:-1] + positive[1:]) / 2
+        middles = positive[:-1] + (positive[1:] - positive[:-1]) * self._place
         largest = self.edges[-1:]
         above = torch.cat((positive[:1] / 2, middles, largest, largest * torch.inf))
         return torch.cat((-above.flip(0), torch.zeros_like(above[:1]), above))
@@ -676,9 +696,10 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
         raise TypeError(f"{name}: {expected}, got {shown(q)}")
     if not is_compiling() and not all(0 <= v <= 1 for v in several):
         raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
-    if several is q:
-        return torch.tensor(q, dtype=torch.float64, device=device)
-    return torch.full((), float(q), dtype=torch.float64, device=device)  # type: ignore[arg-type]
+    found = torch.empty(len(several), dtype=torch.float64, device=device)
+    for i, value in enumerate(several):
+        found[i].fill_(value)  # a kernel each: a copy from the host would wait
+    return found if several is q else found.squeeze(0)
 
 
 def _key(values: Tensor) -> Tensor:

@@ -1,0 +1,142 @@
+"""Histograms for TensorBoard, Weights & Biases and Trackio: counted on the device.
+
+Each of those packages is imported only when something is made for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from torch_histo._arguments import shown
+from torch_histo.histograms import histogram
+
+__all__ = ["Counts", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
+
+
+class Counts(NamedTuple):
+    """What np.histogram returns: int64 `[n]` and float64 `[n + 1]`."""
+
+    hist: npt.NDArray[np.int64]
+    bin_edges: npt.NDArray[np.float64]
+
+
+def histograms(
+    tensors: nn.Module | Mapping[str, Tensor], bins: int = 64, *, gradients: bool = True
+) -> dict[str, Counts]:
+    """Counts many tensors and waits for the GPU once in all, as long as they are on one device.
+
+    Args:
+        tensors: tensors by name; or a module, whose parameters are named as `named_parameters`
+            does, and their gradients the same with `.grad` behind it.
+        bins: how many bins of equal width between the smallest and the largest finite value of
+            each tensor, as `torch_histo.histogram`: NaN and infinities are not counted.
+        gradients: whether those of a module are counted; a parameter that has none is left out.
+
+    Returns:
+        Counts and edges by name, on the host.
+
+    Raises:
+        RuntimeError, TypeError: what `torch_histo.histogram` raises.
+
+    Example:
+        >>> found = torch_histo.logging.histograms({"weight": torch.tensor([0.0, 1, 1])}, bins=2)
+        >>> found["weight"].hist.tolist(), found["weight"].bin_edges.tolist()
+        ([1, 2], [0.0, 0.5, 1.0])
+
+    Source: wandb.watch, and add_histogram of torch.utils.tensorboard, one call a tensor.
+    """
+    if isinstance(tensors, nn.Module):
+        named = dict(_of_module(tensors, gradients))
+    elif isinstance(tensors, Mapping):
+        named = dict(tensors)
+    else:
+        expected = "tensors must be a module or a mapping of names to tensors"
+        raise TypeError(f"histograms: {expected}, got {shown(tensors)}")
+    parts: dict[torch.device, list[Tensor]] = {}
+    for tensor in named.values():
+        hist, edges = histogram(tensor, bins)
+        # As the bits of float64: one type, so that one copy takes all.
+        parts.setdefault(hist.device, []).extend((hist, edges.double().view(torch.int64)))
+    arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
+    return {name: next(arrays[tensor.device]) for name, tensor in named.items()}
+
+
+def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor]]:
+    for name, parameter in module.named_parameters():
+        yield name, parameter
+        if gradients and parameter.grad is not None:
+            yield f"{name}.grad", parameter.grad
+
+
+def _on_host(queued: list[Tensor], bins: int) -> Iterator[Counts]:
+    rows = torch.cat(queued).cpu().view(-1, 2 * bins + 1).numpy()
+    for row in rows:
+        yield Counts(row[:bins], row[bins:].view(np.float64))
+
+
+def to_tensorboard(
+    writer: Any, found: Mapping[str, Counts], step: int | None = None, prefix: str = ""
+) -> None:
+    """Writes histograms by `add_histogram_raw` of a `SummaryWriter`.
+
+    Its sum and sum of squares, which TensorBoard does not draw, are those of the bins' middles.
+
+    Args:
+        writer: a `torch.utils.tensorboard.SummaryWriter`, or what has its `add_histogram_raw`.
+        found: what `histograms` returned.
+        step: the step; None is what the writer takes it for.
+        prefix: put before each name.
+    """
+    for name, (hist, edges) in found.items():
+        middles = (edges[:-1] + edges[1:]) / 2
+        writer.add_histogram_raw(
+            f"{prefix}{name}",
+            min=float(edges[0]),
+            max=float(edges[-1]),
+            num=int(hist.sum()),
+            sum=float(hist @ middles),
+            sum_squares=float(hist @ middles**2),
+            bucket_limits=edges[1:].tolist(),
+            bucket_counts=hist.tolist(),
+            global_step=step,
+        )
+
+
+def to_wandb(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
+    """`wandb.Histogram` objects by name: `run.log(to_wandb(histograms(model)))`.
+
+    Args:
+        found: what `histograms` returned, of at most 512 bins, which is wandb's limit.
+        prefix: put before each name.
+
+    Raises:
+        ImportError: wandb is missing.
+    """
+    return _boxed("wandb", found, prefix)
+
+
+def to_trackio(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
+    """`trackio.Histogram` objects by name: `trackio.log(to_trackio(histograms(model)))`.
+
+    Args:
+        found: what `histograms` returned.
+        prefix: put before each name.
+
+    Raises:
+        ImportError: trackio is missing.
+    """
+    return _boxed("trackio", found, prefix)
+
+
+def _boxed(package: str, found: Mapping[str, Counts], prefix: str) -> dict[str, Any]:
+    try:
+        box = import_module(package).Histogram
+    except ImportError as error:
+        raise ImportError(f"to_{package}: needs {package}: pip install {package}") from error
+    return {f"{prefix}{name}": box(np_histogram=tuple(counts)) for name, counts in found.items()}

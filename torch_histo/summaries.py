@@ -1,0 +1,108 @@
+"""What a tensor holds, at a glance: extremes, moments, quantiles and a histogram."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from torch_histo._arguments import dimensions, kept_dimensions, require_tensor
+from torch_histo.streams import QuantileSketch
+
+__all__ = ["Summary", "summarize"]
+
+
+@dataclass(frozen=True, eq=False)
+class Summary:
+    """What `summarize` returns: tensors of the kept dimensions, on the device of the input."""
+
+    count: Tensor
+    nan: Tensor
+    inf: Tensor
+    zeros: Tensor
+    min: Tensor
+    max: Tensor
+    mean: Tensor
+    var: Tensor
+    quantiles: Tensor
+    sketch: QuantileSketch
+
+
+def summarize(
+    input: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    q: Sequence[float] = (0.01, 0.25, 0.5, 0.75, 0.99),
+    bits: int = 7,
+    exponents: tuple[int, int] = (-32, 32),
+) -> Summary:
+    """Summarizes the numbers of a tensor, channel by channel, in two reads on the device.
+
+    The first read counts in the bins of a `QuantileSketch`, the second finds the extremes; the
+    rest comes from the counts. Nothing synchronizes or fails, whatever the numbers are.
+
+    Args:
+        input: a tensor as `torch_histo.histogram` takes it.
+        dim: the dimension or dimensions to summarize; None means all. The others are kept.
+        q: which quantiles, from 0 to 1.
+        bits, exponents: of the sketch, as `torch_histo.QuantileSketch` takes them: a channel needs
+            128 KiB by default, and 8 KiB with 3 bits.
+
+    Returns:
+        Tensors of the kept dimensions. `count`, `nan`, `inf` (of both signs) and `zeros`: int64,
+        exact; `count` is that of all elements. `min` and `max` of the finite values: float64,
+        exact, but rounded outwards for integers beyond 2^53. `mean` and `var` of the finite
+        values, as `QuantileSketch.moments`, and `quantiles` `[q, kept...]`, infinities among
+        them: float64, within 2^-(bits + 1) for magnitudes in the span of the exponents; exact
+        for bool and dtypes whose fraction has at most `bits` bits, such as bfloat16, float8 and
+        integers of 8 bits: there each bin of the span has one value.
+        `sketch`: the `QuantileSketch` of the input, for other quantiles and for plots.
+
+    Raises:
+        RuntimeError, TypeError: what `torch_histo.histogram` and `torch_histo.QuantileSketch`
+            raise.
+
+    Example:
+        >>> found = torch_histo.summarize(torch.tensor([0.0, 1, 2, torch.nan, -torch.inf]))
+        >>> found.count, found.nan, found.inf, found.zeros
+        (tensor(5), tensor(1), tensor(1), tensor(1))
+        >>> found.max, found.quantiles[0]
+        (tensor(2., dtype=torch.float64), tensor(-inf, dtype=torch.float64))
+
+    Source: `QuantileSketch`.
+    """
+    require_tensor("summarize: input", input)
+    dims = dimensions("summarize", dim)
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
+    with torch.device(input.device):
+        sketch = QuantileSketch(kept, bits, exponents)
+    sketch.update(input, dims or None)
+    if _fraction_bits(input.dtype) <= bits:
+        sketch._place = 0.0
+    hist = sketch.hist
+    mean, var = sketch.moments()
+    return Summary(
+        count=hist.sum(-1),
+        nan=hist[..., -1],
+        inf=hist[..., 0] + hist[..., -2],
+        zeros=hist[..., hist.shape[-1] // 2 - 1],
+        min=sketch.min,
+        max=sketch.max,
+        mean=mean,
+        var=var,
+        quantiles=sketch.quantile(q),
+        sketch=sketch,
+    )
+
+
+def _fraction_bits(dtype: torch.dtype) -> int:
+    """How many bits follow the first one of a number."""
+    if dtype == torch.bool:
+        return 0
+    if not dtype.is_floating_point:
+        info = torch.iinfo(dtype)
+        return info.bits - 1 - (info.min < 0)
+    return round(-math.log2(torch.finfo(dtype).eps))
