@@ -77,14 +77,14 @@ def test_libraries_use_no_python() -> None:
         assert b"libpython" not in content, library
 
 
-def test_libraries_load_without_python_bindings() -> None:
+def test_libraries_load_without_python_bindings(tmp_path: Path) -> None:
     """The operators are there for a C++ program, which loads just the library."""
     code = f"""
 import torch
 torch.ops.load_library({str(LIBRARIES / _library.CORE)!r})
 print(torch.ops.histo.channel_histogram(torch.tensor([1, 1, 0]), 2).tolist())
 """
-    assert run_python(code, LIBRARIES) == "[1, 2]\n"
+    assert run_python(code, tmp_path) == "[1, 2]\n"
 
 
 def without_cuda(folder: Path) -> Path:
