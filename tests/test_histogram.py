@@ -477,12 +477,23 @@ def test_input_and_edges_are_left_alone(device: torch.device) -> None:
 
 def test_the_same_bits_for_any_number_of_threads() -> None:
     before = torch.get_num_threads()
-    values, edges = random_values((1 << 18,), torch.float32), torch.linspace(0, 255, 1001)
-    expected = oracle.histogram(values, edges, flow=True)
+    line = random_values((1 << 18,), torch.float32)
+    columns = line.view(1 << 13, 32)
+    many, bytes_ = torch.linspace(0, 255, 1001), torch.linspace(9, 90, 257)
+    cases = [
+        (line, many, None, True),
+        (line, bytes_, None, False),
+        (line[: 9 * 29000].view(29000, 9)[:, :8], bytes_, None, False),  # short rows with gaps
+        (columns, bytes_, 0, False),
+        (columns, bytes_ + torch.arange(32)[:, None], 0, False),
+        (columns[:200], bytes_, 0, False),
+    ]
+    expected = [oracle.histogram(x, edges, dim, flow=flow) for x, edges, dim, flow in cases]
     try:
         for threads in (1, 2, 3, 8):
             torch.set_num_threads(threads)
-            assert_counts(count(values, edges, flow=True), expected, threads)
+            for counts, (x, edges, dim, flow) in zip(expected, cases, strict=True):
+                assert_counts(count(x, edges, dim, flow=flow), counts, (threads, x.shape))
     finally:
         torch.set_num_threads(before)
 

@@ -28,6 +28,16 @@ int64_t bin_of(T key, const Axis& axis) {
   }
 }
 
+/// Adds to a count. kShared: other threads do, too.
+template <bool kShared>
+void add_to(int64_t number, int64_t* count) {
+  if constexpr (kShared) {
+    __atomic_fetch_add(count, number, __ATOMIC_RELAXED);
+  } else {
+    *count += number;
+  }
+}
+
 /// Adds one panel to histograms that lie num_bins apart. kShared: other threads add to the
 /// same ones.
 template <bool kShared, class T>
@@ -39,11 +49,7 @@ void count_panel(const Panel<T>& panel, const Axis& axis, int64_t* histograms) {
     if (bin == kNoBin) {
       return;
     }
-    if constexpr (kShared) {
-      __atomic_fetch_add(histogram + bin, 1, __ATOMIC_RELAXED);
-    } else {
-      ++histogram[bin];
-    }
+    add_to<kShared>(1, histogram + bin);
   };
   // The loops are nested as the elements lie in memory.
   if (channels.stride < rows.stride) {
@@ -88,6 +94,9 @@ void count_staged_range(
         [&](const Panel<T>& panel, int64_t channel) {
           count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
         });
+    for (int64_t channel = 0; channel < size; ++channel) {
+      add_to<kShared>(-stager.outside(channel), histograms + channel * problem.num_bins);
+    }
   }
 }
 

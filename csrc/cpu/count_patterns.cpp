@@ -28,7 +28,8 @@ void add_patterns(
   std::iota(patterns.begin(), patterns.end(), Pattern{0});
   Problem each = input;
   each.data = patterns.data();
-  const auto staging = stage_between(edges, flow, each);
+  const int64_t first = flow.shown ? 0 : 1; // staged with flow, places are keys
+  const auto staging = stage_between(edges, Flow{true}, each);
   visit_key_type(size_of(staging->key_type), [&](auto tag) {
     using Key = typename decltype(tag)::type;
     parallel_for(
@@ -43,8 +44,8 @@ void add_patterns(
             int64_t* histogram = input.counts + channel * input.num_bins;
             std::fill_n(histogram, input.num_bins, 0);
             for (int64_t i = 0; i < kSize; ++i) {
-              const auto bin = static_cast<int64_t>(keys[static_cast<size_t>(i)]);
-              if (bin < input.num_bins) {
+              const auto bin = static_cast<int64_t>(keys[static_cast<size_t>(i)]) - first;
+              if (bin >= 0 && bin < input.num_bins) {
                 histogram[bin] += counts[channel * kSize + i];
               }
             }

@@ -88,6 +88,11 @@ class Result {
     }
   }
 
+  /// Takes elements away that were counted in bin 0.
+  void take(int64_t channel, int64_t count) const {
+    histogram_of(channel)[0] -= count;
+  }
+
   /// Whether put_rest() has nothing to do.
   bool has_rest() const {
     return axis_.own_bins < axis_.num_bins || axis_.own_bins < axis_.num_bytes;

@@ -6,6 +6,7 @@
 
 #include "channel_bins.h"
 #include "float_mode.h"
+#include "run_widest.h"
 #include "search.h"
 #include "tuning.h"
 
@@ -20,6 +21,10 @@ struct Keys {
   int64_t bins;
   bool flow;
 
+  /// 256 bins leave no byte for what is outside them. It gets the key 0, and is counted apart.
+  bool outside_is_counted() const {
+    return !flow && bins == 256;
+  }
   /// A key that counts nowhere.
   int32_t none() const {
     return flow ? static_cast<int32_t>(bins + 3) : -1;
@@ -28,7 +33,11 @@ struct Keys {
     return flow ? KeyRule{0, static_cast<int32_t>(bins + 2)} : KeyRule{-1, -1};
   }
   ElementType type() const {
-    return key_type_of(bins, {flow});
+    // One counts nowhere.
+    const int64_t needed = bins + (flow ? 4 : outside_is_counted() ? 0 : 1);
+    return needed <= 256     ? ElementType::kUInt8
+           : needed <= 65536 ? ElementType::kUInt16
+                             : ElementType::kUInt32;
   }
 };
 
@@ -133,6 +142,34 @@ class Columns {
   std::vector<int64_t> others_;
 };
 
+/// Rows of keys that lie side by side: those of 256 and more become 0, and are counted.
+void narrow_rows(
+    const uint16_t* wide, int64_t channels, int64_t rows, uint8_t* keys, int64_t* outside) {
+  // Several rows together, so that the inner loop is long.
+  const int64_t together = std::max<int64_t>(1, kSearched / channels);
+  std::vector<uint16_t> found(static_cast<size_t>(together * channels));
+  const int64_t size = rows * channels, step = together * channels;
+  for (int64_t begin = 0; begin < size; begin += step) {
+    const int64_t part = std::min(step, size - begin);
+    run_widest([=, sums = found.data()]() __attribute__((always_inline)) {
+      // Copies: stores to keys could change what is captured.
+      const uint16_t* from = wide + begin;
+      uint8_t* to = keys + begin;
+      uint16_t* more = sums;
+      const int64_t end = part;
+      for (int64_t i = 0; i < end; ++i) {
+        to[i] = static_cast<uint8_t>(from[i] > UINT8_MAX ? 0 : from[i]);
+      }
+      for (int64_t i = 0; i < end; ++i) {
+        more[i] = static_cast<uint16_t>(more[i] + (from[i] > UINT8_MAX));
+      }
+    });
+  }
+  for (int64_t i = 0; i < step; ++i) {
+    outside[i % channels] += found[static_cast<size_t>(i)];
+  }
+}
+
 template <class T>
 class EdgeStager final : public Stager {
  public:
@@ -146,6 +183,7 @@ class EdgeStager final : public Stager {
   }
 
   void choose(int64_t first_channel, int64_t channels) override {
+    outside_.assign(static_cast<size_t>(keys_.outside_is_counted() ? channels : 0), 0);
     if (!is_shared_) {
       const ExactFloats exact;
       own_.find(edges_, first_channel, channels);
@@ -157,6 +195,11 @@ class EdgeStager final : public Stager {
       override {
     const ExactFloats exact;
     const T* data = static_cast<const T*>(input_.data) + offset;
+    if (keys_.outside_is_counted()) {
+      wide_.resize(static_cast<size_t>(channels.size * rows.size));
+      stage_as(data, first, channels, rows, wide_.data());
+      return narrow(first, channels, rows, static_cast<uint8_t*>(keys));
+    }
     switch (keys_.type()) {
       case ElementType::kUInt8:
         return stage_as(data, first, channels, rows, static_cast<uint8_t*>(keys));
@@ -167,7 +210,23 @@ class EdgeStager final : public Stager {
     }
   }
 
+  int64_t outside(int64_t channel) const override {
+    return outside_.empty() ? 0 : outside_[static_cast<size_t>(channel)];
+  }
+
  private:
+  /// Keys of a byte, from those of two bytes.
+  void narrow(int64_t first, const Extent& channels, const Extent& rows, uint8_t* keys) {
+    int64_t* outside = outside_.data() + first;
+    const uint16_t* wide = wide_.data();
+    if (channels.size > 1 && channels.stride < rows.stride) {
+      return narrow_rows(wide, channels.size, rows.size, keys, outside);
+    }
+    for (int64_t c = 0; c < channels.size; ++c) {
+      narrow_rows(wide + c * rows.size, 1, rows.size, keys + c * rows.size, outside + c);
+    }
+  }
+
   template <class Out>
   void stage_as(
       const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* keys) {
@@ -245,6 +304,8 @@ class EdgeStager final : public Stager {
   const ChannelBins<T>& bins_;
   const bool is_shared_;
   Columns<T> columns_;
+  std::vector<uint16_t> wide_;
+  std::vector<int64_t> outside_; // of each chosen channel
   struct {
     int64_t first = 0, channels = 0;
   } columns_are_of_;
@@ -276,10 +337,7 @@ class EdgeStaging final : public Staging {
 } // namespace
 
 ElementType key_type_of(int64_t bins, const Flow& flow) {
-  const int64_t needed = bins + (flow.shown ? 4 : 1); // one counts nowhere
-  return needed <= 256     ? ElementType::kUInt8
-         : needed <= 65536 ? ElementType::kUInt16
-                           : ElementType::kUInt32;
+  return Keys{bins, flow.shown}.type();
 }
 
 std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input) {

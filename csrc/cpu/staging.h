@@ -23,6 +23,9 @@ class Stager {
   /// their stride is the smaller one.
   virtual void stage(
       int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys) = 0;
+
+  /// How many elements of a chosen channel have had the key 0 though they are in no bin.
+  virtual int64_t outside(int64_t channel) const = 0;
 };
 
 /// What is to be staged.

@@ -82,11 +82,21 @@ void count_strips(const Job& job, int64_t worker) {
   const std::unique_ptr<Stager> stager = job.staging ? job.staging->stager() : nullptr;
   std::vector<char> keys;
   int64_t chosen = -1;
+  const auto finish = [&] {
+    way.reduce();
+    if (stager && chosen >= 0) {
+      result.locked([&] {
+        for (int64_t channel = 0; channel < result.num_channels(); ++channel) {
+          result.take(channel, stager->outside(channel));
+        }
+      });
+    }
+  };
   job.tasks.run(worker, [&](int64_t task) {
     const int64_t strip = task / pieces, piece = task % pieces;
     const int64_t first = strips.first(strip), size = strips.size_of(strip);
     if (strip != chosen) {
-      way.reduce();
+      finish();
       result.choose(first, size, pieces == 1 ? nullptr : &lock_of(strip));
       chosen = strip;
       if (stager) {
@@ -102,7 +112,7 @@ void count_strips(const Job& job, int64_t worker) {
       count_rows_of_strip(way, job.problem, first, size, begin, end);
     }
   });
-  way.reduce();
+  finish();
 }
 
 } // namespace histo::cpu
