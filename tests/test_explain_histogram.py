@@ -306,7 +306,7 @@ def test_layouts(
 
 @pytest.mark.parametrize(
     ("bins", "flow", "key_bytes"),
-    [(255, False, 1), (256, False, 2), (252, True, 1), (253, True, 2), (65_536, False, 4)],
+    [(256, False, 1), (257, False, 2), (252, True, 1), (253, True, 2), (65_536, False, 4)],
 )
 def test_keys(bins: int, flow: bool, key_bytes: int) -> None:
     plan = explain_histogram((1 << 20,), bins, range=(0, 1), flow=flow, device="cpu")
