@@ -199,7 +199,7 @@ CASES = {
     "32 copies": Case("streams 32-copies", (2, 3001), (1,), torch.float16, bins=100),
     "8 copies": Case("streams 8-copies", (2, 3001), (1,), torch.bfloat16, bins=400),
     "1 copy": Case("streams 1-copies", (2, 3001), (1,), torch.bfloat16, bins=2000),
-    "parts": Case("streams parts", (2, 3001), (1,), bins=20_000),
+    "parts": Case("streams parts", (4, 901), (1,), bins=20_000),
     "parts of doubles": Case("streams parts", (3001,), dtype=DOUBLE, bins=20_000, gpu=HOPPER),
     "columns": Case("columns 32-words chunks", (900, 32)),
     "stripes": Case("columns 32-words stripes", (500, 96), gpu=HOPPER),
@@ -240,6 +240,18 @@ def test_types(count: Count, dtype: torch.dtype) -> None:
     Case("streams" if wide else "bytes", (3001,), dtype=dtype, offset=1).check(count)
     Case("columns" if wide else "bytes", (600, 40), dtype=dtype, gpu=HOPPER).check(count)
     Case("scattered", (7, 60), (1,), dtype=dtype).check(count)
+
+
+@pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.int32, torch.uint64], ids=str)
+def test_edges_beyond_all_integers(count: Count, dtype: torch.dtype) -> None:
+    """The largest integer reaches none of them, though it is what they are kept as."""
+    most = float(torch.iinfo(dtype).max)
+    for guess in ("comparison", "cells"):
+        edges = guesses_of(dtype)[guess].double()
+        beyond = edges * most / edges[-4]
+        values = numbers_about(beyond, (4000,), dtype)
+        assert guess in count(values, beyond)
+        assert guess in count(values.view(-1, 10), beyond)
 
 
 def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
