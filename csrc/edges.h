@@ -30,14 +30,8 @@ struct Edges {
     return {data, type, size, shared, of_channel, first_bin, first_bin + size == bins};
   }
 
-  /// Where an edge of a channel is among all.
-  HISTO_HOST_DEVICE int64_t index(int64_t channel, int64_t k) const {
-    return (shared ? 0 : channel * of_channel) + first + k;
-  }
   HISTO_HOST_DEVICE Real at(int64_t channel, int64_t k) const {
-    return number(data, type, index(channel, k));
-  }
-  HISTO_HOST_DEVICE static Real number(const void* data, ElementType type, int64_t i) {
+    const int64_t i = (shared ? 0 : channel * of_channel) + first + k;
     switch (type) {
       case ElementType::kUInt8:
         return real_of(int64_t{static_cast<const uint8_t*>(data)[i]});
@@ -253,6 +247,13 @@ enum class Guess : uint8_t {
   kCells,      // by a search among the thresholds of a cell
 };
 
+/// The fastest guess, if a formula and a comparison are right everywhere, or not.
+HISTO_HOST_DEVICE constexpr Guess best_guess(bool formula_is_right, bool comparison_is_right) {
+  return formula_is_right      ? Guess::kFormula
+         : comparison_is_right ? Guess::kComparison
+                               : Guess::kCells;
+}
+
 constexpr int kCells = 4096;
 
 /// The lines of a channel's guesses. The whole part of each is what is guessed.
@@ -323,13 +324,13 @@ struct CheckedEdge {
   bool comparison_is_right;
 };
 
-/// Checks edge k of a channel. `next` is the edge behind it, or the last edge itself.
 template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges, int64_t k, Real edge, Real next, const Lines<G, kBy>& lines) {
+    const Edges& edges, int64_t channel, int64_t k, const Lines<G, kBy>& lines) {
   const int64_t bins = edges.bins;
+  const Real edge = edges.at(channel, k);
   CheckedEdge<T> checked;
-  checked.valid = is_at_most(edge, next);
+  checked.valid = is_at_most(edge, edges.at(channel, k < bins ? k + 1 : k));
   checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
@@ -348,13 +349,6 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     look(checked.exists ? checked.place - 1 : checked.place, false);
   }
   return checked;
-}
-
-template <class T, class G, Arithmetic kBy>
-HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
-    const Edges& edges, int64_t channel, int64_t k, const Lines<G, kBy>& lines) {
-  const int64_t next = k < edges.bins ? k + 1 : k;
-  return check_edge<T>(edges, k, edges.at(channel, k), edges.at(channel, next), lines);
 }
 
 // Each of these rounds once. On a GPU the compiler would make one operation of two.

@@ -22,7 +22,7 @@ namespace {
 
 using torch::stable::Tensor;
 
-/// What the checks of all edges of a channel, or of a part of its bins, find.
+/// The first faults that the checks of all edges find in a channel, or in a part of its bins.
 struct CheckedChannel {
   bool valid = true;
   WrongEdge formula;

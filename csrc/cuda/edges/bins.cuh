@@ -181,9 +181,7 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
   bins.valid = __syncthreads_and(valid);
   formula_is_right = __syncthreads_and(formula_is_right);
   comparison_is_right = __syncthreads_and(comparison_is_right);
-  bins.guess = formula_is_right      ? Guess::kFormula
-               : comparison_is_right ? Guess::kComparison
-                                     : Guess::kCells;
+  bins.guess = best_guess(formula_is_right, comparison_is_right);
   bins.line = formula_is_right ? lines.formula : lines.comparison;
   bins.bins = last;
   bins.limit = limit;

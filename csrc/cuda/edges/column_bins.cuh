@@ -35,7 +35,7 @@ struct Stored {
   }
 };
 
-/// What was found at some edges of a column: four counts, packed in bytes.
+/// Four counts tell what the checks of some edges of a column found. A word holds them in its bytes.
 struct Checks {
   static constexpr unsigned kMost = ColumnMemory::kEdgesOfPart; // edges
 
@@ -220,9 +220,7 @@ __device__ __forceinline__ Guess copy_bins(
     bins.limit[j] = limits[own + j];
     bins.line[j] = formula_is_right ? lines.formula : lines.comparison;
   }
-  return formula_is_right      ? Guess::kFormula
-         : comparison_is_right ? Guess::kComparison
-                               : Guess::kCells;
+  return best_guess(formula_is_right, comparison_is_right);
 }
 
 } // namespace histo::cuda

@@ -11,9 +11,9 @@ template <class T>
 using ShapeOf =
     ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, sizeof(T) == 8 ? 8 : 16>;
 
-/// Where a word is in a table of rows of words, once the table is rotated: each 32 words that
-/// follow each other have moved within their rows, by one more than the 32 before. Then lanes meet
-/// in no bank, whether they go along a row or down a column.
+/// The index of a word in a rotated table. The table's rows lie one after another, and each 32 words
+/// of it are moved within their rows, by one word more than the 32 before. Lanes then meet in no
+/// bank, neither along a row nor down a column.
 template <int kLogWords>
 __device__ __forceinline__ unsigned rotated(unsigned row, unsigned word) {
   constexpr unsigned kWords = 1u << kLogWords;
