@@ -9,7 +9,6 @@
 
 #include <cuda_runtime_api.h>
 
-#include <cmath>
 #include <cstdint>
 #include <cstring>
 #include <functional>
@@ -178,31 +177,6 @@ inline uint32_t __vminu2(uint32_t a, uint32_t b) {
 }
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31));
-}
-inline float __fmaf_rn(float a, float b, float c) {
-  return std::fma(a, b, c);
-}
-inline double __fma_rn(double a, double b, double c) {
-  return std::fma(a, b, c);
-}
-inline float __fadd_rn(float a, float b) {
-  return a + b;
-}
-inline double __dadd_rn(double a, double b) {
-  return a + b;
-}
-inline float __fmul_rn(float a, float b) {
-  return a * b;
-}
-inline double __dmul_rn(double a, double b) {
-  return a * b;
-}
-/// NaN becomes 0, and what is too large the largest number.
-inline unsigned __double2uint_rz(double value) {
-  return value >= 0x1p32 ? ~0u : value > 0 ? static_cast<unsigned>(value) : 0;
-}
-inline unsigned __float2uint_rz(float value) {
-  return __double2uint_rz(value);
 }
 inline int __ffs(unsigned bits) {
   return __builtin_ffs(static_cast<int>(bits));
