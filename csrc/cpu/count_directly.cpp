@@ -94,8 +94,9 @@ void count_staged_range(
         [&](const Panel<T>& panel, int64_t channel) {
           count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
         });
-    for (int64_t channel = 0; channel < size; ++channel) {
-      add_to<kShared>(-stager.outside(channel), histograms + channel * problem.num_bins);
+    for (const int64_t count : stager.outside()) {
+      add_to<kShared>(-count, histograms);
+      histograms += problem.num_bins;
     }
   }
 }

@@ -210,8 +210,8 @@ class EdgeStager final : public Stager {
     }
   }
 
-  int64_t outside(int64_t channel) const override {
-    return outside_.empty() ? 0 : outside_[static_cast<size_t>(channel)];
+  const std::vector<int64_t>& outside() const override {
+    return outside_;
   }
 
  private:
@@ -305,7 +305,7 @@ class EdgeStager final : public Stager {
   const bool is_shared_;
   Columns<T> columns_;
   std::vector<uint16_t> wide_;
-  std::vector<int64_t> outside_; // of each chosen channel
+  std::vector<int64_t> outside_;
   struct {
     int64_t first = 0, channels = 0;
   } columns_are_of_;

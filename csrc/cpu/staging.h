@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "../edges.h"
 #include "../problem.h"
@@ -24,8 +25,9 @@ class Stager {
   virtual void stage(
       int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys) = 0;
 
-  /// How many elements of a chosen channel have had the key 0 though they are in no bin.
-  virtual int64_t outside(int64_t channel) const = 0;
+  /// How many elements of each chosen channel have had the key 0 though they are in no bin. It is
+  /// empty if there are no such keys.
+  virtual const std::vector<int64_t>& outside() const = 0;
 };
 
 /// What is to be staged.

@@ -84,10 +84,11 @@ void count_strips(const Job& job, int64_t worker) {
   int64_t chosen = -1;
   const auto finish = [&] {
     way.reduce();
-    if (stager && chosen >= 0) {
+    if (stager && !stager->outside().empty()) {
       result.locked([&] {
-        for (int64_t channel = 0; channel < result.num_channels(); ++channel) {
-          result.take(channel, stager->outside(channel));
+        int64_t channel = 0;
+        for (const int64_t count : stager->outside()) {
+          result.take(channel++, count);
         }
       });
     }
