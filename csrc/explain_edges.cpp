@@ -315,10 +315,6 @@ std::string plan_on_cpu(
   return facts.json();
 }
 
-bool checks_channels(const cuda::EdgePlan& plan) {
-  return plan.layout == cuda::EdgeLayout::kScattered || plan.streams.parts > 1;
-}
-
 /// Besides that of the count of raw bytes.
 int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::EdgePlan& plan) {
   if (plan.layout == cuda::EdgeLayout::kBytes) {
@@ -327,7 +323,7 @@ int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::Edg
   if (plan.layout == cuda::EdgeLayout::kColumns) {
     return cuda::ColumnMemory::of(plan.columns, problem.type, edges.bins).bytes();
   }
-  return checks_channels(plan) ? (edges.shared ? 1 : problem.num_channels()) : 0;
+  return plan.checks_channels() ? (edges.shared ? 1 : problem.num_channels()) : 0;
 }
 
 void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
@@ -337,7 +333,7 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
   if (plan.clears) {
     steps.emplace_back(plan.overlaps ? "clear_counts" : "zeroing");
   }
-  if (checks_channels(plan)) {
+  if (plan.checks_channels()) {
     steps.emplace_back("check_edges");
   }
   switch (plan.layout) {

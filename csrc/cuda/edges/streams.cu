@@ -115,7 +115,7 @@ void count_streams_between(
     const Flow& flow,
     const Launch& launch) {
   const uint8_t* valid =
-      plan.streams.parts > 1 ? check_channels(edges, problem.num_channels(), launch) : nullptr;
+      plan.checks_channels() ? check_channels(edges, problem.num_channels(), launch) : nullptr;
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {

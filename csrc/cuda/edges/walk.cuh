@@ -138,7 +138,7 @@ struct StreamOfBlock {
 /// The words of a column of this block's stripe.
 template <class T>
 struct ColumnOfThread {
-  static constexpr int kOfWord = sizeof(T) < 4 ? 4 / sizeof(T) : 1;
+  static constexpr int kOfWord = static_cast<int>(elements_of_word(sizeof(T)));
   using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
   const ChannelColumns& in;

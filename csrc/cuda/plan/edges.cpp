@@ -82,8 +82,6 @@ bool are_columns(const Problem& problem, int64_t element_bytes) {
 ChannelColumns columns_of(
     const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  const int64_t of_word = std::max<int64_t>(4 / element_bytes, 1);
-  const int64_t width = of_word << log_words;
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
   ChannelColumns in{};
@@ -94,6 +92,7 @@ ChannelColumns columns_of(
   in.rows = rows.size;
   in.row_stride = rows.stride;
   in.log_words = log_words;
+  const int64_t width = in.width(element_bytes);
   const int64_t period = std::lcm(channels.size, width);
   // Dense rows are joined, so that stripes are full and begin in lines.
   if (rows.stride == channels.size && period / width <= kMaxStripes) {
@@ -122,8 +121,8 @@ int64_t threshold_bytes_of(ElementType type) {
 }
 
 int64_t column_bytes(ElementType type, int64_t bins) {
-  const int64_t of_word = std::max<int64_t>(4 / bytes_of_type(type), 1);
-  return of_word * ((bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type));
+  return elements_of_word(bytes_of_type(type)) *
+         ((bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type));
 }
 
 /// Tables of columns in stripes of 32 words, or else of 8.

@@ -26,6 +26,11 @@ struct ChannelStreams {
   }
 };
 
+/// The elements of a lane's word of a row.
+constexpr int64_t elements_of_word(int64_t element_bytes) {
+  return element_bytes < 4 ? 4 / element_bytes : 1;
+}
+
 /// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
 /// column, or two of 16 bits, of the table for itself.
 struct ChannelColumns {
@@ -47,7 +52,7 @@ struct ChannelColumns {
   }
   /// The columns of a stripe.
   int64_t width(int64_t element_bytes) const {
-    return (element_bytes < 4 ? 4 / element_bytes : 1) << log_words;
+    return elements_of_word(element_bytes) << log_words;
   }
 };
 
@@ -93,6 +98,11 @@ struct EdgePlan {
   int64_t shared_bytes;
   bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
   bool overlaps; // the count starts before that kernel ends
+
+  /// Whether a kernel of its own asks which channels have valid edges.
+  bool checks_channels() const {
+    return layout == EdgeLayout::kScattered || streams.parts > 1;
+  }
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
