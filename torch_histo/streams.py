@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
-from itertools import pairwise
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -25,6 +21,7 @@ from torch_histo._arguments import (
     require_tensor,
     shown,
 )
+from torch_histo._plottable import Plottable
 from torch_histo.histograms import Bound, density_of, histogram
 
 __all__ = ["QuantileSketch", "StreamingHistogram"]
@@ -33,38 +30,9 @@ _INT64 = torch.iinfo(torch.int64)
 _FRACTION_BITS = 52
 _EXPONENT_BIAS = 1023
 _MOST_BITS = 16
-_MOST_LINES = 10
-"""How many channels one plot shows."""
 
 
-class _Traits(NamedTuple):
-    """What UHI asks of an axis; plotting libraries look for the last two."""
-
-    circular: bool
-    discrete: bool
-    underflow: bool
-    overflow: bool
-
-
-@dataclass(frozen=True)
-class _Axis:
-    """UHI's PlottableAxis: pairs of edges, or the indices of channels."""
-
-    bins: tuple[Any, ...]
-    label: str
-    traits: _Traits
-
-    def __len__(self) -> int:
-        return len(self.bins)
-
-    def __getitem__(self, index: int) -> Any:
-        return self.bins[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self.bins)
-
-
-class _Stream(nn.Module):
+class _Stream(Plottable, nn.Module):
     """Edges, and the counts between them of all that came.
 
     Buffers are integers, so that `.half()`, `.bfloat16()` and wrappers that cast the floats of a
@@ -168,6 +136,22 @@ class _Stream(nn.Module):
         return density_of(self.hist[..., 1:-2], self.edges)
 
     def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        """Quantiles of what came; the class tells how near they are. NaN does not count.
+
+        Nothing synchronizes where `q` is not a tensor on another device.
+
+        Args:
+            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
+                not read on the host: numbers outside give NaN.
+
+        Returns:
+            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
+            a channel without values.
+
+        Raises:
+            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
+            TypeError: `q` is none of these.
+        """
         below = self.hist[..., :-1].cumsum(-1)
         fractions = _fractions(f"{type(self).__name__}.quantile", q, below.device)
         flat = fractions.reshape(-1)
@@ -211,100 +195,6 @@ class _Stream(nn.Module):
             raise RuntimeError(f"{name}: {expected}, got {got}")
         return histogram(x, self.edges, dim=dims or None, flow=True).hist
 
-    # What libraries that plot histograms ask for: UHI's PlottableHistogram.
-
-    @property
-    def kind(self) -> str:
-        return "COUNT"
-
-    @property
-    def axes(self) -> tuple[_Axis, ...]:
-        """The dimensions of channels, and the bins."""
-        bounds = self._common_edges()
-        pairs = tuple(pairwise(bounds))
-        channels = (
-            _Axis(tuple(range(size)), "channel", _Traits(False, True, False, False))
-            for size in self.hist.shape[:-1]
-        )
-        return *channels, _Axis(pairs, "value", _Traits(False, False, True, True))
-
-    def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
-        """The counts on the host. With `flow` those outside, too: NaN is overflow, as in
-        boost-histogram."""
-        bins = self.hist[..., :-1] if flow else self.hist[..., 1:-2]
-        found = bins.double().cpu().numpy()
-        if flow:
-            found[..., -1] += self.hist[..., -1].cpu().numpy()
-        return found
-
-    def counts(self, flow: bool = False) -> npt.NDArray[np.float64]:
-        return self.values(flow)
-
-    def variances(self, flow: bool = False) -> npt.NDArray[np.float64]:
-        """Those of Poisson: the counts."""
-        return self.values(flow)
-
-    def _to_uhi_(self) -> dict[str, Any]:
-        """What hist.Hist and boost_histogram.Histogram are made from."""
-        flow = {"circular": False, "underflow": False, "overflow": False}
-        channels = [
-            {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
-            for size in self.hist.shape[:-1]
-        ]
-        flow |= {"underflow": True, "overflow": True}
-        bins = {"type": "variable", "edges": self._common_edges()} | flow
-        storage = {"type": "double", "values": self.values(flow=True)}
-        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": storage}
-
-    def _common_edges(self) -> list[float]:
-        edges = self.edges
-        if edges.dim() > 1:
-            raise RuntimeError(
-                f"{type(self).__name__}.axes: edges must be the same in all channels, got "
-                f"{list(edges.shape)}: take one by .channel(index)"
-            )
-        found: list[float] = edges.tolist()
-        return found
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draws a line a channel with matplotlib, of up to 10 channels.
-
-        Args:
-            ax: the axes of matplotlib to draw on; new ones if None.
-
-        Returns:
-            The axes.
-
-        Raises:
-            RuntimeError: more than 10 channels.
-            ImportError: matplotlib is missing.
-        """
-        name = f"{type(self).__name__}.plot"
-        lines = self.hist.shape[:-1].numel()
-        if lines > _MOST_LINES:
-            expected = f"channels must be at most {_MOST_LINES}"
-            raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
-            ax = pyplot.figure().add_subplot()
-        edges = self.edges.expand(*self.hist.shape[:-1], -1)
-        for index in np.ndindex(*self.hist.shape[:-1]):
-            counts, bounds = self._drawn(self.hist[index][1:-2].cpu(), edges[index].cpu())
-            ax.stairs(counts.numpy(), bounds.numpy(), label=", ".join(map(str, index)))
-        if self.hist.dim() > 1:
-            ax.legend(title="channel")
-        ax.set_xlabel("value")
-        ax.set_ylabel("count")
-        return ax
-
-    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-        """The bins that have a width to draw."""
-        finite = edges.isfinite()
-        return counts[finite[1:] & finite[:-1]], edges[finite]
-
 
 class StreamingHistogram(_Stream):
     """Counts the values of one tensor after another between fixed edges, channel by channel.
@@ -328,6 +218,11 @@ class StreamingHistogram(_Stream):
         edges: float64 `[n + 1]`, or `[..., n + 1]` for channels that have their own. They are in
             the state as the int64 of their bits, `edge_bits`, and loading a state loads them.
         count: int64 `[channels...]`, how many values came, NaN aside.
+
+    `quantile(q)` takes the values of a bin to be spread evenly over it. It lies between the values
+    below it and above it: the result is in the bin of the order statistic of rank q * count, so it
+    is wrong by at most the bin's width. Values below the first edge count as that edge, values
+    above the last as that one; a bin with an infinite edge gives the other one.
 
     `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
     hist look for (UHI's PlottableHistogram); `plot()` draws with matplotlib.
@@ -383,29 +278,6 @@ class StreamingHistogram(_Stream):
         *channels, counts = self.hist.shape
         return f"bins={counts - 3}, channels={tuple(channels)}"
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
-        """Quantiles of what came, as if the values of a bin were spread evenly over it.
-
-        q lies between the values below it and above it: the result is in the bin of the order
-        statistic of rank q * count, so it is wrong by at most the bin's width. Values below the
-        first edge count as that edge, values above the last as that one; a bin with an infinite
-        edge gives the other one. NaN does not count. Nothing synchronizes where `q` is a number
-        or on the device.
-
-        Args:
-            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
-                not read on the host: numbers outside give NaN.
-
-        Returns:
-            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
-            a channel without values.
-
-        Raises:
-            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
-            TypeError: `q` is none of these.
-        """
-        return super().quantile(q)
-
     def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
         target = below[..., -1:] * q
         # No bin without values is taken: the least count of one is 1.
@@ -438,6 +310,18 @@ class QuantileSketch(_Stream):
         bits: how many bits of the fraction tell bins apart, from 0 to 16.
         exponents: the span, (first, last): magnitudes from 2^first up to 2^last, which is not in
             it. At least -1022 and at most 1023.
+
+    `quantile(q)` is near the order statistic of rank q * (count - 1), rounded to the nearest
+    integer, which torch.quantile takes with interpolation="nearest". It is
+
+    - the middle of the bin for a magnitude in the span: its relative error is at most
+      2^-(bits + 1);
+    - 0, -inf and +inf themselves;
+    - half of the smallest magnitude in the span for a tiny one, with its sign: wrong by at
+      most as much;
+    - `min` or `max` for a huge one, by its sign;
+
+    and never beyond `min` and `max`; the smallest and the largest finite value are exact.
 
     A channel takes 8 (2 (last - first) 2^bits + 8) bytes: 128 KiB with 7 bits and 64 exponents,
     8 KiB with 3 bits.
@@ -513,7 +397,7 @@ class QuantileSketch(_Stream):
         return self._extreme(self.max_key)
 
     def _extreme(self, key: Tensor) -> Tensor:
-        return _ordered(key).view(torch.float64).where(self.min_key <= self.max_key, torch.nan)
+        return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
     def update(self, x: Tensor, dim: int | Sequence[int] | None = None) -> None:
         counts = self._counts_of(x, dim)
@@ -551,42 +435,12 @@ class QuantileSketch(_Stream):
         keys = [("min_key", self.min_key), ("max_key", self.max_key)]
         return super()._of_channels() + keys
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
-        """Order statistics of what came, each within 2^-(bits + 1) of itself.
-
-        The one of q has the rank q * (count - 1), rounded to the nearest integer, which
-        torch.quantile takes with interpolation="nearest". NaN does not count. The result is
-
-        - the middle of the bin for a magnitude in the span: its relative error is at most
-          2^-(bits + 1);
-        - 0, -inf and +inf themselves;
-        - half of the smallest magnitude in the span for a tiny one, with its sign: wrong by at
-          most as much;
-        - `min` or `max` for a huge one, by its sign;
-
-        and never beyond `min` and `max`; the smallest and the largest finite value are exact.
-        Nothing synchronizes where `q` is not a tensor on another device.
-
-        Args:
-            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
-                not read on the host: numbers outside give NaN.
-
-        Returns:
-            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
-            a channel without values.
-
-        Raises:
-            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
-            TypeError: `q` is none of these.
-        """
-        return super().quantile(q)
-
     def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
         total = below[..., -1:]
         rank = ((total - 1) * q).round().long().clamp(min=0)
         at = torch.searchsorted(below, rank, right=True).clamp(max=below.shape[-1] - 1)
         found = self._middles()[at]
-        low, high = (_ordered(k).view(torch.float64).unsqueeze(-1) for k in self._keys())
+        low, high = self._limits()
         first, last = below[..., :1], below[..., -2:-1] - 1  # ranks of the finite extremes
         inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
         return inside.where(found.isfinite(), found)
@@ -602,15 +456,16 @@ class QuantileSketch(_Stream):
             the variance of torch.var, NaN for less than two.
         """
         counts = self.hist[..., 1:-2].double()
-        low, high = (_ordered(k).view(torch.float64).unsqueeze(-1) for k in self._keys())
+        low, high = self._limits()
         values = self._middles()[1:-1].clamp(low, high)
         number = counts.sum(-1, keepdim=True)
         mean = (counts * values).sum(-1, keepdim=True) / number
         square = (counts * (values - mean).square()).sum(-1)
         return mean.squeeze(-1), square / (number.squeeze(-1) - 1)
 
-    def _keys(self) -> tuple[Tensor, Tensor]:
-        return self.min_key, self.max_key
+    def _limits(self) -> Iterator[Tensor]:
+        """[channels, 1] each; of a channel without finite values +inf and -inf."""
+        return (_float(key).unsqueeze(-1) for key in (self.min_key, self.max_key))
 
     def _middles(self) -> Tensor:
         """What stands for the values of each count, [n + 2]; huge ones are cut off later."""
@@ -639,23 +494,9 @@ class QuantileSketch(_Stream):
         filled = counts.nonzero().flatten().tolist() or [len(counts) // 2]
         return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draws a line a channel with matplotlib, of up to 10 channels, and a bin a power of two.
-
-        Args:
-            ax: the axes of matplotlib to draw on; new ones if None.
-
-        Returns:
-            The axes.
-
-        Raises:
-            RuntimeError: more than 10 channels.
-            ImportError: matplotlib is missing.
-        """
-        ax = super().plot(ax)
+    def _scale(self, ax: Any) -> None:
         ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
         ax.xaxis.get_major_locator().set_params(numticks=9)
-        return ax
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
@@ -705,6 +546,11 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
 def _key(values: Tensor) -> Tensor:
     """int64 in the order of the floats; of both zeros one, since adding makes -0 +0."""
     return _ordered((values.double() + 0.0).view(torch.int64))
+
+
+def _float(key: Tensor) -> Tensor:
+    """What has the key, float64."""
+    return _ordered(key).view(torch.float64)
 
 
 def _ordered(bits: Tensor) -> Tensor:

@@ -1,0 +1,156 @@
+"""What libraries that plot histograms ask for: UHI's PlottableHistogram."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+from typing_extensions import Self
+
+_MOST_LINES = 10
+"""How many channels one plot shows."""
+
+
+class Traits(NamedTuple):
+    """What UHI asks of an axis; plotting libraries look for the last two."""
+
+    circular: bool
+    discrete: bool
+    underflow: bool
+    overflow: bool
+
+
+@dataclass(frozen=True)
+class Axis:
+    """UHI's PlottableAxis: pairs of edges, or the indices of channels."""
+
+    bins: tuple[Any, ...]
+    label: str
+    traits: Traits
+
+    def __len__(self) -> int:
+        return len(self.bins)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.bins[index]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.bins)
+
+
+class Plottable:
+    """Counts `hist`, [channels..., n + 3] with underflow, overflow and NaN, between `edges`."""
+
+    hist: Tensor
+
+    @property
+    def edges(self) -> Tensor:
+        """`[n + 1]`, or `[..., n + 1]` for channels that have their own."""
+        raise NotImplementedError
+
+    def channel(self, *index: int) -> Self:
+        """A copy of one channel."""
+        raise NotImplementedError
+
+    @property
+    def kind(self) -> str:
+        return "COUNT"
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The dimensions of channels, and the bins."""
+        bounds = self._common_edges()
+        pairs = tuple(pairwise(bounds))
+        channels = (
+            Axis(tuple(range(size)), "channel", Traits(False, True, False, False))
+            for size in self.hist.shape[:-1]
+        )
+        return *channels, Axis(pairs, "value", Traits(False, False, True, True))
+
+    def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        """The counts on the host. With `flow` those outside, too: NaN is overflow, as in
+        boost-histogram."""
+        bins = self.hist[..., :-1] if flow else self.hist[..., 1:-2]
+        found = bins.double().cpu().numpy()
+        if flow:
+            found[..., -1] += self.hist[..., -1].cpu().numpy()
+        return found
+
+    def counts(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        return self.values(flow)
+
+    def variances(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        """Those of Poisson: the counts."""
+        return self.values(flow)
+
+    def _to_uhi_(self) -> dict[str, Any]:
+        """What hist.Hist and boost_histogram.Histogram are made from."""
+        flow = {"circular": False, "underflow": False, "overflow": False}
+        channels = [
+            {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
+            for size in self.hist.shape[:-1]
+        ]
+        flow |= {"underflow": True, "overflow": True}
+        bins = {"type": "variable", "edges": self._common_edges()} | flow
+        storage = {"type": "double", "values": self.values(flow=True)}
+        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": storage}
+
+    def _common_edges(self) -> list[float]:
+        edges = self.edges
+        if edges.dim() > 1:
+            raise RuntimeError(
+                f"{type(self).__name__}.axes: edges must be the same in all channels, got "
+                f"{list(edges.shape)}: take one by .channel(index)"
+            )
+        found: list[float] = edges.tolist()
+        return found
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws a line a channel with matplotlib, of up to 10 channels.
+
+        A sketch is drawn with a bin for each power of two.
+
+        Args:
+            ax: the axes of matplotlib to draw on; new ones if None.
+
+        Returns:
+            The axes.
+
+        Raises:
+            RuntimeError: more than 10 channels.
+            ImportError: matplotlib is missing.
+        """
+        name = f"{type(self).__name__}.plot"
+        lines = self.hist.shape[:-1].numel()
+        if lines > _MOST_LINES:
+            expected = f"channels must be at most {_MOST_LINES}"
+            raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
+            ax = pyplot.figure().add_subplot()
+        edges = self.edges.expand(*self.hist.shape[:-1], -1)
+        for index in np.ndindex(*self.hist.shape[:-1]):
+            counts, bounds = self._drawn(self.hist[index][1:-2].cpu(), edges[index].cpu())
+            ax.stairs(counts.numpy(), bounds.numpy(), label=", ".join(map(str, index)))
+        if self.hist.dim() > 1:
+            ax.legend(title="channel")
+        ax.set_xlabel("value")
+        ax.set_ylabel("count")
+        self._scale(ax)
+        return ax
+
+    def _scale(self, ax: Any) -> None:
+        """Chooses the scale of the values."""
+
+    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """The bins that have a width to draw."""
+        finite = edges.isfinite()
+        return counts[finite[1:] & finite[:-1]], edges[finite]
