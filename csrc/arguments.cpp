@@ -22,6 +22,7 @@ constexpr std::string_view kChannelHistogram = "channel_histogram";
 constexpr std::string_view kTextHistogram = "text_histogram";
 constexpr std::string_view kHistogram = "histogram";
 constexpr std::string_view kUniformEdges = "uniform_edges";
+constexpr std::string_view kQuantile = "quantile";
 
 constexpr std::pair<std::string_view, Variant> kVariants[] = {
     {"auto", Variant::kAuto},
@@ -33,6 +34,12 @@ constexpr std::pair<std::string_view, Variant> kVariants[] = {
     {"aggregated", Variant::kAggregated},
     {"tiled", Variant::kTiled},
     {"sequential", Variant::kSequential},
+};
+
+constexpr std::pair<std::string_view, Interpolation> kInterpolations[] = {
+    {"linear", Interpolation::kLinear},   {"lower", Interpolation::kLower},
+    {"higher", Interpolation::kHigher},   {"midpoint", Interpolation::kMidpoint},
+    {"nearest", Interpolation::kNearest},
 };
 
 struct Dtype {
@@ -82,6 +89,14 @@ std::string_view dtype_name(ScalarType code) {
   }();
   const auto index = static_cast<size_t>(code);
   return index < names.size() ? std::string_view(names[index]) : "an unknown one";
+}
+
+/// The dtype that has this name.
+ScalarType dtype_of(std::string_view name) {
+  const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const Dtype& dtype) {
+    return dtype.name == name;
+  });
+  return known->code;
 }
 
 } // namespace
@@ -164,15 +179,25 @@ std::string_view advice_for_numbers(std::string_view dtype) {
   return "";
 }
 
-Variant check_variant(std::string_view op, std::string_view variant) {
+/// The value of a name among the known ones.
+template <class Value, size_t N>
+Value check_name(
+    std::string_view op,
+    std::string_view argument,
+    std::string_view given,
+    const std::pair<std::string_view, Value> (&all)[N]) {
   std::string known;
-  for (const auto& [name, value] : kVariants) {
-    if (name == variant) {
+  for (const auto& [name, value] : all) {
+    if (name == given) {
       return value;
     }
     known.append(name).append(", ");
   }
-  fail(join(op, ": variant must be one of ", known, "got ", quoted(variant)));
+  fail(join(op, ": ", argument, " must be one of ", known, "got ", quoted(given)));
+}
+
+Variant check_variant(std::string_view op, std::string_view variant) {
+  return check_name(op, "variant", variant, kVariants);
 }
 
 void check_input(std::string_view op, std::string_view argument, const Description& input) {
@@ -625,6 +650,28 @@ void check_edge_dtype(std::string_view dtype) {
   }
 }
 
+Interpolation check_quantile(
+    const Description& input, const Description& q, std::string_view interpolation) {
+  check_input(kQuantile, "q", q);
+  const std::optional<ElementType> element = element_type(q.dtype);
+  if (!element || is_integer(*element)) {
+    fail(join(
+        kQuantile, ": q must have a floating-point dtype, got ", q.dtype,
+        element ? ": pass q.double()" : ""));
+  }
+  if (q.device != input.device) {
+    fail(join(
+        kQuantile, ": q must be on the device of input, ", input.device, ", got ", q.device,
+        ": pass q.to(input.device)"));
+  }
+  if (q.ndim > 1) {
+    fail(join(
+        kQuantile, ": q must be 0-D or 1-D, got a ", std::to_string(q.ndim),
+        "-D tensor: pass q.flatten()"));
+  }
+  return check_name(kQuantile, "interpolation", interpolation, kInterpolations);
+}
+
 HistogramCall prepare_histogram(
     const Tensor& input,
     const Tensor& edges,
@@ -703,6 +750,57 @@ EdgesCall prepare_uniform_edges(
   call.edges = allocate(low, shape, dtype, "the edges");
   call.bounds_in_float32 = of_low.dtype == "float32";
   call.edges_in_float32 = dtype == ScalarType::Float;
+  return call;
+}
+
+QuantileCall prepare_quantile(
+    const Tensor& input,
+    const Tensor& q,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool keepdim,
+    std::string_view interpolation,
+    bool ignore_nan) {
+  const Description of_input = describe(input);
+  const Checked checked = check_numbers(kQuantile, of_input, dim);
+  const Interpolation rule = check_quantile(of_input, describe(q), interpolation);
+  check_same_gpu(kQuantile, "q", q, input);
+  std::vector<int64_t> shape = sizes_of(q);
+  int64_t rows = 1;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    const bool keeps = std::find(checked.kept.begin(), checked.kept.end(), d) != checked.kept.end();
+    rows *= keeps ? 1 : input.size(d);
+    if (keeps || keepdim) {
+      shape.push_back(keeps ? input.size(d) : 1);
+    }
+  }
+  if (rows == 0) {
+    fail(join(
+        kQuantile, ": input must have at least one element in each slice over dim, got sizes ",
+        join_numbers(sizes_of(input))));
+  }
+  const bool takes_floats = !is_integer(checked.element);
+  // torch.quantile takes no more: float32 no longer holds all ranks.
+  constexpr int64_t kMostFloatRanks = int64_t{1} << 24;
+  const bool float64_ranks =
+      !takes_floats || checked.element == ElementType::kFloat64 || rows > kMostFloatRanks;
+
+  const ScalarType dtype = dtype_of(of_input.dtype);
+  const ScalarType rank_dtype = float64_ranks ? ScalarType::Double : ScalarType::Float;
+  const Read read = read_of(input, checked, 1);
+  QuantileCall call{
+      {read.problem, nullptr, q.numel(), float64_ranks, rule, ignore_nan, nullptr, nullptr,
+       nullptr},
+      read.input,
+      torch::stable::contiguous(torch::stable::to(q, ScalarType::Double)),
+      allocate(input, shape, dtype, "the values"),
+      allocate(input, shape, dtype, "the values"),
+      allocate(input, shape, rank_dtype, "the weights"),
+      takes_floats ? dtype : ScalarType::Double};
+  Selection& selection = call.selection;
+  selection.q = static_cast<const double*>(call.q.const_data_ptr());
+  selection.below = call.below.mutable_data_ptr();
+  selection.above = call.above.mutable_data_ptr();
+  selection.weights = call.weights.mutable_data_ptr();
   return call;
 }
 

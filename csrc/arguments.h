@@ -13,6 +13,7 @@
 #include "binning.h"
 #include "edges.h"
 #include "problem.h"
+#include "quantile.h"
 
 // Older headers of torch have another name for it.
 #ifndef STABLE_TORCH_ERROR_CODE_CHECK
@@ -67,6 +68,9 @@ void check_edges(const Description& input, const Description& edges);
 void check_bounds(const Description& low, const Description& high, int64_t num_bins);
 /// The type of edges that uniform_edges makes: float32 or float64.
 void check_edge_dtype(std::string_view dtype);
+
+Interpolation check_quantile(
+    const Description& input, const Description& q, std::string_view interpolation);
 
 /// The problem of a tensor with these dimensions, without its memory. `copies`: its
 /// strides are too many loops; the problem is that of a contiguous copy, kept
@@ -126,6 +130,25 @@ EdgesCall prepare_uniform_edges(
     const torch::stable::Tensor& high,
     int64_t num_bins,
     torch::headeronly::ScalarType dtype);
+
+/// A checked call of quantile.
+struct QuantileCall {
+  Selection selection;            // nothing is to be selected if there is no q or no channel
+  torch::stable::Tensor input, q; // what `selection` points into
+  torch::stable::Tensor below, above, weights; // the same; of the result's shape
+  torch::headeronly::ScalarType result;
+
+  bool is_empty() const {
+    return selection.num_q == 0 || selection.problem.num_channels() == 0;
+  }
+};
+QuantileCall prepare_quantile(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& q,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool keepdim,
+    std::string_view interpolation,
+    bool ignore_nan);
 
 /// Uninitialized memory on the device of `like`, held until this object goes.
 class Workspace final : public Allocator {

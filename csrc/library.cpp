@@ -11,6 +11,10 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
   m.def("uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
 
+  m.def(
+      "quantile(Tensor input, Tensor q, int[1]? dim=None, bool keepdim=False, *, "
+      "str interpolation=\"linear\", bool ignore_nan=False) -> Tensor");
+
   // The checks of the operators on a description of their input, for callers
   // that hold no data (fake tensors). They return the error, or an empty string.
   m.def(
@@ -27,6 +31,10 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def(
       "_check_bounds(str device, str dtype, str layout, str high_device, str high_dtype, "
       "str high_layout, int num_bins, str edge_dtype) -> str");
+
+  m.def(
+      "_check_quantile(str device, str dtype, str layout, int ndim, str q_device, str q_dtype, "
+      "str q_layout, int q_ndim, int[]? dim, str interpolation) -> str");
 
   // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
   // `address` is that of the first element, or how it is aligned.

@@ -4,6 +4,7 @@
 #include "../binning.h"
 #include "../edges.h"
 #include "../problem.h"
+#include "../quantile.h"
 #include "axis.h"
 
 namespace histo::cpu {
@@ -27,5 +28,8 @@ void finite_range(const Problem& input, T* low, T* high);
 /// Evenly spaced edges of `rows` ranges.
 template <class T, class Edge>
 void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges);
+
+/// The values between which quantiles lie.
+void select(const Selection& selection, Allocator& allocate);
 
 } // namespace histo::cpu

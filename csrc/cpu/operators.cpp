@@ -8,6 +8,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "../arguments.h"
+#include "../interpolate.h"
 #include "kernels.h"
 
 namespace histo {
@@ -76,6 +77,18 @@ Tensor uniform_edges(
     call.edges_in_float32 ? fill_edges<double, float>(call) : fill_edges<double, double>(call);
   }
   return call.edges;
+}
+
+Tensor quantile(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool keepdim,
+    std::string interpolation,
+    bool ignore_nan) {
+  Workspace workspace(input);
+  const auto select = [&](const Selection& selection) { cpu::select(selection, workspace); };
+  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
 }
 
 /// The message of what `check` throws, or an empty string.
@@ -157,6 +170,24 @@ std::string bounds_error(
   });
 }
 
+std::string quantile_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::string q_device,
+    std::string q_dtype,
+    std::string q_layout,
+    int64_t q_ndim,
+    std::optional<std::vector<int64_t>> dim,
+    std::string interpolation) {
+  return error_of([&] {
+    const Description input{device, dtype, layout, false, ndim};
+    check_numbers("quantile", input, dim);
+    check_quantile(input, {q_device, q_dtype, q_layout, false, q_ndim}, interpolation);
+  });
+}
+
 [[noreturn]] void fail_without_cuda(const char* op) {
   fail(
       std::string(op) +
@@ -209,6 +240,19 @@ Tensor uniform_edges_elsewhere(
   fail_without_cuda("uniform_edges");
 }
 
+Tensor quantile_elsewhere(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool,
+    std::string interpolation,
+    bool) {
+  const Description of_input = describe(defined("quantile", "input", input));
+  check_numbers("quantile", of_input, dim);
+  check_quantile(of_input, describe(defined("quantile", "q", q)), interpolation);
+  fail_without_cuda("quantile");
+}
+
 [[noreturn]] void fail_nested(const char* op, const char* argument) {
   fail(
       std::string(op) + ": " + argument +
@@ -231,11 +275,17 @@ std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, std::optional<std:
   fail_nested("finite_range", "input");
 }
 
+Tensor quantile_nested(
+    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool, std::string, bool) {
+  fail_nested("quantile", "input");
+}
+
 void refuse_nested(torch::stable::detail::StableLibrary& m) {
   m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
   m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
   m.impl("histogram", TORCH_BOX(&histogram_nested));
   m.impl("finite_range", TORCH_BOX(&finite_range_nested));
+  m.impl("quantile", TORCH_BOX(&quantile_nested));
 }
 
 } // namespace
@@ -247,6 +297,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("histogram", TORCH_BOX(&histo::histogram));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
+  m.impl("quantile", TORCH_BOX(&histo::quantile));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
@@ -255,6 +306,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("histogram", TORCH_BOX(&histo::histogram_elsewhere));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range_elsewhere));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges_elsewhere));
+  m.impl("quantile", TORCH_BOX(&histo::quantile_elsewhere));
+  m.impl("_check_quantile", TORCH_BOX(&histo::quantile_error));
   m.impl("_check_numbers", TORCH_BOX(&histo::numbers_error));
   m.impl("_check_edges", TORCH_BOX(&histo::edges_error));
   m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));

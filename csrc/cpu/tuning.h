@@ -161,6 +161,24 @@ constexpr int64_t kFarLines = 2;     // uint8 [3355, 20000], uniform
 constexpr int64_t kMinPlaneRows = 512; // uint8 [512, 40000], uniform
 constexpr int64_t kMinPlaneRun = 128;  // uint8 [2^10, 128, 512] over (0, 1), uniform
 
+// --- Quantiles
+
+/// Keys of a tile, and the channels whose keys are read together where neighbours are channels.
+constexpr int64_t kKeysPerTile = 2048;
+constexpr int64_t kChannelsPerBlock = 16;
+/// A channel of at most this many bytes is copied; keys of larger ones are copied once they are few.
+constexpr int64_t kCopiedBytes = 512 << 10;
+constexpr int64_t kGatheredBytes = 8 << 20;
+/// Prefixes that are looked for at once, those of them whose digits are counted, and those that are
+/// found by comparing.
+constexpr int64_t kMaxPrefixes = 255;
+constexpr int64_t kMaxCountedPrefixes = 8;
+constexpr int64_t kMaxComparedPrefixes = 4;
+constexpr int64_t kComparedKeys = 32;
+/// In memory: fewer keys are sorted, and more have digits of 11 bits instead of 8.
+constexpr int64_t kSortedKeys = 256;
+constexpr int64_t kMinKeysOfLongDigits = 4096;
+
 // --- The result
 
 /// Results of at least this size are put in huge pages, if the system has them.

@@ -1,0 +1,190 @@
+// Order statistics of keys in memory, by their digits from the leading one on.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "run_widest.h"
+#include "tuning.h"
+
+namespace histo::cpu {
+
+/// A key that is looked for: that of a rank, which counts from 0, and where it is to be written.
+struct Wanted {
+  int64_t rank;
+  int64_t at;
+};
+
+/// Wanted keys [begin, end) of those with a common digit.
+struct WantedRange {
+  int64_t digit;
+  int64_t keys;   // that have the digit
+  int64_t before; // keys with smaller digits
+  Wanted* begin;
+  Wanted* end;
+};
+
+/// Cuts wanted keys, in order of their ranks, into those of a digit each. `count(digit)` tells how
+/// many keys have it.
+template <class Count>
+std::vector<WantedRange> ranges_of_digits(Wanted* begin, Wanted* end, const Count& count) {
+  std::vector<WantedRange> ranges;
+  int64_t before = 0;
+  for (int64_t digit = 0; begin != end; ++digit) {
+    const int64_t keys = count(digit);
+    Wanted* next = begin;
+    for (; next != end && next->rank < before + keys; ++next) {
+      next->rank -= before;
+    }
+    if (next != begin) {
+      ranges.push_back({digit, keys, before, begin, next});
+      begin = next;
+    }
+    before += keys;
+  }
+  return ranges;
+}
+
+/// The memory of one thread is held here.
+template <class Key>
+class KeySelector {
+ public:
+  explicit KeySelector(Key* found) : found_(found), tables_(std::make_unique<Tables>()) {
+  }
+
+  /// Writes the wanted keys, which are in order of their ranks, to `found`. `spare` is memory for
+  /// as many keys; both are overwritten.
+  void select(Key* keys, Key* spare, int64_t size, Wanted* begin, Wanted* end) {
+    if (size <= tuning::kSortedKeys) {
+      return sort(keys, size, begin, end);
+    }
+    Key low = keys[0], high = keys[0];
+    run_widest([&]() __attribute__((always_inline)) {
+      for (int64_t i = 0; i < size; ++i) {
+        low = std::min(low, keys[i]);
+        high = std::max(high, keys[i]);
+      }
+    });
+    if (low == high) {
+      for (; begin != end; ++begin) {
+        found_[begin->at] = low;
+      }
+      return;
+    }
+    const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
+    int shift = 0;
+    while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
+      ++shift;
+    }
+    const Digit digit{shift, (uint64_t{1} << bits) - 1};
+    count(keys, size, digit);
+    const std::vector<WantedRange> ranges = ranges_of_digits(begin, end, [&](int64_t value) {
+      return int64_t{tables_->counts[0][value]} + tables_->counts[1][value];
+    });
+    if (shift == 0) {
+      for (const WantedRange& range : ranges) {
+        for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
+          found_[wanted->at] =
+              static_cast<Key>((low & ~digit.mask) | static_cast<uint64_t>(range.digit));
+        }
+      }
+      return;
+    }
+    gather(keys, spare, size, digit, ranges);
+    for (const WantedRange& range : ranges) {
+      select(spare, keys, range.keys, range.begin, range.end);
+      spare += range.keys;
+      keys += range.keys;
+    }
+  }
+
+ private:
+  static constexpr int kShortDigit = 8;
+  static constexpr int kLongDigit = 11;
+  static constexpr int64_t kDigits = 1 << kLongDigit;
+
+  struct Digit {
+    int shift;
+    uint64_t mask;
+
+    size_t operator()(Key key) const {
+      return static_cast<size_t>(key >> shift & mask);
+    }
+  };
+  struct Tables {
+    // Neighbours are counted apart: a counter that was just written takes long to read.
+    uint32_t counts[2][kDigits];
+    uint16_t slots[kDigits];
+    Key* next[kDigits + 1];
+    Key unwanted;
+  };
+
+  void sort(Key* keys, int64_t size, Wanted* begin, Wanted* end) {
+    const bool sorts = end - begin > 2;
+    if (sorts) {
+      std::sort(keys, keys + size);
+    }
+    Key* from = keys;
+    for (const Wanted* wanted = begin; wanted != end; ++wanted) {
+      Key* at = keys + wanted->rank;
+      if (!sorts) {
+        std::nth_element(from, at, keys + size);
+        from = at;
+      }
+      found_[wanted->at] = *at;
+    }
+  }
+
+  void count(const Key* keys, int64_t size, const Digit& digit) {
+    std::fill_n(tables_->counts[0], digit.mask + 1, 0);
+    std::fill_n(tables_->counts[1], digit.mask + 1, 0);
+    for (int64_t i = 0; i + 1 < size; i += 2) {
+      ++tables_->counts[0][digit(keys[i])];
+      ++tables_->counts[1][digit(keys[i + 1])];
+    }
+    if (size % 2 != 0) {
+      ++tables_->counts[0][digit(keys[size - 1])];
+    }
+  }
+
+  /// Copies the keys of the ranges, one range after another.
+  void gather(
+      const Key* keys,
+      Key* out,
+      int64_t size,
+      const Digit& digit,
+      const std::vector<WantedRange>& ranges) {
+    if (ranges.size() <= 2) {
+      for (const WantedRange& range : ranges) {
+        // A key with another digit is overwritten by the next one.
+        int64_t kept = 0;
+        for (int64_t i = 0; kept < range.keys; ++i) {
+          out[kept] = keys[i];
+          kept += digit(keys[i]) == static_cast<size_t>(range.digit);
+        }
+        out += range.keys;
+      }
+      return;
+    }
+    std::fill_n(tables_->slots, digit.mask + 1, uint16_t{0});
+    tables_->next[0] = &tables_->unwanted;
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      tables_->slots[ranges[i].digit] = static_cast<uint16_t>(i + 1);
+      tables_->next[i + 1] = out;
+      out += ranges[i].keys;
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      const uint16_t slot = tables_->slots[digit(keys[i])];
+      *tables_->next[slot] = keys[i];
+      tables_->next[slot] += slot != 0;
+    }
+  }
+
+  Key* found_;
+  std::unique_ptr<Tables> tables_;
+};
+
+} // namespace histo::cpu
