@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 import torch
 from conftest import constants_of
-from emulator.compiler import Compiler
+from emulator.compiler import Compiler, cache_of
 from layouts import LONG, laid_out
 from oracle import DTYPES
 
@@ -104,7 +104,8 @@ def planner(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[subprocess.Popen[str]]:
     """The program tests/emulator/plans.cpp: the planner, and what must hold for its plans."""
-    compiler = Compiler(tmp_path_factory.mktemp("plans"), pytestconfig)
+    folder = tmp_path_factory.mktemp("plans")
+    compiler = Compiler(folder, cache_of(pytestconfig, folder))
     sources = [f"csrc/{name}.cpp" for name in ("arguments", "cuda/invariants", "cuda/plans")]
     sources += compiler.planner()
     with compiler.alone():

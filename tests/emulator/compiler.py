@@ -10,9 +10,13 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import SkipTest
 
-import pytest
 from torch.utils.cpp_extension import include_paths
+
+if TYPE_CHECKING:
+    import pytest
 
 CSRC = Path(__file__).parents[2] / "csrc"
 FLAGS = [
@@ -31,16 +35,21 @@ FLAGS += ["-ffunction-sections", "-fdata-sections"]
 LINKER_FLAGS = ["-Wl,--gc-sections"]
 
 
+def cache_of(config: pytest.Config, folder: Path) -> Path:
+    """Where the objects of tests are kept from one session to the next."""
+    cache = getattr(config, "cache", None)
+    return Path(cache.mkdir(folder.name.rstrip("0123456789"))) if cache else folder
+
+
 class Compiler:
     """Compiles sources in a copy of csrc/. The files of this folder lie in its csrc/cuda/."""
 
-    def __init__(self, folder: Path, config: pytest.Config, *flags: str) -> None:
+    def __init__(self, folder: Path, cache: Path, *flags: str) -> None:
         if shutil.which("g++") is None:
-            pytest.skip("needs g++")
+            raise SkipTest("needs g++")
         shutil.copytree(CSRC, folder / "csrc", ignore=shutil.ignore_patterns("cpu"))
         shutil.copytree(Path(__file__).parent, folder / "csrc/cuda", dirs_exist_ok=True)
-        cache = getattr(config, "cache", None)
-        self.cache = cache.mkdir(folder.name.rstrip("0123456789")) if cache else folder
+        self.cache = cache
         self.folder = folder
         self.flags = [*FLAGS, *flags]
         self.running: list[tuple[subprocess.Popen[bytes], Path, Path]] = []

@@ -58,6 +58,10 @@ Block& block_of(unsigned fiber) {
 Fiber& current_fiber() {
   return *fibers[current];
 }
+/// Only a block that is smaller than a warp has fewer.
+unsigned lanes_of_warp() {
+  return std::min(32u, blockDim.x);
+}
 
 void wait(Waits waits) {
   Fiber& fiber = current_fiber();
@@ -130,7 +134,7 @@ bool release(unsigned begin, unsigned end, Waits waits) {
 
 unsigned lanes_that_gave(unsigned first, unsigned mask, uint64_t value) {
   unsigned lanes = 0;
-  for (unsigned i = 0; i < 32; ++i) {
+  for (unsigned i = 0; i < lanes_of_warp(); ++i) {
     const Fiber& lane = *fibers[first + i];
     lanes |= unsigned{lane.waits != Waits::kForever && lane.given == value} << i;
   }
@@ -142,11 +146,11 @@ unsigned lanes_that_gave(unsigned first, unsigned mask, uint64_t value) {
 bool release_warp(unsigned first) {
   bool any = false, idle = true;
   unsigned active = 0;
-  for (unsigned lane = 0; lane < 32; ++lane) {
+  for (unsigned lane = 0; lane < lanes_of_warp(); ++lane) {
     idle &= fibers[first + lane]->waits != Waits::kNot;
     active |= unsigned{fibers[first + lane]->waits == Waits::kForLanes} << lane;
   }
-  for (unsigned lane = 0; lane < 32; ++lane) {
+  for (unsigned lane = 0; lane < lanes_of_warp(); ++lane) {
     Fiber& fiber = *fibers[first + lane];
     if (fiber.waits == Waits::kForLanes && idle) {
       fiber.taken.ballot = active;
@@ -159,14 +163,14 @@ bool release_warp(unsigned first) {
     const unsigned mask = fiber.mask;
     bool all = true;
     unsigned ballot = 0;
-    for (unsigned i = 0; i < 32; ++i) {
+    for (unsigned i = 0; i < lanes_of_warp(); ++i) {
       const Fiber& other = *fibers[first + i];
       const bool waits = other.waits == Waits::kForWarp && other.mask == mask;
       all &= waits || (mask >> i & 1) == 0 || other.waits == Waits::kForever;
       ballot |= unsigned{waits && other.given != 0} << i;
     }
     const uint32_t interval = new_interval();
-    for (unsigned i = 0; i < 32 && all; ++i) {
+    for (unsigned i = 0; i < lanes_of_warp() && all; ++i) {
       Fiber& other = *fibers[first + i];
       if ((mask >> i & 1) != 0 && other.waits == Waits::kForWarp) {
         const Fiber& source = *fibers[first + static_cast<unsigned>(other.source)];
@@ -315,8 +319,8 @@ void launch(const char* name, const cudaLaunchConfig_t& config, const std::funct
   kernel.since = new_interval();
   settles = true;
   const unsigned grid = gridDim.x * gridDim.y * gridDim.z;
-  if (gridDim.y > 65535 || gridDim.z > 65535 || blockDim.x > 1024 || blockDim.x % 32 != 0 ||
-      blockDim.y * blockDim.z != 1 || gridDim.x % kernel.cluster != 0) {
+  if (gridDim.y > 65535 || gridDim.z > 65535 || blockDim.x > 1024 ||
+      blockDim.x % lanes_of_warp() != 0 || blockDim.y * blockDim.z != 1 || gridDim.x % kernel.cluster != 0) {
     fail("has a grid or a block that no GPU takes");
   }
   const unsigned together = kernel.cooperative ? grid : kernel.cluster;

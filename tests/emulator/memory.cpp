@@ -20,6 +20,7 @@ namespace emulated {
 
 Thread running{};
 Kernel kernel{};
+void (*observer)(const Access&) = nullptr;
 
 namespace {
 
@@ -29,8 +30,6 @@ constexpr size_t kPages = size_t{1} << 18;
 constexpr size_t kWord = 4;
 constexpr unsigned kWholeWord = 0xf;     // its bytes, as bits
 constexpr uint32_t kFirstAddress = 1024; // of shared memory: not 0
-
-enum class How { kRead, kReadAtomically, kWrite, kAdd };
 
 struct Region {
   uint8_t* begin;
@@ -124,7 +123,12 @@ void check_word(Word& word, const Region& region, How how, unsigned bytes) {
   }
 }
 
-void touch(const void* pointer, size_t bytes, How how, bool of_another_block = false) {
+void touch(
+    const void* pointer,
+    size_t bytes,
+    How how,
+    uint64_t value = 0,
+    bool of_another_block = false) {
   const auto* address = static_cast<const uint8_t*>(pointer);
   const auto place = static_cast<size_t>(address - arena);
   if (place >= kPages * kPage || kernel.name.empty()) {
@@ -146,6 +150,9 @@ void touch(const void* pointer, size_t bytes, How how, bool of_another_block = f
       kernel.overlaps && !running.waited &&
       !(region.kind == Kind::kInput && kernel.input_settled)) {
     fail("does not wait for the kernel launched before");
+  }
+  if (observer != nullptr) {
+    observer({region.kind, how, static_cast<size_t>(address - region.begin), bytes, value});
   }
   if (region.kind == Kind::kInput) {
     if (how != How::kRead) {
@@ -213,11 +220,11 @@ void fill(uint8_t* memory, uint8_t value, size_t bytes) {
 }
 
 uint32_t add(uint32_t* address, uint32_t value) {
-  touch(address, sizeof(*address), How::kAdd);
+  touch(address, sizeof(*address), How::kAdd, value);
   return std::exchange(*address, *address + value);
 }
 uint64_t add(uint64_t* address, uint64_t value) {
-  touch(address, sizeof(*address), How::kAdd);
+  touch(address, sizeof(*address), How::kAdd, value);
   return std::exchange(*address, *address + value);
 }
 uint32_t compare_and_swap(uint32_t* address, uint32_t expected, uint32_t value) {
@@ -248,7 +255,7 @@ void store_half(uint16_t* address, uint16_t value) {
 uint32_t load_of_rank(const uint32_t* address, uint32_t rank) {
   const auto offset = reinterpret_cast<const uint8_t*>(address) - dynamic_shared();
   const auto* there = reinterpret_cast<const uint32_t*>(dynamic_shared_of(rank) + offset);
-  touch(there, sizeof(*there), How::kRead, true);
+  touch(there, sizeof(*there), How::kRead, 0, true);
   return *there;
 }
 uint32_t load_acquired(const uint32_t* address) {

@@ -6,16 +6,21 @@ import dataclasses
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
+from unittest import SkipTest
 
-import pytest
 import torch
-from emulator.compiler import Compiler
+from emulator.compiler import Compiler, cache_of
 from oracle import DTYPES, FLOATS
 from torch import Tensor
 from torch.utils.cpp_extension import CUDA_HOME
 
 from torch_histo.devices import DEVICES, Device
+
+if TYPE_CHECKING:
+    import pytest
 
 H200 = DEVICES[0]
 NO_CLUSTERS = dataclasses.replace(H200, name="H200 with code for 8.0", capability=(8, 0))
@@ -53,11 +58,16 @@ KERNEL_FLAGS = [
 ]
 
 
-def toolkit_headers() -> Path | None:
+def toolkit_headers() -> Path:
     nvcc = shutil.which("nvcc")
     homes = [CUDA_HOME, "/usr/local/cuda", nvcc and Path(nvcc).resolve().parents[1]]
-    found = (Path(home) / "include" for home in homes if home)
-    return next((path for path in found if (path / "cuda_runtime_api.h").exists()), None)
+    found = [Path(home) / "include" for home in homes if home]
+    # Those of the package nvidia-cuda-runtime.
+    found += [Path(folder) / "nvidia/cu13/include" for folder in sys.path]
+    for path in found:
+        if (path / "cuda_runtime_api.h").exists():
+            return path
+    raise SkipTest("needs the headers of a CUDA Toolkit: pip install nvidia-cuda-runtime")
 
 
 def on_host(source: str) -> str:
@@ -112,9 +122,7 @@ class Programs:
 
 def build(folder: Path, config: pytest.Config) -> Programs:
     headers = toolkit_headers()
-    if headers is None:
-        pytest.skip("needs the headers of a CUDA Toolkit")
-    compiler = Compiler(folder, config, f"-isystem{headers}")
+    compiler = Compiler(folder, cache_of(config, folder), f"-isystem{headers}")
     start = folder / "csrc/cuda/launch.h"
     named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
     start.write_text('#include "emulator.h"\n' + named)

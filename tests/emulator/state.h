@@ -8,6 +8,7 @@
 namespace emulated {
 
 enum class Kind { kInput, kCounts, kWorkspace, kShared };
+enum class How { kRead, kReadAtomically, kWrite, kAdd };
 
 /// The thread that runs. Time is cut into intervals: a block begins a new one at each barrier, lanes
 /// of a warp also where they wait for each other, and no two blocks have the same one.
@@ -29,6 +30,17 @@ struct Kernel {
 };
 extern Thread running;
 extern Kernel kernel;
+
+/// An access of the thread that runs, in an allocation.
+struct Access {
+  Kind kind;
+  How how;
+  size_t offset; // bytes
+  size_t bytes;
+  uint64_t value; // that is added
+};
+/// Is told of each access of a kernel, if there is one.
+extern void (*observer)(const Access&);
 
 uint32_t new_interval();
 /// Ends the process with one line about the thread that runs.
