@@ -320,7 +320,8 @@ void launch(const char* name, const cudaLaunchConfig_t& config, const std::funct
   settles = true;
   const unsigned grid = gridDim.x * gridDim.y * gridDim.z;
   if (gridDim.y > 65535 || gridDim.z > 65535 || blockDim.x > 1024 ||
-      blockDim.x % lanes_of_warp() != 0 || blockDim.y * blockDim.z != 1 || gridDim.x % kernel.cluster != 0) {
+      blockDim.x % lanes_of_warp() != 0 || blockDim.y * blockDim.z != 1 ||
+      gridDim.x % kernel.cluster != 0) {
     fail("has a grid or a block that no GPU takes");
   }
   const unsigned together = kernel.cooperative ? grid : kernel.cluster;

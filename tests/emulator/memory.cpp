@@ -124,11 +124,7 @@ void check_word(Word& word, const Region& region, How how, unsigned bytes) {
 }
 
 void touch(
-    const void* pointer,
-    size_t bytes,
-    How how,
-    uint64_t value = 0,
-    bool of_another_block = false) {
+    const void* pointer, size_t bytes, How how, uint64_t value = 0, bool of_another_block = false) {
   const auto* address = static_cast<const uint8_t*>(pointer);
   const auto place = static_cast<size_t>(address - arena);
   if (place >= kPages * kPage || kernel.name.empty()) {

@@ -2,14 +2,14 @@
 //
 // On standard input a line of numbers: whether letters are counted, the bins, the length, the
 // channels, the SMs, whether to tell of each access; and the data. On standard output the counts, the
-// additions in global and in shared memory; then a line an access, in the order of the emulator.
+// additions in global and in shared memory and the threads of a block; then a line an access, in the order of the emulator.
 #include <cstdio>
 #include <iostream>
 #include <string>
 
 #include "cuda/variants/variants.h"
+#include "emulator.h"
 #include "state.h"
-
 
 namespace {
 
@@ -26,9 +26,11 @@ EmulatedWorkspace workspace;
 
 std::string accesses;
 long long additions[2]; // in global and in shared memory
+unsigned threads_per_block;
 
 void count_additions(const emulated::Access& access) {
   additions[access.kind == Kind::kShared] += access.how == How::kAdd;
+  threads_per_block = blockDim.x;
 }
 
 void note(const emulated::Access& access) {
@@ -69,5 +71,7 @@ int main() {
   for (int64_t i = 0; i < num_counts; ++i) {
     std::cout << counts[i] << ' ';
   }
-  std::cout << '\n' << additions[0] << ' ' << additions[1] << '\n' << accesses;
+  std::cout << '\n'
+            << additions[0] << ' ' << additions[1] << ' ' << threads_per_block << '\n'
+            << accesses;
 }

@@ -24,6 +24,7 @@ SMALL = {
     "aggregated.kRun": 8,
     "kTileThreads": 4,
     "kTileChannels": 4,
+    "kUnroll": 2,
 }
 """Constants of the kernels with which a sentence fills several blocks.
 
@@ -59,6 +60,7 @@ class Trace:
     """[channels, bins]."""
     global_additions: int
     shared_additions: int
+    threads_per_block: int
     accesses: list[Access]
     """In the order in which the threads ran, one after the other. A GPU has no such order."""
 
@@ -96,24 +98,25 @@ class Trace:
         channel, at = divmod(index, len(self.bins))
         return self.bins[at] if self.channels == 1 else f"{self.bins[at]} of {channel}"
 
-    @property
-    def own_additions(self) -> list[Access]:
-        """Those of values, not of private counters that are merged."""
-        adds = [a for a in self.accesses if a.how == "add"]
-        private = [a for a in adds if a.memory != "counts"]
-        return private or adds
+    @functools.cached_property
+    def counts_in(self) -> str:
+        """The memory where values are counted: of private histograms, if there are some."""
+        adds = {a.memory for a in self.accesses if a.how == "add"}
+        return next((memory for memory in ("shared", "workspace") if memory in adds), "counts")
 
-    @property
-    def merges(self) -> list[Access]:
-        """Additions of private counters to the result."""
-        adds = [a for a in self.accesses if a.how == "add" and a.memory == "counts"]
-        return adds if any(a.how == "add" and a.memory != "counts" for a in self.accesses) else []
+    def counted(self) -> list[Access]:
+        """The additions of values, and not of private histograms."""
+        return [a for a in self.accesses if a.how == "add" and a.memory == self.counts_in]
+
+    def into_result(self) -> list[Access]:
+        """The atomic additions to the result."""
+        return [a for a in self.accesses if a.how == "add" and a.memory == "counts"]
 
     def tables(self) -> dict[int, Counter[int]]:
         """What each block adds for the values it reads, by element of the result."""
-        tables: dict[int, Counter[int]] = {a.block: Counter() for a in self.accesses
-                                           if a.memory == "input"}
-        for access in self.own_additions:
+        readers = {a.block for a in self.accesses if a.memory == "input"}
+        tables: dict[int, Counter[int]] = {block: Counter() for block in sorted(readers)}
+        for access in self.counted():
             tables[access.block][self.index(access)] += access.value
         return tables
 
@@ -159,7 +162,8 @@ def build(variant: str, constants: Mapping[str, int]) -> tuple[Path, dict[str, t
             changed |= its
         kernel.with_suffix(".cpp").write_text('#include "emulator.h"\n' + kernel.read_text())
         main = folder / f"csrc/cuda/traced_{variant}.cpp"
-        main.write_text(f'#define HISTO_VARIANT {variant}\n#include "traced.cpp"\n')
+        source = (folder / "csrc/cuda/traced.cpp").read_text()
+        main.write_text(f"#define HISTO_VARIANT {variant}\n{source}")
         with compiler.alone():
             objects = [compiler.object_of(f"csrc/cuda/variants/{variant}.cpp", *KERNEL_FLAGS)]
             objects += [
@@ -201,13 +205,13 @@ def trace(
     )
     if done.returncode != 0:
         raise RuntimeError(done.stderr.decode() or f"{variant} ended with {done.returncode}")
-    counts, additions, *lines = done.stdout.decode().splitlines()
+    counts, totals, *lines = done.stdout.decode().splitlines()
     fields = (line.split(" ", 7) for line in lines)
     accesses = [
         Access(int(block), int(thread), how, memory, int(at), int(size), int(value), kernel)
         for block, thread, how, memory, at, size, value, kernel in fields
     ]
+    numbers = list(map(int, counts.split()))
     return Trace(
-        variant, data, channels, bins, changed, list(map(int, counts.split())),
-        *map(int, additions.split()), accesses,
+        variant, data, channels, bins, changed, numbers, *map(int, totals.split()), accesses
     )
