@@ -1,4 +1,4 @@
-"""The documents show what happens: every block of Python runs by itself."""
+"""The documents show what happens: every block of Python runs by itself, and every command runs."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import doctest
 import importlib
 import json
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,17 +15,33 @@ import pytest
 import torch
 from conftest import ENVIRONMENT
 
+from torch_histo import cli
+
 ROOT = Path(__file__).parents[1]
-DOCUMENTS = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-MAX_WORDS = 1800
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
+MAX_WORDS = 900
+RUN_ELSEWHERE = {
+    "README.md": ".ci/run",
+    "docs/start.md": "README.md",
+    "docs/testing.md": ".ci/run and .ci/run long, but for GPUs",
+    "docs/pytorch.md": "test_cpp_program",
+    "CONTRIBUTING.md": ".ci/run",
+}
+"""What runs the blocks of sh, which build or test everything."""
 ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
 """The variables that torchrun sets."""
 
 
 def blocks(document: Path) -> list[tuple[str, str]]:
     """The language and the text of each fenced block."""
-    fenced = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+    fenced = re.compile(r"^```(\S*).*?\n(.*?)^```$", re.DOTALL | re.MULTILINE)
     return fenced.findall(document.read_text())
+
+
+def commands(document: Path) -> list[tuple[str, str]]:
+    """The commands of a document that shows what they print, and this."""
+    shown = [text for language, text in blocks(document) if language == "console"]
+    return [command for text in shown for command in re.findall(r"^\$ (.*)\n([^$]*)", text, re.M)]
 
 
 def parameters(sessions: bool) -> list[object]:
@@ -32,6 +49,7 @@ def parameters(sessions: bool) -> list[object]:
     return [
         pytest.param(text, id=f"{document.name}-{i}")
         for document in DOCUMENTS
+        if sessions or not commands(document)
         for i, (language, text) in enumerate(blocks(document))
         if (text.startswith(">>> ") if sessions else language == "python")
     ]
@@ -66,9 +84,50 @@ def test_sessions_print_what_is_shown(session: str) -> None:
     assert not output, "".join(output)
 
 
+@pytest.mark.parametrize("document", [*filter(commands, DOCUMENTS)], ids=lambda path: path.name)
+def test_commands_print_what_is_shown(
+    document: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In a folder with the files that the blocks of Python make. Each is a call of torch_histo."""
+    monkeypatch.chdir(tmp_path)
+    for language, text in blocks(document):
+        if language == "python":
+            exec(compile(text, "program", "exec"), {"__name__": "__main__"})
+    for command, shown in commands(document):
+        program, *arguments = shlex.split(command.removeprefix("python -m "))
+        assert program == "torch_histo"
+        assert cli.main(arguments) == 0
+        assert capsys.readouterr().out.rstrip("\n") == shown.rstrip("\n"), command
+
+
 def test_the_blocks_were_found() -> None:
     assert len(parameters(sessions=False)) >= 8
     assert len(parameters(sessions=True)) >= 3
+    assert len(commands(ROOT / "docs" / "command-line.md")) >= 4
+
+
+def test_every_command_runs_somewhere() -> None:
+    with_commands = {
+        str(document.relative_to(ROOT))
+        for document in DOCUMENTS
+        if any(language == "sh" for language, _ in blocks(document))
+    }
+    assert with_commands <= RUN_ELSEWHERE.keys()
+
+
+def test_the_start_is_that_of_the_readme() -> None:
+    first, *_ = (text for language, text in blocks(ROOT / "README.md") if language == "sh")
+    assert ("sh", first) in blocks(ROOT / "docs" / "start.md")
+
+
+def test_every_example_is_listed() -> None:
+    listed = (ROOT / "docs" / "examples.md").read_text()
+    for program in (ROOT / "examples").rglob("*.py"):
+        if program.parent.name != "cpp":
+            assert f"](../{program.relative_to(ROOT)})" in listed
 
 
 def test_the_readme_is_short() -> None:

@@ -1,4 +1,4 @@
-"""The README's support table is what tools/support.py recorded."""
+"""The support table is what tools/support.py recorded."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ def record(support: ModuleType) -> dict[str, Any]:
     return json.loads(support.RECORD.read_text())
 
 
-def test_readme_shows_the_record(support: ModuleType, record: dict[str, Any]) -> None:
-    readme = support.README.read_text()
-    assert support.table(record) in readme
-    assert support.with_table(readme, record) == readme
+def test_the_document_shows_the_record(support: ModuleType, record: dict[str, Any]) -> None:
+    text = support.DOCUMENT.read_text()
+    assert support.table(record) in text
+    assert support.with_table(text, record) == text
 
 
 def test_every_pair_was_tried(support: ModuleType, record: dict[str, Any]) -> None:

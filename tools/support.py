@@ -1,11 +1,12 @@
-"""Tries one wheel under many versions of Python and torch, and records the README's support table.
+"""Tries one wheel under many versions of Python and torch, and records the support table.
 
     pip install uv
     python tools/support.py dist/torch_histo-0.1.0-cp310-abi3-linux_x86_64.whl
 
 For each pair a virtual environment is made, torch comes from the package index, the wheel goes
 in as it is, and the smoke suite runs against it. Interpreters are those that `uv python list`
-finds. The results are added to docs/support.json, from which the README's table is written.
+finds. The results are added to docs/support.json, from which the table of docs/installing.md is
+written.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from pathlib import Path
 from typing import TypedDict
 
 ROOT = Path(__file__).resolve().parents[1]
-README = ROOT / "README.md"
+DOCUMENT = ROOT / "docs" / "installing.md"
 RECORD = ROOT / "docs" / "support.json"
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
@@ -66,7 +67,7 @@ def main() -> int:
                 record = recorded() | {f"{python} {torch}": result}
                 RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
     record = recorded()
-    README.write_text(with_table(README.read_text(), record))
+    DOCUMENT.write_text(with_table(DOCUMENT.read_text(), record))
     print(table(record), end="")
     return int(any(result["problem"] for result in record.values()))
 

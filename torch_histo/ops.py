@@ -39,7 +39,7 @@ VARIANTS: tuple[str, ...] = (
     "tiled",
     "sequential",
 )
-"""Every name that `variant` takes; README.md says what each kernel does."""
+"""Every name that `variant` takes; docs/variants.md says what each kernel does."""
 
 _NAMES_ELSEWHERE = {
     **dict.fromkeys(("bins", "nbins", "n_bins", "minlength", "num_classes"), "num_bins"),

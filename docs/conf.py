@@ -1,0 +1,78 @@
+"""How Sphinx builds the site: CONTRIBUTING.md has the command."""
+
+import re
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+import torch_histo
+
+DOCS = Path(__file__).parent
+
+project = "torch_histo"
+author = "the torch_histo authors"
+project_copyright = author
+version = release = torch_histo.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+]
+myst_heading_anchors = 4
+exclude_patterns = ["conf.py"]
+
+# Docstrings write code between single backticks.
+default_role = "code"
+highlight_language = "none"
+napoleon_numpy_docstring = False
+napoleon_use_ivar = True
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+python_display_short_literal_types = True
+python_maximum_signature_line_length = 70
+
+html_theme = "pydata_sphinx_theme"
+html_title = "torch_histo"
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "navigation_with_keys": False,
+    "show_toc_level": 2,
+    "header_links_before_dropdown": 6,
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+
+def links_out_of_the_site(app: Sphinx, name: str, source: list[str]) -> None:
+    """A link to a folder of the repository becomes its text; tables elsewhere are downloads."""
+
+    def shown(link: re.Match[str]) -> str:
+        target = (Path(app.env.doc2path(name)).parent / link[2]).resolve()
+        if target.is_dir():
+            return link[1]
+        if target.suffix == ".md" and not target.is_relative_to(DOCS):
+            return f"[{link[1]}](path:{link[2]})"
+        return link[0]
+
+    source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:]+)\)", shown, source[0])
+
+
+def without_unknown_keywords(
+    app: Sphinx, what: str, name: str, obj: object, options: object, signature: str, returned: str
+) -> tuple[str, str] | None:
+    """Keywords that a function only takes to name the right one in its error are not shown."""
+    if signature is None:
+        return None
+    return re.sub(r", \*\*unknown: [\w.]+", "", signature), returned
+
+
+def setup(app: Sphinx) -> None:
+    app.connect("source-read", links_out_of_the_site)
+    app.connect("autodoc-process-signature", without_unknown_keywords)
