@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import doctest
+import json
+import os
 import re
 import sys
+import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +21,10 @@ from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 import torch_histo
-from torch_histo import logging, summaries, summarize
+from torch_histo import loggers, summaries, summarize
+from torch_histo.logging import Watch, histograms
+
+os.environ["TRACKIO_DIR"] = tempfile.mkdtemp(prefix="trackio")  # which it reads when it is imported
 
 
 def some(dtype: torch.dtype, *shape: int) -> Tensor:
@@ -107,10 +115,10 @@ def model() -> Model:
 
 
 def test_parameters_and_gradients(model: Model) -> None:
-    found = logging.histograms(model, 16)
+    found = histograms(model, 16)
     names = {"first.weight", "first.weight.grad", "first.bias", "first.bias.grad"}
     assert found.keys() == names | {"frozen.weight", "frozen.bias"}
-    assert found.keys() - logging.histograms(model, gradients=False).keys() == {
+    assert found.keys() - histograms(model, gradients=False).keys() == {
         "first.weight.grad",
         "first.bias.grad",
     }
@@ -121,14 +129,14 @@ def test_parameters_and_gradients(model: Model) -> None:
         assert hist.tolist() == counts.tolist()
         assert edges.tolist() == bounds.tolist()
     with pytest.raises(TypeError, match=r"^histograms: tensors must be a module or a mapping"):
-        logging.histograms([torch.ones(2)])
-    assert logging.histograms({}) == {}
+        histograms([torch.ones(2)])
+    assert histograms({}) == {}
 
 
 def test_tensorboard(model: Model, tmp_path: Path) -> None:
-    found = logging.histograms(model)
+    found = histograms(model)
     with SummaryWriter(str(tmp_path)) as writer:
-        logging.to_tensorboard(writer, found, step=7, prefix="model/")
+        loggers.to_tensorboard(writer, found, step=7, prefix="model/")
     events = EventAccumulator(str(tmp_path))
     events.Reload()
     assert set(events.Tags()["histograms"]) == {f"model/{name}" for name in found}
@@ -143,8 +151,8 @@ def test_tensorboard(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["wandb", "trackio"])
 def test_boxes(model: Model, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    found = logging.histograms(model)
-    boxed = getattr(logging, f"to_{package}")(found, "model/")
+    found = histograms(model)
+    boxed = getattr(loggers, f"to_{package}")(found, "model/")
     assert list(boxed) == [f"model/{name}" for name in found]
     for box, (hist, edges) in zip(boxed.values(), found.values(), strict=True):
         assert list(box.histogram) == hist.tolist()
@@ -152,10 +160,87 @@ def test_boxes(model: Model, package: str, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setitem(sys.modules, package, None)
     line = f"to_{package}: needs {package}: pip install {package}"
     with pytest.raises(ImportError, match=f"^{re.escape(line)}$"):
-        getattr(logging, f"to_{package}")(found)
+        getattr(loggers, f"to_{package}")(found)
 
 
-@pytest.mark.parametrize("module", [summaries, logging], ids=["summaries", "logging"])
+def logged_by_tensorboard(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
+    with SummaryWriter(str(folder)) as writer:
+        train(watch(writer))
+    events = EventAccumulator(str(folder), {"histograms": 0})
+    events.Reload()
+    found = events.Histograms("my/first.weight")
+    assert [event.step for event in found] == [0, 2]
+    last = found[-1].histogram_value
+    return {"values": last.bucket, "bins": [last.min, *last.bucket_limit]}
+
+
+def logged_by_wandb(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
+    import wandb
+
+    run = wandb.init(mode="disabled")
+    train(watch(run))
+    last = run.summary["my/first.weight"]
+    return {"values": last.histogram, "bins": last.bins}
+
+
+def logged_by_trackio(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
+    import trackio
+    from trackio.sqlite_storage import SQLiteStorage
+
+    run = trackio.init("test", embed=False, auto_log_gpu=False, auto_log_cpu=False)
+    train(watch(trackio))
+    run.finish()
+    logs = SQLiteStorage.get_logs("test", run.name)
+    assert [log["step"] for log in logs] == [0, 2]
+    return logs[-1]["my/first.weight"]
+
+
+def train(watch: Watch) -> None:
+    for step in range(4):
+        watch.module.first.weight.data *= 2
+        watch.log(step)
+    watch.module.first.weight.data /= 2  # as it was at the last step that was logged
+
+
+@pytest.mark.parametrize(
+    "logged", [logged_by_tensorboard, logged_by_wandb, logged_by_trackio], ids=lambda f: f.__name__
+)
+def test_watch(
+    model: Model,
+    tmp_path: Path,
+    logged: Callable[[Callable[[Any], Watch], Path], dict[str, Any]],
+) -> None:
+    last = logged(lambda writer: Watch(model, writer, every=2, prefix="my/"), tmp_path)
+    hist, edges = histograms(model)["first.weight"]
+    assert list(last["values"]) == hist.tolist()
+    assert list(last["bins"]) == edges.tolist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("model", "trackio"), "Watch: module must be a torch.nn.Module, got 'model'"),
+        ((nn.ReLU(), [1]), "Watch: writer must be a SummaryWriter, or a run of wandb or trackio"),
+        ((nn.ReLU(), json, 0), "Watch: every must be at least 1, got 0"),
+        ((nn.ReLU(), json, 0.5), "Watch: every must be an int, got 0.5"),
+    ],
+)
+def test_what_watch_refuses(arguments: Sequence[Any], line: str) -> None:
+    module, writer, *every = arguments
+    with pytest.raises((RuntimeError, TypeError), match=f"^{re.escape(line)}"):
+        Watch(module, writer, every=every[0] if every else 1)
+
+
+def test_the_name_of_the_module(tmp_path: Path) -> None:
+    """It is `torch_histo.logging`, and hides no module of the standard library."""
+    assert sys.modules["torch_histo.logging"] is torch_histo.logging is loggers
+    stub = Path(torch_histo.__file__).with_name("logging.pyi").read_text()
+    assert stub == "from torch_histo.loggers import *\n"
+    files = {path.stem for path in Path(torch_histo.__file__).parent.glob("*.py")}
+    assert not files & sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("module", [summaries, loggers], ids=["summaries", "logging"])
 def test_docstrings(module: object) -> None:
     names = {"torch": torch, "torch_histo": torch_histo}
     results = doctest.testmod(module, extraglobs=names)

@@ -6,8 +6,11 @@ types; the function `histogram` is made of the others, and the modules `Streamin
 `QuantileSketch` of it.
 """
 
+import sys
+
 import torch_histo._early as _early  # noqa: F401 (before torch is imported)
-from torch_histo import _sharding, distributed, logging
+from torch_histo import _sharding, distributed
+from torch_histo import loggers as logging
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
@@ -40,5 +43,8 @@ __all__ = [
     "summarize",
     "text_histogram",
 ]
+
+# `import torch_histo.logging` finds it, too; logging.pyi tells type checkers.
+sys.modules[f"{__name__}.logging"] = logging
 
 _sharding.register_when_imported()

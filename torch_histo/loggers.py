@@ -1,11 +1,15 @@
 """Histograms for TensorBoard, Weights & Biases and Trackio: counted on the device.
 
+Users know this module as `torch_histo.logging`. A file of that name would hide the standard
+library's module from a Python that is started in this folder.
+
 Each of those packages is imported only when something is made for it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib import import_module
+from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,10 +17,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from torch_histo._arguments import shown
+from torch_histo._arguments import integer, shown
 from torch_histo.histograms import histogram
 
-__all__ = ["Counts", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
+__all__ = ["Counts", "Watch", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
 
 
 class Counts(NamedTuple):
@@ -140,3 +144,67 @@ def _boxed(package: str, found: Mapping[str, Counts], prefix: str) -> dict[str, 
     except ImportError as error:
         raise ImportError(f"to_{package}: needs {package}: pip install {package}") from error
     return {f"{prefix}{name}": box(np_histogram=tuple(counts)) for name, counts in found.items()}
+
+
+class Watch:
+    """Logs histograms of all parameters and gradients of a module: a line in a training loop.
+
+    A call of `log` waits for the GPU once in all, and only at the steps that are logged.
+
+    Args:
+        module: whose parameters are logged, and their gradients where they have some.
+        writer: a `torch.utils.tensorboard.SummaryWriter`; a run of wandb or trackio, as their
+            `init` returns it; or `wandb` or `trackio` itself, which means the current run.
+        every: log at the steps that are multiples of this.
+        bins, gradients: as `histograms` takes them.
+        prefix: put before each name.
+
+    Raises:
+        RuntimeError: `every` is less than 1.
+        TypeError: an argument of a type that it does not take.
+
+    Example::
+
+        watch = torch_histo.logging.Watch(model, SummaryWriter("runs"), every=100)
+        for step, batch in enumerate(batches):
+            loss(model(batch)).backward()
+            watch.log(step)
+            optimizer.step()
+
+    Source: wandb.watch.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        writer: Any,
+        *,
+        every: int = 1,
+        bins: int = 64,
+        gradients: bool = True,
+        prefix: str = "",
+    ) -> None:
+        if not isinstance(module, nn.Module):
+            raise TypeError(f"Watch: module must be a torch.nn.Module, got {shown(module)}")
+        self.every = integer("Watch", every, "every must be an int")
+        if self.every < 1:
+            raise RuntimeError(f"Watch: every must be at least 1, got {every}")
+        self.module, self.bins, self.gradients = module, bins, gradients
+        self._write = _writing_to(writer, prefix)
+
+    def log(self, step: int) -> None:
+        """Logs what the parameters and gradients are now, if `step` is a multiple of `every`."""
+        if step % self.every == 0:
+            self._write(histograms(self.module, self.bins, gradients=self.gradients), step)
+
+
+def _writing_to(writer: Any, prefix: str) -> Callable[[Mapping[str, Counts], int], None]:
+    if hasattr(writer, "add_histogram_raw"):
+        return lambda found, step: to_tensorboard(writer, found, step, prefix)
+    # Both packages and their runs have a function log(data, step=...).
+    home = writer.__name__ if isinstance(writer, ModuleType) else type(writer).__module__
+    boxed = {"wandb": to_wandb, "trackio": to_trackio}.get(home.partition(".")[0])
+    if boxed is None or not hasattr(writer, "log"):
+        expected = "writer must be a SummaryWriter, or a run of wandb or trackio"
+        raise TypeError(f"Watch: {expected}, got {shown(writer)}")
+    return lambda found, step: writer.log(boxed(found, prefix), step=step)
