@@ -176,7 +176,8 @@ def test_vec16s() -> None:
     values = torch.empty(4097)
     assert takes_vec16s(values[1:])
     assert not takes_vec16s(values[::2])
-    assert takes_vec16s(torch.empty(64, 128)[:, :100])
+    assert takes_vec16s(torch.empty(64, 2000)[:, :1024])
+    assert not takes_vec16s(torch.empty(64, 2000)[:, :1023])  # short runs with gaps between them
     raw = torch.empty(4097 * 4 + 1, dtype=torch.uint8)
     odd = raw.untyped_storage()
     assert takes_vec16s(torch.empty(0).set_(odd, 1, (4096,)))

@@ -18,6 +18,8 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 constexpr int64_t kMaxParts = 16;
 /// Setting a block out takes as long as reading so many bytes.
 constexpr int64_t kSetupBytes = 64 << 10;
+/// Shorter runs are read row by row: a run takes a block as long as a thousand rows do.
+constexpr int64_t kShortestRun = 1024;
 /// Columns that one row of a dense input is made to have.
 constexpr int64_t kMaxStripes = 256;
 
@@ -56,7 +58,9 @@ ChannelStreams streams_of(const Problem& problem, int64_t parts, const DeviceLim
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   in.num_rows = problem.num_rows();
-  in.has_runs = problem.rows[2].stride == 1 && address_of(problem) % element_bytes == 0;
+  const int64_t run = problem.rows[2].size;
+  in.has_runs = problem.rows[2].stride == 1 && address_of(problem) % element_bytes == 0 &&
+      (run == in.num_rows || run >= kShortestRun);
   const int64_t chunks = chunks_of(
       limits.sm_count, problem.num_channels() * parts, in.num_rows, element_bytes, kSetupBytes);
   in.share = ceil_div(in.num_rows, chunks);

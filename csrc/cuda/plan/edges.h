@@ -17,7 +17,7 @@ struct ChannelStreams {
   unsigned chunks; // of the rows of a channel; each has a block for each part of the bins
   unsigned parts;
   int64_t part_bins;
-  bool has_runs;       // rows follow each other without gaps, in runs
+  bool has_runs;       // rows follow each other without gaps, in long runs
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
