@@ -180,6 +180,43 @@ def uniform_edges(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtyp
     return torch.from_numpy(edges).to(dtype)
 
 
+def quantile(
+    input: Tensor,
+    q: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    interpolation: str = "linear",
+    ignore_nan: bool = False,
+) -> Tensor:
+    """By sorting, with the ranks of torch.quantile; torch.lerp, on the input's device, is the
+    definition of what lies between two values. Reduced dimensions are dropped."""
+    channels, kept = _channels(input, dim)
+    is_float = input.dtype.is_floating_point
+    small = is_float and input.dtype != torch.float64 and channels.shape[1] <= 1 << 24
+    rank_type = np.float32 if small else np.float64
+    below, above, weights = (np.zeros((q.numel(), len(channels))) for _ in "123")
+    for c, values in enumerate(channels):
+        ordered = np.sort(values)  # NaN comes last
+        nans = int(np.isnan(values).sum()) if is_float else 0
+        n = len(values) - nans
+        for i, number in enumerate(q.flatten().double().tolist()):
+            if not 0 <= number <= 1 or n == 0 or (nans > 0 and not ignore_nan):
+                below[i, c] = above[i, c] = weights[i, c] = np.nan
+                continue
+            rank = rank_type(number) * rank_type(n - 1)
+            first, last = int(np.floor(rank)), int(np.ceil(rank))
+            if interpolation not in ("linear", "midpoint"):
+                nearest = int(np.rint(rank))
+                first = last = {"lower": first, "higher": last, "nearest": nearest}[interpolation]
+            below[i, c], above[i, c] = ordered[first], ordered[last]
+            weights[i, c] = 0.5 if interpolation == "midpoint" else rank - np.floor(rank)
+    dtype = torch.float32 if small else torch.float64
+    low, high, weight = (torch.tensor(a).to(input.device, dtype) for a in (below, above, weights))
+    is_between = interpolation in ("linear", "midpoint")
+    result = torch.lerp(low, high, weight) if is_between else low
+    return result.to(input.dtype if is_float else torch.float64).reshape(*q.shape, *kept)
+
+
 def _channels(
     values: Tensor, dim: int | Sequence[int] | None
 ) -> tuple[np.ndarray[Any, Any], tuple[int, ...]]:

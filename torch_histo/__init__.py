@@ -1,9 +1,9 @@
 """Exact per-channel histograms of tensors, as PyTorch operators for CPU and CUDA.
 
 Importing the package registers `torch.ops.histo.channel_histogram`, `text_histogram`,
-`histogram`, `finite_range` and `uniform_edges`. The first two have functions here, the same with
-types; the function `histogram` is made of the others, and the modules `StreamingHistogram` and
-`QuantileSketch` of it.
+`histogram`, `finite_range`, `uniform_edges` and `quantile`. The first two have functions here, the
+same with types; the function `histogram` is made of the next three, and the modules
+`StreamingHistogram` and `QuantileSketch` of it; `quantile` and `nanquantile` are made of the last.
 """
 
 import sys
@@ -18,6 +18,7 @@ from torch_histo.explain import CpuExplanation, Explanation, explain
 from torch_histo.explain_histogram import BinSearch, HistogramExplanation, explain_histogram
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
+from torch_histo.quantiles import nanquantile, quantile
 from torch_histo.streams import QuantileSketch, StreamingHistogram
 from torch_histo.summaries import Summary, summarize
 
@@ -40,6 +41,8 @@ __all__ = [
     "has_cuda_kernels",
     "histogram",
     "logging",
+    "nanquantile",
+    "quantile",
     "summarize",
     "text_histogram",
 ]

@@ -137,6 +137,25 @@ def register() -> None:
                 ways.append(([Shard(d)], bounds))
         return ways
 
+    @register_sharding(torch.ops.histo.quantile.default)  # type: ignore[untyped-decorator]
+    def quantile(
+        input: Any,
+        q: Any,
+        dim: Sequence[int] | None = None,
+        keepdim: bool = False,
+        *,
+        interpolation: str = "linear",
+        ignore_nan: bool = False,
+    ) -> Ways:
+        kept = kept_dimensions(input.ndim, dim or ())
+        ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
+        if q.ndim:
+            ways.append(([Shard(0)], [Replicate(), Shard(0)]))
+        for channel, d in enumerate(kept):
+            result = Shard(q.ndim + (d if keepdim else channel))
+            ways.append(([result], [Shard(d), Replicate()]))
+        return ways
+
     # What a kept result of the propagation depends on. `register_sharding` sees ints alone, neither
     # an optional list of them nor a bool or a dtype.
     depends = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
@@ -144,5 +163,6 @@ def register() -> None:
         (torch.ops.histo.histogram.default, 2, ["flow"]),
         (torch.ops.histo.finite_range.default, 1, None),
         (torch.ops.histo.uniform_edges.default, 2, ["dtype"]),
+        (torch.ops.histo.quantile.default, 2, ["interpolation", "ignore_nan"]),
     ):
         depends[op] = RuntimeSchemaInfo(first, keywords, needs_pytree=True)

@@ -306,7 +306,7 @@ def _bounds(input: Tensor, range: Sequence[Bound]) -> tuple[Tensor, Tensor]:
         # One kernel writes both.
         low, high = torch.linspace(first, last, 2, dtype=dtype, device=input.device).unbind()
         return low, high
-    return _filled(input, first, dtype), _filled(input, last, dtype)
+    return filled(input, first, dtype), filled(input, last, dtype)
 
 
 def _is_bound(value: object) -> bool:
@@ -337,7 +337,7 @@ def _finite(range: tuple[Bound, ...]) -> tuple[float, float]:
 
 def _bound_on_device(input: Tensor, bound: Bound, dtype: torch.dtype) -> Tensor:
     if not isinstance(bound, Tensor):
-        return _filled(input, float(bound), dtype)
+        return filled(input, float(bound), dtype)
     if bound.device != input.device:
         raise RuntimeError(
             f"histogram: range must be on the device of input, {input.device}, "
@@ -346,7 +346,7 @@ def _bound_on_device(input: Tensor, bound: Bound, dtype: torch.dtype) -> Tensor:
     return bound.detach().to(dtype)
 
 
-def _filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
+def filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
     """A number where the input is: a kernel writes it, so nothing is copied from the host."""
     if type(input) is not Tensor:  # a DTensor, which meets no other tensors
         return input.new_full((), value, dtype=dtype)

@@ -1,0 +1,318 @@
+"""Exact quantiles: as an oracle that sorts, as torch.quantile, and with PyTorch's tools."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import numpy as np
+import oracle
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from layouts import LONG, laid_out
+from oracle import FLOATS, NUMBERS, like, random_values
+from torch import Tensor
+from torch._subclasses import FakeTensorMode
+
+import torch_histo
+from torch_histo import nanquantile, quantile
+
+QUANTILE = torch.ops.histo.quantile.default
+RULES = ("linear", "lower", "higher", "midpoint", "nearest")
+NAN, INF = math.nan, math.inf
+TORCHS = {False: torch.quantile, True: torch.nanquantile}
+OWN = {False: quantile, True: nanquantile}
+
+
+def assert_same(got: Tensor, want: Tensor, about: object = "") -> None:
+    """The same bits, but for the sign of zero and the bits of NaN."""
+    assert (got.dtype, got.shape, got.device) == (want.dtype, want.shape, want.device), about
+    a, b = got.double(), want.double()
+    assert bool(((a == b) | (a.isnan() & b.isnan())).all()), (about, got, want)
+
+
+def some_q(count: int, device: torch.device, seed: int = 0) -> Tensor:
+    q = torch.rand(count, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+    q[: count // 3] = (q[: count // 3] * 4).round() / 4  # with both ends
+    return q.to(device)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_as_the_oracle(device: torch.device, dtype: torch.dtype) -> None:
+    """Sizes around those of sorted keys, of digits and of tiles."""
+    values = random_values((9001,), dtype)
+    for rows in (1, 2, 3, 255, 257, 2049, 4097, 9001):
+        x = values[:rows].to(device)
+        for ignore_nan in (False, True):
+            for rule in RULES:
+                q = some_q(7, device, rows)
+                want = oracle.quantile(x, q, interpolation=rule, ignore_nan=ignore_nan)
+                got = OWN[ignore_nan](x, q, interpolation=rule)
+                assert_same(got, want, (rows, rule, ignore_nan))
+
+
+def distribution(kind: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    rng = torch.Generator().manual_seed(kind)
+    x = torch.randn(shape, dtype=dtype, generator=rng)
+    if kind == 1:
+        x = x.round()
+    elif kind == 2:
+        x = x.relu()
+    elif kind == 3:
+        x[torch.rand(shape, generator=rng) < 0.01] = NAN
+    elif kind == 4:
+        x = 1000 + x / 1000
+    elif kind == 5:
+        x[torch.rand(shape, generator=rng) < 0.3] = INF
+    elif kind == 6:
+        x = torch.full(shape, -0.0, dtype=dtype)
+    elif kind == 7:
+        x[torch.rand(shape, generator=rng) < 0.5] = NAN
+        x = -x.abs()
+    return x
+
+
+@pytest.mark.parametrize("kind", range(8))
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_as_torch(device: torch.device, dtype: torch.dtype, kind: int) -> None:
+    for shape, dim, count in (
+        ((140_000, 2), 0, 2),
+        ((2, 140_000), 1, 3),
+        ((20, 3000), 1, 9),
+        ((3, 50, 7), 1, 40),
+        ((150_000,), None, 1000),
+    ):
+        x = distribution(kind, shape, dtype).to(device)
+        q = some_q(count, device).to(dtype)
+        for rule in ("linear", RULES[1 + kind % 4]):
+            for ignore_nan in (False, True):
+                arguments: tuple[Any, ...] = (x, q, dim, bool(kind % 2))
+                want = TORCHS[ignore_nan](*arguments, interpolation=rule)
+                got = OWN[ignore_nan](*arguments, interpolation=rule)
+                assert_same(got, want, (shape, rule, ignore_nan))
+
+
+def test_views_and_dims(device: torch.device) -> None:
+    rng = Random(1)
+    for case in range(60):
+        ndim = rng.randint(1, 5)
+        sizes = [rng.randint(1, 6) for _ in range(ndim)]
+        sizes[rng.randrange(ndim)] = LONG
+        sizes, strides, extent = laid_out(rng, sizes, rng.choice([30, 5000, 200_000]), [1, 3, 70])
+        dtype = rng.choice([torch.float32, torch.float16, torch.int32])
+        base = random_values((extent,), dtype)
+        x = like(base.as_strided(sizes, strides), device)
+        if case % 5 == 0:
+            x = x.unsqueeze(0).expand(3, *x.shape)
+        dims = rng.sample(range(x.dim()), rng.randint(1, x.dim())) if case % 4 else None
+        q = some_q(3, device, case)
+        want = oracle.quantile(x, q, dims, ignore_nan=True)
+        assert_same(nanquantile(x, q, dims), want, (x.shape, x.stride(), dims))
+        kept = nanquantile(x, q[0], dims, keepdim=True)
+        reduced = range(x.dim()) if dims is None else dims
+        assert kept.shape == tuple(1 if d in reduced else s for d, s in enumerate(x.shape))
+        assert_same(kept.reshape(want.shape[1:]), want[0])
+
+
+@given(
+    st.lists(st.floats(width=32), min_size=1, max_size=40),
+    st.lists(st.floats(0, 1), min_size=1, max_size=4),
+    st.sampled_from(RULES),
+)
+@settings(max_examples=150, deadline=None)
+def test_any_floats(numbers: list[float], q: list[float], rule: str) -> None:
+    x = torch.tensor(numbers)
+    for ignore_nan in (False, True):
+        want = TORCHS[ignore_nan](x, torch.tensor(q), interpolation=rule)
+        assert_same(OWN[ignore_nan](x, q, interpolation=rule), want)
+
+
+def test_kinds_of_q(device: torch.device) -> None:
+    x = torch.arange(5.0, device=device)
+    assert quantile(x, 0.5).item() == 2
+    assert quantile(x, 1).shape == ()
+    assert quantile(x, (0, 0.25)).tolist() == [0, 1]
+    assert quantile(x, np.array([0.25, 1])).tolist() == [1, 4]
+    assert quantile(x, []).shape == (0,)
+    assert quantile(x.view(5, 1)[:, :0], [0.5], 0).shape == (1, 0)
+    bad = torch.tensor([-0.1, 1.1, NAN, 0.5], device=device)
+    for values in (x, x.int(), x.half()):
+        for rule in RULES:
+            got = quantile(values, bad, interpolation=rule)
+            assert got.isnan().tolist() == [True, True, True, False]
+
+
+def test_integers_are_exact(device: torch.device) -> None:
+    big = torch.tensor([2**62, 2**62 + 2**20, -5], device=device)
+    assert quantile(big, [0, 0.5, 1.0]).tolist() == [-5, 2**62, 2**62 + 2**20]
+    flags = torch.tensor([False, True, True], device=device)
+    assert quantile(flags, [0, 0.25]).tolist() == [0, 0.5]
+
+
+@pytest.fixture
+def flush_denormal() -> Iterator[None]:
+    if not torch.set_flush_denormal(True):
+        pytest.skip("needs an x86 that flushes subnormals to zero")
+    yield
+    torch.set_flush_denormal(False)
+
+
+@pytest.mark.usefixtures("flush_denormal")
+def test_subnormals_are_numbers_in_every_mode(device: torch.device) -> None:
+    bits = torch.arange(-4, 1000, dtype=torch.int32)
+    values = torch.where(bits < 0, bits.abs() + torch.iinfo(torch.int32).min, bits)
+    for x in (values, values.repeat(300)):
+        got = quantile(x.view(torch.float32).to(device), 0.75, interpolation="lower")
+        assert got.view(torch.int32).item() == int(0.75 * (len(x) - 1)) // (len(x) // 1004) - 4
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads(threads: int) -> None:
+    x = distribution(1, (3, 400_000), torch.float64)
+    x[1] = distribution(0, (400_000,), torch.float64)
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(threads)
+        got = quantile(x, [0.1, 0.2, 0.5, 0.7, 0.8, 0.9], dim=1)
+    finally:
+        torch.set_num_threads(before)
+    q = torch.tensor([0.1, 0.2, 0.5, 0.7, 0.8, 0.9], dtype=torch.float64)
+    assert_same(got, torch.quantile(x, q, dim=1))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int16])
+def test_more_elements_than_torch_takes(device: torch.device, dtype: torch.dtype) -> None:
+    n = (1 << 24) + 1000
+    x = torch.arange(n, device=device)
+    x = (n - 1 - x).to(dtype) if dtype == torch.int16 else x.flip(0).float()
+    q = torch.tensor([0.0, 0.123, 0.5, 1.0], dtype=torch.float64, device=device)
+    assert_same(quantile(x, q), oracle.quantile(x, q))
+
+
+def test_errors(device: torch.device) -> None:
+    x = torch.rand(4, 3, device=device)
+    empty = x[:0]
+    for error, call in (
+        ("q must be from 0 to 1, got 1.5", lambda: quantile(x, [0.5, 1.5])),
+        ("q must be from 0 to 1, got nan", lambda: quantile(x, NAN)),
+        ("q must be a number, a sequence of numbers or a tensor", lambda: quantile(x, "a")),  # type: ignore[arg-type]
+        ("q must have a floating-point dtype, got int64", lambda: quantile(x, x[0].long())),
+        ("q must be 0-D or 1-D, got a 2-D tensor", lambda: quantile(x, x)),
+        ("interpolation must be one of linear", lambda: quantile(x, 0.5, interpolation="no")),
+        ("dim must be between -2 and 1", lambda: quantile(x, 0.5, 2)),
+        ("at least one element in each slice over dim", lambda: quantile(empty, 0.5, 0)),
+        ("input must have a real dtype", lambda: quantile(x.to(torch.complex64), 0.5)),
+        ("keepdim must be a bool", lambda: quantile(x, 0.5, 0, 1)),  # type: ignore[arg-type]
+        ("axis must be passed as dim", lambda: quantile(x, 0.5, axis=0)),  # type: ignore[arg-type]
+        ("input must be a torch.Tensor", lambda: quantile([1.0], 0.5)),  # type: ignore[arg-type]
+        ("input must not require a gradient", lambda: quantile(x.clone().requires_grad_(), 0.5)),
+    ):
+        with pytest.raises((RuntimeError, TypeError), match=rf"^quantile: .*{error}") as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    with pytest.raises(RuntimeError, match=r"^nanquantile: dim must"):
+        nanquantile(x, 0.5, 2)
+    with torch.no_grad():
+        assert quantile(x.clone().requires_grad_(), 0.0).item() == x.min().item()
+
+
+def test_meta_and_fake(device: torch.device) -> None:
+    assert quantile(torch.empty(5, 1 << 40, device="meta"), [0.1, 0.2], 1).shape == (2, 5)
+    with FakeTensorMode():
+        x = torch.empty(2, 3, 4, dtype=torch.int8, device=device)
+        got = quantile(x, 0.5, (0, 2), True)
+        assert (got.shape, got.dtype, got.device) == ((1, 3, 1), torch.float64, x.device)
+        with pytest.raises(RuntimeError, match="dim must be between"):
+            quantile(x, 0.5, 3)
+        with pytest.raises(RuntimeError, match="at least one element"):
+            quantile(x[:0], 0.5, 0)
+
+
+def test_compile(device: torch.device) -> None:
+    @torch.compile(fullgraph=True, dynamic=True, backend="aot_eager")
+    def medians(x: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+        return quantile(x * 2, 0.5, dim=0), nanquantile(x, q, dim=(0, 1), keepdim=True)
+
+    for shape in ((6, 5), (7, 9), (30, 2)):
+        x, q = torch.randn(shape, device=device), some_q(3, device)
+        got = medians(x, q)
+        assert_same(got[0], quantile(x * 2, 0.5, dim=0))
+        assert_same(got[1], nanquantile(x, q, dim=(0, 1), keepdim=True))
+
+
+def test_export(device: torch.device) -> None:
+    class Median(torch.nn.Module):
+        def forward(self, x: Tensor, q: Tensor) -> Tensor:
+            return quantile(x, q, dim=0)
+
+    rows = torch.export.Dim("rows", min=2)
+    x, q = torch.randn(8, 3, device=device), some_q(2, device)
+    program = torch.export.export(Median(), (x, q), dynamic_shapes=({0: rows}, None))
+    longer = torch.randn(50, 3, device=device)
+    assert_same(program.module()(longer, q), quantile(longer, q, dim=0))
+
+
+@pytest.mark.parametrize("q_dim", [None, 0, 1])
+@pytest.mark.parametrize("x_dim", [None, 0, 1, 2])
+def test_vmap(device: torch.device, x_dim: int | None, q_dim: int | None) -> None:
+    if x_dim is None and q_dim is None:
+        return
+    x = torch.randn(4, 4, 4, device=device)
+    for q in (some_q(16, device).view(4, 4), some_q(4, device)):
+        if q.dim() == 1 and q_dim == 1:
+            continue
+        for dim, keepdim in ((None, False), (0, True), (-1, False)):
+
+            def one(x: Tensor, q: Tensor, dim: Any = dim, keepdim: bool = keepdim) -> Tensor:
+                return quantile(x, q, dim, keepdim)
+
+            if q_dim is None and q.dim() == 2:
+                continue
+            got = torch.vmap(one, in_dims=(x_dim, q_dim))(x, q)
+            samples = [
+                one(
+                    x if x_dim is None else x.select(x_dim, i),
+                    q if q_dim is None else q.select(q_dim, i),
+                )
+                for i in range(4)
+            ]
+            assert_same(got, torch.stack(samples))
+
+
+def test_vmap_of_numbers(device: torch.device) -> None:
+    x = torch.randn(4, device=device)
+    assert_same(torch.vmap(lambda v: quantile(v, 0.3))(x), x)
+
+
+def test_opcheck(device: torch.device) -> None:
+    x, q = torch.randn(6, 5, 4, device=device), some_q(3, device)
+    for dtype in (torch.float32, torch.bfloat16, torch.int64):
+        arguments = (x.to(dtype).transpose(0, 2), q, [0, 1], True)
+        torch.library.opcheck(QUANTILE, arguments, {"interpolation": "midpoint"})
+    torch.library.opcheck(QUANTILE, (x, q[0]), {"ignore_nan": True})
+
+
+def test_is_found_in_the_package() -> None:
+    assert {"quantile", "nanquantile"} <= set(torch_histo.__all__)
+    assert len(FLOATS) == 6
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_captured_without_synchronization() -> None:
+    x, q = torch.randn(1 << 20, device="cuda"), some_q(9, torch.device("cuda"))
+    quantile(x, q)
+    graph = torch.cuda.CUDAGraph()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.graph(graph):
+            got, numbers = quantile(x, q), quantile(x, [0.25, 0.5])
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    assert_same(got, quantile(x, q))
+    assert_same(numbers, quantile(x, [0.25, 0.5]))
