@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import re
 import sys
 from collections import Counter
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 from oracle import STUDY_VARIANTS, expected_letters
 
 ROOT = Path(__file__).parents[1]
-sys.path.append(str(ROOT / "tools"))
+sys.path += [str(ROOT / "tools"), str(ROOT / "docs/tour")]
 
 from emulator.traced import SMALL, trace  # noqa: E402
 from trace_kernel import PHRASE, main  # noqa: E402
@@ -66,3 +68,61 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit):
         main(["privatized_shared", "--set", "kThreads"])
     assert "expected NAME=NUMBER" in capsys.readouterr().err
+
+
+# --- The pages ------------------------------------------------------------------------------------
+
+TOUR = ROOT / "docs" / "tour"
+PAGES = sorted(TOUR.glob("*.md"))
+
+
+def included(page: Path) -> list[str]:
+    """The lines that each literalinclude of a page brings."""
+    texts = []
+    include = re.compile(r"^```\{literalinclude\} (\S+)\n((?::.*\n)*)```$", re.MULTILINE)
+    found = include.findall(page.read_text())
+    assert len(found) == page.read_text().count("literalinclude")
+    for path, options in found:
+        lines = (page.parent / path).read_text().splitlines()
+        given = dict(re.findall(r'^:(start-at|end-before): "(.*)"$', options, re.MULTILINE))
+        begin = next(i for i, line in enumerate(lines) if given["start-at"] in line)
+        end = next(i for i in range(begin + 1, len(lines)) if given["end-before"] in lines[i])
+        texts.append("\n".join(lines[begin:end]))
+    return texts
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_pages_include_kernels(page: Path) -> None:
+    texts = included(page)
+    assert page.stem == "index" or texts
+    assert all(3 <= len(text.splitlines()) <= 120 for text in texts)
+    if page.stem in STUDY_VARIANTS:
+        assert any(f"{page.stem}_kernel(" in text for text in texts)
+
+
+def test_the_tour_shows_what_is_drawn_and_measured() -> None:
+    draw = importlib.import_module("draw")
+    for name, text in draw.pictures().items():
+        assert (TOUR / name).read_text() == text, f"python docs/tour/draw.py writes {name}"
+    for page in PAGES:
+        assert draw.with_tables(page.read_text()) == page.read_text(), page.name
+        for picture in re.findall(r"\]\((\w+\.svg)\)", page.read_text()):
+            assert (TOUR / picture).exists()
+    tables = sum(page.read_text().count("<!-- end of the table -->") for page in PAGES)
+    assert tables == sum(len(draw.PLACE.findall(page.read_text())) for page in PAGES) > 12
+
+
+def test_the_index_shows_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["coarsened_interleaved"])
+    assert f"```text\n{capsys.readouterr().out}```" in (TOUR / "index.md").read_text()
+
+
+def test_exercises(capsys: pytest.CaptureFixture[str]) -> None:
+    """The answers by hand, and what the kernels say."""
+    exercises = importlib.import_module("exercises")
+    assert exercises.main(["--host"]) == 0
+    shown = capsys.readouterr().out
+    answers = re.findall(r"^   .*: ([\d,]+) \w+(?:/s)?\n   run: ([\d,]+), agrees$", shown, re.M)
+    by_hand = [10_000_000, 73_529_412, 50_000_000, 4_545_454_545, 524_288, 65_536, 16_384]
+    assert [int(answer.replace(",", "")) for answer, _ in answers] == by_hand
+    assert [int(ran.replace(",", "")) for _, ran in answers[4:]] == by_hand[4:]

@@ -245,9 +245,9 @@ def picture_of(traced: Trace) -> str:
     return picture.svg()
 
 
-def draw_input(picture: Picture, traced: Trace) -> None:
+def draw_input(picture: Picture, traced: Trace, words: str = "input, in global memory") -> None:
     """The input in the order of its addresses; below, who reads it and with which of its loads."""
-    picture.heading("input, in global memory", "a bracket is one load; below it its thread")
+    picture.heading(words, "a bracket is one load; below it its thread")
     readers: dict[int, tuple[int, int, int, int]] = {}
     several = False
     for block, thread, accesses in threads_of(traced):
@@ -284,10 +284,27 @@ def draw_counters(picture: Picture, traced: Trace, columns: Sequence[int]) -> No
         f"a private histogram a block, in {MEMORIES[memory]}" if memory else "what each block adds"
     )
     picture.heading(words, summary(traced))
+    blocks, result = rows_of(traced, columns)
+    draw_rows(picture, [traced.bins[bin] for bin in columns], blocks, result, memory)
+    picture.text(
+        MARGIN,
+        picture.y - ROW * len(result) - 7,
+        "summed" if memory and not traced.into_result() else "atomics",
+        "small",
+    )
+
+
+def draw_rows(
+    picture: Picture,
+    bins: Sequence[str],
+    blocks: Sequence[Row],
+    result: Sequence[Row],
+    memory: str,
+) -> None:
+    """Counters of the blocks, in a memory if they are private, and the result."""
     left = MARGIN + LABEL
-    for i, column in enumerate(columns):
-        place = left + (i + 0.5) * COLUMN, picture.y + 12
-        picture.text(*place, traced.bins[column], "mid small")
+    for i, name in enumerate(bins):
+        picture.text(left + (i + 0.5) * COLUMN, picture.y + 12, name, "mid small")
     picture.y += 20
 
     def draw(row: Row, style: str) -> None:
@@ -304,14 +321,12 @@ def draw_counters(picture: Picture, traced: Trace, columns: Sequence[int]) -> No
                 picture.text(*place, words, "mid" if count else "mid faint")
         picture.y += ROW
 
-    blocks, result = rows_of(traced, columns)
     for row in blocks:
         draw(row, memory)
-    for i in range(len(columns)):
-        picture.arrow(left + (i + 0.5) * COLUMN, picture.y, 16)
-    ways = "summed" if memory and not traced.into_result() else "atomics"
-    picture.text(MARGIN, picture.y + 13, ways, "small")
-    picture.y += 20
+    if blocks:
+        for i in range(len(bins)):
+            picture.arrow(left + (i + 0.5) * COLUMN, picture.y, 16)
+        picture.y += 20
     for row in result:
         draw(row, "counts")
 
