@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import re
+import shlex
 import sys
 from collections import Counter
 from pathlib import Path
@@ -110,6 +111,27 @@ def test_the_tour_shows_what_is_drawn_and_measured() -> None:
             assert (TOUR / picture).exists()
     tables = sum(page.read_text().count("<!-- end of the table -->") for page in PAGES)
     assert tables == sum(len(draw.PLACE.findall(page.read_text())) for page in PAGES) > 12
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in re.findall(r"^```sh\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE):
+        for command in block.splitlines():
+            python, program, *arguments = shlex.split(command)
+            assert python == "python"
+            if program == "tools/trace_kernel.py":
+                assert main(arguments) == 0
+                assert "adds in" in capsys.readouterr().out
+            else:
+                assert command in RUN_ELSEWHERE
+
+
+RUN_ELSEWHERE = {
+    "python -m pytest tests/test_emulated.py -k adds_without_atomics": "the suite",
+    "python tools/exercises.py": "test_exercises",
+    "python benchmarks/variants.py --quick": "test_benchmarks.py",
+    "python benchmarks/atomics.py": "test_benchmarks.py",
+}
 
 
 def test_the_index_shows_a_trace(capsys: pytest.CaptureFixture[str]) -> None:
