@@ -129,8 +129,8 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
 RUN_ELSEWHERE = {
     "python -m pytest tests/test_emulated.py -k adds_without_atomics": "the suite",
     "python tools/exercises.py": "test_exercises",
-    "python benchmarks/variants.py --quick": "test_benchmarks.py",
-    "python benchmarks/atomics.py": "test_benchmarks.py",
+    "python benchmarks/variants.py --quick": "on a GPU",
+    "python benchmarks/atomics.py": "on a GPU",
 }
 
 

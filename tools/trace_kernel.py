@@ -88,7 +88,7 @@ def summary(traced: Trace) -> str:
         kind = "" if parts else " atomic additions"
         parts.append(f"{len(merges)}{kind} to the result, {busiest} of them to one counter")
     else:
-        parts.append("a second kernel sums the blocks without atomics")
+        parts.append("a second kernel sums the blocks")
     return "; ".join(parts)
 
 
@@ -183,7 +183,7 @@ text { fill: #e6e9ec } .small { fill: #a5aeb8 } .card { fill: #1b1f24; stroke: #
 .shared { fill: #173d29; stroke: #4fb37f } .workspace { fill: #262f52; stroke: #8494d8 }
 .counts { fill: #14385c; stroke: #5aa5e8 } .faint { fill: #6b7580 }
 }"""
-MARGIN, CELL, PER_LINE, COLUMN, ROW = 18, 25, 24, 46, 27
+MARGIN, CELL, PER_LINE, COLUMN, ROW = 18, 25, 16, 46, 27
 LABEL, READER = 160, 60
 
 
@@ -222,7 +222,7 @@ class Picture:
     def svg(self) -> str:
         height = self.y + MARGIN
         box = f'viewBox="0 0 {self.width} {height:g}" width="{self.width}" height="{height:g}"'
-        card = f'<rect x=".5" y=".5" width="{self.width - 1}" height="{height - 1:g}" rx="8" '
+        card = f'<rect x=".5" y=".5" width="{self.width - 1}" height="{height - 1:g}" '
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" {box} role="img">',

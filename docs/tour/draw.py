@@ -35,7 +35,7 @@ from trace_kernel import (  # noqa: E402
 
 # --- Pictures ------------------------------------------------------------------------------------
 
-WIDTH = 60 + PER_LINE * CELL + 2 * MARGIN
+WIDTH = 560
 
 
 def sequential() -> str:
@@ -56,7 +56,7 @@ def sequential() -> str:
 def latency() -> str:
     """When additions of 100 ns are done: to one address, and to several."""
     picture = Picture("additions to one address wait for each other", WIDTH)
-    step, row, left = 100, 26, MARGIN + 110
+    step, row, left = 70, 26, MARGIN + 90
     for words, addresses in (
         ("four threads add to one address", [0, 0, 0, 0]),
         ("four threads add to four addresses", [0, 1, 2, 3]),
@@ -86,7 +86,7 @@ def latency() -> str:
 def engine() -> str:
     """The bank of a counter depends on the channel alone."""
     picture = Picture("a table in which values do not choose the bank", WIDTH)
-    banks, cell, left = 8, 68, MARGIN + 80
+    banks, cell, left = 8, 54, MARGIN + 80
     picture.heading("64 channels of one row: half a line of memory", "each lane loads 16 bytes")
     for lane in range(4):
         x = left + lane * 2 * cell
@@ -112,8 +112,7 @@ def engine() -> str:
     picture.text(
         MARGIN,
         picture.y + 12,
-        "A value chooses the row, a channel the bank. Constant data and random data meet "
-        "the same banks.",
+        "A value chooses the row, a channel the bank: all data meet the same banks.",
         "small",
     )
     picture.y += 16
@@ -144,7 +143,7 @@ def times(record: dict[str, Any], names: list[str]) -> str:
     """A row a kernel, a column a distribution of 512 channels; then one channel. Microseconds."""
     columns = {row["distribution"]: row["seconds"] for row in record["by_distribution"]}
     (one,) = (row["seconds"] for row in record["by_size"] if row["shape"] == ONE_CHANNEL)
-    columns["one channel, uniform"] = one
+    columns["one channel"] = one
     rows = [
         [name, *(f"{seconds[name] * 1e6:,.1f}" for seconds in columns.values())] for name in names
     ]
