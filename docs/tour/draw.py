@@ -21,9 +21,7 @@ from common import markdown_table  # noqa: E402
 from emulator.traced import LETTERS, Access, Trace, trace  # noqa: E402
 from oracle import STUDY_VARIANTS  # noqa: E402
 from trace_kernel import (  # noqa: E402
-    CELL,
     MARGIN,
-    PER_LINE,
     PHRASE,
     Picture,
     Row,
