@@ -15,13 +15,21 @@ from unittest import mock
 
 import torch
 import torch.distributed as dist
-from oracle import DTYPES, assert_counts, expected_counts, expected_letters, random_values
+from oracle import (
+    DTYPES,
+    NUMBERS,
+    assert_counts,
+    expected_counts,
+    expected_letters,
+    random_values,
+)
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
 from torch.distributed.tensor.debug import CommDebugMode
 from torch.distributed.tensor.placement_types import Placement
 
+import torch_histo
 from torch_histo import (
     QuantileSketch,
     StreamingHistogram,
@@ -271,6 +279,37 @@ def histograms_added_up(device: str) -> None:
             assert torch.equal(a, b), arguments
     nothing = distributed.histogram(own[:0], 2)
     assert nothing.bin_edges.tolist() == [0, 0.5, 1]
+
+
+@case
+def quantiles_of_all(device: str) -> None:
+    """Parts of any length, of every dtype."""
+    rank, world = dist.get_rank(), dist.get_world_size()
+    cuts = [0, *sorted(random.Random(3).choices(range(31), k=world - 2)), 30, 30]  # one is empty
+    q = torch.tensor([0, 0.3, 0.5, 1.0, math.nan], dtype=torch.float64, device=device)
+    for dtype in NUMBERS:
+        if dtype == torch.uint64:
+            continue
+        everything = random_values((30, 3), dtype).to(device)
+        own = everything[cuts[rank] : cuts[rank + 1]]
+        rules = ("linear", "midpoint", "nearest") if dtype == torch.float32 else ("linear",)
+        for rule in rules:
+            for dim, keepdim in ((0, False), (None, True)):
+                for name in ("quantile", "nanquantile"):
+                    arguments = q, dim, keepdim
+                    got = getattr(distributed, name)(own, *arguments, interpolation=rule)
+                    want = getattr(torch_histo, name)(everything, *arguments, interpolation=rule)
+                    assert (got.dtype, got.shape) == (want.dtype, want.shape)
+                    a, b = got.double(), want.double()
+                    assert bool(((a == b) | (a.isnan() & b.isnan())).all()), (dtype, rule, a, b)
+    values = torch.arange(20.0, device=device)
+    for mesh in meshes(device):
+        if mesh.get_coordinate() is None:
+            continue
+        spread = sharded(values.view(4, 5), mesh, [Shard(1)] * mesh.ndim)
+        for dim in (0, 1, None):
+            want = torch_histo.quantile(values.view(4, 5), [0.5, 0.9], dim)
+            assert torch.equal(torch_histo.quantile(spread, [0.5, 0.9], dim).full_tensor(), want)
 
 
 @case

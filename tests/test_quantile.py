@@ -98,11 +98,11 @@ def test_as_torch(device: torch.device, dtype: torch.dtype, kind: int) -> None:
 
 def test_views_and_dims(device: torch.device) -> None:
     rng = Random(1)
-    for case in range(60):
+    for case in range(50):
         ndim = rng.randint(1, 5)
         sizes = [rng.randint(1, 6) for _ in range(ndim)]
         sizes[rng.randrange(ndim)] = LONG
-        sizes, strides, extent = laid_out(rng, sizes, rng.choice([30, 5000, 200_000]), [1, 3, 70])
+        sizes, strides, extent = laid_out(rng, sizes, rng.choice([30, 3000, 60_000]), [1, 3, 70])
         dtype = rng.choice([torch.float32, torch.float16, torch.int32])
         base = random_values((extent,), dtype)
         x = like(base.as_strided(sizes, strides), device)

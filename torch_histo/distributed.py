@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from torch_histo import ops
-from torch_histo._arguments import require_tensor
+from torch_histo import ops, quantiles
+from torch_histo._arguments import kept_dimensions, reduced_dimensions, require_tensor
 from torch_histo.histograms import Bound, Histogram, histogram_of
 
-__all__ = ["channel_histogram", "histogram"]
+__all__ = ["channel_histogram", "histogram", "nanquantile", "quantile"]
+
+_MOST_EDGES = 1 << 21
+_MOST_BITS = 11
 
 
 def channel_histogram(
@@ -121,6 +125,194 @@ def histogram(
         all_reduce(argument, counts, group)
 
     return histogram_of(local_input, bins, range, dim, density, flow, unknown, of_all, add)
+
+
+def quantile(
+    local_input: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    group: dist.ProcessGroup | None = None,
+    **unknown: NoReturn,
+) -> Tensor:
+    """Exact quantiles of the numbers that all processes of a group hold, channel by channel.
+
+    The result is that of `torch_histo.quantile` for all the data, save the sign of zero, and the
+    same on every process, however the data are divided. Each pass counts the values between some
+    edges with `torch_histo.histogram`, and one all-reduce adds the counts up; the next edges lie
+    closer to the wanted values. float32 takes three passes, where there are few channels and q,
+    and float64 and int64 six. No value travels, and memory is bounded, but for at least two edges
+    for each channel and q. Like every collective operation it must be called by all processes of
+    the group. The host reads one number, and so waits for the device.
+
+    Args:
+        local_input: the part of this process, on a device that the group's backend serves, of any
+            dtype that `torch_histo.quantile` takes but uint64. The parts may differ in the sizes
+            of the dimensions in `dim`, and one that holds nothing has size 0 there; their dtype
+            and other dimensions must be the same on all processes.
+        q, dim, keepdim, interpolation: as in `torch_histo.quantile`, the same on all processes.
+        group: the processes that hold the data; the default group if None.
+
+    Raises:
+        RuntimeError: there is no process group, this process is not of `group`, the group's
+            backend does not serve the device of `local_input`, or a slice has no elements on any
+            process; and what `torch_histo.quantile` raises.
+        TypeError: `local_input` is not a tensor, or a DTensor, which `torch_histo.quantile` takes;
+            `group` is not a process group; and what `torch_histo.quantile` raises.
+    """
+    name = "distributed.quantile"
+    return _quantile(name, local_input, q, dim, keepdim, interpolation, group, unknown)
+
+
+def nanquantile(
+    local_input: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    group: dist.ProcessGroup | None = None,
+    **unknown: NoReturn,
+) -> Tensor:
+    """The same as `quantile` of this module, of the values that are not NaN."""
+    name = "distributed.nanquantile"
+    return _quantile(name, local_input, q, dim, keepdim, interpolation, group, unknown)
+
+
+def _quantile(
+    name: str,
+    local_input: Tensor,
+    q: float | Sequence[float] | Tensor,
+    dim: int | Sequence[int] | None,
+    keepdim: bool,
+    interpolation: str,
+    group: dist.ProcessGroup | None,
+    unknown: dict[str, Any],
+) -> Tensor:
+    _check(name, local_input, group)
+    dims, probabilities = quantiles.checked_call(
+        name, local_input, q, dim, keepdim, interpolation, unknown
+    )
+    if local_input.dtype == torch.uint64:
+        raise RuntimeError(
+            f"{name}: local_input must have a dtype other than uint64, whose values torch does "
+            "not compare, got uint64: pass local_input.to(torch.int64)"
+        )
+    quantiles.check(local_input, probabilities, dims, interpolation, name)
+    argument = f"{name}: local_input"
+    ndim = local_input.dim()
+    kept = [local_input.shape[d] for d in kept_dimensions(ndim, dims or ())]
+    reduced = reduced_dimensions(ndim, dims or ())
+    sizes = local_input.new_tensor([1], dtype=torch.int64)
+    for d in reduced if ndim else ():
+        sizes = sizes * local_input.shape[d]
+    all_reduce(argument, sizes, group)
+    rows = int(sizes)
+    if rows == 0:
+        raise RuntimeError(
+            f"{argument} must have at least one element in each slice over dim, "
+            "on some process, got none"
+        )
+    search = _Search(local_input.detach(), dims, kept, argument, group)
+    values = rows - search.nans
+    p = probabilities.flatten().double().reshape(-1, *[1] * len(kept))
+    small = local_input.is_floating_point() and local_input.dtype != torch.float64
+    dtype = torch.float32 if small and rows <= 1 << 24 else torch.float64
+    is_nan = ~((p >= 0) & (p <= 1))
+    is_nan = is_nan | ((values == 0) if name.endswith("nanquantile") else (search.nans > 0))
+    ranks = (p.to(dtype) * (values - 1).to(dtype)).masked_fill(is_nan, 0)
+    # The rule of `ranks_of` in csrc/quantile.h.
+    rounded = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}
+    if interpolation in rounded:
+        ranks = rounded[interpolation]()
+        wanted = ranks[None]
+    else:
+        wanted = torch.stack([ranks.floor(), ranks.ceil()])
+    found = search.values_of(wanted.long().flatten(0, 1)).reshape(wanted.shape).to(dtype)
+    result: Tensor = found[0]
+    if len(found) == 2:
+        halves = torch.full_like(ranks, 0.5)
+        weights = halves if interpolation == "midpoint" else ranks - ranks.floor()
+        result = torch.lerp(found[0], found[1], weights)
+    result = result.masked_fill(is_nan, torch.nan)
+    is_float = local_input.is_floating_point()
+    result = result.to(local_input.dtype if is_float else torch.float64)
+    if keepdim:
+        kept = [1 if d in reduced else size for d, size in enumerate(local_input.shape)]
+    return result.reshape(*probabilities.shape, *kept)
+
+
+class _Search:
+    """Finds values by their ranks in what all processes hold.
+
+    A value has a place, an integer: a float's are its bits, as they are ordered. Each pass halves
+    the places that a value may have as often as there are bits in it."""
+
+    def __init__(
+        self,
+        input: Tensor,
+        dims: list[int] | None,
+        kept: list[int],
+        argument: str,
+        group: dist.ProcessGroup | None,
+    ) -> None:
+        self.input, self.dims, self.kept = input, dims, kept
+        self.argument, self.group = argument, group
+        self.of_float = input.is_floating_point()
+        self.in_float32 = self.of_float and input.dtype != torch.float64
+        if self.in_float32:
+            self.bits = 32
+        else:
+            self.bits = 64 if self.of_float else min(64, 8 * input.dtype.itemsize + 1)
+        ends = self.values_at(input.new_tensor([0, 0], dtype=torch.int64))
+        self.nans = self._count(ends)[..., -1]
+
+    def values_at(self, places: Tensor) -> Tensor:
+        """The values that have these places; infinity is what lies beyond it."""
+        if not self.of_float:
+            return places
+        last = 0x7F800000 if self.in_float32 else 0x7FF0000000000000
+        places = places.clamp(-last, last)
+        if self.in_float32:
+            magnitude = places.abs().to(torch.int32).view(torch.float32)
+        else:
+            magnitude = places.abs().view(torch.float64)
+        return torch.where(places < 0, -magnitude, magnitude)
+
+    def _count(self, edges: Tensor) -> Tensor:
+        counts: Tensor = torch.ops.histo.histogram(self.input, edges, self.dims, flow=True)
+        all_reduce(self.argument, counts, self.group)
+        return counts
+
+    def values_of(self, ranks: Tensor) -> Tensor:
+        """The values of ranks, `[wanted, kept...]`."""
+        wanted = ranks.movedim(0, -1)
+        # In place `first` a value may be, and in those up to 2^bits after it.
+        first = torch.full_like(wanted, -(1 << (self.bits - 1)))
+        bits = self.bits
+        while bits > 0:
+            room = _MOST_EDGES // max(wanted.numel(), 1)
+            step = min(max(room.bit_length() - 1, 1), _MOST_BITS, bits)
+            bits -= step
+            offsets = torch.arange(1 << step, device=ranks.device) << bits
+            edges = self.values_at(first[..., None] + offsets)
+            below = self._values_below(edges.flatten(-2)).reshape(edges.shape)
+            # The last edge that has no more values below it than the rank.
+            at = (below <= wanted[..., None]).sum(-1) - 1
+            first = first + (at.clamp_min(0) << bits)
+        return self.values_at(first).movedim(-1, 0)
+
+    def _values_below(self, edges: Tensor) -> Tensor:
+        """For each edge of a channel, how many values are smaller."""
+        ordered, order = edges.sort(-1)
+        # The last bin holds its upper edge, too: a bin of no width keeps that apart.
+        closed = torch.cat([ordered, ordered[..., -1:]], -1)
+        counts = self._count(closed)
+        # The first of equal edges has all that is smaller before it, and nothing lies between them.
+        below = counts[..., : ordered.shape[-1]].cumsum(-1)
+        return torch.empty_like(below).scatter_(-1, order, below)
 
 
 def check_group(name: str, group: dist.ProcessGroup | None) -> None:

@@ -197,6 +197,16 @@ def _checked_number(name: str, q: Any) -> Any:
     return float(q)
 
 
+def check(
+    input: Tensor, q: Tensor, dim: Sequence[int] | None, interpolation: str, name: str
+) -> None:
+    """Raises what the operator would, but for the sizes of the input."""
+    try:
+        _check(input, input.dim(), q, q.dim(), dim, interpolation)
+    except RuntimeError as error:
+        raise RuntimeError(_reworded(name, str(error))) from None
+
+
 def _check(
     input: Tensor,
     ndim: int,

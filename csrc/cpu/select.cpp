@@ -525,7 +525,8 @@ void select(const Selection& selection, Allocator& allocate) {
     using T = typename decltype(tag)::type;
     using Key = typename SortKey<T>::Key;
     KeyReaderOf<T> reader(selection.problem);
-    if (selection.problem.num_rows() * int64_t{sizeof(T)} <= kCopiedBytes) {
+    const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kGatheredBytes;
+    if (selection.problem.num_rows() * int64_t{sizeof(T)} <= copied) {
       select_copied<Key>(selection, reader, allocate);
     } else {
       select_counted<Key>(selection, reader, allocate);

@@ -168,7 +168,9 @@ constexpr int64_t kKeysPerTile = 2048;
 constexpr int64_t kChannelsPerBlock = 16;
 /// A channel of at most this many bytes is copied; keys of larger ones are copied once they are few.
 constexpr int64_t kCopiedBytes = 512 << 10;
+/// With many quantiles most keys are copied, so channels of up to the second size are, too.
 constexpr int64_t kGatheredBytes = 8 << 20;
+constexpr int64_t kManyQuantiles = 64;
 /// Prefixes that are looked for at once, those of them whose digits are counted, and those that are
 /// found by comparing.
 constexpr int64_t kMaxPrefixes = 255;
