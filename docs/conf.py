@@ -31,7 +31,6 @@ napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
-python_display_short_literal_types = True
 python_maximum_signature_line_length = 70
 
 html_theme = "pydata_sphinx_theme"
@@ -39,6 +38,8 @@ html_title = "torch_histo"
 html_static_path = ["site.css"]
 html_css_files = ["site.css"]
 html_show_sourcelink = False
+# Pages without others below them need no room for a list of these.
+html_sidebars = {name: [] for name in ("index", "start", "performance", "api")}
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
@@ -70,7 +71,7 @@ def without_unknown_keywords(
     """Keywords that a function only takes to name the right one in its error are not shown."""
     if signature is None:
         return None
-    return re.sub(r", \*\*unknown: [\w.]+", "", signature), returned
+    return re.sub(r", \*\*unknown: [^,)]+", "", signature), returned
 
 
 def setup(app: Sphinx) -> None:
