@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import importlib.metadata
 import inspect
 import os
+import pkgutil
 import re
 import runpy
 import shutil
@@ -48,13 +51,44 @@ def test_public_names_are_documented() -> None:
             assert part in text, (function, part)
 
 
-def test_examples_in_docstrings() -> None:
-    import doctest
+MODULES = [
+    module.name
+    for module in pkgutil.walk_packages(torch_histo.__path__, "torch_histo.")
+    if module.name.split(".")[1] not in ("__main__", "_C", "_cuda")
+]
 
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_in_docstrings(name: str) -> None:
     names = {"torch": torch, "torch_histo": torch_histo}
-    results = doctest.testmod(torch_histo.ops, extraglobs=names)
-    assert results.attempted >= 3
+    results = doctest.testmod(importlib.import_module(name), extraglobs=names)
     assert results.failed == 0
+
+
+def test_every_function_has_an_example() -> None:
+    for name in torch_histo.__all__:
+        function = getattr(torch_histo, name)
+        if inspect.isfunction(function) and inspect.signature(function).parameters:
+            assert ">>> " in (inspect.getdoc(function) or ""), name
+
+
+def test_commits_are_checked_as_in_ci() -> None:
+    """By the same commands, of the versions that pyproject.toml has."""
+    steps = (ROOT / ".ci" / "run").read_text()
+    entries = re.findall(r"entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    checks = re.findall(r"\.venv/bin/((?:clang-format|ruff|mypy) .*)", steps)
+    assert sorted(entries) == sorted(checks)
+    installed = set(re.findall(r"grep -o '([\w-]+)==", steps))
+    assert installed == {entry.split()[0] for entry in entries}
+    project = (ROOT / "pyproject.toml").read_text()
+    for checker in installed:
+        assert len(re.findall(rf'"{checker}==[0-9.]+"', project)) == 1
+
+
+def test_versions_agree() -> None:
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"version: {torch_histo.__version__}\n" in citation
+    assert f"## {torch_histo.__version__}" in (ROOT / "CHANGELOG.md").read_text()
 
 
 def test_schemas() -> None:
