@@ -51,10 +51,30 @@ copybutton_prompt_text = r">>> |\.\.\. |\$ "
 copybutton_prompt_is_regexp = True
 
 
-def links_out_of_the_site(app: Sphinx, name: str, source: list[str]) -> None:
+LINK = re.compile(r"\[([^\]]+)\]\(([^)#:]+)(#[^)]*)?\)")
+FROM_ABOVE = {
+    "contributing": "CONTRIBUTING.md",
+    "changelog": "CHANGELOG.md",
+    "security": "SECURITY.md",
+}
+"""Pages that are files of the folder above."""
+
+
+def read_from_above(app: Sphinx, name: str, source: list[str]) -> None:
+    """Shows the file with its links as they are from here."""
+
+    def moved(link: re.Match[str]) -> str:
+        target = link[2].removeprefix("docs/") if link[2].startswith("docs/") else f"../{link[2]}"
+        return f"[{link[1]}]({target}{link[3] or ''})"
+
+    if name in FROM_ABOVE:
+        source[0] = LINK.sub(moved, (DOCS.parent / FROM_ABOVE[name]).read_text())
+
+
+def change_links_out_of_the_site(app: Sphinx, name: str, source: list[str]) -> None:
     """A link to a folder of the repository becomes its text; tables elsewhere are downloads."""
 
-    def shown(link: re.Match[str]) -> str:
+    def changed(link: re.Match[str]) -> str:
         target = (Path(app.env.doc2path(name)).parent / link[2]).resolve()
         if target.is_dir():
             return link[1]
@@ -62,7 +82,7 @@ def links_out_of_the_site(app: Sphinx, name: str, source: list[str]) -> None:
             return f"[{link[1]}](path:{link[2]})"
         return link[0]
 
-    source[0] = re.sub(r"\[([^\]]+)\]\(([^)#:]+)\)", shown, source[0])
+    source[0] = LINK.sub(changed, source[0])
 
 
 def without_unknown_keywords(
@@ -75,5 +95,6 @@ def without_unknown_keywords(
 
 
 def setup(app: Sphinx) -> None:
-    app.connect("source-read", links_out_of_the_site)
+    app.connect("source-read", read_from_above)
+    app.connect("source-read", change_links_out_of_the_site)
     app.connect("autodoc-process-signature", without_unknown_keywords)
