@@ -29,6 +29,7 @@ default_role = "code"
 highlight_language = "none"
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
+napoleon_custom_sections = ["Returns"]  # whose first words are no type
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
 python_maximum_signature_line_length = 70

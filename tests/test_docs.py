@@ -15,6 +15,7 @@ import pytest
 import torch
 from conftest import ENVIRONMENT
 
+import torch_histo
 from torch_histo import cli
 
 ROOT = Path(__file__).parents[1]
@@ -122,6 +123,13 @@ def test_every_command_runs_somewhere() -> None:
 def test_the_start_is_that_of_the_readme() -> None:
     first, *_ = (text for language, text in blocks(ROOT / "README.md") if language == "sh")
     assert ("sh", first) in blocks(ROOT / "docs" / "start.md")
+
+
+def test_the_reference_has_every_name() -> None:
+    listed = re.findall(
+        r"\.\. [\w:]+:: (?:torch_histo\.)?(\w+)", (ROOT / "docs/api.md").read_text()
+    )
+    assert set(torch_histo.__all__) - {"__version__"} <= set(listed)
 
 
 def test_every_example_is_listed() -> None:
