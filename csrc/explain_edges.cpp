@@ -327,7 +327,7 @@ int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::Edg
 }
 
 void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
-  const cuda::ChannelStreams& streams = plan.streams;
+  const cuda::EdgeStreams& streams = plan.streams;
   const cuda::ChannelColumns& columns = plan.columns;
   std::vector<std::string> steps;
   if (plan.clears) {

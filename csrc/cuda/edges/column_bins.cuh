@@ -7,8 +7,8 @@
 
 #include "../launch.h"
 #include "../overlap.cuh"
+#include "../walk.cuh"
 #include "bins.cuh"
-#include "walk.cuh"
 
 namespace histo::cuda {
 

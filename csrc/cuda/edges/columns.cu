@@ -1,6 +1,7 @@
 // Counts channels that lie side by side between their edges. A block has a stripe of columns, and
 // a table [place][column] in shared memory, in which a lane meets no other in a bank.
 #include "../counts.cuh"
+#include "../rotated.cuh"
 #include "column_bins.cuh"
 #include "edges.h"
 
@@ -10,30 +11,6 @@ namespace {
 template <class T>
 using ShapeOf =
     ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, sizeof(T) == 8 ? 8 : 16>;
-
-/// The index of a word in a rotated table. The table's rows lie one after another, and each 32 words
-/// of it are moved within their rows, by one word more than the 32 before. Lanes then meet in no
-/// bank, neither along a row nor down a column.
-template <int kLogWords>
-__device__ __forceinline__ unsigned rotated(unsigned row, unsigned word) {
-  constexpr unsigned kWords = 1u << kLogWords;
-  return row * kWords + (word + row / (kWarp / kWords)) % kWords;
-}
-
-/// Rotates a table of `size` words. A warp moves 32 words at a time.
-template <int kLogWords>
-__device__ __forceinline__ void rotate_rows(uint32_t* table, unsigned size) {
-  constexpr unsigned kWords = 1u << kLogWords;
-  const unsigned lane = threadIdx.x % kWarp;
-  for (unsigned first = threadIdx.x - lane; first < size; first += blockDim.x) {
-    const unsigned i = first + lane;
-    const uint32_t word = i < size ? table[i] : 0;
-    __syncwarp();
-    if (i < size) {
-      table[rotated<kLogWords>(i / kWords, i % kWords)] = word;
-    }
-  }
-}
 
 template <Guess kGuess, int kLogWords, class Shape, class T>
 __device__ __forceinline__ void count_columns(

@@ -3,8 +3,8 @@
 #include <limits>
 
 #include "../overlap.cuh"
+#include "../walk.cuh"
 #include "extremes.h"
-#include "walk.cuh"
 
 namespace histo::cuda {
 namespace {

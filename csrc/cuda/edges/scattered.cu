@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <iterator>
 
+#include "../walk.cuh"
 #include "edges.h"
 #include "search.cuh"
-#include "walk.cuh"
 
 namespace histo::cuda {
 namespace {

@@ -2,9 +2,9 @@
 // shared memory: [place][copy].
 #include "../counts.cuh"
 #include "../overlap.cuh"
+#include "../walk.cuh"
 #include "bins.cuh"
 #include "edges.h"
-#include "walk.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -64,7 +64,7 @@ __device__ __forceinline__ void put_counts(
 template <int kLogCopies, class Shape, class T>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams_kernel(
     const T* __restrict__ data,
-    const __grid_constant__ ChannelStreams in,
+    const __grid_constant__ EdgeStreams in,
     const __grid_constant__ Edges edges,
     Flow flow,
     const uint8_t* __restrict__ valid, // of channels with parts

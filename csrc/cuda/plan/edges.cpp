@@ -1,8 +1,6 @@
 #include "edges.h"
 
 #include <algorithm>
-#include <iterator>
-#include <numeric>
 
 #include "common.h"
 
@@ -16,101 +14,11 @@ constexpr int64_t kMinRowsOfStream = 256;
 constexpr int64_t kMinRowsOfByteTable = 512;
 /// A channel's bins are counted in at most so many parts, for each of which the rows are read.
 constexpr int64_t kMaxParts = 16;
-/// Setting a block out takes as long as reading so many bytes.
-constexpr int64_t kSetupBytes = 64 << 10;
-/// Shorter runs are read row by row: a run takes a block as long as a thousand rows do.
-constexpr int64_t kShortestRun = 1024;
-/// Columns that one row of a dense input is made to have.
-constexpr int64_t kMaxStripes = 256;
 
-int64_t bytes_of_type(ElementType type) {
-  return visit_number_type(
-      type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
-}
 int64_t bytes_of_key(ElementType type) {
   return visit_number_type(type, [](auto tag) {
     return int64_t{sizeof(typename Number<typename decltype(tag)::type>::Key)};
   });
-}
-
-/// How many blocks share the rows, if there are `others` of such and the GPU runs `at_once`: the
-/// number with which all are ready soonest. Blocks run in waves, and a wave should be full.
-int64_t chunks_of(
-    int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes, int64_t setup_bytes) {
-  constexpr int64_t kMoreWaves = 3;
-  const int64_t least = std::max<int64_t>(ceil_div(rows, int64_t{1} << 31), 1); // 32-bit counters
-  const int64_t least_waves = ceil_div(others * least, at_once);
-  int64_t best = least, least_cost = INT64_MAX;
-  for (int64_t waves = least_waves; waves <= least_waves + kMoreWaves; ++waves) {
-    const int64_t chunks = std::max(std::min(rows, waves * at_once / others), least);
-    const int64_t cost = waves * (ceil_div(rows, chunks) * row_bytes + setup_bytes);
-    if (cost < least_cost) {
-      least_cost = cost;
-      best = chunks;
-    }
-  }
-  return best;
-}
-
-ChannelStreams streams_of(const Problem& problem, int64_t parts, const DeviceLimits& limits) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
-  ChannelStreams in{};
-  std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
-  std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
-  in.num_rows = problem.num_rows();
-  const int64_t run = problem.rows[2].size;
-  in.has_runs = problem.rows[2].stride == 1 && address_of(problem) % element_bytes == 0 &&
-      (run == in.num_rows || run >= kShortestRun);
-  const int64_t chunks = chunks_of(
-      limits.sm_count, problem.num_channels() * parts, in.num_rows, element_bytes, kSetupBytes);
-  in.share = ceil_div(in.num_rows, chunks);
-  in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));
-  in.parts = static_cast<unsigned>(parts);
-  return in;
-}
-
-/// Channels side by side, in rows of one loop.
-bool are_columns(const Problem& problem, int64_t element_bytes) {
-  const Extent& channels = problem.channels[1];
-  const Extent& rows = problem.rows[2];
-  const int64_t word = std::max<int64_t>(element_bytes, 4);
-  const auto in_words = [&](int64_t elements) { return elements * element_bytes % word == 0; };
-  return channels.size > 1 && channels.stride == 1 && rows.stride >= channels.size &&
-         problem.rows[0].size == 1 && problem.rows[1].size == 1 &&
-         address_of(problem) % word == 0 && in_words(problem.channels[0].stride) &&
-         // Dense rows of an odd number of small elements are joined until they end with a word.
-         ((rows.stride == channels.size && channels.size <= kMaxStripes) ||
-          (in_words(rows.stride) && in_words(channels.size)));
-}
-
-ChannelColumns columns_of(
-    const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
-  const Extent& channels = problem.channels[1];
-  const Extent& rows = problem.rows[2];
-  ChannelColumns in{};
-  in.batches = problem.channels[0].size;
-  in.batch_stride = problem.channels[0].stride;
-  in.channels = channels.size;
-  in.columns = channels.size;
-  in.rows = rows.size;
-  in.row_stride = rows.stride;
-  in.log_words = log_words;
-  const int64_t width = in.width(element_bytes);
-  const int64_t period = std::lcm(channels.size, width);
-  // Dense rows are joined, so that stripes are full and begin in lines.
-  if (rows.stride == channels.size && period / width <= kMaxStripes) {
-    const int64_t elements = rows.size * channels.size;
-    in.columns = in.row_stride = period;
-    in.rows = elements / period;
-    in.left = elements % period;
-  }
-  in.stripes = static_cast<unsigned>(ceil_div(in.columns, width));
-  const int64_t chunks = chunks_of(
-      limits.sm_count, in.batches * in.stripes, in.rows, width * element_bytes, setup_bytes);
-  in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
-  in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
-  return in;
 }
 
 /// Whether all tables of columns are worth their reduction.
@@ -182,7 +90,8 @@ bool plan_streams(
   plan.layout = EdgeLayout::kStreams;
   plan.threads = threads_of_streams(element_bytes);
   plan.shared_bytes = stream_bytes(problem.type, part_bins, log_copies);
-  plan.streams = streams_of(problem, parts, limits);
+  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, parts, limits);
+  plan.streams.parts = static_cast<unsigned>(parts);
   plan.streams.part_bins = part_bins;
   plan.streams.log_copies = log_copies;
   plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
@@ -236,7 +145,7 @@ EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
     return plan;
   }
   plan.layout = EdgeLayout::kStreams;
-  plan.streams = streams_of(problem, 1, limits);
+  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, 1, limits);
   plan.blocks = problem.num_channels() * plan.streams.chunks;
   return plan;
 }

@@ -4,55 +4,20 @@
 
 #include "../../edges.h"
 #include "../plan.h"
+#include "channels.h"
 
 namespace histo::cuda {
 
-/// A block counts rows of one channel, in all its bins, or in a part of them if they are too many
+/// A block counts rows of one channel in all its bins, or in a part of them if they are too many
 /// for one table.
-struct ChannelStreams {
-  Extent channels[2];
-  Extent rows[3];
-  int64_t num_rows;
-  int64_t share;   // the rows of a block
-  unsigned chunks; // of the rows of a channel; each has a block for each part of the bins
-  unsigned parts;
+struct EdgeStreams : ChannelStreams {
+  unsigned parts; // each has a block for each chunk of the rows
   int64_t part_bins;
-  bool has_runs;       // rows follow each other without gaps, in long runs
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
     const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;
     return edges.part(first_bin, part_bins < left ? part_bins : left);
-  }
-};
-
-/// The elements of a lane's word of a row.
-constexpr int64_t elements_of_word(int64_t element_bytes) {
-  return element_bytes < 4 ? 4 / element_bytes : 1;
-}
-
-/// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
-/// column, or two of 16 bits, of the table for itself.
-struct ChannelColumns {
-  int64_t batches;
-  int64_t batch_stride; // elements
-  int64_t channels;     // of a batch; column c belongs to channel c % channels
-  int64_t columns;      // of a row
-  int64_t rows;         // whole ones
-  int64_t row_stride;
-  int64_t left;       // elements behind the last row
-  int64_t share;      // the rows of a block
-  unsigned chunks;    // the blocks of a stripe of columns
-  unsigned stripes;   // of a batch
-  unsigned log_words; // of a stripe
-
-  /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
-  HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
-    return batch * channels + column % channels;
-  }
-  /// The columns of a stripe.
-  int64_t width(int64_t element_bytes) const {
-    return elements_of_word(element_bytes) << log_words;
   }
 };
 
@@ -91,7 +56,7 @@ constexpr int kThreadsOfScattered = 1024;
 
 struct EdgePlan {
   EdgeLayout layout;
-  ChannelStreams streams;
+  EdgeStreams streams;
   ChannelColumns columns;
   int64_t blocks;
   int threads;

@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cstdint>
 
-#include "../../numbers.h"
-#include "../loads.cuh"
-#include "../plan/edges.h"
-#include "../shared.cuh"
+#include "../numbers.h"
+#include "loads.cuh"
+#include "plan/channels.h"
+#include "shared.cuh"
 
 namespace histo::cuda {
 

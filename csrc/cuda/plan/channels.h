@@ -1,0 +1,63 @@
+// How blocks share the elements of channels, whatever they do with them.
+#pragma once
+
+#include "../plan.h"
+
+namespace histo::cuda {
+
+/// A block has rows of one channel.
+struct ChannelStreams {
+  Extent channels[2];
+  Extent rows[3];
+  int64_t num_rows;
+  int64_t share;   // the rows of a block
+  unsigned chunks; // of the rows of a channel
+  bool has_runs;   // rows follow each other without gaps, in long runs
+};
+
+/// The elements of a lane's word of a row.
+constexpr int64_t elements_of_word(int64_t element_bytes) {
+  return element_bytes < 4 ? 4 / element_bytes : 1;
+}
+
+/// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
+/// column, or two of 16 bits, of the table for itself.
+struct ChannelColumns {
+  int64_t batches;
+  int64_t batch_stride; // elements
+  int64_t channels;     // of a batch; column c belongs to channel c % channels
+  int64_t columns;      // of a row
+  int64_t rows;         // whole ones
+  int64_t row_stride;
+  int64_t left;       // elements behind the last row
+  int64_t share;      // the rows of a block
+  unsigned chunks;    // the blocks of a stripe of columns
+  unsigned stripes;   // of a batch
+  unsigned log_words; // of a stripe
+
+  /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
+  HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
+    return batch * channels + column % channels;
+  }
+  /// The columns of a stripe.
+  int64_t width(int64_t element_bytes) const {
+    return elements_of_word(element_bytes) << log_words;
+  }
+};
+
+/// Setting a block out takes as long as reading so many bytes.
+constexpr int64_t kSetupBytes = 64 << 10;
+
+int64_t bytes_of_type(ElementType type);
+
+/// `others`: how many blocks share the same rows.
+ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLimits& limits);
+
+/// Whether channels lie side by side, in rows of one loop.
+bool are_columns(const Problem& problem, int64_t element_bytes);
+
+/// Stripes of 2^log_words words. Setting a block out takes as long as reading `setup_bytes`.
+ChannelColumns columns_of(
+    const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits);
+
+} // namespace histo::cuda
