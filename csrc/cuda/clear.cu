@@ -18,16 +18,16 @@ __global__ void clear_kernel(uint64_t* __restrict__ counts, int64_t size) {
 
 } // namespace
 
-void clear(const Launch& launch, const Problem& problem, bool overlaps) {
+void clear(const Launch& launch, int64_t* counts, int64_t size, bool overlaps) {
   if (!overlaps) {
-    return clear_counts(launch, problem);
+    return fill_zero(launch, counts, size * int64_t{sizeof(int64_t)});
   }
   constexpr int kThreads = 512;
-  const int64_t blocks = std::min<int64_t>(
-      ceil_div(problem.num_counts(), kThreads), int64_t{4} * launch.limits.sm_count);
+  const int64_t blocks =
+      std::min<int64_t>(ceil_div(size, kThreads), int64_t{4} * launch.limits.sm_count);
   start(
       launch, "clear_counts", clear_kernel, Shape{grid_of(blocks), kThreads, 0, 1, true},
-      reinterpret_cast<uint64_t*>(problem.counts), problem.num_counts());
+      reinterpret_cast<uint64_t*>(counts), size);
 }
 
 Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch) {

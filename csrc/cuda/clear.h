@@ -5,8 +5,11 @@
 
 namespace histo::cuda {
 
-/// Clears in a kernel that the next one overlaps, if `overlaps`. That one waits for it itself.
-void clear(const Launch& launch, const Problem& problem, bool overlaps);
+/// Clears counts in a kernel that the next one overlaps, if `overlaps`. That one waits for it itself.
+void clear(const Launch& launch, int64_t* counts, int64_t size, bool overlaps);
+inline void clear(const Launch& launch, const Problem& problem, bool overlaps) {
+  clear(launch, problem.counts, problem.num_counts(), overlaps);
+}
 
 struct Prepared {
   uint4* partials; // where tables go that are to be reduced; null where none are

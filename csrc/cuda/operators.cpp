@@ -10,10 +10,12 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "../arguments.h"
+#include "../interpolate.h"
 #include "edges/edges.h"
 #include "engine.h"
 #include "launch.h"
 #include "machine.h"
+#include "quantile/select.h"
 #include "variants/variants.h"
 
 namespace histo {
@@ -158,6 +160,19 @@ Tensor uniform_edges(const Tensor& low, const Tensor& high, int64_t num_bins, Sc
   return call.edges;
 }
 
+Tensor quantile(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool keepdim,
+    std::string interpolation,
+    bool ignore_nan) {
+  const auto select = [&](const Selection& selection) {
+    on_device(input, [&](const cuda::Launch& launch) { cuda::select(selection, launch); });
+  };
+  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
+}
+
 Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
   const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
   if (call.variant == Variant::kAuto) {
@@ -197,6 +212,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("histogram", TORCH_BOX(&histo::histogram));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
+  m.impl("quantile", TORCH_BOX(&histo::quantile));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }

@@ -255,6 +255,20 @@ constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
 constexpr int64_t kLongSegment = 512 * 1024;
 constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 
+// --- Quantiles (quantile/) ---------------------------------------------------------------
+
+// With fewer rows, a warp sorts a channel sooner than digits are counted.
+constexpr int64_t kMostRowsOfSort = 1024;
+// So many rows of 16 bits are worth counters for all their values.
+constexpr int64_t kRowsOfPatterns = 1 << 22;
+// A block reads so many rows of a channel no later than several kernels do; and more, if there are
+// blocks for all SMs, and the rows are read again from the second-level cache.
+constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
+constexpr int64_t kMostCachedRows = 1 << 18;
+constexpr int64_t kManyChannelsOfSm = 8;
+// Counters in memory of the channels that are selected together.
+constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
+
 // --- Any strides (generic.cu) ------------------------------------------------------------
 
 constexpr int kGenericThreads = 512;

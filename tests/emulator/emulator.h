@@ -130,6 +130,9 @@ unsigned __match_any_sync(unsigned mask, T value) {
 inline unsigned __activemask() {
   return emulated::active_lanes();
 }
+inline unsigned __ballot_sync(unsigned mask, bool holds) {
+  return emulated::exchange(mask, holds).ballot;
+}
 inline bool __all_sync(unsigned mask, bool holds) {
   return emulated::exchange(mask, holds).ballot == mask;
 }

@@ -10,6 +10,7 @@
 #include "broken.h"
 #include "cuda/edges/edges.h"
 #include "cuda/engine.h"
+#include "cuda/quantile/select.h"
 #include "cuda/variants/variants.h"
 #include "input.h"
 #include "invariants.h"
@@ -240,6 +241,52 @@ void uniform_edges() {
   run(low, high, rows, bins, launch);
 }
 
+std::string words_of(const cuda::SelectPlan& plan) {
+  const auto of_groups = [&](const std::string& layout, unsigned chunks) {
+    return layout + " q" + std::to_string(plan.group) + (chunks > 1 ? " chunks" : "") +
+           (plan.halves ? " halves" : "");
+  };
+  switch (plan.layout) {
+    case cuda::SelectLayout::kSort:
+      return "sort";
+    case cuda::SelectLayout::kPatterns:
+      return "patterns";
+    case cuda::SelectLayout::kWhole:
+      return of_groups("whole", 1);
+    case cuda::SelectLayout::kStreams:
+      return of_groups("streams", plan.streams.chunks);
+    case cuda::SelectLayout::kColumns:
+      return of_groups("columns", plan.columns.chunks);
+  }
+  return "";
+}
+
+/// The problem, the input, q, whether ranks are double, the interpolation, whether NaN is ignored.
+/// The results are below, above and the weights.
+void quantile() {
+  Problem problem = read_loops();
+  const Array input, q;
+  const int64_t num_q = read();
+  const bool float64_ranks = read() != 0;
+  const auto interpolation = read<Interpolation>();
+  const bool ignore_nan = read() != 0;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  problem.data = input.data();
+  const auto* of_q = reinterpret_cast<const double*>(q.data());
+  const int64_t values = num_q * problem.num_channels();
+  const int64_t bytes = values * cuda::bytes_of_type(problem.type);
+  const Result below(bytes), above(bytes), weights(values * (float64_ranks ? 8 : 4));
+  std::cout << words_of(plan_select(problem, num_q, launch.limits)) << '\n';
+  cuda::select(
+      {problem, of_q, num_q, float64_ranks, interpolation, ignore_nan, below.data<uint8_t>(),
+       above.data<uint8_t>(), weights.data<uint8_t>()},
+      launch);
+  below.write();
+  above.write();
+  weights.write();
+}
+
 /// One cluster of two blocks.
 void run_broken(const std::string& name) {
   const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
@@ -260,6 +307,8 @@ int main(int argc, char** argv) {
     finite_range();
   } else if (name == "uniform_edges") {
     uniform_edges();
+  } else if (name == "quantile") {
+    quantile();
   } else {
     run_broken(name);
   }

@@ -46,6 +46,7 @@ HOST = (
     "cuda/invariants",
     "cuda/engine",
     "cuda/edges/engine",
+    "cuda/quantile/engine",
     "cuda/launch",
 )
 # Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.

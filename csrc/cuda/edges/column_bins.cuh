@@ -7,6 +7,7 @@
 
 #include "../launch.h"
 #include "../overlap.cuh"
+#include "../plan/edges.h"
 #include "../walk.cuh"
 #include "bins.cuh"
 

@@ -1,0 +1,252 @@
+"""The kernels that select values by rank, on no GPU (see test_emulated.py)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
+
+import numpy as np
+import pytest
+import torch
+from emulator.programs import (
+    FEW_SMS,
+    H200,
+    TWO_SMS,
+    Programs,
+    bytes_of,
+    described,
+    limits_of,
+    run_emulated,
+)
+from oracle import FLOATS, NUMBERS
+from torch import Tensor
+
+from torch_histo.devices import Device
+
+INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
+BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
+NINE = tuple(i / 10 for i in range(1, 10))
+
+
+def as_reals(values: Tensor) -> np.ndarray:
+    """NumPy arrays in which the order of the values is kept."""
+    if values.dtype.is_floating_point:
+        return values.double().numpy()
+    if values.dtype == torch.bool:
+        return values.view(torch.uint8).numpy() != 0
+    return values.numpy()
+
+
+def selected(
+    rows: np.ndarray, q: float, interpolation: str, ignore_nan: bool, double: bool
+) -> tuple[object, object, float]:
+    """Of one channel: below, above and the weight; NaN where there is no quantile."""
+    real = np.float64 if double else np.float32
+    is_nan = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(len(rows), dtype=bool)
+    values = np.sort(rows[~is_nan])
+    if not 0 <= q <= 1 or len(values) < (1 if ignore_nan else len(rows)):
+        return math.nan, math.nan, math.nan
+    rank = real(q) * real(len(values) - 1)
+    low, high = math.floor(rank), math.ceil(rank)
+    if interpolation in ("lower", "higher", "nearest"):
+        at = {"lower": low, "higher": high, "nearest": int(np.rint(rank))}[interpolation]
+        return values[at], values[at], 0.0
+    return values[low], values[high], 0.5 if interpolation == "midpoint" else float(rank - low)
+
+
+class Select(Protocol):
+    def __call__(
+        self,
+        values: Tensor,
+        q: Sequence[float] = ...,
+        *,
+        dim: tuple[int, ...] = ...,
+        interpolation: str = ...,
+        ignore_nan: bool = ...,
+        offset: int = ...,
+        gpu: Device = ...,
+        eager: bool = ...,
+    ) -> set[str]: ...
+
+
+@pytest.fixture(scope="session")
+def select(programs: Programs) -> Select:
+    """Selects from `values`, which begin `offset` elements behind an aligned address.
+
+    Compares both values and the weight with those of sorted rows. Returns words about the plan.
+    """
+
+    def run(
+        values: Tensor,
+        q: Sequence[float] = (0.3,),
+        *,
+        dim: tuple[int, ...] = (0,),
+        interpolation: str = "linear",
+        ignore_nan: bool = False,
+        offset: int = 0,
+        gpu: Device = TWO_SMS,
+        eager: bool = False,
+    ) -> set[str]:
+        double = values.dtype == torch.float64 or not values.dtype.is_floating_point
+        some = torch.tensor(q, dtype=torch.float64 if double else torch.float32).double()
+        problem, data = described(values, 0, dim, offset * values.dtype.itemsize)
+        header = [*problem, 0, some.nbytes, len(q), int(double)]
+        header += [INTERPOLATIONS.index(interpolation), int(ignore_nan), *limits_of(gpu)]
+        about = f"{list(values.shape)} {values.dtype} over {dim} at {list(q)[:9]} on {gpu.name}"
+        words, raw = run_emulated(
+            programs.eager if eager else programs.emulator,
+            "quantile",
+            header,
+            data + bytes_of(some),
+            about,
+        )
+        kept = [d for d in range(values.ndim) if d not in dim]
+        channels = as_reals(values.permute(*kept, *dim)).reshape(
+            math.prod(values.shape[d] for d in kept), -1
+        )
+        shape = (len(q), len(channels))
+        size = math.prod(shape) * values.dtype.itemsize
+        found = [
+            as_reals(torch.frombuffer(raw[i * size : (i + 1) * size], dtype=values.dtype))
+            for i in (0, 1)
+        ]
+        real = torch.float64 if double else torch.float32
+        found.append(torch.frombuffer(raw[2 * size :], dtype=real).double().numpy())
+        expected = [
+            selected(channel, each, interpolation, ignore_nan, double)
+            for each in some.tolist()
+            for channel in channels
+        ]
+        for i, (name, array) in enumerate(zip(("below", "above", "weight"), found, strict=True)):
+            wanted = [row[i] for row in expected]
+            for at, (one, other) in enumerate(zip(array.tolist(), wanted, strict=True)):
+                is_any = other != other and name != "weight" and array.dtype.kind != "f"
+                same = one == other or (one != one and other != other) or is_any
+                where = divmod(at, shape[1])
+                assert same, f"{about}: {name} {one}, not {other} at {where}: {words}"
+        return words
+
+    return run
+
+
+def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> Tensor:
+    """Any bits, but for NaN; in half of the places numbers that begin alike."""
+    generator = torch.Generator().manual_seed(seed)
+    size = math.prod(shape)
+    raw = torch.randint(0, 256, (size * dtype.itemsize,), generator=generator, dtype=torch.uint8)
+    near = torch.randint(1, 9, (size,), generator=generator)
+    alike = near.to(BITS[dtype.itemsize]).view(dtype)
+    if dtype.is_floating_point and dtype.itemsize > 1:
+        alike = (near / 64 + 1).to(dtype)
+    values = raw.view(BITS[dtype.itemsize]).view(dtype)
+    pick = torch.randint(0, 2, (size,), generator=generator).bool()
+    if dtype.is_floating_point:
+        pick |= values.double().isnan()
+    if dtype == torch.bool:
+        return (raw > 127).view(shape)
+    of_bits = BITS[dtype.itemsize]
+    return torch.where(pick, alike.view(of_bits), values.view(of_bits)).view(dtype).view(shape)
+
+
+class Case(NamedTuple):
+    words: str
+    """Of the plan (tests/emulator/program.cpp), all of which it must have."""
+    shape: tuple[int, ...]
+    dim: tuple[int, ...] = (0,)
+    dtype: torch.dtype = torch.float32
+    q: tuple[float, ...] = (0.0, 0.45, 1.0)
+    gpu: Device = TWO_SMS
+    cut: tuple[slice, ...] = ()
+    """The part that is selected from."""
+    offset: int = 0
+
+
+CASES = {
+    "sort": Case("sort", (1000, 3)),
+    "sort rows": Case("sort", (40, 100), (1,), torch.bfloat16, offset=1),
+    "sort tiny": Case("sort", (300, 2), (1,), q=NINE),
+    "sort one": Case("sort", (1, 40)),
+    "sort full": Case("sort", (2, 1024), (1,), torch.float64),
+    "whole": Case("whole q3", (3, 5000), (1,), offset=1, gpu=HOPPER),
+    "whole with groups": Case("whole q1", (2, 3000), (1,), q=NINE, offset=3),
+    "whole of doubles": Case("whole", (2, 3001), (1,), torch.float64, gpu=HOPPER),
+    "whole of int16": Case("whole", (2, 3001), (1,), torch.int16, q=NINE),
+    "whole, every other": Case("whole", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
+    "whole of loops": Case("whole", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32),
+    "streams": Case("streams q3 chunks", (20_001,), gpu=HOPPER, offset=1),
+    "streams with groups": Case("streams q3 chunks", (20_001,), q=NINE),
+    "channels": Case("streams chunks", (2, 17_000), (1,), q=NINE, gpu=HOPPER),
+    "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
+    "streams of doubles": Case("streams", (17_000,), dtype=torch.float64, gpu=HOPPER),
+    "streams of halves": Case("streams", (17_000,), dtype=torch.float16, q=NINE),
+    "columns": Case("columns q3 chunks", (2500, 32), gpu=HOPPER),
+    "columns with groups": Case("columns q3", (1500, 33), q=NINE, gpu=HOPPER),
+    "few columns": Case("columns", (5000, 3), gpu=HOPPER),
+    "batches": Case("columns", (2, 1100, 17), (1,), gpu=HOPPER, offset=1),
+    "columns of 2 bytes": Case("columns q1", (1500, 70), dtype=torch.bfloat16, gpu=HOPPER),
+    "columns of 8 bytes": Case("columns", (1100, 40), dtype=torch.int64, gpu=HOPPER),
+    "bytes": Case("patterns", (3001,), dtype=torch.uint8, q=NINE),
+    "bytes of channels": Case("patterns", (1500, 5), dtype=torch.int8, gpu=HOPPER),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_cases(select: Select, name: str) -> None:
+    case = CASES[name]
+    values = numbers(case.shape, case.dtype)[case.cut]
+    words = select(values, case.q, dim=case.dim, gpu=case.gpu, offset=case.offset)
+    assert {*case.words.split()} <= words, words
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_types(select: Select, dtype: torch.dtype) -> None:
+    for rows in (100, 1500):
+        for interpolation in INTERPOLATIONS:
+            values = numbers((rows, 3), dtype, rows)
+            select(values, (0.0, 0.37, 1.0, math.nan, -1.0), interpolation=interpolation)
+            select(values.t().contiguous(), (0.5,), dim=(1,), interpolation=interpolation)
+
+
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("ignore_nan", [False, True])
+def test_nan(select: Select, dtype: torch.dtype, ignore_nan: bool) -> None:
+    """Of both signs; a channel of NaN alone."""
+    for shape, dim in (((60, 4), 0), ((1500, 4), 0), ((4, 1500), 1), ((4, 17_000), 1)):
+        values = numbers(shape, dtype).movedim(dim, 0)
+        for channel, some in enumerate((slice(0, 0), slice(1), slice(3, None, 5), slice(None))):
+            values[some, channel] = torch.tensor([math.nan]).to(dtype)
+            values[1:2, 2] = (
+                torch.tensor([math.nan]).to(dtype).view(BITS[dtype.itemsize]) * 0 - 1
+            ).view(dtype)
+        values[5:9, 2] = math.inf if dtype != torch.float8_e4m3fn else 448
+        select(
+            values.movedim(0, dim), (*NINE[:3], 1.0), dim=(dim,), ignore_nan=ignore_nan, gpu=HOPPER
+        )
+
+
+def test_equal_values(select: Select) -> None:
+    for shape, dim in (((17_000,), 0), ((1500, 5), 0), ((2, 2000), 1), ((77,), 0)):
+        for value in (0.0, -0.0, -1.5, math.inf, -math.inf):
+            values = torch.full(shape, value)
+            select(values, NINE[:3], dim=(dim,), gpu=HOPPER)
+            values.view(-1)[::2] = 1
+            select(values, NINE[:3], dim=(dim,), gpu=HOPPER)
+
+
+def test_many_q(select: Select) -> None:
+    q = [i / 40 for i in range(41)]
+    for shape, dim in (((17_000,), 0), ((1500, 5), 0), ((2, 2000), 1), ((77, 2), 0)):
+        select(torch.linspace(-3, 8, math.prod(shape)).view(shape), q, dim=(dim,), gpu=HOPPER)
+
+
+def test_patterns_of_16_bits(select: Select) -> None:
+    for dtype in (torch.bfloat16, torch.int16, torch.uint16):
+        assert "patterns" in select(numbers((1 << 16,), dtype), NINE, gpu=H200, eager=True)
+
+
+def test_halves_of_many_channels(select: Select) -> None:
+    """The counters of all channels would take too much memory."""
+    for shape, dim in (((1030, 150), 0), ((3, 1030, 40), 1)):
+        assert "halves" in select(numbers(shape, torch.int32), dim=(dim,), gpu=HOPPER, eager=True)
