@@ -89,6 +89,13 @@ what is printed, on standard output:
      "errors": [{"name", "error"}, ...]}
   Channels of floats also have "edges" (num_bins + 1 numbers), "underflow",
   "overflow" and "nan".
+  With --summary and --quantiles there is a row of numbers for each array, and
+  one for each channel of images and bytes, and of arrays with --per-channel or
+  --dim. Quantiles are those of numpy.nanquantile; an array must fit memory for
+  them. Mean and standard deviation come from the counts of a sketch; in JSON,
+  "relative_error" is the largest error of a magnitude in it. An array has
+  "elements", "nan", "inf", "zeros", "min", "max", "mean", "std", "quantiles" by
+  q, and so has each of its "channels". NaN is null, and infinities are strings.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -111,6 +118,7 @@ examples (python -m torch_histo is the same command):
   torch_histo --dim=0,1 --num-bins 1000 tokens.npy
   torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
   torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
+  torch_histo model.safetensors --summary --quantiles 0.01,0.5,0.99
   torch_histo --text book.txt
   zcat samples.gz | torch_histo --channels 2 -
 """
@@ -254,6 +262,18 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
         help="space the edges of floats' bins evenly in their logarithms, from a value above 0 on; "
         "for counts on a logarithmic scale see --log-counts",
     )
+    parser.add_argument(
+        "--summary",
+        action="store_true",
+        help="print no bins, but a row of numbers for each array: extremes, mean, standard "
+        "deviation, zeros, NaN and infinities",
+    )
+    parser.add_argument(
+        "--quantiles",
+        type=_quantiles,
+        metavar="Q,...",
+        help="print no bins, but these quantiles of each array, from 0 to 1, as in 0.01,0.5,0.99",
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of tables")
     parser.add_argument(
         "--plot",
@@ -284,6 +304,13 @@ def _parse(argv: Sequence[str] | None) -> argparse.Namespace:
     given = [name for name, value in vars(arguments).items() if value not in (None, False)]
     if arguments.text and "num_bins" in given:
         parser.error("argument --num-bins: not allowed with argument --text, which has 7 bins")
+    for name in ("text", "num_bins", "bins", "range", "log", "plot"):
+        for other in ("summary", "quantiles"):
+            if {name, other} <= set(given):
+                parser.error(
+                    f"argument {_option(name)}: not allowed with argument --{other}, "
+                    "which prints numbers and no bins"
+                )
     for name in ("bins", "range", "log"):
         if name in given and (arguments.text or arguments.channels):
             other = "text" if arguments.text else "channels"
@@ -327,6 +354,18 @@ def _dimensions(text: str) -> tuple[int, ...]:
         raise argparse.ArgumentTypeError(
             f"expected whole numbers separated by commas, or all, got {text!r}"
         ) from None
+
+
+def _quantiles(text: str) -> tuple[float, ...]:
+    try:
+        found = tuple(float(part) for part in text.split(","))
+    except ValueError:
+        found = (math.nan,)
+    if not all(0 <= q <= 1 for q in found):
+        raise argparse.ArgumentTypeError(
+            f"expected numbers from 0 to 1 separated by commas, got {text!r}"
+        )
+    return found
 
 
 def _picture(text: str) -> str:

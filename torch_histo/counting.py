@@ -6,7 +6,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from . import _library, demo, report
+from . import _library, demo, describe, report
 from .histograms import histogram, range_of_extremes
 from .messages import complain, lacks_main_memory, one_line
 from .ops import channel_histogram, text_histogram
@@ -44,6 +44,10 @@ KINDS_OF_OPTIONS = {
 
 PROGRESS_DELAY = 0.5
 """Seconds that pass before a file gets a progress bar."""
+
+
+Outcome = tuple[report.Result | describe.Description, str] | str
+"""What was found with its table, or what is wrong."""
 
 
 class DeviceError(Exception):
@@ -80,18 +84,23 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     drawn: list[report.Result] = []
     errors: list[tuple[str, str]] = []
     document = report.JsonDocument(sys.stdout)
+    outcomes: Callable[..., Iterator[tuple[str, Outcome]]] = _outcomes
+    if arguments.summary or arguments.quantiles:
+        outcomes = _descriptions
     for file in arguments.files:
-        for name, outcome in _outcomes(file, arguments, device):
+        for name, outcome in outcomes(file, arguments, device):
             if isinstance(outcome, str):
                 errors.append((name, outcome))
                 complain(f"{name}: {outcome}")
                 continue
             result, table = outcome
-            if arguments.json:
+            if not arguments.json:
+                print(table, flush=True)
+            elif isinstance(result, report.Result):
                 document.add(result)
             else:
-                print(table, flush=True)
-            if arguments.plot is not None:
+                document.add_entry(result.entry())
+            if arguments.plot is not None and isinstance(result, report.Result):
                 drawn.append(result)
     if arguments.json:
         document.close(errors)
@@ -111,9 +120,9 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
 
 def _outcomes(
     file: str, arguments: argparse.Namespace, device: torch.device
-) -> Iterator[tuple[str, tuple[report.Result, str] | str]]:
+) -> Iterator[tuple[str, Outcome]]:
     """The name of each array in a file, and its counts with their table, or what is wrong."""
-    outcome: tuple[report.Result, str] | str
+    outcome: Outcome
     dim: Dim = "per-channel" if arguments.per_channel else arguments.dim
     given = {option for option in KINDS_OF_OPTIONS if getattr(arguments, option)}
     unused = set(given)
@@ -143,6 +152,45 @@ def _outcomes(
                 yield name, outcome
             if len(parts) > 1 and unused:
                 yield file, _misfit(min(unused), "none")
+    except Exception as error:
+        yield file, _reason(error)
+
+
+def _descriptions(
+    file: str, arguments: argparse.Namespace, device: torch.device
+) -> Iterator[tuple[str, Outcome]]:
+    """As `_outcomes`, but with a row of numbers for each array."""
+    dim: Dim = arguments.dim if arguments.dim is not None else "whole"
+    if arguments.per_channel:
+        dim = "per-channel"
+    header = True
+    outcome: Outcome
+    try:
+        with open_file(file, channels=arguments.channels, dim=dim) as parts:
+            for index, (part, open_part) in enumerate(parts):
+                name = f"{file}:{part}" if part else file
+                try:
+                    source = open_part()
+                    with _reading(name, source, reads=1) as pieces:
+                        found = describe.describe(
+                            name,
+                            source,
+                            pieces,
+                            arguments.quantiles or (),
+                            arguments.summary,
+                            device,
+                        )
+                    table = ""
+                    if not arguments.json:
+                        what = f"{len(parts)} arrays" if len(parts) > 1 else source.kind
+                        table = describe.header(file, what, found) if header else ""
+                        table += describe.rows(part or "all", found)
+                        table += "\n" * (index == len(parts) - 1)
+                        header = False
+                    outcome = found, table
+                except Exception as error:
+                    outcome = _reason(error)
+                yield name, outcome
     except Exception as error:
         yield file, _reason(error)
 
@@ -182,9 +230,18 @@ def _count(
     """The histogram of one source, counted piece by piece."""
     told = arguments.range if source.is_float else arguments.num_bins
     reads_twice = told is None and source.default_bins is None
+    with _reading(name, source, reads=1 + reads_twice) as pieces:
+        if source.is_float:
+            return _count_floats(name, source, pieces, arguments, device)
+        return _count_integers(name, source, pieces, arguments.num_bins, device)
+
+
+@contextmanager
+def _reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], Iterator[Piece]]]:
+    """What reads the pieces of a source, so many times, with a progress bar."""
     progress = tqdm(
         desc=name,
-        total=source.nbytes and source.nbytes * (1 + reads_twice),
+        total=source.nbytes and source.nbytes * reads,
         unit="B",
         unit_scale=True,
         delay=PROGRESS_DELAY,
@@ -198,9 +255,7 @@ def _count(
             progress.update(piece.values.nbytes)
 
     with progress:
-        if source.is_float:
-            return _count_floats(name, source, pieces, arguments, device)
-        return _count_integers(name, source, pieces, arguments.num_bins, device)
+        yield pieces
 
 
 def _count_integers(

@@ -336,6 +336,10 @@ class JsonDocument:
         self._stream = stream
         self._before = '{"files": ['
 
+    def add_entry(self, entry: dict[str, Any]) -> None:
+        self._stream.write(self._before + json.dumps(entry))
+        self._before = ", "
+
     def add(self, result: Result) -> None:
         is_text = result.kind == "text"
         head = {

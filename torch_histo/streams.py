@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import deepcopy
+from copy import copy, deepcopy
 from numbers import Real
 from typing import Any
 
@@ -444,6 +444,23 @@ class QuantileSketch(_Stream):
         first, last = below[..., :1], below[..., -2:-1] - 1  # ranks of the finite extremes
         inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
         return inside.where(found.isfinite(), found)
+
+    def _update_channels(self, x: Tensor, dim: Sequence[int], channels: Sequence[slice]) -> None:
+        """Counts values of some channels alone."""
+        some, index = copy(self), tuple(channels)
+        some._buffers = dict(self._buffers)
+        for name, counts in self._of_channels():
+            some.register_buffer(name, counts[index])  # a view: updates are in place
+        some.update(x, dim)
+
+    def _all_channels(self) -> QuantileSketch:
+        """A sketch without channels, which has counted what all of them have."""
+        with torch.device(self.hist.device):
+            one = QuantileSketch(None, self.bits, self.exponents)
+        one._place = self._place
+        one.hist = self.hist.reshape(-1, self.hist.shape[-1]).sum(0)
+        one.min_key, one.max_key = self.min_key.amin(), self.max_key.amax()
+        return one
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """Mean and variance of the finite values, from the counts: nothing is read for them.

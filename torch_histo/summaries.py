@@ -80,8 +80,13 @@ def summarize(
     with torch.device(input.device):
         sketch = QuantileSketch(kept, bits, exponents)
     sketch.update(input, dims or None)
-    if _fraction_bits(input.dtype) <= bits:
+    if fraction_bits(input.dtype) <= bits:
         sketch._place = 0.0
+    return summary_of(sketch, q)
+
+
+def summary_of(sketch: QuantileSketch, q: Sequence[float]) -> Summary:
+    """What the counts of a sketch tell."""
     hist = sketch.hist
     mean, var = sketch.moments()
     return Summary(
@@ -98,7 +103,7 @@ def summarize(
     )
 
 
-def _fraction_bits(dtype: torch.dtype) -> int:
+def fraction_bits(dtype: torch.dtype) -> int:
     """How many bits follow the first one of a number."""
     if dtype == torch.bool:
         return 0

@@ -234,6 +234,8 @@ def _reduced(dim: Dim, dimensions: int, is_float: bool) -> tuple[int, ...]:
     """The dimensions to reduce over, empty for all of them."""
     if dim == "per-channel":  # where the first dimension is the only one, it is the values'
         return tuple(range(1, dimensions))
+    if dim == "whole":
+        return ()
     if dim is None:
         return () if is_float else tuple(range(max(1, dimensions - 1)))
     return dim

@@ -56,8 +56,10 @@ class Source:
     """Something about the values that the reader of the counts has to know."""
 
 
-Dim = tuple[int, ...] | Literal["per-channel"] | None
+Dim = tuple[int, ...] | Literal["per-channel", "whole"] | None
 """The dimensions of arrays to reduce over: empty for all, "per-channel" for all but the first.
+
+"whole" is all of arrays, and leaves other files as they are.
 
 None is all of floating-point arrays, and all but the last of integers.
 """

@@ -1,0 +1,147 @@
+"""The command line's numbers, --summary and --quantiles, against NumPy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import safetensors.torch
+import torch
+from PIL import Image
+
+from torch_histo import cli
+from torch_histo.sources import base
+
+Q = (0, 0.01, 0.5, 0.99, 1)
+LABELS = ["min", "50", "%", "max", "mean", "std", "zeros"]
+BOTH = ["--summary", "--quantiles", ",".join(map(str, Q)), "--json"]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def run(*arguments: str, status: int = 0) -> str:
+        capsys.readouterr()
+        assert cli.main([*arguments, "--device", "cpu"]) == status
+        found = capsys.readouterr()
+        return found.err if status else found.out
+
+    return run
+
+
+def assert_numbers(found: dict[str, Any], values: np.ndarray, error: float) -> None:
+    wide = values.astype(np.float64).flatten()
+    finite = wide[np.isfinite(wide)]
+    assert found["elements"] == wide.size
+    assert found["nan"] == np.isnan(wide).sum()
+    assert found["inf"] == np.isinf(wide).sum()
+    assert found["zeros"] == (wide == 0).sum()
+    assert (found["min"], found["max"]) == (finite.min(), finite.max())
+    assert abs(found["mean"] - finite.mean()) <= (error + 1e-12) * np.abs(finite).mean()
+    np.testing.assert_allclose(found["std"], finite.std(ddof=1), rtol=4 * error + 1e-12)
+    quantiles = [float(v) for v in found["quantiles"].values()]
+    assert list(found["quantiles"]) == [str(float(q)) for q in Q]
+    number = wide[~np.isnan(wide)]
+    assert (quantiles[0], quantiles[-1]) == (number.min(), number.max())
+    np.testing.assert_allclose(quantiles[1:-2], np.nanquantile(wide, Q[1:-2]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("piece", [1 << 24, 150], ids=["whole", "in pieces"])
+@pytest.mark.parametrize(
+    ("dtype", "arguments"),
+    [
+        ("f4", []),
+        ("f8", ["--per-channel"]),
+        ("f2", ["--dim=0,2"]),
+        ("u1", ["--per-channel"]),
+        (">i4", []),
+        ("i8", ["--dim=0"]),
+    ],
+    ids=str,
+)
+def test_arrays(
+    run: Any, monkeypatch: pytest.MonkeyPatch, piece: int, dtype: str, arguments: list[str]
+) -> None:
+    monkeypatch.setattr(base, "PIECE_VALUES", piece)
+    values = (np.random.default_rng(0).normal(size=(30, 4, 7)) * 50 + 60).astype(dtype)
+    values[3] = 0
+    if dtype.startswith("f"):
+        values[5, 2, :3] = np.nan, np.inf, np.nan
+    for order in "CF":
+        np.save("x.npy", np.asarray(values, order=order))
+        (found,) = json.loads(run("x.npy", *BOTH, *arguments))["files"]
+        error = found["relative_error"]
+        assert error == (0 if dtype == "u1" else 2**-8 if arguments else 2**-11)
+        assert_numbers(found, values, error)
+        dims = {"[]": (0, 1, 2), "['--per-channel']": (1, 2), "['--dim=0']": (0,)}
+        dim = dims.get(str(arguments), (0, 2))
+        kept = [d for d in range(3) if d not in dim]
+        channels = values.transpose(*kept, *dim).reshape(*[values.shape[d] for d in kept], -1)
+        expected = list(np.ndindex(channels.shape[:-1])) if kept else []
+        assert [c["name"] for c in found["channels"]] == [",".join(map(str, i)) for i in expected]
+        for channel, index in zip(found["channels"], expected, strict=True):
+            assert_numbers(channel, channels[index], error)
+
+
+def test_a_row_a_tensor(run: Any) -> None:
+    weight = torch.arange(1.0, 101).view(4, 25)
+    weight[1, 3], weight[2, 4] = torch.nan, -torch.inf
+    tensors = {"weight": weight, "bias": torch.zeros(3).bfloat16(), "step": torch.tensor(1234567)}
+    safetensors.torch.save_file(tensors, "model.safetensors")
+    lines = run("model.safetensors", "--summary", "--quantiles", "0.5").splitlines()
+    assert lines[0] == "model.safetensors: 3 arrays"
+    assert lines[1].split() == [*LABELS, "type", "shape", "name"]
+    rows = {" ".join(line.split()) for line in lines[2:]}
+    assert rows == {
+        "1.2346e+06 1.2346e+06 1.2346e+06 1.2346e+06 nan 0 int64 1 step",
+        "1 50 100 50.692 29.233 0 float32 4x25 weight, 1 NaN, 1 inf",
+        "0 0 0 0 0 100.0% bfloat16 3 bias",
+        "",
+    }
+    lines = run("model.safetensors", "--quantiles", "0.25,1", "--per-channel").splitlines()
+    assert lines[1].split() == ["25", "%", "100", "%", "type", "shape", "name"]
+    assert sum(line.endswith(("  1, 1 NaN", "  3")) for line in lines) == 3  # bias has one channel
+
+
+def test_images_bytes_and_infinities(run: Any) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (20, 30, 3), np.uint8)
+    Image.fromarray(pixels).save("photo.png")
+    (found,) = json.loads(run("photo.png", *BOTH))["files"]
+    assert_numbers(found, pixels, found["relative_error"])
+    assert [channel["name"] for channel in found["channels"]] == ["R", "G", "B"]
+    assert_numbers(found["channels"][2], pixels[..., 2], found["relative_error"])
+    Path("bytes").write_bytes(pixels.tobytes())
+    (found,) = json.loads(run("bytes", "--channels", "3", *BOTH))["files"]
+    assert_numbers(found["channels"][1], pixels[..., 1], found["relative_error"])
+    np.save("x.npy", np.array([np.nan, -np.inf, np.inf]))
+    (found,) = json.loads(run("x.npy", *BOTH))["files"]
+    assert (found["min"], found["mean"]) == (None, None)
+    assert found["quantiles"]["0.0"] == "-Infinity"
+    assert found["quantiles"]["1.0"] == "Infinity"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--summary", "--bins", "4"], "argument --bins: not allowed with argument --summary"),
+        (
+            ["--quantiles", "0.5", "--text"],
+            "argument --text: not allowed with argument --quantiles",
+        ),
+        (["--summary", "--plot", "x.png"], "argument --plot: not allowed with argument --summary"),
+        (["--quantiles", "0.5,2"], "argument --quantiles: expected numbers from 0 to 1"),
+        (["--quantiles", "nan"], "argument --quantiles: expected numbers from 0 to 1"),
+    ],
+)
+def test_what_is_refused(run: Any, arguments: list[str], message: str) -> None:
+    assert message in run("x.npy", *arguments, status=2)
+
+
+def test_errors_of_files(run: Any) -> None:
+    np.savez("x.npz", a=np.ones(3), b=np.ones(3, complex))
+    assert "x.npz:b: expected an array of integers" in run("x.npz", "--summary", status=2)
+    assert "no.npy: No such file" in run("no.npy", "--quantiles", "1", status=2)

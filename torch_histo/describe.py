@@ -1,0 +1,227 @@
+"""What `--summary` and `--quantiles` tell of an array: a row of numbers, not bins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import report
+from .messages import printable
+from .sources import Piece, Source, SourceError
+from .streams import QuantileSketch
+from .summaries import fraction_bits, summary_of
+
+BITS, BITS_OF_CHANNELS = 10, 7
+"""Of the sketch whose counts give mean and deviation: a MiB, or at most 128 KiB a channel."""
+
+MAX_CHANNELS = 1 << 19
+"""Their sketches have at most 2^26 counts, half a GiB."""
+
+ROWS = 8
+"""Most channels of an array in a table."""
+
+NUMBER = 11
+"""The columns of a number in a table."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """The numbers of an array, or of one of its channels."""
+
+    count: int
+    nan: int
+    numbers: dict[str, int | float] = field(default_factory=dict)
+    """Of a summary: inf, zeros, min, max, mean and std."""
+    quantiles: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
+class Description:
+    """What `--json` and tables show of an array."""
+
+    name: str
+    source: Source
+    q: tuple[float, ...]
+    has_summary: bool
+    error: float
+    """The largest relative error of mean and std."""
+    whole: Row
+    channels: tuple[Row, ...]
+    channel_names: tuple[str, ...]
+
+    def entry(self) -> dict[str, Any]:
+        shape = self.source.shape if self.source.shape is not None else (self.whole.count,)
+        found = {
+            "name": self.name,
+            "kind": self.source.kind,
+            "dtype": self.source.dtype,
+            "shape": shape,
+            "note": self.source.note,
+            **self._numbers(self.whole),
+        }
+        if self.has_summary:
+            found["relative_error"] = self.error
+        named = zip(self.channel_names, self.channels, strict=True)
+        found["channels"] = [{"name": name, **self._numbers(row)} for name, row in named]
+        return found
+
+    def _numbers(self, row: Row) -> dict[str, Any]:
+        found: dict[str, Any] = {"elements": row.count, "nan": row.nan}
+        found |= {name: _json(value) for name, value in row.numbers.items()}
+        if self.q:
+            found["quantiles"] = {
+                str(q): _json(v) for q, v in zip(self.q, row.quantiles, strict=True)
+            }
+        return found
+
+
+def _json(value: float) -> float | str | None:
+    """JSON has neither NaN nor infinities."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def describe(
+    name: str,
+    source: Source,
+    pieces: Callable[[], Iterator[Piece]],
+    q: Sequence[float],
+    with_summary: bool,
+    device: torch.device,
+) -> Description:
+    """Reads a source once. Quantiles are exact, so they need all of its values in memory."""
+    channels = math.prod(source.channel_shape)
+    if with_summary and channels > MAX_CHANNELS:
+        raise SourceError(f"--summary takes at most {MAX_CHANNELS} channels, got {channels}")
+    bits = (
+        BITS
+        if channels == 1
+        else min(BITS_OF_CHANNELS, (MAX_CHANNELS // channels).bit_length() - 1)
+    )
+    error = 2.0 ** -(bits + 1)
+    with torch.device(device):
+        sketch = QuantileSketch(source.channel_shape, bits)
+    parts: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}
+    count = 0
+    nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)
+    for piece in pieces():
+        values = piece.values.to(device)
+        count += values.numel()
+        if with_summary:
+            if fraction_bits(values.dtype) <= bits:
+                sketch._place = error = 0.0  # a bin has one value
+            sketch._update_channels(values, source.dim, piece.channels)
+        if q:
+            dims = sorted(source.dim or range(values.dim()))
+            kept = [d for d in range(values.dim()) if d not in dims]
+            flat = values.permute(*kept, *dims).flatten(len(kept))
+            key = tuple((s.start, s.stop) for s in piece.channels)
+            parts.setdefault(key, []).append(flat)
+            if values.is_floating_point():
+                nan[piece.channels] += flat.isnan().sum(-1)
+    if with_summary:
+        nan = sketch.hist[..., -1]
+    quantiles = torch.full((len(q), *source.channel_shape), torch.nan, dtype=torch.float64)
+    for key, tensors in parts.items():
+        place = (slice(None), *(slice(*ends) for ends in key))
+        quantiles[place] = _quantiles(torch.cat(tensors, -1), q)
+    several = channels > 1
+    names = source.channel_names or report.channel_names(source.channel_shape)
+    rows: list[Row] = []
+    if several:
+        rows = _rows(sketch if with_summary else None, count // channels, nan, quantiles)
+        every = [part.flatten() for tensors in parts.values() for part in tensors]
+        quantiles = _quantiles(torch.cat(every), q) if q else quantiles.new_empty(0)
+    whole = sketch._all_channels() if with_summary else None
+    return Description(
+        name=name,
+        source=source,
+        q=tuple(q),
+        has_summary=with_summary,
+        error=error,
+        whole=_rows(whole, count, nan.sum(), quantiles)[0],
+        channels=tuple(rows),
+        channel_names=names if several else (),
+    )
+
+
+def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
+    """[q, channels...] over the last dimension: those of numpy.nanquantile, infinities too."""
+    ordered = np.sort(values.double().cpu().numpy(), axis=-1)  # NaN is last
+    last = (~np.isnan(ordered)).sum(-1, keepdims=True) - 1
+    rank = np.array(q) * last
+    below = rank.clip(min=0).astype(np.int64)
+    part = rank - below
+    low = np.take_along_axis(ordered, below, -1)
+    high = np.take_along_axis(ordered, np.minimum(below + 1, last.clip(min=0)), -1)
+    with np.errstate(invalid="ignore"):
+        between = low * (1 - part) + high * part
+    return torch.from_numpy(np.where(part > 0, between, low)).movedim(-1, 0)
+
+
+def _rows(sketch: QuantileSketch | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
+    columns: dict[str, list[Any]] = {}
+    if sketch is not None:
+        found = summary_of(sketch, ())
+        named = {"inf": found.inf, "zeros": found.zeros, "min": found.min, "max": found.max}
+        named |= {"mean": found.mean, "std": found.var.sqrt()}
+        columns = {name: values.flatten().tolist() for name, values in named.items()}
+    by_channel = quantiles.reshape(len(quantiles), nan.numel()).T.tolist()
+    numbers = zip(*columns.values(), strict=True)
+    return [
+        Row(count, missing, dict(zip(columns, next(numbers, ()), strict=True)), tuple(of_q))
+        for missing, of_q in zip(nan.flatten().tolist(), by_channel, strict=True)
+    ]
+
+
+def header(name: str, described: str, found: Description) -> str:
+    """What comes before the rows of a file."""
+    labels = _labels(found)
+    return f"{printable(name)}: {described}\n{_line(labels, 'type', 'shape', 'name')}\n"
+
+
+def rows(name: str, found: Description) -> str:
+    """The row of an array, and those of its first channels."""
+    shape = "x".join(map(str, found.source.shape or (found.whole.count,))) or "0-d"
+    lines = [_line(_cells(found, found.whole), found.source.dtype, shape, _told(name, found.whole))]
+    for channel, row in zip(found.channel_names[:ROWS], found.channels, strict=False):
+        lines.append(_line(_cells(found, row), "", "", _told(f"  {channel}", row)))
+    if len(found.channels) > ROWS:
+        more = f"  and {len(found.channels) - ROWS} more channels (--json prints all)"
+        lines.append(_line([""] * len(_labels(found)), "", "", more))
+    if found.source.note:
+        lines.append(f"  note: {found.source.note}")
+    return "\n".join(lines)
+
+
+def _labels(found: Description) -> list[str]:
+    quantiles = [f"{100 * q:.6g} %" for q in found.q]
+    return ["min", *quantiles, "max", "mean", "std", "zeros"] if found.has_summary else quantiles
+
+
+def _cells(found: Description, row: Row) -> list[str]:
+    quantiles = [f"{v:.5g}" for v in row.quantiles]
+    if not found.has_summary:
+        return quantiles
+    texts = {name: f"{value:.5g}" for name, value in row.numbers.items()}
+    share = row.numbers["zeros"] / row.count
+    zeros = f"{share:.1%}" if share >= 0.001 else "<0.1%" if share else "0"
+    return [texts["min"], *quantiles, texts["max"], texts["mean"], texts["std"], zeros]
+
+
+def _told(name: str, row: Row) -> str:
+    """A name, and what is no number of the array, as far as there is any."""
+    counts = {"NaN": row.nan, "inf": int(row.numbers.get("inf", 0))}
+    return ", ".join([printable(name), *(f"{n:,} {what}" for what, n in counts.items() if n)])
+
+
+def _line(cells: Sequence[str], dtype: str, shape: str, name: str) -> str:
+    numbers = "  ".join(f"{cell:>{NUMBER}}" for cell in cells)
+    return f"  {numbers}  {dtype:13}  {shape:12}  {name}".rstrip()
