@@ -100,13 +100,10 @@ def describe(
     channels = math.prod(source.channel_shape)
     if with_summary and channels > MAX_CHANNELS:
         raise SourceError(f"--summary takes at most {MAX_CHANNELS} channels, got {channels}")
-    bits = (
-        BITS
-        if channels == 1
-        else min(BITS_OF_CHANNELS, (MAX_CHANNELS // channels).bit_length() - 1)
-    )
+    most = BITS if channels == 1 else BITS_OF_CHANNELS
+    bits = min(most, max(1, MAX_CHANNELS // channels).bit_length() - 1)
     error = 2.0 ** -(bits + 1)
-    with torch.device(device):
+    with torch.device(device if with_summary else "meta"):
         sketch = QuantileSketch(source.channel_shape, bits)
     parts: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}
     count = 0
