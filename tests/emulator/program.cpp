@@ -261,6 +261,21 @@ std::string words_of(const cuda::SelectPlan& plan) {
   return "";
 }
 
+/// The problem and the number of q's: words, and numbers of the plan.
+void plan_of_quantile() {
+  const Problem problem = read_loops();
+  const int64_t num_q = read();
+  const cuda::SelectPlan plan = plan_select(problem, num_q, read_limits());
+  std::cout << words_of(plan) << '\n';
+  for (const int64_t number :
+       {int64_t{plan.threads}, plan.blocks, plan.shared_bytes, int64_t{plan.slots}, plan.group,
+        plan.counter_bytes(problem.num_channels()), int64_t{plan.halves}, int64_t{plan.sorted},
+        plan.streams.share * plan.streams.chunks, plan.columns.share * plan.columns.chunks,
+        plan.columns.rows}) {
+    std::cout << number << ' ';
+  }
+}
+
 /// The problem, the input, q, whether ranks are double, the interpolation, whether NaN is ignored.
 /// The results are below, above and the weights.
 void quantile() {
@@ -307,6 +322,8 @@ int main(int argc, char** argv) {
     finite_range();
   } else if (name == "uniform_edges") {
     uniform_edges();
+  } else if (name == "plan_of_quantile") {
+    plan_of_quantile();
   } else if (name == "quantile") {
     quantile();
   } else {
