@@ -91,7 +91,7 @@ what is printed, on standard output:
   "overflow" and "nan".
   With --summary and --quantiles there is a row of numbers for each array, and
   one for each channel of images and bytes, and of arrays with --per-channel or
-  --dim. Quantiles are those of numpy.nanquantile; an array must fit memory for
+  --dim. Quantiles are those of torch.nanquantile; an array must fit memory for
   them. Mean and standard deviation come from the counts of a sketch; in JSON,
   "relative_error" is the largest error of a magnitude in it. An array has
   "elements", "nan", "inf", "zeros", "min", "max", "mean", "std", "quantiles" by

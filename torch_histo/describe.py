@@ -13,6 +13,8 @@ from torch import Tensor
 
 from . import report
 from .messages import printable
+from .quantiles import nanquantile
+from .report import FloatArray
 from .sources import Piece, Source, SourceError
 from .streams import QuantileSketch
 from .summaries import fraction_bits, summary_of
@@ -150,17 +152,24 @@ def describe(
 
 
 def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
-    """[q, channels...] over the last dimension: those of numpy.nanquantile, infinities too."""
-    ordered = np.sort(values.double().cpu().numpy(), axis=-1)  # NaN is last
+    """[q, channels...] over the last dimension, of what is not NaN."""
+    if values.is_floating_point() and values.isinf().any():
+        # Interpolation makes NaN of an infinity, even where its weight is 0 or 1.
+        return torch.from_numpy(_by_sorting(values.double().cpu().numpy(), np.array(q)))
+    return nanquantile(values, q, -1).double().cpu()
+
+
+def _by_sorting(values: FloatArray, q: FloatArray) -> FloatArray:
+    ordered = np.sort(values, axis=-1)  # NaN is last
     last = (~np.isnan(ordered)).sum(-1, keepdims=True) - 1
-    rank = np.array(q) * last
+    rank = q * last
     below = rank.clip(min=0).astype(np.int64)
     part = rank - below
     low = np.take_along_axis(ordered, below, -1)
     high = np.take_along_axis(ordered, np.minimum(below + 1, last.clip(min=0)), -1)
     with np.errstate(invalid="ignore"):
         between = low * (1 - part) + high * part
-    return torch.from_numpy(np.where(part > 0, between, low)).movedim(-1, 0)
+    return np.moveaxis(np.where(part > 0, between, low), -1, 0)
 
 
 def _rows(sketch: QuantileSketch | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
