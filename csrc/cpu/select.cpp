@@ -97,9 +97,11 @@ template <class Key>
 int64_t count_nan(const Key* keys, int64_t size) {
   int64_t nans = 0;
   run_widest([&]() __attribute__((always_inline)) {
+    int64_t found = 0;
     for (int64_t i = 0; i < size; ++i) {
-      nans += keys[i] == std::numeric_limits<Key>::max();
+      found += keys[i] == std::numeric_limits<Key>::max();
     }
+    nans = found;
   });
   return nans;
 }
@@ -281,27 +283,30 @@ class Pass {
 
     /// Copies the keys with a prefix; returns how many they are.
     int64_t match(const Prefix<Key>& prefix, const Key* keys, int64_t size) {
-      int64_t kept = 0;
-      int64_t i = 0;
-      const Key first = prefix.first;
-      const int shift = prefix.shift;
+      int64_t matches = 0;
       run_widest([&]() __attribute__((always_inline)) {
+        // Of this function, so that they stay in registers.
+        Key* out = matching_.data();
+        const Key first = prefix.first;
+        const int shift = prefix.shift;
+        int64_t kept = 0, i = 0;
         for (; i + kComparedKeys <= size; i += kComparedKeys) {
           Key any = 0;
           for (int64_t j = 0; j < kComparedKeys; ++j) {
             any |= static_cast<Key>((keys[i + j] ^ first) >> shift == 0);
           }
           for (int64_t j = 0; any != 0 && j < kComparedKeys; ++j) {
-            matching_[static_cast<size_t>(kept)] = keys[i + j];
+            out[kept] = keys[i + j];
             kept += (keys[i + j] ^ first) >> shift == 0;
           }
         }
+        for (; i < size; ++i) {
+          out[kept] = keys[i];
+          kept += (keys[i] ^ first) >> shift == 0;
+        }
+        matches = kept;
       });
-      for (; i < size; ++i) {
-        matching_[static_cast<size_t>(kept)] = keys[i];
-        kept += prefix.holds(keys[i]);
-      }
-      return kept;
+      return matches;
     }
 
     void look_up(

@@ -61,12 +61,15 @@ class KeySelector {
     if (size <= tuning::kSortedKeys) {
       return sort(keys, size, begin, end);
     }
-    Key low = keys[0], high = keys[0];
+    Key low, high;
     run_widest([&]() __attribute__((always_inline)) {
+      Key least = keys[0], largest = keys[0]; // of this function, so that they stay in registers
       for (int64_t i = 0; i < size; ++i) {
-        low = std::min(low, keys[i]);
-        high = std::max(high, keys[i]);
+        least = std::min(least, keys[i]);
+        largest = std::max(largest, keys[i]);
       }
+      low = least;
+      high = largest;
     });
     if (low == high) {
       for (; begin != end; ++begin) {
@@ -130,23 +133,27 @@ class KeySelector {
     Key* from = keys;
     for (const Wanted* wanted = begin; wanted != end; ++wanted) {
       Key* at = keys + wanted->rank;
-      if (!sorts) {
+      if (!sorts && wanted != begin && at == from + 1) {
+        std::iter_swap(at, std::min_element(at, keys + size));
+      } else if (!sorts) {
         std::nth_element(from, at, keys + size);
-        from = at;
       }
+      from = at;
       found_[wanted->at] = *at;
     }
   }
 
-  void count(const Key* keys, int64_t size, const Digit& digit) {
-    std::fill_n(tables_->counts[0], digit.mask + 1, 0);
-    std::fill_n(tables_->counts[1], digit.mask + 1, 0);
+  void count(const Key* keys, int64_t size, Digit digit) {
+    uint32_t* even = tables_->counts[0];
+    uint32_t* odd = tables_->counts[1];
+    std::fill_n(even, digit.mask + 1, 0);
+    std::fill_n(odd, digit.mask + 1, 0);
     for (int64_t i = 0; i + 1 < size; i += 2) {
-      ++tables_->counts[0][digit(keys[i])];
-      ++tables_->counts[1][digit(keys[i + 1])];
+      ++even[digit(keys[i])];
+      ++odd[digit(keys[i + 1])];
     }
     if (size % 2 != 0) {
-      ++tables_->counts[0][digit(keys[size - 1])];
+      ++even[digit(keys[size - 1])];
     }
   }
 
