@@ -1,8 +1,8 @@
 """Times torch_histo and its peers, beside the time that only reading takes.
 
-`--suite histogram` times histogram, with floats and with edges. Every result is
-checked. Peers of histogram may count some values wrong: the results tell how
-many. Then all implementations take turns on one input.
+`--suite histogram` times histogram, with floats and with edges; `--suite quantile`
+times quantile. Every result is checked. Peers may return something else: the results
+tell how much. Then all implementations take turns on one input.
 
 Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
 the threads of one library may still wait for work while those of another run.
@@ -32,7 +32,12 @@ import torch
 from cases import Case
 from histogram_peers import HISTOGRAM_PEERS, bucketize_bincount
 from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
+from quantile_peers import QUANTILE_PEERS, torch_sort, wrong_quantiles
 from torch import Tensor
+
+
+def misplaced_counts(found: Tensor, expected: Tensor) -> int:
+    return int((found.long() - expected).abs().sum())
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ class Suite:
     """What counts right."""
     has: Callable[[Case, str], bool] = lambda case, distribution: True
     """Whether the case has the distribution."""
+    wrong: Callable[[Tensor, Tensor], int] = misplaced_counts
+    """How far a result is from the right one."""
 
 
 def integers(case: Case, distribution: str, device: torch.device) -> list[Tensor]:
@@ -99,7 +106,27 @@ HISTOGRAM = Suite(
     reference=bucketize_bincount,
     has=bins.has,
 )
-SUITES = {"channel_histogram": CHANNEL_HISTOGRAM, "histogram": HISTOGRAM}
+QUANTILE = Suite(
+    name="quantile",
+    cases={
+        "cuda": cases.QUANTILE_CASES,
+        "cpu": cases.QUANTILE_CPU_CASES,
+        "quick": cases.QUANTILE_QUICK,
+    },
+    peers=QUANTILE_PEERS,
+    distributions={
+        "cuda": list(bins.DISTRIBUTIONS),
+        "cpu": list(bins.DISTRIBUTIONS),
+        "quick": ["uniform", "ReLU"],
+    },
+    peer_distributions=["uniform", "constant", "ReLU"],
+    quick_peers=[],
+    inputs=numbers,
+    reference=torch_sort,
+    has=bins.has,
+    wrong=wrong_quantiles,
+)
+SUITES = {"channel_histogram": CHANNEL_HISTOGRAM, "histogram": HISTOGRAM, "quantile": QUANTILE}
 SLOW_TO_COMPILE = "torch.compile"
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"
@@ -153,9 +180,9 @@ class Bench:
                     counts = run and self.counts(peer, run, case, inputs[0])
                     if run is None or counts is None:
                         continue
-                    misplaced[peer.name] = int((counts.flatten() - expected).abs().sum())
+                    misplaced[peer.name] = self.suite.wrong(counts.flatten(), expected)
                     if peer.exact and misplaced[peer.name]:
-                        raise SystemExit(f"WRONG counts: {peer.name} on {case}, {distribution}")
+                        raise SystemExit(f"WRONG result: {peer.name} on {case}, {distribution}")
                     runs[peer.name] = run
                     if peer.name == OURS and self.several_threads() and not measured:
                         runs[ONE_THREAD] = run
@@ -200,9 +227,9 @@ class Bench:
         return self.attempt(peer, case, peer.prepare, case) if peer.supports(case) else None
 
     def counts(self, peer: Peer, run: Count, case: Case, x: Tensor) -> Tensor | None:
-        """What it counts, as integers of the case; None if it cannot count these values."""
+        """What it counts, in the bins of the case; None if it cannot count these values."""
         found = self.attempt(peer, case, run, x)
-        return None if found is None else peer.finish(case, found.long())
+        return None if found is None else peer.finish(case, found)
 
     def attempt(self, peer: Peer, case: Case, act: Callable[[Any], Any], given: object) -> Any:
         try:

@@ -66,6 +66,10 @@ BINS = {
     "by TensorBoard's edges": Bins(-4, 4, edges=tensorboard_edges),
 }
 
+QUANTILES = {"median": [0.5], "nine quantiles": [k / 10 for k in range(1, 10)]}
+"""The q of quantile's cases, which have no bins."""
+BINS |= {name: Bins(-4, 4) for name in QUANTILES}
+
 
 def is_float(case: Case) -> bool:
     return case.torch_dtype.is_floating_point

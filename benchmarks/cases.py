@@ -201,3 +201,41 @@ HISTOGRAM_QUICK = [
     Case("float32", (1 << 18,), num_bins=255, bins="by log edges"),
     Case("float32", (1 << 16,), bins="of all values"),
 ]
+
+# --- quantile ---------------------------------------------------------------------------
+
+QUANTILE_CASES = [
+    Case("float32", (1 << 28,), bins="median"),
+    Case("float32", (1 << 28,), bins="nine quantiles"),
+    Case("float64", (1 << 27,), bins="median"),
+    Case("bfloat16", (1 << 29,), bins="median"),
+    Case("float16", (1 << 29,), bins="nine quantiles"),
+    Case("uint8", (1 << 30,), bins="median"),
+    # Channels: columns, and rows of any length.
+    Case("float32", (65_536, 512), bins="median"),
+    Case("float32", (65_536, 512), bins="nine quantiles"),
+    Case("float32", (512, 65_536), (1,), bins="median"),
+    Case("float32", (4096, 100), (1,), bins="median"),
+    # What torch.quantile takes, and the whole of a small call.
+    Case("float32", (1 << 24,), bins="median"),
+    Case("float32", (1 << 20,), bins="median"),
+    Case("float32", (1 << 16,), bins="median"),
+]
+
+QUANTILE_CPU_CASES = [
+    Case("float32", (1 << 24,), bins="median"),
+    Case("float32", (1 << 24,), bins="nine quantiles"),
+    Case("float64", (1 << 23,), bins="median"),
+    Case("bfloat16", (1 << 24,), bins="median"),
+    Case("float32", (65_536, 64), bins="median"),
+    Case("float32", (64, 65_536), (1,), bins="median"),
+    Case("float32", (4096, 100), (1,), bins="median"),
+    Case("float32", (1 << 16,), bins="median"),
+]
+
+QUANTILE_QUICK = [
+    Case("float32", (1 << 20,), bins="median"),
+    Case("bfloat16", (1 << 20,), bins="nine quantiles"),
+    Case("float32", (1 << 12, 64), bins="nine quantiles"),
+    Case("uint8", (1 << 16,), bins="median"),
+]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 
@@ -324,3 +325,21 @@ def test_why_counts_alike_and_writes_two_tables(
     wrong = {"right": lambda x: x, "wrong": lambda x: x + 1}
     with pytest.raises(SystemExit, match=r"^WRONG counts: wrong of uint8 \[8\]$"):
         why.measure(why.Case("uint8", (8,)), wrong, torch.device("cpu"))
+
+
+def test_quantiles_are_those_of_the_oracle(common: ModuleType) -> None:
+    """The reference, and peers, of every kind of values."""
+    bench, bins, cases, peers = (
+        importlib.import_module(name) for name in ("bench", "bins", "cases", "quantile_peers")
+    )
+    cpu = torch.device("cpu")
+    every = cases.QUANTILE_CASES + cases.QUANTILE_CPU_CASES + cases.QUANTILE_QUICK
+    for case in {replace(case, shape=tuple(min(n, 50) for n in case.shape)) for case in every}:
+        for name in filter(partial(bins.has, case), bins.DISTRIBUTIONS):
+            (x,) = bench.numbers(case, name, cpu)
+            q = torch.tensor(bins.QUANTILES[case.bins], dtype=torch.float64)
+            expected = oracle.quantile(x, q, case.dim).flatten()
+            for peer in peers.QUANTILE_PEERS:
+                if peer.exact and peer.supports(case):
+                    found = peer.prepare(case)(x).flatten()
+                    assert not peers.wrong_quantiles(found, expected), (case, name, peer.name)
