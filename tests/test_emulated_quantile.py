@@ -245,8 +245,8 @@ def test_many_q(select: Select) -> None:
 
 
 def test_patterns_of_16_bits(select: Select) -> None:
-    for dtype in (torch.bfloat16, torch.int16, torch.uint16):
-        assert "patterns" in select(numbers((1 << 16,), dtype), NINE, gpu=H200, eager=True)
+    values = numbers((1 << 18,), torch.bfloat16)
+    assert "patterns" in select(values, NINE, gpu=H200, eager=True)
 
 
 def test_halves_of_many_channels(select: Select) -> None:
