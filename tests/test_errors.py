@@ -284,16 +284,54 @@ def test_text_variant(device: torch.device) -> None:
 
 
 @pytest.mark.parametrize(
+    "value",
+    [
+        [3, 1, 3],
+        np.array([3, 1, 3], np.uint16),
+        np.array([3, 1, 3], ">i4"),
+        np.array([[3, 1, 3], [0, 2, 1]])[::-1, ::-2],
+        np.broadcast_to(np.uint8(3), (4, 2)),
+        np.uint8(3),
+        Image.new("L", (4, 3), 7),
+        [Image.new("L", (4, 3), 7)] * 2,
+        [np.array([1, 2])] * 2,
+        array("i", [3, 1, 3]),
+        range(5),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+@pytest.mark.filterwarnings("error::UserWarning")
+def test_numbers_that_are_no_tensors(value: Any) -> None:
+    """Functions count them as NumPy has them."""
+    numbers = np.asarray(value)
+    made = torch.from_numpy(numbers.astype(numbers.dtype.newbyteorder("=")).copy())
+    assert torch.equal(torch_histo.channel_histogram(value, 9), expected_counts(made, 9))
+    assert torch.equal(torch_histo.channel_histogram(value, bins=9), expected_counts(made, 9))
+    hist = torch_histo.histogram(value, 4, range=(0, 8)).hist
+    assert hist.tolist() == np.histogram(numbers, 4, (0, 8))[0].tolist()
+    stream = torch_histo.StreamingHistogram(4, range=(0, 8))
+    stream.update(value)
+    assert torch.equal(stream.count, torch.tensor(numbers.size))
+    assert torch_histo.summarize(value).max == numbers.max()
+    assert torch_histo.quantile(value, 1.0) == numbers.max()
+
+
+def test_bins_is_another_name() -> None:
+    assert torch_histo.explain((10,), bins=3).num_bins == 3
+    with pytest.raises(TypeError, match="^explain: bins must be left out with num_bins, got both"):
+        torch_histo.explain((10,), 4, bins=3)
+
+
+def test_floats_of_a_list_are_float64() -> None:
+    third = 1 / 3  # no float32
+    assert torch_histo.quantile([third], 0.5).item() == third
+    assert torch_histo.histogram([third], 1).bin_edges.dtype == torch.float64
+
+
+@pytest.mark.parametrize(
     ("value", "call"),
     [
-        ([3, 1, 3], "torch.as_tensor(input)"),
         ([BYTES, BYTES], "torch.stack(input)"),
-        (np.array([3, 1, 3], np.uint16), "torch.as_tensor(numpy.asarray(input))"),
-        (np.uint8(3), "torch.as_tensor(numpy.asarray(input))"),
-        (Image.new("L", (4, 3), 7), "torch.as_tensor(numpy.asarray(input))"),
-        ([Image.new("L", (4, 3), 7)] * 2, "torch.as_tensor(numpy.stack(input))"),
-        ([np.array([1, 2])] * 2, "torch.as_tensor(numpy.stack(input))"),
-        (array("i", [3, 1, 3]), "torch.as_tensor(input)"),
         (b"abc", "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
         (memoryview(b"abc"), "torch.frombuffer(bytearray(input), dtype=torch.uint8)"),
     ],
@@ -301,16 +339,34 @@ def test_text_variant(device: torch.device) -> None:
 )
 @pytest.mark.filterwarnings("ignore:The given NumPy array is not writable:UserWarning")
 def test_the_call_that_makes_a_tensor(value: Any, call: str) -> None:
-    line = f"channel_histogram: input must be a torch.Tensor, got {type(value).__name__}: "
+    line = f"channel_histogram: input must be {NUMBERS}, got {type(value).__name__}: "
     with pytest.raises(TypeError, match=f"^{re.escape(line)}pass {re.escape(call)}$"):
         torch_histo.channel_histogram(value)
     made = eval(call, {"torch": torch, "numpy": np, "input": value})
     assert torch.equal(torch_histo.channel_histogram(made), expected_counts(made))
 
 
+NUMBERS = "a tensor, an array, an image or a list of numbers"
+
+
 def test_not_tensors() -> None:
-    for value, got in ((None, "NoneType"), (["a"], "list"), ({}, "dict"), ("abc", "str")):
-        line = f"channel_histogram: input must be a torch.Tensor, got {got}"
+    palette = Image.new("P", (4, 3))
+    masked = np.ma.masked_array([1, 2], [True, False])
+    for value, got in (
+        (None, "NoneType"),
+        (["a"], "list"),
+        ([[1], [2, 3]], "list"),
+        ([1 << 70], "list"),
+        (np.array([1j]), "ndarray"),
+        (np.array([1], object), "ndarray"),
+        (np.array([1], "M8[s]"), "ndarray"),
+        (palette, "Image: pass input.convert('RGB')"),
+        (masked, "MaskedArray: pass input.compressed()"),
+        ({}, "dict"),
+        ("abc", "str"),
+        (7, "int"),
+    ):
+        line = f"channel_histogram: input must be {NUMBERS}, got {got}"
         with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
             torch_histo.channel_histogram(value)
     line = "text_histogram: text must be a torch.Tensor, str or bytes, got dict"
@@ -321,7 +377,8 @@ def test_not_tensors() -> None:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        ({"bins": 3}, "bins must be passed as num_bins, got bins=3"),
+        ({"nbins": 3}, "nbins must be passed as num_bins, got nbins=3"),
+        ({"num_bins": 4, "bins": 3}, "bins must be left out with num_bins, got both"),
         ({"minlength": 3}, "minlength must be passed as num_bins, got minlength=3"),
         ({"axis": 1}, "axis must be passed as dim, got axis=1"),
         (

@@ -238,9 +238,9 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
         "input must be a dense tensor, got layout sparse_coo: pass its to_dense()",
     ),
     (
-        {"input": [0.5, 1.0]},
+        {"input": ["a"]},
         TypeError,
-        "input must be a torch.Tensor, got list: pass torch.as_tensor(input)",
+        "input must be a tensor, an array, an image or a list of numbers, got list",
     ),
     ({"bins": 0}, RuntimeError, "bins must be at least 1, got 0"),
     ({"bins": -3, "range": (0, 1)}, RuntimeError, "bins must be at least 1, got -3"),

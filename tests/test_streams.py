@@ -549,9 +549,10 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "histogram: dim must be between -2 and 1 for a 2-D input, got 2",
     ),
     (
-        lambda: QuantileSketch().update([1, 2]),
+        lambda: QuantileSketch().update("a"),
         TypeError,
-        "QuantileSketch.update: x must be a torch.Tensor, got list: pass torch.as_tensor(x)",
+        "QuantileSketch.update: x must be a tensor, an array, an image or a list of numbers, "
+        "got str",
     ),
     (
         lambda: QuantileSketch().update(torch.zeros(3, device="meta")),

@@ -6,7 +6,9 @@ import re
 from array import array
 from collections.abc import Callable, Sequence
 from operator import index
+from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import is_tensor_like
@@ -72,6 +74,13 @@ def integer(op: str, value: object, expected: str, hint: str = "") -> int:
     raise TypeError(f"{op}: {expected}, got {shown(value)}{hint}")
 
 
+def only_name(op: str, num_bins: int, bins: int) -> int:
+    """The number of bins, of a caller who names it `bins`."""
+    if type(num_bins) is not int or num_bins != 256:
+        raise TypeError(f"{op}: bins must be left out with num_bins, got both")
+    return bins
+
+
 def dimensions(op: str, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return []
@@ -97,9 +106,56 @@ def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
 
 
+def tensor_of(argument: str, value: object) -> Tensor:
+    """What functions take for a tensor, as one: arrays, images and lists of numbers, exactly."""
+    if isinstance(value, Tensor) or is_tensor_like(value):  # type: ignore[no-untyped-call]
+        return value  # type: ignore[return-value]
+    if hasattr(value, "__cuda_array_interface__"):
+        return torch.as_tensor(value)
+    numbers = _numbers_of(value)
+    if numbers is None:
+        call = call_that_makes_a_tensor(value).format(argument.split()[-1])
+        call = "" if "as_tensor" in call else call  # which does not know it, either
+        raise TypeError(f"{argument} must be {TENSOR_LIKE}, got {type(value).__name__}{call}")
+    if not numbers.dtype.isnative:
+        numbers = numbers.astype(numbers.dtype.newbyteorder("="))
+    if not numbers.flags.writeable or min(numbers.strides, default=0) < 0:
+        numbers = numbers.copy()  # torch takes no others
+    return torch.from_numpy(numbers)
+
+
+TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
+
+
+def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
+    """Numbers as an array, if there are some and none of them would change."""
+    if getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette"):
+        return None  # the numbers of an image with a palette are no colours
+    if isinstance(value, np.ma.MaskedArray):
+        return None
+    is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
+    if not is_array and not isinstance(value, (list, tuple, range, array)):
+        return None
+    first = value
+    while isinstance(first, (list, tuple)) and first:
+        first = first[0]
+    if isinstance(first, Tensor):
+        return None  # of a device
+    try:
+        found = np.asarray(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    known = found.dtype.kind in "biu" or found.dtype in (np.float16, np.float32, np.float64)
+    return found if known else None
+
+
 def call_that_makes_a_tensor(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
+    if getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette"):
+        return ": pass {}.convert('RGB')"
+    if isinstance(value, np.ma.MaskedArray):
+        return ": pass {}.compressed()"
     first, depth = value, 0
     while isinstance(first, (list, tuple)) and first:
         first, depth = first[0], depth + 1

@@ -26,6 +26,7 @@ def channel_histogram(
     *,
     group: dist.ProcessGroup | None = None,
     variant: str = "auto",
+    bins: int | None = None,
     **unknown: NoReturn,
 ) -> Tensor:
     """Counts the values that all processes of a group hold, channel by channel.
@@ -45,7 +46,7 @@ def channel_histogram(
         num_bins: how many bins, at least 0, the same on all processes.
         dim: the dimension or dimensions to count over, as in `torch_histo.channel_histogram`.
         group: the processes that hold the data; the default group if None.
-        variant: as in `torch_histo.channel_histogram`.
+        variant, bins: as in `torch_histo.channel_histogram`.
 
     Returns:
         int64 counts of all the data, on the device of `local_input`, on every process: the
@@ -67,7 +68,9 @@ def channel_histogram(
                 [10, 10]])
     """
     _check("distributed.channel_histogram", local_input, group)
-    counts = ops.channel_histogram(local_input, num_bins, dim, variant=variant, **unknown)
+    counts = ops.channel_histogram(
+        local_input, num_bins, dim, variant=variant, bins=bins, **unknown
+    )
     all_reduce("distributed.channel_histogram: local_input", counts, group)
     return counts
 

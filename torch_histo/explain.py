@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._arguments import dimensions, integer
+from ._arguments import dimensions, integer, only_name
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
 from .ops import _check_channel_histogram, channel_histogram
@@ -189,6 +189,7 @@ def explain(
     *,
     dtype: torch.dtype = torch.uint8,
     device: str | torch.device | Device | None = None,
+    bins: int | None = None,
 ) -> Explanation | CpuExplanation:
     """Tells how `channel_histogram` counts an input: the plan, in numbers and in words.
 
@@ -201,7 +202,7 @@ def explain(
     Args:
         input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous
             and aligned one.
-        num_bins: as in `channel_histogram`.
+        num_bins, bins: as in `channel_histogram`.
         dim: as in `channel_histogram`.
         dtype: the dtype that goes with a shape; a tensor has its own.
         device: "cpu", the name of a GPU ("H200", "H100", "A100", "RTX 4090", "L40S", "T4" or
@@ -237,6 +238,8 @@ def explain(
         1
     """
     op = "channel_histogram"
+    if bins is not None:
+        num_bins = only_name("explain", num_bins, bins)
     num_bins = integer(op, num_bins, "num_bins must be an int of 64 bits")
     dims = dimensions(op, dim)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
 
 import torch
 from torch import Tensor
@@ -24,9 +24,12 @@ from torch_histo._arguments import (
     raise_from,
     reduced_dimensions,
     require,
-    require_tensor,
     shown,
+    tensor_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _library.load()  # the rules below need the operators
 
@@ -51,7 +54,7 @@ class Histogram(NamedTuple):
 
 
 def histogram(
-    input: Tensor,
+    input: Tensor | ArrayLike,
     bins: int | Tensor = 256,
     *,
     range: Sequence[Bound] | None = None,
@@ -71,6 +74,8 @@ def histogram(
     Args:
         input: a dense tensor of any shape and strides, of dtype float16, bfloat16, float32,
             float64, float8_e4m3fn, float8_e5m2, bool, or any integer, on a CPU or CUDA device.
+            An array of NumPy, an image of Pillow or a list of numbers will do, too. Floats of a
+            list are float64.
         bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the kept dimensions, of
             float32, float64 or integers, on the device of the input. Edges never decrease; a
@@ -121,6 +126,8 @@ def histogram(
 
     Source: np.histogram and np.histogram_bin_edges of NumPy.
     """
+    if not isinstance(input, Tensor):
+        input = tensor_of("histogram: input", input)
     return histogram_of(input, bins, range, dim, density, flow, unknown)
 
 
@@ -167,7 +174,6 @@ def checked_call(
     flow: bool,
 ) -> tuple[list[int] | None, UniformBins | Tensor]:
     """The dimensions and the bins of a call, whose types are right."""
-    require_tensor("histogram: input", input)
     for name, value in (("density", density), ("flow", flow)):
         if not isinstance(value, bool):
             raise TypeError(f"histogram: {name} must be a bool, got {shown(value)}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import torch
 from torch import Tensor
@@ -15,13 +15,18 @@ from torch_histo._arguments import (
     integer,
     is_compiling,
     kept_dimensions,
+    only_name,
     raise_as_python_would,
     raise_from,
     reduced_dimensions,
     require,
     require_tensor,
     shown,
+    tensor_of,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _library.load()  # the rules below need the operators
 
@@ -42,18 +47,19 @@ VARIANTS: tuple[str, ...] = (
 """Every name that `variant` takes; docs/variants.md says what each kernel does."""
 
 _NAMES_ELSEWHERE = {
-    **dict.fromkeys(("bins", "nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
+    **dict.fromkeys(("nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
     **dict.fromkeys(("axis", "axes", "dims"), "dim"),
 }
 """The names that other libraries have for the arguments of `channel_histogram`."""
 
 
 def channel_histogram(
-    input: Tensor,
+    input: Tensor | ArrayLike,
     num_bins: int = 256,
     dim: int | Sequence[int] | None = 0,
     *,
     variant: str = "auto",
+    bins: int | None = None,
     **unknown: NoReturn,
 ) -> Tensor:
     """Counts the values of an integer tensor, channel by channel.
@@ -69,6 +75,8 @@ def channel_histogram(
             is a 1-D tensor of one element. Views are read in place, unless their strides do
             not reduce to two loops over channels and three over the rest, which takes four
             dimensions in `dim` or three outside it: those cost a contiguous copy first.
+            An array of NumPy, an image of Pillow or a list of numbers will do, too: it is counted
+            on its device, and read in place where torch can.
         num_bins: how many bins, at least 0. An integer of NumPy or an integer tensor of one
             element on the CPU will do, too.
         dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
@@ -77,6 +85,7 @@ def channel_histogram(
             take contiguous uint8, 1-D or `[length, channels]` reduced over dim 0, with
             num_bins up to 256. A CPU tensor takes any name: "sequential" runs the
             one-thread definition, every other the parallel engine.
+        bins: another name of `num_bins`.
 
     Returns:
         int64 counts: the dimensions of `input` that are not in `dim`, in order, then
@@ -89,8 +98,8 @@ def channel_histogram(
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
             RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
             compiled code. All that was allocated is free again, and the next call works.
-        TypeError: `input` is not a tensor, another argument of a type that it does not take,
-            or a keyword that is no argument, such as `bins`.
+        TypeError: `input` is neither a tensor nor numbers, another argument of a type that it
+            does not take, or a keyword that is no argument, such as `axis`.
 
     Example:
         >>> image = torch.tensor([[0, 1], [2, 1], [0, 1]], dtype=torch.uint8)
@@ -128,7 +137,9 @@ def channel_histogram(
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
     if not isinstance(input, Tensor):
-        require_tensor("channel_histogram: input", input)
+        input = tensor_of("channel_histogram: input", input)
+    if bins is not None:
+        num_bins = only_name("channel_histogram", num_bins, bins)
     # A shorter version would be slower. A call takes 5 us. An argument takes 0.4 us, or 0.8 us if
     # it is passed by its name, and a list takes 0.4 us more.
     if type(num_bins) is not int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from functools import partial
 from numbers import Real
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -21,10 +21,13 @@ from torch_histo._arguments import (
     raise_from,
     reduced_dimensions,
     require,
-    require_tensor,
     shown,
+    tensor_of,
 )
 from torch_histo.histograms import filled
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 _library.load()  # the rules below need the operator
 
@@ -32,7 +35,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
 def quantile(
-    input: Tensor,
+    input: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -90,7 +93,7 @@ def quantile(
 
 
 def nanquantile(
-    input: Tensor,
+    input: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -112,13 +115,15 @@ def nanquantile(
 
 def _quantile(
     name: str,
-    input: Tensor,
+    input: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None,
     keepdim: bool,
     interpolation: str,
     unknown: dict[str, Any],
 ) -> Tensor:
+    if not isinstance(input, Tensor):
+        input = tensor_of(f"{name}: input", input)
     dims, probabilities = checked_call(name, input, q, dim, keepdim, interpolation, unknown)
     ignore_nan = name == "nanquantile"
     try:
@@ -152,7 +157,6 @@ def checked_call(
             own = {"axis": "dim", "method": "interpolation", "keepdims": "keepdim"}[argument]
             expected = f"{argument} must be passed as {own}"
         raise TypeError(f"{name}: {expected}, got {argument}={shown(value)}")
-    require_tensor(f"{name}: input", input)
     if not isinstance(keepdim, bool):
         raise TypeError(f"{name}: keepdim must be a bool, got {shown(keepdim)}")
     if not isinstance(interpolation, str):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from copy import copy, deepcopy
 from numbers import Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 import torch.distributed as dist
@@ -18,11 +18,14 @@ from torch_histo._arguments import (
     integer,
     is_compiling,
     kept_dimensions,
-    require_tensor,
     shown,
+    tensor_of,
 )
 from torch_histo._plottable import Plottable
 from torch_histo.histograms import Bound, density_of, histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["QuantileSketch", "StreamingHistogram"]
 
@@ -56,22 +59,24 @@ class _Stream(Plottable, nn.Module):
         """How many values came for each channel, NaN aside: int64, of the sizes of channels."""
         return self.hist[..., :-1].sum(-1)
 
-    def update(self, x: Tensor, dim: int | Sequence[int] | None = None) -> None:
+    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
         """Counts the values of a tensor over `dim`; the other dimensions are the channels.
 
         Nothing synchronizes, and no memory is kept. So the call can be compiled, and captured in
         a CUDA graph, which then counts at each replay.
 
         Args:
-            x: a tensor as `torch_histo.histogram` takes it, on the device of the module.
+            x: what `torch_histo.histogram` takes, on the device of the module.
             dim: the dimension or dimensions to count over; None means all, for a module without
                 channels.
 
         Raises:
             RuntimeError: sizes that are not those of the channels, or another device; and what
                 `torch_histo.histogram` raises.
-            TypeError: `x` is no tensor, or a DTensor: pass what this process holds.
+            TypeError: `x` is neither a tensor nor numbers, or is a DTensor: pass what this process
+                holds.
         """
+        x = self._tensor_of(x)
         self.hist.add_(self._counts_of(x, dim))
 
     def forward(self, x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
@@ -180,9 +185,11 @@ class _Stream(Plottable, nn.Module):
         """The buffers that have an entry a channel."""
         return [("hist", self.hist)]
 
+    def _tensor_of(self, x: Tensor | ArrayLike) -> Tensor:
+        return x if isinstance(x, Tensor) else tensor_of(f"{type(self).__name__}.update: x", x)
+
     def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
         name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
-        require_tensor(f"{name}: x", x)
         if type(x).__name__ == "DTensor":
             raise TypeError(f"{name}: x must be what this process holds: pass x.to_local()")
         if x.device != self.hist.device:
@@ -399,7 +406,8 @@ class QuantileSketch(_Stream):
     def _extreme(self, key: Tensor) -> Tensor:
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
-    def update(self, x: Tensor, dim: int | Sequence[int] | None = None) -> None:
+    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
+        x = self._tensor_of(x)
         counts = self._counts_of(x, dim)
         dims = None if dim is None else dimensions("QuantileSketch.update", dim)
         low, high = torch.ops.histo.finite_range(x.detach(), dims)

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import dimensions, kept_dimensions, require_tensor
+from torch_histo._arguments import dimensions, kept_dimensions, tensor_of
 from torch_histo.streams import QuantileSketch
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["Summary", "summarize"]
 
@@ -32,7 +36,7 @@ class Summary:
 
 
 def summarize(
-    input: Tensor,
+    input: Tensor | ArrayLike,
     dim: int | Sequence[int] | None = None,
     *,
     q: Sequence[float] = (0.01, 0.25, 0.5, 0.75, 0.99),
@@ -45,7 +49,7 @@ def summarize(
     rest comes from the counts. Nothing synchronizes or fails, whatever the numbers are.
 
     Args:
-        input: a tensor as `torch_histo.histogram` takes it.
+        input: what `torch_histo.histogram` takes.
         dim: the dimension or dimensions to summarize; None means all. The others are kept.
         q: which quantiles, from 0 to 1.
         bits, exponents: of the sketch, as `torch_histo.QuantileSketch` takes them: a channel needs
@@ -74,7 +78,7 @@ def summarize(
 
     Source: `QuantileSketch`.
     """
-    require_tensor("summarize: input", input)
+    input = tensor_of("summarize: input", input)
     dims = dimensions("summarize", dim)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
     with torch.device(input.device):
