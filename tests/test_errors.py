@@ -318,7 +318,7 @@ def test_numbers_that_are_no_tensors(value: Any) -> None:
 
 def test_bins_is_another_name() -> None:
     assert torch_histo.explain((10,), bins=3).num_bins == 3
-    with pytest.raises(TypeError, match="^explain: bins must be left out with num_bins, got both"):
+    with pytest.raises(TypeError, match="bins must be left out with num_bins"):
         torch_histo.explain((10,), 4, bins=3)
 
 
