@@ -103,13 +103,13 @@ def test_errors_of_one_line() -> None:
             "distributed.channel_histogram: local_input must be on a device that the backend of "
             "group serves, got cpu",
         ),
-        (values, {"bins": 3}, "channel_histogram: bins must be passed as num_bins, got bins=3"),
+        (values, {"nbins": 3}, "channel_histogram: nbins must be passed as num_bins, got nbins=3"),
         (values, {"num_bins": -1}, "channel_histogram: num_bins must be at least 0, got -1"),
     ]
     for local_input, arguments, line in cases:
         with pytest.raises((TypeError, RuntimeError), match=f"^{re.escape(line)}$"):
             distributed.channel_histogram(local_input, **arguments)
-        if not arguments.keys() & {"bins", "num_bins"}:  # the checks of both functions
+        if not arguments.keys() & {"nbins", "num_bins"}:  # the checks of both functions
             line = line.replace("channel_histogram", "histogram")
             with pytest.raises((TypeError, RuntimeError), match=f"^{re.escape(line)}$"):
                 distributed.histogram(local_input, **arguments)
