@@ -2,7 +2,7 @@
 
 The kernels are those of csrc/cuda/variants, compiled by g++ with the emulator of the tests in the
 place of CUDA. No GPU is needed, but the headers of a CUDA Toolkit are: those of
-`pip install nvidia-cuda-runtime` will do.
+`pip install nvidia-cuda-runtime nvidia-cuda-crt` will do.
 
 Blocks have 4 threads here, so that a sentence fills several; --set and --as-compiled choose
 otherwise. Threads run one after the other. A GPU runs the 32 threads of a warp together, and

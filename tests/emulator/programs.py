@@ -63,12 +63,13 @@ def toolkit_headers() -> Path:
     nvcc = shutil.which("nvcc")
     homes = [CUDA_HOME, "/usr/local/cuda", nvcc and Path(nvcc).resolve().parents[1]]
     found = [Path(home) / "include" for home in homes if home]
-    # Those of the package nvidia-cuda-runtime.
+    # Those of the packages below.
     found += [Path(folder) / "nvidia/cu13/include" for folder in sys.path]
     for path in found:
         if (path / "cuda_runtime_api.h").exists():
             return path
-    raise SkipTest("needs the headers of a CUDA Toolkit: pip install nvidia-cuda-runtime")
+    packages = "nvidia-cuda-runtime nvidia-cuda-crt"
+    raise SkipTest(f"needs the headers of a CUDA Toolkit: pip install {packages}")
 
 
 def on_host(source: str) -> str:
