@@ -1,8 +1,9 @@
 """Times torch_histo and its peers, beside the time that only reading takes.
 
-`--suite histogram` times histogram, with floats and with edges; `--suite quantile`
-times quantile. Every result is checked. Peers may return something else: the results
-tell how much. Then all implementations take turns on one input.
+`--suite histogram` times histogram, with floats and with edges; `quantile`
+times quantile, and `logging` logging.Watch. Every result is checked.
+Peers may return something else: the results tell how much. Then all
+implementations take turns on one input.
 
 Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
 the threads of one library may still wait for work while those of another run.
@@ -31,6 +32,7 @@ import report
 import torch
 from cases import Case
 from histogram_peers import HISTOGRAM_PEERS, bucketize_bincount
+from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
 from quantile_peers import QUANTILE_PEERS, torch_sort, wrong_quantiles
 from torch import Tensor
@@ -126,7 +128,22 @@ QUANTILE = Suite(
     has=bins.has,
     wrong=wrong_quantiles,
 )
-SUITES = {"channel_histogram": CHANNEL_HISTOGRAM, "histogram": HISTOGRAM, "quantile": QUANTILE}
+LOGGING = Suite(
+    name="logging",
+    cases={"cuda": cases.LOGGING_CASES, "cpu": cases.LOGGING_CASES, "quick": cases.LOGGING_QUICK},
+    peers=LOGGING_PEERS,
+    distributions={name: ["normal", "ReLU"] for name in ("cuda", "cpu", "quick")},
+    peer_distributions=["normal", "ReLU"],
+    quick_peers=[],
+    inputs=numbers,
+    reference=bucketize_bincount,
+)
+SUITES = {
+    "channel_histogram": CHANNEL_HISTOGRAM,
+    "histogram": HISTOGRAM,
+    "quantile": QUANTILE,
+    "logging": LOGGING,
+}
 SLOW_TO_COMPILE = "torch.compile"
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"

@@ -239,3 +239,13 @@ QUANTILE_QUICK = [
     Case("float32", (1 << 12, 64), bins="nine quantiles"),
     Case("uint8", (1 << 16,), bins="median"),
 ]
+
+# --- logging ----------------------------------------------------------------------------
+
+LOGGING_CASES = [
+    # 8.4 million values in 64 parameters, and in one.
+    Case("float32", (64, 1 << 17), (1,), num_bins=64, bins="of all values"),
+    Case("float32", (1, 1 << 23), (1,), num_bins=64, bins="of all values"),
+]
+
+LOGGING_QUICK = [Case("float32", (8, 1 << 10), (1,), num_bins=64, bins="of all values")]

@@ -12,6 +12,7 @@ from typing import Any
 import common
 from cases import Case
 from histogram_peers import HISTOGRAM_PEERS
+from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS
 
 Record = dict[str, Any]
@@ -39,7 +40,7 @@ STYLES = {
     OURS: ("#0072B2", "o"),
     **{
         name: mark
-        for peers in (PEERS, HISTOGRAM_PEERS)
+        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS)
         for name, mark in zip([p.name for p in peers if p.name != OURS], cycle(MARKS), strict=False)
     },
 }

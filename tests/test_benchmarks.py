@@ -75,6 +75,17 @@ def test_bench_of_histogram_tells_bins_and_wrong_counts(tmp_path: Path) -> None:
     assert "wrong counts by elements" in tables
 
 
+def test_bench_of_logging(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), "--suite", "logging", "--quick"]
+    command += ["--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
+    subprocess.run(command, check=True, env=ENVIRONMENT, timeout=120)
+    record = json.loads((tmp_path / "logging-quick-cpu-1-threads.json").read_text())
+    names = {row["implementation"] for row in record["records"]}
+    assert names == {"torch_histo", "add_histogram", "wandb.watch", "wandb.Histogram"}
+    for row in record["records"]:  # all count the same, but for rounding
+        assert row.get("misplaced", 0) <= 8
+
+
 def test_the_reference_of_histogram_is_the_oracle(common: ModuleType) -> None:
     """And peers that are exact count the same, for every kind of bins and of values."""
     bench, bins, cases, peers = (

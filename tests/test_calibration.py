@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,15 @@ from torch.ao.quantization.observer import HistogramObserver, MappingType, PerAx
 
 FOLDER = Path(__file__).parents[1] / "examples" / "calibration"
 observer = load_module(FOLDER / "observer.py")
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """Small tensors: several threads would wait for one another."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
 
 
 def drawn(name: str, *shape: int) -> Tensor:
