@@ -1,0 +1,99 @@
+"""Builds what users install without a compiler: one wheel for every GPU, and the source.
+
+    pip install torch==2.13.0 setuptools ninja wheel build auditwheel ziglang
+    python tools/wheel.py                # into dist/; needs a CUDA Toolkit, takes half an hour
+    python tools/support.py dist/*.whl   # tries the wheel with every Python and torch
+
+The wheel is for Linux with glibc 2.28 or later, as torch's own are. The compiler is the
+system's. The linker is that of Zig, which brings symbols of older versions of glibc. libstdc++ is
+linked in: the libraries speak to torch through a C interface only. auditwheel checks the result.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+DIST = ROOT / "dist"
+GLIBC = "2.28"
+PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
+MAX_BYTES = 14 << 20
+# Come with torch.
+TORCH = ["libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
+# What a library shows: the rest, also that of libstdc++, stays its own.
+SYMBOLS = "{ global: PyInit_*; local: *; };\n"
+# libstdc++ asks glibc 2.32 and later whether there is one thread only. The answer here is no.
+SINGLE_THREADED = "char __libc_single_threaded = 0;\n"
+
+
+def run(*command: str | Path, **environment: str) -> str:
+    """What the command prints to stdout; its errors are shown."""
+    ended = subprocess.run(
+        list(map(str, command)),
+        cwd=ROOT,
+        env={**os.environ, **environment},
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if ended.returncode != 0:
+        print(ended.stdout, end="")
+        raise SystemExit(f"failed: {' '.join(map(str, command))}")
+    return ended.stdout
+
+
+def compiler(folder: Path) -> str:
+    """A C++ compiler that is the system's, but links with Zig against the symbols of GLIBC."""
+    (folder / "symbols").write_text(SYMBOLS)
+    (folder / "single_threaded.c").write_text(SINGLE_THREADED)
+    run("gcc", "-c", "-fPIC", folder / "single_threaded.c", "-o", folder / "single_threaded.o")
+    libraries = ["libstdc++.a", "libgcc_eh.a", "libgcc.a"]
+    archives = " ".join(run("gcc", f"-print-file-name={name}").strip() for name in libraries)
+    link = f"{sys.executable} -m ziglang cc -target x86_64-linux-gnu.{GLIBC} -nostdlib++ -s"
+    script = folder / "c++"
+    script.write_text(
+        f"""#!/bin/sh
+for argument; do
+  if [ "$argument" = -shared ]; then
+    exec {link} -Wl,--version-script={folder}/symbols "$@" {folder}/single_threaded.o {archives}
+  fi
+done
+exec g++ "$@"
+"""
+    )
+    script.chmod(0o755)
+    return str(script)
+
+
+def main() -> None:
+    python = sys.executable
+    DIST.mkdir(exist_ok=True)
+    for old in DIST.glob("torch_histo-*"):
+        old.unlink()
+    run(python, "-m", "build", "--no-isolation", "--sdist", "--outdir", DIST)
+    (source,) = DIST.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        run(
+            *(python, "-m", "pip", "wheel", "--no-build-isolation", "--no-deps", "--quiet"),
+            *("--wheel-dir", folder, source),  # so the source is known to build
+            CXX=compiler(folder),
+            TORCH_HISTO_CUDA="1",
+        )
+        (wheel,) = folder.glob("*.whl")
+        torch = [argument for name in TORCH for argument in ("--exclude", name)]
+        repair = ("-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", DIST)
+        run(python, *repair, *torch, wheel)
+    (wheel,) = DIST.glob("*.whl")
+    size = wheel.stat().st_size
+    if size > MAX_BYTES:
+        raise SystemExit(f"{wheel}: {size:,} bytes, more than {MAX_BYTES:,}")
+    print(f"{source}\n{wheel}: {size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()
