@@ -87,6 +87,8 @@ def test_as_torch(device: torch.device, dtype: torch.dtype, kind: int) -> None:
         ((150_000,), None, 1000),
     ):
         x = distribution(kind, shape, dtype).to(device)
+        if device.type == "cuda":
+            x[x.isnan()] = NAN  # torch sorts those with a sign first, and does not find them
         q = some_q(count, device).to(dtype)
         for rule in ("linear", RULES[1 + kind % 4]):
             for ignore_nan in (False, True):

@@ -194,7 +194,8 @@ def _is_number(value: object) -> bool:
 
 def _checked_number(name: str, q: Any) -> Any:
     if isinstance(q, torch.SymFloat) or is_compiling():
-        torch._check((q >= 0) & (q <= 1), lambda: f"{name}: q must be from 0 to 1")  # type: ignore[no-untyped-call]
+        # A message that takes the name from outside is no graph's before torch 2.12.
+        torch._check((q >= 0) & (q <= 1), lambda: "q must be from 0 to 1")  # type: ignore[no-untyped-call]
         return q
     if not 0 <= q <= 1:
         raise RuntimeError(f"{name}: q must be from 0 to 1, got {shown(q)}")
