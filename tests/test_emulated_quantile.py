@@ -244,11 +244,6 @@ def test_many_q(select: Select) -> None:
         select(torch.linspace(-3, 8, math.prod(shape)).view(shape), q, dim=(dim,), gpu=HOPPER)
 
 
-def test_patterns_of_16_bits(select: Select) -> None:
-    values = numbers((1 << 18,), torch.bfloat16)
-    assert "patterns" in select(values, NINE, gpu=H200, eager=True)
-
-
 def test_halves_of_many_channels(select: Select) -> None:
     """The counters of all channels would take too much memory."""
     for shape, dim in (((1030, 80), 0), ((2, 1030, 40), 1)):
@@ -334,7 +329,7 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
 def test_layouts(programs: Programs) -> None:
     assert "streams" in plan_of(programs, (1 << 28,)).words
     assert "q9" in plan_of(programs, (1 << 28,), num_q=9).words
-    assert "patterns" in plan_of(programs, (1 << 29,), dtype=torch.bfloat16).words
+    assert "streams" in plan_of(programs, (1 << 29,), dtype=torch.bfloat16).words
     assert "patterns" in plan_of(programs, (1 << 20, 4), dtype=torch.uint8).words
     assert "columns" in plan_of(programs, (1 << 16, 512)).words
     assert "whole" in plan_of(programs, (512, 1 << 16), (1,)).words

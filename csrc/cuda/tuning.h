@@ -259,9 +259,6 @@ constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 
 // With fewer rows, a warp sorts a channel sooner than digits are counted.
 constexpr int64_t kMostRowsOfSort = 1024;
-// So many rows of 16 bits are worth counters for all their values: the engine then counts them in
-// blocks that own bins, and not in memory.
-constexpr int64_t kRowsOfPatterns = 1 << 24;
 // A block reads so many rows of a channel no later than several kernels do; and more, if there are
 // blocks for all SMs, and the rows are read again from the second-level cache.
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;

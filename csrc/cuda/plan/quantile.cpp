@@ -27,11 +27,11 @@ void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) 
   plan.shared_bytes = warps * bytes;
 }
 
-void plan_patterns(const Problem& problem, int64_t element_bytes, SelectPlan& plan) {
+void plan_patterns(const Problem& problem, SelectPlan& plan) {
   plan.layout = SelectLayout::kPatterns;
   plan.threads = kThreadsOfPatterns;
   plan.blocks = problem.num_channels();
-  plan.counters = int64_t{1} << 8 * element_bytes;
+  plan.counters = kPatterns;
 }
 
 /// Targets, slots, and counters in memory, if a table has room for `slots`. Each target may have a
@@ -87,8 +87,8 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
     plan_sort(problem, element_bytes, plan);
     return plan;
   }
-  if (element_bytes == 1 || (element_bytes == 2 && channels == 1 && rows >= kRowsOfPatterns)) {
-    plan_patterns(problem, element_bytes, plan);
+  if (element_bytes == 1) {
+    plan_patterns(problem, plan);
     return plan;
   }
   if (plan_columns(problem, element_bytes, num_q, limits, plan)) {

@@ -45,13 +45,14 @@ constexpr unsigned kMaxLogCopies = 5;
 
 enum class SelectLayout {
   kSort,     // few rows: a warp sorts a channel in shared memory
-  kPatterns, // types of few bits: all values are counted, and their counts scanned
+  kPatterns, // types of one byte: all values are counted, and their counts scanned
   kWhole,    // a block has a channel
   kStreams,  // channels one after another, each for several blocks
   kColumns,  // channels side by side, a lane each
 };
 
-constexpr int kThreadsOfPatterns = 1024;
+constexpr int kPatterns = 256; // of a byte
+constexpr int kThreadsOfPatterns = kPatterns;
 constexpr int kThreadsOfWhole = 512;
 constexpr int kThreadsOfDigits = 512; // of the kernel between two passes
 constexpr int threads_of_select_streams(int64_t element) {

@@ -90,6 +90,27 @@ struct SlotLookup {
   }
 };
 
+/// The sum of the values of all threads before this one. `sums` become those of the warps, and may
+/// be written again when the block has waited.
+__device__ __forceinline__ int64_t sum_below(int64_t own, int64_t* sums) {
+  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
+  int64_t upto = own;
+#pragma unroll
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const int64_t before = __shfl_up_sync(kAllLanes, upto, step);
+    upto += lane >= step ? before : 0;
+  }
+  if (lane == kWarp - 1) {
+    sums[warp] = upto;
+  }
+  __syncthreads();
+  int64_t below = upto - own;
+  for (unsigned other = 0; other < warp; ++other) {
+    below += sums[other];
+  }
+  return below;
+}
+
 /// Looks for the targets of a slot among its counters: `count(digit)` is one of them. Calls
 /// found(target, digit, values with smaller digits). Called by the block; `ranks` are of all targets.
 template <int kThreads, class Count, class Found>
@@ -102,27 +123,13 @@ __device__ __forceinline__ void find_in_slot(
     int64_t* sums, // [warps], shared
     const Count& count,
     const Found& found) {
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
   const unsigned each = (digits + kThreads - 1) / kThreads;
   const unsigned first = threadIdx.x * each, end = min(first + each, digits);
   int64_t own = 0;
   for (unsigned digit = first; digit < end; ++digit) {
     own += count(digit);
   }
-  int64_t upto = own;
-#pragma unroll
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const int64_t below = __shfl_up_sync(kAllLanes, upto, step);
-    upto += lane >= step ? below : 0;
-  }
-  if (lane == kWarp - 1) {
-    sums[warp] = upto;
-  }
-  __syncthreads();
-  int64_t below = upto - own;
-  for (unsigned other = 0; other < warp; ++other) {
-    below += sums[other];
-  }
+  const int64_t below = sum_below(own, sums);
   for (unsigned target = 0; target < targets; ++target) {
     const int64_t rank = ranks[target];
     if (slots.of_target[target] != slot || rank < below || rank >= below + own) {
