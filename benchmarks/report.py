@@ -14,6 +14,7 @@ from cases import Case
 from histogram_peers import HISTOGRAM_PEERS
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS
+from quantile_peers import QUANTILE_PEERS
 
 Record = dict[str, Any]
 Table = dict[Case, dict[str, dict[str, Record]]]
@@ -40,7 +41,7 @@ STYLES = {
     OURS: ("#0072B2", "o"),
     **{
         name: mark
-        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS)
+        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, QUANTILE_PEERS)
         for name, mark in zip([p.name for p in peers if p.name != OURS], cycle(MARKS), strict=False)
     },
 }
@@ -215,8 +216,8 @@ def markdown(record: Record) -> str:
     return "\n\n".join(
         [
             f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
-            "Each input is dtype [shape], counted over dimension 0 in 256 bins unless it says "
-            f"otherwise. Times are microseconds for {main} data. Shares are of the time that "
+            "Each input is dtype [shape]. It is reduced over dimension 0, and counted in 256 bins, "
+            f"unless it says otherwise. Times are microseconds for {main} data. Shares are of the time that "
             "only reading the input takes, measured in turns with the rest; slowest and fastest "
             f"are torch_histo's shares over all distributions.{channels}",
             by_case(table),
