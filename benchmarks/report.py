@@ -217,9 +217,9 @@ def markdown(record: Record) -> str:
         [
             f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
             "Each input is dtype [shape]. It is reduced over dimension 0, and counted in 256 bins, "
-            f"unless it says otherwise. Times are microseconds for {main} data. Shares are of the time that "
-            "only reading the input takes, measured in turns with the rest; slowest and fastest "
-            f"are torch_histo's shares over all distributions.{channels}",
+            f"unless it says otherwise. Times are microseconds for {main} data. Shares are of the "
+            "time that only reading the input takes, measured in turns with the rest; slowest and "
+            f"fastest are torch_histo's shares over all distributions.{channels}",
             by_case(table),
             f"{OURS}'s share of the limit by distribution; an entropy is that of each bit:",
             by_distribution(table),
