@@ -302,6 +302,8 @@ def quantiles_of_all(device: str) -> None:
                     assert (got.dtype, got.shape) == (want.dtype, want.shape)
                     a, b = got.double(), want.double()
                     assert bool(((a == b) | (a.isnan() & b.isnan())).all()), (dtype, rule, a, b)
+    median = distributed.quantile(torch.tensor([float(rank)], device=device), 0.5)
+    assert (median.shape, float(median)) == ((), (world - 1) / 2)
     values = torch.arange(20.0, device=device)
     for mesh in meshes(device):
         if mesh.get_coordinate() is None:

@@ -13,6 +13,7 @@ NOTEBOOK = Path(__file__).parents[1] / "examples" / "histograms.ipynb"
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     plt.switch_backend("agg")
+    plt.close("all")  # of other tests
     monkeypatch.chdir(tmp_path)
     cells = [c for c in json.loads(NOTEBOOK.read_text())["cells"] if c["cell_type"] == "code"]
     names: dict[str, object] = {"__name__": "__main__"}

@@ -244,7 +244,7 @@ def _quantile(
     result = result.to(local_input.dtype if is_float else torch.float64)
     if keepdim:
         kept = [1 if d in reduced else size for d, size in enumerate(local_input.shape)]
-    return result.reshape(*probabilities.shape, *kept)
+    return result.reshape((*probabilities.shape, *kept))
 
 
 class _Search:
