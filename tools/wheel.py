@@ -6,7 +6,8 @@
 
 The wheel is for Linux with glibc 2.28 or later, as torch's own are. The compiler is the
 system's. The linker is that of Zig, which brings symbols of older versions of glibc. libstdc++ is
-linked in: the libraries speak to torch through a C interface only. auditwheel checks the result.
+not linked in, because torch catches the exceptions of the libraries, and both must have the same
+one. auditwheel checks the result.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MAX_BYTES = 14 << 20
 # Come with torch.
 TORCH = ["libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
-# What a library shows: the rest, also that of libstdc++, stays its own.
+# What a library shows.
 SYMBOLS = "{ global: PyInit_*; local: *; };\n"
 # libstdc++ asks glibc 2.32 and later whether there is one thread only. The answer here is no.
 SINGLE_THREADED = "char __libc_single_threaded = 0;\n"
@@ -51,15 +52,15 @@ def compiler(folder: Path) -> str:
     (folder / "symbols").write_text(SYMBOLS)
     (folder / "single_threaded.c").write_text(SINGLE_THREADED)
     run("gcc", "-c", "-fPIC", folder / "single_threaded.c", "-o", folder / "single_threaded.o")
-    libraries = ["libstdc++.a", "libgcc_eh.a", "libgcc.a"]
-    archives = " ".join(run("gcc", f"-print-file-name={name}").strip() for name in libraries)
+    names = ["libstdc++.so", "libgcc_s.so.1"]
+    libraries = " ".join(run("gcc", f"-print-file-name={name}").strip() for name in names)
     link = f"{sys.executable} -m ziglang cc -target x86_64-linux-gnu.{GLIBC} -nostdlib++ -s"
     script = folder / "c++"
     script.write_text(
         f"""#!/bin/sh
 for argument; do
   if [ "$argument" = -shared ]; then
-    exec {link} -Wl,--version-script={folder}/symbols "$@" {folder}/single_threaded.o {archives}
+    exec {link} -Wl,--version-script={folder}/symbols "$@" {folder}/single_threaded.o {libraries}
   fi
 done
 exec g++ "$@"
