@@ -101,6 +101,7 @@ def test_channels_are_as_alone(method: str, mapping: MappingType, device: torch.
         assert (zero == 128).all()
 
 
+@pytest.mark.long
 def test_torchao() -> None:
     """The base class and the arguments are torchao's, where it is installed."""
     torchao = pytest.importorskip("torchao.quantization.observer")

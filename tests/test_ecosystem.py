@@ -44,6 +44,7 @@ def test_torchmetrics(device: torch.device) -> None:
     assert first.counted().count.tolist() == [500] * 4
 
 
+@pytest.mark.long
 def test_lightning(tmp_path: Path) -> None:
     lightning = pytest.importorskip("pytorch_lightning")
     loggers = pytest.importorskip("pytorch_lightning.loggers")
