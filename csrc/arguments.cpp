@@ -91,14 +91,6 @@ std::string_view dtype_name(ScalarType code) {
   return index < names.size() ? std::string_view(names[index]) : "an unknown one";
 }
 
-/// The dtype that has this name.
-ScalarType dtype_of(std::string_view name) {
-  const auto* known = std::find_if(std::begin(kDtypes), std::end(kDtypes), [&](const Dtype& dtype) {
-    return dtype.name == name;
-  });
-  return known->code;
-}
-
 } // namespace
 
 std::optional<ElementType> element_type(std::string_view dtype) {
@@ -784,7 +776,7 @@ QuantileCall prepare_quantile(
   const bool float64_ranks =
       !takes_floats || checked.element == ElementType::kFloat64 || rows > kMostFloatRanks;
 
-  const ScalarType dtype = dtype_of(of_input.dtype);
+  const ScalarType dtype = input.scalar_type();
   const ScalarType rank_dtype = float64_ranks ? ScalarType::Double : ScalarType::Float;
   const Read read = read_of(input, checked, 1);
   QuantileCall call{

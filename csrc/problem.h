@@ -1,6 +1,7 @@
 // The problem that a kernel is given: plain structs, free of torch and of CUDA.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 
@@ -93,6 +94,26 @@ constexpr int64_t ceil_div(int64_t a, int64_t b) {
 template <class T>
 struct TypeTag {
   using type = T;
+};
+
+/// The unsigned type of kBytes bytes.
+template <size_t kBytes>
+struct UnsignedOf;
+template <>
+struct UnsignedOf<1> {
+  using type = uint8_t;
+};
+template <>
+struct UnsignedOf<2> {
+  using type = uint16_t;
+};
+template <>
+struct UnsignedOf<4> {
+  using type = uint32_t;
+};
+template <>
+struct UnsignedOf<8> {
+  using type = uint64_t;
 };
 
 /// Calls f(TypeTag<T>{}) with the C++ type of integers.

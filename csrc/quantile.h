@@ -26,6 +26,14 @@ struct Selection {
   void* below;   // [num_q, channels], in the type of the data
   void* above;   // the same
   void* weights; // [num_q, channels], double or float, as ranks are
+
+  HISTO_HOST_DEVICE void put_weight(int64_t at, double weight) const {
+    if (float64_ranks) {
+      static_cast<double*>(weights)[at] = weight;
+    } else {
+      static_cast<float*>(weights)[at] = static_cast<float>(weight);
+    }
+  }
 };
 
 /// What to select for one q of one channel. Ranks count from 0, among the values that are not NaN.
@@ -74,13 +82,7 @@ HISTO_HOST_DEVICE Ranks ranks_of(const Selection& selection, double q, int64_t r
 template <class T, class = void>
 struct SortKey {
   // Floats.
-  using Key = std::conditional_t<
-      sizeof(T) == 1,
-      uint8_t,
-      std::conditional_t<
-          sizeof(T) == 2,
-          uint16_t,
-          std::conditional_t<sizeof(T) == 4, uint32_t, uint64_t>>>;
+  using Key = typename UnsignedOf<sizeof(T)>::type;
   static constexpr bool kHasNan = true;
   static constexpr Key kNan = std::numeric_limits<Key>::max();
   static constexpr Key kSign = static_cast<Key>(Key{1} << (8 * sizeof(T) - 1));

@@ -65,11 +65,7 @@ class Quantiles {
       constexpr Key kNone = std::numeric_limits<Key>::max();
       reader_.write(ranks.is_nan ? kNone : keys[0], selection_.below, at);
       reader_.write(ranks.is_nan ? kNone : keys[1], selection_.above, at);
-      if (selection_.float64_ranks) {
-        static_cast<double*>(selection_.weights)[at] = ranks.weight;
-      } else {
-        static_cast<float*>(selection_.weights)[at] = static_cast<float>(ranks.weight);
-      }
+      selection_.put_weight(at, ranks.weight);
     }
   }
 
@@ -158,7 +154,7 @@ struct Prefix {
   }
 };
 
-/// What a pass does with the keys of a prefix.
+/// A prefix in a pass. Its keys are copied, or counted by their next digit.
 template <class Key>
 struct Target {
   Prefix<Key> prefix;
@@ -285,7 +281,7 @@ class Pass {
     int64_t match(const Prefix<Key>& prefix, const Key* keys, int64_t size) {
       int64_t matches = 0;
       run_widest([&]() __attribute__((always_inline)) {
-        // Of this function, so that they stay in registers.
+        // Local variables stay in registers, members do not.
         Key* out = matching_.data();
         const Key first = prefix.first;
         const int shift = prefix.shift;
@@ -356,18 +352,11 @@ class Pass {
         }
         return;
       }
-      uint32_t* even = tables_.data() + target.table * 2 * kDigits;
-      uint32_t* odd = even + kDigits;
+      uint32_t* counts = tables_.data() + target.table * 2 * kDigits;
       const int shift = target.prefix.shift - kDigitBits;
-      const auto digit = [&](Key key) { return static_cast<size_t>(key >> shift) % kDigits; };
-      int64_t i = 0;
-      for (; i + 1 < size; i += 2) {
-        ++even[digit(keys[i])];
-        ++odd[digit(keys[i + 1])];
-      }
-      if (i < size) {
-        ++even[digit(keys[i])];
-      }
+      count_digits(keys, size, counts, counts + kDigits, [shift](Key key) {
+        return static_cast<size_t>(key >> shift) % kDigits;
+      });
     }
 
     Pass& pass_;

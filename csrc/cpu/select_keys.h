@@ -48,6 +48,20 @@ std::vector<WantedRange> ranges_of_digits(Wanted* begin, Wanted* end, const Coun
   return ranges;
 }
 
+/// Adds the digits of keys to two tables, which belong together. Neighbours are counted apart: a
+/// counter that was just written takes long to read.
+template <class Key, class Digit>
+void count_digits(
+    const Key* keys, int64_t size, uint32_t* even, uint32_t* odd, const Digit& digit) {
+  for (int64_t i = 0; i + 1 < size; i += 2) {
+    ++even[digit(keys[i])];
+    ++odd[digit(keys[i + 1])];
+  }
+  if (size % 2 != 0) {
+    ++even[digit(keys[size - 1])];
+  }
+}
+
 /// The memory of one thread is held here.
 template <class Key>
 class KeySelector {
@@ -63,7 +77,8 @@ class KeySelector {
     }
     Key low, high;
     run_widest([&]() __attribute__((always_inline)) {
-      Key least = keys[0], largest = keys[0]; // of this function, so that they stay in registers
+      // Variables of this function stay in registers.
+      Key least = keys[0], largest = keys[0];
       for (int64_t i = 0; i < size; ++i) {
         least = std::min(least, keys[i]);
         largest = std::max(largest, keys[i]);
@@ -83,7 +98,10 @@ class KeySelector {
       ++shift;
     }
     const Digit digit{shift, (uint64_t{1} << bits) - 1};
-    count(keys, size, digit);
+    for (uint32_t* counts : tables_->counts) {
+      std::fill_n(counts, digit.mask + 1, 0);
+    }
+    count_digits(keys, size, tables_->counts[0], tables_->counts[1], digit);
     const std::vector<WantedRange> ranges = ranges_of_digits(begin, end, [&](int64_t value) {
       return int64_t{tables_->counts[0][value]} + tables_->counts[1][value];
     });
@@ -118,7 +136,6 @@ class KeySelector {
     }
   };
   struct Tables {
-    // Neighbours are counted apart: a counter that was just written takes long to read.
     uint32_t counts[2][kDigits];
     uint16_t slots[kDigits];
     Key* next[kDigits + 1];
@@ -140,20 +157,6 @@ class KeySelector {
       }
       from = at;
       found_[wanted->at] = *at;
-    }
-  }
-
-  void count(const Key* keys, int64_t size, Digit digit) {
-    uint32_t* even = tables_->counts[0];
-    uint32_t* odd = tables_->counts[1];
-    std::fill_n(even, digit.mask + 1, 0);
-    std::fill_n(odd, digit.mask + 1, 0);
-    for (int64_t i = 0; i + 1 < size; i += 2) {
-      ++even[digit(keys[i])];
-      ++odd[digit(keys[i + 1])];
-    }
-    if (size % 2 != 0) {
-      ++even[digit(keys[size - 1])];
     }
   }
 

@@ -28,26 +28,6 @@ void check(cudaError_t error, const char* what);
 /// A grid of one dimension; throws std::runtime_error if a grid cannot have that many blocks.
 dim3 grid_of(int64_t blocks);
 
-/// The unsigned type of kBytes bytes.
-template <size_t kBytes>
-struct UnsignedOf;
-template <>
-struct UnsignedOf<1> {
-  using type = uint8_t;
-};
-template <>
-struct UnsignedOf<2> {
-  using type = uint16_t;
-};
-template <>
-struct UnsignedOf<4> {
-  using type = uint32_t;
-};
-template <>
-struct UnsignedOf<8> {
-  using type = uint64_t;
-};
-
 /// Calls f(TypeTag<T>{}) with the unsigned type as wide as the elements. Kernels count bits: signs
 /// show where bins are looked up, in limits and tables.
 template <class F>

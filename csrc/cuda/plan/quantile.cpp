@@ -73,9 +73,11 @@ bool plan_columns(
 }
 
 /// A table as large as the shared memory allows: what slots leave free has copies.
-bool plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
+void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
   plan.shared_bytes = shared;
-  return plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan);
+  if (!plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan)) {
+    throw InternalError("plan_select: too little shared memory");
+  }
 }
 
 SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits& limits) {
@@ -91,11 +93,10 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
     plan_patterns(problem, plan);
     return plan;
   }
-  if (plan_columns(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
+  SelectPlan columns = plan;
+  if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
+    return columns;
   }
-  plan = SelectPlan{};
-  plan.overlaps = limits.has_clusters();
   plan.digits = {
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
@@ -112,18 +113,14 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
     plan.copies = rows <= kMostRowsOfOneBlock ? 2 : kMaxLogCopies;
     // Two blocks of a multiprocessor: one counts while the other selects.
     const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
-    if (!plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan)) {
-      throw InternalError("plan_select: too little shared memory");
-    }
+    plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);
     return plan;
   }
   plan.layout = SelectLayout::kStreams;
   plan.threads = threads_of_select_streams(element_bytes);
   plan.streams = streams_of(problem, 1, limits);
   plan.blocks = channels * plan.streams.chunks;
-  if (!plan_table(limits.shared_per_block - kReserved, num_q, plan)) {
-    throw InternalError("plan_select: too little shared memory");
-  }
+  plan_table(limits.shared_per_block - kReserved, num_q, plan);
   return plan;
 }
 

@@ -116,11 +116,8 @@ void count_digit_columns(
         launch, "count_digit_columns",
         pass.digit.first ? count_digit_columns_kernel<true, Bits>
                          : count_digit_columns_kernel<false, Bits>,
-        Shape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-            plan.overlaps},
-        static_cast<const Bits*>(problem.data), plan.columns, KeyOrder<Bits>::of(problem.type),
-        pass, part.num_targets());
+        shape_of(plan), static_cast<const Bits*>(problem.data), plan.columns,
+        KeyOrder<Bits>::of(problem.type), pass, part.num_targets());
   });
 }
 

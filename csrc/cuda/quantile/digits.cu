@@ -39,21 +39,15 @@ __global__ __launch_bounds__(kThreadsOfDigits) void find_digits_kernel(
     return;
   }
   const unsigned long long* counts = pass.counts + (channel * pass.slots + slot) * digit.counters();
-  const unsigned last = digit.values() - 1;
   find_in_slot<kThreadsOfDigits>(
-      slots, slot, targets, ranks, digit.values(), sums,
-      [&](unsigned value) {
-        // NaN is larger than all numbers.
-        return static_cast<int64_t>(counts[value]) + (digit.first && value == last ? nans : 0);
-      },
-      [&](unsigned target, unsigned value, int64_t smaller) {
-        const uint64_t prefix =
-            digit.first ? value : slots.prefixes[slot] << digit.bits | uint64_t{value};
+      slots, slot, targets, ranks, digit, nans, sums,
+      [&](unsigned value) { return static_cast<int64_t>(counts[value]); },
+      [&](unsigned target, uint64_t prefix, int64_t rank) {
         if (digit.last) {
           const Ranks of = ranks_of_target(part, target, rows, nans);
           put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
         } else {
-          found[channel * targets + target] = {prefix, ranks[target] - smaller};
+          found[channel * targets + target] = {prefix, rank};
         }
       });
 }

@@ -107,11 +107,7 @@ __device__ __forceinline__ void put_value(
   const bool is_nan = ranks.is_nan && order.has_nan();
   static_cast<Bits*>(values)[at] = order.bits_of(is_nan ? std::numeric_limits<Bits>::max() : key);
   if (target % kTargetsOfQ == 0) {
-    if (part.selection.float64_ranks) {
-      static_cast<double*>(part.selection.weights)[at] = ranks.weight;
-    } else {
-      static_cast<float*>(part.selection.weights)[at] = static_cast<float>(ranks.weight);
-    }
+    part.selection.put_weight(at, ranks.weight);
   }
 }
 

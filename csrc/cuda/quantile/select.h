@@ -38,13 +38,18 @@ void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Laun
 void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 
-/// What the kernels of a pass share. Counters are [channel][slot][digit].
+/// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
   Digit digit;
   const Target* targets; // [channels, targets]; none of the first digit
   unsigned long long* counts;
   unsigned slots; // of a channel; the first digit has one
 };
+inline Shape shape_of(const SelectPlan& plan) {
+  return {
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+      plan.overlaps};
+}
 void count_digit_streams(
     const SelectPlan& plan, const SelectionPart& part, const SelectPass& pass, const Launch&);
 void count_digit_columns(

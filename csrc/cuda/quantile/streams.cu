@@ -64,11 +64,9 @@ void count_digit_streams(
         launch, "count_digit_streams",
         pass.digit.first ? count_digit_streams_kernel<true, Bits>
                          : count_digit_streams_kernel<false, Bits>,
-        Shape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-            plan.overlaps},
-        static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
-        pass, part.num_targets(), static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+        shape_of(plan), static_cast<const Bits*>(problem.data), plan.streams,
+        KeyOrder<Bits>::of(problem.type), pass, part.num_targets(),
+        static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
   });
 }
 

@@ -111,23 +111,30 @@ __device__ __forceinline__ int64_t sum_below(int64_t own, int64_t* sums) {
   return below;
 }
 
-/// Looks for the targets of a slot among its counters: `count(digit)` is one of them. Calls
-/// found(target, digit, values with smaller digits). Called by the block; `ranks` are of all targets.
-template <int kThreads, class Count, class Found>
+/// Looks for the targets of a slot among its counters: `counted(value)` is that of a digit's value.
+/// Calls found(target, prefix, rank among the values with this prefix). Called by the block; `ranks`
+/// are of all targets.
+template <int kThreads, class Counted, class Found>
 __device__ __forceinline__ void find_in_slot(
     const Slots& slots,
     unsigned slot,
     unsigned targets,
     const int64_t* ranks,
-    unsigned digits,
+    const Digit& digit,
+    int64_t nans,  // of the channel
     int64_t* sums, // [warps], shared
-    const Count& count,
+    const Counted& counted,
     const Found& found) {
-  const unsigned each = (digits + kThreads - 1) / kThreads;
-  const unsigned first = threadIdx.x * each, end = min(first + each, digits);
+  const unsigned values = digit.values();
+  const auto count = [&](unsigned value) {
+    // NaN is larger than all numbers.
+    return counted(value) + (digit.first && value == values - 1 ? nans : 0);
+  };
+  const unsigned each = (values + kThreads - 1) / kThreads;
+  const unsigned first = threadIdx.x * each, end = min(first + each, values);
   int64_t own = 0;
-  for (unsigned digit = first; digit < end; ++digit) {
-    own += count(digit);
+  for (unsigned value = first; value < end; ++value) {
+    own += count(value);
   }
   const int64_t below = sum_below(own, sums);
   for (unsigned target = 0; target < targets; ++target) {
@@ -135,13 +142,15 @@ __device__ __forceinline__ void find_in_slot(
     if (slots.of_target[target] != slot || rank < below || rank >= below + own) {
       continue;
     }
-    unsigned digit = first;
+    unsigned value = first;
     int64_t smaller = below;
-    for (int64_t here = count(digit); rank >= smaller + here; here = count(digit)) {
+    for (int64_t here = count(value); rank >= smaller + here; here = count(value)) {
       smaller += here;
-      ++digit;
+      ++value;
     }
-    found(target, digit, smaller);
+    const uint64_t prefix =
+        digit.first ? value : slots.prefixes[slot] << digit.bits | uint64_t{value};
+    found(target, prefix, rank - smaller);
   }
   __syncthreads(); // the sums are read
 }

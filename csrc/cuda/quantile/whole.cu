@@ -39,7 +39,9 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
       __syncthreads();
       const DigitTable table(memory, table_words, slots.count * digit.counters(), copies);
       table.clear();
-      lookup.fill(slots);
+      if (!digit.first) {
+        lookup.fill(slots);
+      }
       __syncthreads();
       if (digit.first) {
         count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
@@ -56,25 +58,19 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
             digit.first ? rank_of_target(ranks_of_target(part, target, in.num_rows, nans), target)
                         : next_ranks[target];
       }
-      const unsigned used = slots.count, last = digit.values() - 1;
+      const unsigned used = slots.count;
       __syncthreads();
       for (unsigned slot = 0; slot < used; ++slot) {
         find_in_slot<kThreadsOfWhole>(
-            slots, slot, targets, ranks, digit.values(), sums,
-            [&](unsigned value) {
-              // NaN is larger than all numbers.
-              return int64_t{table.sum((slot << digit.bits) + value)} +
-                     (digit.first && value == last ? nans : 0);
-            },
-            [&](unsigned target, unsigned value, int64_t smaller) {
-              const uint64_t prefix =
-                  digit.first ? value : slots.prefixes[slot] << digit.bits | uint64_t{value};
+            slots, slot, targets, ranks, digit, nans, sums,
+            [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
+            [&](unsigned target, uint64_t prefix, int64_t rank) {
               if (digit.last) {
                 const Ranks of = ranks_of_target(part, target, in.num_rows, nans);
                 put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
               } else {
                 prefixes[target] = prefix;
-                next_ranks[target] = ranks[target] - smaller;
+                next_ranks[target] = rank;
               }
             });
       }
