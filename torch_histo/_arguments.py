@@ -127,10 +127,15 @@ def tensor_of(argument: str, value: object) -> Tensor:
 TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 
+def _has_palette(value: object) -> bool:
+    """Of an image of Pillow."""
+    return getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette")
+
+
 def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
     """Numbers as an array, if there are some and none of them would change."""
-    if getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette"):
-        return None  # the numbers of an image with a palette are no colours
+    if _has_palette(value):
+        return None  # its numbers are no colours
     if isinstance(value, np.ma.MaskedArray):
         return None
     is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
@@ -152,7 +157,7 @@ def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
 def call_that_makes_a_tensor(value: object) -> str:
     if isinstance(value, (bytes, bytearray, memoryview)):
         return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
-    if getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette"):
+    if _has_palette(value):
         return ": pass {}.convert('RGB')"
     if isinstance(value, np.ma.MaskedArray):
         return ": pass {}.compressed()"

@@ -7,14 +7,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from . import report
 from .messages import printable
 from .quantiles import nanquantile
-from .report import FloatArray
 from .sources import Piece, Source, SourceError
 from .streams import QuantileSketch
 from .summaries import fraction_bits, summary_of
@@ -153,23 +151,15 @@ def describe(
 
 def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
     """[q, channels...] over the last dimension, of what is not NaN."""
-    if values.is_floating_point() and values.isinf().any():
-        # Interpolation makes NaN of an infinity, even where its weight is 0 or 1.
-        return torch.from_numpy(_by_sorting(values.double().cpu().numpy(), np.array(q)))
-    return nanquantile(values, q, -1).double().cpu()
-
-
-def _by_sorting(values: FloatArray, q: FloatArray) -> FloatArray:
-    ordered = np.sort(values, axis=-1)  # NaN is last
-    last = (~np.isnan(ordered)).sum(-1, keepdims=True) - 1
-    rank = q * last
-    below = rank.clip(min=0).astype(np.int64)
-    part = rank - below
-    low = np.take_along_axis(ordered, below, -1)
-    high = np.take_along_axis(ordered, np.minimum(below + 1, last.clip(min=0)), -1)
-    with np.errstate(invalid="ignore"):
-        between = low * (1 - part) + high * part
-    return np.moveaxis(np.where(part > 0, between, low), -1, 0)
+    if not values.is_floating_point() or not values.isinf().any():
+        return nanquantile(values, q, -1).double().cpu()
+    # Interpolation makes NaN of an infinity, even where its weight is 0 or 1.
+    values = values.double()
+    low = nanquantile(values, q, -1, interpolation="lower")
+    high = nanquantile(values, q, -1, interpolation="higher")
+    ends = torch.where(low == high, low, low + high)
+    between = nanquantile(values, q, -1)
+    return torch.where(low.isinf() | high.isinf(), ends, between).cpu()
 
 
 def _rows(sketch: QuantileSketch | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
