@@ -132,6 +132,14 @@ def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
 
 
+@pytest.fixture
+def flush_denormal() -> Iterator[None]:
+    if not torch.set_flush_denormal(True):
+        pytest.skip("needs an x86 that flushes subnormals to zero")
+    yield
+    torch.set_flush_denormal(False)
+
+
 @pytest.fixture(autouse=True)
 def dirty_memory(request: pytest.FixtureRequest) -> Iterator[None]:
     """Memory of torch.empty, results and workspaces too, is never zero by luck."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -264,14 +264,6 @@ def test_edges_that_the_type_does_not_have(device: torch.device) -> None:
     edges = torch.tensor([-INF, -300.0, 255.5, 300.0, INF])
     for dtype in NUMBERS:
         assert_as_oracle(device, random_values((500,), dtype), edges, None, dtype)
-
-
-@pytest.fixture
-def flush_denormal() -> Iterator[None]:
-    if not torch.set_flush_denormal(True):
-        pytest.skip("needs an x86 that flushes subnormals to zero")
-    yield
-    torch.set_flush_denormal(False)
 
 
 @pytest.mark.usefixtures("flush_denormal")

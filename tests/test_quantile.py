@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -153,14 +153,6 @@ def test_integers_are_exact(device: torch.device) -> None:
     assert quantile(big, [0, 0.5, 1.0]).tolist() == [-5, 2**62, 2**62 + 2**20]
     flags = torch.tensor([False, True, True], device=device)
     assert quantile(flags, [0, 0.25]).tolist() == [0, 0.5]
-
-
-@pytest.fixture
-def flush_denormal() -> Iterator[None]:
-    if not torch.set_flush_denormal(True):
-        pytest.skip("needs an x86 that flushes subnormals to zero")
-    yield
-    torch.set_flush_denormal(False)
 
 
 @pytest.mark.usefixtures("flush_denormal")
