@@ -60,7 +60,22 @@ def choose_toolkit() -> tuple[str | None, str]:
     toolkit, missing = find_toolkit(), "no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
     if toolkit is None and wanted == "1":
         raise SystemExit(f"TORCH_HISTO_CUDA is 1, but {missing}")
+    if toolkit is not None and torch.version.cuda is not None:
+        check_major_version(toolkit, torch.version.cuda)
     return toolkit, f"built with {toolkit}" if toolkit else f"left out: {missing}"
+
+
+def check_major_version(toolkit: str, torch_cuda: str) -> None:
+    """Fails for a toolkit that torch will not build with."""
+    shown = subprocess.check_output([f"{toolkit}/bin/nvcc", "--version"], text=True)
+    release = re.search(r"release ((\d+)[.]\d+)", shown)
+    major = torch_cuda.split(".")[0]
+    if release and release[2] != major:
+        raise SystemExit(
+            f"{toolkit} is CUDA Toolkit {release[1]}, but torch was built for CUDA {torch_cuda}: "
+            f"set CUDA_HOME to a CUDA Toolkit {major}, or TORCH_HISTO_CUDA=0 to leave the CUDA "
+            "kernels out"
+        )
 
 
 def default_archs(toolkit: str) -> str:

@@ -234,6 +234,24 @@ def test_when_cuda_kernels_are_built(
     assert capsys.readouterr().out == f"torch_histo: the CUDA kernels are {reason}\n"
 
 
+def test_a_toolkit_of_another_major_version(toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (toolkit / "bin/nvcc").write_text("#!/bin/sh\necho Cuda compilation tools, release 12.8, V12\n")
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("CUDA_HOME", str(toolkit))
+    monkeypatch.delenv(ASKED, raising=False)
+    monkeypatch.setattr("setuptools.setup", lambda **_: None)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    problem = (
+        f"{toolkit} is CUDA Toolkit 12.8, but torch was built for CUDA 13.0: set CUDA_HOME to a "
+        "CUDA Toolkit 13, or TORCH_HISTO_CUDA=0 to leave the CUDA kernels out"
+    )
+    with pytest.raises(SystemExit, match=f"^{re.escape(problem)}$"):
+        runpy.run_path("setup.py")
+    monkeypatch.setattr(torch.version, "cuda", "12.6")
+    monkeypatch.setenv("TORCH_CUDA_ARCH_LIST", "9.0")
+    runpy.run_path("setup.py")
+
+
 def test_a_cuda_header_recompiles_with_a_cpu_build_of_torch(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
