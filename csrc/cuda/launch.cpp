@@ -5,10 +5,25 @@
 
 namespace histo::cuda {
 
+namespace {
+
+const char* advice(cudaError_t error) {
+  switch (error) {
+    case cudaErrorInsufficientDriver:
+      return ": update the driver, or build torch_histo with a CUDA Toolkit for this driver";
+    case cudaErrorNoKernelImageForDevice:
+      return ": build torch_histo for this GPU (TORCH_CUDA_ARCH_LIST)";
+    default:
+      return "";
+  }
+}
+
+} // namespace
+
 void check(cudaError_t error, const char* what) {
   if (error != cudaSuccess) {
     throw std::runtime_error(
-        std::string("histo: ") + what + " failed: " + cudaGetErrorString(error));
+        std::string("histo: ") + what + " failed: " + cudaGetErrorString(error) + advice(error));
   }
 }
 
