@@ -87,8 +87,8 @@ def main() -> None:
         )
         (wheel,) = folder.glob("*.whl")
         torch = [argument for name in TORCH for argument in ("--exclude", name)]
-        repair = ("-m", "auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", DIST)
-        run(python, *repair, *torch, wheel)
+        repair = ("-m", "auditwheel", "repair", "--plat", PLATFORM, "--only-plat")
+        run(python, *repair, "--wheel-dir", DIST, *torch, wheel)
     (wheel,) = DIST.glob("*.whl")
     size = wheel.stat().st_size
     if size > MAX_BYTES:
