@@ -26,6 +26,8 @@ RULES = ("linear", "lower", "higher", "midpoint", "nearest")
 NAN, INF = math.nan, math.inf
 TORCHS = {False: torch.quantile, True: torch.nanquantile}
 OWN = {False: quantile, True: nanquantile}
+# Later ones compute ranks of float32 in float64.
+TORCH_HAS_FLOAT32_RANKS = tuple(map(int, torch.__version__.split(".")[:2])) < (2, 14)
 
 
 def assert_same(got: Tensor, want: Tensor, about: object = "") -> None:
@@ -79,6 +81,8 @@ def distribution(kind: int, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 @pytest.mark.parametrize("kind", range(8))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_as_torch(device: torch.device, dtype: torch.dtype, kind: int) -> None:
+    if dtype == torch.float32 and not TORCH_HAS_FLOAT32_RANKS:
+        pytest.skip("this torch computes ranks in float64")
     for shape, dim, count in (
         ((140_000, 2), 0, 2),
         ((2, 140_000), 1, 3),
@@ -127,9 +131,9 @@ def test_views_and_dims(device: torch.device) -> None:
 )
 @settings(max_examples=150, deadline=None)
 def test_any_floats(numbers: list[float], q: list[float], rule: str) -> None:
-    x = torch.tensor(numbers)
+    x = torch.tensor(numbers, dtype=torch.float32 if TORCH_HAS_FLOAT32_RANKS else torch.float64)
     for ignore_nan in (False, True):
-        want = TORCHS[ignore_nan](x, torch.tensor(q), interpolation=rule)
+        want = TORCHS[ignore_nan](x, torch.tensor(q, dtype=x.dtype), interpolation=rule)
         assert_same(OWN[ignore_nan](x, q, interpolation=rule), want)
 
 

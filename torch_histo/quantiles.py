@@ -45,9 +45,10 @@ def quantile(
 ) -> Tensor:
     """Exact quantiles of a tensor of any size, without sorting it.
 
-    Results are those of `torch.quantile`, bit for bit where it works, save the sign of zero and
-    the bits of NaN: a slice that holds NaN has the quantile NaN. It also takes more than 2^24
-    elements a slice, other dtypes, and several dimensions. Nothing grows with the input but the
+    Results are those of `torch.quantile` up to torch 2.13, bit for bit where it works, save the
+    sign of zero and the bits of NaN: a slice that holds NaN has the quantile NaN. From 2.14 on
+    torch computes ranks of float32 in float64, as this function does beyond 2^24 elements a
+    slice. It also takes other dtypes and several dimensions. Nothing grows with the input but the
     copy that rare strides need. On CUDA the work is queued on the current stream, nothing
     synchronizes, and the call can be captured in a graph.
 
