@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 import torch
+from conftest import load_module
 from torch.utils import cpp_extension
 
 import torch_histo
@@ -109,6 +110,16 @@ def test_libraries_use_no_python() -> None:
         assert b"PyObject" not in content, library
         assert b"PyInit" not in content, library
         assert b"libpython" not in content, library
+
+
+def test_libraries_ask_for_what_the_wheel_may() -> None:
+    """No C++ runtime newer than that of the wheel's platform, and none of CUDA's libraries."""
+    newest = load_module(ROOT / "tools" / "wheel.py").GLIBCXX
+    for library in LIBRARIES.glob("_*.so"):
+        shown = subprocess.check_output(["objdump", "-p", library], text=True)
+        assert not re.search(r"NEEDED +libcud", shown), library
+        versions = map(int, re.findall(r"GLIBCXX_3\.4\.(\d+)", shown))
+        assert max(versions) <= newest or "libasan" in shown, library
 
 
 def test_libraries_load_without_python_bindings(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
 GLIBC = "2.28"
+GLIBCXX = 24  # the newest GLIBCXX_3.4.* that auditwheel allows there
 PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MAX_BYTES = 14 << 20
 # Come with torch.
