@@ -45,9 +45,9 @@ def some_q(count: int, device: torch.device, seed: int = 0) -> Tensor:
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_as_the_oracle(device: torch.device, dtype: torch.dtype) -> None:
-    """Sizes around those of sorted keys, of digits and of tiles."""
-    values = random_values((9001,), dtype)
-    for rows in (1, 2, 3, 255, 257, 2049, 4097, 9001):
+    """Sizes around those of sorted keys, of digits, of tiles and of sampled keys."""
+    values = random_values((20_001,), dtype)
+    for rows in (1, 2, 3, 255, 257, 2049, 4097, 20_001):
         x = values[:rows].to(device)
         for ignore_nan in (False, True):
             for rule in RULES:
@@ -166,6 +166,23 @@ def test_subnormals_are_numbers_in_every_mode(device: torch.device) -> None:
     for x in (values, values.repeat(300)):
         got = quantile(x.view(torch.float32).to(device), 0.75, interpolation="lower")
         assert got.view(torch.int32).item() == int(0.75 * (len(x) - 1)) // (len(x) // 1004) - 4
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("rows", [50_000, 140_000])
+def test_samples_that_mislead(rows: int, dtype: torch.dtype) -> None:
+    """The CPU samples one value in each of so many parts (csrc/cpu/brackets.h): others differ."""
+    sampled = int(round((rows * 1.0) ** (1 / 3), 9) ** 2)
+    part = torch.arange(sampled)
+    within = (part * 0x9E3779B9 % 2**32).double() * 2**-32
+    row = ((part + within) * rows / sampled).long()
+    q = torch.tensor([0.5], dtype=dtype)
+    for kind in (0, 3):
+        x = distribution(kind, (rows,), dtype)
+        for values in (x[row] - 100, -5.0, NAN):
+            x[row] = values
+            assert_same(quantile(x, q), torch.quantile(x, q), (kind, values))
+            assert_same(nanquantile(x, q), torch.nanquantile(x, q), (kind, values))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include "../problem.h"
 #include "../quantile.h"
 #include "run_widest.h"
+#include "tuning.h"
 
 namespace histo::cpu {
 
@@ -23,20 +25,27 @@ class KeyReader {
   /// each lie together, `step` after those of the channel before.
   void read(
       int64_t channel, int64_t channels, int64_t begin, int64_t size, Key* keys, int64_t step) {
-    const Extent* loops = problem_.rows;
-    const int64_t run = problem_.channels[1].size;
-    const int64_t first =
-        channel / run * problem_.channels[0].stride + channel % run * problem_.channels[1].stride;
+    const Extent& run = problem_.rows[2];
     while (size > 0) {
-      const int64_t row = begin % loops[2].size, outer = begin / loops[2].size;
-      const int64_t rows = std::min(size, loops[2].size - row);
-      const int64_t offset = first + outer / loops[1].size * loops[0].stride +
-                             outer % loops[1].size * loops[1].stride + row * loops[2].stride;
-      read_run(
-          offset, {channels, problem_.channels[1].stride}, {rows, loops[2].stride}, keys, step);
+      const int64_t rows = std::min(size, run.size - begin % run.size);
+      const int64_t offset = offset_of(channel) + offset_of_row(begin);
+      read_run(offset, {channels, problem_.channels[1].stride}, {rows, run.stride}, keys, step);
       begin += rows;
       size -= rows;
       keys += rows;
+    }
+  }
+
+  /// Reads single rows of a channel.
+  void read_rows(int64_t channel, const int64_t* rows, int64_t size, Key* keys) {
+    constexpr int64_t kTogether = 64; // the processor waits for that many at once
+    std::array<int64_t, kTogether> offsets;
+    for (int64_t begin = 0; begin < size; begin += kTogether) {
+      const int64_t together = std::min(kTogether, size - begin);
+      for (int64_t i = 0; i < together; ++i) {
+        offsets[static_cast<size_t>(i)] = offset_of(channel) + offset_of_row(rows[begin + i]);
+      }
+      read_at(offsets.data(), together, keys + begin);
     }
   }
 
@@ -50,6 +59,19 @@ class KeyReader {
       const Extent& rows,
       Key* keys,
       int64_t step) const = 0;
+  virtual void read_at(const int64_t* offsets, int64_t size, Key* keys) const = 0;
+
+  int64_t offset_of(int64_t channel) const {
+    const int64_t run = problem_.channels[1].size;
+    return channel / run * problem_.channels[0].stride +
+           channel % run * problem_.channels[1].stride;
+  }
+  int64_t offset_of_row(int64_t row) const {
+    const Extent* loops = problem_.rows;
+    const int64_t outer = row / loops[2].size;
+    return outer / loops[1].size * loops[0].stride + outer % loops[1].size * loops[1].stride +
+           row % loops[2].size * loops[2].stride;
+  }
 
   const Problem& problem_;
 };
@@ -79,8 +101,20 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
         }
       }
     } else if (rows.stride == 1) {
+      const auto* bytes = reinterpret_cast<const char*>(data);
       run_widest([&]() __attribute__((always_inline)) {
-        for (int64_t row = 0; row < rows.size; ++row) {
+        // GCC vectorizes loops of more than 16 turns.
+        constexpr int64_t kTogether = 128;
+        int64_t row = 0;
+        for (; row + kTogether <= rows.size; row += kTogether) {
+          for (size_t line = 0; line < kTogether * sizeof(T); line += tuning::kLineBytes) {
+            __builtin_prefetch(bytes + row * sizeof(T) + line + tuning::kKeysAheadBytes);
+          }
+          for (int64_t i = row; i < row + kTogether; ++i) {
+            keys[i] = SortKey<T>::of(data[i]);
+          }
+        }
+        for (; row < rows.size; ++row) {
           keys[row] = SortKey<T>::of(data[row]);
         }
       });
@@ -88,6 +122,12 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
       for (int64_t row = 0; row < rows.size; ++row) {
         keys[row] = SortKey<T>::of(data[row * rows.stride]);
       }
+    }
+  }
+  void read_at(const int64_t* offsets, int64_t size, Key* keys) const override {
+    const T* data = static_cast<const T*>(this->problem_.data);
+    for (int64_t i = 0; i < size; ++i) {
+      keys[i] = SortKey<T>::of(data[offsets[i]]);
     }
   }
 };

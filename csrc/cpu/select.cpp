@@ -57,6 +57,9 @@ class Quantiles {
   Key* found() {
     return found_.data();
   }
+  size_t size() const {
+    return static_cast<size_t>(selection_.num_q);
+  }
   void write(int64_t channel) const {
     for (int64_t i = 0; i < selection_.num_q; ++i) {
       const Ranks& ranks = ranks_[static_cast<size_t>(i)];
@@ -117,7 +120,7 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
   run_workers(workers, [&](int64_t worker) {
     Key* keys = scratch + worker * keys_of_worker;
     Quantiles<Key> quantiles(selection, reader);
-    KeySelector<Key> selector(quantiles.found());
+    KeySelector<Key> selector;
     const int64_t batch = std::max<int64_t>(1, blocks.count / (workers * kTasksPerThread));
     for (int64_t first; (first = next.fetch_add(batch)) < blocks.count;) {
       for (int64_t block = first; block < std::min(first + batch, blocks.count); ++block) {
@@ -129,7 +132,8 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
           std::vector<Wanted>& wanted = quantiles.wanted(rows, nans);
           Wanted* begin = wanted.data();
           selector.select(
-              of_channel, keys + blocks.size * step, rows, begin, begin + wanted.size());
+              of_channel, keys + blocks.size * step, rows, begin, begin + wanted.size(),
+              quantiles.found());
           quantiles.write(blocks.first(block) + i);
         }
       }
@@ -138,6 +142,27 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
 }
 
 // --- Channels that are counted
+
+/// Hands the tiles of all rows to workers: each is made by `make()`, and calls read(begin, size) for
+/// a tile and finish() after its last one.
+template <class Make>
+void read_tiles(int64_t rows, int64_t channels, const Make& make) {
+  const int64_t tiles = ceil_div(rows, kKeysPerTile);
+  const int64_t workers =
+      std::clamp<int64_t>(rows * channels / kMinElementsPerThread, 1, num_threads());
+  const int64_t batch = std::max<int64_t>(1, tiles / (workers * kTasksPerThread));
+  std::atomic<int64_t> next{0};
+  run_workers(std::min(workers, tiles), [&](int64_t) {
+    auto worker = make();
+    for (int64_t first; (first = next.fetch_add(batch)) < tiles;) {
+      for (int64_t tile = first; tile < std::min(first + batch, tiles); ++tile) {
+        const int64_t begin = tile * kKeysPerTile;
+        worker.read(begin, std::min(kKeysPerTile, rows - begin));
+      }
+    }
+    worker.finish();
+  });
+}
 
 /// Keys with a common prefix, some of which are wanted.
 template <class Key>
@@ -195,21 +220,7 @@ class Pass {
   }
 
   void run() {
-    const int64_t tiles = ceil_div(rows_, kKeysPerTile);
-    const int64_t workers =
-        std::clamp<int64_t>(rows_ * channels_ / kMinElementsPerThread, 1, num_threads());
-    const int64_t batch = std::max<int64_t>(1, tiles / (workers * kTasksPerThread));
-    std::atomic<int64_t> next{0};
-    run_workers(std::min(workers, tiles), [&](int64_t) {
-      Worker worker(*this);
-      for (int64_t first; (first = next.fetch_add(batch)) < tiles;) {
-        for (int64_t tile = first; tile < std::min(first + batch, tiles); ++tile) {
-          const int64_t begin = tile * kKeysPerTile;
-          worker.read(begin, std::min(kKeysPerTile, rows_ - begin));
-        }
-      }
-      worker.add_counts();
-    });
+    read_tiles(rows_, channels_, [&] { return Worker(*this); });
   }
 
  private:
@@ -236,10 +247,10 @@ class Pass {
       }
       held_ += size;
       if (held_ >= kMaxHeld) {
-        add_counts();
+        finish();
       }
     }
-    void add_counts() {
+    void finish() {
       const std::lock_guard<std::mutex> guard(pass_.mutex_);
       for (const auto& targets : pass_.of_channel_) {
         for (Target<Key>* target : targets) {
@@ -380,6 +391,80 @@ class Pass {
   std::mutex mutex_;
 };
 
+/// A channel in a pass that compares keys with the bounds of brackets.
+template <class Key>
+struct Bracketed {
+  Brackets<Key> brackets;
+  Key* copied; // keys in brackets
+  int64_t room;
+  std::vector<int64_t> from; // how many keys are from each bracket's low end on
+  int64_t nans = 0;
+  std::atomic<int64_t> next{0}; // keys in brackets so far; more than fit are not copied
+};
+
+template <class Key>
+class BracketPass {
+ public:
+  using Channels = std::vector<std::unique_ptr<Bracketed<Key>>>;
+
+  BracketPass(KeyReader<Key>& reader, int64_t first_channel, Channels& all)
+      : reader_(reader), first_channel_(first_channel), all_(all) {
+  }
+  void run(int64_t rows) {
+    read_tiles(rows, static_cast<int64_t>(all_.size()), [&] { return Worker(*this); });
+  }
+
+ private:
+  class Worker {
+   public:
+    explicit Worker(BracketPass& pass) : pass_(pass), keys_(pass.all_.size() * kStep) {
+      for (const auto& channel : pass.all_) {
+        from_.emplace_back(channel->brackets.get().size());
+      }
+      nans_.resize(from_.size());
+    }
+    void read(int64_t begin, int64_t size) {
+      const auto together = static_cast<int64_t>(from_.size());
+      pass_.reader_.read(pass_.first_channel_, together, begin, size, keys_.data(), kStep);
+      for (size_t i = 0; i < from_.size(); ++i) {
+        Bracketed<Key>& channel = *pass_.all_[i];
+        const Key* keys = keys_.data() + i * kStep;
+        const int64_t copied =
+            compare(keys, size, channel.brackets.get(), from_[i].data(), copied_.data());
+        const int64_t at = copied > 0 ? channel.next.fetch_add(copied) : 0;
+        if (at + copied <= channel.room) {
+          std::copy_n(copied_.data(), copied, channel.copied + at);
+        }
+        nans_[i] += pass_.reader_.has_nan() ? count_nan(keys, size) : 0;
+      }
+    }
+    void finish() {
+      const std::lock_guard<std::mutex> guard(pass_.mutex_);
+      for (size_t i = 0; i < from_.size(); ++i) {
+        Bracketed<Key>& channel = *pass_.all_[i];
+        for (size_t j = 0; j < from_[i].size(); ++j) {
+          channel.from[j] += from_[i][j];
+        }
+        channel.nans += nans_[i];
+      }
+    }
+
+   private:
+    static constexpr size_t kStep = kKeysPerTile + kLineKeys;
+
+    BracketPass& pass_;
+    std::vector<Key> keys_;
+    std::array<Key, kKeysPerTile> copied_;
+    std::vector<std::vector<int64_t>> from_;
+    std::vector<int64_t> nans_;
+  };
+
+  KeyReader<Key>& reader_;
+  int64_t first_channel_;
+  Channels& all_;
+  std::mutex mutex_;
+};
+
 /// Selects in a block of channels.
 template <class Key>
 class BlockSelection {
@@ -401,9 +486,15 @@ class BlockSelection {
   void run(int64_t first_channel, int64_t channels) {
     first_channel_ = first_channel;
     channels_ = channels;
-    count_leading_digits();
-    while (!waiting_.empty()) {
-      refine();
+    bool selected = false;
+    if constexpr (kHasBrackets<Key>) {
+      selected = select_sampled();
+    }
+    if (!selected) {
+      count_leading_digits();
+      while (!waiting_.empty()) {
+        refine();
+      }
     }
     for (int64_t i = 0; i < channels; ++i) {
       quantiles_[static_cast<size_t>(i)].write(first_channel + i);
@@ -415,6 +506,55 @@ class BlockSelection {
 
   Quantiles<Key>& quantiles_of(const Prefix<Key>& prefix) {
     return quantiles_[static_cast<size_t>(prefix.channel)];
+  }
+
+  /// One pass that compares keys with those of a sample; returns false if the sample misled.
+  bool select_sampled() {
+    if (quantiles_[0].size() > kMaxBrackets) {
+      return false;
+    }
+    const int64_t room = capacity_ / channels_;
+    const int64_t sampled = std::min(sample_size(rows_, quantiles_[0].size()), capacity_);
+    KeySelector<Key> selector;
+    typename BracketPass<Key>::Channels all;
+    for (int64_t i = 0; i < channels_; ++i) {
+      const int64_t nans = sample(first_channel_ + i, sampled);
+      Brackets<Key> brackets(quantiles_[static_cast<size_t>(i)].wanted(sampled, nans), sampled);
+      if (brackets.share() * static_cast<double>(rows_) > static_cast<double>(room) ||
+          !selector.set(brackets, gathered_, gathered_ + capacity_, sampled)) {
+        return false;
+      }
+      const std::vector<int64_t> from(brackets.get().size());
+      all.emplace_back(new Bracketed<Key>{brackets, gathered_ + i * room, room, from});
+    }
+    BracketPass<Key>(reader_, first_channel_, all).run(rows_);
+    for (int64_t i = 0; i < channels_; ++i) {
+      const Bracketed<Key>& channel = *all[static_cast<size_t>(i)];
+      Quantiles<Key>& quantiles = quantiles_[static_cast<size_t>(i)];
+      std::vector<Wanted>& wanted = quantiles.wanted(rows_, channel.nans);
+      if (channel.next > room ||
+          !channel.brackets.place(
+              rows_, channel.from, channel.copied, channel.next, wanted, quantiles.found())) {
+        return false;
+      }
+      Wanted* begin = wanted.data();
+      selector.select(
+          channel.copied, gathered_ + capacity_, channel.next, begin, begin + wanted.size(),
+          quantiles.found());
+    }
+    return true;
+  }
+
+  /// Copies a sample of a channel; returns how many of its keys are NaN.
+  int64_t sample(int64_t channel, int64_t sampled) {
+    parallel_for(sampled, kMinSampledPerThread, [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> rows;
+      for (int64_t i = begin; i < end; ++i) {
+        rows.push_back(sampled_row(i, sampled, rows_));
+      }
+      reader_.read_rows(channel, rows.data(), end - begin, gathered_ + begin);
+    });
+    return reader_.has_nan() ? count_nan(gathered_, sampled) : 0;
   }
 
   void count_leading_digits() {
@@ -478,10 +618,10 @@ class BlockSelection {
       for (int64_t i = begin; i < end; ++i) {
         const Target<Key>& target = *all[static_cast<size_t>(i)];
         if (target.gathered != nullptr) {
-          KeySelector<Key> selector(quantiles_of(target.prefix).found());
+          KeySelector<Key> selector;
           selector.select(
               target.gathered, target.gathered + capacity_, target.prefix.keys, target.prefix.begin,
-              target.prefix.end);
+              target.prefix.end, quantiles_of(target.prefix).found());
         }
       }
     });

@@ -7,16 +7,11 @@
 #include <memory>
 #include <vector>
 
+#include "brackets.h"
 #include "run_widest.h"
 #include "tuning.h"
 
 namespace histo::cpu {
-
-/// A key that is looked for: that of a rank, which counts from 0, and where it is to be written.
-struct Wanted {
-  int64_t rank;
-  int64_t at;
-};
 
 /// Wanted keys [begin, end) of those with a common digit.
 struct WantedRange {
@@ -66,14 +61,20 @@ void count_digits(
 template <class Key>
 class KeySelector {
  public:
-  explicit KeySelector(Key* found) : found_(found), tables_(std::make_unique<Tables>()) {
+  KeySelector() : tables_(std::make_unique<Tables>()) {
   }
 
   /// Writes the wanted keys, which are in order of their ranks, to `found`. `spare` is memory for
   /// as many keys; both are overwritten.
-  void select(Key* keys, Key* spare, int64_t size, Wanted* begin, Wanted* end) {
+  void select(Key* keys, Key* spare, int64_t size, Wanted* begin, Wanted* end, Key* found) {
     if (size <= tuning::kSortedKeys) {
-      return sort(keys, size, begin, end);
+      return sort(keys, size, begin, end, found);
+    }
+    if constexpr (kHasBrackets<Key>) {
+      if (size >= tuning::kMinKeysOfSample &&
+          select_sampled(keys, spare, size, begin, end, found)) {
+        return;
+      }
     }
     Key low, high;
     run_widest([&]() __attribute__((always_inline)) {
@@ -88,7 +89,7 @@ class KeySelector {
     });
     if (low == high) {
       for (; begin != end; ++begin) {
-        found_[begin->at] = low;
+        found[begin->at] = low;
       }
       return;
     }
@@ -108,7 +109,7 @@ class KeySelector {
     if (shift == 0) {
       for (const WantedRange& range : ranges) {
         for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
-          found_[wanted->at] =
+          found[wanted->at] =
               static_cast<Key>((low & ~digit.mask) | static_cast<uint64_t>(range.digit));
         }
       }
@@ -116,10 +117,22 @@ class KeySelector {
     }
     gather(keys, spare, size, digit, ranges);
     for (const WantedRange& range : ranges) {
-      select(spare, keys, range.keys, range.begin, range.end);
+      select(spare, keys, range.keys, range.begin, range.end, found);
       spare += range.keys;
       keys += range.keys;
     }
+  }
+
+  /// Sets brackets from the sample; returns false if they do not pay.
+  bool set(Brackets<Key>& brackets, Key* sample, Key* spare, int64_t sampled) {
+    if (brackets.share() > tuning::kMaxShareOfBrackets) {
+      return false;
+    }
+    std::vector<Wanted>& knots = brackets.knots();
+    std::vector<Key> keys(knots.size());
+    select(sample, spare, sampled, knots.data(), knots.data() + knots.size(), keys.data());
+    brackets.set(keys);
+    return brackets.get().size() <= tuning::kMaxBrackets;
   }
 
  private:
@@ -142,7 +155,37 @@ class KeySelector {
     Key unwanted;
   };
 
-  void sort(Key* keys, int64_t size, Wanted* begin, Wanted* end) {
+  bool select_sampled(
+      Key* keys, Key* spare, int64_t size, const Wanted* begin, const Wanted* end, Key* found) {
+    std::vector<Wanted> wanted(begin, end);
+    const int64_t sampled = sample_size(size, (wanted.size() + 1) / 2);
+    for (Wanted& one : wanted) {
+      one.rank = static_cast<int64_t>(
+          static_cast<double>(one.rank) * static_cast<double>(sampled) / static_cast<double>(size));
+    }
+    for (int64_t i = 0; i < sampled; ++i) {
+      spare[i] = keys[sampled_row(i, sampled, size)];
+    }
+    Brackets<Key> brackets(wanted, sampled);
+    if (!set(brackets, spare, spare + sampled, sampled)) {
+      return false;
+    }
+    std::vector<int64_t> from(brackets.get().size());
+    int64_t copied = 0;
+    for (int64_t i = 0; i < size; i += tuning::kKeysPerTile) {
+      const int64_t tile = std::min(tuning::kKeysPerTile, size - i);
+      copied += compare(keys + i, tile, brackets.get(), from.data(), spare + copied);
+    }
+    wanted.assign(begin, end);
+    if (copied > size / 2 || !brackets.place(size, from, spare, copied, wanted, found)) {
+      return false;
+    }
+    Wanted* rest = wanted.data();
+    select(spare, keys, copied, rest, rest + wanted.size(), found);
+    return true;
+  }
+
+  void sort(Key* keys, int64_t size, Wanted* begin, Wanted* end, Key* found) {
     const bool sorts = end - begin > 2;
     if (sorts) {
       std::sort(keys, keys + size);
@@ -156,7 +199,7 @@ class KeySelector {
         std::nth_element(from, at, keys + size);
       }
       from = at;
-      found_[wanted->at] = *at;
+      found[wanted->at] = *at;
     }
   }
 
@@ -193,7 +236,6 @@ class KeySelector {
     }
   }
 
-  Key* found_;
   std::unique_ptr<Tables> tables_;
 };
 

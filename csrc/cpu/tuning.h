@@ -4,6 +4,7 @@
 // docs/tuning.md tells what else was tried.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace histo::cpu::tuning {
@@ -166,6 +167,8 @@ constexpr int64_t kMinPlaneRun = 128;  // uint8 [2^10, 128, 512] over (0, 1), un
 /// Keys of a tile, and the channels whose keys are read together where neighbours are channels.
 constexpr int64_t kKeysPerTile = 2048;
 constexpr int64_t kChannelsPerBlock = 16;
+/// How far ahead values are fetched.
+constexpr int64_t kKeysAheadBytes = 16384;
 /// A channel of at most this many bytes is copied; keys of larger ones are copied once they are few.
 constexpr int64_t kCopiedBytes = 512 << 10;
 /// With many quantiles most keys are copied, so channels of up to the second size are, too.
@@ -177,6 +180,13 @@ constexpr int64_t kMaxPrefixes = 255;
 constexpr int64_t kMaxCountedPrefixes = 8;
 constexpr int64_t kMaxComparedPrefixes = 4;
 constexpr int64_t kComparedKeys = 32;
+/// Samples: the keys for one of the sample at least, the keys from which on a sample is taken, the
+/// part of keys that may be expected in brackets, and the number of brackets.
+constexpr int64_t kMinKeysPerSampled = 16;
+constexpr int64_t kMinKeysOfSample = 1 << 14;
+constexpr double kMaxShareOfBrackets = 0.25;
+constexpr size_t kMaxBrackets = 32;
+constexpr int64_t kMinSampledPerThread = 4096;
 /// In memory: fewer keys are sorted, and more have digits of 11 bits instead of 8.
 constexpr int64_t kSortedKeys = 256;
 constexpr int64_t kMinKeysOfLongDigits = 4096;
