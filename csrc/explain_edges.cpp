@@ -359,6 +359,7 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       facts.add("batches", columns.batches);
       facts.add("stripes", int64_t{columns.stripes});
       facts.add("stripe_words", int64_t{1} << columns.log_words);
+      facts.add("word_bytes", int64_t{columns.word_bytes});
       facts.add("chunks", int64_t{columns.chunks});
       facts.add("rows_per_block", columns.share);
       steps.emplace_back("find_columns");

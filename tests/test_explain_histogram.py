@@ -351,7 +351,7 @@ def test_keys_are_counted_as_integers_are() -> None:
 LINES = {
     ("H100", "columns"): r"""histogram of \[65536, 64\] float32 over dim 0, 100 bins, on H100 .*
   edges      101 of float32, the same for all channels, of bins of one width
-  layout     64 columns side by side, in 2 stripes of 32 words
+  layout     64 columns side by side, in 2 stripes of 32 words of 4 bytes
   bins       by a formula and one comparison with the nearest edge
   why        the formula is wrong at edge 0, 0
   table      counters and edges of 100 bins for each column: [\d.]+ KiB of shared memory a block

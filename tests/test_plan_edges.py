@@ -58,7 +58,7 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert counters_and_edges < plan.shared_bytes
         assert plan.clears_counts == (plan.chunks > 1)
     elif plan.layout == "columns":
-        width = plan.stripe_words * max(4 // size, 1)
+        width = plan.stripe_words * plan.word_bytes // size
         assert plan.stripes * width >= plan.columns > (plan.stripes - 1) * width
         assert plan.batches * (plan.rows * plan.columns + plan.left) == elements
         assert 0 <= plan.left < plan.columns

@@ -313,7 +313,8 @@ def _histogram_layout(e: HistogramExplanation) -> str:
     if e.layout == "columns":
         text = "" if e.batches == 1 else f"{e.batches:,} times "
         text += f"{_count(e.columns, 'column')} side by side"
-        return f"{text}, in {_count(e.stripes, 'stripe')} of {_count(e.stripe_words, 'word')}"
+        text += f", in {_count(e.stripes, 'stripe')} of {_count(e.stripe_words, 'word')}"
+        return f"{text} of {e.word_bytes} bytes"
     layouts = {
         "bytes": "raw bytes are counted, and the sums of the 256 values mapped to bins",
         "scattered": "element by element, in the result itself",

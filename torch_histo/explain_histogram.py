@@ -97,8 +97,8 @@ class HistogramExplanation:
             of a table, which lanes take in turns.
         columns, rows, left: "columns": of a row, with those of joined rows; the joined rows; the
             elements behind the last one.
-        batches, stripes, stripe_words: "columns": sets of channels that lie apart; stripes of a
-            row, and how many words wide they are.
+        batches, stripes, stripe_words, word_bytes: "columns": sets of channels that lie apart;
+            stripes of a row, how many words wide they are, and how many bytes a word has.
         blocks, threads, shared_bytes: the grid; threads and shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy.
         clears_counts: a kernel of its own, or a filling, zeroes the counts first.
@@ -140,6 +140,7 @@ class HistogramExplanation:
     batches: int = 0
     stripes: int = 0
     stripe_words: int = 0
+    word_bytes: int = 0
     blocks: int = 0
     threads: int = 0
     shared_bytes: int = 0

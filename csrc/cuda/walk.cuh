@@ -136,10 +136,11 @@ struct StreamOfBlock {
 };
 
 /// The words of a column of this block's stripe.
-template <class T>
+template <class T, int kWordBytes = static_cast<int>(bytes_of_word(sizeof(T)))>
 struct ColumnOfThread {
-  static constexpr int kOfWord = static_cast<int>(elements_of_word(sizeof(T)));
-  using Word = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+  static constexpr int kOfWord = kWordBytes / static_cast<int>(sizeof(T));
+  using Element = T;
+  using Word = std::conditional_t<kWordBytes == 8, uint64_t, uint32_t>;
 
   const ChannelColumns& in;
   const T* data; // of the batch

@@ -160,7 +160,8 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
       words += plan.streams.has_runs ? " runs" : "";
       break;
     case cuda::EdgeLayout::kColumns:
-      words = "columns " + std::to_string(1 << plan.columns.log_words) + "-words";
+      words = "columns " + std::to_string(1 << plan.columns.log_words) + "-words of-" +
+              std::to_string(plan.columns.word_bytes);
       words += plan.columns.columns > plan.columns.channels ? " joined" : "";
       words += plan.columns.chunks > 1 ? " chunks" : "";
       words += plan.columns.stripes > 1 ? " stripes" : "";

@@ -36,10 +36,17 @@ struct Stored {
   }
 };
 
+/// Where a row of thresholds has that of a column: lanes that each read one of their words meet in no
+/// bank.
+template <class T>
+__device__ __forceinline__ unsigned threshold_slot(
+    unsigned word, unsigned of_word, unsigned words) {
+  constexpr unsigned kOfBank = sizeof(typename Stored<T>::Type) == 2 ? 2 : 1;
+  return (of_word / kOfBank * words + word) * kOfBank + of_word % kOfBank;
+}
+
 /// Four counts tell what the checks of some edges of a column found. A word holds them in its bytes.
 struct Checks {
-  static constexpr unsigned kMost = ColumnMemory::kEdgesOfPart; // edges
-
   unsigned existing = 0; // thresholds that some value reaches
   unsigned invalid = 0;
   unsigned formula_is_wrong = 0;
@@ -65,7 +72,7 @@ struct FoundColumns {
   unsigned parts;
 };
 
-constexpr int kFindThreads = 256;
+constexpr int kFindThreads = ColumnMemory::kThreads;
 
 /// Finds the bins of a part of the edges of a stripe, and clears counts.
 template <class T>
@@ -75,9 +82,8 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
     FoundColumns<T> found,
     unsigned long long* __restrict__ counts,
     int64_t num_counts) {
-  constexpr unsigned kOfWord = ColumnOfThread<T>::kOfWord;
-  __shared__ uint32_t checks[kOfWord * kWarp];
-  const unsigned width = kOfWord << in.log_words, column = threadIdx.x % width;
+  __shared__ uint32_t checks[kMostBytesOfWord / sizeof(T) * kWarp];
+  const unsigned width = in.width(sizeof(T)), column = threadIdx.x % width;
   if (threadIdx.x < width) {
     checks[threadIdx.x] = 0;
   }
@@ -93,15 +99,18 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
   const auto last = static_cast<unsigned>(edges.bins);
   const auto lines =
       FoundColumns<T>::TheLines::between(edges.at(channel, 0), edges.at(channel, last), edges.bins);
+  const unsigned words = 1u << in.log_words, of_word = width / words;
+  const unsigned slot = threshold_slot<T>(column / of_word, column % of_word, words);
   Checks own;
-  const unsigned end = min((part + 1) * Checks::kMost, last + 1), rows = kFindThreads / width;
-  for (unsigned k = part * Checks::kMost + threadIdx.x / width; k < end; k += rows) {
+  const unsigned size = ColumnMemory::edges_of_part(width), rows = kFindThreads / width;
+  const unsigned end = min((part + 1) * size, last + 1);
+  for (unsigned k = part * size + threadIdx.x / width; k < end; k += rows) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     own.existing += edge.exists;
     own.invalid += !edge.valid;
     own.formula_is_wrong += !edge.formula_is_right;
     own.comparison_is_wrong += !edge.comparison_is_right;
-    found.thresholds[(stripe * (last + 1) + k) * width + column] =
+    found.thresholds[(stripe * (last + 1) + k) * width + slot] =
         Stored<T>::of(edge.place, edge.exists);
   }
   atomicAdd(&checks[column], own.packed());
@@ -137,20 +146,19 @@ FoundColumns<T> find_columns(
 }
 
 /// The bins of the columns of a thread's word.
-template <class T>
+template <class T, int kOfWord, int kLogWords>
 struct ColumnBins {
   using Key = typename Number<T>::Key;
   using G = GuessOf<Key>;
-  static constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
+  static constexpr unsigned kWords = 1u << kLogWords, kWidth = kOfWord * kWords;
 
-  const typename Stored<T>::Type* thresholds; // of the word: [k][word][of_word]
-  unsigned step;                              // from one to the next
+  const typename Stored<T>::Type* thresholds; // of the word
   unsigned bins;
   unsigned limit[kOfWord];
   Line<G> line[kOfWord];
 
   __device__ __forceinline__ bool reaches(Key value, unsigned k, int of_word) const {
-    return value >= Stored<T>::key(thresholds[k * step + of_word]);
+    return value >= Stored<T>::key(thresholds[k * kWidth + threshold_slot<T>(0, of_word, kWords)]);
   }
   template <Guess kGuess>
   __device__ __forceinline__ unsigned place(Key value, int of_word) const {
@@ -178,16 +186,17 @@ struct ColumnBins {
 
 /// Copies the bins of a stripe to shared memory: the thresholds, how many there are of each column
 /// (`limits`), and whether its edges are `invalid`, both [columns].
-template <int kLogWords, class T>
+template <class Column, class T, int kOfWord, int kLogWords>
 __device__ __forceinline__ Guess copy_bins(
-    const ColumnOfThread<T>& column,
+    const Column& column,
     const FoundColumns<T>& found,
     unsigned last,
     typename Stored<T>::Type* thresholds,
     unsigned* limits,
     unsigned* invalid,
-    ColumnBins<T>& bins) {
-  constexpr unsigned kOfWord = ColumnBins<T>::kOfWord, kWidth = kOfWord << kLogWords;
+    ColumnBins<T, kOfWord, kLogWords>& bins) {
+  using Bins = ColumnBins<T, kOfWord, kLogWords>;
+  constexpr unsigned kWidth = Bins::kWidth;
   const int64_t stripe = column.batch * column.in.stripes + column.stripe;
   if (threadIdx.x < kWidth) {
     limits[threadIdx.x] = invalid[threadIdx.x] = 0;
@@ -213,10 +222,9 @@ __device__ __forceinline__ Guess copy_bins(
   comparison_is_right = __syncthreads_and(comparison_is_right);
   const unsigned own = column.word * kOfWord;
   bins.bins = last;
-  bins.step = kWidth;
-  bins.thresholds = thresholds + own;
+  bins.thresholds = thresholds + threshold_slot<T>(column.word, 0, Bins::kWords);
 #pragma unroll
-  for (int j = 0; j < static_cast<int>(kOfWord); ++j) {
+  for (int j = 0; j < kOfWord; ++j) {
     const auto& lines = found.lines[stripe * kWidth + own + j];
     bins.limit[j] = limits[own + j];
     bins.line[j] = formula_is_right ? lines.formula : lines.comparison;

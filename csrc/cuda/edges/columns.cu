@@ -8,13 +8,14 @@
 namespace histo::cuda {
 namespace {
 
-template <class T>
+template <class T, int kWordBytes>
 using ShapeOf =
-    ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, sizeof(T) == 8 ? 8 : 16>;
+    ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, kWordBytes == 8 ? 8 : 16>;
 
-template <Guess kGuess, int kLogWords, class Shape, class T>
+template <Guess kGuess, int kLogWords, class Shape, class Column, class Bins>
 __device__ __forceinline__ void count_columns(
-    const ColumnOfThread<T>& column, const ColumnBins<T>& bins, uint32_t* table, Flow flow) {
+    const Column& column, const Bins& bins, uint32_t* table, Flow flow) {
+  using T = typename Column::Element;
   const unsigned plane = (bins.bins + 3) << (2 + kLogWords); // bytes
   const unsigned nan_place = flow.shown ? bins.bins + 2 : 0;
   const uint32_t counters = address_of(table) + 4 * column.word;
@@ -28,7 +29,7 @@ __device__ __forceinline__ void count_columns(
   });
 }
 
-template <int kLogWords, class Shape, class T>
+template <int kWordBytes, int kLogWords, class Shape, class T>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
@@ -36,19 +37,20 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
     unsigned bins_of_channel,
     Flow flow,
     unsigned long long* __restrict__ counts) {
-  constexpr int kOfWord = ColumnOfThread<T>::kOfWord;
+  using Column = ColumnOfThread<T, kWordBytes>;
+  constexpr int kOfWord = Column::kOfWord;
   constexpr unsigned kWords = 1u << kLogWords;
   __shared__ unsigned limits[kWords * kOfWord], invalid[kWords * kOfWord];
   extern __shared__ __align__(16) unsigned char shared[];
   auto* thresholds = reinterpret_cast<typename Stored<T>::Type*>(shared);
   auto* table = reinterpret_cast<uint32_t*>(thresholds + (bins_of_channel + 1) * kWords * kOfWord);
   const unsigned places = bins_of_channel + 3, size = places * kWords * kOfWord;
-  const ColumnOfThread<T> column(data, in, Shape::kThreads);
+  const Column column(data, in, Shape::kThreads);
   for (unsigned i = threadIdx.x; i < size; i += Shape::kThreads) {
     table[i] = 0;
   }
-  ColumnBins<T> bins;
-  switch (copy_bins<kLogWords>(column, found, bins_of_channel, thresholds, limits, invalid, bins)) {
+  ColumnBins<T, kOfWord, kLogWords> bins;
+  switch (copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins)) {
     case Guess::kFormula:
       count_columns<Guess::kFormula, kLogWords, Shape>(column, bins, table, flow);
       break;
@@ -91,11 +93,14 @@ void count_columns_between(
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const FoundColumns<T> found = find_columns<T>(plan.columns, problem, edges, launch);
+    constexpr int kLeast = bytes_of_word(sizeof(T)), kMost = kMostBytesOfWord;
+    auto* kernel =
+        plan.columns.log_words == 3        ? count_columns_kernel<kLeast, 3, ShapeOf<T, kLeast>, T>
+        : plan.columns.word_bytes == kMost ? count_columns_kernel<kMost, 5, ShapeOf<T, kMost>, T>
+                                           : count_columns_kernel<kLeast, 5, ShapeOf<T, kLeast>, T>;
     start(
-        launch, "count_columns",
-        plan.columns.log_words == 5 ? count_columns_kernel<5, ShapeOf<T>, T>
-                                    : count_columns_kernel<3, ShapeOf<T>, T>,
-        grid_of(plan.blocks), dim3(ShapeOf<T>::kThreads), plan.shared_bytes,
+        launch, "count_columns", kernel, grid_of(plan.blocks),
+        dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
         static_cast<const T*>(problem.data), plan.columns, found, static_cast<unsigned>(edges.bins),
         flow, reinterpret_cast<unsigned long long*>(problem.counts));
   });

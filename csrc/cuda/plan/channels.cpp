@@ -57,21 +57,27 @@ ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLi
   return in;
 }
 
-bool are_columns(const Problem& problem, int64_t element_bytes) {
+bool are_columns(const Problem& problem, int64_t word_bytes) {
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
-  const int64_t word = std::max<int64_t>(element_bytes, 4);
-  const auto in_words = [&](int64_t elements) { return elements * element_bytes % word == 0; };
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const auto in_words = [&](int64_t elements) {
+    return elements * element_bytes % word_bytes == 0;
+  };
   return channels.size > 1 && channels.stride == 1 && rows.stride >= channels.size &&
          problem.rows[0].size == 1 && problem.rows[1].size == 1 &&
-         address_of(problem) % word == 0 && in_words(problem.channels[0].stride) &&
+         address_of(problem) % word_bytes == 0 && in_words(problem.channels[0].stride) &&
          // Dense rows of an odd number of small elements are joined until they end with a word.
          ((rows.stride == channels.size && channels.size <= kMaxStripes) ||
           (in_words(rows.stride) && in_words(channels.size)));
 }
 
 ChannelColumns columns_of(
-    const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits) {
+    const Problem& problem,
+    int64_t word_bytes,
+    unsigned log_words,
+    int64_t setup_bytes,
+    const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
@@ -83,7 +89,8 @@ ChannelColumns columns_of(
   in.rows = rows.size;
   in.row_stride = rows.stride;
   in.log_words = log_words;
-  const int64_t width = in.width(element_bytes);
+  in.word_bytes = static_cast<unsigned>(word_bytes);
+  const int64_t width = in.width(static_cast<unsigned>(element_bytes));
   const int64_t period = std::lcm(channels.size, width);
   // Dense rows are joined, so that stripes are full and begin in lines.
   if (rows.stride == channels.size && period / width <= kMaxStripes) {

@@ -15,13 +15,14 @@ struct ChannelStreams {
   bool has_runs;   // rows follow each other without gaps, in long runs
 };
 
-/// The elements of a lane's word of a row.
-constexpr int64_t elements_of_word(int64_t element_bytes) {
-  return element_bytes < 4 ? 4 / element_bytes : 1;
+/// What a lane reads of a row: an element, or several smaller ones.
+constexpr int64_t bytes_of_word(int64_t element_bytes) {
+  return element_bytes < 4 ? 4 : element_bytes;
 }
+constexpr int64_t kMostBytesOfWord = 8;
 
-/// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has a
-/// column, or two of 16 bits, of the table for itself.
+/// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has the
+/// columns of this word for itself.
 struct ChannelColumns {
   int64_t batches;
   int64_t batch_stride; // elements
@@ -29,19 +30,20 @@ struct ChannelColumns {
   int64_t columns;      // of a row
   int64_t rows;         // whole ones
   int64_t row_stride;
-  int64_t left;       // elements behind the last row
-  int64_t share;      // the rows of a block
-  unsigned chunks;    // the blocks of a stripe of columns
-  unsigned stripes;   // of a batch
-  unsigned log_words; // of a stripe
+  int64_t left;        // elements behind the last row
+  int64_t share;       // the rows of a block
+  unsigned chunks;     // the blocks of a stripe of columns
+  unsigned stripes;    // of a batch
+  unsigned log_words;  // of a stripe
+  unsigned word_bytes; // `bytes_of_word`, or more
 
   /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
   HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
     return batch * channels + column % channels;
   }
   /// The columns of a stripe.
-  int64_t width(int64_t element_bytes) const {
-    return elements_of_word(element_bytes) << log_words;
+  HISTO_HOST_DEVICE unsigned width(unsigned element_bytes) const {
+    return word_bytes / element_bytes << log_words;
   }
 };
 
@@ -53,11 +55,15 @@ int64_t bytes_of_type(ElementType type);
 /// `others`: how many blocks share the same rows.
 ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLimits& limits);
 
-/// Whether channels lie side by side, in rows of one loop.
-bool are_columns(const Problem& problem, int64_t element_bytes);
+/// Whether channels lie side by side, in rows of one loop that consist of words.
+bool are_columns(const Problem& problem, int64_t word_bytes);
 
 /// Stripes of 2^log_words words. Setting a block out takes as long as reading `setup_bytes`.
 ChannelColumns columns_of(
-    const Problem& problem, unsigned log_words, int64_t setup_bytes, const DeviceLimits& limits);
+    const Problem& problem,
+    int64_t word_bytes,
+    unsigned log_words,
+    int64_t setup_bytes,
+    const DeviceLimits& limits);
 
 } // namespace histo::cuda

@@ -1,6 +1,7 @@
 #include "edges.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "common.h"
 
@@ -14,6 +15,8 @@ constexpr int64_t kMinRowsOfStream = 256;
 constexpr int64_t kMinRowsOfByteTable = 512;
 /// A channel's bins are counted in at most so many parts, for each of which the rows are read.
 constexpr int64_t kMaxParts = 16;
+/// A block that reads so many times the bytes of its table has one for wide words of columns.
+constexpr int64_t kMinReadsOfWide = 16;
 
 int64_t bytes_of_key(ElementType type) {
   return visit_number_type(type, [](auto tag) {
@@ -33,20 +36,22 @@ int64_t threshold_bytes_of(ElementType type) {
 }
 
 int64_t column_bytes(ElementType type, int64_t bins) {
-  return elements_of_word(bytes_of_type(type)) *
-         ((bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type));
+  return (bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type);
 }
 
-/// Tables of columns in stripes of 32 words, or else of 8.
+/// Tables of columns in stripes of 32 words, wide ones if they pay, or else of 8.
 bool plan_columns(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  if (!are_columns(problem, element_bytes)) {
-    return false;
-  }
-  for (const unsigned log_words : {5u, 3u}) {
-    const int64_t shared = (column_bytes(problem.type, bins) << log_words) + 16;
-    if (shared + kReserved > limits.shared_per_block) {
+  const int64_t word_bytes = bytes_of_word(element_bytes);
+  const int64_t bytes_of_block =
+      problem.num_rows() * problem.num_channels() * element_bytes / limits.sm_count;
+  for (const auto& [bytes, log_words] :
+       {std::pair{kMostBytesOfWord, 5u}, std::pair{word_bytes, 5u}, std::pair{word_bytes, 3u}}) {
+    const int64_t columns = bytes / element_bytes << log_words;
+    const int64_t shared = column_bytes(problem.type, bins) * columns + 16;
+    const bool pays = bytes == word_bytes || bytes_of_block >= kMinReadsOfWide * shared;
+    if (!pays || !are_columns(problem, bytes) || shared + kReserved > limits.shared_per_block) {
       continue;
     }
     plan.layout = EdgeLayout::kColumns;
@@ -54,7 +59,7 @@ bool plan_columns(
     plan.shared_bytes = shared;
     // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
     // long as reading three times as much.
-    plan.columns = columns_of(problem, log_words, kSetupBytes + 3 * shared, limits);
+    plan.columns = columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return has_rows_for_columns(plan.columns, bins + 3);
   }
@@ -103,11 +108,12 @@ bool plan_streams(
 } // namespace
 
 ColumnMemory ColumnMemory::of(const ChannelColumns& in, ElementType type, int64_t bins) {
-  const int64_t columns = in.batches * in.stripes * in.width(bytes_of_type(type));
+  const unsigned width = in.width(static_cast<unsigned>(bytes_of_type(type)));
+  const int64_t columns = in.batches * in.stripes * width;
   const int64_t line_bytes = visit_number_type(type, [](auto tag) {
     return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Key>>)};
   });
-  const int64_t parts = ceil_div(bins + 1, kEdgesOfPart);
+  const int64_t parts = ceil_div(bins + 1, edges_of_part(width));
   return {
       parts, columns * line_bytes, columns * (bins + 1) * threshold_bytes_of(type),
       columns * parts * int64_t{sizeof(uint32_t)}};
@@ -138,9 +144,9 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   EdgePlan plan{};
-  if (are_columns(problem, element_bytes) && element_bytes > 1) {
+  if (element_bytes > 1 && are_columns(problem, bytes_of_word(element_bytes))) {
     plan.layout = EdgeLayout::kColumns;
-    plan.columns = columns_of(problem, 5, kSetupBytes, limits);
+    plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return plan;
   }

@@ -24,7 +24,8 @@ struct EdgeStreams : ChannelStreams {
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
 /// column are checked by different blocks.
 struct ColumnMemory {
-  static constexpr int64_t kEdgesOfPart = 32;
+  static constexpr unsigned kThreads = 256;     // of a part and a stripe
+  static constexpr unsigned kEdgesOfThread = 4; // at most
 
   int64_t parts;
   int64_t line_bytes;
@@ -33,6 +34,10 @@ struct ColumnMemory {
 
   int64_t bytes() const {
     return line_bytes + threshold_bytes + check_bytes;
+  }
+  /// The edges of a part, if a stripe has `width` columns.
+  HISTO_HOST_DEVICE static unsigned edges_of_part(unsigned width) {
+    return kEdgesOfThread * kThreads / width;
   }
   static ColumnMemory of(const ChannelColumns& in, ElementType type, int64_t bins);
 };

@@ -52,11 +52,12 @@ bool plan_columns(
     int64_t num_q,
     const DeviceLimits& limits,
     SelectPlan& plan) {
-  if (!are_columns(problem, element_bytes)) {
+  const int64_t word_bytes = bytes_of_word(element_bytes);
+  if (!are_columns(problem, word_bytes)) {
     return false;
   }
   plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfColumnDigit};
-  const int64_t columns = elements_of_word(element_bytes) * kLanes;
+  const int64_t columns = word_bytes / element_bytes * kLanes;
   // A slot of a column has counters and a prefix; the first digit has a counter more.
   const int64_t slot_bytes =
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
@@ -67,7 +68,7 @@ bool plan_columns(
   plan.layout = SelectLayout::kColumns;
   plan.threads = kThreadsOfSelectColumns;
   plan.shared_bytes = plan.slots * slot_bytes + columns * kCounterBytes;
-  plan.columns = columns_of(problem, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
+  plan.columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
   plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
   return true;
 }
