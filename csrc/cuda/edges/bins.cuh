@@ -10,10 +10,11 @@
 namespace histo::cuda {
 
 /// The slot of a place or of a threshold in shared memory: that of this lane's copy, or else the
-/// only one. Places 32 apart would be in one bank.
+/// only one. Places that are some powers of two apart would be in one bank, and values often are.
 template <int kLogCopies>
 __device__ __forceinline__ unsigned slot_of(unsigned place) {
-  return kLogCopies == 0 ? place + place / kWarp : place << kLogCopies;
+  constexpr unsigned kPlacesOfBanks = kWarp >> kLogCopies;
+  return (kPlacesOfBanks == 1 ? place : place + place / kPlacesOfBanks) << kLogCopies;
 }
 
 /// The bins of one channel.

@@ -68,8 +68,8 @@ bool plan_columns(
 
 /// Bytes of a table and its thresholds, in 2^log_copies copies.
 int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies) {
-  if (log_copies == 0) { // slots that no place has keep lanes from meeting in a bank
-    bins += ceil_div(bins + 3, kBanks);
+  if (log_copies < 5) { // slots that no place has keep lanes from meeting in a bank
+    bins += ceil_div(bins + 3, kBanks >> log_copies);
   }
   return (((bins + 3) * 4 + (bins + 3) * bytes_of_key(type)) << log_copies) + kCellBytes;
 }
