@@ -328,6 +328,11 @@ def test_floats_of_a_list_are_float64() -> None:
     assert torch_histo.histogram([third], 1).bin_edges.dtype == torch.float64
 
 
+@pytest.mark.parametrize("dtype", [">f2", ">f4", ">f8"])
+def test_floats_of_the_other_byte_order(dtype: str) -> None:
+    assert torch_histo.quantile(np.array([0.5, 3.0], dtype), 1.0) == 3
+
+
 @pytest.mark.parametrize(
     ("value", "call"),
     [

@@ -150,7 +150,8 @@ def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
         found = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
         return None
-    known = found.dtype.kind in "biu" or found.dtype in (np.float16, np.float32, np.float64)
+    native = found.dtype.newbyteorder("=")
+    known = native.kind in "biu" or native in (np.float16, np.float32, np.float64)
     return found if known else None
 
 
