@@ -235,6 +235,17 @@ def test_errors(device: torch.device) -> None:
         assert quantile(x.clone().requires_grad_(), 0.0).item() == x.min().item()
 
 
+def test_forward_mode_has_no_gradient(device: torch.device) -> None:
+    x, q = torch.rand(5, device=device), torch.tensor(0.5, device=device)
+    for argument, call, value in (
+        ("input", lambda x: quantile(x, 0.5), x),
+        ("q", lambda q: quantile(x, q), q),
+    ):
+        with pytest.raises(RuntimeError, match=f"^quantile: {argument} must not have a tangent"):
+            torch.func.jvp(call, (value,), (value,))
+    assert torch.func.jvp(lambda x: quantile(x.detach(), 0.0) + x, (x,), (x,))[1].equal(x)
+
+
 def test_meta_and_fake(device: torch.device) -> None:
     assert quantile(torch.empty(5, 1 << 40, device="meta"), [0.1, 0.2], 1).shape == (2, 5)
     with FakeTensorMode():

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from torch_histo import _library
 from torch_histo._arguments import (
@@ -169,6 +170,11 @@ def checked_call(
                     f"{name}: {argument} must not require a gradient, which there is none of, got "
                     f"requires_grad=True: pass {argument}.detach(), or use torch.{name}"
                 )
+            if isinstance(value, Tensor) and _has_tangent(value):
+                raise RuntimeError(
+                    f"{name}: {argument} must not have a tangent, as quantiles have none, got a "
+                    f"dual tensor: use torch.{name}"
+                )
     dims = None if dim is None else dimensions(name, dim)
     return dims, q if isinstance(q, Tensor) else _tensor_of_q(name, input, q)
 
@@ -187,6 +193,11 @@ def _tensor_of_q(name: str, input: Tensor, q: float | Sequence[float]) -> Tensor
     if not numbers:
         return torch.empty(0, dtype=torch.float64, device=input.device)
     return torch.stack([filled(input, number, torch.float64) for number in numbers])
+
+
+def _has_tangent(value: Tensor) -> bool:
+    """Of forward-mode differentiation, such as torch.func.jvp."""
+    return not is_compiling() and forward_ad.unpack_dual(value).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _is_number(value: object) -> bool:
