@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import io
 import math
 import re
 from collections.abc import Callable, Iterator
@@ -539,6 +540,19 @@ def test_export(device: torch.device) -> None:
     expected = (*histogram(values, 16, dim=0), histogram(values, bounds, flow=True).hist)
     for got, want in zip(found, expected, strict=True):
         assert_same(got, want.cpu())
+
+
+def test_a_saved_program_returns_the_named_tuple(device: torch.device) -> None:
+    class Module(torch.nn.Module):
+        def forward(self, x: Tensor) -> Histogram:
+            return histogram(x, 4)
+
+    values, file = numbers((20,)).to(device), io.BytesIO()
+    torch.export.save(torch.export.export(Module(), (values,)), file)
+    file.seek(0)
+    found = torch.export.load(file).module()(values)
+    assert isinstance(found, Histogram)
+    assert_same(found.hist, histogram(values, 4).hist.cpu())
 
 
 class Calls(TorchDispatchMode):

@@ -53,6 +53,12 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
+# So that programs that return one can be saved.
+torch.utils._pytree._register_namedtuple(
+    Histogram, serialized_type_name="torch_histo.histograms.Histogram"
+)
+
+
 def histogram(
     input: Tensor | ArrayLike,
     bins: int | Tensor = 256,
