@@ -206,6 +206,7 @@ def histograms_of_random_shards(device: str) -> None:
             ({}, {}),
             ({"range": (-2, 4.5), "flow": True},) * 2,
             ({"range": (-2, 4.5), "density": True},) * 2,
+            ({"bins": 3, "density": True},) * 2,
             ({"range": (first, 3)}, {"range": (low, 3)}),
             ({"bins": replicated, "flow": True}, {"bins": edges.to(device), "flow": True}),
         ):

@@ -370,12 +370,22 @@ def filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 def density_of(hist: Tensor, edges: Tensor) -> Tensor:
     """counts / (their sum * the bins' widths), channel by channel."""
+    if type(hist).__name__ == "DTensor":
+        hist = _added(hist)  # before divisions, which round
     # In the order of NumPy's divisions, so that float64 is equal bit for bit.
     wide = edges.double()
     bins = hist.shape[-1]
     widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
     density = hist / widths / hist.sum(-1, keepdim=True)
     return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
+
+
+def _added(hist: Any) -> Any:
+    """A DTensor of counts whose parts are added up."""
+    from torch.distributed.tensor import Replicate
+
+    placements = [Replicate() if p.is_partial() else p for p in hist.placements]
+    return hist.redistribute(placements=placements)
 
 
 def check_call(
