@@ -125,6 +125,14 @@ def test_images_bytes_and_infinities(run: Any) -> None:
     assert found["quantiles"]["1.0"] == "Infinity"
 
 
+def test_float8(run: Any) -> None:
+    values = torch.arange(-4.0, 5)
+    tensors = {str(dtype): values.to(dtype) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2)}
+    safetensors.torch.save_file(tensors, "model.safetensors")
+    for found in json.loads(run("model.safetensors", "--quantiles", "0,0.5,1", "--json"))["files"]:
+        assert list(found["quantiles"].values()) == [-4, 0, 4]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

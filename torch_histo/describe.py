@@ -151,7 +151,9 @@ def describe(
 
 def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
     """[q, channels...] over the last dimension, of what is not NaN."""
-    if not values.is_floating_point() or not values.isinf().any():
+    # torch asks no float8_e4m3fn for infinities, which it lacks.
+    may_be_infinite = values.is_floating_point() and values.dtype != torch.float8_e4m3fn
+    if not may_be_infinite or not values.isinf().any():
         return nanquantile(values, q, -1).double().cpu()
     # Interpolation makes NaN of an infinity, even where its weight is 0 or 1.
     values = values.double()
