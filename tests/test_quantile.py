@@ -172,7 +172,7 @@ def test_subnormals_are_numbers_in_every_mode(device: torch.device) -> None:
 @pytest.mark.parametrize("rows", [50_000, 140_000])
 def test_samples_that_mislead(rows: int, dtype: torch.dtype) -> None:
     """The CPU samples one value in each of so many parts (csrc/cpu/brackets.h): others differ."""
-    sampled = int(round((rows * 1.0) ** (1 / 3), 9) ** 2)
+    sampled = int(rows ** (2 / 3) * 0.6)
     part = torch.arange(sampled)
     within = (part * 0x9E3779B9 % 2**32).double() * 2**-32
     row = ((part + within) * rows / sampled).long()

@@ -26,6 +26,8 @@ int64_t compare_any(
       Key from_low = 0;
       for (int64_t j = 0; j < size; ++j) {
         from_low += keys[j] >= low ? 1 : 0;
+      }
+      for (int64_t j = 0; width > 0 && j < size; ++j) {
         inside[j] |= keys[j] - low < width ? 1 : 0;
       }
       from[i] += static_cast<int64_t>(from_low);
@@ -107,14 +109,21 @@ template <class Key>
     }
     for (size_t b = 0; b < brackets.size(); ++b) {
       const __m512i low = L::all(brackets[b].low), high = L::all(brackets[b].high);
+      uint64_t some[kVectors];
       int64_t from_low = 0;
 #pragma GCC unroll 4
       for (int j = 0; j < kVectors; ++j) {
-        const uint64_t some = L::at_least(v[j], low);
-        from_low += _mm_popcnt_u64(some);
-        inside[j] |= L::below(some, v[j], high);
+        some[j] = L::at_least(v[j], low);
+        from_low += _mm_popcnt_u64(some[j]);
       }
       from[b] += from_low;
+      if (brackets[b].low == brackets[b].high) {
+        continue;
+      }
+#pragma GCC unroll 4
+      for (int j = 0; j < kVectors; ++j) {
+        inside[j] |= L::below(some[j], v[j], high);
+      }
     }
 #pragma GCC unroll 4
     for (int j = 0; j < kVectors; ++j) {

@@ -21,7 +21,7 @@ struct Wanted {
   int64_t at;
 };
 
-/// Keys from `low` on and below `high`.
+/// Keys from `low` on and below `high`. There may be none.
 template <class Key>
 struct Bracket {
   Key low;
@@ -52,7 +52,8 @@ constexpr bool kHasBrackets = sizeof(Key) >= 4;
 /// brackets are few.
 inline int64_t sample_size(int64_t keys, size_t num_q) {
   const double root = std::cbrt(static_cast<double>(keys) * static_cast<double>(num_q));
-  return std::min(static_cast<int64_t>(root * root), keys / tuning::kMinKeysPerSampled);
+  const double sampled = root * root * tuning::kShareOfSample;
+  return std::min(static_cast<int64_t>(sampled), keys / tuning::kMinKeysPerSampled);
 }
 
 /// The row of a sampled key: there is one in each of `sampled` parts of all rows. Its place within
@@ -72,10 +73,10 @@ class Brackets {
   /// `ranks`: those of the wanted keys in the sample, in order.
   Brackets(const std::vector<Wanted>& ranks, int64_t sampled) : sampled_(sampled) {
     const auto gap = static_cast<int64_t>(std::sqrt(static_cast<double>(sampled)));
-    const int64_t margin = 2 * gap;
+    const int64_t margin = 2 * gap, outer = kOuterKnots * gap;
     for (const Wanted& wanted : ranks) {
       const int64_t first = wanted.rank - margin, last = wanted.rank + margin;
-      if (!spans_.empty() && first - gap <= spans_.back().last + gap) {
+      if (!spans_.empty() && first - outer <= spans_.back().last + outer) {
         spans_.back().last = last;
       } else {
         spans_.push_back({first, last, 0, 0});
@@ -83,11 +84,12 @@ class Brackets {
     }
     for (Span& span : spans_) {
       span.begin = knots_.size();
-      for (int64_t rank = span.first - gap; rank < span.last; rank += gap) {
+      for (int64_t rank = span.first - outer; rank < span.last; rank += gap) {
         add_knot(rank);
       }
-      add_knot(span.last);
-      add_knot(span.last + gap);
+      for (int64_t rank = span.last; rank <= span.last + outer; rank += gap) {
+        add_knot(rank);
+      }
       span.end = knots_.size();
     }
   }
@@ -105,19 +107,21 @@ class Brackets {
     return knots_;
   }
 
-  /// Sets the brackets, knowing the keys of the knots. A key that two neighbours have is frequent:
-  /// it gets no bracket but lies between two.
+  /// Sets the brackets, knowing the keys of the knots. A key that three neighbours have is frequent:
+  /// it is in no bracket but lies between two. The last bracket begins at NaN, and is empty.
   void set(const std::vector<Key>& keys) {
     for (const Span& span : spans_) {
-      Key low = span.first < 0 ? Key{0} : keys[span.begin + 1];
-      for (size_t i = span.begin + 1; i < span.end; ++i) {
-        if (keys[i - 1] == keys[i] && keys[i] >= low) {
+      Key low = span.first < 0 ? Key{0} : keys[span.begin + kOuterKnots];
+      for (size_t i = span.begin + 2; i < span.end; ++i) {
+        const bool begins = i == span.begin + 2 || keys[i - 3] != keys[i];
+        if (begins && keys[i - 2] == keys[i]) {
           add(low, keys[i]);
           low = after(keys[i]);
         }
       }
-      add(low, span.last >= sampled_ ? kLast : after(keys[span.end - 2]));
+      add(low, span.last >= sampled_ ? kLast : after(keys[span.end - 1 - kOuterKnots]));
     }
+    add(kLast, kLast);
   }
   const std::vector<Bracket<Key>>& get() const {
     return brackets_;
@@ -163,8 +167,9 @@ class Brackets {
 
  private:
   static constexpr Key kLast = std::numeric_limits<Key>::max();
+  static constexpr int kOuterKnots = 2; // on each side of a span
 
-  /// Neighbouring ranks of the sample and their knots, of which the outer ones are beyond.
+  /// Neighbouring ranks of the sample and their knots.
   struct Span {
     int64_t first;
     int64_t last;

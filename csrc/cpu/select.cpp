@@ -1,6 +1,7 @@
-// Quantiles without sorting. The leading 16 bits of all keys are counted, which tells the prefix of
-// each wanted key. Then the keys with these prefixes are copied, or counted by their next 16 bits
-// if they are too many.
+// Quantiles without sorting. A sample tells where the wanted keys are, and one pass finds them.
+// Narrow types, many quantiles, and samples that misled need digits: the leading 16 bits of all keys
+// are counted, which tells the prefix of each wanted key. Then the keys with these prefixes are
+// copied, or counted by their next 16 bits if they are too many.
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -397,8 +398,7 @@ struct Bracketed {
   Brackets<Key> brackets;
   Key* copied; // keys in brackets
   int64_t room;
-  std::vector<int64_t> from; // how many keys are from each bracket's low end on
-  int64_t nans = 0;
+  std::vector<int64_t> from;    // how many keys are from each bracket's low end on
   std::atomic<int64_t> next{0}; // keys in brackets so far; more than fit are not copied
 };
 
@@ -421,7 +421,6 @@ class BracketPass {
       for (const auto& channel : pass.all_) {
         from_.emplace_back(channel->brackets.get().size());
       }
-      nans_.resize(from_.size());
     }
     void read(int64_t begin, int64_t size) {
       const auto together = static_cast<int64_t>(from_.size());
@@ -435,7 +434,6 @@ class BracketPass {
         if (at + copied <= channel.room) {
           std::copy_n(copied_.data(), copied, channel.copied + at);
         }
-        nans_[i] += pass_.reader_.has_nan() ? count_nan(keys, size) : 0;
       }
     }
     void finish() {
@@ -445,7 +443,6 @@ class BracketPass {
         for (size_t j = 0; j < from_[i].size(); ++j) {
           channel.from[j] += from_[i][j];
         }
-        channel.nans += nans_[i];
       }
     }
 
@@ -456,7 +453,6 @@ class BracketPass {
     std::vector<Key> keys_;
     std::array<Key, kKeysPerTile> copied_;
     std::vector<std::vector<int64_t>> from_;
-    std::vector<int64_t> nans_;
   };
 
   KeyReader<Key>& reader_;
@@ -510,7 +506,7 @@ class BlockSelection {
 
   /// One pass that compares keys with those of a sample; returns false if the sample misled.
   bool select_sampled() {
-    if (quantiles_[0].size() > kMaxBrackets) {
+    if (2 * quantiles_[0].size() > kMaxBrackets) {
       return false;
     }
     const int64_t room = capacity_ / channels_;
@@ -531,7 +527,8 @@ class BlockSelection {
     for (int64_t i = 0; i < channels_; ++i) {
       const Bracketed<Key>& channel = *all[static_cast<size_t>(i)];
       Quantiles<Key>& quantiles = quantiles_[static_cast<size_t>(i)];
-      std::vector<Wanted>& wanted = quantiles.wanted(rows_, channel.nans);
+      const int64_t nans = reader_.has_nan() ? channel.from.back() : 0;
+      std::vector<Wanted>& wanted = quantiles.wanted(rows_, nans);
       if (channel.next > room ||
           !channel.brackets.place(
               rows_, channel.from, channel.copied, channel.next, wanted, quantiles.found())) {
@@ -659,7 +656,7 @@ void select(const Selection& selection, Allocator& allocate) {
     using T = typename decltype(tag)::type;
     using Key = typename SortKey<T>::Key;
     KeyReaderOf<T> reader(selection.problem);
-    const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kGatheredBytes;
+    const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
     if (selection.problem.num_rows() * int64_t{sizeof(T)} <= copied) {
       select_copied<Key>(selection, reader, allocate);
     } else {

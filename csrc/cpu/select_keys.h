@@ -123,11 +123,8 @@ class KeySelector {
     }
   }
 
-  /// Sets brackets from the sample; returns false if they do not pay.
+  /// Sets brackets from a sample; returns false if they are too many.
   bool set(Brackets<Key>& brackets, Key* sample, Key* spare, int64_t sampled) {
-    if (brackets.share() > tuning::kMaxShareOfBrackets) {
-      return false;
-    }
     std::vector<Wanted>& knots = brackets.knots();
     std::vector<Key> keys(knots.size());
     select(sample, spare, sampled, knots.data(), knots.data() + knots.size(), keys.data());
@@ -163,10 +160,13 @@ class KeySelector {
       one.rank = static_cast<int64_t>(
           static_cast<double>(one.rank) * static_cast<double>(sampled) / static_cast<double>(size));
     }
+    Brackets<Key> brackets(wanted, sampled);
+    if (brackets.share() > tuning::kMaxShareOfBrackets) {
+      return false;
+    }
     for (int64_t i = 0; i < sampled; ++i) {
       spare[i] = keys[sampled_row(i, sampled, size)];
     }
-    Brackets<Key> brackets(wanted, sampled);
     if (!set(brackets, spare, spare + sampled, sampled)) {
       return false;
     }

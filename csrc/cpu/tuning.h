@@ -169,23 +169,27 @@ constexpr int64_t kKeysPerTile = 2048;
 constexpr int64_t kChannelsPerBlock = 16;
 /// How far ahead values are fetched.
 constexpr int64_t kKeysAheadBytes = 16384;
-/// A channel of at most this many bytes is copied; keys of larger ones are copied once they are few.
+/// Channels of at most these many bytes are copied: with few quantiles, and with many.
 constexpr int64_t kCopiedBytes = 512 << 10;
-/// With many quantiles most keys are copied, so channels of up to the second size are, too.
-constexpr int64_t kGatheredBytes = 8 << 20;
+constexpr int64_t kCopiedBytesOfMany = 8 << 20;
 constexpr int64_t kManyQuantiles = 64;
+/// Keys of larger channels are copied once they fit here.
+constexpr int64_t kGatheredBytes = 16 << 20; // float64 [2^23], nine quantiles, uniform, Zen 4
 /// Prefixes that are looked for at once, those of them whose digits are counted, and those that are
 /// found by comparing.
 constexpr int64_t kMaxPrefixes = 255;
 constexpr int64_t kMaxCountedPrefixes = 8;
 constexpr int64_t kMaxComparedPrefixes = 4;
 constexpr int64_t kComparedKeys = 32;
-/// Samples: the keys for one of the sample at least, the keys from which on a sample is taken, the
-/// part of keys that may be expected in brackets, and the number of brackets.
+/// A sample of n keys for q quantiles has (n * q)^(2/3) keys times the first number, but not more
+/// than one in the second. Fewer keys than the third are not sampled.
+constexpr double kShareOfSample = 0.6; // float64 [2^23], nine quantiles, uniform, Zen 4
 constexpr int64_t kMinKeysPerSampled = 16;
 constexpr int64_t kMinKeysOfSample = 1 << 14;
-constexpr double kMaxShareOfBrackets = 0.25;
-constexpr size_t kMaxBrackets = 32;
+/// Brackets: the part of keys in memory that may be expected in them, and how many there may be.
+constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23], nine quantiles, uniform, Zen 4
+constexpr size_t kMaxBrackets = 64;
+/// A thread reads at least this many sampled keys.
 constexpr int64_t kMinSampledPerThread = 4096;
 /// In memory: fewer keys are sorted, and more have digits of 11 bits instead of 8.
 constexpr int64_t kSortedKeys = 256;
