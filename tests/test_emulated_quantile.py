@@ -250,6 +250,95 @@ def test_halves_of_many_channels(select: Select) -> None:
         assert "halves" in select(numbers(shape, torch.int32), dim=(dim,), gpu=HOPPER, eager=True)
 
 
+# One q of long channels: a sample first
+
+
+def sampled_rows(rows: int, size: int = 1 << 11) -> Tensor:
+    """The rows that the sample takes. `size` is that of the eager program."""
+    part = torch.arange(size)
+    return part * (rows // size) + (part * 0x9E3779B9 % (1 << 32) * (rows // size) >> 32)
+
+
+def of_values(kind: str, rows: int, dtype: torch.dtype) -> Tensor:
+    generator = torch.Generator().manual_seed(rows)
+    values = torch.randn(rows, generator=generator, dtype=torch.float64)
+    if not dtype.is_floating_point:
+        limits = torch.iinfo(dtype)
+        values *= limits.max / 9
+        values += 0 if limits.min < 0 else limits.max / 2
+    if kind == "sorted":
+        values = values.sort().values
+    elif kind == "constant":
+        values[:] = values[0].clone()
+    elif kind.endswith("values"):
+        several = {"two values": 2, "few values": 9}[kind]
+        values = values[torch.randint(0, several, (rows,), generator=generator)]
+    elif kind == "half zeros":
+        values[torch.rand(rows, generator=generator) < 0.5] = 0
+    elif kind == "gap":
+        values += values.sign() * values.std()
+    elif kind == "misleading":
+        values[sampled_rows(rows)] = values.min()
+    elif kind == "misleading upwards":
+        values[sampled_rows(rows)] = values.max()
+    elif kind == "signed zeros":
+        values[::2], values[1::2] = 0.0, -0.0
+    return values.to(dtype)
+
+
+KINDS = ("normal", "sorted", "constant", "two values", "few values", "half zeros", "gap")
+KINDS += ("misleading", "misleading upwards", "signed zeros")
+
+
+@pytest.mark.parametrize("dtype", [*FLOATS[3:6], torch.int16, torch.uint32], ids=str)
+def test_sampled(select: Select, dtype: torch.dtype) -> None:
+    """A good sample saves reads."""
+    most = {2: 1, 4: 2, 8: 4}[dtype.itemsize]
+    for i, kind in enumerate(KINDS):
+        values = of_values(kind, 17_000 + i, dtype)
+        for q in (0.5, 0.9, 0.25)[: 1 + i % 2]:
+            words = select(values, (q,), gpu=HOPPER, eager=True)
+            assert "sampled" in words
+            few = words & {f"reads{reads}" for reads in range(1, most + 1)}
+            assert few or "misleading" in kind, (kind, q, words)
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, 1e-4, 0.5, math.nan, -1.0])
+def test_sampled_q(select: Select, q: float) -> None:
+    for gpu, dtype in ((HOPPER, torch.float32), (TWO_SMS, torch.float16), (HOPPER, torch.int32)):
+        values = numbers((17_001,), dtype)
+        for rule in INTERPOLATIONS[:: 4 if q != 0.5 else 1]:
+            select(values, (q,), interpolation=rule, gpu=gpu, eager=True, offset=1)
+
+
+@pytest.mark.parametrize("dtype", FLOATS[3:6], ids=str)
+@pytest.mark.parametrize("ignore_nan", [False, True])
+def test_sampled_nan(select: Select, dtype: torch.dtype, ignore_nan: bool) -> None:
+    """Of both signs, none, few, most and nothing else; infinities; only where the sample is."""
+    values = numbers((2, 3, 17_001), dtype)
+    nan = torch.tensor([math.nan]).to(dtype)
+    minus_nan = nan.view(BITS[dtype.itemsize]).mul(0).sub(1).view(dtype)
+    values[0, 1, ::7], values[0, 1, 1::50] = nan, minus_nan
+    values[0, 2, 3:], values[0, 2, 5::2] = nan, minus_nan
+    values[1, 0] = nan
+    values[1, 1, ::2], values[1, 1, 1::3] = math.inf, -math.inf
+    values[1, 2, sampled_rows(17_001)] = nan
+    for q, some in ((0.5, values[0]), (0.5, values[1]), (0.95, values[1])):
+        words = select(some, (q,), dim=(1,), ignore_nan=ignore_nan, gpu=HOPPER, eager=True)
+        assert "sampled" in words
+
+
+def test_sampled_layouts(select: Select) -> None:
+    values = numbers((2, 2, 17_000), torch.float32)
+    for rows, dim in (
+        (values, (2,)),
+        (numbers((34_000,), torch.int16)[::2], (0,)),
+        (values.view(2, 2, 34, 500).movedim(1, 3), (1, 2)),
+        (values[:, :1, 1:], (0, 1, 2)),
+    ):
+        assert "sampled" in select(rows, (0.3,), dim=dim, gpu=HOPPER, eager=True)
+
+
 # Plans of problems of any size, without data
 
 RESERVED = 4096
@@ -269,6 +358,9 @@ class Plan(NamedTuple):
     stream_rows: int
     column_rows: int
     rows_of_columns: int
+    sample: int
+    room: int
+    passes: int
 
 
 def plan_of(
@@ -326,10 +418,24 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
     assert layouts == {"sort", "patterns", "whole", "streams", "columns"}
 
 
+def test_passes_of_sampled(programs: Programs) -> None:
+    """As many as a bad sample and the worst data need."""
+    for gpu in (H200, *FEW_SMS):
+        for dtype, passes in ((torch.int16, 3), (torch.float32, 4), (torch.float64, 6)):
+            plan = plan_of(programs, (1 << 28,), dtype=dtype, gpu=gpu)
+            assert plan.sample << 8 <= plan.stream_rows
+            assert plan.room < plan.shared_bytes // 4
+            assert plan.counter_bytes >= 8 * plan.room
+            assert plan.passes == passes if gpu == H200 else plan.passes <= passes + 1, plan
+
+
 def test_layouts(programs: Programs) -> None:
-    assert "streams" in plan_of(programs, (1 << 28,)).words
+    assert "sampled" in plan_of(programs, (1 << 28,)).words
     assert "q9" in plan_of(programs, (1 << 28,), num_q=9).words
-    assert "streams" in plan_of(programs, (1 << 29,), dtype=torch.bfloat16).words
+    assert "sampled" in plan_of(programs, (1 << 29,), dtype=torch.bfloat16).words
+    assert "sampled" in plan_of(programs, (16, 1 << 22), (1,)).words
+    assert "streams" in plan_of(programs, (1 << 25,)).words
+    assert "streams" in plan_of(programs, (1 << 28,), num_q=2).words
     assert "patterns" in plan_of(programs, (1 << 20, 4), dtype=torch.uint8).words
     assert "columns" in plan_of(programs, (1 << 16, 512)).words
     assert "whole" in plan_of(programs, (512, 1 << 16), (1,)).words

@@ -328,17 +328,52 @@ def test_is_found_in_the_package() -> None:
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if d.itemsize > 1], ids=str)
+def test_large_on_a_gpu(dtype: torch.dtype) -> None:
+    """256 MiB: one q begins with a sample there."""
+    rng = torch.Generator("cuda").manual_seed(0)
+    size = (256 << 20) // dtype.itemsize + 3
+    normal = torch.randn(size, device="cuda", generator=rng)
+    if not dtype.is_floating_point:
+        normal = (normal * 1000).abs()
+    part = torch.arange(1 << 14, device="cuda")
+    step = size >> 14
+    sampled = part * step + (part * 0x9E3779B9 % (1 << 32) * step >> 32)
+    for kind in range(5):
+        x = normal.clone()
+        if kind == 1:
+            x[: size // 2] = 0
+        elif kind == 2:
+            x[:] = 3
+        elif kind == 3:
+            x[sampled] = x.max()
+        elif kind == 4 and dtype.is_floating_point:
+            x[::5] = NAN
+        x = x.to(dtype) if dtype.is_floating_point else x.long()
+        ordered = x.double().sort().values
+        values = size - int(ordered.isnan().sum())
+        for q in (0.0, 0.5, 0.93, 1.0):
+            rank = math.floor(q * (values - 1))
+            got = nanquantile(x.to(dtype), q, interpolation="lower")
+            assert got.double() == ordered[rank], (kind, q, got, ordered[rank])
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_captured_without_synchronization() -> None:
     x, q = torch.randn(1 << 20, device="cuda"), some_q(9, torch.device("cuda"))
+    large = torch.randn(1 << 26, device="cuda")
     quantile(x, q)
     graph = torch.cuda.CUDAGraph()
     torch.cuda.set_sync_debug_mode("error")
     try:
         with torch.cuda.graph(graph):
             got, numbers = quantile(x, q), quantile(x, [0.25, 0.5])
+            median = quantile(large, 0.5)
     finally:
         torch.cuda.set_sync_debug_mode("default")
     x.copy_(torch.randn_like(x))
+    large += 1
     graph.replay()
+    assert_same(median, quantile(large, 0.5))
     assert_same(got, quantile(x, q))
     assert_same(numbers, quantile(x, [0.25, 0.5]))

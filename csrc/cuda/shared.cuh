@@ -22,6 +22,28 @@ __device__ __forceinline__ uint32_t count_shared(uint32_t address) {
   return before;
 }
 
+/// Counts a value if it is above a limit. The compiler would take a third instruction.
+__device__ __forceinline__ void count_above(uint32_t value, uint32_t limit, uint32_t& above) {
+  asm("{\n"
+      ".reg .pred above;\n"
+      "setp.gt.u32 above, %1, %2;\n"
+      "@above add.u32 %0, %0, 1;\n"
+      "}"
+      : "+r"(above)
+      : "r"(value), "r"(limit));
+}
+
+__device__ __forceinline__ void count_above(uint64_t value, uint64_t limit, uint32_t& above) {
+  above += value > limit;
+}
+
+/// All bits of each half are its sign.
+__device__ __forceinline__ uint32_t signs_of_halves(uint32_t halves) {
+  uint32_t signs;
+  asm("prmt.b32 %0, %1, 0, 0xbb99;" : "=r"(signs) : "r"(halves));
+  return signs;
+}
+
 /// Stores a value if a < b, as unsigned numbers.
 __device__ __forceinline__ void store_shared_if_below(
     uint32_t a, uint32_t b, uint32_t address, uint16_t value) {

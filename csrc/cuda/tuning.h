@@ -264,6 +264,15 @@ constexpr int64_t kMostRowsOfSort = 1024;
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
 constexpr int64_t kManyChannelsOfSm = 8;
+// One q of channels with so many rows, and so many bytes together, begins with a sample of each.
+// Cases: medians of float32 [2^25], [2^26] and [8, 2^22], and of bfloat16 [2^27].
+constexpr int64_t kRowsToSample = 1 << 22;
+constexpr int64_t kBytesToSample = 256 << 20;
+constexpr int64_t kSampleSize = 1 << 14;
+// The sample's values at the ends of the window are so many standard deviations, and so many
+// elements, from the rank of the quantile. Cases: medians of float32 [2^28] and bfloat16 [2^29].
+constexpr double kSampleDeviations = 5;
+constexpr double kSampleMargin = 4;
 // Counters in memory of the channels that are selected together.
 constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 

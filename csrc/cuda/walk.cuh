@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "../numbers.h"
 #include "loads.cuh"
@@ -70,6 +71,28 @@ __device__ __forceinline__ void for_each_word(
   }
 }
 
+/// Two elements of 16 bits.
+struct Pair {
+  uint32_t bits;
+};
+
+/// Calls f(element) with the elements of a vec16, or f(pair) if they are short and f takes pairs.
+template <class T, class F>
+__device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
+  if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Pair>) {
+    f(Pair{vec16.x});
+    f(Pair{vec16.y});
+    f(Pair{vec16.z});
+    f(Pair{vec16.w});
+  } else {
+    const T* elements = reinterpret_cast<const T*>(&vec16);
+#pragma unroll
+    for (size_t j = 0; j < 16 / sizeof(T); ++j) {
+      f(elements[j]);
+    }
+  }
+}
+
 /// Calls f(element) with elements that follow each other. `blocks` blocks take vec16s in turns, so
 /// that all multiprocessors read near the same place: that is faster by 3 %. The first block also
 /// takes the single elements at both ends.
@@ -87,13 +110,7 @@ __device__ __forceinline__ void for_each_of_run(
   const int count = first < vec16s ? static_cast<int>((vec16s - first - 1) / step + 1) : 0;
   for_each_word<Shape, uint4>(
       reinterpret_cast<const char*>(data + first), step * int64_t{sizeof(uint4)}, count,
-      [&](const uint4& vec16) {
-        const T* elements = reinterpret_cast<const T*>(&vec16);
-#pragma unroll
-        for (int j = 0; j < kOfVec16; ++j) {
-          f(elements[j]);
-        }
-      });
+      [&](const uint4& vec16) { for_each_of_vec16<T>(vec16, f); });
   const int64_t tail = head + vec16s * kOfVec16;
   const int64_t single = first < head ? first : tail + (first - head);
   if (single < size && (single < head || single >= tail)) {

@@ -67,6 +67,7 @@ uint64_t add(uint64_t* address, uint64_t value);
 uint32_t compare_and_swap(uint32_t* address, uint32_t expected, uint32_t value);
 uint32_t set_bits(uint32_t* address, uint32_t bits);
 uint32_t raise(uint32_t* address, uint32_t value);
+uint64_t raise(uint64_t* address, uint64_t value);
 int64_t raise(int64_t* address, int64_t value);
 int64_t lower(int64_t* address, int64_t value);
 void store_half(uint16_t* address, uint16_t value);
@@ -218,6 +219,9 @@ inline uint32_t atomicOr(uint32_t* address, uint32_t bits) {
 }
 inline uint32_t atomicMax(uint32_t* address, uint32_t value) {
   return emulated::raise(address, value);
+}
+inline unsigned long long atomicMax(unsigned long long* address, unsigned long long value) {
+  return emulated::raise(reinterpret_cast<uint64_t*>(address), value);
 }
 inline long long atomicMax(long long* address, long long value) {
   return emulated::raise(reinterpret_cast<int64_t*>(address), value);

@@ -235,6 +235,10 @@ uint32_t raise(uint32_t* address, uint32_t value) {
   touch(address, sizeof(*address), How::kAdd);
   return std::exchange(*address, std::max(*address, value));
 }
+uint64_t raise(uint64_t* address, uint64_t value) {
+  touch(address, sizeof(*address), How::kAdd);
+  return std::exchange(*address, std::max(*address, value));
+}
 int64_t raise(int64_t* address, int64_t value) {
   touch(address, sizeof(*address), How::kAdd);
   return std::exchange(*address, std::max(*address, value));

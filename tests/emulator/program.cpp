@@ -256,6 +256,8 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return of_groups("whole", 1);
     case cuda::SelectLayout::kStreams:
       return of_groups("streams", plan.streams.chunks);
+    case cuda::SelectLayout::kSampled:
+      return of_groups("sampled", plan.streams.chunks) + " passes" + std::to_string(plan.passes);
     case cuda::SelectLayout::kColumns:
       return of_groups("columns", plan.columns.chunks);
   }
@@ -272,7 +274,7 @@ void plan_of_quantile() {
        {int64_t{plan.threads}, plan.blocks, plan.shared_bytes, int64_t{plan.slots}, plan.group,
         plan.counter_bytes(problem.num_channels()), int64_t{plan.halves}, int64_t{plan.sorted},
         plan.streams.share * plan.streams.chunks, plan.columns.share * plan.columns.chunks,
-        plan.columns.rows}) {
+        plan.columns.rows, plan.sample, int64_t{plan.room}, int64_t{plan.passes}}) {
     std::cout << number << ' ';
   }
 }
@@ -293,11 +295,18 @@ void quantile() {
   const int64_t values = num_q * problem.num_channels();
   const int64_t bytes = values * cuda::bytes_of_type(problem.type);
   const Result below(bytes), above(bytes), weights(values * (float64_ranks ? 8 : 4));
-  std::cout << words_of(plan_select(problem, num_q, launch.limits)) << '\n';
+  static size_t bytes_read = 0;
+  emulated::observer = [](const emulated::Access& access) {
+    bytes_read += access.kind == Kind::kInput ? access.bytes : 0;
+  };
   cuda::select(
       {problem, of_q, num_q, float64_ranks, interpolation, ignore_nan, below.data<uint8_t>(),
        above.data<uint8_t>(), weights.data<uint8_t>()},
       launch);
+  // How often each element is read.
+  const int64_t size = problem.num_channels() * problem.num_rows();
+  const auto reads = static_cast<int64_t>(bytes_read) / (size * cuda::bytes_of_type(problem.type));
+  std::cout << words_of(plan_select(problem, num_q, launch.limits)) << " reads" << reads << '\n';
   below.write();
   above.write();
   weights.write();

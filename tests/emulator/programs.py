@@ -109,10 +109,16 @@ def eager(tuning: str) -> str:
     )
     sizes = rf"(constexpr int64_t k(?:{names})) = (.+);"
     tuning, found = re.subn(sizes, r"\1 = ((\2) + 63) / 64;", tuning)
-    owners, few = "kFewestOwners = 32;", "kFewestOwners = 2;"
     assert found >= 20
-    assert owners in tuning
-    return tuning.replace(owners, few)
+    for name, usual, small in (
+        ("FewestOwners", "32", 2),
+        ("RowsToSample", "1 << 22", 1 << 12),
+        ("BytesToSample", "256 << 20", 1),
+        ("SampleSize", "1 << 14", 1 << 11),
+    ):
+        assert f"k{name} = {usual};" in tuning
+        tuning = tuning.replace(f"k{name} = {usual};", f"k{name} = {small};")
+    return tuning
 
 
 @dataclasses.dataclass

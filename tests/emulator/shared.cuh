@@ -16,6 +16,13 @@ inline uint32_t count_shared(uint32_t address) {
 inline void add_shared(uint32_t address, uint32_t value) {
   emulated::add(reinterpret_cast<uint32_t*>(emulated::shared_pointer(address)), value);
 }
+template <class T>
+void count_above(T value, T limit, uint32_t& above) {
+  above += value > limit;
+}
+inline uint32_t signs_of_halves(uint32_t halves) {
+  return (halves >> 31) * 0xffff0000 | (halves >> 15 & 1) * 0xffff;
+}
 inline void store_shared_if_below(uint32_t a, uint32_t b, uint32_t address, uint16_t value) {
   if (a < b) {
     emulated::store_half(reinterpret_cast<uint16_t*>(emulated::shared_pointer(address)), value);

@@ -81,6 +81,29 @@ void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
   }
 }
 
+/// The passes of kSampled: one for a bad sample, those that find a few of all keys, and one that
+/// finds the values among these.
+unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
+  unsigned passes = 2;
+  for (uint64_t keys = ~uint64_t{0} >> (64 - 8 * element_bytes); keys >= room; ++passes) {
+    keys = keys_of_counter(keys, room);
+  }
+  return passes;
+}
+
+/// Changes a plan of kStreams to kSampled if there is one q, and the channels are long.
+void plan_sampled(const Problem& problem, int64_t element_bytes, int64_t num_q, SelectPlan& plan) {
+  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
+  if (num_q > 1 || problem.num_rows() < kRowsToSample || bytes < kBytesToSample) {
+    return;
+  }
+  plan.layout = SelectLayout::kSampled;
+  plan.sample = kSampleSize;
+  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
+  plan.passes = passes_of_sampled(element_bytes, plan.room);
+  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
+}
+
 SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t rows = problem.num_rows(), channels = problem.num_channels();
@@ -122,6 +145,7 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
   plan.streams = streams_of(problem, 1, limits);
   plan.blocks = channels * plan.streams.chunks;
   plan_table(limits.shared_per_block - kReserved, num_q, plan);
+  plan_sampled(problem, element_bytes, num_q, plan);
   return plan;
 }
 

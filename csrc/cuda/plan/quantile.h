@@ -2,6 +2,8 @@
 // the device alone.
 #pragma once
 
+#include <cmath>
+
 #include "../../quantile.h"
 #include "channels.h"
 
@@ -48,6 +50,7 @@ enum class SelectLayout {
   kPatterns, // types of one byte: all values are counted, and their counts scanned
   kWhole,    // a block has a channel
   kStreams,  // channels one after another, each for several blocks
+  kSampled,  // the same for one q of long channels: a sample tells where its values lie
   kColumns,  // channels side by side, a lane each
 };
 
@@ -60,9 +63,24 @@ constexpr int threads_of_select_streams(int64_t element) {
 }
 constexpr int kThreadsOfSelectColumns = 768;
 
+/// A table has so many more than `room`: products that find counters are rounded up.
+constexpr unsigned kSpareCounters = 4;
+/// NaN, the values above and below a window, and those equal to its first key.
+constexpr unsigned kCountersBesideWindow = 4;
+
+/// How many neighbouring keys share a counter, if `keys` keys have `room` counters. Where two passes
+/// can find a key, those that share a counter are so few that each has its own in the next pass.
+HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
+  if (keys < room) {
+    return 1;
+  }
+  const uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(keys))) + 2;
+  return root <= room ? root : keys / room + 1;
+}
+
 struct SelectPlan {
   SelectLayout layout;
-  ChannelStreams streams; // of kWhole, too
+  ChannelStreams streams; // of kWhole and kSampled, too
   ChannelColumns columns;
   Digits digits;
   int64_t blocks;
@@ -72,7 +90,10 @@ struct SelectPlan {
   int64_t group;    // q's that are selected together
   unsigned copies;  // log2 of the copies that a table may have
   unsigned sorted;  // kSort: the elements that a warp sorts, a power of two
-  int64_t counters; // kStreams, kColumns, kPatterns: of a channel, in memory
+  int64_t counters; // of a channel, in memory
+  int64_t sample;   // kSampled: the elements of a channel that are looked at first
+  unsigned room;    // kSampled: the counters that a window may have
+  unsigned passes;  // kSampled: as many as any data need
   bool overlaps;    // kernels start before the one before ends
   bool halves;      // counters take too much memory: half of the channels is selected first
 

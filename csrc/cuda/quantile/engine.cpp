@@ -83,6 +83,8 @@ void select_part(const SelectionPart& part, const Launch& launch) {
       return select_patterns(plan, part, launch);
     case SelectLayout::kWhole:
       return select_whole(plan, part, launch);
+    case SelectLayout::kSampled:
+      return select_sampled(plan, part, launch);
     case SelectLayout::kStreams:
     case SelectLayout::kColumns:
       return select_in_passes(plan, part, launch);

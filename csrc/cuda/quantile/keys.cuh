@@ -47,6 +47,13 @@ struct KeyOrder {
   __device__ __forceinline__ Bits bits_of(Bits key) const {
     return reverse(static_cast<Bits>(key ^ sign));
   }
+  /// The keys of the smallest and of the largest number.
+  __device__ __forceinline__ Bits smallest() const {
+    return has_nan() ? ordered(static_cast<Bits>(largest | kSign)) : Bits{0};
+  }
+  __device__ __forceinline__ Bits greatest() const {
+    return has_nan() ? ordered(largest) : std::numeric_limits<Bits>::max();
+  }
   __device__ __forceinline__ Bits key(Bits bits) const {
     return is_nan(bits) ? std::numeric_limits<Bits>::max() : ordered(bits);
   }

@@ -37,6 +37,7 @@ struct SelectionPart {
 void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
