@@ -288,6 +288,12 @@ def test_channels_of_their_own_edges() -> None:
     assert StreamingHistogram(2, (0, torch.tensor([[1.0], [2]])), (2, 3)).edges.shape == (2, 1, 3)
 
 
+def test_edges_is_another_name() -> None:
+    edges = torch.tensor([[0.0, 1, 2], [0, 2, 3]])
+    assert torch.equal(StreamingHistogram(edges=edges).edges, StreamingHistogram(edges).edges)
+    assert torch.equal(StreamingHistogram(edges=edges[0], channels=2).hist, torch.zeros(2, 5))
+
+
 def test_density() -> None:
     stream = StreamingHistogram(torch.tensor([0.0, 1, 3]))
     stream.update(torch.tensor([0.5, 0.5, 2, 2, 9, torch.nan]))
@@ -585,6 +591,17 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: QuantileSketch().merge(QuantileSketch(2)),
         RuntimeError,
         "QuantileSketch.merge: other must have counts [16392], got [2, 16392]",
+    ),
+    (
+        lambda: StreamingHistogram([0.0, 1.0]),  # type: ignore[arg-type]
+        TypeError,
+        "StreamingHistogram: bins must be an int of 64 bits or a tensor of edges, got [0.0, 1.0]: "
+        "pass torch.as_tensor(bins)",
+    ),
+    (
+        lambda: StreamingHistogram(3, edges=torch.arange(3)),
+        TypeError,
+        "StreamingHistogram: edges must be left out with bins, got both",
     ),
     (
         lambda: StreamingHistogram(3, (0, 1)).merge(StreamingHistogram(3, (0, 2))),

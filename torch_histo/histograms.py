@@ -188,7 +188,7 @@ def checked_call(
             "histogram: density must be False with flow, whose values have no width, got True"
         )
     dims = None if dim is None else dimensions("histogram", dim)
-    if not _are_edges(bins):
+    if not are_edges(bins):
         num_bins = _number_of_bins(bins)
         return dims, UniformBins(num_bins, None if range is None else _bounds(input, range))
     if range is not None:
@@ -226,13 +226,13 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
     raise TypeError(f"histogram: {expected}, got {name}={shown(value)}")
 
 
-def _are_edges(bins: object) -> TypeGuard[Tensor]:
+def are_edges(bins: object) -> TypeGuard[Tensor]:
     return isinstance(bins, Tensor) and bins.dim() > 0
 
 
 def _reworded(bins: int | Tensor, message: str) -> str:
     """The words of an operator as those of the function."""
-    if _are_edges(bins):
+    if are_edges(bins):
         return re.sub(r"\bedges(?= must|\.)", "bins", message)
     for pattern, replacement in (
         (r"\b(finite_range|uniform_edges)\b(?=: |\(\))", "histogram"),

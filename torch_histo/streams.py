@@ -22,7 +22,7 @@ from torch_histo._arguments import (
     tensor_of,
 )
 from torch_histo._plottable import Plottable
-from torch_histo.histograms import Bound, density_of, histogram
+from torch_histo.histograms import Bound, are_edges, density_of, histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -218,6 +218,7 @@ class StreamingHistogram(_Stream):
             ends: `QuantileSketch` is for values whose range nobody knows.
         channels: the sizes of the dimensions that `update` keeps, an int or several; None means
             those of edges and range, and so none for edges `[n + 1]` and a range of numbers.
+        edges: another name of `bins`, where these are edges.
 
     Attributes:
         hist: int64 counts `[channels..., n + 3]`: underflow, the bins, overflow, NaN. They add up
@@ -255,12 +256,18 @@ class StreamingHistogram(_Stream):
 
     def __init__(
         self,
-        bins: int | Tensor,
+        bins: int | Tensor | None = None,
         range: Sequence[Bound] | None = None,
         channels: int | Sequence[int] | None = None,
+        *,
+        edges: Tensor | None = None,
     ) -> None:
         name = type(self).__name__
-        if range is None and not (isinstance(bins, Tensor) and bins.dim()):
+        if edges is not None:
+            if bins is not None:
+                raise TypeError(f"{name}: edges must be left out with bins, got both")
+            bins = edges
+        if range is None and hasattr(bins, "__index__") and not are_edges(bins):
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
         given = [v for v in (bins, *(range or ())) if isinstance(v, Tensor)]
@@ -268,7 +275,7 @@ class StreamingHistogram(_Stream):
         device = given[0].device if given else None
         nothing = torch.empty(0, *sizes, dtype=torch.float64, device=device)
         try:
-            hist, edges = histogram(nothing, bins, range=range, dim=0, flow=True)
+            hist, edges = histogram(nothing, bins, range=range, dim=0, flow=True)  # type: ignore[arg-type]
         except (RuntimeError, TypeError) as error:
             message = str(error).replace("histogram:", f"{name}:", 1)
             raise type(error)(message) from None
@@ -539,9 +546,9 @@ def _channels(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _sizes_of(bins: int | Tensor, given: Sequence[Tensor]) -> Sequence[int]:
+def _sizes_of(bins: int | Tensor | None, given: Sequence[Tensor]) -> Sequence[int]:
     """The channels of edges, or of the tensors of a range."""
-    if isinstance(bins, Tensor) and bins.dim():
+    if are_edges(bins):
         return bins.shape[:-1]
     try:
         sizes: Sequence[int] = torch.broadcast_shapes(*(v.shape for v in given))  # type: ignore[no-untyped-call]
