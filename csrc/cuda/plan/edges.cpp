@@ -16,7 +16,7 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 /// A channel's bins are counted in at most so many parts, for each of which the rows are read.
 constexpr int64_t kMaxParts = 16;
 /// A block that reads so many times the bytes of its table has one for wide words of columns.
-constexpr int64_t kMinReadsOfWide = 16;
+constexpr int64_t kMinReadsOfWide = 32;
 
 int64_t bytes_of_key(ElementType type) {
   return visit_number_type(type, [](auto tag) {
@@ -44,22 +44,23 @@ bool plan_columns(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t word_bytes = bytes_of_word(element_bytes);
-  const int64_t bytes_of_block =
-      problem.num_rows() * problem.num_channels() * element_bytes / limits.sm_count;
   for (const auto& [bytes, log_words] :
        {std::pair{kMostBytesOfWord, 5u}, std::pair{word_bytes, 5u}, std::pair{word_bytes, 3u}}) {
     const int64_t columns = bytes / element_bytes << log_words;
     const int64_t shared = column_bytes(problem.type, bins) * columns + 16;
-    const bool pays = bytes == word_bytes || bytes_of_block >= kMinReadsOfWide * shared;
-    if (!pays || !are_columns(problem, bytes) || shared + kReserved > limits.shared_per_block) {
+    if (!are_columns(problem, bytes) || shared + kReserved > limits.shared_per_block) {
+      continue;
+    }
+    // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
+    // long as reading three times as much.
+    plan.columns = columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
+    const int64_t bytes_of_block = plan.columns.share * columns * element_bytes;
+    if (bytes > word_bytes && bytes_of_block < kMinReadsOfWide * shared) {
       continue;
     }
     plan.layout = EdgeLayout::kColumns;
     plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
     plan.shared_bytes = shared;
-    // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
-    // long as reading three times as much.
-    plan.columns = columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return has_rows_for_columns(plan.columns, bins + 3);
   }
