@@ -1,4 +1,4 @@
-"""Builds torch_histo: `_C` (schemas, CPU kernels) and `_cuda` (CUDA kernels).
+"""Builds torch_histo: `_C` (schemas, CPU kernels, plans for GPUs) and `_cuda` (CUDA kernels).
 
 TORCH_HISTO_CUDA=0     leave the CUDA kernels out: the default with a CPU build of torch
 TORCH_HISTO_CUDA=1     build them with any torch; fail where no CUDA Toolkit is found
@@ -18,15 +18,11 @@ import torch
 from setuptools import setup
 from torch.utils import cpp_extension
 
-# Libraries run with every torch from here on, whichever they were built with.
-TORCH_TARGET = "-DTORCH_TARGET_VERSION=0x020a000000000000"
-# Every GPU from Turing on: a binary runs on later minor versions too, PTX on what is yet to come.
-ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]
-# Warnings are about this project's code: torch's headers are the system's.
-TORCH_HEADERS = "-isystem" + cpp_extension.include_paths()[0]
+ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]  # and their minor versions; PTX for later ones
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
-CXX_FLAGS += [TORCH_TARGET, TORCH_HEADERS, "-fno-wrapv"]  # Python's -fwrapv costs up to a third
-CXX_FLAGS += ["-ffp-contract=off"]  # edges are rounded after each operation
+CXX_FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000"]  # serves torch 2.10 and later
+CXX_FLAGS += ["-isystem" + cpp_extension.include_paths()[0]]  # warnings are of our own code
+CXX_FLAGS += ["-fno-wrapv", "-ffp-contract=off"]  # faster; edges are rounded at each operation
 # At -O3 the unrolled loops take ten minutes to compile with checks.
 SANITIZE = [f"-fsanitize={s}", "-O1"] if (s := os.getenv("TORCH_HISTO_SANITIZE")) else []
 NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
@@ -42,45 +38,35 @@ def find_toolkit() -> str | None:
     if nvcc:  # may be a link or a wrapper script: nvcc itself says where its toolkit is
         shown = subprocess.run([nvcc, "-dryrun", "-E", "x.cu"], capture_output=True, text=True)
         homes += re.findall(r"^#\$ TOP=(.*)$", shown.stderr, re.MULTILINE)
-    for home in filter(None, [*homes, "/usr/local/cuda"]):
-        if Path(home, "include/cuda_runtime.h").exists() and Path(home, "bin/nvcc").exists():
-            return os.path.realpath(home)
-    return None
+    homes = [Path(home).resolve() for home in [*homes, "/usr/local/cuda"] if home]
+    files = "include/cuda_runtime.h", "bin/nvcc"
+    return next((str(h) for h in homes if all(h.joinpath(f).exists() for f in files)), None)
 
 
 def choose_toolkit() -> tuple[str | None, str]:
     """The CUDA Toolkit to build with, if any, and why."""
     wanted = os.environ.get("TORCH_HISTO_CUDA", "auto")
-    if wanted not in ("0", "1", "auto"):
-        raise SystemExit(f"TORCH_HISTO_CUDA must be 0 or 1, got {wanted!r}")
     if wanted == "0":
         return None, "left out: TORCH_HISTO_CUDA is 0"
+    if wanted not in ("1", "auto"):
+        raise SystemExit(f"TORCH_HISTO_CUDA must be 0 or 1, got {wanted!r}")
     if wanted == "auto" and torch.version.cuda is None:
         return None, "left out: this torch is a CPU build (TORCH_HISTO_CUDA=1 builds them)"
     toolkit, missing = find_toolkit(), "no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
     if toolkit is None and wanted == "1":
         raise SystemExit(f"TORCH_HISTO_CUDA is 1, but {missing}")
-    if toolkit is not None and torch.version.cuda is not None:
-        check_major_version(toolkit, torch.version.cuda)
     return toolkit, f"built with {toolkit}" if toolkit else f"left out: {missing}"
 
 
 def check_major_version(toolkit: str, torch_cuda: str) -> None:
-    """Fails for a toolkit that torch will not build with."""
     shown = subprocess.check_output([f"{toolkit}/bin/nvcc", "--version"], text=True)
-    release = re.search(r"release ((\d+)[.]\d+)", shown)
-    major = torch_cuda.split(".")[0]
-    if release and release[2] != major:
-        raise SystemExit(
-            f"{toolkit} is CUDA Toolkit {release[1]}, but torch was built for CUDA {torch_cuda}: "
-            f"set CUDA_HOME to a CUDA Toolkit {major}, or TORCH_HISTO_CUDA=0 to leave the CUDA "
-            "kernels out"
-        )
-
-
-def default_archs(toolkit: str) -> str:
-    listed = subprocess.check_output([f"{toolkit}/bin/nvcc", "--list-gpu-arch"], text=True).split()
-    return ";".join(a for a in ARCHS if "compute_" + a.replace(".", "") in listed) + "+PTX"
+    for release, major in re.findall(r"release ((\d+)[.]\d+)", shown):
+        if torch_cuda and torch_cuda.split(".")[0] != major:
+            raise SystemExit(
+                f"{toolkit} is CUDA Toolkit {release}, but torch was built for CUDA {torch_cuda}: "
+                f"set CUDA_HOME to a CUDA Toolkit {torch_cuda.split('.')[0]}, or "
+                "TORCH_HISTO_CUDA=0 to leave the CUDA kernels out"
+            )
 
 
 def extension(name: str, sources: list[str], cxx: list[str], **settings: list[str]) -> object:
@@ -96,20 +82,18 @@ class Build(cpp_extension.BuildExtension):
 
 
 TOOLKIT, REASON = choose_toolkit()
-# How a GPU would count is pure C++, and explained where there is no GPU, too.
 sources = [*glob("csrc/*.cpp"), *glob("csrc/cpu/*.cpp"), *glob("csrc/cuda/plan/*.cpp")]
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
+    check_major_version(TOOLKIT, torch.version.cuda or "")
     cpp_extension.CUDA_HOME = TOOLKIT  # a CPU build of torch leaves it unset
-    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", default_archs(TOOLKIT))
-    sources = [*glob("csrc/cuda/**/*.cpp", recursive=True), "csrc/arguments.cpp"]
-    sources += glob("csrc/cuda/**/*.cu", recursive=True)
-    # Without the flag the linker drops libtorch, which holds the stream functions.
-    link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]
+    listed = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--list-gpu-arch"], text=True).split()
+    archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]
+    os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(archs) + "+PTX")
+    sources = [f for end in ("cpp", "cu") for f in glob(f"csrc/cuda/**/*.{end}", recursive=True)]
+    sources += ["csrc/arguments.cpp"]
+    link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # torch has streams
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))
-setup(
-    ext_modules=extensions,
-    cmdclass={"build_ext": Build},
-    options={"bdist_wheel": {"py_limited_api": "cp310"}},
-)
+bdist_wheel = {"py_limited_api": "cp310"}
+setup(ext_modules=extensions, cmdclass={"build_ext": Build}, options={"bdist_wheel": bdist_wheel})

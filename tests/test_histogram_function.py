@@ -248,7 +248,11 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bins": 2.5}, TypeError, f"{BINS} 2.5"),
     ({"bins": True}, TypeError, f"{BINS} True"),
     ({"bins": "auto"}, TypeError, f"{BINS} 'auto'"),
-    ({"bins": [0, 1]}, TypeError, f"{BINS} [0, 1]: pass torch.as_tensor(bins)"),
+    (
+        {"bins": [0, 1]},
+        TypeError,
+        f"{BINS} [0, 1]: pass torch.as_tensor(bins, dtype=torch.float64)",
+    ),
     (
         {"bins": np.array([0, 1])},
         TypeError,

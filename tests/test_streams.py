@@ -596,7 +596,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: StreamingHistogram([0.0, 1.0]),  # type: ignore[arg-type]
         TypeError,
         "StreamingHistogram: bins must be an int of 64 bits or a tensor of edges, got [0.0, 1.0]: "
-        "pass torch.as_tensor(bins)",
+        "pass torch.as_tensor(bins, dtype=torch.float64)",
     ),
     (
         lambda: StreamingHistogram(3, edges=torch.arange(3)),

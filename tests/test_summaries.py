@@ -114,6 +114,13 @@ def model() -> Model:
     return model
 
 
+def test_histograms_of_arrays() -> None:
+    values = np.array([0.0, 1.0, 1.0])
+    hist, edges = histograms({"a": values, "b": [2.0]}, 2)["a"]
+    assert hist.tolist() == [1, 2]
+    assert edges.tolist() == [0.0, 0.5, 1.0]
+
+
 def test_parameters_and_gradients(model: Model) -> None:
     found = histograms(model, 16)
     names = {"first.weight", "first.weight.grad", "first.bias", "first.bias.grad"}

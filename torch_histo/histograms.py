@@ -251,6 +251,8 @@ def _number_of_bins(bins: object) -> int:
     hint = ""
     if not (is_compiling() or isinstance(bins, (int, Tensor))):
         hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
+        # Of floats as_tensor alone makes float32.
+        hint = hint.replace("as_tensor(bins)", "as_tensor(bins, dtype=torch.float64)")
     return integer("histogram", bins, "bins must be an int of 64 bits or a tensor of edges", hint)
 
 

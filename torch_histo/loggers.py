@@ -63,12 +63,14 @@ def histograms(
         expected = "tensors must be a module or a mapping of names to tensors"
         raise TypeError(f"histograms: {expected}, got {shown(tensors)}")
     parts: dict[torch.device, list[Tensor]] = {}
-    for tensor in named.values():
+    devices = {}
+    for name, tensor in named.items():
         hist, edges = histogram(tensor, bins)
+        devices[name] = hist.device
         # As the bits of float64: one type, so that one copy takes all.
         parts.setdefault(hist.device, []).extend((hist, edges.double().view(torch.int64)))
     arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
-    return {name: next(arrays[tensor.device]) for name, tensor in named.items()}
+    return {name: next(arrays[device]) for name, device in devices.items()}
 
 
 def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor]]:
