@@ -226,6 +226,7 @@ QUANTILE_CPU_CASES = [
     Case("float32", (1 << 24,), bins="median"),
     Case("float32", (1 << 24,), bins="nine quantiles"),
     Case("float64", (1 << 23,), bins="median"),
+    Case("float64", (1 << 23,), bins="nine quantiles"),
     Case("bfloat16", (1 << 24,), bins="median"),
     Case("float32", (65_536, 64), bins="median"),
     Case("float32", (64, 65_536), (1,), bins="median"),
