@@ -583,8 +583,9 @@ def test_tuned_numbers_name_the_case_that_gave_them() -> None:
     common = (root / "benchmarks/common.py").read_text()
     distributions = "|".join(re.findall(r'^    "([^"]+)": ', common, re.MULTILINE))
     size = r"(\d+|\d\^\d+)"
-    shape = rf"u?int(8|16|32|64) \[{size}(, {size})*\]( over \(\d(, \d|,)*\))?"
-    case = rf"{shape}(, {size} bins)?, ({distributions})(, (Zen 3|Granite Rapids))?(, two threads)?"
+    shape = rf"(u?int(8|16|32|64)|b?float(16|32|64)) \[{size}(, {size})*\]( over \(\d(, \d|,)*\))?"
+    how = rf"(, {size} bins| median| nine quantiles)?, ({distributions})"
+    case = rf"{shape}{how}(, (Zen 3|Zen 4|Granite Rapids))?(, two threads)?"
     rows = re.findall(r"^constexpr .*; +// (.*)$", text, re.MULTILINE)
     assert len(rows) > 40
     assert [row for row in rows if not re.fullmatch(case, row)] == []

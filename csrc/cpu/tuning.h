@@ -174,7 +174,7 @@ constexpr int64_t kCopiedBytes = 512 << 10;
 constexpr int64_t kCopiedBytesOfMany = 8 << 20;
 constexpr int64_t kManyQuantiles = 64;
 /// Keys of larger channels are copied once they fit here.
-constexpr int64_t kGatheredBytes = 16 << 20; // float64 [2^23], nine quantiles, uniform, Zen 4
+constexpr int64_t kGatheredBytes = 16 << 20; // float64 [2^23] nine quantiles, uniform, Zen 4
 /// Prefixes that are looked for at once, those of them whose digits are counted, and those that are
 /// found by comparing.
 constexpr int64_t kMaxPrefixes = 255;
@@ -183,11 +183,11 @@ constexpr int64_t kMaxComparedPrefixes = 4;
 constexpr int64_t kComparedKeys = 32;
 /// A sample of n keys for q quantiles has (n * q)^(2/3) keys times the first number, but not more
 /// than one in the second. Fewer keys than the third are not sampled.
-constexpr double kShareOfSample = 0.6; // float64 [2^23], nine quantiles, uniform, Zen 4
+constexpr double kShareOfSample = 0.6; // float64 [2^23] nine quantiles, uniform, Zen 4
 constexpr int64_t kMinKeysPerSampled = 16;
 constexpr int64_t kMinKeysOfSample = 1 << 14;
 /// Brackets: the part of keys in memory that may be expected in them, and how many there may be.
-constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23], nine quantiles, uniform, Zen 4
+constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23] nine quantiles, uniform, Zen 4
 constexpr size_t kMaxBrackets = 64;
 /// A thread reads at least this many sampled keys.
 constexpr int64_t kMinSampledPerThread = 4096;
