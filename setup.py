@@ -22,7 +22,7 @@ ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]  # and their minor versions; PTX f
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000"]  # serves torch 2.10 and later
 CXX_FLAGS += ["-isystem" + cpp_extension.include_paths()[0]]  # warnings are of our own code
-CXX_FLAGS += ["-fno-wrapv", "-ffp-contract=off"]  # faster; edges are rounded at each operation
+CXX_FLAGS += ["-fno-wrapv", "-ffp-contract=off"]  # Python's -fwrapv is slow; edges need rounding
 # At -O3 the unrolled loops take ten minutes to compile with checks.
 SANITIZE = [f"-fsanitize={s}", "-O1"] if (s := os.getenv("TORCH_HISTO_SANITIZE")) else []
 NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
@@ -46,10 +46,10 @@ def find_toolkit() -> str | None:
 def choose_toolkit() -> tuple[str | None, str]:
     """The CUDA Toolkit to build with, if any, and why."""
     wanted = os.environ.get("TORCH_HISTO_CUDA", "auto")
+    if wanted not in ("0", "1", "auto"):
+        raise SystemExit(f"TORCH_HISTO_CUDA must be 0 or 1, got {wanted!r}")
     if wanted == "0":
         return None, "left out: TORCH_HISTO_CUDA is 0"
-    if wanted not in ("1", "auto"):
-        raise SystemExit(f"TORCH_HISTO_CUDA must be 0 or 1, got {wanted!r}")
     if wanted == "auto" and torch.version.cuda is None:
         return None, "left out: this torch is a CPU build (TORCH_HISTO_CUDA=1 builds them)"
     toolkit, missing = find_toolkit(), "no CUDA Toolkit: put nvcc on PATH or set CUDA_HOME"
@@ -92,7 +92,7 @@ if TOOLKIT is not None:
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(archs) + "+PTX")
     sources = [f for end in ("cpp", "cu") for f in glob(f"csrc/cuda/**/*.{end}", recursive=True)]
     sources += ["csrc/arguments.cpp"]
-    link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # torch has streams
+    link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # keeps libtorch
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))
 bdist_wheel = {"py_limited_api": "cp310"}

@@ -124,6 +124,10 @@ def tensor_of(argument: str, value: object) -> Tensor:
     return torch.from_numpy(numbers)
 
 
+def is_dtensor(value: object) -> bool:
+    return type(value).__name__ == "DTensor"  # importing its module takes long
+
+
 TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 

@@ -10,7 +10,12 @@ import torch.distributed as dist
 from torch import Tensor
 
 from torch_histo import ops, quantiles
-from torch_histo._arguments import kept_dimensions, reduced_dimensions, require_tensor
+from torch_histo._arguments import (
+    is_dtensor,
+    kept_dimensions,
+    reduced_dimensions,
+    require_tensor,
+)
 from torch_histo.histograms import Bound, Histogram, histogram_of
 
 __all__ = ["channel_histogram", "histogram", "nanquantile", "quantile"]
@@ -338,7 +343,7 @@ def check_group(name: str, group: dist.ProcessGroup | None) -> None:
 def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> None:
     check_group(name, group)
     require_tensor(f"{name}: local_input", local_input)
-    if type(local_input).__name__ == "DTensor":
+    if is_dtensor(local_input):
         raise TypeError(
             f"{name}: local_input must be what this process holds, "
             f"got a DTensor: pass it to torch_histo.{name.removeprefix('distributed.')}"

@@ -19,6 +19,7 @@ from torch_histo._arguments import (
     dimensions,
     integer,
     is_compiling,
+    is_dtensor,
     kept_dimensions,
     raise_as_python_would,
     raise_from,
@@ -372,7 +373,7 @@ def filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
 
 def density_of(hist: Tensor, edges: Tensor) -> Tensor:
     """counts / (their sum * the bins' widths), channel by channel."""
-    if type(hist).__name__ == "DTensor":
+    if is_dtensor(hist):
         hist = _added(hist)  # before divisions, which round
     # In the order of NumPy's divisions, so that float64 is equal bit for bit.
     wide = edges.double()

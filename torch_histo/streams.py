@@ -17,6 +17,7 @@ from torch_histo._arguments import (
     dimensions,
     integer,
     is_compiling,
+    is_dtensor,
     kept_dimensions,
     shown,
     tensor_of,
@@ -190,7 +191,7 @@ class _Stream(Plottable, nn.Module):
 
     def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
         name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
-        if type(x).__name__ == "DTensor":
+        if is_dtensor(x):
             raise TypeError(f"{name}: x must be what this process holds: pass x.to_local()")
         if x.device != self.hist.device:
             expected = f"x must be on the device of the module, {self.hist.device}"

@@ -136,8 +136,10 @@ template <class Key>
 
 #endif
 
+} // namespace
+
 template <class Key>
-int64_t compare_widest(
+int64_t compare(
     const Key* keys,
     int64_t size,
     const std::vector<Bracket<Key>>& brackets,
@@ -150,25 +152,9 @@ int64_t compare_widest(
 #endif
   return compare_any(keys, size, brackets, from, out);
 }
-
-} // namespace
-
-int64_t compare(
-    const uint32_t* keys,
-    int64_t size,
-    const std::vector<Bracket<uint32_t>>& brackets,
-    int64_t* from,
-    uint32_t* out) {
-  return compare_widest(keys, size, brackets, from, out);
-}
-
-int64_t compare(
-    const uint64_t* keys,
-    int64_t size,
-    const std::vector<Bracket<uint64_t>>& brackets,
-    int64_t* from,
-    uint64_t* out) {
-  return compare_widest(keys, size, brackets, from, out);
-}
+template int64_t compare(
+    const uint32_t*, int64_t, const std::vector<Bracket<uint32_t>>&, int64_t*, uint32_t*);
+template int64_t compare(
+    const uint64_t*, int64_t, const std::vector<Bracket<uint64_t>>&, int64_t*, uint64_t*);
 
 } // namespace histo::cpu

@@ -1,5 +1,5 @@
-// Where wanted keys are, as a sample of all keys tells: in a few ranges that few keys are in. One
-// pass of comparisons finds these keys and counts the others (Floyd and Rivest, "Expected time
+// A sample of all keys tells in which ranges the wanted keys are. The ranges hold few keys: one pass
+// of comparisons copies them and counts the others (Floyd and Rivest, "Expected time
 // bounds for selection", 1975). A sample may mislead: then the keys must be found in another way.
 #pragma once
 
@@ -31,18 +31,13 @@ struct Bracket {
 /// Adds to `from[i]` how many keys are at least the low end of bracket i. Copies the keys that are
 /// in a bracket to `out`, and returns how many they are. `size` is at most kKeysPerTile; `out` has
 /// room for as many keys.
+template <class Key>
 int64_t compare(
-    const uint32_t* keys,
+    const Key* keys,
     int64_t size,
-    const std::vector<Bracket<uint32_t>>& brackets,
+    const std::vector<Bracket<Key>>& brackets,
     int64_t* from,
-    uint32_t* out);
-int64_t compare(
-    const uint64_t* keys,
-    int64_t size,
-    const std::vector<Bracket<uint64_t>>& brackets,
-    int64_t* from,
-    uint64_t* out);
+    Key* out);
 
 /// Keys of fewer bits are counted by few digits.
 template <class Key>

@@ -81,6 +81,28 @@ class Quantiles {
   std::vector<Key> found_;
 };
 
+/// Tasks that workers take in turns, some at once.
+class Turns {
+ public:
+  Turns(int64_t tasks, int64_t workers)
+      : tasks_(tasks), batch_(std::max<int64_t>(1, tasks / (workers * kTasksPerThread))) {
+  }
+  /// Called by each worker: calls f(task) for what it takes.
+  template <class F>
+  void take(const F& f) {
+    for (int64_t first; (first = next_.fetch_add(batch_)) < tasks_;) {
+      for (int64_t task = first; task < std::min(first + batch_, tasks_); ++task) {
+        f(task);
+      }
+    }
+  }
+
+ private:
+  int64_t tasks_;
+  int64_t batch_;
+  std::atomic<int64_t> next_{0};
+};
+
 /// How many channels are read together: those that lie closer to each other than their rows do.
 int64_t channels_per_block(const Problem& problem, int64_t most) {
   const auto distance = [](const Extent& loop) {
@@ -117,28 +139,25 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
       std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
   const int64_t keys_of_worker = (blocks.size + 1) * step;
   auto* scratch = static_cast<Key*>(allocate(workers * keys_of_worker * key_bytes));
-  std::atomic<int64_t> next{0};
+  Turns turns(blocks.count, workers);
   run_workers(workers, [&](int64_t worker) {
     Key* keys = scratch + worker * keys_of_worker;
     Quantiles<Key> quantiles(selection, reader);
     KeySelector<Key> selector;
-    const int64_t batch = std::max<int64_t>(1, blocks.count / (workers * kTasksPerThread));
-    for (int64_t first; (first = next.fetch_add(batch)) < blocks.count;) {
-      for (int64_t block = first; block < std::min(first + batch, blocks.count); ++block) {
-        const int64_t channels = blocks.size_of(block);
-        reader.read(blocks.first(block), channels, 0, rows, keys, step);
-        for (int64_t i = 0; i < channels; ++i) {
-          Key* of_channel = keys + i * step;
-          const int64_t nans = reader.has_nan() ? count_nan(of_channel, rows) : 0;
-          std::vector<Wanted>& wanted = quantiles.wanted(rows, nans);
-          Wanted* begin = wanted.data();
-          selector.select(
-              of_channel, keys + blocks.size * step, rows, begin, begin + wanted.size(),
-              quantiles.found());
-          quantiles.write(blocks.first(block) + i);
-        }
+    turns.take([&](int64_t block) {
+      const int64_t channels = blocks.size_of(block);
+      reader.read(blocks.first(block), channels, 0, rows, keys, step);
+      for (int64_t i = 0; i < channels; ++i) {
+        Key* of_channel = keys + i * step;
+        const int64_t nans = reader.has_nan() ? count_nan(of_channel, rows) : 0;
+        std::vector<Wanted>& wanted = quantiles.wanted(rows, nans);
+        Wanted* begin = wanted.data();
+        selector.select(
+            of_channel, keys + blocks.size * step, rows, begin, begin + wanted.size(),
+            quantiles.found());
+        quantiles.write(blocks.first(block) + i);
       }
-    }
+    });
   });
 }
 
@@ -151,16 +170,13 @@ void read_tiles(int64_t rows, int64_t channels, const Make& make) {
   const int64_t tiles = ceil_div(rows, kKeysPerTile);
   const int64_t workers =
       std::clamp<int64_t>(rows * channels / kMinElementsPerThread, 1, num_threads());
-  const int64_t batch = std::max<int64_t>(1, tiles / (workers * kTasksPerThread));
-  std::atomic<int64_t> next{0};
+  Turns turns(tiles, workers);
   run_workers(std::min(workers, tiles), [&](int64_t) {
     auto worker = make();
-    for (int64_t first; (first = next.fetch_add(batch)) < tiles;) {
-      for (int64_t tile = first; tile < std::min(first + batch, tiles); ++tile) {
-        const int64_t begin = tile * kKeysPerTile;
-        worker.read(begin, std::min(kKeysPerTile, rows - begin));
-      }
-    }
+    turns.take([&](int64_t tile) {
+      const int64_t begin = tile * kKeysPerTile;
+      worker.read(begin, std::min(kKeysPerTile, rows - begin));
+    });
     worker.finish();
   });
 }

@@ -36,8 +36,8 @@ struct Stored {
   }
 };
 
-/// Where a row of thresholds has that of a column: lanes that each read one of their words meet in no
-/// bank.
+/// The place of a column's threshold in a row of thresholds. Lanes that each read one threshold of
+/// their words do not meet in a bank.
 template <class T>
 __device__ __forceinline__ unsigned threshold_slot(
     unsigned word, unsigned of_word, unsigned words) {

@@ -15,7 +15,7 @@ struct ChannelStreams {
   bool has_runs;   // rows follow each other without gaps, in long runs
 };
 
-/// What a lane reads of a row: an element, or several smaller ones.
+/// The bytes that a lane reads of a row: those of one element, or of several small ones.
 constexpr int64_t bytes_of_word(int64_t element_bytes) {
   return element_bytes < 4 ? 4 : element_bytes;
 }

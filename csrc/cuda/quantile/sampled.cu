@@ -88,8 +88,9 @@ __device__ __forceinline__ unsigned sum_of_warp(unsigned sum) {
   return sum;
 }
 
-/// What a thread counts itself, and the block's table of buckets. Most values may be equal to an end
-/// of the window: in the table, their additions would wait for each other.
+/// A thread's own counters, and the block's table of buckets. Values equal to an end of the window
+/// have counters of the thread: they may be most values, and additions to one counter of the table
+/// wait for each other.
 template <class Bits>
 struct WindowCounts {
   using Of = Distances<Bits>;
