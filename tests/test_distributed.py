@@ -82,10 +82,10 @@ def test_errors_of_one_line() -> None:
             "got a DTensor: pass it to torch_histo.channel_histogram",
         ),
         (
-            [1, 2],
             {},
-            "distributed.channel_histogram: local_input must be a torch.Tensor, got list: "
-            "pass torch.as_tensor(local_input)",
+            {},
+            "distributed.channel_histogram: local_input must be a tensor, an array, an image or "
+            "a list of numbers, got dict",
         ),
         (
             values,

@@ -374,9 +374,13 @@ def test_not_tensors() -> None:
         line = f"channel_histogram: input must be {NUMBERS}, got {got}"
         with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
             torch_histo.channel_histogram(value)
-    line = "text_histogram: text must be a torch.Tensor, str or bytes, got dict"
-    with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
-        torch_histo.text_histogram({})
+    for text, line in (
+        ({}, "a tensor, an array, a str or bytes, got dict"),
+        ([97, 256], "a list of numbers from 0 to 255, got [97, 256]"),
+        ((0.5,), "a list of numbers from 0 to 255, got (0.5,)"),
+    ):
+        with pytest.raises(TypeError, match=f"^text_histogram: text must be {re.escape(line)}$"):
+            torch_histo.text_histogram(text)
 
 
 @pytest.mark.parametrize(

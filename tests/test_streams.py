@@ -593,10 +593,10 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "QuantileSketch.merge: other must have counts [16392], got [2, 16392]",
     ),
     (
-        lambda: StreamingHistogram([0.0, 1.0]),  # type: ignore[arg-type]
+        lambda: StreamingHistogram([torch.tensor(1)]),
         TypeError,
-        "StreamingHistogram: bins must be an int of 64 bits or a tensor of edges, got [0.0, 1.0]: "
-        "pass torch.as_tensor(bins, dtype=torch.float64)",
+        "StreamingHistogram: bins must be an int of 64 bits or a tensor of edges, got [tensor(1)]: "
+        "pass torch.stack(bins)",
     ),
     (
         lambda: StreamingHistogram(3, edges=torch.arange(3)),

@@ -99,14 +99,10 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
     return [d for d in range(ndim) if d not in reduced]
 
 
-def require_tensor(argument: str, value: object, expected: str = "a torch.Tensor") -> None:
-    # A proxy of a tracer is like a tensor, too; asking that takes longer.
-    if not isinstance(value, Tensor) and not is_tensor_like(value):  # type: ignore[no-untyped-call]
-        call = call_that_makes_a_tensor(value).format(argument.split()[-1])
-        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
+TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 
-def tensor_of(argument: str, value: object) -> Tensor:
+def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tensor:
     """What functions take for a tensor, as one: arrays, images and lists of numbers, exactly."""
     if isinstance(value, Tensor) or is_tensor_like(value):  # type: ignore[no-untyped-call]
         return value  # type: ignore[return-value]
@@ -116,7 +112,7 @@ def tensor_of(argument: str, value: object) -> Tensor:
     if numbers is None:
         call = call_that_makes_a_tensor(value).format(argument.split()[-1])
         call = "" if "as_tensor" in call else call  # which does not know it, either
-        raise TypeError(f"{argument} must be {TENSOR_LIKE}, got {type(value).__name__}{call}")
+        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
     if not numbers.dtype.isnative:
         numbers = numbers.astype(numbers.dtype.newbyteorder("="))
     if not numbers.flags.writeable or min(numbers.strides, default=0) < 0:
@@ -124,11 +120,35 @@ def tensor_of(argument: str, value: object) -> Tensor:
     return torch.from_numpy(numbers)
 
 
+def edges_or_number(argument: str, value: Any) -> int | Tensor:
+    """Edges that are an array or a list of numbers as a tensor; all else as it is."""
+    if not (isinstance(value, int) or is_compiling() or is_tensor_like(value)):  # type: ignore[no-untyped-call]
+        numbers = _numbers_of(value)
+        if numbers is not None and numbers.ndim > 0:
+            return tensor_of(argument, numbers)
+    return value  # type: ignore[no-any-return]
+
+
+def tensor_or_shape(argument: str, value: Any) -> Tensor | Sequence[int]:
+    """An array or an image as a tensor; all else as it is, so that a list is a shape."""
+    is_other = isinstance(value, (Tensor, Sequence))
+    if not is_other and any(hasattr(value, name) for name in _ARRAYS):
+        return tensor_of(argument, value, "a tensor, an array, an image or a shape")
+    return value  # type: ignore[no-any-return]
+
+
+def without_array(value: Any) -> Any:
+    """The numbers of an array as a list, or as one number if it is 0-D; all else as it is."""
+    if is_compiling() or isinstance(value, Tensor) or not hasattr(value, "tolist"):
+        return value
+    return value.tolist()
+
+
+_ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__")
+
+
 def is_dtensor(value: object) -> bool:
     return type(value).__name__ == "DTensor"  # importing its module takes long
-
-
-TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 
 def _has_palette(value: object) -> bool:

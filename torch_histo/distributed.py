@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -14,9 +14,12 @@ from torch_histo._arguments import (
     is_dtensor,
     kept_dimensions,
     reduced_dimensions,
-    require_tensor,
+    tensor_of,
 )
 from torch_histo.histograms import Bound, Histogram, histogram_of
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 __all__ = ["channel_histogram", "histogram", "nanquantile", "quantile"]
 
@@ -25,7 +28,7 @@ _MOST_BITS = 11
 
 
 def channel_histogram(
-    local_input: Tensor,
+    local_input: Tensor | ArrayLike,
     num_bins: int = 256,
     dim: int | Sequence[int] | None = 0,
     *,
@@ -61,7 +64,7 @@ def channel_histogram(
         RuntimeError: there is no process group, this process is not of `group`, or the group's
             backend does not serve the device of `local_input`; and what
             `torch_histo.channel_histogram` raises, then on the process that it concerns alone.
-        TypeError: `local_input` is not a tensor, or a DTensor, which
+        TypeError: `local_input` is neither a tensor nor numbers, or a DTensor, which
             `torch_histo.channel_histogram` takes; `group` is not a process group.
 
     Example, of a file that torchrun starts in every process:
@@ -72,17 +75,15 @@ def channel_histogram(
                 [10, 10],
                 [10, 10]])
     """
-    _check("distributed.channel_histogram", local_input, group)
-    counts = ops.channel_histogram(
-        local_input, num_bins, dim, variant=variant, bins=bins, **unknown
-    )
+    part = _part("distributed.channel_histogram", local_input, group)
+    counts = ops.channel_histogram(part, num_bins, dim, variant=variant, bins=bins, **unknown)
     all_reduce("distributed.channel_histogram: local_input", counts, group)
     return counts
 
 
 def histogram(
-    local_input: Tensor,
-    bins: int | Tensor = 256,
+    local_input: Tensor | ArrayLike,
+    bins: int | Tensor | ArrayLike = 256,
     *,
     range: Sequence[Bound] | None = None,
     dim: int | Sequence[int] | None = None,
@@ -117,12 +118,13 @@ def histogram(
         RuntimeError: there is no process group, this process is not of `group`, or the group's
             backend does not serve the device of `local_input`; and what `torch_histo.histogram`
             raises, then on the process that it concerns alone.
-        TypeError: `local_input` is not a tensor, or a DTensor, which `torch_histo.histogram`
-            takes; `group` is not a process group; and what `torch_histo.histogram` raises.
+        TypeError: `local_input` is neither a tensor nor numbers, or a DTensor, which
+            `torch_histo.histogram` takes; `group` is not a process group; and what
+            `torch_histo.histogram` raises.
     """
     name = "distributed.histogram"
     argument = f"{name}: local_input"
-    _check(name, local_input, group)
+    part = _part(name, local_input, group)
 
     def of_all(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         all_reduce(argument, low, group, dist.ReduceOp.MIN)
@@ -132,11 +134,11 @@ def histogram(
     def add(counts: Tensor) -> None:
         all_reduce(argument, counts, group)
 
-    return histogram_of(local_input, bins, range, dim, density, flow, unknown, of_all, add)
+    return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add)
 
 
 def quantile(
-    local_input: Tensor,
+    local_input: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -167,15 +169,16 @@ def quantile(
         RuntimeError: there is no process group, this process is not of `group`, the group's
             backend does not serve the device of `local_input`, or a slice has no elements on any
             process; and what `torch_histo.quantile` raises.
-        TypeError: `local_input` is not a tensor, or a DTensor, which `torch_histo.quantile` takes;
-            `group` is not a process group; and what `torch_histo.quantile` raises.
+        TypeError: `local_input` is neither a tensor nor numbers, or a DTensor, which
+            `torch_histo.quantile` takes; `group` is not a process group; and what
+            `torch_histo.quantile` raises.
     """
     name = "distributed.quantile"
     return _quantile(name, local_input, q, dim, keepdim, interpolation, group, unknown)
 
 
 def nanquantile(
-    local_input: Tensor,
+    local_input: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
@@ -191,7 +194,7 @@ def nanquantile(
 
 def _quantile(
     name: str,
-    local_input: Tensor,
+    given: Tensor | ArrayLike,
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None,
     keepdim: bool,
@@ -199,7 +202,7 @@ def _quantile(
     group: dist.ProcessGroup | None,
     unknown: dict[str, Any],
 ) -> Tensor:
-    _check(name, local_input, group)
+    local_input = _part(name, given, group)
     dims, probabilities = quantiles.checked_call(
         name, local_input, q, dim, keepdim, interpolation, unknown
     )
@@ -340,14 +343,16 @@ def check_group(name: str, group: dist.ProcessGroup | None) -> None:
         )
 
 
-def _check(name: str, local_input: Tensor, group: dist.ProcessGroup | None) -> None:
+def _part(name: str, given: Tensor | ArrayLike, group: dist.ProcessGroup | None) -> Tensor:
+    """What this process holds, as a tensor."""
     check_group(name, group)
-    require_tensor(f"{name}: local_input", local_input)
+    local_input = tensor_of(f"{name}: local_input", given)
     if is_dtensor(local_input):
         raise TypeError(
             f"{name}: local_input must be what this process holds, "
             f"got a DTensor: pass it to torch_histo.{name.removeprefix('distributed.')}"
         )
+    return local_input
 
 
 def all_reduce(

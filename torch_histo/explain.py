@@ -7,15 +7,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ._arguments import dimensions, integer, only_name
+from ._arguments import dimensions, integer, only_name, shown, tensor_or_shape
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
 from .ops import _check_channel_histogram, channel_histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
@@ -183,7 +186,7 @@ class CpuExplanation:
 
 
 def explain(
-    input: Tensor | Sequence[int],
+    input: Tensor | ArrayLike | Sequence[int],
     num_bins: int = 256,
     dim: int | Sequence[int] = 0,
     *,
@@ -200,8 +203,8 @@ def explain(
     and the bytes that move. Nothing is counted or printed, and no GPU is needed.
 
     Args:
-        input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous
-            and aligned one.
+        input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
+            shape of a contiguous and aligned one, which is what a list is, too.
         num_bins, bins: as in `channel_histogram`.
         dim: as in `channel_histogram`.
         dtype: the dtype that goes with a shape; a tensor has its own.
@@ -218,7 +221,7 @@ def explain(
         RuntimeError: what `channel_histogram` would refuse, in the same words; a CUDA device
             where PyTorch finds no GPU.
         ValueError: a shape that is none, a device that is not known.
-        TypeError: `input` is neither a tensor nor a shape.
+        TypeError: `input` is neither a tensor, an array nor a shape.
 
     Example:
         >>> plan = torch_histo.explain((1 << 20, 512), device="H200")
@@ -245,6 +248,7 @@ def explain(
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
             raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
+    input = tensor_or_shape("explain: input", input)
     if isinstance(input, Tensor):
         if input.is_nested:
             channel_histogram(input)  # raises
@@ -326,15 +330,15 @@ def place_of(
 
 
 def _shape(op: str, value: object) -> tuple[int, ...]:
-    expected = f"{op}: input must be a torch.Tensor or a shape"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise TypeError(f"{expected}, got {type(value).__name__}")
+        expected = "input must be a tensor, an array, an image or a shape"
+        raise TypeError(f"{op}: {expected}, got {type(value).__name__}")
     try:
         shape = tuple(index(size) for size in value)
     except TypeError:
-        raise TypeError(f"{expected}, whole numbers, got {value!r}") from None
+        raise TypeError(f"{op}: input must be a shape of ints, got {shown(value)}") from None
     if any(size < 0 for size in shape):
-        raise ValueError(f"{expected}, no size below 0, got {list(shape)}")
+        raise ValueError(f"{op}: input must be a shape without negatives, got {list(shape)}")
     return shape
 
 

@@ -6,12 +6,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from ._arguments import kept_dimensions
+from ._arguments import edges_or_number, kept_dimensions, tensor_or_shape
 from ._plan_text import histogram_text
 from .devices import Device
 from .explain import (
@@ -33,6 +33,9 @@ from .histograms import (
     histogram,
     raise_in_own_words,
 )
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
 
 
 class WrongEdge(NamedTuple):
@@ -170,8 +173,8 @@ class HistogramExplanation:
 
 
 def explain_histogram(
-    input: Tensor | Sequence[int],
-    bins: int | Tensor = 256,
+    input: Tensor | ArrayLike | Sequence[int],
+    bins: int | Tensor | ArrayLike = 256,
     *,
     range: Sequence[Bound] | None = None,
     dim: int | Sequence[int] | None = None,
@@ -188,8 +191,8 @@ def explain_histogram(
     looks at all edges on the CPU, and waits for the device that they are on.
 
     Args:
-        input: a tensor, whose dtype, strides and alignment count, or the shape of a contiguous
-            and aligned one.
+        input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
+            shape of a contiguous and aligned one, which is what a list is, too.
         bins, range, dim, density, flow: as in `histogram`. Without a range only the data of a
             tensor tell the edges; for a shape or a meta tensor nobody knows how bins are found.
         dtype: the dtype that goes with a shape; a tensor has its own.
@@ -202,8 +205,8 @@ def explain_histogram(
         RuntimeError: what `histogram` would refuse, in the same words; a CUDA device where PyTorch
             finds no GPU.
         ValueError: a shape that is none, a device that is not known.
-        TypeError: `input` is neither a tensor nor a shape; an argument of a type that it does not
-            take.
+        TypeError: `input` is neither a tensor, an array nor a shape; an argument of a type that it
+            does not take.
 
     Example:
         >>> plan = torch_histo.explain_histogram(
@@ -216,6 +219,8 @@ def explain_histogram(
         >>> torch_histo.explain_histogram(torch.rand(100), torch.tensor([0.0, 0.5, 2.0])).edges
         'given'
     """
+    input = tensor_or_shape("explain_histogram: input", input)
+    bins = edges_or_number("histogram: bins", bins)
     if isinstance(input, Tensor) and (input.is_nested or input.layout != torch.strided):
         histogram(input)  # raises
     shape, strides, address, dtype = place_of("explain_histogram", input, dtype)

@@ -17,6 +17,7 @@ from torch_histo._arguments import (
     call_that_makes_a_tensor,
     describe,
     dimensions,
+    edges_or_number,
     integer,
     is_compiling,
     is_dtensor,
@@ -62,7 +63,7 @@ torch.utils._pytree._register_namedtuple(
 
 def histogram(
     input: Tensor | ArrayLike,
-    bins: int | Tensor = 256,
+    bins: int | Tensor | ArrayLike = 256,
     *,
     range: Sequence[Bound] | None = None,
     dim: int | Sequence[int] | None = None,
@@ -85,8 +86,9 @@ def histogram(
             list are float64.
         bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the kept dimensions, of
-            float32, float64 or integers, on the device of the input. Edges never decrease; a
-            channel whose edges decrease or hold NaN counts nothing.
+            float32, float64 or integers, on the device of the input. An array or a list of edges
+            is a tensor on the CPU. Edges never decrease; a channel whose edges decrease or hold
+            NaN counts nothing.
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
@@ -140,7 +142,7 @@ def histogram(
 
 def histogram_of(
     input: Tensor,
-    bins: int | Tensor,
+    bins: int | Tensor | ArrayLike,
     range: Sequence[Bound] | None,
     dim: int | Sequence[int] | None,
     density: bool,
@@ -153,6 +155,7 @@ def histogram_of(
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
+    bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
     try:
         edges = edges_of(input, dims, wanted, combine)
@@ -252,8 +255,6 @@ def _number_of_bins(bins: object) -> int:
     hint = ""
     if not (is_compiling() or isinstance(bins, (int, Tensor))):
         hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
-        # Of floats as_tensor alone makes float32.
-        hint = hint.replace("as_tensor(bins)", "as_tensor(bins, dtype=torch.float64)")
     return integer("histogram", bins, "bins must be an int of 64 bits or a tensor of edges", hint)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -20,7 +20,6 @@ from torch_histo._arguments import (
     raise_from,
     reduced_dimensions,
     require,
-    require_tensor,
     shown,
     tensor_of,
 )
@@ -163,14 +162,15 @@ def channel_histogram(
     return counts
 
 
-def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tensor:
+def text_histogram(text: Tensor | ArrayLike | str | bytes, *, variant: str = "auto") -> Tensor:
     """Counts the lower-case letters of a text in seven bins of four letters.
 
     The bins are a-d, e-h, i-l, m-p, q-t, u-x and y-z; everything else is ignored,
     capitals included. A str is counted in UTF-8, whose bytes beyond ASCII are no letters.
 
     Args:
-        text: a 1-D uint8 tensor on a CPU or CUDA device, or a str or bytes.
+        text: a 1-D uint8 tensor on a CPU or CUDA device, a str or bytes. An array of uint8 or a
+            list of bytes, numbers from 0 to 255, will do, too.
         variant: as in `channel_histogram`.
 
     Returns:
@@ -178,7 +178,8 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
 
     Raises:
         RuntimeError: a tensor that is not 1-D uint8 or not dense, an unknown variant.
-        TypeError: `text` is none of the types above, or `variant` is not a str.
+        TypeError: `text` is none of the types above, a list has another number, or `variant` is
+            not a str.
 
     Example:
         >>> torch_histo.text_histogram("a histogram of text")
@@ -189,19 +190,29 @@ def text_histogram(text: Tensor | str | bytes, *, variant: str = "auto") -> Tens
     """
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
-    if isinstance(text, bytes):
+    elif isinstance(text, (list, tuple)):
+        text = _bytes_of(text)
+    if isinstance(text, (bytes, bytearray, memoryview)):
         if is_compiling() or not text:
             # A compiler cannot trace frombuffer, which refuses empty buffers besides.
             text = torch.tensor(list(text), dtype=torch.uint8, device="cpu")
         else:
             text = torch.frombuffer(bytearray(text), dtype=torch.uint8)  # bytes: it warns of them
-    require_tensor("text_histogram: text", text, "a torch.Tensor, str or bytes")
+    text = tensor_of("text_histogram: text", text, "a tensor, an array, a str or bytes")
     try:
         counts: Tensor = torch.ops.histo.text_histogram(text, variant=variant)
     except (RuntimeError, TypeError) as error:
         raise_as_python_would(error, "text_histogram: text", text)
         raise
     return counts
+
+
+def _bytes_of(text: Sequence[Any]) -> bytes:
+    try:
+        return bytes(text)
+    except (TypeError, ValueError):
+        expected = "text must be a list of numbers from 0 to 255"
+        raise TypeError(f"text_histogram: {expected}, got {shown(text)}") from None
 
 
 def _refuse_keyword(name: str, value: object) -> NoReturn:

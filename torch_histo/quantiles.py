@@ -24,6 +24,7 @@ from torch_histo._arguments import (
     require,
     shown,
     tensor_of,
+    without_array,
 )
 from torch_histo.histograms import filled
 
@@ -179,8 +180,9 @@ def checked_call(
     return dims, q if isinstance(q, Tensor) else _tensor_of_q(name, input, q)
 
 
-def _tensor_of_q(name: str, input: Tensor, q: float | Sequence[float]) -> Tensor:
+def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
     """Numbers where the input is. Kernels write them, so that nothing is copied from the host."""
+    q = without_array(q)
     if _is_number(q):
         return filled(input, _checked_number(name, q), torch.float64)
     if isinstance(q, str) or not hasattr(q, "__iter__") or not all(map(_is_number, q)):

@@ -15,12 +15,14 @@ from typing_extensions import Self
 from torch_histo import distributed
 from torch_histo._arguments import (
     dimensions,
+    edges_or_number,
     integer,
     is_compiling,
     is_dtensor,
     kept_dimensions,
     shown,
     tensor_of,
+    without_array,
 )
 from torch_histo._plottable import Plottable
 from torch_histo.histograms import Bound, are_edges, density_of, histogram
@@ -80,8 +82,9 @@ class _Stream(Plottable, nn.Module):
         x = self._tensor_of(x)
         self.hist.add_(self._counts_of(x, dim))
 
-    def forward(self, x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-        """Updates, and returns `x`."""
+    def forward(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> Tensor:
+        """Updates, and returns `x` as a tensor."""
+        x = self._tensor_of(x)
         self.update(x, dim)
         return x
 
@@ -212,8 +215,8 @@ class StreamingHistogram(_Stream):
 
     Args:
         bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
-            `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels. They are kept
-            as float64, never decrease and hold no NaN.
+            `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels; an array or a
+            list will do, too. They are kept as float64, never decrease and hold no NaN.
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
             tensors that broadcast to the channels. A stream has no extremes to take before it
             ends: `QuantileSketch` is for values whose range nobody knows.
@@ -257,17 +260,18 @@ class StreamingHistogram(_Stream):
 
     def __init__(
         self,
-        bins: int | Tensor | None = None,
+        bins: int | Tensor | ArrayLike | None = None,
         range: Sequence[Bound] | None = None,
         channels: int | Sequence[int] | None = None,
         *,
-        edges: Tensor | None = None,
+        edges: Tensor | ArrayLike | None = None,
     ) -> None:
         name = type(self).__name__
         if edges is not None:
             if bins is not None:
                 raise TypeError(f"{name}: edges must be left out with bins, got both")
             bins = edges
+        bins = None if bins is None else edges_or_number(f"{name}: bins", bins)
         if range is None and hasattr(bins, "__index__") and not are_edges(bins):
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
@@ -564,6 +568,7 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
         if q.dim() > 1:
             raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
         return q.detach().to(device, torch.float64)
+    q = without_array(q)
     several: Sequence[Any] = q if isinstance(q, (list, tuple)) else [q]
     if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
         expected = "q must be a number, a sequence of numbers, or a tensor"
