@@ -11,7 +11,13 @@ import pytest
 import torch
 from conftest import load_module
 from torch import Tensor
-from torch.ao.quantization.observer import HistogramObserver, MappingType, PerAxis, PerTensor
+from torch.ao.quantization.observer import (
+    HistogramObserver,
+    MappingType,
+    MinMaxObserver,
+    PerAxis,
+    PerTensor,
+)
 
 FOLDER = Path(__file__).parents[1] / "examples" / "calibration"
 observer = load_module(FOLDER / "observer.py")
@@ -26,51 +32,79 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def drawn(name: str, *shape: int) -> Tensor:
+def values(size: int) -> dict[str, Tensor]:
     torch.manual_seed(0)
-    normal = torch.randn(shape)
+    normal = torch.randn(size)
+    last = torch.arange(1, size + 1) == size
     return {
         "normal": normal,
-        "outliers": normal.where(torch.rand(shape) > 1e-4, 50 * normal),
-        "Laplace": torch.distributions.Laplace(0.0, 1.0).sample(shape),
-        "Student": torch.distributions.StudentT(3.0).sample(shape),
-        "exponential": torch.rand(shape).log().neg(),
+        "outliers": normal.where(torch.rand(size) > 1e-4, 50 * normal),
+        "one outlier": normal.where(~last, 1000.0),
+        "two outliers": normal.where(~last, 1000.0).where(~last.roll(1), -1000.0),
+        "Laplace": torch.distributions.Laplace(0.0, 1.0).sample((size,)),
+        "Student": torch.distributions.StudentT(3.0).sample((size,)),
+        "lognormal": (2 * normal).exp(),
+        "exponential": torch.rand(size).log().neg(),
+        "uniform": torch.rand(size),
         "ReLU": normal.relu(),
+        "ReLU6": (3 * normal).clamp(0, 6),
         "shifted": (normal + 2) * 3,
-    }[name]
+        "positive": normal.abs() + 0.1,
+        "negative": -normal.abs() - 0.1,
+        "narrow": (10 * normal).where(torch.arange(size) < 100, normal / 100 + 5),
+        "constant": torch.full((size,), 3.3),
+        "negative constant": torch.full((size,), -0.7),
+        "zeros": torch.zeros(size),
+    }
 
 
 def observed(x: Tensor, granularity: Any = None, **named: Any) -> Any:
     mapping = named.pop("mapping", MappingType.ASYMMETRIC)
-    made = observer.SketchObserver(mapping, torch.uint8, granularity or PerTensor(), **named)
+    dtype = named.pop("dtype", torch.uint8)
+    made = observer.SketchObserver(mapping, dtype, granularity or PerTensor(), **named)
     for part in x.chunk(4):
         assert made(part) is part
     return made
 
 
-def quantized(x: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
-    return ((x / scale + zero).round().clamp(0, 255) - zero) * scale
+def error(x: Tensor, scale: Tensor, zero: Tensor, dtype: torch.dtype) -> Tensor:
+    limits = torch.iinfo(dtype)
+    level = ((x.double() / scale).round() + zero).clamp(limits.min, limits.max)
+    return ((level - zero) * scale - x).square().mean(0)
 
 
+@pytest.mark.parametrize("dtype", [torch.int8, torch.uint8])
 @pytest.mark.parametrize(
-    "name", ["normal", "outliers", "Laplace", "Student", "exponential", "ReLU", "shifted"]
+    ("mapping", "scheme"),
+    [
+        (MappingType.SYMMETRIC, torch.per_tensor_symmetric),
+        (MappingType.ASYMMETRIC, torch.per_tensor_affine),
+    ],
 )
-def test_no_worse_than_histogram_observer(name: str) -> None:
-    """By the error of the quantized values; and by its own loss, which takes no value for 0."""
-    x = drawn(name, 1 << 17)
+def test_no_worse_than_other_observers(
+    mapping: MappingType, scheme: torch.qscheme, dtype: torch.dtype
+) -> None:
+    """By the error of the quantized values; the bins of a sketch tell it to within 1 %."""
+    named = values(8000)
+    x = torch.stack([*named.values()], 1)
+    ours = observed(x, PerAxis(1), mapping=mapping, dtype=dtype)
+    found = error(x, *ours.calculate_qparams(), dtype)
+    for channel, name in enumerate(named):
+        for kind in (HistogramObserver, MinMaxObserver):
+            theirs = kind(dtype=dtype, qscheme=scheme)
+            theirs(x[:, channel])
+            most = float(error(x[:, channel], *theirs.calculate_qparams(), dtype))
+            assert found[channel] <= 1.01 * most + 1e-12, f"{name}, {kind.__name__}"
+
+
+@pytest.mark.parametrize("name", ["normal", "outliers", "Laplace", "exponential", "shifted"])
+def test_no_worse_by_the_loss_of_histogram_observer(name: str) -> None:
+    x = values(1 << 17)[name]
     theirs = HistogramObserver()
     theirs(x)
-    ours = observed(x)
-    errors = [
-        float((quantized(x, *each.calculate_qparams()) - x).square().mean())
-        for each in (ours, theirs)
-    ]
-    assert errors[0] <= errors[1] * 1.01
-    if name == "ReLU":
-        return
     width = float(theirs.max_val - theirs.min_val) / theirs.bins
     losses = []
-    for low, high in (ours.ranges(), theirs._non_linear_param_search()):
+    for low, high in (observed(x).ranges(), theirs._non_linear_param_search()):
         first = max(0, round((float(low) - float(theirs.min_val)) / width))
         last = min(theirs.bins, round((float(high) - float(theirs.min_val)) / width)) - 1
         losses.append(theirs._compute_quantization_error(first, last))
@@ -81,7 +115,7 @@ def test_no_worse_than_histogram_observer(name: str) -> None:
 @pytest.mark.parametrize("mapping", [MappingType.ASYMMETRIC, MappingType.SYMMETRIC])
 def test_channels_are_as_alone(method: str, mapping: MappingType, device: torch.device) -> None:
     names = ["normal", "outliers", "exponential", "shifted"]
-    x = torch.stack([drawn(name, 8192) for name in names], 1).to(device)
+    x = torch.stack([values(8192)[name] for name in names], 1).to(device)
     x = torch.cat((x, torch.zeros_like(x[:, :1]), -x[:, 2:3]), 1)
     found = observed(x, PerAxis(1), method=method, mapping=mapping)
     low, high = found.ranges()
@@ -107,7 +141,7 @@ def test_torchao() -> None:
     torchao = pytest.importorskip("torchao.quantization.observer")
     primitives = pytest.importorskip("torchao.quantization.quant_primitives")
     granularity = pytest.importorskip("torchao.quantization.granularity")
-    x = drawn("normal", 1000, 4)
+    x = torch.randn(1000, 4)
     mapping = primitives.MappingType.ASYMMETRIC
     made = observer.SketchObserver.with_args(mapping, torch.uint8, granularity.PerAxis(1))()
     assert isinstance(made, torchao.AffineQuantizedObserverBase)

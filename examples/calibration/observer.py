@@ -21,6 +21,10 @@ except ImportError:
 
 BINS = 2048
 METHODS = ("percentile", "mse", "kl")
+CANDIDATES = 21
+"""Powers of two that a range is cut at, from the extreme down."""
+MOST_ON_CPU, MOST_ON_GPU = 1 << 20, 1 << 26
+"""Numbers in a table of candidates and edges, of 8 bytes."""
 
 
 class SketchObserver(AffineQuantizedObserverBase):
@@ -29,7 +33,10 @@ class SketchObserver(AffineQuantizedObserverBase):
     Args:
         mapping_type, target_dtype, granularity, ...: as torchao's observers take them, for
             integers; granularity is PerTensor or PerAxis.
-        method: how a range is found, one of METHODS.
+        method: how a range is found, one of METHODS. "mse" rounds the bins of the sketch as the
+            quantizer would. Its error is right within 1 % for values that are spread over their
+            bins, or lie at the extremes; of few distinct values between them, and of magnitudes
+            beyond the span of the sketch, it knows no more than the bins.
         percentile: the share of the values that the range holds, with method "percentile".
         bits: of `QuantileSketch`. A channel takes 128 KiB with 7 bits.
     """
@@ -74,24 +81,73 @@ class SketchObserver(AffineQuantizedObserverBase):
             low, high = low.clamp(max=0), high.clamp(min=0)
             largest = torch.maximum(-low, high)
             return (-largest, largest) if self.symmetric else (low, high)
-        grid = grid_of(self.sketch, self.symmetric)
-        levels = self.quant_max - self.quant_min + 1
-        first, last = (by_error if self.method == "mse" else by_divergence)(grid, levels)
         shape = self.sketch.hist.shape[:-1]
+        if self.method == "mse":
+            parts = map(self.least_error, values_of(self.sketch).parts())
+            low, high = map(torch.cat, zip(*parts, strict=True))
+            return low.view(shape), high.view(shape)
+        grid = grid_of(self.sketch, self.symmetric)
+        first, last = by_divergence(grid, self.quant_max - self.quant_min + 1)
         return grid.edge(first).view(shape), grid.edge(last).view(shape)
 
-    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
-        low, high = self.ranges()
+    def qparams(self, low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+        """Scale and zero point of ranges, float64."""
         steps = self.quant_max - self.quant_min
         eps = torch.finfo(torch.float32).eps if self.eps is None else self.eps
         scale = ((high - low) / steps).clamp(min=eps)
-        zero = (self.quant_min - (low / scale).round()).clamp(self.quant_min, self.quant_max)
         if self.symmetric:
-            zero = torch.full_like(zero, (self.quant_min + self.quant_max + 1) // 2)
+            return scale, torch.full_like(scale, (self.quant_min + self.quant_max + 1) // 2)
+        zero = self.quant_min - (low / scale).round()
+        return scale, zero.clamp(self.quant_min, self.quant_max)
+
+    def calculate_qparams(self) -> tuple[Tensor, Tensor]:
+        scale, zero = self.qparams(*self.ranges())
         return (
             scale.to(self.scale_dtype or torch.float32),
             zero.to(self.zero_point_dtype or torch.int32),
         )
+
+    def least_error(self, values: Values) -> tuple[Tensor, Tensor]:
+        """The ranges of least squared error, [channels, 1] each, from candidates."""
+        bottom, top = values.points[:, :1].clamp(max=0), values.points[:, 1:].clamp(min=0)
+        widest = torch.maximum(-bottom, top)
+        if self.symmetric:
+            # The last level lies half a step before the end: this range has it at the extreme.
+            top = widest * (1 + 1 / max(self.quant_max - self.quant_min - 1, 1))
+            bottom = -top
+
+        def powers(first: float, last: float, number: int) -> Tensor:
+            return torch.logspace(first, last, number, 2, dtype=top.dtype, device=top.device)
+
+        def error(low: Tensor, high: Tensor) -> Tensor:
+            scale, zero = self.qparams(low, high)
+            return values.error(scale, self.quant_min - zero, self.quant_max - zero)
+
+        def best(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+            low, high = low.clamp(min=bottom), high.clamp(max=top)
+            low, high = torch.broadcast_tensors(low, high)
+            index = error(low, high).argmin(-1, keepdim=True)
+            return low.gather(-1, index), high.gather(-1, index)
+
+        every, values = values, values.coarser(1 << max(0, self.bits - 5)).filled()
+        shares = powers(0, 1 - CANDIDATES, CANDIDATES)
+        # Both ends at once: while one end has outliers, cutting the other one does not help.
+        low, high = best(-widest * shares, widest * shares)
+        for _ in range(0 if self.symmetric else 2):
+            low, high = best(low, top * shares)
+            low, high = best(bottom * shares, high)
+        for octaves in (1, 1 / 4, 1 / 16):
+            near = powers(-octaves, octaves, 9)
+            if self.symmetric:
+                low, high = best(low * near, high * near)
+            else:
+                low, high = best(low, high * near)
+                low, high = best(low * near, high)
+            values = every.filled()
+        # The extremes stay unless 1 % is gained: the error is known no better than that.
+        smallest, largest = (-widest, widest) if self.symmetric else (bottom, top)
+        is_better = error(low, high) < 0.99 * error(smallest, largest)
+        return low.where(is_better, smallest), high.where(is_better, largest)
 
 
 class Grid(NamedTuple):
@@ -130,38 +186,77 @@ def grid_of(sketch: QuantileSketch, symmetric: bool) -> Grid:
     return Grid(torch.zeros_like(width), width, reached.diff(dim=-1), zero, symmetric)
 
 
-def by_error(grid: Grid, levels: int) -> tuple[Tensor, Tensor]:
-    """The ranges of least squared error: of what is clipped, and of rounding what is not."""
-    index = torch.arange(BINS + 1, device=grid.counts.device, dtype=torch.float64)
-    middles = index[:-1] + 0.5
-    # Error of clipping at each edge, from sums of counts, values and squares; width is 1.
-    n, s, q = (
-        torch.nn.functional.pad((grid.counts * middles**k).cumsum(-1), (1, 0)) for k in range(3)
-    )
-    under = index**2 * n - 2 * index * s + q
-    over = index**2 * (n[:, -1:] - n) - 2 * index * (s[:, -1:] - s) + (q[:, -1:] - q)
-    # What is left of zero's edge may begin a range, and what is right of it may end one.
-    under = under.where(index <= grid.zero, torch.inf)
-    over = over.where(index >= grid.zero, torch.inf)
+class Values(NamedTuple):
+    """The values of channels as a density that is constant between edges, and two points.
 
-    def loss(first: Tensor, last: Tensor) -> Tensor:
-        inside = n.gather(-1, last) - n.gather(-1, first)
-        rounding = ((last - first) / (levels - 1)) ** 2 / 12 * inside
-        return under.gather(-1, first) + over.gather(-1, last) + rounding
+    The points are the extremes: there may be many values, such as a clamp makes."""
 
-    every = index.long().expand(len(n), -1)
-    if grid.symmetric:
-        first = every[:, : BINS // 2]
-        best = loss(first, BINS - first).argmin(-1, keepdim=True)
-        return best, BINS - best
-    coarse = every[:, :: BINS // 32]
-    pairs = coarse.repeat_interleave(33, -1), coarse.repeat(1, 33)
-    best = loss(*pairs).argmin(-1, keepdim=True)
-    first, last = (side.gather(-1, best) for side in pairs)
-    for _ in range(8):  # one end after the other
-        first = loss(every, last.expand_as(every)).argmin(-1, keepdim=True)
-        last = loss(first.expand_as(every), every).argmin(-1, keepdim=True)
-    return first, last
+    edges: Tensor
+    """[n + 1], shared by all channels; a value of 0 is in no bin."""
+    counts: Tensor
+    """[channels, n]"""
+    points: Tensor
+    """[channels, 2]"""
+    at_points: Tensor
+    """[channels, 2]: how many values are there."""
+
+    def parts(self) -> list[Values]:
+        """A few channels each, so that a table of candidates and edges fits memory."""
+        most = MOST_ON_CPU if self.edges.is_cpu else MOST_ON_GPU
+        size = max(1, most // (CANDIDATES * len(self.edges)))
+        parts = zip(*(each.split(size) for each in self[1:]), strict=True)
+        return [Values(self.edges, *part) for part in parts]
+
+    def coarser(self, factor: int) -> Values:
+        """One bin for several of the same sign."""
+        kept = torch.zeros_like(self.edges, dtype=torch.bool)
+        zero = len(kept) // 2
+        kept[zero], kept[:zero:factor], kept[zero + 1 :: factor] = True, True, True
+        return self.between(kept)
+
+    def filled(self) -> Values:
+        """Without the bins that no channel has a value in."""
+        used = self.counts.any(0)
+        kept = torch.nn.functional.pad(used, (1, 0)) | torch.nn.functional.pad(used, (0, 1))
+        kept[0] = True
+        return self.between(kept)
+
+    def between(self, kept: Tensor) -> Values:
+        """With some of the edges, the others left out."""
+        below = torch.nn.functional.pad(self.counts.cumsum(-1), (1, 0))
+        return self._replace(edges=self.edges[kept], counts=below[:, kept].diff())
+
+    def error(self, scale: Tensor, first: Tensor, last: Tensor) -> Tensor:
+        """The squared errors, summed, of rounding to the multiples first to last of a scale.
+
+        Arguments and result are [channels, candidates]. A bin's share is an integral: that of the
+        squared distance r^2 to the nearest multiple is k / 12 + r^3 / 3 from 0 to k + r."""
+
+        def distance(values: Tensor) -> tuple[Tensor, Tensor]:
+            steps = values / scale.unsqueeze(-1)
+            nearest = torch.clamp(steps.round(), first.unsqueeze(-1), last.unsqueeze(-1))
+            return nearest, steps - nearest
+
+        nearest, rest = distance(self.edges)
+        integral = nearest / 12 + rest**3 / 3
+        density = torch.nn.functional.pad(self.counts / self.edges.diff(), (1, 1))
+        in_bins = integral @ -density.diff().unsqueeze(-1)
+        in_points = distance(self.points.unsqueeze(1))[1] ** 2 @ self.at_points.unsqueeze(-1)
+        return scale**3 * in_bins.squeeze(-1) + scale**2 * in_points.squeeze(-1)
+
+
+def values_of(sketch: QuantileSketch) -> Values:
+    """The counts of a sketch. Those of a bin with an extreme are taken to be all there."""
+    hist = sketch.hist.view(-1, sketch.hist.shape[-1])[:, 1:-2].double()
+    zero = hist.shape[-1] // 2
+    counts = torch.cat((hist[:, :zero], hist[:, zero + 1 :]), -1)
+    edges = torch.cat((sketch.edges[: zero + 1], sketch.edges[zero + 2 :]))
+    points = torch.stack((sketch.min.view(-1), sketch.max.view(-1)), -1).nan_to_num(0)
+    at = torch.searchsorted(edges, points, right=True).clamp(1, counts.shape[-1]) - 1
+    shared = (at[:, :1] == at[:, 1:]) + 1  # both extremes are in one bin
+    at_points = counts.gather(-1, at) / shared
+    counts = counts.scatter(-1, at, 0)
+    return Values(edges[1:-1], counts[:, 1:-1], points, at_points)
 
 
 def by_divergence(grid: Grid, levels: int, steps: int = 64) -> tuple[Tensor, Tensor]:
