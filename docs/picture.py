@@ -1,5 +1,6 @@
 """Draws docs/histograms.png, the picture in the README: python docs/picture.py"""
 
+import argparse
 from pathlib import Path
 
 import matplotlib.cbook
@@ -27,6 +28,7 @@ def layer() -> torch.Tensor:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     plt.rcParams.update({"font.size": 9, "axes.spines.top": False, "axes.spines.right": False})
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3), layout="constrained")
     image = photograph()

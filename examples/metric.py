@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 
 import torch
@@ -48,6 +49,7 @@ class Quantiles(Metric):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     metric = Quantiles([0.01, 0.5, 0.99])
     for _ in range(10):
         metric.update(torch.randn(1000))

@@ -1,9 +1,10 @@
-"""Random problems against the oracle: type, shape, strides, offset, dim, bins, data, threads.
+"""Random problems against the oracle: type, shape, strides, offset, dim, bins,
+data, threads.
 
 python tests/fuzz.py --problems 1000000
 
-Problem I of seed S is always the same one; a failure prints how to run it alone.
-tests/fuzz_histogram.py does the same for histograms of any numbers.
+Problem I of seed S is always the same one; a failure prints how to run it
+alone. tests/fuzz_histogram.py does the same for histograms of any numbers.
 """
 
 from __future__ import annotations

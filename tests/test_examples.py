@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -55,14 +56,35 @@ def test_bad_arguments_of_moe_router(
     assert capsys.readouterr().err.splitlines()[-1].endswith(f"error: {message}")
 
 
-@pytest.mark.parametrize(
-    "path",
-    sorted([*EXAMPLES.rglob("*.py"), *EXAMPLES.with_name("benchmarks").glob("*.py")]),
-    ids=lambda path: path.name,
-)
-def test_help_fits_a_terminal(path: Path) -> None:
-    """The description of --help is the docstring as it stands."""
+PROGRAMS = [
+    path
+    for files in (
+        "benchmarks/*.py",
+        "docs/**/*.py",
+        "examples/**/*.py",
+        "tests/fuzz*.py",
+        "tools/*.py",
+    )
+    for path in sorted(EXAMPLES.parent.glob(files))
+    if '__name__ == "__main__"' in path.read_text()
+]
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.name)
+def test_help(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It is all that a program then prints or does, and its description fits a terminal."""
+    monkeypatch.setattr(sys, "argv", [str(path), "--help"])
+    monkeypatch.syspath_prepend(str(path.parent))
+    for function in ("run", "Popen", "check_output"):
+        monkeypatch.setattr(subprocess, function, None)
+    with pytest.raises(SystemExit, match=r"^0$"):
+        runpy.run_path(str(path), run_name="__main__")
+    shown = " ".join(capsys.readouterr().out.split())
     text = path.read_text()
-    if "argparse" in text:
-        lines = (ast.get_docstring(ast.parse(text)) or "").splitlines()
-        assert max(map(len, lines)) <= 80
+    docstring = ast.get_docstring(ast.parse(text)) or ""
+    assert shown.startswith(f"usage: {path.name} [-h]")
+    assert " ".join(docstring.split("\n\n")[0].split()) in shown
+    if "RawDescription" in text:
+        assert max(map(len, docstring.splitlines())) <= 80

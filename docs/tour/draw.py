@@ -6,6 +6,7 @@ tables are of the results in benchmarks/results that each place names.
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import sys
@@ -193,6 +194,7 @@ def with_tables(text: str) -> str:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for name, text in pictures().items():
         (HERE / name).write_text(text)
     for page in HERE.glob("*.md"):

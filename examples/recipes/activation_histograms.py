@@ -1,5 +1,7 @@
 """Calibration of floats: per-channel histograms of what a module returns, in a forward hook."""
 
+import argparse
+
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +24,7 @@ def watch(module: nn.Module, channels: int, low: float, high: float, bins: int =
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     layer = nn.Conv2d(3, 4, 3)
     counts = watch(layer, 4, -2, 2, bins=8)
     with torch.no_grad():

@@ -1,5 +1,7 @@
 """Images in [0, 1]: each colour of each image is stretched, but for its darkest and brightest."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -20,5 +22,6 @@ def auto_contrast(images: Tensor, cut: float = 0.01, bins: int = 1024) -> Tensor
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     flat = torch.rand(2, 3, 64, 64) * 0.2 + 0.4
     print("from", *flat.aminmax(), "to", *auto_contrast(flat).aminmax())

@@ -1,5 +1,6 @@
 """Byte statistics of files and folders: what they hold, and how far they could be compressed."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -24,8 +25,10 @@ def entropy(counts: torch.Tensor) -> torch.Tensor:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("paths", type=Path, nargs="+", metavar="FILE_OR_FOLDER")
     total, status = torch.zeros(256, dtype=torch.int64), 0
-    for path in map(Path, sys.argv[1:] or sys.exit("usage: byte_statistics.py FILE_OR_FOLDER...")):
+    for path in parser.parse_args().paths:
         for file in sorted(filter(Path.is_file, path.rglob("*"))) if path.is_dir() else [path]:
             try:
                 counts = byte_counts(file)

@@ -1,5 +1,7 @@
 """A calibration observer: per-channel histograms of uint8 activations, and clipping ranges."""
 
+import argparse
+
 import torch
 from torch import Tensor, nn
 
@@ -33,6 +35,7 @@ class ChannelObserver(nn.Module):
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     observer = ChannelObserver(3)
     observer((torch.randn(80, 3, 64, 64) * 20 + 128).clamp(0, 255).to(torch.uint8))
     print("clip to", *(ends.tolist() for ends in observer.ranges()))

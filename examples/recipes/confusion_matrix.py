@@ -1,5 +1,7 @@
 """A confusion matrix of labels and predictions, as segmentation and classification use it."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,7 @@ def intersection_over_union(matrix: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     truth = torch.randint(0, 4, (8, 128, 128), dtype=torch.uint8)
     guess = torch.where(torch.rand(truth.shape) < 0.8, truth, torch.zeros_like(truth))
     matrix = confusion_matrix(truth, guess, 4)

@@ -1,5 +1,7 @@
 """Histogram equalization of a batch of images, channel by channel: torchvision's `equalize`."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -30,5 +32,6 @@ def equalize(images: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     dark = torch.randint(0, 100, (8, 3, 224, 224), dtype=torch.uint8)
     print(f"brightest pixel: {int(dark.max())} before, {int(equalize(dark).max())} after")

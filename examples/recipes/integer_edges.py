@@ -1,5 +1,7 @@
 """Histograms of 8- and 16-bit integers between any integer edges, as sums of unit bins."""
 
+import argparse
+
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
@@ -33,6 +35,7 @@ def histogram(x: Tensor, edges: Tensor, dim: int | tuple[int, ...] = 0) -> Tenso
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     hounsfield = torch.randint(-1024, 3072, (1 << 20,), dtype=torch.int16)
     tissue = torch.tensor([-1024, -500, -100, 0, 100, 3071])  # air, lung, fat, soft tissue, bone
     print(histogram(hounsfield, tissue).tolist())

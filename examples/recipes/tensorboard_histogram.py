@@ -1,5 +1,6 @@
 """TensorBoard: one histogram of a tensor on the GPU, of which only the counts are copied."""
 
+import argparse
 from typing import Any
 
 import torch
@@ -33,4 +34,5 @@ class Printer:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     add_histogram(Printer(), "weights", torch.randn(10_000), step=0, bins=4)

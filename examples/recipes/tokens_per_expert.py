@@ -1,5 +1,7 @@
 """Tokens per expert of a mixture-of-experts layer, and a loss that balances them."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,7 @@ def balance_loss(probabilities: Tensor, experts: Tensor) -> Tensor:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     probabilities = torch.randn(4096, 8).softmax(-1)
     chosen = probabilities.topk(2).indices
     print("tokens per expert:", tokens_per_expert(chosen, 8).tolist())
