@@ -156,6 +156,20 @@ def test_integers_beyond_float64_are_rounded_outwards() -> None:
     assert sketch.max == 2**53 + 2
 
 
+@pytest.mark.usefixtures("flush_denormal")
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_subnormals_are_numbers_in_every_mode(dtype: torch.dtype) -> None:
+    bits = {torch.float32: torch.int32, torch.float64: torch.int64}[dtype]
+    x = torch.arange(1, 8, dtype=bits).view(dtype)
+    stream = torch_histo.StreamingHistogram(x[::3])
+    stream.update(x)
+    assert stream.hist.tolist() == [0, 3, 4, 0, 0]
+    sketch = torch_histo.QuantileSketch()
+    sketch.update(torch.cat((x[2:], -x[:4])))
+    smallest = 2.0**-149 if dtype == torch.float32 else 5e-324
+    assert (sketch.min.item(), sketch.max.item()) == (-4 * smallest, 7 * smallest)
+
+
 def test_bins_are_symmetric_and_half_open() -> None:
     sketch = QuantileSketch(bits=2, exponents=(-3, 5))
     numbers = [0.125, 0.15, 0.15625, 1.0, 3.9, 31.9, 32.0, 1e300, 5e-324, 0.1249]

@@ -284,12 +284,12 @@ class StreamingHistogram(_Stream):
         except (RuntimeError, TypeError) as error:
             message = str(error).replace("histogram:", f"{name}:", 1)
             raise type(error)(message) from None
-        wide = edges.detach().double()
+        wide = _double(edges.detach())
         if not edges.is_meta:
             if not (wide.diff() >= 0).all():
                 expected = "edges must never decrease and hold no NaN"
                 raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
-            if not torch.equal(wide.to(edges.dtype), edges):
+            if not edges.is_floating_point() and not torch.equal(wide.to(edges.dtype), edges):
                 raise RuntimeError(f"{name}: edges must be exact in float64, got {edges.dtype}")
         super().__init__(wide.clone(memory_format=torch.contiguous_format), hist)
 
@@ -582,13 +582,25 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
 
 
 def _key(values: Tensor) -> Tensor:
-    """int64 in the order of the floats; of both zeros one, since adding makes -0 +0."""
-    return _ordered((values.double() + 0.0).view(torch.int64))
+    """int64 in the order of the floats; both zeros have one."""
+    bits = _double(values).view(torch.int64)
+    return _ordered(bits.masked_fill(bits == _INT64.min, 0))
 
 
 def _float(key: Tensor) -> Tensor:
     """What has the key, float64."""
     return _ordered(key).view(torch.float64)
+
+
+def _double(values: Tensor) -> Tensor:
+    """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
+    wide = values.double()
+    if values.dtype != torch.float32 or values.device.type != "cpu":
+        return wide
+    bits = values.view(torch.int32)
+    magnitude = (bits & 0x7FFFFF).double() * 2.0**-149
+    is_subnormal = (bits & 0x7F800000) == 0
+    return torch.where(is_subnormal, magnitude.where(bits >= 0, -magnitude), wide)
 
 
 def _ordered(bits: Tensor) -> Tensor:
