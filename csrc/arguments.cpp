@@ -598,10 +598,7 @@ Checked check_numbers(
 void check_edges(const Description& input, const Description& edges) {
   check_input(kHistogram, "edges", edges);
   const std::optional<ElementType> element = element_type(edges.dtype);
-  const bool fits = element && *element != ElementType::kBool &&
-                    (is_integer(*element) || *element == ElementType::kFloat32 ||
-                     *element == ElementType::kFloat64);
-  if (!fits) {
+  if (!element || !is_type_of_edges(*element)) {
     fail(join(
         kHistogram, ": edges must be float32, float64 or integers, got ", edges.dtype,
         element ? ": pass edges.float()" : ""));

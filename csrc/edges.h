@@ -12,6 +12,11 @@
 
 namespace histo {
 
+constexpr bool is_type_of_edges(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat64 ||
+         (is_integer(type) && type != ElementType::kBool);
+}
+
 /// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share. Or a part of
 /// the bins of each channel.
 struct Edges {
@@ -24,6 +29,9 @@ struct Edges {
   bool closed;        // the last bin holds its upper edge: it is the channel's last one
 
   static Edges all(const void* data, ElementType type, int64_t bins, bool shared) {
+    if (!is_type_of_edges(type)) {
+      throw InternalError("Edges: not a type of edges");
+    }
     return {data, type, bins, shared, bins + 1, 0, true};
   }
   HISTO_HOST_DEVICE Edges part(int64_t first_bin, int64_t size) const {
@@ -53,7 +61,7 @@ struct Edges {
         return real_of(static_cast<const float*>(data)[i]);
       case ElementType::kFloat64:
         return real_of(static_cast<const double*>(data)[i]);
-      default: // the checks refuse it; as NaN it counts nothing
+      default: // Edges::all has refused it; a trap here would cost the kernels registers
         return real_of(std::numeric_limits<double>::quiet_NaN());
     }
   }

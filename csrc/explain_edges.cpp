@@ -433,9 +433,11 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
         return find_in_streams<T>(input, edges, plan);
       case cuda::EdgeLayout::kColumns:
         return find_in_columns<T>(input, edges, plan);
-      default:
+      case cuda::EdgeLayout::kBytes:
+      case cuda::EdgeLayout::kScattered:
         return search_all(input, edges);
     }
+    fail("explain: a layout without a name");
   });
 }
 

@@ -205,8 +205,10 @@ class EdgeStager final : public Stager {
         return stage_as(data, first, channels, rows, static_cast<uint8_t*>(keys));
       case ElementType::kUInt16:
         return stage_as(data, first, channels, rows, static_cast<uint16_t*>(keys));
-      default:
+      case ElementType::kUInt32:
         return stage_as(data, first, channels, rows, static_cast<uint32_t*>(keys));
+      default:
+        throw InternalError("stage: not a type of keys");
     }
   }
 

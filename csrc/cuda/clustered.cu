@@ -195,7 +195,15 @@ void count_clustered(
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_access = [&](auto cluster) {
-    in.access == Access::kLoose ? run(std::true_type{}, cluster) : run(std::false_type{}, cluster);
+    switch (in.access) {
+      case Access::kLoose:
+        return run(std::true_type{}, cluster);
+      case Access::kWord:
+        return run(std::false_type{}, cluster);
+      case Access::kVec16:
+        break;
+    }
+    no_kernel("count_clustered");
   };
   static_assert(kMaxCluster == 8);
   switch (plan.cluster) {

@@ -58,10 +58,11 @@ void run_variant(
     case Variant::kTiled:
       return cuda::tiled(input, binning, launch);
     case Variant::kAuto:
+      return cuda::count(problem, binning, launch);
     case Variant::kSequential:
-      break; // auto is the engine; the checks refuse sequential
+      break; // the checks refuse it
   }
-  return cuda::count(problem, binning, launch);
+  throw InternalError("run_variant: not a variant of CUDA");
 }
 
 /// Calls f with a launch on the device of `like` and the stream that is current there.

@@ -27,6 +27,7 @@ FLAGS = [
     "-Wno-attributes",
     "-fno-threadsafe-statics",
     "-ffp-contract=off",
+    "-Werror=switch",  # nvcc does not ask for all cases in device code
 ]
 FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
 FLAGS += [f"-isystem{path}" for path in include_paths()]

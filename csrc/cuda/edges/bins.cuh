@@ -3,11 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "../../edges.h"
 #include "../shared.cuh"
 
 namespace histo::cuda {
+
+/// Calls f with the guess as a constant. The tests compile it with -Werror=switch, which wants a
+/// case for each guess: a trap behind the switch would make the kernels spill more registers.
+template <class F>
+__device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
+  switch (guess) {
+    case Guess::kFormula:
+      return f(std::integral_constant<Guess, Guess::kFormula>{});
+    case Guess::kComparison:
+      return f(std::integral_constant<Guess, Guess::kComparison>{});
+    case Guess::kCells:
+      return f(std::integral_constant<Guess, Guess::kCells>{});
+  }
+}
 
 /// The slot of a place or of a threshold in shared memory: that of this lane's copy, or else the
 /// only one. Places that are some powers of two apart would be in one bank, and values often are.

@@ -50,17 +50,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
     table[i] = 0;
   }
   ColumnBins<T, kOfWord, kLogWords> bins;
-  switch (copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins)) {
-    case Guess::kFormula:
-      count_columns<Guess::kFormula, kLogWords, Shape>(column, bins, table, flow);
-      break;
-    case Guess::kComparison:
-      count_columns<Guess::kComparison, kLogWords, Shape>(column, bins, table, flow);
-      break;
-    case Guess::kCells:
-      count_columns<Guess::kCells, kLogWords, Shape>(column, bins, table, flow);
-      break;
-  }
+  const Guess found_guess =
+      copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins);
+  visit_guess(found_guess, [&](auto guess) {
+    count_columns<guess(), kLogWords, Shape>(column, bins, table, flow);
+  });
   __syncthreads();
   rotate_rows<kLogWords>(table, size);
   __syncthreads();
@@ -93,16 +87,25 @@ void count_columns_between(
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const FoundColumns<T> found = find_columns<T>(plan.columns, problem, edges, launch);
+    const auto with = [&](auto kernel) {
+      start(
+          launch, "count_columns", kernel, grid_of(plan.blocks),
+          dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+          static_cast<const T*>(problem.data), plan.columns, found,
+          static_cast<unsigned>(edges.bins), flow,
+          reinterpret_cast<unsigned long long*>(problem.counts));
+    };
     constexpr int kLeast = bytes_of_word(sizeof(T)), kMost = kMostBytesOfWord;
-    auto* kernel =
-        plan.columns.log_words == 3        ? count_columns_kernel<kLeast, 3, ShapeOf<T, kLeast>, T>
-        : plan.columns.word_bytes == kMost ? count_columns_kernel<kMost, 5, ShapeOf<T, kMost>, T>
-                                           : count_columns_kernel<kLeast, 5, ShapeOf<T, kLeast>, T>;
-    start(
-        launch, "count_columns", kernel, grid_of(plan.blocks),
-        dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const T*>(problem.data), plan.columns, found, static_cast<unsigned>(edges.bins),
-        flow, reinterpret_cast<unsigned long long*>(problem.counts));
+    const unsigned log_words = plan.columns.log_words, word_bytes = plan.columns.word_bytes;
+    if (log_words == 5 && word_bytes == kMost) {
+      with(count_columns_kernel<kMost, 5, ShapeOf<T, kMost>, T>);
+    } else if (log_words == 5 && word_bytes == kLeast) {
+      with(count_columns_kernel<kLeast, 5, ShapeOf<T, kLeast>, T>);
+    } else if (log_words == 3 && word_bytes == kLeast) {
+      with(count_columns_kernel<kLeast, 3, ShapeOf<T, kLeast>, T>);
+    } else {
+      no_kernel("count_columns");
+    }
   });
 }
 

@@ -87,17 +87,9 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells);
   const StreamOfBlock<T> stream(data, in, channel, block % in.chunks);
   const unsigned nan_place = flow.shown ? bins_of_part + 2 : 0;
-  switch (bins.guess) {
-    case Guess::kFormula:
-      count_stream<Guess::kFormula, kLogCopies, Shape>(stream, bins, table, nan_place);
-      break;
-    case Guess::kComparison:
-      count_stream<Guess::kComparison, kLogCopies, Shape>(stream, bins, table, nan_place);
-      break;
-    case Guess::kCells:
-      count_stream<Guess::kCells, kLogCopies, Shape>(stream, bins, table, nan_place);
-      break;
-  }
+  visit_guess(bins.guess, [&](auto guess) {
+    count_stream<guess(), kLogCopies, Shape>(stream, bins, table, nan_place);
+  });
   __syncthreads();
   wait_for_previous(); // it clears the counts
   const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
