@@ -9,6 +9,7 @@ import re
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,23 @@ def test_arguments() -> None:
     for call in (lambda: summarize("a"), lambda: summarize(x, "a"), lambda: summarize(x.cfloat())):
         with pytest.raises((TypeError, RuntimeError), match=r"^\w+: (input|dim) must (be|have)"):
             call()
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_compiled(device: torch.device, dtype: torch.dtype) -> None:
+    """In one graph, with any number of rows, the sketch among the results."""
+    run = torch.compile(summarize, fullgraph=True, backend="aot_eager")
+    for rows in (40, 17, 33):
+        x = some(dtype, rows, 3).to(device)
+        x[0, 0], x[1, 1] = torch.nan, 0.0
+        found, expected = run(x, 0), summarize(x, 0)
+        for name in (field.name for field in fields(found) if field.name != "sketch"):
+            got, wanted = getattr(found, name), getattr(expected, name)
+            assert torch.equal(got.nan_to_num(-1), wanted.nan_to_num(-1)), name
+        found.sketch.update(x, 0)
+        expected.sketch.update(x, 0)
+        assert torch.equal(found.sketch.hist, expected.sketch.hist)
+        assert torch.equal(found.sketch.quantile(0.3), expected.sketch.quantile(0.3))
 
 
 def test_moments_of_a_stream_do_not_suffer_from_infinities() -> None:

@@ -103,8 +103,7 @@ def describe(
     most = BITS if channels == 1 else BITS_OF_CHANNELS
     bits = min(most, max(1, MAX_CHANNELS // channels).bit_length() - 1)
     error = 2.0 ** -(bits + 1)
-    with torch.device(device if with_summary else "meta"):
-        sketch = QuantileSketch(source.channel_shape, bits)
+    sketch = QuantileSketch(source.channel_shape, bits, device=device if with_summary else "meta")
     parts: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}
     count = 0
     nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)

@@ -329,6 +329,7 @@ class QuantileSketch(_Stream):
         bits: how many bits of the fraction tell bins apart, from 0 to 16.
         exponents: the span, (first, last): magnitudes from 2^first up to 2^last, which is not in
             it. At least -1022 and at most 1023.
+        device: where its buffers are, as modules of torch take it.
 
     `quantile(q)` is near the order statistic of rank q * (count - 1), rounded to the nearest
     integer, which torch.quantile takes with interpolation="nearest". It is
@@ -381,6 +382,8 @@ class QuantileSketch(_Stream):
         channels: int | Sequence[int] | None = None,
         bits: int = 7,
         exponents: tuple[int, int] = (-32, 32),
+        *,
+        device: torch.device | str | None = None,
     ) -> None:
         name = type(self).__name__
         self.bits = integer(name, bits, "bits must be an int")
@@ -396,10 +399,11 @@ class QuantileSketch(_Stream):
             )
         self.exponents = (first, last)
         sizes = () if channels is None else _channels(name, channels)
-        edges = _logarithmic_edges(self.bits, first, last)
-        super().__init__(edges, torch.zeros(*sizes, len(edges) + 2, dtype=torch.int64))
+        edges = _logarithmic_edges(self.bits, first, last, device)
+        hist = torch.zeros(*sizes, len(edges) + 2, dtype=torch.int64, device=device)
+        super().__init__(edges, hist)
         # Keys of the extremes: integers in the order of the floats, of +inf and -inf at first.
-        none = torch.full(sizes, torch.inf, dtype=torch.float64)
+        none = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
         self.register_buffer("min_key", _key(none))
         self.register_buffer("max_key", _key(-none))
 
@@ -475,8 +479,7 @@ class QuantileSketch(_Stream):
 
     def _all_channels(self) -> QuantileSketch:
         """A sketch without channels, which has counted what all of them have."""
-        with torch.device(self.hist.device):
-            one = QuantileSketch(None, self.bits, self.exponents)
+        one = QuantileSketch(None, self.bits, self.exponents, device=self.hist.device)
         one._place = self._place
         one.hist = self.hist.reshape(-1, self.hist.shape[-1]).sum(0)
         one.min_key, one.max_key = self.min_key.amin(), self.max_key.amax()
@@ -608,13 +611,15 @@ def _ordered(bits: Tensor) -> Tensor:
     return bits ^ ((bits >> 63) & _INT64.max)
 
 
-def _logarithmic_edges(bits: int, first: int, last: int) -> Tensor:
+def _logarithmic_edges(
+    bits: int, first: int, last: int, device: torch.device | str | None = None
+) -> Tensor:
     """Made of the bits of float64, in which positive floats and their bits have one order."""
     step = _FRACTION_BITS - bits
-    steps = torch.arange(((last - first) << bits) + 1)
+    steps = torch.arange(((last - first) << bits) + 1, device=device)
     positive = ((_EXPONENT_BIAS + first) << _FRACTION_BITS) + (steps << step)
-    largest = torch.full((1,), torch.finfo(torch.float64).max, dtype=torch.float64)
+    largest = torch.full((1,), torch.finfo(torch.float64).max, dtype=torch.float64, device=device)
     above = torch.cat((positive, largest.view(torch.int64)))
     # One step towards zero: [e_k, e_{k+1}) then holds the opposites of (-e_{k+1}, -e_k].
     below = torch.cat((above[-1:], positive.flip(0) - 1)) + _INT64.min
-    return torch.cat((below, torch.arange(2), above)).view(torch.float64)
+    return torch.cat((below, torch.arange(2, device=device), above)).view(torch.float64)

@@ -81,8 +81,7 @@ def summarize(
     input = tensor_of("summarize: input", input)
     dims = dimensions("summarize", dim)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
-    with torch.device(input.device):
-        sketch = QuantileSketch(kept, bits, exponents)
+    sketch = QuantileSketch(kept, bits, exponents, device=input.device)
     sketch.update(input, dims or None)
     if fraction_bits(input.dtype) <= bits:
         sketch._place = 0.0
