@@ -107,6 +107,7 @@ def test_the_tour_shows_what_is_drawn_and_measured() -> None:
         assert (TOUR / name).read_text() == text, f"python docs/tour/draw.py writes {name}"
     for page in PAGES:
         assert draw.with_tables(page.read_text()) == page.read_text(), page.name
+        assert page.stem == "index" or draw.PLACE.search(page.read_text())
         for picture in re.findall(r"\]\((\w+\.svg)\)", page.read_text()):
             assert (TOUR / picture).exists()
     tables = sum(page.read_text().count("<!-- end of the table -->") for page in PAGES)
@@ -129,7 +130,7 @@ def test_commands_run(page: Path, capsys: pytest.CaptureFixture[str]) -> None:
 RUN_ELSEWHERE = {
     "python -m pytest tests/test_emulated.py -k adds_without_atomics": "the suite",
     "python tools/exercises.py": "test_exercises",
-    "python benchmarks/variants.py --quick": "on a GPU",
+    "python benchmarks/variants.py": "on a GPU",
     "python benchmarks/atomics.py": "on a GPU",
 }
 
