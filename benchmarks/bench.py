@@ -311,75 +311,90 @@ def results(text: str) -> tuple[Path, Record]:
     return path, record
 
 
-def main() -> None:
-    parser = common.parser(__doc__)
-    parser.add_argument(
+def parser() -> argparse.ArgumentParser:
+    found = common.parser(__doc__)
+    found.add_argument(
         "--suite", choices=SUITES, default="channel_histogram", help="the function to time"
     )
-    parser.add_argument(
-        "--threads", type=common.positive, help="of all implementations, on the CPU"
-    )
-    parser.add_argument("--quick", action="store_true", help="small inputs, to try it out")
+    found.add_argument("--threads", type=common.positive, help="of all implementations, on the CPU")
+    found.add_argument("--quick", action="store_true", help="small inputs, to try it out")
     patterns = {
         "cases": 'as in "uint8 .*512]"',
         "distributions": 'of the data, as in "uniform|sorted"',
         "peers": "torch_histo always runs",
     }
     for option, help_ in patterns.items():
-        parser.add_argument(
+        found.add_argument(
             f"--{option}", type=common.regex, metavar="REGEX", default="", help=help_
         )
-    parser.add_argument("--list", action="store_true", help="the names of all of these")
-    parser.add_argument(
+    found.add_argument("--list", action="store_true", help="the names of all of these")
+    found.add_argument(
         "--draw", type=results, metavar="JSON", help="measure nothing, only draw these results"
     )
-    arguments = parser.parse_args()
-    if arguments.draw:
-        path, record = arguments.draw
-        report.write(record, path)
-        return
+    return found
 
-    def chosen(option: str, names: list[Any]) -> list[Any]:
-        pattern = getattr(arguments, option)
+
+class Chosen:
+    """What the options leave of a suite."""
+
+    def __init__(self, arguments: argparse.Namespace, suite: Suite) -> None:
+        self.arguments = arguments
+        quick, kind = arguments.quick, arguments.device.type
+        self.cases = self.matching("cases", suite.cases["quick" if quick else kind])
+        every = suite.distributions[kind]
+        is_short = quick and not arguments.distributions.pattern
+        self.distributions = self.matching(
+            "distributions", suite.distributions["quick"] if is_short else every
+        )
+        skips = quick and not arguments.peers.pattern
+        there = [peer.name for peer in suite.peers if kind in peer.devices]
+        self.peers = self.matching(
+            "peers", [name for name in there if not (skips and name.startswith(SLOW_TO_COMPILE))]
+        )
+
+    def matching(self, option: str, names: list[Any]) -> list[Any]:
+        pattern = getattr(self.arguments, option)
         found = [name for name in names if pattern.search(str(name))]
         if not found:
-            parser.error(
+            parser().error(
                 f"argument --{option}: {pattern.pattern!r} matches none; --list shows the names"
             )
         return found
 
-    quick, device = arguments.quick, arguments.device
-    suite = SUITES[arguments.suite]
-    if arguments.threads:
-        set_num_threads(arguments.threads)
-    of = "quick" if quick else device.type
-    found = chosen("cases", suite.cases[of])
-    every = suite.distributions[device.type]
-    some = suite.distributions["quick"] if quick and not arguments.distributions.pattern else every
-    distributions = chosen("distributions", some)
-    skips = quick and not arguments.peers.pattern
-    there = [peer.name for peer in suite.peers if device.type in peer.devices]
-    names = chosen(
-        "peers", [name for name in there if not (skips and name.startswith(SLOW_TO_COMPILE))]
-    )
-    if arguments.list:
-        print(*found, "", *distributions, "", *names, sep="\n")
-        return
 
+def measure(arguments: argparse.Namespace, suite: Suite, chosen: Chosen) -> tuple[Record, Path]:
+    """The results, and the file that they are written to."""
+    device, quick = arguments.device, arguments.quick
     arguments.out.mkdir(parents=True, exist_ok=True)
     name = common.result_name(f"{suite.name}-quick" if quick else suite.name, device)
     path = arguments.out / f"{name}.json"
     growing = path.with_suffix(".partial.json")
-    peers = [peer for peer in suite.peers if peer.name in [OURS, *names]]
+    peers = [peer for peer in suite.peers if peer.name in [OURS, *chosen.peers]]
     bench = Bench(device, peers, suite, quick=quick)
     record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
-    steps = (step for case in found for step in bench.measure(case, distributions))
-    for records in progress(steps, len(found) * len(distributions)):
+    steps = (step for case in chosen.cases for step in bench.measure(case, chosen.distributions))
+    for records in progress(steps, len(chosen.cases) * len(chosen.distributions)):
         record["records"] += records
         # At every step: what was measured outlives an interruption, as do older results.
         growing.write_text(common.json_text(record))
     growing.replace(path)
-    report.write(record, path)
+    return record, path
+
+
+def main() -> None:
+    arguments = parser().parse_args()
+    if arguments.draw:
+        path, record = arguments.draw
+        report.write(record, path)
+        return
+    suite = SUITES[arguments.suite]
+    if arguments.threads:
+        set_num_threads(arguments.threads)
+    chosen = Chosen(arguments, suite)
+    if arguments.list:
+        print(*chosen.cases, "", *chosen.distributions, "", *chosen.peers, sep="\n")
+        return
+    report.write(*measure(arguments, suite, chosen))
 
 
 if __name__ == "__main__":

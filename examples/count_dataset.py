@@ -119,7 +119,7 @@ def count_files(
         state.add(unsaved, counts)
 
 
-def main() -> None:
+def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -141,8 +141,27 @@ def main() -> None:
         parser.error(f"--out must lie outside of {arguments.data}, got {arguments.out}")
     if "RANK" not in os.environ:
         parser.error("it is started by torchrun: torchrun --nproc-per-node 2 " + " ".join(sys.argv))
-    folder: Path = arguments.state or arguments.out.with_suffix(".state")
+    return arguments
 
+
+def plan(data: Path, out: Path, folder: Path, num_bins: int) -> tuple[tuple[int, int], list[str]]:
+    """The shape of the counts, and the files that no saved state holds yet."""
+    if not out.parent.is_dir():
+        raise SystemExit(f"--out: {out.parent} is no folder: make it first")
+    if out.exists() and not folder.exists():
+        raise SystemExit(f"--out: {out} exists, and {folder} does not: name a new file")
+    folder.mkdir(parents=True, exist_ok=True)
+    names = sorted(path.name for path in data.glob("*.npy"))
+    if not names:
+        raise SystemExit(f"{data}: no .npy files")
+    shape = (rows_of(data / names[0]).shape[1], num_bins)
+    finished = {name for state in saved_states(folder, shape) for name in state.files}
+    return shape, [name for name in names if name not in finished]
+
+
+def main() -> None:
+    arguments = parse()
+    folder: Path = arguments.state or arguments.out.with_suffix(".state")
     device = torch.device(arguments.device)
     if device.type == "cuda":
         torch.cuda.set_device(int(os.environ["LOCAL_RANK"]))
@@ -150,23 +169,11 @@ def main() -> None:
     rank, world = dist.get_rank(), dist.get_world_size()
 
     # One rank looks: the others would see states that grow already.
-    plan: list = [None, None]
+    planned: list = [None, None]
     if rank == 0:
-        if not arguments.out.parent.is_dir():
-            raise SystemExit(f"--out: {arguments.out.parent} is no folder: make it first")
-        if arguments.out.exists() and not folder.exists():
-            raise SystemExit(
-                f"--out: {arguments.out} exists, and {folder} does not: name a new file"
-            )
-        folder.mkdir(parents=True, exist_ok=True)
-        names = sorted(path.name for path in arguments.data.glob("*.npy"))
-        if not names:
-            raise SystemExit(f"{arguments.data}: no .npy files")
-        shape = (rows_of(arguments.data / names[0]).shape[1], arguments.num_bins)
-        finished = {name for state in saved_states(folder, shape) for name in state.files}
-        plan = [shape, [name for name in names if name not in finished]]
-    dist.broadcast_object_list(plan)
-    shape, todo = plan
+        planned = list(plan(arguments.data, arguments.out, folder, arguments.num_bins))
+    dist.broadcast_object_list(planned)
+    shape, todo = planned
     state = State(folder / f"rank-{rank}.pt", shape)
     count_files(todo[rank::world], arguments.data, state, device, arguments.save_seconds)
 

@@ -66,6 +66,12 @@ def additions(variant: str, given: argparse.Namespace) -> int:
 
 
 def exercises(given: argparse.Namespace) -> Iterator[Exercise]:
+    yield from exercises_of_latency(given)
+    yield from exercises_of_additions(given)
+
+
+def exercises_of_latency(given: argparse.Namespace) -> Iterator[Exercise]:
+    """How many additions a second one address takes."""
     random = Random(1)
     far, near, shared = given.latency * 1e-9, given.hit_latency * 1e-9, given.shared_latency * 1e-9
     yield Exercise(
@@ -103,6 +109,10 @@ def exercises(given: argparse.Namespace) -> Iterator[Exercise]:
         1e-6,
         "operations/s",
     )
+
+
+def exercises_of_additions(given: argparse.Namespace) -> Iterator[Exercise]:
+    """How many additions in global memory a kernel makes."""
     size = f"{given.elements:,} elements, {given.bins} bins, {given.threads:,} threads a block"
     blocks = ceil_div(given.elements, given.threads)
     yield Exercise(

@@ -3,9 +3,9 @@ and `histogram` on one of floats."""
 
 from __future__ import annotations
 
-import math
 import sys
 import time
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -18,6 +18,7 @@ from .measure import TORCH_WAYS, histc_by_channel, median_seconds, variants_for
 from .ops import channel_histogram
 from .report import picture
 
+OURS = "torch_histo"
 LENGTH, CHANNELS, NUM_BINS = 131072, 512, 256
 FLOATS, FLOAT_BINS = 1 << 22, 64
 REPEATS = {"cpu": 3, "cuda": 20}
@@ -51,15 +52,14 @@ def run(device: torch.device) -> int:
         "Before any timing, counts are compared with those of torch.histc, channel by\nchannel.\n"
     )
     print(f"{'way to count':32}{'ms':>10}{'GB/s':>10}{'speed-up':>10}  counts", flush=True)
-    theirs = {f"torch {name}": way for name, way in TORCH_WAYS.items()}
-    ours = {
-        f"torch_histo {variant}": partial(channel_histogram, variant=variant)
+    ways = {f"torch {name}": way for name, way in TORCH_WAYS.items()} | {
+        f"{OURS} {variant}": partial(channel_histogram, variant=variant)
         for variant in variants_for(device)
     }
     seconds: dict[str, float] = {}
     wrong: list[str] = []
     with tqdm(
-        total=len(theirs) + len(ours) + 3,
+        total=len(ways) + 3,
         bar_format="{n_fmt}/{total_fmt} {desc} [{elapsed}]",
         leave=False,
         disable=not sys.stderr.isatty(),
@@ -73,33 +73,20 @@ def run(device: torch.device) -> int:
         values = sample().to(device)
         begin("counting it with torch.histc, channel by channel")
         expected = histc_by_channel(values, NUM_BINS)
-        for name, count in (theirs | ours).items():
+        for name, count in ways.items():
             begin(name)
             verdict = "reference"
             if count is not histc_by_channel:
                 differing = int((count(values, NUM_BINS) != expected).sum())
                 verdict = f"WRONG in {differing} bins" if differing else "equal"
-                if differing:
-                    wrong.append(name)
-            seconds[name] = median_seconds(
-                partial(count, values, NUM_BINS),
-                device,
-                repeats=REPEATS[device.type],
-                warm_ups=0,  # Its counts have just been made once.
-                budget=BUDGET,
-            )
-            fastest = min(theirs, key=lambda name: seconds.get(name, math.inf))
-            speed_up = f"{seconds[fastest] / seconds[name]:.2f} x" if name in ours else ""
-            progress.write(
-                f"{name:32}{seconds[name] * 1e3:10.3f}{values.nbytes / seconds[name] / 1e9:10.2f}"
-                f"{speed_up:>10}  {verdict}"
-            )
+                wrong += [name] if differing else []
+            seconds[name] = _seconds(partial(count, values, NUM_BINS), device)
+            progress.write(f"{_row(name, seconds, values.nbytes)}  {verdict}")
             sys.stdout.flush()
         begin("counting floats")
-        floats, differing = _count_floats(device)
-    if differing:
-        wrong.append("torch_histo.histogram")
-    print(f"\nSpeed-up is over the fastest way of torch alone,\nhere: {fastest}.")
+        floats, differs = _count_floats(device)
+    wrong += ["torch_histo.histogram"] if differs else []
+    print(f"\nSpeed-up is over the fastest way of torch alone,\nhere: {_fastest(seconds)}.")
     if wrong:
         print(f"torch_histo: wrong counts: {', '.join(wrong)}", file=sys.stderr)
         return 1
@@ -108,6 +95,22 @@ def run(device: torch.device) -> int:
     print(picture(counts.tolist(), sys.stdout.encoding))
     print(f"\n{floats}")
     return 0
+
+
+def _seconds(count: Callable[[], object], device: torch.device) -> float:
+    # No warm-up: what it counts has just been made once.
+    return median_seconds(count, device, repeats=REPEATS[device.type], warm_ups=0, budget=BUDGET)
+
+
+def _fastest(seconds: dict[str, float]) -> str:
+    """The fastest way of torch alone."""
+    return min((name for name in seconds if not name.startswith(OURS)), key=seconds.__getitem__)
+
+
+def _row(name: str, seconds: dict[str, float], num_bytes: int) -> str:
+    own = seconds[name]
+    speed_up = f"{seconds[_fastest(seconds)] / own:.2f} x" if name.startswith(OURS) else ""
+    return f"{name:32}{own * 1e3:10.3f}{num_bytes / own / 1e9:10.2f}{speed_up:>10}"
 
 
 def _count_floats(device: torch.device) -> tuple[str, bool]:
@@ -119,9 +122,7 @@ def _count_floats(device: torch.device) -> tuple[str, bool]:
     values = values.to(device)
     count = partial(histogram, values, FLOAT_BINS)
     hist, edges = count()
-    our_seconds = median_seconds(
-        count, device, repeats=REPEATS[device.type], warm_ups=0, budget=BUDGET
-    )
+    our_seconds = _seconds(count, device)
     differs = hist.tolist() != expected.tolist() or edges.tolist() != expected_edges.tolist()
     ends = (f"{float(edges[0]):.3g}", f"{float(edges[-1]):.3g}")
     text = (

@@ -100,52 +100,79 @@ def describe(
     channels = math.prod(source.channel_shape)
     if with_summary and channels > MAX_CHANNELS:
         raise SourceError(f"--summary takes at most {MAX_CHANNELS} channels, got {channels}")
-    most = BITS if channels == 1 else BITS_OF_CHANNELS
-    bits = min(most, max(1, MAX_CHANNELS // channels).bit_length() - 1)
-    error = 2.0 ** -(bits + 1)
-    sketch = QuantileSketch(source.channel_shape, bits, device=device if with_summary else "meta")
-    parts: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}
-    count = 0
-    nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)
+    read = _Read(source, with_summary, device)
     for piece in pieces():
-        values = piece.values.to(device)
-        count += values.numel()
-        if with_summary:
-            if fraction_bits(values.dtype) <= bits:
-                sketch._place = error = 0.0  # a bin has one value
-            sketch._update_channels(values, source.dim, piece.channels)
-        if q:
-            dims = sorted(source.dim or range(values.dim()))
-            kept = [d for d in range(values.dim()) if d not in dims]
-            flat = values.permute(*kept, *dims).flatten(len(kept))
-            key = tuple((s.start, s.stop) for s in piece.channels)
-            parts.setdefault(key, []).append(flat)
-            if values.is_floating_point():
-                nan[piece.channels] += flat.isnan().sum(-1)
-    if with_summary:
-        nan = sketch.hist[..., -1]
-    quantiles = torch.full((len(q), *source.channel_shape), torch.nan, dtype=torch.float64)
-    for key, tensors in parts.items():
-        place = (slice(None), *(slice(*ends) for ends in key))
-        quantiles[place] = _quantiles(torch.cat(tensors, -1), q)
-    several = channels > 1
-    names = source.channel_names or report.channel_names(source.channel_shape)
+        read.add(piece, bool(q))
+    sketch, nan, count = read.sketch if with_summary else None, read.nan(), read.count
     rows: list[Row] = []
-    if several:
-        rows = _rows(sketch if with_summary else None, count // channels, nan, quantiles)
-        every = [part.flatten() for tensors in parts.values() for part in tensors]
-        quantiles = _quantiles(torch.cat(every), q) if q else quantiles.new_empty(0)
-    whole = sketch._all_channels() if with_summary else None
+    quantiles = read.quantiles(q)
+    if channels > 1:
+        rows = _rows(sketch, count // channels, nan, quantiles)
+        quantiles = read.quantiles_of_all(q)
+    whole = sketch._all_channels() if sketch is not None else None
+    names = source.channel_names or report.channel_names(source.channel_shape)
     return Description(
         name=name,
         source=source,
         q=tuple(q),
         has_summary=with_summary,
-        error=error,
+        error=read.error,
         whole=_rows(whole, count, nan.sum(), quantiles)[0],
         channels=tuple(rows),
-        channel_names=names if several else (),
+        channel_names=names if channels > 1 else (),
     )
+
+
+class _Read:
+    """What was read of a source: its counts in a sketch, and its values if they are kept."""
+
+    def __init__(self, source: Source, with_summary: bool, device: torch.device) -> None:
+        self.source, self.with_summary, self.device = source, with_summary, device
+        channels = math.prod(source.channel_shape)
+        most = BITS if channels == 1 else BITS_OF_CHANNELS
+        self.bits = min(most, max(1, MAX_CHANNELS // channels).bit_length() - 1)
+        self.error = 2.0 ** -(self.bits + 1)
+        place = device if with_summary else "meta"
+        self.sketch = QuantileSketch(source.channel_shape, self.bits, device=place)
+        self.count = 0
+        self.kept_nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)
+        self.kept: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}  # by ranges of channels
+
+    def add(self, piece: Piece, keep: bool) -> None:
+        values = piece.values.to(self.device)
+        self.count += values.numel()
+        if self.with_summary:
+            if fraction_bits(values.dtype) <= self.bits:
+                self.sketch._place = self.error = 0.0  # a bin has one value
+            self.sketch._update_channels(values, self.source.dim, piece.channels)
+        if keep:
+            self.keep(values, piece.channels)
+
+    def keep(self, values: Tensor, channels: tuple[slice, ...]) -> None:
+        dims = sorted(self.source.dim or range(values.dim()))
+        kept = [d for d in range(values.dim()) if d not in dims]
+        flat = values.permute(*kept, *dims).flatten(len(kept))
+        self.kept.setdefault(tuple((s.start, s.stop) for s in channels), []).append(flat)
+        if values.is_floating_point():
+            self.kept_nan[channels] += flat.isnan().sum(-1)
+
+    def nan(self) -> Tensor:
+        """How many values of each channel are NaN."""
+        return self.sketch.hist[..., -1] if self.with_summary else self.kept_nan
+
+    def quantiles(self, q: Sequence[float]) -> Tensor:
+        """[q, channels...] of what was kept."""
+        shape = (len(q), *self.source.channel_shape)
+        quantiles = torch.full(shape, torch.nan, dtype=torch.float64)
+        for ends, tensors in self.kept.items():
+            place = (slice(None), *(slice(*pair) for pair in ends))
+            quantiles[place] = _quantiles(torch.cat(tensors, -1), q)
+        return quantiles
+
+    def quantiles_of_all(self, q: Sequence[float]) -> Tensor:
+        """[q] of all channels together."""
+        every = [part.flatten() for tensors in self.kept.values() for part in tensors]
+        return _quantiles(torch.cat(every), q) if q else torch.empty(0, dtype=torch.float64)
 
 
 def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -216,16 +216,7 @@ def _quantile(
     ndim = local_input.dim()
     kept = [local_input.shape[d] for d in kept_dimensions(ndim, dims or ())]
     reduced = reduced_dimensions(ndim, dims or ())
-    sizes = local_input.new_tensor([1], dtype=torch.int64)
-    for d in reduced if ndim else ():
-        sizes = sizes * local_input.shape[d]
-    all_reduce(argument, sizes, group)
-    rows = int(sizes)
-    if rows == 0:
-        raise RuntimeError(
-            f"{argument} must have at least one element in each slice over dim, "
-            "on some process, got none"
-        )
+    rows = _rows_of_all(argument, local_input, reduced if ndim else (), group)
     search = _Search(local_input.detach(), dims, kept, argument, group)
     values = rows - search.nans
     p = probabilities.flatten().double().reshape(-1, *[1] * len(kept))
@@ -234,25 +225,42 @@ def _quantile(
     is_nan = ~((p >= 0) & (p <= 1))
     is_nan = is_nan | ((values == 0) if name.endswith("nanquantile") else (search.nans > 0))
     ranks = (p.to(dtype) * (values - 1).to(dtype)).masked_fill(is_nan, 0)
-    # The rule of `ranks_of` in csrc/quantile.h.
-    rounded = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}
-    if interpolation in rounded:
-        ranks = rounded[interpolation]()
-        wanted = ranks[None]
-    else:
-        wanted = torch.stack([ranks.floor(), ranks.ceil()])
-    found = search.values_of(wanted.long().flatten(0, 1)).reshape(wanted.shape).to(dtype)
-    result: Tensor = found[0]
-    if len(found) == 2:
-        halves = torch.full_like(ranks, 0.5)
-        weights = halves if interpolation == "midpoint" else ranks - ranks.floor()
-        result = torch.lerp(found[0], found[1], weights)
-    result = result.masked_fill(is_nan, torch.nan)
+    result = _values_at(ranks, interpolation, search).masked_fill(is_nan, torch.nan)
     is_float = local_input.is_floating_point()
     result = result.to(local_input.dtype if is_float else torch.float64)
     if keepdim:
         kept = [1 if d in reduced else size for d, size in enumerate(local_input.shape)]
     return result.reshape((*probabilities.shape, *kept))
+
+
+def _rows_of_all(
+    argument: str, local_input: Tensor, reduced: Iterable[int], group: dist.ProcessGroup | None
+) -> int:
+    """The elements of a slice, of all processes together."""
+    sizes = local_input.new_tensor([1], dtype=torch.int64)
+    for d in reduced:
+        sizes = sizes * local_input.shape[d]
+    all_reduce(argument, sizes, group)
+    rows = int(sizes)
+    if rows == 0:
+        raise RuntimeError(
+            f"{argument} must have at least one element in each slice over dim, "
+            "on some process, got none"
+        )
+    return rows
+
+
+def _values_at(ranks: Tensor, interpolation: str, search: _Search) -> Tensor:
+    """The values of ranks, which may lie between two: the rule of `ranks_of` in csrc/quantile.h."""
+    rounded = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}
+    if interpolation in rounded:
+        return search.values_of(rounded[interpolation]().long()).to(ranks.dtype)
+    wanted = torch.stack([ranks.floor(), ranks.ceil()])
+    found = search.values_of(wanted.long().flatten(0, 1)).reshape(wanted.shape)
+    below, above = found.to(ranks.dtype)
+    is_midpoint = interpolation == "midpoint"
+    weights = torch.full_like(ranks, 0.5) if is_midpoint else ranks - ranks.floor()
+    return torch.lerp(below, above, weights)
 
 
 class _Search:

@@ -240,16 +240,10 @@ def explain_histogram(
         text = plan._plan_histogram_on_cpu(known, num_bins, name, shape, strides, dims, flow)
     facts: dict[str, Any] = json.loads(text)
     if "keys" in facts:  # on the CPU
-        keys = _counted_keys(shape, dims, num_bins + (3 if flow else 0), facts)
-        facts["keys"] = keys
-        facts["workspace_bytes"] = facts.get("workspace_bytes", 0) + keys.workspace_bytes
+        _add_keys(facts, _counted_keys(shape, dims, num_bins + (3 if flow else 0), facts))
     elif facts["layout"] == "bytes" and isinstance(limits, Device):
-        counting = plan_on_gpu(
-            shape, strides, address, torch.uint8, dims or (), 256, limits, assumed
-        )
-        facts["raw_bytes"] = counting
-        facts["steps"] = [*counting.steps, *facts["steps"]]
-        facts["workspace_bytes"] += counting.workspace_bytes
+        place = (shape, strides, address, torch.uint8, dims or ())
+        _add_raw_bytes(facts, plan_on_gpu(*place, 256, limits, assumed))
     facts["steps"] = tuple(facts.get("steps", ()))
     if source == "extremes":
         facts["bytes_moved"] += facts["bytes_read"] * (3 if facts["copies_input"] else 1)
@@ -268,6 +262,17 @@ def explain_histogram(
         edges.numel() == num_bins + 1,
         **facts,
     )
+
+
+def _add_keys(facts: dict[str, Any], keys: CpuExplanation) -> None:
+    facts["keys"] = keys
+    facts["workspace_bytes"] = facts.get("workspace_bytes", 0) + keys.workspace_bytes
+
+
+def _add_raw_bytes(facts: dict[str, Any], counting: Explanation) -> None:
+    facts["raw_bytes"] = counting
+    facts["steps"] = [*counting.steps, *facts["steps"]]
+    facts["workspace_bytes"] += counting.workspace_bytes
 
 
 def _counted_keys(

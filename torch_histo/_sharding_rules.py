@@ -1,0 +1,122 @@
+"""How the operators act on DTensors: which shards they take, and what their counts are then."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch.distributed.tensor import DTensor
+from torch.distributed.tensor._op_schema import RuntimeSchemaInfo
+from torch.distributed.tensor.experimental import register_sharding
+from torch.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
+
+from torch_histo._arguments import kept_dimensions
+
+Ways = list[tuple[list[Placement], list[Placement]]]
+"""Placements of the results, and of the inputs that give them, on one dimension of a mesh."""
+
+
+def channel_histogram(
+    input: Any, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
+) -> Ways:
+    kept = kept_dimensions(input.ndim, dim)
+    ways: Ways = [([Replicate()], [Replicate()])]
+    for d in range(input.ndim):
+        counts = Shard(kept.index(d)) if d in kept else Partial("sum")
+        ways.append(([counts], [Shard(d)]))
+    return ways
+
+
+def text_histogram(text: Any, *, variant: str = "auto") -> Ways:
+    return [([Replicate()], [Replicate()]), ([Partial("sum")], [Shard(0)])]
+
+
+def edges_shard(edges: Any, channel_dims: int, channel: int) -> Placement:
+    """Edges are sharded where the channels are, which they may have in their last dimensions,
+    or each for all."""
+    own = channel - channel_dims + edges.ndim
+    return Shard(own) if own >= 0 and edges.shape[own] > 1 else Replicate()
+
+
+def histogram(
+    input: Any, edges: Any, dim: Sequence[int] | None = None, *, flow: bool = False
+) -> Ways:
+    kept = kept_dimensions(input.ndim, dim or ())
+    ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
+    for d in range(input.ndim):
+        if d in kept:
+            channel = kept.index(d)
+            of_edges = edges_shard(edges, len(kept) + 1, channel)
+            ways.append(([Shard(channel)], [Shard(d), of_edges]))
+        else:
+            ways.append(([Partial("sum")], [Shard(d), Replicate()]))
+    return ways
+
+
+def finite_range(input: Any, dim: Sequence[int] | None = None) -> Ways:
+    kept = kept_dimensions(input.ndim, dim or ())
+    ways: Ways = [([Replicate(), Replicate()], [Replicate()])]
+    for d in range(input.ndim):
+        if d in kept:
+            channel = Shard(kept.index(d))
+            ways.append(([channel, channel], [Shard(d)]))
+        else:
+            ways.append(([Partial("min"), Partial("max")], [Shard(d)]))
+    return ways
+
+
+def uniform_edges(low: Any, high: Any, num_bins: int, *, dtype: torch.dtype) -> Ways:
+    ndim = max(low.ndim, high.ndim)
+    ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
+    for d in range(ndim):
+        bounds = [edges_shard(bound, ndim, d) for bound in (low, high)]
+        if bounds != [Replicate(), Replicate()]:
+            ways.append(([Shard(d)], bounds))
+    return ways
+
+
+def quantile(
+    input: Any,
+    q: Any,
+    dim: Sequence[int] | None = None,
+    keepdim: bool = False,
+    *,
+    interpolation: str = "linear",
+    ignore_nan: bool = False,
+) -> Ways:
+    kept = kept_dimensions(input.ndim, dim or ())
+    ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
+    if q.ndim:
+        ways.append(([Shard(0)], [Replicate(), Shard(0)]))
+    for channel, d in enumerate(kept):
+        result = Shard(q.ndim + (d if keepdim else channel))
+        ways.append(([result], [Shard(d), Replicate()]))
+    return ways
+
+
+RULES: dict[Any, Callable[..., Ways]] = {
+    torch.ops.histo.channel_histogram.default: channel_histogram,
+    torch.ops.histo.text_histogram.default: text_histogram,
+    torch.ops.histo.histogram.default: histogram,
+    torch.ops.histo.finite_range.default: finite_range,
+    torch.ops.histo.uniform_edges.default: uniform_edges,
+    torch.ops.histo.quantile.default: quantile,
+}
+
+# What a kept result of the propagation depends on: the arguments from a number on, and keywords.
+# `register_sharding` sees ints alone, neither an optional list of them nor a bool or a dtype.
+DEPENDS = {
+    torch.ops.histo.histogram.default: (2, ["flow"]),
+    torch.ops.histo.finite_range.default: (1, None),
+    torch.ops.histo.uniform_edges.default: (2, ["dtype"]),
+    torch.ops.histo.quantile.default: (2, ["interpolation", "ignore_nan"]),
+}
+
+
+def register() -> None:
+    for op, rule in RULES.items():
+        register_sharding(op)(rule)
+    depends = DTensor._op_dispatcher.sharding_propagator.op_to_schema_info
+    for op, (first, keywords) in DEPENDS.items():
+        depends[op] = RuntimeSchemaInfo(first, keywords, needs_pytree=True)
