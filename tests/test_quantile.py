@@ -243,7 +243,36 @@ def test_forward_mode_has_no_gradient(device: torch.device) -> None:
     ):
         with pytest.raises(RuntimeError, match=f"^quantile: {argument} must not have a tangent"):
             torch.func.jvp(call, (value,), (value,))
+        compiled = torch.compile(
+            lambda v, call=call: torch.func.jvp(call, (v,), (v,)), backend="aot_eager"
+        )
+        with pytest.raises(RuntimeError, match=f"quantile: {argument} must not have a tangent"):
+            compiled(value)
+    with torch.no_grad(), pytest.raises(RuntimeError, match=r"^nanquantile: input must not have"):
+        torch.func.jvp(lambda x: nanquantile(x, 0.5), (x,), (x,))
     assert torch.func.jvp(lambda x: quantile(x.detach(), 0.0) + x, (x,), (x,))[1].equal(x)
+
+
+def test_backward_of_the_operator_has_no_gradient(device: torch.device) -> None:
+    x = torch.rand(5, device=device, requires_grad=True)
+    q = torch.tensor([0.5], device=device)
+    line = "quantile: input must not require a gradient, which there is none of"
+
+    def loss(x: Tensor) -> Tensor:
+        return torch.ops.histo.quantile(x, q).sum() + x.sum()
+
+    assert loss(x) == loss(x.detach())
+    for call in (
+        lambda: loss(x).backward(),
+        lambda: torch.func.grad(loss)(x.detach()),
+        lambda: torch.compile(loss, backend="aot_eager")(x).backward(),
+    ):
+        with pytest.raises(RuntimeError, match=line):
+            call()
+    assert x.grad is None
+    wanted = q.clone().requires_grad_()
+    with pytest.raises(RuntimeError, match=r"^quantile: q must not require a gradient"):
+        torch.ops.histo.quantile(x.detach(), wanted).sum().backward()
 
 
 def test_meta_and_fake(device: torch.device) -> None:

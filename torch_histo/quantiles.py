@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -76,7 +76,7 @@ def quantile(
     Raises:
         RuntimeError: another dtype, layout or device; a slice without elements; a number that is
             not from 0 to 1; a dim out of range or named twice; an input or q that requires a
-            gradient while gradients are recorded: quantiles have none here.
+            gradient while gradients are recorded, or has a tangent: quantiles have none here.
         torch.OutOfMemoryError: the GPU has not the memory for the result or the workspace.
         TypeError: an argument of a type that it does not take.
 
@@ -167,15 +167,7 @@ def checked_call(
     if torch.is_grad_enabled():
         for argument, value in (("input", input), ("q", q)):
             if isinstance(value, Tensor) and value.requires_grad:
-                raise RuntimeError(
-                    f"{name}: {argument} must not require a gradient, which there is none of, got "
-                    f"requires_grad=True: pass {argument}.detach(), or use torch.{name}"
-                )
-            if isinstance(value, Tensor) and _has_tangent(value):
-                raise RuntimeError(
-                    f"{name}: {argument} must not have a tangent, as quantiles have none, got a "
-                    f"dual tensor: use torch.{name}"
-                )
+                _refuse_gradient(name, argument)
     dims = None if dim is None else dimensions(name, dim)
     return dims, q if isinstance(q, Tensor) else _tensor_of_q(name, input, q)
 
@@ -197,9 +189,11 @@ def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
     return torch.stack([filled(input, number, torch.float64) for number in numbers])
 
 
-def _has_tangent(value: Tensor) -> bool:
-    """Of forward-mode differentiation, such as torch.func.jvp."""
-    return not is_compiling() and forward_ad.unpack_dual(value).tangent is not None  # type: ignore[no-untyped-call]
+def _refuse_gradient(name: str, argument: str) -> NoReturn:
+    raise RuntimeError(
+        f"{name}: {argument} must not require a gradient, which there is none of, got "
+        f"requires_grad=True: pass {argument}.detach(), or use torch.{name}"
+    )
 
 
 def _is_number(value: object) -> bool:
@@ -261,6 +255,46 @@ def _(
     sizes = [s if d in kept else 1 for d, s in enumerate(input.shape) if d in kept or keepdim]
     dtype = input.dtype if input.is_floating_point() else torch.float64
     return input.new_empty([*q.shape, *sizes], dtype=dtype)
+
+
+class _NoGradient(torch.autograd.Function):
+    """The operator for an input or q that requires a gradient: backward says that there is none."""
+
+    @staticmethod
+    def forward(ctx: Any, call: Callable[[], Tensor], name: str, *tensors: Tensor) -> Tensor:
+        ctx.refused = name, "input" if tensors[0].requires_grad else "q"
+        return call()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> NoReturn:
+        _refuse_gradient(*ctx.refused)
+
+
+def _below_autograd(keyset: Any, input: Tensor, q: Tensor, *rest: Any, **named: Any) -> Tensor:
+    name = "nanquantile" if named.get("ignore_nan") else "quantile"
+
+    def call() -> Tensor:
+        with torch._C._AutoDispatchBelowAutograd():
+            found: Tensor = torch.ops.histo.quantile.default.redispatch(
+                keyset & torch._C._after_autograd_keyset, input, q, *rest, **named
+            )
+        return found
+
+    for argument, value in (("input", input), ("q", q)):
+        if forward_ad.unpack_dual(value).tangent is not None:  # type: ignore[no-untyped-call]
+            raise RuntimeError(
+                f"{name}: {argument} must not have a tangent, as quantiles have none, got a dual "
+                f"tensor: use torch.{name}"
+            )
+    if torch.is_grad_enabled() and (input.requires_grad or q.requires_grad):
+        if torch._C._are_functorch_transforms_active():  # torch.func.grad, which takes no such node
+            _refuse_gradient(name, "input" if input.requires_grad else "q")
+        return _NoGradient.apply(call, name, input, q)  # type: ignore[no-any-return, no-untyped-call]
+    return call()
+
+
+_rules = torch.library.Library("histo", "IMPL")  # type: ignore[no-untyped-call]
+_rules.impl("quantile", _below_autograd, "Autograd", with_keyset=True)  # type: ignore[no-untyped-call]
 
 
 @torch.library.register_vmap("histo::quantile")  # type: ignore[untyped-decorator]
