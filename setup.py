@@ -82,7 +82,7 @@ class Build(cpp_extension.BuildExtension):
 
 
 TOOLKIT, REASON = choose_toolkit()
-sources = [*glob("csrc/*.cpp"), *glob("csrc/cpu/*.cpp"), *glob("csrc/cuda/plan/*.cpp")]
+sources = [f for at in ("", "arguments/", "cpu/", "cuda/plan/") for f in glob(f"csrc/{at}*.cpp")]
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
     check_major_version(TOOLKIT, torch.version.cuda or "")
@@ -91,7 +91,7 @@ if TOOLKIT is not None:
     archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(archs) + "+PTX")
     sources = [f for end in ("cpp", "cu") for f in glob(f"csrc/cuda/**/*.{end}", recursive=True)]
-    sources += ["csrc/arguments.cpp"]
+    sources += glob("csrc/arguments/*.cpp")
     link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # keeps libtorch
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))

@@ -31,9 +31,6 @@ FLAGS = [
 ]
 FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
 FLAGS += [f"-isystem{path}" for path in include_paths()]
-# arguments.cpp asks PyTorch for tensors, in functions that nobody calls here and the linker drops.
-FLAGS += ["-ffunction-sections", "-fdata-sections"]
-LINKER_FLAGS = ["-Wl,--gc-sections"]
 
 
 def cache_of(config: pytest.Config, folder: Path) -> Path:
@@ -95,6 +92,6 @@ class Compiler:
 
     def link(self, program: str, objects: list[Path]) -> Path:
         self.finish()
-        arguments = ["g++", *map(str, objects), "-o", program, *LINKER_FLAGS]
+        arguments = ["g++", *map(str, objects), "-o", program]
         subprocess.run(arguments, cwd=self.folder, check=True)
         return self.folder / program

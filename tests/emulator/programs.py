@@ -39,7 +39,7 @@ FEW_SMS = [
 
 
 HOST = (
-    "arguments",
+    "arguments/loops",
     "cuda/program",
     "cuda/emulator",
     "cuda/memory",

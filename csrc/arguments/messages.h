@@ -1,0 +1,43 @@
+// The texts of errors.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace histo {
+
+// Operators, as errors name them.
+constexpr std::string_view kChannelHistogram = "channel_histogram";
+constexpr std::string_view kTextHistogram = "text_histogram";
+constexpr std::string_view kHistogram = "histogram";
+constexpr std::string_view kUniformEdges = "uniform_edges";
+constexpr std::string_view kQuantile = "quantile";
+
+template <class... Parts>
+std::string join(const Parts&... parts) {
+  std::string text;
+  (text.append(parts), ...);
+  return text;
+}
+
+inline std::string join_numbers(const std::vector<int64_t>& numbers) {
+  std::string text;
+  for (int64_t number : numbers) {
+    text += (text.empty() ? "" : ", ") + std::to_string(number);
+  }
+  return "[" + text + "]";
+}
+
+/// A text of one line, however long it is and whatever is in it.
+inline std::string quoted(std::string_view text) {
+  constexpr size_t kShown = 40;
+  std::string shown(text.substr(0, kShown));
+  std::replace_if(
+      shown.begin(), shown.end(), [](char c) { return static_cast<unsigned char>(c) < ' '; }, '?');
+  return join("'", shown, text.size() > kShown ? "..." : "", "'");
+}
+
+} // namespace histo
