@@ -154,3 +154,19 @@ def test_errors_of_files(run: Any) -> None:
     np.savez("x.npz", a=np.ones(3), b=np.ones(3, complex))
     assert "x.npz:b: expected an array of integers" in run("x.npz", "--summary", status=2)
     assert "no.npy: No such file" in run("no.npy", "--quantiles", "1", status=2)
+
+
+@pytest.mark.parametrize("arguments", [[], ["--per-channel"], ["--dim=0"]], ids=str)
+def test_an_array_without_values_has_a_row(run: Any, arguments: list[str]) -> None:
+    tensors = {"none": torch.empty(3, 0), "some": torch.ones(2, 3), "steps": torch.empty(0).long()}
+    safetensors.torch.save_file(tensors, "model.safetensors")
+    found = json.loads(run("model.safetensors", *BOTH, *arguments))
+    assert not found["errors"]
+    files = {entry["name"].partition(":")[2]: entry for entry in found["files"]}
+    assert files["some"]["mean"] == 1
+    for name, shape in (("none", [3, 0]), ("steps", [0])):
+        entry = files[name]
+        assert [entry[k] for k in ("shape", "elements", "zeros", "channels")] == [shape, 0, 0, []]
+        assert {entry["min"], entry["std"], *entry["quantiles"].values()} == {None}
+    table = run("model.safetensors", "--summary", "--quantiles", "0.5", *arguments)
+    assert " ".join(["nan"] * 5 + ["0 float32 3x0 none"]) in " ".join(table.split())

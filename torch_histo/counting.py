@@ -228,6 +228,8 @@ def _count(
     name: str, source: Source, arguments: argparse.Namespace, device: torch.device
 ) -> report.Result:
     """The histogram of one source, counted piece by piece."""
+    if source.kind == "array" and source.nbytes == 0:
+        raise SourceError(f"the array of shape {list(source.shape or ())} holds no values")
     told = arguments.range if source.is_float else arguments.num_bins
     reads_twice = told is None and source.default_bins is None
     with _reading(name, source, reads=1 + reads_twice) as pieces:

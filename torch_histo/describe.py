@@ -235,7 +235,7 @@ def _cells(found: Description, row: Row) -> list[str]:
     if not found.has_summary:
         return quantiles
     texts = {name: f"{value:.5g}" for name, value in row.numbers.items()}
-    share = row.numbers["zeros"] / row.count
+    share = row.numbers["zeros"] / max(row.count, 1)
     zeros = f"{share:.1%}" if share >= 0.001 else "<0.1%" if share else "0"
     return [texts["min"], *quantiles, texts["max"], texts["mean"], texts["std"], zeros]
 

@@ -187,8 +187,6 @@ class _Stored:
 
 
 def _array_source(array: _Stored, dim: Dim) -> Source:
-    if array.nbytes == 0:
-        raise SourceError(f"the array of shape {list(array.shape)} holds no values")
     shape = array.shape or (1,)
     if len(shape) > MAX_DIMENSIONS:
         raise SourceError(f"expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
@@ -199,10 +197,14 @@ def _array_source(array: _Stored, dim: Dim) -> Source:
     reduced = {d % len(shape) for d in dim or range(len(shape))}
     if len(reduced) < len(dim):
         raise SourceError(f"--dim names a dimension of the array of shape {list(shape)} twice")
+    if array.nbytes == 0:
+        reduced = set(range(len(shape)))  # no values are no channels
     kept = [d for d in range(len(shape)) if d not in reduced]
 
     def pieces() -> Iterator[Piece]:
         # The blocks come in the file's order, so it is read from the start to the end.
+        if array.nbytes == 0:
+            return
         outermost_first = list(range(len(shape)))[:: -1 if array.fortran else 1]
         file = array.at_values()
         for block in _blocks(shape, outermost_first):
