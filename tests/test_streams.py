@@ -446,6 +446,7 @@ def test_q_on_the_device_outside() -> None:
 
 
 @pytest.mark.usefixtures("figures")
+@pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
     stream = make(None)
     values = torch.cat((normal(1000), torch.tensor([torch.nan, torch.inf, -torch.inf])))
@@ -457,10 +458,11 @@ def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
         assert np.array_equal(counts, counted)
     assert stream.kind == "COUNT"
     (artists,) = mplhep.histplot(stream, flow="none")
+    artists.stairs.figure.canvas.draw()
     assert np.array_equal(artists.stairs.get_data().values, counted)
     for taken in (hist.Hist(stream), boost_histogram.Histogram(stream._to_uhi_())):
         assert np.array_equal(taken.values(), counted)
-        assert np.array_equal(taken.axes[0].edges, stream.edges.numpy())
+        assert np.array_equal(taken.axes[0].edges[1:-1], stream.edges[1:-1].numpy())
         assert taken.sum(flow=True) == len(values)
         assert list(taken.axes[0]) == list(stream.axes[0])
     several = make((2, 3))
@@ -566,7 +568,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: QuantileSketch(3).update(torch.zeros(8, 3), 2),
         RuntimeError,
-        "histogram: dim must be between -2 and 1 for a 2-D input, got 2",
+        "QuantileSketch.update: dim must be between -2 and 1 for a 2-D x, got 2",
     ),
     (
         lambda: QuantileSketch().update("a"),

@@ -78,8 +78,15 @@ def test_arguments() -> None:
     constant = summarize(torch.full((100,), 0.3))
     assert constant.mean == constant.min == constant.max
     assert constant.var == 0
-    for call in (lambda: summarize("a"), lambda: summarize(x, "a"), lambda: summarize(x.cfloat())):
-        with pytest.raises((TypeError, RuntimeError), match=r"^\w+: (input|dim) must (be|have)"):
+    for expected, call in (
+        ("input must be a tensor, an array", lambda: summarize("a")),
+        ("input must have a real dtype .*: count input.real", lambda: summarize(x.cfloat())),
+        ("dim must be an int or a sequence", lambda: summarize(x, "a")),
+        ("dim must be between -3 and 2 for a 3-D input, got 5", lambda: summarize(x, 5)),
+        ("bits must be between 0 and 16", lambda: summarize(x, bits=17)),
+        ("q must be between 0 and 1", lambda: summarize(x, q=[2])),
+    ):
+        with pytest.raises((TypeError, RuntimeError), match=f"^summarize: {expected}"):
             call()
 
 

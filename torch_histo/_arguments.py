@@ -46,6 +46,14 @@ def raise_as_python_would(
         raise TypeError(f"{function}: {argument} must be {expected}, got {value}") from None
 
 
+def renamed(error: Exception, op: str, argument: str) -> Exception:
+    """The error of a function that `op` called, in the words of `op`: its input is `argument`."""
+    called, colon, line = str(error).partition(": ")
+    if not colon or not re.fullmatch(r"[\w.]+", called):
+        return error
+    return type(error)(f"{op}: " + re.sub(r"\b(input|x)\b", argument, line))
+
+
 def shown(value: object) -> str:
     """A value in one line; a compiler's has only a type."""
     text = type(value).__name__ if is_compiling() else " ".join(repr(value).split())

@@ -20,12 +20,13 @@ from torch_histo._arguments import (
     is_compiling,
     is_dtensor,
     kept_dimensions,
+    renamed,
     shown,
     tensor_of,
     without_array,
 )
 from torch_histo._plottable import Plottable
-from torch_histo.histograms import Bound, are_edges, density_of, histogram
+from torch_histo.histograms import Bound, are_edges, check_counted, density_of, histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -200,11 +201,14 @@ class _Stream(Plottable, nn.Module):
             expected = f"x must be on the device of the module, {self.hist.device}"
             raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
         dims = dimensions(name, dim)
-        if [x.shape[d] for d in kept_dimensions(x.dim(), dims)] != channels:
-            expected = f"x must have the channels' sizes, {channels}, beside dim"
-            got = f"{list(x.shape)} over dim={dim}"
-            raise RuntimeError(f"{name}: {expected}, got {got}")
-        return histogram(x, self.edges, dim=dims or None, flow=True).hist
+        try:
+            if [x.shape[d] for d in kept_dimensions(x.dim(), dims)] != channels:
+                check_counted("histogram", x, x.dim(), dims)
+                expected = f"x must have the channels' sizes, {channels}, beside dim"
+                raise RuntimeError(f"{name}: {expected}, got {list(x.shape)} over dim={dim}")
+            return histogram(x, self.edges, dim=dims or None, flow=True).hist
+        except (RuntimeError, TypeError) as error:
+            raise renamed(error, name, "x") from None
 
 
 class StreamingHistogram(_Stream):
@@ -282,8 +286,7 @@ class StreamingHistogram(_Stream):
         try:
             hist, edges = histogram(nothing, bins, range=range, dim=0, flow=True)  # type: ignore[arg-type]
         except (RuntimeError, TypeError) as error:
-            message = str(error).replace("histogram:", f"{name}:", 1)
-            raise type(error)(message) from None
+            raise renamed(error, name, "input") from None
         wide = _double(edges.detach())
         if not edges.is_meta:
             if not (wide.diff() >= 0).all():
@@ -514,6 +517,12 @@ class QuantileSketch(_Stream):
         largest = self.edges[-1:]
         above = torch.cat((positive[:1] / 2, middles, largest, largest * torch.inf))
         return torch.cat((-above.flip(0), torch.zeros_like(above[:1]), above))
+
+    def _common_edges(self) -> list[float]:
+        """Huge values are one more power of two: libraries cannot draw up to the largest float."""
+        first, second, *inner, last_but_one, last = self.edges.tolist()
+        first, last = max(first, 2 * second), min(last, 2 * last_but_one)
+        return [first, second, *inner, last_but_one, last]
 
     def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """A bin for each power of two: the bins within one have different widths on the axis.

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import dimensions, kept_dimensions, tensor_of
+from torch_histo._arguments import dimensions, kept_dimensions, renamed, tensor_of
 from torch_histo.streams import QuantileSketch
 
 if TYPE_CHECKING:
@@ -81,11 +81,14 @@ def summarize(
     input = tensor_of("summarize: input", input)
     dims = dimensions("summarize", dim)
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
-    sketch = QuantileSketch(kept, bits, exponents, device=input.device)
-    sketch.update(input, dims or None)
-    if fraction_bits(input.dtype) <= bits:
-        sketch._place = 0.0
-    return summary_of(sketch, q)
+    try:
+        sketch = QuantileSketch(kept, bits, exponents, device=input.device)
+        sketch.update(input, dims or None)
+        if fraction_bits(input.dtype) <= bits:
+            sketch._place = 0.0
+        return summary_of(sketch, q)
+    except (RuntimeError, TypeError) as error:
+        raise renamed(error, "summarize", "input") from None
 
 
 def summary_of(sketch: QuantileSketch, q: Sequence[float]) -> Summary:
