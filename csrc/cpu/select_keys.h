@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "brackets.h"
@@ -76,44 +77,17 @@ class KeySelector {
         return;
       }
     }
-    Key low, high;
-    run_widest([&]() __attribute__((always_inline)) {
-      // Variables of this function stay in registers.
-      Key least = keys[0], largest = keys[0];
-      for (int64_t i = 0; i < size; ++i) {
-        least = std::min(least, keys[i]);
-        largest = std::max(largest, keys[i]);
-      }
-      low = least;
-      high = largest;
-    });
+    const auto [low, high] = extremes(keys, size);
     if (low == high) {
       for (; begin != end; ++begin) {
         found[begin->at] = low;
       }
       return;
     }
-    const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
-    int shift = 0;
-    while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
-      ++shift;
-    }
-    const Digit digit{shift, (uint64_t{1} << bits) - 1};
-    for (uint32_t* counts : tables_->counts) {
-      std::fill_n(counts, digit.mask + 1, 0);
-    }
-    count_digits(keys, size, tables_->counts[0], tables_->counts[1], digit);
-    const std::vector<WantedRange> ranges = ranges_of_digits(begin, end, [&](int64_t value) {
-      return int64_t{tables_->counts[0][value]} + tables_->counts[1][value];
-    });
-    if (shift == 0) {
-      for (const WantedRange& range : ranges) {
-        for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
-          found[wanted->at] =
-              static_cast<Key>((low & ~digit.mask) | static_cast<uint64_t>(range.digit));
-        }
-      }
-      return;
+    const Digit digit = leading_digit(low, high, size);
+    const std::vector<WantedRange> ranges = ranges_of(keys, size, digit, begin, end);
+    if (digit.shift == 0) {
+      return write(ranges, static_cast<Key>(low & ~digit.mask), found);
     }
     gather(keys, spare, size, digit, ranges);
     for (const WantedRange& range : ranges) {
@@ -151,6 +125,51 @@ class KeySelector {
     Key* next[kDigits + 1];
     Key unwanted;
   };
+
+  static std::pair<Key, Key> extremes(const Key* keys, int64_t size) {
+    std::pair<Key, Key> found;
+    run_widest([&]() __attribute__((always_inline)) {
+      // Variables of this function stay in registers.
+      Key least = keys[0], largest = keys[0];
+      for (int64_t i = 0; i < size; ++i) {
+        least = std::min(least, keys[i]);
+        largest = std::max(largest, keys[i]);
+      }
+      found = {least, largest};
+    });
+    return found;
+  }
+
+  /// The first bits in which keys from `low` to `high` differ.
+  static Digit leading_digit(Key low, Key high, int64_t size) {
+    const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
+    int shift = 0;
+    while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
+      ++shift;
+    }
+    return {shift, (uint64_t{1} << bits) - 1};
+  }
+
+  /// Counts the digits of the keys, and cuts the wanted ones into those of a digit each.
+  std::vector<WantedRange> ranges_of(
+      const Key* keys, int64_t size, const Digit& digit, Wanted* begin, Wanted* end) {
+    for (uint32_t* counts : tables_->counts) {
+      std::fill_n(counts, digit.mask + 1, 0);
+    }
+    count_digits(keys, size, tables_->counts[0], tables_->counts[1], digit);
+    return ranges_of_digits(begin, end, [&](int64_t value) {
+      return int64_t{tables_->counts[0][value]} + tables_->counts[1][value];
+    });
+  }
+
+  /// Writes keys that have no bits but `upper` and their digit.
+  static void write(const std::vector<WantedRange>& ranges, Key upper, Key* found) {
+    for (const WantedRange& range : ranges) {
+      for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
+        found[wanted->at] = static_cast<Key>(upper | static_cast<uint64_t>(range.digit));
+      }
+    }
+  }
 
   bool select_sampled(
       Key* keys, Key* spare, int64_t size, const Wanted* begin, const Wanted* end, Key* found) {
