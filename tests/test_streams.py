@@ -25,7 +25,7 @@ from torch import Tensor, nn
 from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
 import torch_histo
-from torch_histo import QuantileSketch, StreamingHistogram, histogram, streams
+from torch_histo import QuantileSketch, StreamingHistogram, histogram, sketch, streams
 
 Stream = StreamingHistogram | QuantileSketch
 QS = (0.0, 1e-9, 0.001, 0.1, 0.25, 0.5, 0.77, 0.99, 0.9999, 1.0)
@@ -657,9 +657,10 @@ def test_errors_of_one_line(call: Callable[[], Any], kind: type[Exception], line
 
 
 def test_docstrings() -> None:
-    results = doctest.testmod(streams, extraglobs={"torch": torch, "torch_histo": torch_histo})
-    assert results.attempted >= 8
-    assert results.failed == 0
+    names = {"torch": torch, "torch_histo": torch_histo}
+    results = [doctest.testmod(module, extraglobs=names) for module in (sketch, streams)]
+    assert sum(result.attempted for result in results) >= 8
+    assert not any(result.failed for result in results)
     for kind in (StreamingHistogram, QuantileSketch):
         for part in ("Args:", "Attributes:", "Raises:", "Example:", "Source:"):
             assert part in (kind.__doc__ or "")

@@ -1,0 +1,241 @@
+"""What the modules that count streams have in common: edges, counts, and what is done with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from numbers import Real
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+from typing_extensions import Self
+
+from torch_histo import distributed
+from torch_histo._arguments import (
+    dimensions,
+    integer,
+    is_compiling,
+    is_dtensor,
+    kept_dimensions,
+    renamed,
+    shown,
+    tensor_of,
+    without_array,
+)
+from torch_histo._plottable import Plottable
+from torch_histo.histograms import check_counted, density_of, histogram
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+class Stream(Plottable, nn.Module):
+    """Edges, and the counts between them of all that came.
+
+    Buffers are integers, so that `.half()`, `.bfloat16()` and wrappers that cast the floats of a
+    module leave them alone: edges are kept as the bits of float64."""
+
+    hist: Tensor
+    edge_bits: Tensor
+
+    def __init__(self, edges: Tensor, hist: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("edge_bits", edges.view(torch.int64))
+        self.register_buffer("hist", hist)
+
+    @property
+    def edges(self) -> Tensor:
+        """The edges of the bins, float64, on the device of the module."""
+        return self.edge_bits.view(torch.float64)
+
+    @property
+    def count(self) -> Tensor:
+        """How many values came for each channel, NaN aside: int64, of the sizes of channels."""
+        return self.hist[..., :-1].sum(-1)
+
+    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
+        """Counts the values of a tensor over `dim`; the other dimensions are the channels.
+
+        Nothing synchronizes, and no memory is kept. So the call can be compiled, and captured in
+        a CUDA graph, which then counts at each replay.
+
+        Args:
+            x: what `torch_histo.histogram` takes, on the device of the module.
+            dim: the dimension or dimensions to count over; None means all, for a module without
+                channels.
+
+        Raises:
+            RuntimeError: sizes that are not those of the channels, or another device; and what
+                `torch_histo.histogram` raises.
+            TypeError: `x` is neither a tensor nor numbers, or is a DTensor: pass what this process
+                holds.
+        """
+        x = self._tensor_of(x)
+        self.hist.add_(self._counts_of(x, dim))
+
+    def forward(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> Tensor:
+        """Updates, and returns `x` as a tensor."""
+        x = self._tensor_of(x)
+        self.update(x, dim)
+        return x
+
+    def reset(self) -> None:
+        """Forgets all that came."""
+        self.hist.zero_()
+
+    def merge(self, other: Self) -> Self:
+        """Adds what another module of the same bins and channels has counted; returns itself.
+
+        The result is that of one module that counted both streams. On CUDA this waits for the
+        GPU, since it compares the edges.
+
+        Raises:
+            RuntimeError: other edges or channels.
+            TypeError: another class.
+        """
+        name = f"{type(self).__name__}.merge"
+        if type(other) is not type(self):
+            expected = f"other must be a {type(self).__name__}"
+            raise TypeError(f"{name}: {expected}, got {type(other).__name__}")
+        if self.hist.shape != other.hist.shape:
+            sizes = list(self.hist.shape), list(other.hist.shape)
+            raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
+        device = self.hist.device
+        if not torch.equal(self.edge_bits, other.edge_bits.to(device)):
+            raise RuntimeError(f"{name}: other must have the same edges, got others")
+        self.hist.add_(other.hist.to(device))
+        return self
+
+    def all_reduce(self, group: dist.ProcessGroup | None = None) -> Self:
+        """A new module that has counted what all processes of a group have.
+
+        This one stays as it is. So a second call counts nothing twice, and the stream goes on.
+        All processes of the group must call it, with the same bins and channels.
+
+        Args:
+            group: a process group whose backend serves the device of the module; the default
+                group if None.
+
+        Raises:
+            RuntimeError: there is no process group, this process is not of `group`, or its
+                backend does not serve the device.
+            TypeError: `group` is not a process group.
+        """
+        name = f"{type(self).__name__}.all_reduce"
+        distributed.check_group(name, group)
+        total = deepcopy(self)
+        total._add_others(f"{name}: the module", group)
+        return total
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        distributed.all_reduce(argument, self.hist, group)
+
+    def density(self) -> Tensor:
+        """counts / (their sum * the bins' widths), as `torch_histo.histogram` with `density`:
+        float64, of the sizes of channels and bins. NaN for a channel without counts."""
+        return density_of(self.hist[..., 1:-2], self.edges)
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        """Quantiles of what came; the class tells how near they are. NaN does not count.
+
+        Nothing synchronizes where `q` is not a tensor on another device.
+
+        Args:
+            q: a number from 0 to 1, several, or a tensor of none or one dimension. A tensor is
+                not read on the host: numbers outside give NaN.
+
+        Returns:
+            float64 `[channels...]`, or `[q, channels...]` for several, as torch.quantile. NaN for
+            a channel without values.
+
+        Raises:
+            RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
+            TypeError: `q` is none of these.
+        """
+        below = self.hist[..., :-1].cumsum(-1)
+        fractions = _fractions(f"{type(self).__name__}.quantile", q, below.device)
+        flat = fractions.reshape(-1)
+        valid = (flat >= 0) & (flat <= 1)
+        found = self._quantile(below, flat.where(valid, 0.0))
+        found = found.where(valid & (below[..., -1:] > 0), torch.nan)
+        return found.movedim(-1, 0) if fractions.dim() else found.squeeze(-1)
+
+    def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
+        """[channels, q] of the counts up to each bin, [channels, n + 2]: NaN is not among them."""
+        raise NotImplementedError
+
+    def channel(self, *index: int) -> Self:
+        """A copy of one channel, without channels: `sketch.channel(3).plot()`."""
+        if len(index) != self.hist.dim() - 1:
+            expected = f"index must be {self.hist.dim() - 1} ints, one a dimension of channels"
+            raise RuntimeError(f"{type(self).__name__}.channel: {expected}, got {shown(index)}")
+        one = deepcopy(self)
+        bits = self.edge_bits.expand(*self.hist.shape[:-1], -1)
+        one.edge_bits = bits[index].clone()
+        for name, counts in one._of_channels():
+            one.register_buffer(name, counts[index].clone())
+        return one
+
+    def _of_channels(self) -> list[tuple[str, Tensor]]:
+        """The buffers that have an entry a channel."""
+        return [("hist", self.hist)]
+
+    def _tensor_of(self, x: Tensor | ArrayLike) -> Tensor:
+        return x if isinstance(x, Tensor) else tensor_of(f"{type(self).__name__}.update: x", x)
+
+    def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
+        name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
+        if is_dtensor(x):
+            raise TypeError(f"{name}: x must be what this process holds: pass x.to_local()")
+        if x.device != self.hist.device:
+            expected = f"x must be on the device of the module, {self.hist.device}"
+            raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
+        dims = dimensions(name, dim)
+        try:
+            if [x.shape[d] for d in kept_dimensions(x.dim(), dims)] != channels:
+                check_counted("histogram", x, x.dim(), dims)
+                expected = f"x must have the channels' sizes, {channels}, beside dim"
+                raise RuntimeError(f"{name}: {expected}, got {list(x.shape)} over dim={dim}")
+            return histogram(x, self.edges, dim=dims or None, flow=True).hist
+        except (RuntimeError, TypeError) as error:
+            raise renamed(error, name, "x") from None
+
+
+def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
+    several = channels if isinstance(channels, Sequence) else [channels]
+    sizes = [integer(name, c, "channels must be an int or a sequence of ints") for c in several]
+    if any(size < 0 for size in sizes):
+        raise RuntimeError(f"{name}: channels must be at least 0, got {shown(channels)}")
+    return sizes
+
+
+def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.device) -> Tensor:
+    """float64 of none or one dimension on a device."""
+    if isinstance(q, Tensor):
+        if q.dim() > 1:
+            raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
+        return q.detach().to(device, torch.float64)
+    q = without_array(q)
+    several: Sequence[Any] = q if isinstance(q, (list, tuple)) else [q]
+    if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
+        expected = "q must be a number, a sequence of numbers, or a tensor"
+        raise TypeError(f"{name}: {expected}, got {shown(q)}")
+    if not is_compiling() and not all(0 <= v <= 1 for v in several):
+        raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
+    found = torch.empty(len(several), dtype=torch.float64, device=device)
+    for i, value in enumerate(several):
+        found[i].fill_(value)  # a kernel each: a copy from the host would wait
+    return found if several is q else found.squeeze(0)
+
+
+def exact_double(values: Tensor) -> Tensor:
+    """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
+    wide = values.double()
+    if values.dtype != torch.float32 or values.device.type != "cpu":
+        return wide
+    bits = values.view(torch.int32)
+    magnitude = (bits & 0x7FFFFF).double() * 2.0**-149
+    is_subnormal = (bits & 0x7F800000) == 0
+    return torch.where(is_subnormal, magnitude.where(bits >= 0, -magnitude), wide)

@@ -1,0 +1,293 @@
+"""Quantiles of a stream whose range nobody knows: counts of the leading bits of its values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from copy import copy
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from typing_extensions import Self
+
+from torch_histo import distributed
+from torch_histo._arguments import dimensions, integer, shown
+from torch_histo._stream import Stream, channel_sizes, exact_double
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+_INT64 = torch.iinfo(torch.int64)
+_FRACTION_BITS = 52
+_EXPONENT_BIAS = 1023
+_MOST_BITS = 16
+
+
+class QuantileSketch(Stream):
+    """Quantiles of streams whose range nobody knows, with a bound on the relative error.
+
+    Its bins are the floats that begin with the same bits: sign, exponent, and the first `bits`
+    bits of the fraction, for the exponents of a span. Bins of their own count zero, what is
+    smaller than the span (tiny) and larger (huge), by sign; -inf, +inf and NaN are counted as
+    underflow, overflow and NaN. So every value of every dtype is counted. Counts are exact, and
+    the same bits however the stream is divided. An update reads its input twice: to count, and to
+    find the extremes.
+
+    Args:
+        channels: the sizes of the dimensions that `update` keeps, an int or several; None means
+            that there are none.
+        bits: how many bits of the fraction tell bins apart, from 0 to 16.
+        exponents: the span, (first, last): magnitudes from 2^first up to 2^last, which is not in
+            it. At least -1022 and at most 1023.
+        device: where its buffers are, as modules of torch take it.
+
+    `quantile(q)` is near the order statistic of rank q * (count - 1), rounded to the nearest
+    integer, which torch.quantile takes with interpolation="nearest". It is
+
+    - the middle of the bin for a magnitude in the span: its relative error is at most
+      2^-(bits + 1);
+    - 0, -inf and +inf themselves;
+    - half of the smallest magnitude in the span for a tiny one, with its sign: wrong by at
+      most as much;
+    - `min` or `max` for a huge one, by its sign;
+
+    and never beyond `min` and `max`; the smallest and the largest finite value are exact.
+
+    A channel takes 8 (2 (last - first) 2^bits + 8) bytes: 128 KiB with 7 bits and 64 exponents,
+    8 KiB with 3 bits.
+
+    Attributes:
+        hist: int64 counts `[channels..., n + 3]`: -inf, the bins from huge negatives to huge
+            positives, +inf, NaN.
+        edges: float64 `[n + 1]`. Those of negatives are the floats after the opposite ones, so
+            that a value and its opposite are in opposite bins.
+        count: int64 `[channels...]`, how many values came, NaN aside.
+        min, max: float64 `[channels...]`, the finite extremes, exact; NaN where there are none.
+            Of integers beyond 2^53 they are rounded outwards.
+
+    Raises:
+        RuntimeError: bits or exponents beyond these, or a span of none.
+        TypeError: an argument of a type that it does not take.
+
+    Example:
+        >>> sketch = torch_histo.QuantileSketch()
+        >>> for scale in (1e-3, 1.0, 1e6):
+        ...     sketch.update(scale * torch.arange(1, 101))
+        >>> sketch.quantile(torch.tensor([0.0, 0.5, 0.9, 1.0]))
+        tensor([1.0000e-03, 5.1125e+01, 6.9992e+07, 1.0000e+08], dtype=torch.float64)
+        >>> sketch.count, sketch.min
+        (tensor(300), tensor(0.0010, dtype=torch.float64))
+
+    Source: the bins of HdrHistogram (Tene) for floats; the bound of DDSketch (Masson, Rim and
+    Lee, 2019), here with bins that the bits of a float give.
+    """
+
+    min_key: Tensor
+    max_key: Tensor
+    _place = 0.5
+    """Where in their bin values are taken to be: 0 is the end towards zero."""
+
+    def __init__(
+        self,
+        channels: int | Sequence[int] | None = None,
+        bits: int = 7,
+        exponents: tuple[int, int] = (-32, 32),
+        *,
+        device: torch.device | str | None = None,
+    ) -> None:
+        name = type(self).__name__
+        self.bits = integer(name, bits, "bits must be an int")
+        if not 0 <= self.bits <= _MOST_BITS:
+            raise RuntimeError(f"{name}: bits must be between 0 and {_MOST_BITS}, got {bits}")
+        if not (isinstance(exponents, (tuple, list)) and len(exponents) == 2):
+            raise TypeError(f"{name}: exponents must be a pair of ints, got {shown(exponents)}")
+        first, last = (integer(name, e, "exponents must be a pair of ints") for e in exponents)
+        if not -_EXPONENT_BIAS < first < last <= _EXPONENT_BIAS:
+            raise RuntimeError(
+                f"{name}: exponents must be two ints from -1022 to 1023, the first below the "
+                f"second, got {shown(exponents)}"
+            )
+        self.exponents = (first, last)
+        sizes = () if channels is None else channel_sizes(name, channels)
+        edges = _logarithmic_edges(self.bits, first, last, device)
+        hist = torch.zeros(*sizes, len(edges) + 2, dtype=torch.int64, device=device)
+        super().__init__(edges, hist)
+        # Keys of the extremes: integers in the order of the floats, of +inf and -inf at first.
+        none = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
+        self.register_buffer("min_key", _key(none))
+        self.register_buffer("max_key", _key(-none))
+
+    def extra_repr(self) -> str:
+        channels = tuple(self.hist.shape[:-1])
+        return f"channels={channels}, bits={self.bits}, exponents={self.exponents}"
+
+    @property
+    def min(self) -> Tensor:
+        return self._extreme(self.min_key)
+
+    @property
+    def max(self) -> Tensor:
+        return self._extreme(self.max_key)
+
+    def _extreme(self, key: Tensor) -> Tensor:
+        return _float(key).where(self.min_key <= self.max_key, torch.nan)
+
+    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
+        x = self._tensor_of(x)
+        counts = self._counts_of(x, dim)
+        dims = None if dim is None else dimensions("QuantileSketch.update", dim)
+        low, high = torch.ops.histo.finite_range(x.detach(), dims)
+        self.hist.add_(counts)
+        self._widen(_key(low), _key(high))
+
+    update.__doc__ = Stream.update.__doc__
+
+    def _widen(self, low: Tensor, high: Tensor) -> None:
+        self.min_key.copy_(torch.minimum(self.min_key, low))
+        self.max_key.copy_(torch.maximum(self.max_key, high))
+
+    def reset(self) -> None:
+        """Forgets all that came."""
+        super().reset()
+        none = torch.full_like(self.min_key, torch.inf, dtype=torch.float64)
+        self.min_key.copy_(_key(none))
+        self.max_key.copy_(_key(-none))
+
+    def merge(self, other: Self) -> Self:
+        super().merge(other)
+        self._widen(other.min_key.to(self.hist.device), other.max_key.to(self.hist.device))
+        return self
+
+    merge.__doc__ = Stream.merge.__doc__
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        super()._add_others(argument, group)
+        distributed.all_reduce(argument, self.min_key, group, dist.ReduceOp.MIN)
+        distributed.all_reduce(argument, self.max_key, group, dist.ReduceOp.MAX)
+
+    def _of_channels(self) -> list[tuple[str, Tensor]]:
+        keys = [("min_key", self.min_key), ("max_key", self.max_key)]
+        return super()._of_channels() + keys
+
+    def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
+        total = below[..., -1:]
+        rank = ((total - 1) * q).round().long().clamp(min=0)
+        at = torch.searchsorted(below, rank, right=True).clamp(max=below.shape[-1] - 1)
+        found = self._middles()[at]
+        low, high = self._limits()
+        first, last = below[..., :1], below[..., -2:-1] - 1  # ranks of the finite extremes
+        inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
+        return inside.where(found.isfinite(), found)
+
+    def _update_channels(self, x: Tensor, dim: Sequence[int], channels: Sequence[slice]) -> None:
+        """Counts values of some channels alone."""
+        some, index = copy(self), tuple(channels)
+        some._buffers = dict(self._buffers)
+        for name, counts in self._of_channels():
+            some.register_buffer(name, counts[index])  # a view: updates are in place
+        some.update(x, dim)
+
+    def _all_channels(self) -> QuantileSketch:
+        """A sketch without channels, which has counted what all of them have."""
+        one = QuantileSketch(None, self.bits, self.exponents, device=self.hist.device)
+        one._place = self._place
+        one.hist = self.hist.reshape(-1, self.hist.shape[-1]).sum(0)
+        one.min_key, one.max_key = self.min_key.amin(), self.max_key.amax()
+        return one
+
+    def moments(self) -> tuple[Tensor, Tensor]:
+        """Mean and variance of the finite values, from the counts: nothing is read for them.
+
+        Each value is taken for the middle of its bin, as `quantile` does, within `min` and `max`.
+        In the span the mean is so wrong by at most 2^-(bits + 1) of the mean magnitude.
+
+        Returns:
+            float64 `[channels...]` each: the mean, NaN for a channel without finite values, and
+            the variance of torch.var, NaN for less than two.
+        """
+        counts = self.hist[..., 1:-2].double()
+        low, high = self._limits()
+        values = self._middles()[1:-1].clamp(low, high)
+        number = counts.sum(-1, keepdim=True)
+        mean = (counts * values).sum(-1, keepdim=True) / number
+        square = (counts * (values - mean).square()).sum(-1)
+        return mean.squeeze(-1), square / (number.squeeze(-1) - 1)
+
+    def _limits(self) -> Iterator[Tensor]:
+        """[channels, 1] each; of a channel without finite values +inf and -inf."""
+        return (_float(key).unsqueeze(-1) for key in (self.min_key, self.max_key))
+
+    def _middles(self) -> Tensor:
+        """What stands for the values of each count, [n + 2]; huge ones are cut off later."""
+        positive = self.edges[self.edges.shape[-1] // 2 + 1 : -1]
+        middles = positive[:-1] + (positive[1:] - positive[:-1]) * self._place
+        largest = self.edges[-1:]
+        above = torch.cat((positive[:1] / 2, middles, largest, largest * torch.inf))
+        return torch.cat((-above.flip(0), torch.zeros_like(above[:1]), above))
+
+    def _common_edges(self) -> list[float]:
+        """Huge values are one more power of two: libraries cannot draw up to the largest float."""
+        first, second, *inner, last_but_one, last = self.edges.tolist()
+        first, last = max(first, 2 * second), min(last, 2 * last_but_one)
+        return [first, second, *inner, last_but_one, last]
+
+    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+        """A bin for each power of two: the bins within one have different widths on the axis.
+
+        Zero and tiny values are one bin, huge ones are drawn as one more power."""
+        bins, zero = 1 << self.bits, len(counts) // 2
+        below, above = counts[1 : zero - 1], counts[zero + 2 : -1]
+        sums = (
+            counts[:1],
+            below.view(-1, bins).sum(-1),
+            counts[zero - 1 : zero + 2].sum(0, keepdim=True),
+            above.view(-1, bins).sum(-1),
+            counts[-1:],
+        )
+        counts = torch.cat(sums)
+        inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
+        edges = torch.cat((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
+        filled = counts.nonzero().flatten().tolist() or [len(counts) // 2]
+        return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
+
+    def _scale(self, ax: Any) -> None:
+        ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
+        ax.xaxis.get_major_locator().set_params(numticks=9)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
+        expected = _logarithmic_edges(self.bits, *self.exponents).view(torch.int64)
+        if bits.shape == expected.shape and not (bits.is_meta or bits.cpu().equal(expected.cpu())):
+            rest[-1].append(f"{prefix}edge_bits are of other bits or exponents: {self}")
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def _key(values: Tensor) -> Tensor:
+    """int64 in the order of the floats; both zeros have one."""
+    bits = exact_double(values).view(torch.int64)
+    return _ordered(bits.masked_fill(bits == _INT64.min, 0))
+
+
+def _float(key: Tensor) -> Tensor:
+    """What has the key, float64."""
+    return _ordered(key).view(torch.float64)
+
+
+def _ordered(bits: Tensor) -> Tensor:
+    """From the bits of float64 to keys, and back: negatives have their order turned round."""
+    return bits ^ ((bits >> 63) & _INT64.max)
+
+
+def _logarithmic_edges(
+    bits: int, first: int, last: int, device: torch.device | str | None = None
+) -> Tensor:
+    """Made of the bits of float64, in which positive floats and their bits have one order."""
+    step = _FRACTION_BITS - bits
+    steps = torch.arange(((last - first) << bits) + 1, device=device)
+    positive = ((_EXPONENT_BIAS + first) << _FRACTION_BITS) + (steps << step)
+    largest = torch.full((1,), torch.finfo(torch.float64).max, dtype=torch.float64, device=device)
+    above = torch.cat((positive, largest.view(torch.int64)))
+    # One step towards zero: [e_k, e_{k+1}) then holds the opposites of (-e_{k+1}, -e_k].
+    below = torch.cat((above[-1:], positive.flip(0) - 1)) + _INT64.min
+    return torch.cat((below, torch.arange(2, device=device), above)).view(torch.float64)
