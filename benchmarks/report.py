@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import statistics
@@ -56,6 +57,14 @@ IN_README = [
 ]
 """The first case of each is in the README's table."""
 DOCUMENTS = Path(__file__).parents[1]
+PROCESSORS = {
+    "AMD Zen 5": "",
+    "Intel Granite Rapids, with AMX": "granite-rapids/",
+    "AMD Zen 4": "zen4/",
+    "Intel Emerald Rapids": "emerald-rapids/",
+    "AMD Zen 3, without AVX-512 (an older commit)": "zen3/",
+}
+"""Where each one's results are."""
 
 
 def table_of(record: Record) -> Table:
@@ -232,6 +241,23 @@ def markdown(record: Record) -> str:
     )
 
 
+def processors() -> str:
+    """The slowest and the fastest of torch_histo's bytes on one thread of each processor."""
+    lines = []
+    for name, folder in PROCESSORS.items():
+        found = f"{folder}bench-cpu-1-threads"
+        record: Record = json.loads((common.RESULTS / f"{found}.json").read_text())
+        rates = [
+            case.bytes / rows[OURS]["seconds"] / 1e9
+            for case, by_distribution in table_of(record).items()
+            for rows in by_distribution.values()
+            if case.dtype == "uint8" and case.bytes > 1 << 20
+        ]
+        linked = f"[{name}](../benchmarks/results/{found}.md)"
+        lines.append([linked, f"{min(rates):.1f}", f"{max(rates):.1f}"])
+    return common.markdown_table(["processor", "slowest", "fastest"], lines)
+
+
 def document_table(document: str, record: Record) -> str:
     """What a document shows of results."""
     table = table_of(record)
@@ -249,6 +275,11 @@ def with_table(document: str, text: str, record: Record, name: str) -> str:
     return re.sub(place, lambda m: f"{m[1]}{table}\n{m[2]}", text, flags=re.DOTALL)
 
 
+def with_processors(text: str) -> str:
+    place = r"(<!-- of one thread on each processor -->\n).*?(<!-- end of the table -->)"
+    return re.sub(place, lambda m: f"{m[1]}{processors()}\n{m[2]}", text, flags=re.DOTALL)
+
+
 def write(record: Record, path: Path) -> None:
     """Tables and pictures beside the JSON at `path`, and tables in the documents."""
     text = markdown(record)
@@ -257,7 +288,8 @@ def write(record: Record, path: Path) -> None:
     if path.resolve().parent == common.RESULTS:
         for document in ("README.md", "docs/performance.md"):
             file = DOCUMENTS / document
-            file.write_text(with_table(document, file.read_text(), record, path.name))
+            text = with_table(document, file.read_text(), record, path.name)
+            file.write_text(with_processors(text))
     try:
         draw(record, path)
     except ImportError:

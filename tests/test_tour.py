@@ -105,7 +105,7 @@ def test_the_tour_shows_what_is_drawn_and_measured() -> None:
     draw = importlib.import_module("draw")
     for name, text in draw.pictures().items():
         assert (TOUR / name).read_text() == text, f"python docs/tour/draw.py writes {name}"
-    for page in PAGES:
+    for page in draw.PAGES:
         assert draw.with_tables(page.read_text()) == page.read_text(), page.name
         assert page.stem == "index" or draw.PLACE.search(page.read_text())
         for picture in re.findall(r"\]\((\w+\.svg)\)", page.read_text()):

@@ -1,7 +1,8 @@
 """Draws the pictures of the tour, and fills its tables: python docs/tour/draw.py.
 
 The pictures of kernels show what the kernels did when the emulator of the tests ran them. The
-tables are of the results in benchmarks/results that each place names.
+tables, and that of the variants in docs/performance.md, are of the results in benchmarks/results
+that each place names.
 """
 
 from __future__ import annotations
@@ -130,6 +131,7 @@ def pictures() -> dict[str, str]:
 
 # --- Tables --------------------------------------------------------------------------------------
 
+PAGES = [*sorted(HERE.glob("*.md")), HERE.with_name("performance.md")]
 PLACE = re.compile(
     r"(<!-- of benchmarks/results/((?:variants|atomics)-[\w-]+\.json): (.*?) -->\n)"
     r".*?(<!-- end of the table -->)",
@@ -197,7 +199,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__).parse_args()
     for name, text in pictures().items():
         (HERE / name).write_text(text)
-    for page in HERE.glob("*.md"):
+    for page in PAGES:
         page.write_text(with_tables(page.read_text()))
 
 
