@@ -140,15 +140,27 @@ PLACE = re.compile(
 ONE_CHANNEL = [1 << 26]
 
 
-def times(record: dict[str, Any], names: list[str]) -> str:
-    """A row a kernel, a column a distribution of 512 channels; then one channel. Microseconds."""
+def by_distribution(record: dict[str, Any]) -> dict[str, dict[str, float]]:
+    """Seconds of each kernel, by distribution of 512 channels; then of one channel."""
     columns = {row["distribution"]: row["seconds"] for row in record["by_distribution"]}
     (one,) = (row["seconds"] for row in record["by_size"] if row["shape"] == ONE_CHANNEL)
-    columns["one channel"] = one
+    return columns | {"one channel": one}
+
+
+def times(record: dict[str, Any], names: list[str]) -> str:
+    """A row a kernel. Microseconds."""
+    columns = by_distribution(record)
     rows = [
         [name, *(f"{seconds[name] * 1e6:,.1f}" for seconds in columns.values())] for name in names
     ]
     return markdown_table(["us", *columns], rows)
+
+
+def rates(record: dict[str, Any]) -> str:
+    """Of the kernel that adds once for each of the 2^26 values."""
+    columns = by_distribution(record)
+    found = [f"{ONE_CHANNEL[0] / row['global_atomic'] / 1e9:,.1f}" for row in columns.values()]
+    return markdown_table(["G additions/s", *columns], [["global_atomic", *found]])
 
 
 def one_address(record: dict[str, Any]) -> str:
@@ -186,7 +198,9 @@ def with_tables(text: str) -> str:
     def filled(place: re.Match[str]) -> str:
         record = json.loads((ROOT / "benchmarks/results" / place[2]).read_text())
         names = place[3].split(", ")
-        if place[2].startswith("variants"):
+        if names == ["additions a second"]:
+            table = rates(record)
+        elif place[2].startswith("variants"):
             table = times(record, names)
         else:
             table = one_address(record) if names == ["one address"] else additions(record, names)
