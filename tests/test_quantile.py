@@ -215,6 +215,7 @@ def test_errors(device: torch.device) -> None:
         ("q must be from 0 to 1, got 1.5", lambda: quantile(x, [0.5, 1.5])),
         ("q must be from 0 to 1, got nan", lambda: quantile(x, NAN)),
         ("q must be a number, a sequence of numbers or a tensor", lambda: quantile(x, "a")),  # type: ignore[arg-type]
+        ("q must be a number, a sequence", lambda: quantile(x, (q for q in [0.5]))),  # type: ignore[arg-type]
         ("q must have a floating-point dtype, got int64", lambda: quantile(x, x[0].long())),
         ("q must be 0-D or 1-D, got a 2-D tensor", lambda: quantile(x, x)),
         ("interpolation must be one of linear", lambda: quantile(x, 0.5, interpolation="no")),

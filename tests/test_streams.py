@@ -8,6 +8,7 @@ import io
 import pickle
 import re
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 from typing import Any
 
 import boost_histogram
@@ -438,6 +439,17 @@ def test_captured_without_synchronization(make: Callable[[Any], Stream]) -> None
     assert torch.equal(found[3].cpu(), expected.count)
 
 
+def test_what_q_may_be() -> None:
+    stream = StreamingHistogram(2, (0, 2))
+    stream.update(torch.tensor([0.5, 1.5]))
+    for q in (range(2), [Fraction(0), np.float32(1)], np.array([0, 1]), torch.arange(2)):
+        assert stream.quantile(q).tolist() == [0, 2]
+    assert stream.quantile(Fraction(1, 4)) == 0.5
+    unbounded = StreamingHistogram(torch.tensor([-torch.inf, torch.inf]))
+    unbounded.update(torch.ones(3))
+    assert unbounded.quantile(0.5).isnan()
+
+
 def test_q_on_the_device_outside() -> None:
     sketch = QuantileSketch()
     sketch.update(torch.ones(3))
@@ -634,6 +646,16 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: QuantileSketch(3).channel(),
         RuntimeError,
         "QuantileSketch.channel: index must be 1 ints, one a dimension of channels, got ()",
+    ),
+    (
+        lambda: QuantileSketch(3).channel("a"),  # type: ignore[arg-type]
+        TypeError,
+        "QuantileSketch.channel: index must be 1 ints, one a dimension of channels, got 'a'",
+    ),
+    (
+        lambda: StreamingHistogram(2, np.array([0, 1])),
+        TypeError,
+        "StreamingHistogram: range must be a pair of numbers or of tensors, got array([0, 1])",
     ),
     (
         lambda: QuantileSketch(11).plot(),

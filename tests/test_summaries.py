@@ -160,9 +160,25 @@ def test_parameters_and_gradients(model: Model) -> None:
         counts, bounds = np.histogram(values, 16)
         assert hist.tolist() == counts.tolist()
         assert edges.tolist() == bounds.tolist()
-    with pytest.raises(TypeError, match=r"^histograms: tensors must be a module or a mapping"):
-        histograms([torch.ones(2)])
     assert histograms({}) == {}
+    for line, call in (
+        ("tensors must be a module or a mapping", lambda: histograms([torch.ones(2)])),
+        (
+            "tensors\\['a'\\] must have a real dtype",
+            lambda: histograms({"a": torch.ones(2).cfloat()}),
+        ),
+        ("bins must be at least 1, got 0", lambda: histograms(model, 0)),
+        ("bins must be an int, got tensor", lambda: histograms(model, torch.arange(3.0))),
+    ):
+        with pytest.raises((TypeError, RuntimeError), match=f"^histograms: {line}"):
+            call()
+
+
+def test_sparse_gradients() -> None:
+    table = nn.Embedding(5, 2, sparse=True)
+    table(torch.tensor([1, 1, 3])).sum().backward()
+    hist, edges = histograms(table, 2)["weight.grad"]
+    assert (hist.tolist(), edges.tolist()) == ([6, 4], [0, 1, 2])
 
 
 def test_tensorboard(model: Model, tmp_path: Path) -> None:

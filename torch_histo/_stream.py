@@ -168,14 +168,16 @@ class Stream(Plottable, nn.Module):
 
     def channel(self, *index: int) -> Self:
         """A copy of one channel, without channels: `sketch.channel(3).plot()`."""
+        name = f"{type(self).__name__}.channel"
+        expected = f"index must be {self.hist.dim() - 1} ints, one a dimension of channels"
         if len(index) != self.hist.dim() - 1:
-            expected = f"index must be {self.hist.dim() - 1} ints, one a dimension of channels"
-            raise RuntimeError(f"{type(self).__name__}.channel: {expected}, got {shown(index)}")
+            raise RuntimeError(f"{name}: {expected}, got {shown(index)}")
+        index = tuple(integer(name, i, expected) for i in index)
         one = deepcopy(self)
         bits = self.edge_bits.expand(*self.hist.shape[:-1], -1)
         one.edge_bits = bits[index].clone()
-        for name, counts in one._of_channels():
-            one.register_buffer(name, counts[index].clone())
+        for buffer, counts in one._of_channels():
+            one.register_buffer(buffer, counts[index].clone())
         return one
 
     def _of_channels(self) -> list[tuple[str, Tensor]]:
@@ -218,7 +220,7 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
             raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
         return q.detach().to(device, torch.float64)
     q = without_array(q)
-    several: Sequence[Any] = q if isinstance(q, (list, tuple)) else [q]
+    several: Sequence[Any] = q if isinstance(q, Sequence) and not isinstance(q, str) else [q]
     if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
         expected = "q must be a number, a sequence of numbers, or a tensor"
         raise TypeError(f"{name}: {expected}, got {shown(q)}")
@@ -226,7 +228,8 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
         raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
     found = torch.empty(len(several), dtype=torch.float64, device=device)
     for i, value in enumerate(several):
-        found[i].fill_(value)  # a kernel each: a copy from the host would wait
+        number: Any = value if isinstance(value, torch.SymFloat) else float(value)
+        found[i].fill_(number)  # a kernel each: a copy from the host would wait
     return found if several is q else found.squeeze(0)
 
 

@@ -7,7 +7,7 @@ Each of those packages is imported only when something is made for it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from torch_histo._arguments import integer, shown
+from torch_histo._arguments import integer, renamed, shown
 from torch_histo.histograms import histogram
 
 __all__ = ["Counts", "Watch", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
@@ -37,7 +37,8 @@ def histograms(
 
     Args:
         tensors: tensors by name; or a module, whose parameters are named as `named_parameters`
-            does, and their gradients the same with `.grad` behind it.
+            does, and their gradients the same with `.grad` behind it; sparse ones with
+            their zeros.
         bins: how many bins of equal width between the smallest and the largest finite value of
             each tensor, as `torch_histo.histogram`: NaN and infinities are not counted.
         gradients: whether those of a module are counted; a parameter that has none is left out.
@@ -55,17 +56,22 @@ def histograms(
 
     Source: wandb.watch, and add_histogram of torch.utils.tensorboard, one call a tensor.
     """
+    bins = integer("histograms", bins, "bins must be an int")
+    named: Iterable[tuple[str, Tensor]]
     if isinstance(tensors, nn.Module):
-        named = dict(_of_module(tensors, gradients))
+        named = _of_module(tensors, gradients)
     elif isinstance(tensors, Mapping):
-        named = dict(tensors)
+        named = tensors.items()
     else:
         expected = "tensors must be a module or a mapping of names to tensors"
         raise TypeError(f"histograms: {expected}, got {shown(tensors)}")
     parts: dict[torch.device, list[Tensor]] = {}
     devices = {}
-    for name, tensor in named.items():
-        hist, edges = histogram(tensor, bins)
+    for name, tensor in named:
+        try:
+            hist, edges = histogram(tensor, bins)
+        except (RuntimeError, TypeError) as error:
+            raise renamed(error, "histograms", f"tensors[{name!r}]") from None
         devices[name] = hist.device
         # As the bits of float64: one type, so that one copy takes all.
         parts.setdefault(hist.device, []).extend((hist, edges.double().view(torch.int64)))
@@ -77,7 +83,8 @@ def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor
     for name, parameter in module.named_parameters():
         yield name, parameter
         if gradients and parameter.grad is not None:
-            yield f"{name}.grad", parameter.grad
+            grad = parameter.grad
+            yield f"{name}.grad", grad if grad.layout == torch.strided else grad.to_dense()
 
 
 def _on_host(queued: list[Tensor], bins: int) -> Iterator[Counts]:

@@ -177,7 +177,7 @@ def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
     q = without_array(q)
     if _is_number(q):
         return filled(input, _checked_number(name, q), torch.float64)
-    if isinstance(q, str) or not hasattr(q, "__iter__") or not all(map(_is_number, q)):
+    if isinstance(q, str) or not hasattr(q, "__len__") or not all(map(_is_number, q)):
         raise TypeError(
             f"{name}: q must be a number, a sequence of numbers or a tensor, got {shown(q)}"
         )

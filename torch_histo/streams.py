@@ -46,7 +46,8 @@ class StreamingHistogram(Stream):
     `quantile(q)` takes the values of a bin to be spread evenly over it. It lies between the values
     below it and above it: the result is in the bin of the order statistic of rank q * count, so it
     is wrong by at most the bin's width. Values below the first edge count as that edge, values
-    above the last as that one; a bin with an infinite edge gives the other one.
+    above the last as that one; a bin with an infinite edge gives the other one, or NaN where both
+    are infinite.
 
     `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
     hist look for (UHI's PlottableHistogram); `plot()` draws with matplotlib.
@@ -87,7 +88,8 @@ class StreamingHistogram(Stream):
         if range is None and hasattr(bins, "__index__") and not are_edges(bins):
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
-        given = [v for v in (bins, *(range or ())) if isinstance(v, Tensor)]
+        ends = range if isinstance(range, (tuple, list)) else ()
+        given = [v for v in (bins, *ends) if isinstance(v, Tensor)]
         sizes = _sizes_of(bins, given) if channels is None else channel_sizes(name, channels)
         device = given[0].device if given else None
         nothing = torch.empty(0, *sizes, dtype=torch.float64, device=device)
