@@ -148,12 +148,14 @@ def by_distribution(record: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def times(record: dict[str, Any], names: list[str]) -> str:
-    """A row a kernel. Microseconds."""
+    """A row a kernel, in microseconds; milliseconds where all are long."""
     columns = by_distribution(record)
+    shortest = min(seconds[name] for seconds in columns.values() for name in names)
+    unit, scale = ("ms", 1e3) if shortest > 1e-2 else ("us", 1e6)
     rows = [
-        [name, *(f"{seconds[name] * 1e6:,.1f}" for seconds in columns.values())] for name in names
+        [name, *(f"{seconds[name] * scale:,.1f}" for seconds in columns.values())] for name in names
     ]
-    return markdown_table(["us", *columns], rows)
+    return markdown_table([unit, *columns], rows)
 
 
 def rates(record: dict[str, Any]) -> str:
