@@ -185,6 +185,20 @@ HISTO_HOST_DEVICE G fused(G a, G b, G c) {
 #endif
 }
 
+/// a * b + c, rounded down once.
+HISTO_HOST_DEVICE float fused_down(float a, float b, float c) {
+#ifdef __CUDA_ARCH__
+  return __fmaf_rd(a, b, c);
+#else
+  const double product = double{a} * b; // is exact
+  const double sum = product + c, added = sum - product;
+  const double lost = (product - (sum - added)) + (c - added);
+  const auto nearest = static_cast<float>(sum);
+  const bool is_above = nearest > sum || (nearest == sum && lost < 0);
+  return is_above ? std::nextafter(nearest, -std::numeric_limits<float>::infinity()) : nearest;
+#endif
+}
+
 /// As a device converts: what is negative is 0, and what is larger than all integers the largest.
 template <class G>
 HISTO_HOST_DEVICE unsigned converted(G value) {
@@ -250,9 +264,10 @@ HISTO_HOST_DEVICE int32_t whole_part(const Line<G, kBy>& line, G x, int64_t most
 
 /// How the place of a value is found.
 enum class Guess : uint8_t {
-  kFormula,    // by a line alone
-  kComparison, // by a line and one comparison with the nearest threshold
-  kCells,      // by a search among the thresholds of a cell
+  kFormula,     // by a line alone
+  kOpenFormula, // by a line for all values but the last edge's own
+  kComparison,  // by a line and one comparison with the nearest threshold
+  kCells,       // by a search among the thresholds of a cell
 };
 
 /// The fastest guess, if a formula and a comparison are right everywhere, or not.
@@ -260,6 +275,15 @@ HISTO_HOST_DEVICE constexpr Guess best_guess(bool formula_is_right, bool compari
   return formula_is_right      ? Guess::kFormula
          : comparison_is_right ? Guess::kComparison
                                : Guess::kCells;
+}
+
+/// The place of a value by `Lines::open_formula`. It is rounded down, so that a value a little below
+/// an edge stays below it.
+HISTO_HOST_DEVICE unsigned open_place(
+    const Line<float, Arithmetic::kDevice>& line, float end, float value, unsigned bins) {
+  const unsigned whole = converted(fused_down(value, line.scale, line.at_zero));
+  const unsigned place = whole < bins + 1 ? whole : bins + 1;
+  return value == end ? bins : place;
 }
 
 constexpr int kCells = 4096;
@@ -272,6 +296,9 @@ struct Lines {
   /// The place. A value on an edge is in the bin above it, but for the last edge. So the line is a
   /// little flatter, and lifted so much that it passes above all edges but the last.
   Line formula;
+  /// The place of all values below the last edge: a line through all edges.
+  Line open_formula;
+  G end; // the last edge
   /// The nearest threshold: the line is lifted by a half.
   Line comparison;
 
@@ -281,6 +308,7 @@ struct Lines {
     const double scale = n / (high.high - low.high);
     return {
         Line::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
+        Line::through(low.high, scale, 1), static_cast<G>(high.high),
         Line::through(low.high, scale, 0.5)};
   }
 };
@@ -329,8 +357,15 @@ struct CheckedEdge {
   bool exists;
   bool valid; // the next edge is not below it, and neither is NaN
   bool formula_is_right;
+  bool open_formula_is_right; // if kernels know it
   bool comparison_is_right;
 };
+
+/// Whether streams are counted by `open_formula`. Short floats are read so fast that a comparison
+/// in shared memory takes longer. Others wait for memory either way.
+template <class T, Arithmetic kBy = kOwnArithmetic>
+constexpr bool kKnowsOpenFormula =
+    sizeof(T) == 2 && Number<T>::kIsFloat && kBy == Arithmetic::kDevice;
 
 template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
@@ -342,9 +377,16 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
+  checked.open_formula_is_right =
+      kKnowsOpenFormula<T, kBy> && edges.closed && lines.open_formula.rises();
   const auto look = [&](typename Number<T>::Place place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
+    if constexpr (kKnowsOpenFormula<T, kBy>) {
+      const int64_t place =
+          open_place(lines.open_formula, lines.end, value, static_cast<unsigned>(bins));
+      checked.open_formula_is_right = checked.open_formula_is_right && (place > k) == reaches;
+    }
     const int64_t nearest = whole_part(lines.comparison, value, bins);
     checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
     checked.comparison_is_right =
@@ -354,7 +396,11 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     look(checked.place, true);
   }
   if (!checked.exists || checked.place > Number<T>::kFirst) {
-    look(checked.exists ? checked.place - 1 : checked.place, false);
+    const auto below = checked.exists ? checked.place - 1 : checked.place;
+    look(below, false);
+    if (kKnowsOpenFormula<T, kBy> && k == bins && below > Number<T>::kFirst) {
+      look(below - 1, false); // the largest that is not the last edge
+    }
   }
   return checked;
 }

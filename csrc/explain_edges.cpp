@@ -93,7 +93,7 @@ int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::Edg
     return problem.num_channels() * 256 * int64_t{sizeof(int64_t)};
   }
   if (plan.layout == cuda::EdgeLayout::kColumns) {
-    return cuda::ColumnMemory::of(plan.columns, problem.type, edges.bins).bytes();
+    return cuda::ColumnMemory::of(plan.columns, edges, problem.type).bytes();
   }
   return plan.checks_channels() ? (edges.shared ? 1 : problem.num_channels()) : 0;
 }

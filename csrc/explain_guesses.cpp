@@ -18,6 +18,7 @@ struct CheckedChannel {
   bool valid = true;
   WrongEdge formula;
   WrongEdge comparison;
+  bool open_formula_is_right = true;
 };
 
 template <class T, class G, Arithmetic kBy>
@@ -28,6 +29,7 @@ CheckedChannel check_channel(const Edges& edges, int64_t channel) {
   for (int64_t k = 0; k <= edges.bins; ++k) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     found.valid = found.valid && edge.valid;
+    found.open_formula_is_right = found.open_formula_is_right && edge.open_formula_is_right;
     const WrongEdge here{channel, edges.first + k};
     if (!edge.formula_is_right && found.formula.channel < 0) {
       found.formula = here;
@@ -190,7 +192,10 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
     }
     for (unsigned index = 0; index < plan.streams.parts; ++index) {
       const Edges part = plan.streams.part(edges, index);
-      const CheckedChannel checked = check_channel<T, G, Arithmetic::kDevice>(part, row);
+      CheckedChannel checked = check_channel<T, G, Arithmetic::kDevice>(part, row);
+      if (checked.open_formula_is_right) { // it is a formula, too
+        checked.formula = {};
+      }
       FoundBins found = best_guess(checked, rows.count, "cells");
       if (found.how == std::string("cells")) {
         choose_cells<T>(part, row, found);

@@ -246,6 +246,15 @@ def test_types(count: Count, dtype: torch.dtype) -> None:
     Case("scattered", (7, 60), (1,), dtype=dtype).check(count)
 
 
+@pytest.mark.parametrize("dtype", SHORT, ids=str)
+def test_formula_below_the_last_edge(count: Count, dtype: torch.dtype) -> None:
+    """A line finds all values but the last edge, which the type has."""
+    for edges in uniform(-4, 4, 2048), uniform(0, 1, 1000), uniform(0, 1, 10):
+        values = numbers_about(edges, (6000,), dtype)
+        assert "open-formula" in count(values, edges)
+    assert "comparison" in count(values.view(-1, 20), edges)  # columns have no such line
+
+
 @pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.int32, torch.uint64], ids=str)
 def test_edges_beyond_all_integers(count: Count, dtype: torch.dtype) -> None:
     """The largest integer reaches none of them, though it is what they are kept as."""

@@ -43,7 +43,7 @@ def crowded(count: int) -> Tensor:
         (torch.int32, 256, (-128, 128), "formula"),
         (torch.int64, 1000, (0, 1), "formula"),
         (torch.float32, 256, (0, 1), "comparison"),
-        (torch.float16, 256, (-128, 128), "comparison"),
+        (torch.float16, 2048, (-3.7, 4.1), "comparison"),
         (torch.float64, 10, (0, 1e300), "comparison"),
     ],
 )
@@ -56,6 +56,15 @@ def test_ranges(
     assert search.comparison_fails is None
     assert (search.formula_fails is None) == (how == "formula")
     assert (plan.edges, plan.num_bins, plan.shares_edges) == ("range", bins, True)
+
+
+def test_formula_below_the_last_edge() -> None:
+    """A GPU compares short floats with the last edge, and a line finds the rest, but not columns."""
+    for shape, how in (((5000,), "formula"), ((5000, 40), "comparison")):
+        plan = explain_histogram(
+            shape, 256, range=(-128, 128), dim=0, dtype=torch.float16, device="H100"
+        )
+        assert {search.how for search in plan.searches} == {how}
 
 
 @pytest.mark.parametrize("device", DEVICES)

@@ -58,6 +58,13 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   return word;
 }
 
+/// The second-level cache begins to fetch what a block reads soon: a multiple of 16 bytes.
+__device__ __forceinline__ void fetch_ahead(const void* address, uint32_t bytes) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");
+#endif
+}
+
 /// Forgets a whole, aligned line of memory: what a kernel left for the next one in the cache need
 /// not be written to memory.
 __device__ __forceinline__ void discard_line(const void* line) {

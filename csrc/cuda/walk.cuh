@@ -130,13 +130,33 @@ struct StreamOfBlock {
       : in(streams), data(all + offset_in(in.channels, channel)), chunk(block) {
   }
 
+  /// The blocks of a channel share a single run in turns; else each has rows of its own.
+  __device__ __forceinline__ bool in_turns() const {
+    return in.has_runs && in.rows[2].size == in.num_rows;
+  }
+
+  /// Fetches the first elements of the run into the second-level cache.
+  __device__ __forceinline__ void fetch_first() const {
+    if (!in_turns() || threadIdx.x > 0) {
+      return;
+    }
+    constexpr int64_t kVec16 = 16;
+    const int64_t head = -reinterpret_cast<intptr_t>(data) & (kVec16 - 1);
+    const int64_t vec16s = (in.num_rows * int64_t{sizeof(T)} - head) / kVec16;
+    // The blocks share what all of them fetch.
+    const int64_t size = min(kFetchedAhead / kVec16, vec16s / in.chunks);
+    if (size > 0) {
+      fetch_ahead(
+          reinterpret_cast<const char*>(data) + head + chunk * size * kVec16,
+          static_cast<uint32_t>(size * kVec16));
+    }
+  }
+
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
     const int64_t run = in.rows[2].size;
-    // The blocks of a channel share a single run in turns; else each has rows of its own.
-    const bool in_turns = in.has_runs && run == in.num_rows;
-    const int64_t begin = in_turns ? 0 : chunk * in.share;
-    const int64_t end = in_turns ? run : min(begin + in.share, in.num_rows);
+    const int64_t begin = in_turns() ? 0 : chunk * in.share;
+    const int64_t end = in_turns() ? run : min(begin + in.share, in.num_rows);
     if (!in.has_runs) {
       for (int64_t row = begin + threadIdx.x; row < end; row += Shape::kThreads) {
         f(data[offset_in(in.rows, row)]);
@@ -146,7 +166,8 @@ struct StreamOfBlock {
     for (int64_t row = begin; row < end;) {
       const int64_t size = min(run - row % run, end - row);
       for_each_of_run<Shape>(
-          data + offset_in(in.rows, row), size, in_turns ? chunk : 0, in_turns ? in.chunks : 1, f);
+          data + offset_in(in.rows, row), size, in_turns() ? chunk : 0, in_turns() ? in.chunks : 1,
+          f);
       row += size;
     }
   }

@@ -10,6 +10,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
 #include <functional>
 #include <type_traits>
@@ -84,6 +85,9 @@ uint8_t* shared_pointer(uint32_t address);
 inline uint3 threadIdx, blockIdx;
 inline dim3 blockDim, gridDim;
 
+[[noreturn]] inline void __trap() {
+  std::abort();
+}
 inline void __syncthreads() {
   emulated::wait_for_block();
 }

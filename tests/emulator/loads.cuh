@@ -24,6 +24,12 @@ inline uint32_t load_acquire(const uint32_t* address) {
   seen = emulated::load_acquired(address);
   return seen;
 }
+inline void fetch_ahead(const void* address, uint32_t bytes) {
+  const auto* words = static_cast<const uint32_t*>(address);
+  for (const uint32_t end : {words[0], words[bytes / 4 - 1]}) { // it is memory that one may read
+    asm volatile("" ::"r"(end));
+  }
+}
 inline void discard_line(const void* line) {
   emulated::discard(line, 128);
 }

@@ -133,17 +133,22 @@ void channel_histogram() {
 
 /// How a kernel finds the bins of a channel.
 template <class T>
-std::string guess_of(const Edges& edges, int64_t channel) {
+std::string guess_of(const Edges& edges, int64_t channel, bool in_columns) {
   using G = GuessOf<typename Number<T>::Key>;
   const auto lines =
       Lines<G>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
   bool formula_is_right = true, comparison_is_right = true;
+  bool open_formula_is_right = kKnowsOpenFormula<T> && !in_columns;
   for (int64_t k = 0; k <= edges.bins; ++k) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     formula_is_right &= edge.formula_is_right;
+    open_formula_is_right &= edge.open_formula_is_right;
     comparison_is_right &= edge.comparison_is_right;
   }
-  return formula_is_right ? " formula" : comparison_is_right ? " comparison" : " cells";
+  return formula_is_right        ? " formula"
+         : open_formula_is_right ? " open-formula"
+         : comparison_is_right   ? " comparison"
+                                 : " cells";
 }
 
 std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const Edges& edges) {
@@ -169,7 +174,8 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
   }
   visit_number_type(problem.type, [&](auto tag) {
     for (int64_t channel = 0; channel < (edges.shared ? 1 : problem.num_channels()); ++channel) {
-      words += guess_of<typename decltype(tag)::type>(edges, channel);
+      words += guess_of<typename decltype(tag)::type>(
+          edges, channel, plan.layout == cuda::EdgeLayout::kColumns);
     }
   });
   return words;

@@ -12,11 +12,18 @@ namespace histo::cuda {
 
 /// Calls f with the guess as a constant. The tests compile it with -Werror=switch, which wants a
 /// case for each guess: a trap behind the switch would make the kernels spill more registers.
-template <class F>
+template <bool kKnowsOpen, class F>
 __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
   switch (guess) {
     case Guess::kFormula:
       return f(std::integral_constant<Guess, Guess::kFormula>{});
+    case Guess::kOpenFormula:
+      if constexpr (kKnowsOpen) {
+        return f(std::integral_constant<Guess, Guess::kOpenFormula>{});
+      } else {
+        __trap(); // nothing finds it
+      }
+      break;
     case Guess::kComparison:
       return f(std::integral_constant<Guess, Guess::kComparison>{});
     case Guess::kCells:
@@ -46,6 +53,7 @@ struct BlockBins {
   bool over_bits; // of the cells
   Guess guess;
   Line<G> line; // of the guess
+  G end;        // the last edge
   BitCells<G> bit_cells;
 
   __device__ __forceinline__ unsigned cell_of(G value) const {
@@ -61,6 +69,8 @@ struct BlockBins {
   __device__ __forceinline__ unsigned place(Key value) const {
     if constexpr (kGuess == Guess::kFormula) {
       return whole_part(line, static_cast<G>(value), bins + 1);
+    } else if constexpr (kGuess == Guess::kOpenFormula) {
+      return open_place(line, end, value, bins);
     } else if constexpr (kGuess == Guess::kComparison) {
       const unsigned k = whole_part(line, static_cast<G>(value), bins);
       const unsigned place = k + (reaches(value, k) ? 1 : 0);
@@ -177,12 +187,14 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
   }
   __syncthreads();
   bool valid = true, formula_is_right = true, comparison_is_right = true;
+  bool open_formula_is_right = kKnowsOpenFormula<T>;
   unsigned existing = 0;
   const auto last = static_cast<unsigned>(edges.bins);
   for (unsigned k = threadIdx.x; k <= last; k += blockDim.x) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     valid = valid && edge.valid;
     formula_is_right = formula_is_right && edge.formula_is_right;
+    open_formula_is_right = open_formula_is_right && edge.open_formula_is_right;
     comparison_is_right = comparison_is_right && edge.comparison_is_right;
     existing += edge.exists;
     put_threshold<kLogCopies>(thresholds, k, Thresholds<T>::key(edge.place, edge.exists));
@@ -196,9 +208,17 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
   BlockBins<T, kLogCopies> bins{};
   bins.valid = __syncthreads_and(valid);
   formula_is_right = __syncthreads_and(formula_is_right);
+  if constexpr (kKnowsOpenFormula<T>) {
+    open_formula_is_right = __syncthreads_and(open_formula_is_right);
+  }
   comparison_is_right = __syncthreads_and(comparison_is_right);
   bins.guess = best_guess(formula_is_right, comparison_is_right);
   bins.line = formula_is_right ? lines.formula : lines.comparison;
+  if (open_formula_is_right && !formula_is_right) {
+    bins.guess = Guess::kOpenFormula;
+    bins.line = lines.open_formula;
+  }
+  bins.end = lines.end;
   bins.bins = last;
   bins.limit = limit;
   bins.thresholds = thresholds;

@@ -60,7 +60,7 @@ struct Checks {
   }
 };
 
-/// The bins of all stripes, in global memory.
+/// The bins of all stripes, in global memory, or of one if all channels share their edges.
 template <class T>
 struct FoundColumns {
   using Threshold = typename Stored<T>::Type;
@@ -70,6 +70,12 @@ struct FoundColumns {
   Threshold* thresholds; // [stripe][k][column]
   uint32_t* checks;      // [stripe][part][column]: Checks of a part of the edges
   unsigned parts;
+  int64_t stripes; // of all batches
+
+  __device__ __forceinline__ int64_t
+  stripe(int64_t batch, const ChannelColumns& in, int64_t of_batch) const {
+    return stripes == 1 ? 0 : batch * in.stripes + of_batch;
+  }
 };
 
 constexpr int kFindThreads = ColumnMemory::kThreads;
@@ -94,7 +100,10 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
     counts[i] = 0;
   }
   const unsigned part = blockIdx.x % found.parts;
-  const int64_t stripe = blockIdx.x / found.parts; // of all batches
+  const int64_t stripe = blockIdx.x / found.parts;
+  if (stripe >= found.stripes) {
+    return; // it only clears
+  }
   const int64_t channel = in.channel(stripe / in.stripes, stripe % in.stripes * width + column);
   const auto last = static_cast<unsigned>(edges.bins);
   const auto lines =
@@ -127,18 +136,20 @@ template <class T>
 FoundColumns<T> find_columns(
     const ChannelColumns& in, const Problem& problem, const Edges& edges, const Launch& launch) {
   using Found = FoundColumns<T>;
-  const auto room = ColumnMemory::of(in, problem.type, edges.bins);
+  const auto room = ColumnMemory::of(in, edges, problem.type);
   // All begin at multiples of 16 bytes.
   auto* memory = static_cast<char*>(launch.allocate(room.bytes()));
   const Found found{
       reinterpret_cast<typename Found::TheLines*>(memory),
       reinterpret_cast<typename Found::Threshold*>(memory + room.line_bytes),
       reinterpret_cast<uint32_t*>(memory + room.line_bytes + room.threshold_bytes),
-      static_cast<unsigned>(room.parts)};
+      static_cast<unsigned>(room.parts), room.stripes};
+  const int64_t clearing =
+      std::min(ceil_div(problem.num_counts(), kFindThreads), int64_t{launch.limits.sm_count});
   start(
       launch, "find_columns", find_columns_kernel<T>,
       Shape{
-          grid_of(in.batches * in.stripes * room.parts), kFindThreads, 0, 1,
+          grid_of(std::max(room.stripes * room.parts, clearing)), kFindThreads, 0, 1,
           launch.limits.has_clusters()},
       in, edges, found, reinterpret_cast<unsigned long long*>(problem.counts),
       problem.num_counts());
@@ -197,7 +208,7 @@ __device__ __forceinline__ Guess copy_bins(
     ColumnBins<T, kOfWord, kLogWords>& bins) {
   using Bins = ColumnBins<T, kOfWord, kLogWords>;
   constexpr unsigned kWidth = Bins::kWidth;
-  const int64_t stripe = column.batch * column.in.stripes + column.stripe;
+  const int64_t stripe = found.stripe(column.batch, column.in, column.stripe);
   if (threadIdx.x < kWidth) {
     limits[threadIdx.x] = invalid[threadIdx.x] = 0;
   }

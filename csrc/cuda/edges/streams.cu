@@ -74,6 +74,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   // Neighbouring blocks read the same rows.
   const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
   const int64_t channel = block / in.chunks;
+  const StreamOfBlock<T> stream(data, in, channel, block % in.chunks);
+  stream.fetch_first(); // while the bins are found
   const Edges part = in.part(edges, index);
   const auto bins_of_part = static_cast<unsigned>(part.bins);
   const unsigned slots = slot_of<kLogCopies>(bins_of_part + 3);
@@ -85,9 +87,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
     table[i] = 0;
   }
   const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells);
-  const StreamOfBlock<T> stream(data, in, channel, block % in.chunks);
   const unsigned nan_place = flow.shown ? bins_of_part + 2 : 0;
-  visit_guess(bins.guess, [&](auto guess) {
+  visit_guess<kKnowsOpenFormula<T>>(bins.guess, [&](auto guess) {
     count_stream<guess(), kLogCopies, Shape>(stream, bins, table, nan_place);
   });
   __syncthreads();

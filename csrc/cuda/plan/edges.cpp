@@ -108,15 +108,17 @@ bool plan_streams(
 
 } // namespace
 
-ColumnMemory ColumnMemory::of(const ChannelColumns& in, ElementType type, int64_t bins) {
+ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, ElementType type) {
   const unsigned width = in.width(static_cast<unsigned>(bytes_of_type(type)));
-  const int64_t columns = in.batches * in.stripes * width;
+  const int64_t bins = edges.bins;
+  const int64_t stripes = edges.shared ? 1 : in.batches * in.stripes;
+  const int64_t columns = stripes * width;
   const int64_t line_bytes = visit_number_type(type, [](auto tag) {
     return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Key>>)};
   });
   const int64_t parts = ceil_div(bins + 1, edges_of_part(width));
   return {
-      parts, columns * line_bytes, columns * (bins + 1) * threshold_bytes_of(type),
+      stripes, parts, columns * line_bytes, columns * (bins + 1) * threshold_bytes_of(type),
       columns * parts * int64_t{sizeof(uint32_t)}};
 }
 

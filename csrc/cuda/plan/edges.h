@@ -27,6 +27,7 @@ struct ColumnMemory {
   static constexpr unsigned kThreads = 256;     // of a part and a stripe
   static constexpr unsigned kEdgesOfThread = 4; // at most
 
+  int64_t stripes; // of all batches, or one if channels share their edges
   int64_t parts;
   int64_t line_bytes;
   int64_t threshold_bytes;
@@ -39,7 +40,7 @@ struct ColumnMemory {
   HISTO_HOST_DEVICE static unsigned edges_of_part(unsigned width) {
     return kEdgesOfThread * kThreads / width;
   }
-  static ColumnMemory of(const ChannelColumns& in, ElementType type, int64_t bins);
+  static ColumnMemory of(const ChannelColumns& in, const Edges& edges, ElementType type);
 };
 
 enum class EdgeLayout {
