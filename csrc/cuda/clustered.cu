@@ -80,71 +80,77 @@ __device__ __forceinline__ void put_sums(
   }
 }
 
-template <bool kLoose, unsigned kCluster>
-__global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
-    const __grid_constant__ Clustered in,
-    const ByteAxis axis,
-    unsigned long long* __restrict__ counts) {
-  extern __shared__ __align__(1024) uint32_t shared[];
-  // As many keys as a warp has lanes, with a word between columns against bank conflicts.
-  __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
-  constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
-  constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
-  constexpr int kRound = kWarps * kRowsOfLoad * kUnroll;
-  static_assert(kClusteredRows % kRound == 0);
+/// The rows of a block. A warp reads neighbouring rows in a round.
+template <bool kLoose>
+struct RowsOfBlock {
   using Load = std::conditional_t<kLoose, LooseWord, uint32_t>;
+  static constexpr int kUnroll = kLoose ? kLooseUnroll : kBytesInFlight / 4;
+  static constexpr int kRowsOfLoad = kWarp / kLanesOfRow;
+  static constexpr int kRound = kWarps * kRowsOfLoad * kUnroll;
+  static constexpr int kEdge = kLoose ? 1 : 0; // a loose word may reach beyond the rows at the ends
+  static_assert(kClusteredRows % kRound == 0);
 
-  const int lane = threadIdx.x % kWarp;
-  const int warp = threadIdx.x / kWarp;
-  const HalfTable table(shared, lane, 1);
-  const int64_t first_column = int64_t{blockIdx.y} * kHalfColumns;
-  // A loose word may reach beyond the first and the last row.
-  constexpr int kEdge = kLoose ? 1 : 0;
-  const int64_t first_row = kEdge + int64_t{blockIdx.x} * in.share;
-  const auto rows = static_cast<int>(min(int64_t{in.share}, in.rows - kEdge - first_row));
+  const Clustered& in;
+  int lane;
+  int warp;
+  int64_t first_column;
+  int64_t first_row;
+  int rows;
+  int64_t column; // a lane beyond the last one reads that again, and counts it where nobody reads
+  int row_stride;
+  const uint8_t* data;
+  const uint8_t* address; // of this thread's next round
 
-  // A lane beyond the last column reads that column again, and counts it where nobody reads.
-  const int64_t column = min(first_column + lane % kLanesOfRow * 4, (in.columns - 1) / 4 * 4);
-  const auto row_stride = static_cast<int>(in.row_stride);
-  const uint8_t* data = in.data + blockIdx.z * in.batch[1].stride + column;
-  const auto load = [&](const uint8_t* address) -> Load {
-    if constexpr (kLoose) {
-      return load_inner_word(address);
-    } else {
-      return load_past_first_cache(reinterpret_cast<const uint32_t*>(address));
-    }
-  };
-  // A warp reads neighbouring rows in a round.
-  const int64_t own_row = first_row + warp * kRowsOfLoad * kUnroll + lane / kLanesOfRow;
-  const uint8_t* address = data + own_row * row_stride;
-  const auto load_next = [&](int i) {
-    return load(address + int64_t{i * kRowsOfLoad} * row_stride);
-  };
-
-  if (!in.cleared) {
-    wait_for_previous(); // it may write what is counted
+  __device__ __forceinline__ explicit RowsOfBlock(const Clustered& clustered) : in(clustered) {
+    lane = threadIdx.x % kWarp;
+    warp = threadIdx.x / kWarp;
+    first_column = int64_t{blockIdx.y} * kHalfColumns;
+    first_row = kEdge + int64_t{blockIdx.x} * in.share;
+    rows = static_cast<int>(min(int64_t{in.share}, in.rows - kEdge - first_row));
+    column = min(first_column + lane % kLanesOfRow * 4, (in.columns - 1) / 4 * 4);
+    row_stride = static_cast<int>(in.row_stride);
+    data = in.data + blockIdx.z * in.batch[1].stride + column;
+    const int64_t own_row = first_row + warp * kRowsOfLoad * kUnroll + lane / kLanesOfRow;
+    address = data + own_row * row_stride;
   }
-  // Loads are in flight while the table is cleared, and while words are counted.
-  const int rounds = rows / kRound;
-  Load words[kUnroll];
-  if (rounds > 0) {
+
+  __device__ __forceinline__ Load load(const uint8_t* from) const {
+    if constexpr (kLoose) {
+      return load_inner_word(from);
+    } else {
+      return load_past_first_cache(reinterpret_cast<const uint32_t*>(from));
+    }
+  }
+  __device__ __forceinline__ void load_round(Load (&words)[kUnroll]) const {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      words[i] = load_next(i);
+      words[i] = load(address + int64_t{i * kRowsOfLoad} * row_stride);
     }
   }
+};
+
+__device__ __forceinline__ void clear_half_table(uint32_t* shared) {
 #pragma unroll
   for (int i = 0; i < 256 * kKeyWords / 4 / kClusteredThreads; ++i) {
     reinterpret_cast<uint4*>(shared)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
   }
+}
+
+/// Counts whole rounds. Loads are in flight while the table is cleared, and while words are counted.
+template <bool kLoose>
+__device__ __forceinline__ void count_rounds(
+    RowsOfBlock<kLoose>& rows, int rounds, const HalfTable& table, uint32_t* shared) {
+  constexpr int kUnroll = RowsOfBlock<kLoose>::kUnroll;
+  typename RowsOfBlock<kLoose>::Load words[kUnroll];
+  if (rounds > 0) {
+    rows.load_round(words);
+  }
+  clear_half_table(shared);
   __syncthreads();
   for (int round = 1; round < rounds; ++round) {
-    address += int64_t{kRound} * row_stride;
-    Load next[kUnroll];
-#pragma unroll
-    for (int i = 0; i < kUnroll; ++i) {
-      next[i] = load_next(i);
-    }
+    rows.address += int64_t{RowsOfBlock<kLoose>::kRound} * rows.row_stride;
+    typename RowsOfBlock<kLoose>::Load next[kUnroll];
+    rows.load_round(next);
     __syncwarp(); // which no instruction passes
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
@@ -158,22 +164,55 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
       table.add(words[i]);
     }
   }
-  // Only the last block that has rows has some left. With few rows these are all.
-  const int rows_of_step = kWarps * kRowsOfLoad;
-  const int left = max(rounds, 0) * kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
-#pragma unroll 4
-  for (int row = left; row < rows; row += rows_of_step) {
-    table.add(load(data + (first_row + row) * row_stride));
-  }
-  if (kLoose && blockIdx.x == 0 && warp == 0) {
-    const int64_t edge = lane < kLanesOfRow ? 0 : in.rows - 1;
-    const int count = static_cast<int>(min(in.columns - column, int64_t{4}));
-    table.add(load_loose_word(data + edge * row_stride, count, {in.data, in.data_end}));
-  }
+}
 
+/// Counts rows that make no round. Only the last block that has rows has some left. With few rows
+/// these are all.
+template <bool kLoose>
+__device__ __forceinline__ void count_rows_left(
+    const RowsOfBlock<kLoose>& rows, int rounds, const HalfTable& table) {
+  using Rows = RowsOfBlock<kLoose>;
+  const int rows_of_step = kWarps * Rows::kRowsOfLoad;
+  const int left = max(rounds, 0) * Rows::kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
+#pragma unroll 4
+  for (int row = left; row < rows.rows; row += rows_of_step) {
+    table.add(rows.load(rows.data + (rows.first_row + row) * rows.row_stride));
+  }
+}
+
+/// Counts the first and the last row, beyond which a loose word may reach.
+__device__ __forceinline__ void count_rows_at_ends(
+    const RowsOfBlock<true>& rows, const HalfTable& table) {
+  const Clustered& in = rows.in;
+  const int64_t edge = rows.lane < kLanesOfRow ? 0 : in.rows - 1;
+  const int count = static_cast<int>(min(in.columns - rows.column, int64_t{4}));
+  table.add(load_loose_word(rows.data + edge * rows.row_stride, count, {in.data, in.data_end}));
+}
+
+template <bool kLoose, unsigned kCluster>
+__global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
+    const __grid_constant__ Clustered in,
+    const ByteAxis axis,
+    unsigned long long* __restrict__ counts) {
+  extern __shared__ __align__(1024) uint32_t shared[];
+  // As many keys as a warp has lanes, with a word between columns against bank conflicts.
+  __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
+  RowsOfBlock<kLoose> rows(in);
+  const HalfTable table(shared, rows.lane, 1);
+  if (!in.cleared) {
+    wait_for_previous(); // it may write what is counted
+  }
+  const int rounds = rows.rows / RowsOfBlock<kLoose>::kRound;
+  count_rounds(rows, rounds, table, shared);
+  count_rows_left(rows, rounds, table);
+  if constexpr (kLoose) {
+    if (blockIdx.x == 0 && rows.warp == 0) {
+      count_rows_at_ends(rows, table);
+    }
+  }
   sync_cluster();
   wait_for_previous(); // it cleared the counts
-  put_sums<kCluster>(in, axis, first_column, shared, sums, counts);
+  put_sums<kCluster>(in, axis, rows.first_column, shared, sums, counts);
   wait_for_readers();
 }
 

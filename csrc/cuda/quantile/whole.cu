@@ -7,6 +7,74 @@ namespace {
 template <class Bits>
 using ShapeOf = ReadShape<kThreadsOfWhole, 2, 4>;
 
+/// What a block knows of the targets of its channel, in shared memory.
+template <class Bits>
+struct TargetsOfBlock {
+  Slots slots;
+  SlotLookup<Bits> lookup;
+  int64_t ranks[kMaxTargets];
+  int64_t next_ranks[kMaxTargets];
+  uint64_t prefixes[kMaxTargets];
+  int64_t sums[kThreadsOfWhole / kWarp];
+};
+
+/// Counts the digits of all keys, or of those with the prefixes of the slots.
+template <class Bits>
+__device__ __forceinline__ void count_digit(
+    const StreamOfBlock<Bits>& stream,
+    const KeyOrder<Bits>& order,
+    const Digit& digit,
+    TargetsOfBlock<Bits>& of_block,
+    const DigitTable& table) {
+  table.clear();
+  if (!digit.first) {
+    of_block.lookup.fill(of_block.slots);
+  }
+  __syncthreads();
+  if (digit.first) {
+    count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
+  } else {
+    count_next_digit<ShapeOf<Bits>>(stream, order, digit, of_block.slots, of_block.lookup, table);
+  }
+  __syncthreads();
+}
+
+/// Finds the digits of the targets, and writes the values of those that have no more digits.
+template <class Bits>
+__device__ __forceinline__ void find_targets(
+    const SelectionPart& part,
+    const KeyOrder<Bits>& order,
+    const Digit& digit,
+    int64_t channel,
+    int64_t rows,
+    int64_t nans,
+    TargetsOfBlock<Bits>& of_block,
+    const DigitTable& table) {
+  const unsigned targets = part.num_targets();
+  if (threadIdx.x < kWarp) {
+    const unsigned target = min(threadIdx.x, targets - 1);
+    of_block.ranks[threadIdx.x] =
+        digit.first ? rank_of_target(ranks_of_target(part, target, rows, nans), target)
+                    : of_block.next_ranks[target];
+  }
+  const unsigned used = of_block.slots.count;
+  __syncthreads();
+  for (unsigned slot = 0; slot < used; ++slot) {
+    find_in_slot<kThreadsOfWhole>(
+        of_block.slots, slot, targets, of_block.ranks, digit, nans, of_block.sums,
+        [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
+        [&](unsigned target, uint64_t prefix, int64_t rank) {
+          if (digit.last) {
+            const Ranks of = ranks_of_target(part, target, rows, nans);
+            put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
+          } else {
+            of_block.prefixes[target] = prefix;
+            of_block.next_ranks[target] = rank;
+          }
+        });
+  }
+}
+
 template <class Bits>
 __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     const Bits* __restrict__ data,
@@ -17,12 +85,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     int64_t group, // of q's
     unsigned table_words,
     unsigned copies) {
-  __shared__ Slots slots;
-  __shared__ SlotLookup<Bits> lookup;
-  __shared__ int64_t ranks[kMaxTargets];
-  __shared__ int64_t next_ranks[kMaxTargets];
-  __shared__ uint64_t prefixes[kMaxTargets];
-  __shared__ int64_t sums[kThreadsOfWhole / kWarp];
+  __shared__ TargetsOfBlock<Bits> of_block;
   extern __shared__ __align__(16) uint32_t memory[];
   const int64_t channel = blockIdx.x;
   const StreamOfBlock<Bits> stream(data, in, channel, 0);
@@ -34,46 +97,16 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const Digit digit = digits.at(pass);
       if (threadIdx.x < kWarp) {
-        find_slots(slots, targets, digit.first ? 0 : prefixes[min(threadIdx.x, targets - 1)]);
+        const unsigned target = min(threadIdx.x, targets - 1);
+        find_slots(of_block.slots, targets, digit.first ? 0 : of_block.prefixes[target]);
       }
       __syncthreads();
-      const DigitTable table(memory, table_words, slots.count * digit.counters(), copies);
-      table.clear();
-      if (!digit.first) {
-        lookup.fill(slots);
-      }
-      __syncthreads();
-      if (digit.first) {
-        count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
-      } else {
-        count_next_digit<ShapeOf<Bits>>(stream, order, digit, slots, lookup, table);
-      }
-      __syncthreads();
+      const DigitTable table(memory, table_words, of_block.slots.count * digit.counters(), copies);
+      count_digit(stream, order, digit, of_block, table);
       if (digit.first) {
         nans = table.sum(digit.values());
       }
-      if (threadIdx.x < kWarp) {
-        const unsigned target = min(threadIdx.x, targets - 1);
-        ranks[threadIdx.x] =
-            digit.first ? rank_of_target(ranks_of_target(part, target, in.num_rows, nans), target)
-                        : next_ranks[target];
-      }
-      const unsigned used = slots.count;
-      __syncthreads();
-      for (unsigned slot = 0; slot < used; ++slot) {
-        find_in_slot<kThreadsOfWhole>(
-            slots, slot, targets, ranks, digit, nans, sums,
-            [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
-            [&](unsigned target, uint64_t prefix, int64_t rank) {
-              if (digit.last) {
-                const Ranks of = ranks_of_target(part, target, in.num_rows, nans);
-                put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
-              } else {
-                prefixes[target] = prefix;
-                next_ranks[target] = rank;
-              }
-            });
-      }
+      find_targets(part, order, digit, channel, in.num_rows, nans, of_block, table);
     }
   }
 }
