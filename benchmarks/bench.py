@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -89,6 +89,11 @@ CHANNEL_HISTOGRAM = Suite(
     inputs=integers,
     reference=torch_bincount,
 )
+TUNING = replace(
+    CHANNEL_HISTOGRAM,
+    name="tuning",
+    cases={**CHANNEL_HISTOGRAM.cases, "cpu": cases.CPU_TUNING_CASES},
+)
 HISTOGRAM = Suite(
     name="histogram",
     cases={
@@ -143,6 +148,7 @@ SUITES = {
     "histogram": HISTOGRAM,
     "quantile": QUANTILE,
     "logging": LOGGING,
+    "tuning": TUNING,
 }
 SLOW_TO_COMPILE = "torch.compile"
 READ_ONLY = "read only"

@@ -108,6 +108,23 @@ CPU_CASES = [
     Case("uint8", (1000,)),
 ]
 
+# What numbers of csrc/cpu/tuning.h were chosen by, besides: where two ways of counting are as fast.
+CPU_TUNING_CASES = [
+    Case("uint8", (1 << 15,)),
+    Case("uint8", (1 << 17,)),
+    Case("uint8", (1 << 18,)),
+    Case("uint8", (1024, 512)),
+    Case("uint8", (1 << 15, 512)),
+    Case("uint8", (512, 40_000)),
+    Case("uint8", (1 << 23, 7)),
+    Case("uint8", (1 << 15, 2048), (1,)),
+    Case("uint8", (1 << 10, 128, 512), (0, 1)),
+    Case("uint8", (3355, 8192)),
+    Case("uint8", (3355, 16_384)),
+    Case("uint8", (6710, 10_000)),
+    Case("int64", (1 << 24,), num_bins=1 << 16),
+]
+
 QUICK = [
     Case("uint8", (1 << 14, 512)),
     Case("uint8", (1 << 16, 100)),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -354,3 +355,27 @@ def test_quantiles_are_those_of_the_oracle(common: ModuleType) -> None:
                 if peer.exact and peer.supports(case):
                     found = peer.prepare(case)(x).flatten()
                     assert not peers.wrong_quantiles(found, expected), (case, name, peer.name)
+
+
+def cases_of_tuning(header: str) -> list[str]:
+    """What rows and comments of a header call "shown by", or the case that gave a number."""
+    text = (BENCHMARKS.parent / "csrc" / header).read_text()
+    rows = re.findall(r"^constexpr .*; +// (.*)$", text, re.MULTILINE)
+    comments = re.sub(r"\n// ", " ", text)
+    return rows if header.startswith("cpu") else re.findall(r"[Ss]hown by: (.*)$", comments, re.M)
+
+
+@pytest.mark.parametrize(("header", "least"), [("cpu/tuning.h", 60), ("cuda/tuning.h", 20)])
+def test_tuned_numbers_name_a_case(
+    monkeypatch: pytest.MonkeyPatch, header: str, least: int
+) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    cases, common = importlib.import_module("cases"), importlib.import_module("common")
+    listed = [case for name, some in vars(cases).items() if name.isupper() for case in some]
+    known = "|".join(re.escape(str(case)) for case in listed)
+    distributions = "|".join(common.DISTRIBUTIONS)
+    conditions = rf"(, ({distributions}))?(, (Zen 3|Zen 4|Granite Rapids))?(, two threads)?"
+    named = cases_of_tuning(header)
+    assert len(named) >= least
+    wrong = [row for row in named if not re.fullmatch(rf"(shown by )?({known}){conditions}", row)]
+    assert wrong == []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -574,21 +573,6 @@ def test_values_without_a_counter(dtype: torch.dtype, outside: int, num_bins: in
         if 0 <= outside < num_bins:  # the type has none outside
             expected[outside] += 1
         assert_counts(channel_histogram(some.to(dtype), num_bins), expected)
-
-
-def test_tuned_numbers_name_the_case_that_gave_them() -> None:
-    """A case of benchmarks/cases.py, as that writes it, and a distribution of common.py."""
-    root = Path(__file__).parents[1]
-    text = (root / "csrc/cpu/tuning.h").read_text()
-    common = (root / "benchmarks/common.py").read_text()
-    distributions = "|".join(re.findall(r'^    "([^"]+)": ', common, re.MULTILINE))
-    size = r"(\d+|\d\^\d+)"
-    shape = rf"(u?int(8|16|32|64)|b?float(16|32|64)) \[{size}(, {size})*\]( over \(\d(, \d|,)*\))?"
-    how = rf"(, {size} bins| median| nine quantiles)?, ({distributions})"
-    case = rf"{shape}{how}(, (Zen 3|Zen 4|Granite Rapids))?(, two threads)?"
-    rows = re.findall(r"^constexpr .*; +// (.*)$", text, re.MULTILINE)
-    assert len(rows) > 40
-    assert [row for row in rows if not re.fullmatch(case, row)] == []
 
 
 OTHER_PROCESSORS = [("portable", "32"), ("avx2", "16"), ("avx2", "mixed"), ("avx512", "16")]

@@ -1,7 +1,7 @@
 // The numbers the CPU engine was tuned with. A row is a number and the benchmark case that gave it,
-// with the distribution of its values, on one thread of a Zen 5 or the processor that is named. A
-// number without a case was set by reasoning.
-// docs/tuning.md tells what else was tried.
+// with the distribution of its values, on one thread of a Zen 5 or the processor that is named; or
+// the case that it is "shown by", because it matters there. All are in benchmarks/cases.py. A number
+// without a case was set by reasoning. docs/tuning.md tells what else was tried.
 #pragma once
 
 #include <cstddef>
@@ -77,12 +77,12 @@ constexpr int64_t kPartOfAlternating = 8; // uint8 [2^26], alternating
 /// Pairs of neighbours in any order: the tables that they go to in turns, and the least sizes.
 constexpr int kTablesOfPairs = 5;             // uint8 [2^26], constant, Zen 3
 constexpr int64_t kMinPairElements = 1 << 18; // uint8 [2^18], constant, Zen 3
-constexpr int64_t kMinPairRun = 2048;         // uint8 [2^15, 2048] over (1,), uniform, Zen 3
+constexpr int64_t kMinPairRun = 2048;         // uint8 [2^15, 2048] over (1), uniform, Zen 3
 
 // --- Products of matrices, all on Granite Rapids
 
 constexpr int64_t kMinProductElements = 1 << 15; // uint8 [2^15], uniform
-constexpr int64_t kMinProductRun = 2048;         // uint8 [2^15, 2048] over (1,), uniform
+constexpr int64_t kMinProductRun = 2048;         // uint8 [2^15, 2048] over (1), uniform
 /// Columns: rows of a tile, and columns of a strip.
 constexpr int64_t kProductRows = 768;       // uint8 [2^17, 512], uniform
 constexpr int64_t kMaxProductColumns = 512; // uint8 [2^17, 512], uniform
@@ -97,15 +97,15 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 // --- Bins between edges
 
 /// Keys that are staged before they are counted.
-constexpr int64_t kStagedKeys = 1 << 15;
+constexpr int64_t kStagedKeys = 1 << 15; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
 /// Values that are searched at once, where they are converted first, or have bins of their own.
-constexpr int64_t kSearched = 512;
+constexpr int64_t kSearched = 512; // shown by float32 [2^17, 64], 255 bins own ranges
 /// Lines that values are fetched ahead of a search.
-constexpr int64_t kSearchedAhead = 64;
+constexpr int64_t kSearchedAhead = 64; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
 /// Values of one or two bytes: with fewer rows the bins of all patterns take longer to find than
 /// those of the values.
-constexpr int64_t kMinRowsOfOneByte = 1 << 10;
-constexpr int64_t kMinRowsOfTwoBytes = 1 << 20;
+constexpr int64_t kMinRowsOfOneByte = 1 << 10;  // shown by uint8 [2^17, 512], 10 bins in (0, 255)
+constexpr int64_t kMinRowsOfTwoBytes = 1 << 20; // shown by bfloat16 [2^24], 255 bins in (-4, 4)
 /// Patterns whose bins a thread finds before it takes others.
 constexpr int64_t kPatternsPerTask = 1 << 16;
 /// Channels whose thresholds are found together, where no table says how many.
@@ -160,17 +160,17 @@ constexpr int64_t kPlaneRows = 1024; // uint8 [2^17, 512], uniform
 constexpr int64_t kFarLines = 2;     // uint8 [3355, 20000], uniform
 /// With fewer rows the tables take longer to clear than those of pairs.
 constexpr int64_t kMinPlaneRows = 512; // uint8 [512, 40000], uniform
-constexpr int64_t kMinPlaneRun = 128;  // uint8 [2^10, 128, 512] over (0, 1), uniform
+constexpr int64_t kMinPlaneRun = 128;  // uint8 [1024, 128, 512] over (0, 1), uniform
 
 // --- Quantiles
 
 /// Keys of a tile, and the channels whose keys are read together where neighbours are channels.
-constexpr int64_t kKeysPerTile = 2048;
-constexpr int64_t kChannelsPerBlock = 16;
+constexpr int64_t kKeysPerTile = 2048;    // shown by float32 [2^24] median
+constexpr int64_t kChannelsPerBlock = 16; // shown by float32 [2^16, 64] median
 /// How far ahead values are fetched.
-constexpr int64_t kKeysAheadBytes = 16384;
+constexpr int64_t kKeysAheadBytes = 16384; // shown by float32 [2^24] median
 /// Channels of at most these many bytes are copied: with few quantiles, and with many.
-constexpr int64_t kCopiedBytes = 512 << 10;
+constexpr int64_t kCopiedBytes = 512 << 10; // shown by float32 [64, 2^16] over (1) median
 constexpr int64_t kCopiedBytesOfMany = 8 << 20;
 constexpr int64_t kManyQuantiles = 64;
 /// Keys of larger channels are copied once they fit here.
@@ -183,22 +183,22 @@ constexpr int64_t kMaxComparedPrefixes = 4;
 constexpr int64_t kComparedKeys = 32;
 /// A sample of n keys for q quantiles has (n * q)^(2/3) keys times the first number, but not more
 /// than one in the second. Fewer keys than the third are not sampled.
-constexpr double kShareOfSample = 0.6; // float64 [2^23] nine quantiles, uniform, Zen 4
-constexpr int64_t kMinKeysPerSampled = 16;
-constexpr int64_t kMinKeysOfSample = 1 << 14;
+constexpr double kShareOfSample = 0.6;        // float64 [2^23] nine quantiles, uniform, Zen 4
+constexpr int64_t kMinKeysPerSampled = 16;    // shown by float32 [2^24] nine quantiles
+constexpr int64_t kMinKeysOfSample = 1 << 14; // shown by float32 [64, 2^16] over (1) median
 /// Brackets: the part of keys in memory that may be expected in them, and how many there may be.
 constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23] nine quantiles, uniform, Zen 4
 constexpr size_t kMaxBrackets = 64;
 /// A thread reads at least this many sampled keys.
-constexpr int64_t kMinSampledPerThread = 4096;
+constexpr int64_t kMinSampledPerThread = 4096; // shown by float32 [2^24] median, two threads
 /// In memory: fewer keys are sorted, and more have digits of 11 bits instead of 8.
-constexpr int64_t kSortedKeys = 256;
-constexpr int64_t kMinKeysOfLongDigits = 4096;
+constexpr int64_t kSortedKeys = 256;           // shown by float32 [4096, 100] over (1) median
+constexpr int64_t kMinKeysOfLongDigits = 4096; // shown by float32 [64, 2^16] over (1) median
 
 // --- The result
 
 /// Results of at least this size are put in huge pages, if the system has them.
-constexpr int64_t kMinHugeBytes = 32 << 20; // uint8 [3355, 16384], uniform
+constexpr int64_t kMinHugeBytes = 32 << 20; // uint8 [3355, 2^14], uniform
 /// Results of at least this size are stored past the caches, which then keep the input.
 constexpr int64_t kMinCountsPastCaches = 1 << 21; // uint8 [3355, 8192], uniform, Granite Rapids
 

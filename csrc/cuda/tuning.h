@@ -1,5 +1,7 @@
-// The engine's numbers on CUDA. A comment says what a number is; after "case" stands the input that
-// chose it. The other choices, and what they took, are in docs/tuning.md.
+// The engine's numbers on CUDA. A comment says what a number is. After "case" stands the input that
+// chose it, and after "shown by" a case of benchmarks/cases.py that it matters to. A number without
+// either follows from the hardware or from another number, or was set by reasoning. The other
+// choices, and what they took, are in docs/tuning.md.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +37,7 @@ constexpr int kBytesInFlight = 64; // a thread
 constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) {
   return access == Access::kWord && element_bytes == 2 && mixed ? 56 : kBytesInFlight;
 }
-// Loads in flight if a word is two loads.
+// Loads in flight if a word is two loads. Shown by: uint8 [2^20, 511]
 constexpr int kLooseUnroll = 8;
 // A loose word may reach kMostBeyondLoose bytes beyond a row. The last kRowsAtEnd rows of a block
 // are loaded with more care, and so is its first round. Case: uint8 [2^18, 511] of rows of 1023.
@@ -104,6 +106,7 @@ constexpr int kManyReduceWords = 1024;
 constexpr int64_t kTablesOfManyReduceWords = 16;
 constexpr int kReduceThreads = 512;
 // Loads in flight a thread. 33 tables of a segment are dealt to 8 threads, up to 16 to 2 threads.
+// Shown by: uint8 [2^17, 512]
 constexpr int reduce_unroll(int words) {
   return words == kManyReduceWords ? 8 : 5;
 }
@@ -125,7 +128,7 @@ constexpr int64_t kMinBytesForFewChannels = 5 << 18;
 constexpr int64_t kMinBytesForFewWideChannels = 3 << 18;
 
 // Up to this many channels a block sums the columns of each and adds the sums to the counts. With
-// more it writes its table out.
+// more it writes its table out. Shown by: uint8 [64, 1664, 1664, 3] over (1, 2)
 constexpr int64_t kMaxChannelsAddedByBlock = 4;
 
 // If segments are shorter than this, several blocks share an SM and do not wait at the same time.
@@ -139,7 +142,8 @@ constexpr int threads_of_short_segments(bool in_turn) {
 }
 
 // Additions are faster than memory, so a quarter of the columns may be idle. Each further table
-// must fill one column in a hundred more, because it has to be reduced, too.
+// must fill one column in a hundred more, because it has to be reduced, too. Shown by: uint8
+// [2^20, 500]
 constexpr double kEnoughFill = 0.75;
 constexpr double kGroupCost = 0.01;
 constexpr int64_t kMaxStreamGroups = 16;
@@ -205,7 +209,8 @@ constexpr int64_t kMostSegmentsOfRows = 2;
 // Case: int32 [2^28] in 2^20 bins, uniform and skewed.
 constexpr int kPartitionedThreads = 1024;
 // A bucket is what one block leaves for another in a round. A round costs much the same whatever
-// the buckets hold, so a tile nearly fills them: 224 of 255 entries on average.
+// the buckets hold, so a tile nearly fills them: 224 of 255 entries on average. Shown by: int32
+// [2^28], 2^20 bins
 constexpr int64_t kBucketBytes = 512;
 template <int kElementBytes>
 constexpr int kPartitionedVec16s = kElementBytes == 2 ? 3 : 7; // a thread
@@ -258,12 +263,75 @@ constexpr int64_t kLongRunOfWiderTypes = 96 * 1024;
 constexpr int64_t kLongSegment = 512 * 1024;
 constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 
+// --- Channels of any numbers (plan/channels.cpp) ---------------------------------------------
+
+// The most bytes that a lane reads of a row of columns. Cases: bfloat16 [2^20, 512] and float32
+// [2^19, 512], own ranges.
+constexpr int64_t kMostBytesOfWord = 8;
+// Setting a block out takes as long as reading so many bytes. Shown by: float32 [2^24] in (-3.7, 4.1)
+constexpr int64_t kSetupBytes = 64 << 10;
+// Blocks run in waves. So many more waves than needed are tried, to find one that is full. Shown by:
+// float32 [64, 3, 1176, 1176] over (2, 3) in (0, 1)
+constexpr int64_t kMoreWaves = 3;
+// Shorter runs are read row by row: a run takes a block as long as a thousand rows do.
+constexpr int64_t kShortestRun = 1024;
+// Stripes of columns that the joined rows of a dense input have at most. Shown by: float32
+// [64, 1176, 1176, 3] over (1, 2) in (0, 1)
+constexpr int64_t kMaxStripes = 256;
+
+// --- Between edges (edges/) --------------------------------------------------------------
+
+// Threads of a block of each layout. `element` is the size of an element in bytes. Shown by: float32
+// [2^28] in (-3.7, 4.1)
+constexpr int threads_of_streams(int64_t element) {
+  return element == 8 ? 768 : 896;
+}
+// Shown by: bfloat16 [2^20, 512] own ranges
+constexpr int threads_of_columns(int64_t element, bool is_float) {
+  return element == 2 && is_float ? 896 : 768;
+}
+constexpr int kThreadsOfScattered = 1024;
+// Shown by: float32 [2^28] of all values
+constexpr int kThreadsOfExtremes = 768;
+// The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
+// bfloat16 [2^20, 512], 128 bins of own ranges.
+constexpr unsigned kThreadsOfFoundColumns = 256;
+constexpr unsigned kEdgesOfThread = 4;
+// With fewer rows the result itself is counted in.
+constexpr int64_t kMinRowsOfStream = 256;
+constexpr int64_t kMinRowsOfByteTable = 512;
+// A channel's bins are counted in at most so many parts, for each of which the rows are read. Shown
+// by: float32 [2^28], 2^16 bins in (-4, 4)
+constexpr int64_t kMaxParts = 16;
+// A block that reads so many times the bytes of its table has one for wide words of columns. Cases:
+// float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
+constexpr int64_t kMinReadsOfWide = 32;
+
 // --- Quantiles (quantile/) ---------------------------------------------------------------
 
-// With fewer rows, a warp sorts a channel sooner than digits are counted.
+// With fewer rows, a warp sorts a channel sooner than digits are counted: its threads, and its shared
+// memory. Shown by: float32 [4096, 100] over (1) median
 constexpr int64_t kMostRowsOfSort = 1024;
+constexpr int kMostThreadsOfSort = 512; // of a block
+constexpr int64_t kSharedOfSort = 48 << 10;
+// The bits of a digit, and of one that columns or two-byte types have. Shown by: float32 [2^16, 512]
+// median
+constexpr unsigned kBitsOfDigit = 11;
+constexpr unsigned kBitsOfColumnDigit = 8;
+// Threads of a block that counts digits of streams. Shown by: float32 [2^28] nine quantiles
+constexpr int threads_of_select_streams(int64_t element) {
+  return element == 8 ? 768 : 896;
+}
+// The same of columns. Shown by: float32 [2^16, 512] median
+constexpr int kThreadsOfSelectColumns = 768;
+// The same of a block that selects all by itself, and of the kernel between two passes. Shown by:
+// float32 [512, 2^16] over (1) median
+constexpr int kThreadsOfWhole = 512;
+constexpr int kThreadsOfDigits = 512;
+constexpr int kThreadsOfSample = 256;
 // A block reads so many rows of a channel no later than several kernels do; and more, if there are
-// blocks for all SMs, and the rows are read again from the second-level cache.
+// blocks for all SMs, and the rows are read again from the second-level cache. Shown by: float32
+// [512, 2^16] over (1) median
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
 constexpr int64_t kManyChannelsOfSm = 8;
@@ -281,10 +349,11 @@ constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 
 // --- Any strides (generic.cu) ------------------------------------------------------------
 
+// Shown by: int32 [4096, 8], 128 bins
 constexpr int kGenericThreads = 512;
 // Loads in flight a thread. Cases: uint8 [1, 20000], [100, 20000] with 16 bins.
 constexpr int kGenericUnroll = 8;
-// Loads of 16 bytes in flight.
+// Loads of 16 bytes in flight. Shown by: int64 [2^16]
 template <int kElementBytes>
 constexpr int kGenericVec16s = kElementBytes == 8 ? 8 : 4;
 constexpr int64_t kGenericBlocksPerSm = 4;

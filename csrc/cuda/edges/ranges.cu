@@ -10,9 +10,9 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using StreamShape = ReadShape<768, 1, 4>;
+using StreamShape = ReadShape<kThreadsOfExtremes, 1, 4>;
 template <class T>
-using ColumnShape = ReadShape<768, 1, sizeof(T) == 8 ? 8 : 16>;
+using ColumnShape = ReadShape<kThreadsOfExtremes, 1, sizeof(T) == 8 ? 8 : 16>;
 constexpr int kThreads = 256;
 
 /// The extremes of what a thread has seen. Without a finite value low is above high.

@@ -10,16 +10,10 @@
 namespace histo::cuda {
 namespace {
 
-/// Shorter runs are read row by row: a run takes a block as long as a thousand rows do.
-constexpr int64_t kShortestRun = 1024;
-/// Columns that one row of a dense input is made to have.
-constexpr int64_t kMaxStripes = 256;
-
 /// How many blocks share the rows, if there are `others` of such and the GPU runs `at_once`: the
 /// number with which all are ready soonest. Blocks run in waves, and a wave should be full.
 int64_t chunks_of(
     int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes, int64_t setup_bytes) {
-  constexpr int64_t kMoreWaves = 3;
   const int64_t least = std::max<int64_t>(ceil_div(rows, int64_t{1} << 31), 1); // 32-bit counters
   const int64_t least_waves = ceil_div(others * least, at_once);
   int64_t best = least, least_cost = INT64_MAX;

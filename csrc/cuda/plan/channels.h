@@ -19,8 +19,6 @@ struct ChannelStreams {
 constexpr int64_t bytes_of_word(int64_t element_bytes) {
   return element_bytes < 4 ? 4 : element_bytes;
 }
-constexpr int64_t kMostBytesOfWord = 8;
-
 /// Channels that lie side by side. A lane of a warp reads a word of each row, so that it has the
 /// columns of this word for itself.
 struct ChannelColumns {
@@ -46,9 +44,6 @@ struct ChannelColumns {
     return word_bytes / element_bytes << log_words;
   }
 };
-
-/// Setting a block out takes as long as reading so many bytes.
-constexpr int64_t kSetupBytes = 64 << 10;
 
 int64_t bytes_of_type(ElementType type);
 

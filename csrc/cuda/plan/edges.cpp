@@ -10,13 +10,6 @@ namespace {
 
 constexpr int64_t kCellBytes = kCells * 4;
 constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
-/// With fewer rows the result itself is counted in.
-constexpr int64_t kMinRowsOfStream = 256;
-constexpr int64_t kMinRowsOfByteTable = 512;
-/// A channel's bins are counted in at most so many parts, for each of which the rows are read.
-constexpr int64_t kMaxParts = 16;
-/// A block that reads so many times the bytes of its table has one for wide words of columns.
-constexpr int64_t kMinReadsOfWide = 32;
 
 int64_t bytes_of_key(ElementType type) {
   return visit_number_type(type, [](auto tag) {

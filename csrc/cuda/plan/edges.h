@@ -24,8 +24,7 @@ struct EdgeStreams : ChannelStreams {
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
 /// column are checked by different blocks.
 struct ColumnMemory {
-  static constexpr unsigned kThreads = 256;     // of a part and a stripe
-  static constexpr unsigned kEdgesOfThread = 4; // at most
+  static constexpr unsigned kThreads = kThreadsOfFoundColumns; // of a part and a stripe
 
   int64_t stripes; // of all batches, or one if channels share their edges
   int64_t parts;
@@ -50,15 +49,7 @@ enum class EdgeLayout {
   kScattered, // element by element, in the result itself
 };
 
-// Threads of a block of each layout. `element` is the size of an element in bytes.
-constexpr int threads_of_streams(int64_t element) {
-  return element == 8 ? 768 : 896;
-}
-constexpr int threads_of_columns(int64_t element, bool is_float) {
-  return element == 2 && is_float ? 896 : 768;
-}
 constexpr int kThreadsOfBytes = 256; // each has a value
-constexpr int kThreadsOfScattered = 1024;
 
 struct EdgePlan {
   EdgeLayout layout;

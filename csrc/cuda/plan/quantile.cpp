@@ -8,10 +8,6 @@ namespace histo::cuda {
 namespace {
 
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
-constexpr int64_t kSharedOfSort = 48 << 10;
-constexpr int64_t kMostWarpsOfSort = 16;
-constexpr unsigned kBitsOfDigit = 11;
-constexpr unsigned kBitsOfColumnDigit = 8;
 constexpr int64_t kLanes = 32;
 
 void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) {
@@ -21,7 +17,7 @@ void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) 
     plan.sorted *= 2;
   }
   const int64_t bytes = plan.sorted * element_bytes;
-  const int64_t warps = std::clamp<int64_t>(kSharedOfSort / bytes, 1, kMostWarpsOfSort);
+  const int64_t warps = std::clamp<int64_t>(kSharedOfSort / bytes, 1, kMostThreadsOfSort / kLanes);
   plan.threads = static_cast<int>(warps * kLanes);
   plan.blocks = ceil_div(problem.num_channels(), warps);
   plan.shared_bytes = warps * bytes;

@@ -56,12 +56,6 @@ enum class SelectLayout {
 
 constexpr int kPatterns = 256; // of a byte
 constexpr int kThreadsOfPatterns = kPatterns;
-constexpr int kThreadsOfWhole = 512;
-constexpr int kThreadsOfDigits = 512; // of the kernel between two passes
-constexpr int threads_of_select_streams(int64_t element) {
-  return element == 8 ? 768 : 896;
-}
-constexpr int kThreadsOfSelectColumns = 768;
 
 /// A table has so many more than `room`: products that find counters are rounded up.
 constexpr unsigned kSpareCounters = 4;

@@ -15,8 +15,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kThreadsOfSample = 256;
-
 template <class Bits>
 using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 

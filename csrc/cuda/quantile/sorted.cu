@@ -8,8 +8,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int kMostThreads = 512;
-
 struct Rows {
   Extent channels[2];
   Extent rows[3];
@@ -39,7 +37,7 @@ __device__ __forceinline__ void sort_keys(Bits* keys, unsigned size) {
 }
 
 template <class Bits>
-__global__ __launch_bounds__(kMostThreads) void select_sorted_kernel(
+__global__ __launch_bounds__(kMostThreadsOfSort) void select_sorted_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ Rows in,
     KeyOrder<Bits> order,
