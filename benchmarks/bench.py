@@ -59,7 +59,7 @@ class Suite:
     """On the CPU these are measured everywhere."""
     inputs: Callable[[Case, str, torch.device], list[Tensor]]
     reference: Callable[[Case], Count]
-    """What counts right."""
+    """The right counts."""
     has: Callable[[Case, str], bool] = lambda case, distribution: True
     """Whether the case has the distribution."""
     wrong: Callable[[Tensor, Tensor], int] = misplaced_counts
@@ -250,7 +250,7 @@ class Bench:
         return self.attempt(peer, case, peer.prepare, case) if peer.supports(case) else None
 
     def counts(self, peer: Peer, run: Count, case: Case, x: Tensor) -> Tensor | None:
-        """What it counts, in the bins of the case; None if it cannot count these values."""
+        """Its counts, in the bins of the case; None if it cannot count these values."""
         found = self.attempt(peer, case, run, x)
         return None if found is None else peer.finish(case, found)
 
@@ -341,7 +341,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 class Chosen:
-    """What the options leave of a suite."""
+    """The cases, distributions and peers of a suite that the options choose."""
 
     def __init__(self, arguments: argparse.Namespace, suite: Suite) -> None:
         self.arguments = arguments

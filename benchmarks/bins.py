@@ -108,7 +108,7 @@ def edges_of(case: Case, device: torch.device) -> Tensor:
 
 
 def uniform_edges(low: Tensor, high: Tensor, num_bins: int) -> Tensor:
-    """What np.linspace does: a product and a sum, each rounded."""
+    """As np.linspace computes it: a product and a sum, each rounded."""
     step = (high - low) / num_bins
     k = torch.arange(num_bins + 1, dtype=low.dtype, device=low.device)
     edges = k * step.unsqueeze(-1) + low.unsqueeze(-1)
@@ -150,7 +150,7 @@ class Values:
 
     @property
     def dtype(self) -> torch.dtype:
-        """Of what is computed."""
+        """The type of random numbers, before they become elements."""
         return torch.float64 if self.case.dtype == "float64" else torch.float32
 
     def channel(self) -> Tensor | int:
@@ -230,7 +230,7 @@ DISTRIBUTIONS: dict[str, Callable[[Values], Tensor]] = {
 
 
 def fill(case: Case, distribution: str) -> Callable[[Stretch], Tensor]:
-    """What fills inputs: integers take the nearest value of their type."""
+    """A function that fills inputs: integers take the nearest value of their type."""
 
     def values(part: Stretch) -> Tensor:
         found = DISTRIBUTIONS[distribution](Values(case, part))

@@ -108,7 +108,7 @@ CPU_CASES = [
     Case("uint8", (1000,)),
 ]
 
-# What numbers of csrc/cpu/tuning.h were chosen by, besides: where two ways of counting are as fast.
+# More inputs that numbers of csrc/cpu/tuning.h were chosen by: two ways of counting are as fast.
 CPU_TUNING_CASES = [
     Case("uint8", (1 << 15,)),
     Case("uint8", (1 << 17,)),

@@ -63,7 +63,7 @@ def add_histogram(case: Case) -> Count:
 
 
 def wandb_watch(case: Case) -> Count:
-    """What the hook of wandb.watch does with each parameter: its bins are always 64."""
+    """As the hook of wandb.watch counts each parameter: its bins are always 64."""
     import wandb
     from wandb.integration.torch.wandb_torch import TorchHistory
 

@@ -14,11 +14,11 @@ from torch import Tensor
 from torch_histo import quantile
 
 MOST_ELEMENTS = 1 << 24
-"""That torch.quantile takes; with more, ranks are in float64."""
+"""The most that torch.quantile takes; with more, ranks are in float64."""
 
 
 def elements(case: Case) -> int:
-    """Of a channel."""
+    """The elements of a channel."""
     return case.bytes // case.torch_dtype.itemsize // case.channels
 
 

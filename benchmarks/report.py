@@ -259,7 +259,7 @@ def processors() -> str:
 
 
 def document_table(document: str, record: Record) -> str:
-    """What a document shows of results."""
+    """The part of results that a document shows."""
     table = table_of(record)
     if document == "README.md":
         return in_short(table)

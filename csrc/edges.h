@@ -433,7 +433,7 @@ HISTO_HOST_DEVICE T rounded_product(T a, T b) {
 
 /// Edge k of `bins` bins of the same width between low and high, as np.linspace has it:
 /// k * ((high - low) / bins) + low, each operation rounded once in T. NumPy refuses a range with
-/// too few numbers between its ends for so many bins. Where such a step is below the normal
+/// too few numbers between its ends for so many bins. If such a step is below the normal
 /// numbers, or the width is beyond the largest one, or there are more than 2^24 + 1 bins in
 /// float32, an edge is, in double, low + (k * (high - low)) / bins for float32, and for float64
 /// low + (k / bins) * (high - low), or (1 - k / bins) * low + (k / bins) * high if the width is

@@ -64,7 +64,7 @@ void add(Findings& findings, const FoundBins& found) {
   findings.ways.push_back(found);
 }
 
-/// What each of the channels' edges stands for.
+/// Different edges, and the channels that each of them belongs to.
 struct Rows {
   int64_t size;  // of different edges
   int64_t count; // of channels that share them

@@ -121,7 +121,7 @@ struct SmallFloat<Float8E5M2> {
   static constexpr float kScale = 0x1p112f;
 };
 
-/// What kernels compare (`Key`), and the order of a type's values: they are numbered from kFirst
+/// The type that kernels compare (`Key`), and the order of a type's values: they are numbered from kFirst
 /// to kLast, from the smallest to the largest. +0 and -0 are one value; NaN has no number.
 template <class T, class = void>
 struct Number {

@@ -36,7 +36,7 @@ struct Selection {
   }
 };
 
-/// What to select for one q of one channel. Ranks count from 0, among the values that are not NaN.
+/// The ranks of one q of one channel. They count from 0, among the values that are not NaN.
 struct Ranks {
   bool is_nan; // there is no quantile: both values are NaN (integers: any), and so is the weight
   int64_t below;

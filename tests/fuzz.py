@@ -53,7 +53,7 @@ class View:
 
 
 class Counted(Protocol):
-    """What a problem of any operator can do."""
+    """A problem of any operator."""
 
     @property
     def threads(self) -> int: ...

@@ -220,7 +220,7 @@ def rounded(numbers: Array, name: str) -> Array:
 
 
 def spread(kind: str, low: float, high: float, count: int, generator: np.random.Generator) -> Array:
-    """So many numbers of a range as float64, in any order."""
+    """Numbers of a range as float64, in any order."""
     if kind == "uniform":
         step = (high - low) / (count - 1)
         return np.minimum(np.arange(count) * step + low, high)

@@ -32,7 +32,7 @@ FLOATS = (
     torch.float64,
 )
 NUMBERS = (*FLOATS, *DTYPES)
-"""What histogram counts; DTYPES are what channel_histogram does."""
+"""The types of histogram; DTYPES are those of channel_histogram."""
 EDGE_DTYPES = (torch.float32, torch.float64, *DTYPES[1:])
 
 # As the contract lists them, not as the library does.

@@ -473,7 +473,7 @@ def compiled_with_its_all_reduce(device: str) -> None:
 
 @case
 def streams_of_all_ranks(device: str) -> None:
-    """What one module counts that saw all parts, however often it is asked for and updated."""
+    """The counts of one module that saw all parts, however often it is asked for and updated."""
     rank, world = dist.get_rank(), dist.get_world_size()
     for make in (QuantileSketch, lambda n: StreamingHistogram(16, (-2, 2), n)):
         stream, whole = make(3).to(device), make(3).to(device)

@@ -358,7 +358,7 @@ def test_quantiles_are_those_of_the_oracle(common: ModuleType) -> None:
 
 
 def cases_of_tuning(header: str) -> list[str]:
-    """What rows and comments of a header call "shown by", or the case that gave a number."""
+    """The cases that a header names: those that gave a number, and those that it is shown by."""
     text = (BENCHMARKS.parent / "csrc" / header).read_text()
     rows = re.findall(r"^constexpr .*; +// (.*)$", text, re.MULTILINE)
     comments = re.sub(r"\n// ", " ", text)

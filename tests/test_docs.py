@@ -29,7 +29,7 @@ RUN_ELSEWHERE = {
     "CONTRIBUTING.md": ".ci/run",
     **{f"docs/tour/{page.name}": "test_tour.py" for page in (ROOT / "docs/tour").glob("*.md")},
 }
-"""What runs the blocks of sh, which build or test everything."""
+"""The files that run the blocks of sh, which build or test everything."""
 ONE_RANK = {"RANK": "0", "WORLD_SIZE": "1", "LOCAL_RANK": "0", "MASTER_ADDR": "localhost"}
 """The variables that torchrun sets."""
 

@@ -162,7 +162,7 @@ def guesses_of(dtype: torch.dtype) -> dict[str, Tensor]:
 
 class Case(NamedTuple):
     words: str
-    """Of the plan (tests/emulator/program.cpp), all of which it must have."""
+    """Words that the plan must have (tests/emulator/program.cpp)."""
     shape: tuple[int, ...]
     dim: tuple[int, ...] = (0,)
     dtype: torch.dtype = SINGLE
@@ -271,10 +271,12 @@ def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
     """Threads of a block, and loads that each has in flight."""
     cuda = Path(__file__).parents[1] / "csrc/cuda"
     shapes = re.findall(r"ReadShape<([^;]+)>;", (cuda / "edges" / kernel).read_text())
-    # A function of the plan may tell the threads.
-    plan = (cuda / "plan/edges.h").read_text()
+    # A function or a constant of tuning.h may tell the threads.
+    tuning = (cuda / "tuning.h").read_text()
     for name in re.findall(r"\bthreads_of_\w+", " ".join(shapes)):
-        shapes += re.findall(rf"\b{name}\([^{{]*{{([^}}]*)}}", plan)
+        shapes += re.findall(rf"\b{name}\([^{{]*{{([^}}]*)}}", tuning)
+    for name in re.findall(r"\bkThreadsOf\w+", " ".join(shapes)):
+        shapes += re.findall(rf"\b{name} = (\d+);", tuning)
     numbers = [int(number) for shape in shapes for number in re.findall(r"\b\d+\b", shape)]
     threads = {number for number in numbers if number >= 128}
     loads = {number for number in numbers if 4 <= number < 128}

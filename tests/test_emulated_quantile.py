@@ -45,7 +45,7 @@ def as_reals(values: Tensor) -> np.ndarray:
 def selected(
     rows: np.ndarray, q: float, interpolation: str, ignore_nan: bool, double: bool
 ) -> tuple[object, object, float]:
-    """Of one channel: below, above and the weight; NaN where there is no quantile."""
+    """Below, above and the weight of one channel; NaN if there is no quantile."""
     real = np.float64 if double else np.float32
     is_nan = np.isnan(rows) if rows.dtype.kind == "f" else np.zeros(len(rows), dtype=bool)
     values = np.sort(rows[~is_nan])
@@ -155,7 +155,7 @@ def numbers(shape: tuple[int, ...], dtype: torch.dtype, seed: int = 0) -> Tensor
 
 class Case(NamedTuple):
     words: str
-    """Of the plan (tests/emulator/program.cpp), all of which it must have."""
+    """Words that the plan must have (tests/emulator/program.cpp)."""
     shape: tuple[int, ...]
     dim: tuple[int, ...] = (0,)
     dtype: torch.dtype = torch.float32
@@ -215,7 +215,7 @@ def test_types(select: Select, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("ignore_nan", [False, True])
 def test_nan(select: Select, dtype: torch.dtype, ignore_nan: bool) -> None:
-    """Of both signs; a channel of NaN alone."""
+    """NaN of both signs; a channel of NaN alone."""
     for shape, dim in (((60, 4), 0), ((1500, 4), 0), ((4, 1500), 1), ((4, 17_000), 1)):
         values = numbers(shape, dtype).movedim(dim, 0)
         for channel, some in enumerate((slice(0, 0), slice(1), slice(3, None, 5), slice(None))):
@@ -314,7 +314,7 @@ def test_sampled_q(select: Select, q: float) -> None:
 @pytest.mark.parametrize("dtype", FLOATS[3:6], ids=str)
 @pytest.mark.parametrize("ignore_nan", [False, True])
 def test_sampled_nan(select: Select, dtype: torch.dtype, ignore_nan: bool) -> None:
-    """Of both signs, none, few, most and nothing else; infinities; only where the sample is."""
+    """NaN of both signs: none, few, most, all; beside infinities; only in the sample."""
     values = numbers((2, 3, 17_001), dtype)
     nan = torch.tensor([math.nan]).to(dtype)
     minus_nan = nan.view(BITS[dtype.itemsize]).mul(0).sub(1).view(dtype)

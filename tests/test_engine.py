@@ -196,7 +196,7 @@ def test_patches(device: torch.device, dim: tuple[int, ...], dtype: torch.dtype)
 def test_crops_of_channels_side_by_side(
     device: torch.device, dim: tuple[int, ...], channels: int
 ) -> None:
-    """Quads, words and words put together; several rows of a run as one, or not."""
+    """Vec16s, words and loose words; several rows of a run as one, or not."""
     size = int((5 * MIB / 6 / channels) ** 0.5)
     images = at_offset((6, size + 9, size + 6, channels), torch.uint8, 0)
     assert_counted(images[:, 3:-6, 2:-4], device, dim=dim)

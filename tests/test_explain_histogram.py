@@ -1,4 +1,4 @@
-"""What explain_histogram tells: the plan, the way bins are found, and why not a better one."""
+"""explain_histogram: the plan, the way bins are found, and why not a better one."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_search() -> None:
 
 
 def whole_parts(line: str, low: float, high: float, bins: int, x: float, most: int) -> int:
-    """What a GPU makes of a float32: one fused multiplication and addition, cut to an integer."""
+    """The guess of a GPU: one fused multiplication and addition, cut to an integer."""
 
     def rounded(real: Fraction) -> Fraction:
         if real == 0:
@@ -327,7 +327,7 @@ def test_keys(bins: int, flow: bool, key_bytes: int) -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float8_e5m2, torch.bfloat16], ids=str)
 def test_patterns(dtype: torch.dtype) -> None:
-    """Where elements are many more than the patterns of their bits, these are counted."""
+    """If elements are many more than the patterns of their bits, the patterns are counted."""
     patterns = 256**dtype.itemsize
     plan = explain_histogram((3, 1 << 21), 10, range=(0, 1), dim=1, dtype=dtype, device="cpu")
     raw = torch_histo.explain(

@@ -133,7 +133,7 @@ def some_numbers(dtype: torch.dtype, generator: np.random.Generator) -> Tensor:
 
 
 def drawn(numbers: Tensor, count: int, generator: np.random.Generator) -> Tensor:
-    """So many of them, as bits: some types cannot be indexed."""
+    """The first ones, as bits: some types cannot be indexed."""
     bits = numbers.view(BITS[numbers.dtype.itemsize])
     return bits[torch.from_numpy(generator.integers(0, len(bits), count))].view(numbers.dtype)
 

@@ -15,7 +15,7 @@ RESERVED = 2048
 """Bytes of shared memory that kernels declare themselves."""
 MAX_GRID = (1 << 31) - 1
 MAX_ROWS = 1 << 31
-"""Of a block, whose counters have 32 bits."""
+"""The most rows of a block, whose counters have 32 bits."""
 FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 DTYPES = (*FLOATS, torch.uint8, torch.float8_e4m3fn, torch.int16, torch.int32, torch.int64)
 
@@ -39,7 +39,7 @@ def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
 
 
 def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
-    """What holds for every plan: shared memory suffices, and every row is counted once."""
+    """Every plan has enough shared memory, and counts every row once."""
     elements = math.prod(plan.shape)
     if elements == 0:
         assert (plan.layout, plan.blocks) == ("nothing to count", 0)

@@ -53,7 +53,7 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
 
 
 def order_statistic(values: Tensor, q: float) -> float:
-    """Of rank q * (n - 1), rounded, among the numbers of a sketch's channel."""
+    """The number of rank q * (n - 1), rounded, in a channel of a sketch."""
     ordered = np.sort(values.double().numpy(force=True).flatten())
     ordered = ordered[~np.isnan(ordered)]
     return float(ordered[round(q * (len(ordered) - 1))])

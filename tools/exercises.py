@@ -2,10 +2,10 @@
 
 For the chapter "Parallel Histogram" of Hwu, Kirk and El Hajj, Programming
 Massively Parallel Processors. The answers follow from the numbers given; every
-number is an option. What has a time is run as a queue, in which each addition
-waits for the one before. What is a number of additions is counted by the
-kernels themselves: on the GPU if there is one, else compiled for the host
-(tools/trace_kernel.py). The exit status is 1 if an answer and its run differ.
+number is an option. Times are those of a queue, in which each addition waits
+for the one before. Numbers of additions are counted by the kernels themselves:
+on the GPU if there is one, else compiled for the host (tools/trace_kernel.py).
+The exit status is 1 if an answer and its run differ.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def serial_rate(latency: Callable[[], float]) -> float:
 
 
 def additions(variant: str, given: argparse.Namespace) -> int:
-    """What the kernel adds in global memory for values that run through all bins."""
+    """The kernel's additions in global memory for values that run through all bins."""
     values = [i % given.bins for i in range(given.elements)]
     constants = {"kThreads": given.threads, "coarsened_contiguous.kRun": given.coarsening}
     if not given.host and (given.threads, given.coarsening) == (1024, 4):
@@ -143,7 +143,7 @@ def exercises_of_additions(given: argparse.Namespace) -> Iterator[Exercise]:
 
 
 def measured() -> Iterator[str]:
-    """What a GPU says to the model of the first exercises."""
+    """Measurements of a GPU beside the model of the first exercises."""
     record = json.loads(RESULTS.read_text())
     yield f"Measured on an {record['machine']['device']}, additions to one address:"
     for row in record["address"]:

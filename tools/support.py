@@ -28,7 +28,7 @@ RECORD = ROOT / "docs" / "support.json"
 
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 TORCHES = ("2.10", "2.11", "2.12", "2.13", "2.14", "2.15")
-# What may depend on the versions: errors that pass through torch, and torch's own tools.
+# These may depend on the versions: errors that pass through torch, and torch's own tools.
 SMOKE_SUITE = (
     "test_errors.py",
     "test_export.py",
@@ -47,7 +47,7 @@ END = "<!-- end of what tools/support.py writes -->\n"
 
 
 class Result(TypedDict):
-    """What became of a pair: `problem` is empty where all of the suite passed."""
+    """The result of a pair: `problem` is empty where all of the suite passed."""
 
     python: str
     torch: str

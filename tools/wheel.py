@@ -29,14 +29,14 @@ PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MAX_BYTES = 14 << 20
 # Come with torch.
 TORCH = ["libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
-# What a library shows.
+# The symbols that a library shows.
 SYMBOLS = "{ global: PyInit_*; local: *; };\n"
 # libstdc++ asks glibc 2.32 and later whether there is one thread only. The answer here is no.
 SINGLE_THREADED = "char __libc_single_threaded = 0;\n"
 
 
 def run(*command: str | Path, **environment: str) -> str:
-    """What the command prints to stdout; its errors are shown."""
+    """The command's standard output; its errors are shown."""
     ended = subprocess.run(
         list(map(str, command)),
         cwd=ROOT,

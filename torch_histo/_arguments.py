@@ -1,4 +1,4 @@
-"""What functions of the package ask of their arguments, and how they say what is wrong."""
+"""Checks of the arguments of functions, and the errors that they raise."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def shown(value: object) -> str:
 
 
 def integer(op: str, value: object, expected: str, hint: str = "") -> int:
-    """What torch's own operators take for an int, as an int; a tracer's symbol as it is."""
+    """As an int whatever torch's own operators take for one; a tracer's symbol stays as it is."""
     try:
         if isinstance(value, Tensor):
             if not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool):
@@ -111,7 +111,7 @@ TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 
 def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tensor:
-    """What functions take for a tensor, as one: arrays, images and lists of numbers, exactly."""
+    """An array, an image or a list of numbers as a tensor, exactly."""
     if isinstance(value, Tensor) or is_tensor_like(value):  # type: ignore[no-untyped-call]
         return value  # type: ignore[return-value]
     if hasattr(value, "__cuda_array_interface__"):
@@ -160,7 +160,7 @@ def is_dtensor(value: object) -> bool:
 
 
 def _has_palette(value: object) -> bool:
-    """Of an image of Pillow."""
+    """Whether it is an image of Pillow that has a palette."""
     return getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette")
 
 
@@ -226,6 +226,6 @@ def require(condition: bool | torch.SymBool, message: str, *got: int | Sequence[
 
 
 def describe(tensor: Tensor) -> tuple[str, str, str]:
-    """What the checks in C++ need to know of a tensor that may hold no data."""
+    """The facts about a tensor that the checks in C++ need; it may hold no data."""
     dtype, layout = str(tensor.dtype), str(tensor.layout)
     return tensor.device.type, dtype.removeprefix("torch."), layout.removeprefix("torch.")

@@ -1,4 +1,4 @@
-"""What libraries that plot histograms ask for: UHI's PlottableHistogram."""
+"""The interface for libraries that plot histograms: UHI's PlottableHistogram."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MOST_LINES = 10
 
 
 class Traits(NamedTuple):
-    """What UHI asks of an axis; plotting libraries look for the last two."""
+    """An axis as UHI has it; plotting libraries look for the last two methods."""
 
     circular: bool
     discrete: bool
@@ -89,7 +89,7 @@ class Plottable:
         return self.values(flow)
 
     def _to_uhi_(self) -> dict[str, Any]:
-        """What hist.Hist and boost_histogram.Histogram are made from."""
+        """For hist.Hist and boost_histogram.Histogram, which are made from it."""
         flow = {"circular": False, "underflow": False, "overflow": False}
         channels = [
             {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow

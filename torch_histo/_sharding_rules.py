@@ -104,7 +104,7 @@ RULES: dict[Any, Callable[..., Ways]] = {
     torch.ops.histo.quantile.default: quantile,
 }
 
-# What a kept result of the propagation depends on: the arguments from a number on, and keywords.
+# A kept result of the propagation depends on these: the arguments from a number on, and keywords.
 # `register_sharding` sees ints alone, neither an optional list of them nor a bool or a dtype.
 DEPENDS = {
     torch.ops.histo.histogram.default: (2, ["flow"]),

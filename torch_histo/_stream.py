@@ -1,4 +1,4 @@
-"""What the modules that count streams have in common: edges, counts, and what is done with them."""
+"""The base of modules that count streams: edges, counts, and the methods that need no more."""
 
 from __future__ import annotations
 

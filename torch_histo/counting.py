@@ -47,7 +47,7 @@ PROGRESS_DELAY = 0.5
 
 
 Outcome = tuple[report.Result | describe.Description, str] | str
-"""What was found with its table, or what is wrong."""
+"""A result with its table, or an error."""
 
 
 class DeviceError(Exception):
@@ -240,7 +240,7 @@ def _count(
 
 @contextmanager
 def _reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], Iterator[Piece]]]:
-    """What reads the pieces of a source, so many times, with a progress bar."""
+    """A function that reads the pieces of a source, `reads` times, with a progress bar."""
     progress = tqdm(
         desc=name,
         total=source.nbytes and source.nbytes * reads,

@@ -1,4 +1,4 @@
-"""What `--summary` and `--quantiles` tell of an array: a row of numbers, not bins."""
+"""The result of `--summary` and `--quantiles`: a row of numbers for an array, not bins."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .streams import QuantileSketch
 from .summaries import fraction_bits, summary_of
 
 BITS, BITS_OF_CHANNELS = 10, 7
-"""Of the sketch whose counts give mean and deviation: a MiB, or at most 128 KiB a channel."""
+"""Bits of the sketch whose counts give mean and deviation: a MiB, or at most 128 KiB a channel."""
 
 MAX_CHANNELS = 1 << 19
 """Their sketches have at most 2^26 counts, half a GiB."""
@@ -37,13 +37,13 @@ class Row:
     count: int
     nan: int
     numbers: dict[str, int | float] = field(default_factory=dict)
-    """Of a summary: inf, zeros, min, max, mean and std."""
+    """The columns of a summary: inf, zeros, min, max, mean and std."""
     quantiles: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)
 class Description:
-    """What `--json` and tables show of an array."""
+    """An array, as `--json` and tables show it."""
 
     name: str
     source: Source
@@ -124,7 +124,7 @@ def describe(
 
 
 class _Read:
-    """What was read of a source: its counts in a sketch, and its values if they are kept."""
+    """The values read of a source: counted in a sketch, and kept for quantiles."""
 
     def __init__(self, source: Source, with_summary: bool, device: torch.device) -> None:
         self.source, self.with_summary, self.device = source, with_summary, device
@@ -206,7 +206,7 @@ def _rows(sketch: QuantileSketch | None, count: int, nan: Tensor, quantiles: Ten
 
 
 def header(name: str, described: str, found: Description) -> str:
-    """What comes before the rows of a file."""
+    """The lines above the rows of a file."""
     labels = _labels(found)
     return f"{printable(name)}: {described}\n{_line(labels, 'type', 'shape', 'name')}\n"
 

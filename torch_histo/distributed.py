@@ -352,7 +352,7 @@ def check_group(name: str, group: dist.ProcessGroup | None) -> None:
 
 
 def _part(name: str, given: Tensor | ArrayLike, group: dist.ProcessGroup | None) -> Tensor:
-    """What this process holds, as a tensor."""
+    """The part that this process holds, as a tensor."""
     check_group(name, group)
     local_input = tensor_of(f"{name}: local_input", given)
     if is_dtensor(local_input):

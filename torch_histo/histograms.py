@@ -45,11 +45,11 @@ _HINTS = {
     "normed": "be passed as density",
     **dict.fromkeys(("weight", "weights"), "be left out: every element counts 1"),
 }
-"""What to do with arguments of other libraries' histograms."""
+"""Advice for arguments of other libraries' histograms."""
 
 
 class Histogram(NamedTuple):
-    """What `histogram` returns; the names are those of torch.histogram."""
+    """The result of `histogram`; the names are those of torch.histogram."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -92,7 +92,7 @@ def histogram(
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
-            there is none. Where both are equal, 0.5 is subtracted from one and added to the other.
+            there is none. If both are equal, 0.5 is subtracted from one and added to the other.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
         density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
@@ -151,7 +151,7 @@ def histogram_of(
     combine: Combine | None = None,
     add: Callable[[Tensor], None] | None = None,
 ) -> Histogram:
-    """What `histogram` does. Where several processes hold the data, `combine` makes the extremes
+    """The same as `histogram`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
@@ -332,7 +332,7 @@ def _is_bound(value: object) -> bool:
 
 
 def _is_float32_scalar(value: object) -> bool:
-    """Of NumPy, which then computes edges in float32."""
+    """Whether it is a float32 of NumPy, which then computes edges in float32."""
     # A compiler's symbol has no attributes, and it makes tensors of NumPy's scalars.
     return not is_compiling() and getattr(value, "dtype", None) == "float32"
 

@@ -24,7 +24,7 @@ __all__ = ["Counts", "Watch", "histograms", "to_tensorboard", "to_trackio", "to_
 
 
 class Counts(NamedTuple):
-    """What np.histogram returns: int64 `[n]` and float64 `[n + 1]`."""
+    """The result of np.histogram: int64 `[n]` and float64 `[n + 1]`."""
 
     hist: npt.NDArray[np.int64]
     bin_edges: npt.NDArray[np.float64]

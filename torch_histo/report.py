@@ -84,10 +84,10 @@ class Result:
     """A number of bins that leaves no value above them, None if that is too many."""
     note: str = ""
     edges: Tensor | None = None
-    """Of floats: [channels, num_bins + 1], or [1, num_bins + 1] if all channels share them, in
-    main memory. None where bin v holds the integer v."""
+    """The edges of floats in main memory: [channels, num_bins + 1], or [1, num_bins + 1] if all
+    channels share them. None if bin v holds the integer v."""
     flow: Tensor | None = None
-    """Of floats: underflow, overflow and NaN, [channels, 3]."""
+    """Counts of floats outside the bins: underflow, overflow and NaN, [channels, 3]."""
     is_log: bool = False
     """Whether the edges are evenly spaced in their logarithms."""
 
@@ -161,13 +161,13 @@ def _limit(result: Result, flow: str) -> str:
 
 
 def _flow(flow: Tensor) -> list[str]:
-    """What lies outside the edges, as far as there is any."""
+    """The counts outside the edges that are not zero."""
     names = "underflow", "overflow", "NaN"
     return [f"{n:,} {name}" for n, name in zip(flow.tolist(), names, strict=True) if n]
 
 
 def list_header(name: str, arrays: int) -> str:
-    """What comes before the entries of a file's arrays in a list."""
+    """The line above a list of a file's arrays."""
     columns = _list_line("histogram", "from", "to", "type", "shape", "name")
     return f"{printable(name)}: {arrays} arrays\n{columns}\n"
 
@@ -521,7 +521,7 @@ def _bins_shown(result: Result) -> tuple[int, int]:
 
 
 def _positions(result: Result, start: int, stop: int, channel: int = 0) -> FloatArray:
-    """Where the bins from `start` to `stop` begin and end on the axis of values."""
+    """The places on the axis of values at which the bins from `start` to `stop` begin and end."""
     if result.edges is None:
         return np.arange(start, stop + 1, dtype=np.float64) - 0.5
     return _drawn(result, result.edges_of(channel)[start : stop + 1].double().numpy())
@@ -538,7 +538,7 @@ def _unit(result: Result) -> int | None:
 
 
 def _drawn(result: Result, edges: FloatArray) -> FloatArray:
-    """Where edges are on the axis of values."""
+    """The places of edges on the axis of values."""
     unit = _unit(result)
     if unit is None:
         return edges

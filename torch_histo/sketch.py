@@ -86,7 +86,7 @@ class QuantileSketch(Stream):
     min_key: Tensor
     max_key: Tensor
     _place = 0.5
-    """Where in their bin values are taken to be: 0 is the end towards zero."""
+    """The place in a bin that its values are taken to have: 0 is the end towards zero."""
 
     def __init__(
         self,
@@ -219,7 +219,7 @@ class QuantileSketch(Stream):
         return (_float(key).unsqueeze(-1) for key in (self.min_key, self.max_key))
 
     def _middles(self) -> Tensor:
-        """What stands for the values of each count, [n + 2]; huge ones are cut off later."""
+        """A value for each count, [n + 2]; huge ones are cut off later."""
         positive = self.edges[self.edges.shape[-1] // 2 + 1 : -1]
         middles = positive[:-1] + (positive[1:] - positive[:-1]) * self._place
         largest = self.edges[-1:]
@@ -270,7 +270,7 @@ def _key(values: Tensor) -> Tensor:
 
 
 def _float(key: Tensor) -> Tensor:
-    """What has the key, float64."""
+    """The float64 that has the key."""
     return _ordered(key).view(torch.float64)
 
 

@@ -1,4 +1,4 @@
-"""What a tensor holds, at a glance: extremes, moments, quantiles and a histogram."""
+"""The contents of a tensor at a glance: extremes, moments, quantiles and a histogram."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Summary", "summarize"]
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """What `summarize` returns: tensors of the kept dimensions, on the device of the input."""
+    """The result of `summarize`: tensors of the kept dimensions, on the device of the input."""
 
     count: Tensor
     nan: Tensor
@@ -92,7 +92,7 @@ def summarize(
 
 
 def summary_of(sketch: QuantileSketch, q: Sequence[float]) -> Summary:
-    """What the counts of a sketch tell."""
+    """The summary that the counts of a sketch give."""
     hist = sketch.hist
     mean, var = sketch.moments()
     return Summary(

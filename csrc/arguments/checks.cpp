@@ -1,4 +1,4 @@
-// What the operators take. Every error is one line: the argument, what was expected, what came.
+// Checks of arguments. Every error is one line: the argument, what was expected, what came.
 #include <algorithm>
 #include <optional>
 #include <stdexcept>

@@ -19,7 +19,7 @@ namespace {
 template <class Pattern>
 constexpr int64_t kPatterns = int64_t{1} << 8 * sizeof(Pattern);
 
-/// Adds the counts of patterns to their bins. Of each channel, `counts` has one for each pattern.
+/// Adds the counts of patterns to their bins. `counts` is [channels, patterns].
 template <class Pattern>
 void add_patterns(
     const Problem& input, const Edges& edges, const Flow& flow, const int64_t* counts) {

@@ -12,8 +12,8 @@
 
 namespace histo::cpu {
 
-/// Reads the values of a problem as keys, and writes keys as values. What follows is compiled once
-/// for each size of keys, not for each type.
+/// Reads the values of a problem as keys, and writes keys as values. The users of this
+/// class are compiled once for each size of keys, not for each type.
 template <class Key>
 class KeyReader {
  public:

@@ -8,7 +8,7 @@
 
 namespace histo::cpu {
 
-/// What is compared. Integers of up to 32 bits are compared as floats, which hold them exactly:
+/// The type of comparisons. Integers of up to 32 bits are compared as floats, which hold them exactly:
 /// processors compare and convert these in vectors.
 template <class T>
 constexpr bool kIsSmallInteger =

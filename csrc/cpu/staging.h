@@ -30,7 +30,7 @@ class Stager {
   virtual const std::vector<int64_t>& outside() const = 0;
 };
 
-/// What is to be staged.
+/// The values of a call, which each thread stages with a stager of its own.
 class Staging {
  public:
   virtual ~Staging() = default;

@@ -270,7 +270,7 @@ constexpr int64_t kLongSegmentOfOneChannel = 128 * 1024;
 constexpr int64_t kMostBytesOfWord = 8;
 // Setting a block out takes as long as reading so many bytes. Shown by: float32 [2^24] in (-3.7, 4.1)
 constexpr int64_t kSetupBytes = 64 << 10;
-// Blocks run in waves. So many more waves than needed are tried, to find one that is full. Shown by:
+// Blocks run in waves. A few more waves than needed are tried, to find full ones. Shown by:
 // float32 [64, 3, 1176, 1176] over (2, 3) in (0, 1)
 constexpr int64_t kMoreWaves = 3;
 // Shorter runs are read row by row: a run takes a block as long as a thousand rows do.

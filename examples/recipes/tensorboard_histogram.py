@@ -10,7 +10,7 @@ from torch_histo import histogram
 
 
 def add_histogram(writer: Any, tag: str, values: Tensor, step: int, bins: int = 64) -> None:
-    """What SummaryWriter.add_histogram draws, of the finite values of a tensor."""
+    """The histogram that SummaryWriter.add_histogram draws, of the finite values of a tensor."""
     hist, edges = histogram(values.detach(), bins)
     finite = torch.where(values.detach().isfinite(), values.detach(), 0).double()
     writer.add_histogram_raw(

@@ -34,7 +34,7 @@ FLAGS += [f"-isystem{path}" for path in include_paths()]
 
 
 def cache_of(config: pytest.Config, folder: Path) -> Path:
-    """Where the objects of tests are kept from one session to the next."""
+    """The folder that keeps the objects of tests from one session to the next."""
     cache = getattr(config, "cache", None)
     return Path(cache.mkdir(folder.name.rstrip("0123456789"))) if cache else folder
 

@@ -43,7 +43,7 @@ class Access(NamedTuple):
     """Bytes from the begin of the allocation. A block has shared memory of its own."""
     bytes: int
     value: int
-    """What is added."""
+    """The number that is added."""
     kernel: str
 
 
@@ -113,7 +113,7 @@ class Trace:
         return [a for a in self.accesses if a.how == "add" and a.memory == "counts"]
 
     def tables(self) -> dict[int, Counter[int]]:
-        """What each block adds for the values it reads, by element of the result."""
+        """The additions of each block for the values it reads, by element of the result."""
         readers = {a.block for a in self.accesses if a.memory == "input"}
         tables: dict[int, Counter[int]] = {block: Counter() for block in sorted(readers)}
         for access in self.counted():

@@ -34,7 +34,7 @@ ADVICE = {
     "V": ": save bfloat16 and float8 as .safetensors",
     "fields": ": save each field as an array of its own",
 }
-"""What to do with arrays of types that are not counted."""
+"""Advice for arrays of types that are not counted."""
 
 SAFETENSORS_FLOATS: dict[str, tuple[np.dtype[Any], torch.dtype]] = {
     "F64": (np.dtype("<f8"), torch.float64),

@@ -62,7 +62,7 @@ constexpr unsigned kSpareCounters = 4;
 /// NaN, the values above and below a window, and those equal to its first key.
 constexpr unsigned kCountersBesideWindow = 4;
 
-/// How many neighbouring keys share a counter, if `keys` keys have `room` counters. Where two passes
+/// How many neighbouring keys share a counter, if `keys` keys have `room` counters. If two passes
 /// can find a key, those that share a counter are so few that each has its own in the next pass.
 HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
   if (keys < room) {

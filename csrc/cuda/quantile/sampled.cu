@@ -97,8 +97,8 @@ struct WindowCounts {
   Of distances; // from the key after `low`
   Buckets<Bits> buckets;
   Distance span;
-  // The last distances of `high`, of numbers, of NaN (of numbers, if there is no NaN) and of what is
-  // below the window. That of `low` follows.
+  // Distances grow in this order: the window, `high`, the numbers above it, NaN, the numbers below
+  // the window, `low`. These are the last distances of the middle four.
   Distance high;
   Distance greatest;
   Distance nan;

@@ -7,7 +7,7 @@ namespace {
 template <class Bits>
 using ShapeOf = ReadShape<kThreadsOfWhole, 2, 4>;
 
-/// What a block knows of the targets of its channel, in shared memory.
+/// The targets of the channel of a block, in shared memory.
 template <class Bits>
 struct TargetsOfBlock {
   Slots slots;
