@@ -59,7 +59,7 @@ def test_ranges(
 
 
 def test_formula_below_the_last_edge() -> None:
-    """A GPU compares short floats with the last edge, and a line finds the rest, but not columns."""
+    """A GPU compares short floats with the last edge; a line finds the rest, but not in columns."""
     for shape, how in (((5000,), "formula"), ((5000, 40), "comparison")):
         plan = explain_histogram(
             shape, 256, range=(-128, 128), dim=0, dtype=torch.float16, device="H100"
