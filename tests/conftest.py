@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 import torch
 from emulator.programs import Programs, build
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
 
@@ -59,6 +60,24 @@ def constants_of(header: str) -> dict[str, Any]:
             whole = formula if kind == "double" else formula.replace("/", "//")
             found[name] = eval(whole, {}, found)
     return found
+
+
+class Dispatches(TorchDispatchMode):
+    """Notes the name of every operator that is called."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        self.names.append(str(func))
+        return func(*args, **(kwargs or {}))
+
+    def of(self, name: str) -> int:
+        """How many calls have a name with this in it."""
+        return sum(name in called for called in self.names)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

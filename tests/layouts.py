@@ -1,10 +1,12 @@
-"""How generated problems lie in memory."""
+"""How the problems of tests lie in memory."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from random import Random
+
+from torch import Tensor
 
 LONG = 0
 """A size that takes what the others leave."""
@@ -28,3 +30,20 @@ def laid_out(
         strides[d] = extent
         extent = extent * sizes[d] + (0 if gapless else rng.choice(gaps))
     return sizes, strides, extent
+
+
+VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
+    "transposed": lambda x: x.transpose(0, 1),
+    "last first": lambda x: x.permute(2, 0, 1),
+    "every second row": lambda x: x[::2],
+    "every third column": lambda x: x[:, 1::3],
+    "inner columns": lambda x: x[:, 3:-2],
+    "every second value": lambda x: x[..., ::2],
+    "one of the last": lambda x: x[..., 1],
+    "expanded in front": lambda x: x[:1].expand(50, -1, -1),
+    "expanded within": lambda x: x[:, :1].expand(-1, 33, -1),
+    "expanded wholly": lambda x: x[0, 0, 0].expand(40, 50),
+    "windows": lambda x: x.unfold(1, 4, 2),
+    "diagonal": lambda x: x.diagonal(0, 0, 1),
+}
+"""Views of a tensor of three dimensions, by what they do to its strides."""

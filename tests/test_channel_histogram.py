@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+from layouts import VIEWS
 from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, random_values
 
 from torch_histo import channel_histogram
@@ -180,21 +181,7 @@ def test_a_number(device: torch.device, dim: int | list[int]) -> None:
     assert_counts(counts, torch.tensor([0, 0, 0, 1, 0]))
 
 
-STRIDED = {
-    "transposed": lambda x: x.transpose(0, 1),
-    "last first": lambda x: x.permute(2, 0, 1),
-    "every second row": lambda x: x[::2],
-    "every third column": lambda x: x[:, 1::3],
-    "inner columns": lambda x: x[:, 3:-2],
-    "every second value": lambda x: x[..., ::2],
-    "one of the last": lambda x: x[..., 1],
-    "expanded in front": lambda x: x[:1].expand(50, -1, -1),
-    "expanded within": lambda x: x[:, :1].expand(-1, 33, -1),
-    "expanded wholly": lambda x: x[0, 0, 0].expand(40, 50),
-    "windows": lambda x: x.unfold(1, 4, 2),
-    "windows that share a value": lambda x: x[..., 0].unfold(1, 9, 8),
-    "diagonal": lambda x: x.diagonal(0, 0, 1),
-}
+STRIDED = {**VIEWS, "windows that share a value": lambda x: x[..., 0].unfold(1, 9, 8)}
 
 
 @pytest.mark.parametrize("dtype", [torch.bool, torch.uint8, torch.int64, torch.uint16], ids=str)

@@ -13,6 +13,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from layouts import VIEWS
 from oracle import EDGE_DTYPES, FLOATS, NUMBERS, assert_counts, like, random_values
 from torch import Tensor
 
@@ -409,22 +410,6 @@ def test_channels_whose_edges_are_wrong(device: torch.device) -> None:
     counts = count(values.to(device), edges.to(device), 0)
     assert counts[1:4].sum() == 0
     assert counts[[0, 4]].sum() > 0
-
-
-VIEWS: dict[str, Callable[[Tensor], Tensor]] = {
-    "transposed": lambda x: x.transpose(0, 1),
-    "last first": lambda x: x.permute(2, 0, 1),
-    "every second row": lambda x: x[::2],
-    "every third column": lambda x: x[:, 1::3],
-    "inner columns": lambda x: x[:, 3:-2],
-    "every second value": lambda x: x[..., ::2],
-    "one of the last": lambda x: x[..., 1],
-    "expanded in front": lambda x: x[:1].expand(50, -1, -1),
-    "expanded within": lambda x: x[:, :1].expand(-1, 33, -1),
-    "expanded wholly": lambda x: x[0, 0, 0].expand(40, 50),
-    "windows": lambda x: x.unfold(1, 4, 2),
-    "diagonal": lambda x: x.diagonal(0, 0, 1),
-}
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.float8_e5m2, torch.int64])

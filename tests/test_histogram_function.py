@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import Dispatches
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
 from torch_histo import Histogram, histogram, histograms
@@ -551,23 +551,6 @@ def test_a_saved_program_returns_the_named_tuple(device: torch.device) -> None:
     assert_same(found.hist, histogram(values, 4).hist.cpu())
 
 
-class Calls(TorchDispatchMode):
-    """Notes the operators that are called, and the sizes of what they copy."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-    def of(self, name: str) -> int:
-        return sum(name in found for found in self.names)
-
-
 VMAP_SHAPES = [
     ((4, 7, 3), (5,), (0,)),
     ((4, 7, 3), (3, 5), (0,)),
@@ -596,7 +579,7 @@ def test_vmap_of_values_and_edges(
         of_each = bounds.unbind(edges_at) if edges_at is not None else [bounds] * 5
         loop = [COUNT(v, e, dim, flow=True) for v, e in zip(samples, of_each, strict=True)]
         mapped = torch.vmap(lambda v, e: COUNT(v, e, dim, flow=True), in_dims=(at, edges_at))
-        with Calls() as calls:
+        with Dispatches() as calls:
             got = mapped(values.to(device), bounds.to(device))
         assert calls.of("histo.") == 1
         if at is None:
@@ -615,7 +598,7 @@ def test_vmap_of_the_function(device: torch.device, bounds: tuple[float, float] 
     values = numbers((6, 20, 4))
     for at, dim in product((0, 1, 2), (None, 0, 1)):
         mapped = torch.vmap(lambda x, d=dim: histogram(x, 8, range=bounds, dim=d), in_dims=at)
-        with Calls() as calls:
+        with Dispatches() as calls:
             found = mapped(values.to(device))
         assert calls.of("histo.histogram") == calls.of("histo.uniform_edges") == 1
         for k, sample in enumerate(values.unbind(at)):

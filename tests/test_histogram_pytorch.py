@@ -9,11 +9,11 @@ from typing import Any
 import oracle
 import pytest
 import torch
+from conftest import Dispatches
 from oracle import NUMBERS, assert_counts, like, random_values
 from torch import Tensor
 from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses.fake_tensor import FakeTensorMode
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
 
@@ -256,25 +256,10 @@ def test_export(device: torch.device) -> None:
 # vmap
 
 
-class Dispatches(TorchDispatchMode):
-    """Notes the name of every operator that is called."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(
-        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
 def in_one_call(call: Callable[..., Any], *args: Tensor) -> Any:
     with Dispatches() as dispatches:
         result = call(*args)
-    histograms = [name for name in dispatches.names if name.startswith("histo.")]
-    assert len(histograms) == 1, dispatches.names
+    assert dispatches.of("histo.") == 1, dispatches.names
     return result
 
 
