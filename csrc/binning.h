@@ -1,4 +1,4 @@
-// Value -> bin, on host and device: what is counted is decided here and nowhere else.
+// Value -> bin, on host and device. No other file decides what a value counts as.
 #pragma once
 
 #include <cstdint>

@@ -199,7 +199,7 @@ HISTO_HOST_DEVICE float fused_down(float a, float b, float c) {
 #endif
 }
 
-/// As a device converts: what is negative is 0, and what is larger than all integers the largest.
+/// As a device converts: a negative number becomes 0, and one that is too large the largest integer.
 template <class G>
 HISTO_HOST_DEVICE unsigned converted(G value) {
 #ifdef __CUDA_ARCH__
@@ -288,7 +288,7 @@ HISTO_HOST_DEVICE unsigned open_place(
 
 constexpr int kCells = 4096;
 
-/// The lines of a channel's guesses. The whole part of each is what is guessed.
+/// The lines of a channel's guesses. The whole part of a line is the guess.
 template <class G, Arithmetic kBy = kOwnArithmetic>
 struct Lines {
   using Line = histo::Line<G, kBy>;

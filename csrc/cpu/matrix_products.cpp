@@ -25,7 +25,8 @@ constexpr int64_t kTurnBytes = kProducts * kLine;
 
 static_assert(kProducts == 4 && kSums == kUppers * kLowers);
 
-/// The matrices of the next products. They are made early: a load of what was just stored waits.
+/// The matrices of the next products. They are made early: a load of bytes that were just stored
+/// waits.
 struct Matrices {
   struct Pair {
     alignas(kLine) char uppers[kUppers * kLine];
@@ -200,8 +201,8 @@ HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step
   }
 }
 
-/// Prefetches what is loaded next, four lines at a time. They follow each other if rows are near.
-/// Far rows wait for a page each, so the lines are one of each of four rows.
+/// Prefetches the next lines, four at a time. They follow each other if rows are near. Far rows wait
+/// for a page each, so the lines are one of each of four rows.
 struct RowsAhead {
   const char* at;
   int64_t line; // from one of four to the next

@@ -205,7 +205,7 @@ const Tensor& defined(const char* op, const char* argument, const Tensor& tensor
 }
 
 // Tensors that no kernel is registered for end here: sparse, quantized, other
-// devices, and CUDA without the CUDA library. The checks name what is wrong.
+// devices, and CUDA without the CUDA library. The checks name the error.
 Tensor channel_histogram_elsewhere(
     const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
   const Description description = describe(defined("channel_histogram", "input", input));

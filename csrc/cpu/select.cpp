@@ -26,7 +26,7 @@ namespace {
 
 using namespace tuning;
 
-/// The quantiles of a channel: what is wanted, and what was found.
+/// The quantiles of a channel: the wanted ranks, and the keys that were found.
 template <class Key>
 class Quantiles {
  public:

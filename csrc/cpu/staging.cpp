@@ -15,13 +15,13 @@ namespace {
 
 using tuning::kSearched;
 
-/// The keys that stand for places. Without flow bin 0 has the key 0, and what is outside all bins
-/// a key that is no bin's: the largest for underflow.
+/// The keys that stand for places. Without flow bin 0 has the key 0. Values outside all bins have a
+/// key that no bin has; that of underflow is the largest key.
 struct Keys {
   int64_t bins;
   bool flow;
 
-  /// 256 bins leave no byte for what is outside them. It gets the key 0, and is counted apart.
+  /// 256 bins leave no byte for values outside them. These get the key 0, and are counted apart.
   bool outside_is_counted() const {
     return !flow && bins == 256;
   }
@@ -53,8 +53,8 @@ struct Elements {
   int64_t size() const {
     return outer.size * inner.size;
   }
-  /// Calls f(values, keys) with elements [first, first + size) and the place of their keys, size by
-  /// size: as they are, if searches take them so.
+  /// Calls f(values, size, keys) for the elements [first, first + size): once, if they lie in memory
+  /// as searches take them; otherwise for converted parts, one after another.
   template <class Out, class F>
   void visit(int64_t first, int64_t size, Out* keys, const F& f) const {
     if constexpr (
@@ -152,7 +152,7 @@ void narrow_rows(
   for (int64_t begin = 0; begin < size; begin += step) {
     const int64_t part = std::min(step, size - begin);
     run_widest([=, sums = found.data()]() __attribute__((always_inline)) {
-      // Copies: stores to keys could change what is captured.
+      // Local copies: the compiler must think that stores to keys change captured variables.
       const uint16_t* from = wide + begin;
       uint8_t* to = keys + begin;
       uint16_t* more = sums;

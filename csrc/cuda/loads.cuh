@@ -1,4 +1,4 @@
-// Loads of what is read once.
+// Loads of elements that are read once.
 #pragma once
 
 #include <cstdint>

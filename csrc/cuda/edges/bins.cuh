@@ -31,8 +31,9 @@ __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
   }
 }
 
-/// The slot of a place or of a threshold in shared memory: that of this lane's copy, or else the
-/// only one. Places that are some powers of two apart would be in one bank, and values often are.
+/// The slot of a place or of a threshold in shared memory, among 2^kLogCopies copies of each. A slot
+/// is left out every few places. Otherwise places a power of two apart would share a bank, and data
+/// often hold such values.
 template <int kLogCopies>
 __device__ __forceinline__ unsigned slot_of(unsigned place) {
   constexpr unsigned kPlacesOfBanks = kWarp >> kLogCopies;
@@ -96,7 +97,8 @@ struct BlockBins {
   }
 };
 
-/// Makes sums of counts of cells, and packs each with the next. Returns the largest count.
+/// Replaces the count of each cell by the thresholds below it, and in the upper 16 bits by those
+/// below the next cell. Returns the largest count.
 __device__ inline unsigned sum_cells(uint32_t* cells) {
   __shared__ unsigned of_warps[kWarp];
   __shared__ unsigned most;

@@ -11,7 +11,7 @@ namespace histo::cuda {
 /// `edges` are Edges, or have the same `bins` and `at`.
 template <class E>
 __device__ __forceinline__ int64_t search_edges(const E& edges, int64_t channel, Real value) {
-  // The last edge is reached by what is beyond it.
+  // Only values beyond the last edge reach it.
   if (is_below(edges.at(channel, edges.bins), value)) {
     return edges.bins + 1;
   }

@@ -10,8 +10,9 @@
 namespace histo::cuda {
 namespace {
 
-/// How many blocks share the rows, if there are `others` of such and the GPU runs `at_once`: the
-/// number with which all are ready soonest. Blocks run in waves, and a wave should be full.
+/// The number of blocks that share the rows of a channel so that the whole grid ends soonest. There
+/// are `others` channels, or parts of channels, and the GPU runs `at_once` blocks at a time. Blocks
+/// run in waves, and a wave should be full.
 int64_t chunks_of(
     int64_t at_once, int64_t others, int64_t rows, int64_t row_bytes, int64_t setup_bytes) {
   const int64_t least = std::max<int64_t>(ceil_div(rows, int64_t{1} << 31), 1); // 32-bit counters

@@ -57,7 +57,7 @@ enum class SelectLayout {
 constexpr int kPatterns = 256; // of a byte
 constexpr int kThreadsOfPatterns = kPatterns;
 
-/// A table has so many more than `room`: products that find counters are rounded up.
+/// A table has a few counters more than `room`: products that find counters are rounded up.
 constexpr unsigned kSpareCounters = 4;
 /// NaN, the values above and below a window, and those equal to its first key.
 constexpr unsigned kCountersBesideWindow = 4;

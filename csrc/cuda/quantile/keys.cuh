@@ -18,7 +18,7 @@ struct KeyOrder {
   Bits reversed; // bits of negative numbers that are in the opposite order
   Bits sign;     // the sign bit, of types that have one
   Bits largest;  // magnitudes beyond this are NaN
-  Bits mask;     // of what is a magnitude
+  Bits mask;     // of the bits of a magnitude
 
   static KeyOrder of(ElementType type) {
     return visit_number_type(type, [](auto tag) -> KeyOrder {

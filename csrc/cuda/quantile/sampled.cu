@@ -18,7 +18,7 @@ namespace {
 template <class Bits>
 using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 
-/// A sample of each channel, and what is selected from it at two q's: the ends of the window.
+/// A sample of each channel, and its values at two q's, which are the ends of the window.
 struct Sample {
   void* values;  // [channels, size]
   double* q;     // [2]
@@ -104,7 +104,7 @@ struct WindowCounts {
   Distance nan;
   Distance below;
   uint32_t table;
-  uint32_t elsewhere; // a word for what is in no bucket: a branch would take longer
+  uint32_t elsewhere; // a word for keys in no bucket: a branch would take longer
   uint32_t beyond_high = 0, beyond_greatest = 0, beyond_nan = 0, at_low = 0;
 
   __device__ __forceinline__ WindowCounts(

@@ -54,7 +54,7 @@ struct Distances {
       : reversed(order.reversed), from(first_of(key ^ order.sign)) {
     reversed |= kShift == 0 ? 0 : first_of(reversed);
   }
-  /// The first and the last distance of a key that is so many keys above.
+  /// The first and the last distance of the key that lies `keys` keys above the first one.
   static __device__ __forceinline__ Distance first_of(uint64_t keys) {
     return static_cast<Distance>(keys) << kShift;
   }
