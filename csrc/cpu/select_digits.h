@@ -173,7 +173,22 @@ class DigitPass {
       return matches;
     }
 
+    /// Hands keys to many targets, each all of its keys at once.
     void look_up(
+        const std::vector<uint8_t>& map,
+        const std::vector<Target<Key>*>& targets,
+        const Key* keys,
+        int64_t size) {
+      sort_by_target(find_matching(map, targets, keys, size), targets.size());
+      for (size_t target = 0; target < targets.size(); ++target) {
+        if (sizes_[target] > 0) {
+          keep(*targets[target], sorted_.data() + ends_[target] - sizes_[target], sizes_[target]);
+        }
+      }
+    }
+
+    /// Copies the keys that have a target; returns how many they are.
+    int64_t find_matching(
         const std::vector<uint8_t>& map,
         const std::vector<Target<Key>*>& targets,
         const Key* keys,
@@ -196,20 +211,19 @@ class DigitPass {
           ++sizes_[target];
         }
       }
-      // Sorted by target, so that each takes its keys at once.
+      return kept;
+    }
+
+    /// Sorts them by target, and finds the ends of each target's keys.
+    void sort_by_target(int64_t kept, size_t targets) {
       int64_t offset = 0;
-      for (size_t target = 0; target < targets.size(); ++target) {
-        starts_[target] = offset;
+      for (size_t target = 0; target < targets; ++target) {
+        ends_[target] = offset; // the beginning at first
         offset += sizes_[target];
       }
       for (int64_t i = 0; i < kept; ++i) {
-        sorted_[static_cast<size_t>(starts_[slots_[static_cast<size_t>(i)]]++)] =
+        sorted_[static_cast<size_t>(ends_[slots_[static_cast<size_t>(i)]]++)] =
             matching_[static_cast<size_t>(i)];
-      }
-      for (size_t target = 0; target < targets.size(); ++target) {
-        if (sizes_[target] > 0) {
-          keep(*targets[target], sorted_.data() + starts_[target] - sizes_[target], sizes_[target]);
-        }
       }
     }
 
@@ -234,7 +248,7 @@ class DigitPass {
     std::array<Key, tuning::kKeysPerTile> sorted_;
     std::array<uint8_t, tuning::kKeysPerTile> slots_;
     std::array<int64_t, tuning::kMaxPrefixes> sizes_;
-    std::array<int64_t, tuning::kMaxPrefixes> starts_;
+    std::array<int64_t, tuning::kMaxPrefixes> ends_;
     int64_t held_ = 0;
   };
 

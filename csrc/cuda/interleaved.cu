@@ -297,59 +297,68 @@ __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
   }
 }
 
+/// Calls f(type, access) with the unsigned type of the elements and with how they are loaded.
+template <class F>
+void visit_access(const Interleaved& in, ElementType type, const F& f) {
+  visit_unsigned_type(type, [&](auto tag) {
+    switch (in.access) {
+      case Access::kVec16:
+        return f(tag, std::integral_constant<Access, Access::kVec16>{});
+      case Access::kWord:
+        return f(tag, std::integral_constant<Access, Access::kWord>{});
+      case Access::kLoose:
+        if constexpr (sizeof(typename decltype(tag)::type) <= 2) {
+          return f(tag, std::integral_constant<Access, Access::kLoose>{});
+        }
+    }
+    no_kernel("count_interleaved");
+  });
+}
+
+/// Calls f(bins) with how a table of elements of kSize bytes holds its bins.
+template <size_t kSize, Access kAccess, class F>
+void visit_bins(const Interleaved& in, const F& f) {
+  constexpr std::integral_constant<Bins, Bins::kPlain> kPlain;
+  constexpr std::integral_constant<Bins, Bins::kMixed> kMixed;
+  constexpr std::integral_constant<Bins, Bins::kDealt> kDealt;
+  if constexpr (kSize == 1) {
+    return f(kPlain);
+  } else {
+    if constexpr (kSize > 2) { // two bytes have one table
+      if (in.channels == 1 && in.groups > 1) {
+        if constexpr (kAccess == Access::kVec16) { // as all of one channel
+          return f(kDealt);
+        }
+        no_kernel("count_interleaved");
+      }
+    }
+    in.log_key_words == kLogWarp ? f(kPlain) : f(kMixed);
+  }
+}
+
 } // namespace
 
 void count_interleaved(
     const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Interleaved>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
-  const auto count = [&](auto tag, auto access, auto bins, auto in_runs) {
-    start(
-        launch, "count_interleaved",
-        count_interleaved_kernel<typename decltype(tag)::type, access(), bins(), in_runs()>,
-        Shape{grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
-        in, axis, prepared.partials, reinterpret_cast<unsigned long long*>(problem.counts));
-  };
-  const auto with_bins = [&](auto tag, auto access, auto bins) {
-    if constexpr (sizeof(typename decltype(tag)::type) == 1 || access() != Access::kVec16) {
-      if (in.in_runs) {
-        return count(tag, access, bins, std::true_type{});
-      }
-    }
-    count(tag, access, bins, std::false_type{});
-  };
-  const auto with_access = [&](auto tag, auto access) {
-    constexpr size_t kSize = sizeof(typename decltype(tag)::type);
-    constexpr std::integral_constant<Bins, Bins::kPlain> kPlain;
-    constexpr std::integral_constant<Bins, Bins::kMixed> kMixed;
-    constexpr std::integral_constant<Bins, Bins::kDealt> kDealt;
-    if constexpr (kSize == 1) {
-      return with_bins(tag, access, kPlain);
-    } else {
-      if constexpr (kSize > 2) { // two bytes have one table
-        if (in.channels == 1 && in.groups > 1) {
-          if constexpr (access() == Access::kVec16) { // as all of one channel
-            return with_bins(tag, access, kDealt);
-          }
-          no_kernel("count_interleaved");
+  visit_access(in, problem.type, [&](auto tag, auto access) {
+    using T = typename decltype(tag)::type;
+    visit_bins<sizeof(T), access()>(in, [&](auto bins) {
+      const auto count = [&](auto kernel) {
+        start(
+            launch, "count_interleaved", kernel,
+            Shape{
+                grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
+            in, axis, prepared.partials, reinterpret_cast<unsigned long long*>(problem.counts));
+      };
+      if constexpr (sizeof(T) == 1 || access() != Access::kVec16) {
+        if (in.in_runs) {
+          return count(count_interleaved_kernel<T, access(), bins(), true>);
         }
       }
-      in.log_key_words == kLogWarp ? with_bins(tag, access, kPlain)
-                                   : with_bins(tag, access, kMixed);
-    }
-  };
-  visit_unsigned_type(problem.type, [&](auto tag) {
-    switch (in.access) {
-      case Access::kVec16:
-        return with_access(tag, std::integral_constant<Access, Access::kVec16>{});
-      case Access::kWord:
-        return with_access(tag, std::integral_constant<Access, Access::kWord>{});
-      case Access::kLoose:
-        if constexpr (sizeof(typename decltype(tag)::type) <= 2) {
-          return with_access(tag, std::integral_constant<Access, Access::kLoose>{});
-        }
-    }
-    no_kernel("count_interleaved");
+      count(count_interleaved_kernel<T, access(), bins(), false>);
+    });
   });
   if (plan.reduce_blocks > 0) {
     reduce_columns(plan, problem, axis, prepared.partials, launch);
