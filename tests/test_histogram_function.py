@@ -20,7 +20,7 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.fx.experimental.symbolic_shapes import ShapeEnv
 
 import torch_histo
-from torch_histo import Histogram, histogram, histograms
+from torch_histo import Histogram, StreamingHistogram, histogram, histograms
 
 COUNT = torch.ops.histo.histogram.default
 RANGE = torch.ops.histo.finite_range.default
@@ -184,6 +184,24 @@ def test_ranges_of_tensors(device: torch.device) -> None:
     assert found.bin_edges[2].tolist() == [0.5, 1, 1.5]
     assert found.hist[2].sum() == 50
     assert found.hist[3].any() == 0
+
+
+def test_ranges_of_arrays_and_lists() -> None:
+    """They are exact: a list of floats is float64, as an array is what it says."""
+    values, low, high = numbers((50, 4)), [-1.1, 0, 0.1, -2], [1.3, 2.5, 1, 3]
+    wide = [torch.tensor(bound, dtype=torch.float64) for bound in (low, high)]
+    expected = histogram(values, 8, range=wide, dim=0)
+    for bounds in ((low, high), (np.array(low), wide[1]), [tuple(low), np.array(high)]):
+        for found, same in zip(histogram(values, 8, range=bounds, dim=0), expected, strict=True):
+            assert torch.equal(found, same)
+        stream = StreamingHistogram(8, range=bounds)
+        stream.update(values, dim=0)
+        assert torch.equal(stream.hist[:, 1:-2], expected.hist)
+    ends = np.array(-1.1, np.float32), np.array(1.3, np.float32)
+    hist, bin_edges = np.histogram(values.numpy(), 8, range=ends)
+    found = histogram(values, 8, range=ends)
+    assert found.hist.tolist() == hist.tolist()
+    assert found.bin_edges.tolist() == bin_edges.tolist()
 
 
 def test_integers_of_64_bits_lose_nothing(device: torch.device) -> None:

@@ -118,6 +118,13 @@ def test_numbers_that_are_no_tensor(name: str, kind: str) -> None:
     assert same(function(numbers, edges), expected)
 
 
+def test_integers_that_only_uint64_holds() -> None:
+    """NumPy takes them for C's unsigned long long, which torch does not know."""
+    largest = (1 << 64) - 1
+    assert torch_histo.histogram([1 << 63, largest], [0, 1 << 63, largest]).hist.tolist() == [0, 2]
+    assert torch_histo.channel_histogram(np.arange(3, dtype=np.ulonglong), 3).tolist() == [1] * 3
+
+
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
     "name",

@@ -123,16 +123,17 @@ def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tens
         raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
     if not numbers.dtype.isnative:
         numbers = numbers.astype(numbers.dtype.newbyteorder("="))
+    numbers = numbers.view(numbers.dtype.str)  # C's unsigned long long, which torch has not
     if not numbers.flags.writeable or min(numbers.strides, default=0) < 0:
         numbers = numbers.copy()  # torch takes no others
     return torch.from_numpy(numbers)
 
 
-def edges_or_number(argument: str, value: Any) -> int | Tensor:
+def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | Tensor:
     """Edges that are an array or a list of numbers as a tensor; all else as it is."""
     if not (isinstance(value, int) or is_compiling() or is_tensor_like(value)):  # type: ignore[no-untyped-call]
         numbers = _numbers_of(value)
-        if numbers is not None and numbers.ndim > 0:
+        if numbers is not None and numbers.ndim >= least_ndim:
             return tensor_of(argument, numbers)
     return value  # type: ignore[no-any-return]
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from numbers import Real
-from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
 import torch
 from torch import Tensor
@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 
 _library.load()  # the rules below need the operators
 
-Bound = float | Tensor
+Bound: TypeAlias = "float | Tensor | ArrayLike"
+TensorBound = float | Tensor
 Combine = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 _HINTS = {
@@ -93,6 +94,7 @@ def histogram(
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
             there is none. If both are equal, 0.5 is subtracted from one and added to the other.
+            An array or a list is a tensor on the CPU.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
         density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
@@ -296,6 +298,8 @@ def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
 def _bounds(input: Tensor, range: Sequence[Bound]) -> tuple[Tensor, Tensor]:
     """A range as tensors on the input's device, of the type that edges are computed in."""
     pair = tuple(range) if isinstance(range, (tuple, list)) else ()
+    if not all(map(_is_bound, pair)):
+        pair = tuple(v if _is_bound(v) else edges_or_number("", v, least_ndim=0) for v in pair)
     if len(pair) != 2 or not all(map(_is_bound, pair)):
         expected = "range must be a pair of numbers or of tensors"
         hint = ": pass tuple(range)" if isinstance(range, Tensor) and range.shape == (2,) else ""
@@ -337,7 +341,7 @@ def _is_float32_scalar(value: object) -> bool:
     return not is_compiling() and getattr(value, "dtype", None) == "float32"
 
 
-def _finite(range: tuple[Bound, ...]) -> tuple[float, float]:
+def _finite(range: tuple[TensorBound, ...]) -> tuple[float, float]:
     """A pair of numbers as float64."""
     try:
         low, high = (v if isinstance(v, torch.SymFloat) else float(v) for v in range)
@@ -351,7 +355,7 @@ def _finite(range: tuple[Bound, ...]) -> tuple[float, float]:
     return low, high
 
 
-def _bound_on_device(input: Tensor, bound: Bound, dtype: torch.dtype) -> Tensor:
+def _bound_on_device(input: Tensor, bound: TensorBound, dtype: torch.dtype) -> Tensor:
     if not isinstance(bound, Tensor):
         return filled(input, float(bound), dtype)
     if bound.device != input.device:

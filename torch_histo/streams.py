@@ -88,7 +88,7 @@ class StreamingHistogram(Stream):
         if range is None and hasattr(bins, "__index__") and not are_edges(bins):
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
-        ends = range if isinstance(range, (tuple, list)) else ()
+        ends = [edges_or_number("", v) for v in range] if isinstance(range, (tuple, list)) else ()
         given = [v for v in (bins, *ends) if isinstance(v, Tensor)]
         sizes = _sizes_of(bins, given) if channels is None else channel_sizes(name, channels)
         device = given[0].device if given else None
