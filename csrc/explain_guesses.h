@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cuda/plan/edges.h"
-#include "edges.h"
+#include "guesses.h"
 
 namespace histo {
 

@@ -6,9 +6,9 @@
 #include <limits>
 #include <type_traits>
 
-#include "edges.h"
 #include "numbers.h"
 #include "problem.h"
+#include "rounded.h"
 
 namespace histo {
 

@@ -8,7 +8,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "../edges.h"
+#include "../guesses.h"
 #include "search.h"
 
 namespace histo::cpu {

@@ -5,6 +5,7 @@
 #include <mutex>
 #include <vector>
 
+#include "../uniform_edges.h"
 #include "float_mode.h"
 #include "kernels.h"
 #include "panel.h"

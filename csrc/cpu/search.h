@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../edges.h"
+#include "../guesses.h"
 
 namespace histo::cpu {
 

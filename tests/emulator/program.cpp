@@ -12,6 +12,7 @@
 #include "cuda/engine.h"
 #include "cuda/quantile/select.h"
 #include "cuda/variants/variants.h"
+#include "guesses.h"
 #include "input.h"
 #include "invariants.h"
 #include "state.h"

@@ -134,8 +134,8 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     start = folder / "csrc/cuda/launch.h"
     named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
     start.write_text('#include "emulator.h"\n' + named)
-    edges = folder / "csrc/edges.h"
-    edges.write_text(with_device_arithmetic(edges.read_text()))
+    guesses = folder / "csrc/guesses.h"
+    guesses.write_text(with_device_arithmetic(guesses.read_text()))
     for header in folder.glob("csrc/**/*.cuh"):
         header.write_text(on_host(header.read_text()))
     shutil.copytree(folder / "csrc", folder / "eager/csrc")

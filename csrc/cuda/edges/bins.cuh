@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "../../edges.h"
+#include "../../guesses.h"
 #include "../shared.cuh"
 
 namespace histo::cuda {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "../../uniform_edges.h"
 #include "../overlap.cuh"
 #include "../walk.cuh"
 #include "extremes.h"

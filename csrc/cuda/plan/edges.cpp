@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "../../guesses.h"
 #include "common.h"
 
 namespace histo::cuda {
