@@ -506,6 +506,22 @@ def test_one_graph(device: torch.device, call: str, dynamic: bool) -> None:
     assert counter.frame_count == 1
 
 
+def test_arrays_in_a_graph() -> None:
+    """A compiler has other objects for arrays and numbers of NumPy, and none for lists."""
+    values = numbers((50, 4)).numpy()
+    calls: list[Callable[[Any], Histogram]] = [
+        lambda x: histogram(x, 8, range=(-1, 1), dim=0),
+        lambda x: histogram(x, np.sort(x[0])),
+        lambda x: histogram(x, np.int64(8), range=(np.float64(-1.1), np.float64(1.3))),
+        lambda x: histogram(x, 8, range=(np.float32(-1.1), np.float32(1.3))),
+        lambda x: histogram(x, 8, range=(x.min(0), x.max(0)), dim=0),
+    ]
+    for call in calls:
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager")
+        for found, expected in zip(compiled(values), call(values), strict=True):
+            assert_same(found, expected)
+
+
 @pytest.mark.usefixtures("fresh_compiler")
 def test_one_graph_of_inductor(device: torch.device) -> None:
     compiled = torch.compile(lambda x: histogram(x * 2, 40, dim=0), fullgraph=True, dynamic=True)

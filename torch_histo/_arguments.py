@@ -56,7 +56,9 @@ def renamed(error: Exception, op: str, argument: str) -> Exception:
 
 def shown(value: object) -> str:
     """A value in one line; a compiler's has only a type."""
-    text = type(value).__name__ if is_compiling() else " ".join(repr(value).split())
+    if is_compiling():
+        return type(value).__name__
+    text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 
@@ -112,6 +114,8 @@ TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 
 def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tensor:
     """An array, an image or a list of numbers as a tensor, exactly."""
+    if _is_compilers_array(value):
+        return torch.as_tensor(value)
     if isinstance(value, Tensor) or is_tensor_like(value):  # type: ignore[no-untyped-call]
         return value  # type: ignore[return-value]
     if hasattr(value, "__cuda_array_interface__"):
@@ -131,7 +135,12 @@ def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tens
 
 def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | Tensor:
     """Edges that are an array or a list of numbers as a tensor; all else as it is."""
-    if not (isinstance(value, int) or is_compiling() or is_tensor_like(value)):  # type: ignore[no-untyped-call]
+    if isinstance(value, (int, Tensor)):
+        return value
+    if _is_compilers_array(value):
+        found = torch.as_tensor(value)
+        return found if found.dim() >= least_ndim else value
+    if not (is_compiling() or is_tensor_like(value)):  # type: ignore[no-untyped-call]
         numbers = _numbers_of(value)
         if numbers is not None and numbers.ndim >= least_ndim:
             return tensor_of(argument, numbers)
@@ -151,6 +160,12 @@ def without_array(value: Any) -> Any:
     if is_compiling() or isinstance(value, Tensor) or not hasattr(value, "tolist"):
         return value
     return value.tolist()
+
+
+def _is_compilers_array(value: object) -> bool:
+    """Whether it is an array or a number of NumPy in a compiled program: a tensor in disguise."""
+    is_other = is_compiling() and not isinstance(value, Tensor)
+    return is_other and is_tensor_like(value)  # type: ignore[no-untyped-call]
 
 
 _ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__")
