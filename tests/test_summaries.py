@@ -167,6 +167,10 @@ def test_parameters_and_gradients(model: Model) -> None:
             "tensors\\['a'\\] must have a real dtype",
             lambda: histograms({"a": torch.ones(2).cfloat()}),
         ),
+        (
+            r"tensors\['\\x00'\] must have a real dtype",
+            lambda: histograms({"\0": torch.ones(2).cfloat()}),
+        ),
         ("bins must be at least 1, got 0", lambda: histograms(model, 0)),
         ("bins must be an int, got tensor", lambda: histograms(model, torch.arange(3.0))),
     ):

@@ -51,7 +51,7 @@ def renamed(error: Exception, op: str, argument: str) -> Exception:
     called, colon, line = str(error).partition(": ")
     if not colon or not re.fullmatch(r"[\w.]+", called):
         return error
-    return type(error)(f"{op}: " + re.sub(r"\b(input|x)\b", argument, line))
+    return type(error)(f"{op}: " + re.sub(r"\b(input|x)\b", lambda _: argument, line))
 
 
 def shown(value: object) -> str:
