@@ -240,7 +240,7 @@ BROADCAST = (
     "bins must be [n + 1], or have sizes that broadcast to the kept dimensions and n + 1, "
     "[3, 5], got [2, 5]"
 )
-BINS = "bins must be an int of 64 bits or a tensor of edges, got"
+BINS = "bins must be an int of 64 bits, or a tensor, an array or a list of edges, got"
 PAIR = "range must be a pair of numbers or of tensors, got"
 FINITE = "range must be two finite numbers, the first not above the second, got"
 ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [

@@ -94,7 +94,7 @@ def same(found: Any, expected: Any) -> bool:
     if isinstance(expected, Tensor):
         return isinstance(found, Tensor) and torch.equal(found, expected)
     if isinstance(expected, tuple):
-        return all(map(same, found, expected))
+        return len(found) == len(expected) and all(map(same, found, expected))
     return bool(found == expected)
 
 

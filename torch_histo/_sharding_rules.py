@@ -33,8 +33,7 @@ def text_histogram(text: Any, *, variant: str = "auto") -> Ways:
 
 
 def edges_shard(edges: Any, channel_dims: int, channel: int) -> Placement:
-    """Edges are sharded where the channels are, which they may have in their last dimensions,
-    or each for all."""
+    """The edges of sharded channels: sharded, too, or the same for all channels."""
     own = channel - channel_dims + edges.ndim
     return Shard(own) if own >= 0 and edges.shape[own] > 1 else Replicate()
 

@@ -190,7 +190,8 @@ class Stream(Plottable, nn.Module):
     def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
         name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
         if is_dtensor(x):
-            raise TypeError(f"{name}: x must be what this process holds: pass x.to_local()")
+            expected = "x must be what this process holds"
+            raise TypeError(f"{name}: {expected}, got a DTensor: pass x.to_local()")
         if x.device != self.hist.device:
             expected = f"x must be on the device of the module, {self.hist.device}"
             raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")

@@ -257,7 +257,8 @@ def _number_of_bins(bins: object) -> int:
     hint = ""
     if not (is_compiling() or isinstance(bins, (int, Tensor))):
         hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
-    return integer("histogram", bins, "bins must be an int of 64 bits or a tensor of edges", hint)
+    expected = "bins must be an int of 64 bits, or a tensor, an array or a list of edges"
+    return integer("histogram", bins, expected, hint)
 
 
 def _is_small_float(value: Tensor) -> bool:

@@ -191,7 +191,7 @@ def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
 
 def _refuse_gradient(name: str, argument: str) -> NoReturn:
     raise RuntimeError(
-        f"{name}: {argument} must not require a gradient, which there is none of, got "
+        f"{name}: {argument} must not require a gradient, as quantiles have none, got "
         f"requires_grad=True: pass {argument}.detach(), or use torch.{name}"
     )
 
