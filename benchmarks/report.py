@@ -64,7 +64,7 @@ PROCESSORS = {
     "Intel Emerald Rapids": "emerald-rapids/",
     "AMD Zen 3, without AVX-512 (an older commit)": "zen3/",
 }
-"""Where each one's results are."""
+"""The folder of the results of each processor."""
 
 
 def table_of(record: Record) -> Table:

@@ -236,9 +236,10 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
     if constexpr (kKnowsOpenFormula<T, kBy>) {
-      const int64_t place =
+      const int64_t by_open_formula =
           open_place(lines.open_formula, lines.end, value, static_cast<unsigned>(bins));
-      checked.open_formula_is_right = checked.open_formula_is_right && (place > k) == reaches;
+      checked.open_formula_is_right =
+          checked.open_formula_is_right && (by_open_formula > k) == reaches;
     }
     const int64_t nearest = whole_part(lines.comparison, value, bins);
     checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;

@@ -1,4 +1,4 @@
-// A tensor by torch's names.
+// The type and the sizes of a tensor, as torch names them.
 #pragma once
 
 #include <cstdint>

@@ -9,7 +9,7 @@
 
 namespace histo {
 
-// Operators, as errors name them.
+// The names of operators in errors.
 constexpr std::string_view kChannelHistogram = "channel_histogram";
 constexpr std::string_view kTextHistogram = "text_histogram";
 constexpr std::string_view kHistogram = "histogram";

@@ -148,7 +148,7 @@ def by_distribution(record: dict[str, Any]) -> dict[str, dict[str, float]]:
 
 
 def times(record: dict[str, Any], names: list[str]) -> str:
-    """A row a kernel, in microseconds; milliseconds where all are long."""
+    """A row a kernel, in microseconds; in milliseconds if all times are long."""
     columns = by_distribution(record)
     shortest = min(seconds[name] for seconds in columns.values() for name in names)
     unit, scale = ("ms", 1e3) if shortest > 1e-2 else ("us", 1e6)
@@ -159,7 +159,7 @@ def times(record: dict[str, Any], names: list[str]) -> str:
 
 
 def rates(record: dict[str, Any]) -> str:
-    """Of the kernel that adds once for each of the 2^26 values."""
+    """Additions a second of the kernel that adds once for each of the 2^26 values."""
     columns = by_distribution(record)
     found = [f"{ONE_CHANNEL[0] / row['global_atomic'] / 1e9:,.1f}" for row in columns.values()]
     return markdown_table(["G additions/s", *columns], [["global_atomic", *found]])

@@ -34,9 +34,9 @@ class SketchObserver(AffineQuantizedObserverBase):
         mapping_type, target_dtype, granularity, ...: as torchao's observers take them, for
             integers; granularity is PerTensor or PerAxis.
         method: how a range is found, one of METHODS. "mse" rounds the bins of the sketch as the
-            quantizer would. Its error is right within 1 % for values that are spread over their
-            bins, or lie at the extremes; of few distinct values between them, and of magnitudes
-            beyond the span of the sketch, it knows no more than the bins.
+            quantizer would. Its error is right within 1 % if the values are spread over their
+            bins or lie at the extremes. It is less exact for a few distinct values in between,
+            and for magnitudes beyond the span of the sketch.
         percentile: the share of the values that the range holds, with method "percentile".
         bits: of `QuantileSketch`. A channel takes 128 KiB with 7 bits.
     """
@@ -189,7 +189,7 @@ def grid_of(sketch: QuantileSketch, symmetric: bool) -> Grid:
 class Values(NamedTuple):
     """The values of channels as a density that is constant between edges, and two points.
 
-    The points are the extremes: there may be many values, such as a clamp makes."""
+    The points are the extremes, which many values may have: a clamp makes such values."""
 
     edges: Tensor
     """[n + 1], shared by all channels; a value of 0 is in no bin."""
@@ -208,21 +208,21 @@ class Values(NamedTuple):
         return [Values(self.edges, *part) for part in parts]
 
     def coarser(self, factor: int) -> Values:
-        """One bin for several of the same sign."""
+        """The same with one bin for `factor` bins of the same sign."""
         kept = torch.zeros_like(self.edges, dtype=torch.bool)
         zero = len(kept) // 2
         kept[zero], kept[:zero:factor], kept[zero + 1 :: factor] = True, True, True
         return self.between(kept)
 
     def filled(self) -> Values:
-        """Without the bins that no channel has a value in."""
+        """The same without the bins that are empty in all channels."""
         used = self.counts.any(0)
         kept = torch.nn.functional.pad(used, (1, 0)) | torch.nn.functional.pad(used, (0, 1))
         kept[0] = True
         return self.between(kept)
 
     def between(self, kept: Tensor) -> Values:
-        """With some of the edges, the others left out."""
+        """The same with fewer edges: those to keep."""
         below = torch.nn.functional.pad(self.counts.cumsum(-1), (1, 0))
         return self._replace(edges=self.edges[kept], counts=below[:, kept].diff())
 
@@ -246,7 +246,7 @@ class Values(NamedTuple):
 
 
 def values_of(sketch: QuantileSketch) -> Values:
-    """The counts of a sketch. Those of a bin with an extreme are taken to be all there."""
+    """The counts of a sketch. All values in the bin of an extreme are taken to equal it."""
     hist = sketch.hist.view(-1, sketch.hist.shape[-1])[:, 1:-2].double()
     zero = hist.shape[-1] // 2
     counts = torch.cat((hist[:, :zero], hist[:, zero + 1 :]), -1)

@@ -21,7 +21,7 @@ __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
       if constexpr (kKnowsOpen) {
         return f(std::integral_constant<Guess, Guess::kOpenFormula>{});
       } else {
-        __trap(); // nothing finds it
+        __trap(); // no channel has this guess here
       }
       break;
     case Guess::kComparison:
