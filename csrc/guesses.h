@@ -155,6 +155,11 @@ struct Lines {
   /// The nearest threshold: the line is lifted by a half.
   Line comparison;
 
+  /// The value that `open_formula` does not find; NaN if there is none.
+  HISTO_HOST_DEVICE G end_of(const Edges& edges) const {
+    return edges.closed ? end : std::numeric_limits<G>::quiet_NaN();
+  }
+
   HISTO_HOST_DEVICE static Lines between(Real low, Real high, int64_t bins) {
     constexpr double kFlatter = 0x1p-20;
     const auto n = static_cast<double>(bins);
@@ -214,11 +219,10 @@ struct CheckedEdge {
   bool comparison_is_right;
 };
 
-/// Whether streams are counted by `open_formula`. Short floats are read so fast that a comparison
-/// in shared memory takes longer. Others wait for memory either way.
+/// Whether streams are counted by `open_formula`: what is guessed in float32.
 template <class T, Arithmetic kBy = kOwnArithmetic>
 constexpr bool kKnowsOpenFormula =
-    sizeof(T) == 2 && Number<T>::kIsFloat && kBy == Arithmetic::kDevice;
+    kBy == Arithmetic::kDevice && std::is_same_v<GuessOf<typename Number<T>::Key>, float>;
 
 template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
@@ -230,14 +234,13 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
-  checked.open_formula_is_right =
-      kKnowsOpenFormula<T, kBy> && edges.closed && lines.open_formula.rises();
+  checked.open_formula_is_right = kKnowsOpenFormula<T, kBy> && lines.open_formula.rises();
   const auto look = [&](typename Number<T>::Place place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
     if constexpr (kKnowsOpenFormula<T, kBy>) {
       const int64_t by_open_formula =
-          open_place(lines.open_formula, lines.end, value, static_cast<unsigned>(bins));
+          open_place(lines.open_formula, lines.end_of(edges), value, static_cast<unsigned>(bins));
       checked.open_formula_is_right =
           checked.open_formula_is_right && (by_open_formula > k) == reaches;
     }

@@ -7,6 +7,7 @@ import doctest
 import importlib
 import math
 import re
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
@@ -42,7 +43,7 @@ def crowded(count: int) -> Tensor:
     [
         (torch.int32, 256, (-128, 128), "formula"),
         (torch.int64, 1000, (0, 1), "formula"),
-        (torch.float32, 256, (0, 1), "comparison"),
+        (torch.float32, 256, (-3.7, 4.1), "comparison"),
         (torch.float16, 2048, (-3.7, 4.1), "comparison"),
         (torch.float64, 10, (0, 1e300), "comparison"),
     ],
@@ -59,12 +60,13 @@ def test_ranges(
 
 
 def test_formula_below_the_last_edge() -> None:
-    """A GPU compares short floats with the last edge; a line finds the rest, but not in columns."""
-    for shape, how in (((5000,), "formula"), ((5000, 40), "comparison")):
-        plan = explain_histogram(
-            shape, 256, range=(-128, 128), dim=0, dtype=torch.float16, device="H100"
-        )
-        assert {search.how for search in plan.searches} == {how}
+    """A GPU compares floats with the last edge; a line finds the rest, but not in columns."""
+    for dtype in (torch.float16, torch.float32):
+        for shape, how in (((5000,), "formula"), ((5000, 40), "comparison")):
+            plan = explain_histogram(
+                shape, 256, range=(-128, 128), dim=0, dtype=dtype, device="H100"
+            )
+            assert {search.how for search in plan.searches} == {how}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -95,12 +97,12 @@ def test_search() -> None:
 def whole_parts(line: str, low: float, high: float, bins: int, x: float, most: int) -> int:
     """The guess of a GPU: one fused multiplication and addition, cut to an integer."""
 
-    def rounded(real: Fraction) -> Fraction:
+    def rounded(real: Fraction, way: Callable[[Fraction], int] = round) -> Fraction:
         if real == 0:
             return real
         log = math.frexp(float(abs(real)))[1] - 1
         unit = Fraction(2) ** (max(log, -126) - 23)
-        return round(real / unit) * unit
+        return way(real / unit) * unit
 
     scale = bins / (high - low)
     flatter = 2.0**-20
@@ -108,9 +110,14 @@ def whole_parts(line: str, low: float, high: float, bins: int, x: float, most: i
     if line == "formula":
         lift = 1 + (bins - 0.5) * flatter
         scale *= 1 - flatter
+    elif line == "open formula":
+        if x == high:
+            return bins
+        lift = 1
     at_zero = float(-Fraction(low) * Fraction(scale) + Fraction(lift))
     a, b = (rounded(Fraction(part)) for part in (scale, at_zero))
-    return min(max(math.floor(rounded(Fraction(x) * a + b)), 0), most)
+    way = math.floor if line == "open formula" else round
+    return min(max(math.floor(rounded(Fraction(x) * a + b, way)), 0), most)
 
 
 @pytest.mark.parametrize(
@@ -127,18 +134,23 @@ def test_checks_are_those_of_a_gpu(bounds: tuple[float, float], bins: int) -> No
         numbers = edges.tolist()
         low, high = numbers[0], numbers[-1]
         expected = {}
-        for line in ("formula", "comparison"):
-            most = bins + (line == "formula")
+        for line in ("formula", "open formula", "comparison"):
+            most = bins + (line != "comparison")
             for k, edge in enumerate(edges.numpy()):
                 reached = np.nextafter(edge, np.float32(INF)) if k == bins else edge
                 below = np.nextafter(reached, np.float32(-INF))
                 at, before = (
                     whole_parts(line, low, high, bins, float(x), most) for x in (reached, below)
                 )
-                is_right = at > k >= before if line == "formula" else at >= k >= before
+                is_right = at >= k >= before if line == "comparison" else at > k >= before
+                if line == "open formula" and k == bins:  # the line alone finds this one
+                    second = float(np.nextafter(below, np.float32(-INF)))
+                    is_right &= whole_parts(line, low, high, bins, second, most) <= bins
                 if not is_right:
                     expected[line] = WrongEdge(0, k, numbers[k])
                     break
+        if "open formula" not in expected:
+            expected.pop("formula", None)
         (search,) = explain_histogram((5000,), edges, device="H100").searches
         assert search.formula_fails == expected.get("formula")
         assert search.comparison_fails == expected.get("comparison")
@@ -151,7 +163,7 @@ def test_checks_are_those_of_a_gpu(bounds: tuple[float, float], bins: int) -> No
 
 def own_edges(kinds: str) -> Tensor:
     rows = {
-        "u": torch.linspace(-1, 1, 5),
+        "u": torch.linspace(-3.7, 4.1, 5),
         "l": torch.tensor([0, 1e-9, 1e-6, 1e-3, 1]),
         "d": torch.tensor([0, 2.0, 1, 3, 4]),
         "n": torch.tensor([0, 1.0, math.nan, 3, 4]),

@@ -54,7 +54,7 @@ struct BlockBins {
   bool over_bits; // of the cells
   Guess guess;
   Line<G> line; // of the guess
-  G end;        // the last edge
+  G end;        // that an open formula does not find
   BitCells<G> bit_cells;
 
   __device__ __forceinline__ unsigned cell_of(G value) const {
@@ -220,7 +220,7 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
     bins.guess = Guess::kOpenFormula;
     bins.line = lines.open_formula;
   }
-  bins.end = lines.end;
+  bins.end = lines.end_of(edges);
   bins.bins = last;
   bins.limit = limit;
   bins.thresholds = thresholds;
