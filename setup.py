@@ -25,7 +25,7 @@ CXX_FLAGS += ["-isystem" + cpp_extension.include_paths()[0]]  # warnings are of 
 CXX_FLAGS += ["-fno-wrapv", "-ffp-contract=off"]  # Python's -fwrapv is slow; edges need rounding
 # At -O3 the unrolled loops take ten minutes to compile with checks.
 SANITIZE = [f"-fsanitize={s}", "-O1"] if (s := os.getenv("TORCH_HISTO_SANITIZE")) else []
-NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden", "-Xfatbin=-compress-all"]
+NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden"]
 # A CPU build of torch records no headers of .cu files: a flag that follows them recompiles all.
 HEADERS = b"".join(Path(name).read_bytes() for name in sorted(glob("csrc/**/*.*h", recursive=True)))
 NVCC_FLAGS += [] if torch.version.cuda else [f"-DHISTO_HEADERS={zlib.crc32(HEADERS)}"]
@@ -58,15 +58,13 @@ def choose_toolkit() -> tuple[str | None, str]:
     return toolkit, f"built with {toolkit}" if toolkit else f"left out: {missing}"
 
 
-def check_major_version(toolkit: str, torch_cuda: str) -> None:
-    shown = subprocess.check_output([f"{toolkit}/bin/nvcc", "--version"], text=True)
-    for release, major in re.findall(r"release ((\d+)[.]\d+)", shown):
-        if torch_cuda and torch_cuda.split(".")[0] != major:
-            raise SystemExit(
-                f"{toolkit} is CUDA Toolkit {release}, but torch was built for CUDA {torch_cuda}: "
-                f"set CUDA_HOME to a CUDA Toolkit {torch_cuda.split('.')[0]}, or "
-                "TORCH_HISTO_CUDA=0 to leave the CUDA kernels out"
-            )
+def check_major_version(release: str, torch_cuda: str) -> None:
+    if release and torch_cuda and torch_cuda.split(".")[0] != release.split(".")[0]:
+        raise SystemExit(
+            f"{TOOLKIT} is CUDA Toolkit {release}, but torch was built for CUDA {torch_cuda}: "
+            f"set CUDA_HOME to a CUDA Toolkit {torch_cuda.split('.')[0]}, or "
+            "TORCH_HISTO_CUDA=0 to leave the CUDA kernels out"
+        )
 
 
 def extension(name: str, sources: list[str], cxx: list[str], **settings: list[str]) -> object:
@@ -85,7 +83,12 @@ TOOLKIT, REASON = choose_toolkit()
 sources = [f for at in ("", "arguments/", "cpu/", "cuda/plan/") for f in glob(f"csrc/{at}*.cpp")]
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
-    check_major_version(TOOLKIT, torch.version.cuda or "")
+    shown = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--version"], text=True)
+    release = "".join(re.findall(r"release (\d+[.]\d+)", shown))
+    check_major_version(release, torch.version.cuda or "")
+    # Older drivers than those of CUDA 13 do not know the modes.
+    is_old = release.startswith("12.")
+    NVCC_FLAGS += ["-Xfatbin=-compress-all" if is_old else "--compress-mode=size"]
     cpp_extension.CUDA_HOME = TOOLKIT  # a CPU build of torch leaves it unset
     listed = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--list-gpu-arch"], text=True).split()
     archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]

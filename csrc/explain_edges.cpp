@@ -39,6 +39,7 @@ void add_findings(Facts& facts, const Findings& findings) {
     way.add("count", found.count);
     add_wrong(way, "formula_fails_in", "formula_fails_at", found.formula);
     add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.comparison);
+    way.add("num_cells", int64_t{found.cells});
     way.add("over_bits", found.over_bits);
     way.add("fullest_cell", found.fullest);
   }

@@ -22,7 +22,7 @@ struct CheckedChannel {
 };
 
 template <class T, class G, Arithmetic kBy>
-CheckedChannel check_channel(const Edges& edges, int64_t channel) {
+CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_streams = false) {
   const auto lines =
       Lines<G, kBy>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
   CheckedChannel found;
@@ -34,22 +34,29 @@ CheckedChannel check_channel(const Edges& edges, int64_t channel) {
     if (!edge.formula_is_right && found.formula.channel < 0) {
       found.formula = here;
     }
-    if (!edge.comparison_is_right && found.comparison.channel < 0) {
+    const bool comparison_is_right =
+        in_streams ? edge.close_comparison_is_right : edge.comparison_is_right;
+    if (!comparison_is_right && found.comparison.channel < 0) {
       found.comparison = here;
     }
   }
   return found;
 }
 
-/// The best guess that the checks leave.
-FoundBins best_guess(const CheckedChannel& checked, int64_t count, const char* otherwise) {
-  const bool formula_is_right = checked.formula.channel < 0;
-  const bool comparison_is_right = checked.comparison.channel < 0;
-  return {
-      formula_is_right      ? "formula"
-      : comparison_is_right ? "comparison"
-                            : otherwise,
-      count, checked.formula, checked.comparison};
+/// The bins by the best guess that the checks leave. An open formula is a formula, too.
+FoundBins found_bins(const CheckedChannel& checked, int64_t count, const char* otherwise) {
+  switch (best_guess(
+      checked.formula.channel < 0, checked.open_formula_is_right, checked.comparison.channel < 0)) {
+    case Guess::kFormula:
+    case Guess::kOpenFormula:
+      return {"formula", count, {}, checked.comparison};
+    case Guess::kComparison:
+      return {"comparison", count, checked.formula, checked.comparison};
+    case Guess::kCells:
+    case Guess::kBitCells:
+      return {otherwise, count, checked.formula, checked.comparison};
+  }
+  fail("explain: a guess without a name");
 }
 
 /// Adds to the way that is the same, or else a new one.
@@ -75,10 +82,10 @@ struct Rows {
   }
 };
 
-/// The most thresholds in a cell, if the cell of threshold k is cell_of(k).
+/// The most thresholds in one of some cells, if the cell of threshold k is cell_of(k).
 template <class F>
-int64_t fullest_of(int64_t thresholds, const F& cell_of) {
-  std::vector<int64_t> in_cell(kCells);
+int64_t fullest_of(int32_t cells, int64_t thresholds, const F& cell_of) {
+  std::vector<int64_t> in_cell(static_cast<size_t>(cells));
   int64_t most = 0;
   for (int64_t k = 0; k < thresholds; ++k) {
     most = std::max(most, ++in_cell[static_cast<size_t>(cell_of(k))]);
@@ -94,10 +101,11 @@ FoundBins search_of_channel(
     const cpu::ChannelBins<T>& bins, const CheckedChannel& checked, int64_t count) {
   using G = typename cpu::ChannelBins<T>::G;
   const auto& search = bins[0].search;
-  FoundBins found = best_guess(checked, count, "cells");
+  FoundBins found = found_bins(checked, count, "cells");
   if (search.cells != nullptr) {
+    found.cells = search.bits.last + 1;
     found.over_bits = search.over_bits;
-    found.fullest = fullest_of(search.limit, [&](int64_t k) {
+    found.fullest = fullest_of(found.cells, search.limit, [&](int64_t k) {
       const auto value = static_cast<G>(search.thresholds[k]);
       return search.over_bits ? search.bits.at(value)
                               : static_cast<int64_t>(search.line.clamped(value, search.most));
@@ -133,7 +141,7 @@ Findings find_on_cpu(const Problem& input, const Edges& edges) {
 
 /// The cells that a block chooses for the edges of a channel, or of a part of its bins.
 template <class T>
-void choose_cells(const Edges& edges, int64_t channel, FoundBins& found) {
+void choose_cells(const Edges& edges, int64_t channel, int32_t cells, FoundBins& found) {
   using G = GuessOf<typename Number<T>::Key>;
   std::vector<G> thresholds;
   for (int64_t k = 0; k <= edges.bins; ++k) {
@@ -147,13 +155,14 @@ void choose_cells(const Edges& edges, int64_t channel, FoundBins& found) {
   const auto size = static_cast<int64_t>(thresholds.size());
   const auto value = [&](int64_t k) { return thresholds[static_cast<size_t>(k)]; };
   const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
-  const auto line = cell_line<G, Arithmetic::kDevice>(low, high);
-  const auto bits = BitCells<G>::between(low, high);
+  const auto line = cell_line<G, Arithmetic::kDevice>(low, high, cells);
+  const auto bits = BitCells<G>::between(low, high, cells);
+  found.cells = cells;
   found.over_bits = true;
-  found.fullest = fullest_of(size, [&](int64_t k) { return bits.at(value(k)); });
+  found.fullest = fullest_of(cells, size, [&](int64_t k) { return bits.at(value(k)); });
   if (found.fullest > 1 && line.rises()) {
     const int64_t of_values =
-        fullest_of(size, [&](int64_t k) { return whole_part(line, value(k), kCells - 1); });
+        fullest_of(cells, size, [&](int64_t k) { return whole_part(line, value(k), cells - 1); });
     found.over_bits = of_values > found.fullest;
     found.fullest = std::min(found.fullest, of_values);
   }
@@ -192,13 +201,10 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
     }
     for (unsigned index = 0; index < plan.streams.parts; ++index) {
       const Edges part = plan.streams.part(edges, index);
-      CheckedChannel checked = check_channel<T, G, Arithmetic::kDevice>(part, row);
-      if (checked.open_formula_is_right) { // it is a formula, too
-        checked.formula = {};
-      }
-      FoundBins found = best_guess(checked, rows.count, "cells");
+      const CheckedChannel checked = check_channel<T, G, Arithmetic::kDevice>(part, row, true);
+      FoundBins found = found_bins(checked, rows.count, "cells");
       if (found.how == std::string("cells")) {
-        choose_cells<T>(part, row, found);
+        choose_cells<T>(part, row, plan.streams.cells, found);
       }
       add(findings, found);
     }
@@ -216,16 +222,18 @@ Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::E
   Findings findings;
   for (int64_t row = 0; row < rows.size; ++row) {
     checked.push_back(check_channel<T, G, Arithmetic::kDevice>(edges, row));
+    checked.back().open_formula_is_right = false; // columns do not know it
     findings.invalid_channels += checked.back().valid ? 0 : rows.count;
   }
   if (edges.shared) {
-    add(findings, best_guess(checked[0], in.batches * in.stripes, "search"));
+    add(findings, found_bins(checked[0], in.batches * in.stripes, "search"));
     return findings;
   }
   const int64_t width = in.width(sizeof(T));
   for (int64_t stripe = 0; stripe < in.batches * in.stripes; ++stripe) {
     const int64_t first = stripe % in.stripes * width;
     CheckedChannel of_stripe;
+    of_stripe.open_formula_is_right = false;
     for (int64_t c = first; c < first + std::min(width, in.channels); ++c) {
       const int64_t channel = in.channel(stripe / in.stripes, c);
       const CheckedChannel& own = checked[static_cast<size_t>(channel)];
@@ -233,7 +241,7 @@ Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::E
       of_stripe.comparison =
           of_stripe.comparison.channel < 0 ? own.comparison : of_stripe.comparison;
     }
-    add(findings, best_guess(of_stripe, 1, "search"));
+    add(findings, found_bins(of_stripe, 1, "search"));
   }
   return findings;
 }

@@ -22,9 +22,9 @@ struct FoundBins {
   int64_t count;   // how many they are
   WrongEdge formula;
   WrongEdge comparison;
-  // Cells:
-  bool over_bits = false;
-  int64_t fullest = 0; // thresholds in the fullest of all
+  int32_t cells = 0;
+  bool over_bits = false; // of values
+  int64_t fullest = 0;    // thresholds in the fullest of all
 };
 
 /// The ways in which bins are found, and how many channels have no bins: their edges decrease or

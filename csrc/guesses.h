@@ -119,15 +119,18 @@ HISTO_HOST_DEVICE int32_t whole_part(const Line<G, kBy>& line, G x, int64_t most
 enum class Guess : uint8_t {
   kFormula,     // by a line alone
   kOpenFormula, // by a line for all values but the last edge's own
-  kComparison,  // by a line and one comparison with the nearest threshold
+  kComparison,  // by a line and one comparison with the nearest threshold, or only close to it
   kCells,       // by a search among the thresholds of a cell
+  kBitCells,    // the same, with cells over the bits of values
 };
 
-/// The fastest guess, if a formula and a comparison are right everywhere, or not.
-HISTO_HOST_DEVICE constexpr Guess best_guess(bool formula_is_right, bool comparison_is_right) {
-  return formula_is_right      ? Guess::kFormula
-         : comparison_is_right ? Guess::kComparison
-                               : Guess::kCells;
+/// The fastest guess, if each of the others is right everywhere, or not.
+HISTO_HOST_DEVICE constexpr Guess best_guess(
+    bool formula_is_right, bool open_formula_is_right, bool comparison_is_right) {
+  return formula_is_right        ? Guess::kFormula
+         : open_formula_is_right ? Guess::kOpenFormula
+         : comparison_is_right   ? Guess::kComparison
+                                 : Guess::kCells;
 }
 
 /// The place of a value by `Lines::open_formula`. It is rounded down, so that a value a little below
@@ -139,7 +142,22 @@ HISTO_HOST_DEVICE unsigned open_place(
   return value == end ? bins : place;
 }
 
-constexpr int kCells = 4096;
+/// A place by `Lines::close`. Of a value close to the edge below its place, that edge tells whether it
+/// is one less.
+struct ClosePlace {
+  unsigned place;
+  bool is_close;
+};
+
+constexpr double kClose = 0x1p-6; // of a bin
+
+template <class G>
+HISTO_HOST_DEVICE ClosePlace
+close_place(const Line<G, Arithmetic::kDevice>& line, G value, unsigned bins) {
+  const G at = line.at(value);
+  const unsigned whole = converted(at), place = whole < bins + 1 ? whole : bins + 1;
+  return {place, std::abs(at - static_cast<G>(place)) < static_cast<G>(2 * kClose)};
+}
 
 /// The lines of a channel's guesses. The whole part of a line is the guess.
 template <class G, Arithmetic kBy = kOwnArithmetic>
@@ -154,6 +172,8 @@ struct Lines {
   G end; // the last edge
   /// The nearest threshold: the line is lifted by a half.
   Line comparison;
+  /// The place, for kernels that compare only close to an edge: the line is lifted by that much.
+  Line close;
 
   /// The value that `open_formula` does not find; NaN if there is none.
   HISTO_HOST_DEVICE G end_of(const Edges& edges) const {
@@ -167,17 +187,17 @@ struct Lines {
     return {
         Line::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
         Line::through(low.high, scale, 1), static_cast<G>(high.high),
-        Line::through(low.high, scale, 0.5)};
+        Line::through(low.high, scale, 0.5), Line::through(low.high, scale, 1 + kClose)};
   }
 };
 
-/// The line of kCells over the values: its whole part is the cell.
+/// The line of cells over the values: its whole part is the cell.
 template <class G, Arithmetic kBy = kOwnArithmetic>
-HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high) {
-  return Line<G, kBy>::through(low.high, kCells / (high.high - low.high), 0);
+HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high, int32_t cells) {
+  return Line<G, kBy>::through(low.high, cells / (high.high - low.high), 0);
 }
 
-/// Cells over the numbers of values of type G, in their order.
+/// Cells over the numbers of values of type G, in their order. NaN has any of them.
 template <class G>
 struct BitCells {
   using Place = typename Number<G>::Place;
@@ -185,26 +205,24 @@ struct BitCells {
 
   Place first;
   int shift;
+  int32_t last; // cell
 
   HISTO_HOST_DEVICE static Distance distance(Place first, Place place) {
     return static_cast<Distance>(place) - static_cast<Distance>(first);
   }
-  HISTO_HOST_DEVICE static BitCells between(Real low, Real high) {
+  HISTO_HOST_DEVICE static BitCells between(Real low, Real high, int32_t cells) {
     const Place first = Number<G>::place_of(static_cast<G>(low.high));
     const Distance span = distance(first, Number<G>::place_of(static_cast<G>(high.high)));
     int shift = 0;
-    while (span >> shift >= kCells) {
+    while (span >> shift >= static_cast<Distance>(cells)) {
       ++shift;
     }
-    return {first, shift};
+    return {first, shift, cells - 1};
   }
   HISTO_HOST_DEVICE int32_t at(G value) const {
     const Place place = Number<G>::place_of(value);
-    if (is_nan(value) || place <= first) {
-      return 0;
-    }
-    const Distance cell = distance(first, place) >> shift;
-    return cell < kCells ? static_cast<int32_t>(cell) : kCells - 1;
+    const Distance cell = distance(first, place > first ? place : first) >> shift;
+    return cell < static_cast<Distance>(last) ? static_cast<int32_t>(cell) : last;
   }
 };
 
@@ -217,6 +235,7 @@ struct CheckedEdge {
   bool formula_is_right;
   bool open_formula_is_right; // if kernels know it
   bool comparison_is_right;
+  bool close_comparison_is_right; // of kernels
 };
 
 /// Whether streams are counted by `open_formula`: what is guessed in float32.
@@ -235,6 +254,7 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
   checked.open_formula_is_right = kKnowsOpenFormula<T, kBy> && lines.open_formula.rises();
+  checked.close_comparison_is_right = kBy == Arithmetic::kDevice && lines.close.rises();
   const auto look = [&](typename Number<T>::Place place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
@@ -248,6 +268,13 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
     checked.comparison_is_right =
         checked.comparison_is_right && (reaches ? nearest >= k : nearest <= k);
+    if constexpr (kBy == Arithmetic::kDevice) {
+      const auto [place, is_close] = close_place(lines.close, value, static_cast<unsigned>(bins));
+      const int64_t below = int64_t{place} - 1; // the edge below the place
+      const bool is_right =
+          is_close ? (reaches ? below >= k : below <= k) : (below >= k) == reaches;
+      checked.close_comparison_is_right = checked.close_comparison_is_right && is_right;
+    }
   };
   if (checked.exists) {
     look(checked.place, true);

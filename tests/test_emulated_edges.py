@@ -137,7 +137,7 @@ def logarithmic(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
 
 def uneven(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
     """Nearly uniform."""
-    jitter = torch.arange(bins + 1) % 3 * 0.2
+    jitter = torch.arange(bins + 1) % 3 * 0.005
     return ((torch.arange(bins + 1).double() + jitter) * 7 - 40).to(dtype)
 
 

@@ -94,8 +94,9 @@ def test_search() -> None:
     assert found(raw) == [("search", 1)]
 
 
-def whole_parts(line: str, low: float, high: float, bins: int, x: float, most: int) -> int:
-    """The guess of a GPU: one fused multiplication and addition, cut to an integer."""
+def guessed_places(line: str, low: float, high: float, bins: int, x: float) -> tuple[int, int]:
+    """The least and the largest place that a GPU's guess leaves: a fused multiplication and
+    addition, cut to an integer. One comparison decides between two of them."""
 
     def rounded(real: Fraction, way: Callable[[Fraction], int] = round) -> Fraction:
         if real == 0:
@@ -106,18 +107,22 @@ def whole_parts(line: str, low: float, high: float, bins: int, x: float, most: i
 
     scale = bins / (high - low)
     flatter = 2.0**-20
-    lift = 0.5
+    close = 2.0**-6  # to an edge, as a part of a bin
+    lift = 1 + close
     if line == "formula":
         lift = 1 + (bins - 0.5) * flatter
         scale *= 1 - flatter
     elif line == "open formula":
         if x == high:
-            return bins
+            return bins, bins
         lift = 1
     at_zero = float(-Fraction(low) * Fraction(scale) + Fraction(lift))
     a, b = (rounded(Fraction(part)) for part in (scale, at_zero))
     way = math.floor if line == "open formula" else round
-    return min(max(math.floor(rounded(Fraction(x) * a + b, way)), 0), most)
+    at = rounded(Fraction(x) * a + b, way)
+    place = min(max(math.floor(at), 0), bins + 1)
+    is_close = line == "comparison" and abs(at - place) < 2 * close
+    return place - is_close, place
 
 
 @pytest.mark.parametrize(
@@ -135,17 +140,15 @@ def test_checks_are_those_of_a_gpu(bounds: tuple[float, float], bins: int) -> No
         low, high = numbers[0], numbers[-1]
         expected = {}
         for line in ("formula", "open formula", "comparison"):
-            most = bins + (line != "comparison")
             for k, edge in enumerate(edges.numpy()):
                 reached = np.nextafter(edge, np.float32(INF)) if k == bins else edge
                 below = np.nextafter(reached, np.float32(-INF))
-                at, before = (
-                    whole_parts(line, low, high, bins, float(x), most) for x in (reached, below)
-                )
-                is_right = at >= k >= before if line == "comparison" else at > k >= before
+                _, at = guessed_places(line, low, high, bins, float(reached))
+                before, _ = guessed_places(line, low, high, bins, float(below))
+                is_right = at > k >= before
                 if line == "open formula" and k == bins:  # the line alone finds this one
                     second = float(np.nextafter(below, np.float32(-INF)))
-                    is_right &= whole_parts(line, low, high, bins, second, most) <= bins
+                    is_right &= guessed_places(line, low, high, bins, second)[1] <= bins
                 if not is_right:
                     expected[line] = WrongEdge(0, k, numbers[k])
                     break

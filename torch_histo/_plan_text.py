@@ -336,7 +336,7 @@ def _bins(e: HistogramExplanation, search: BinSearch) -> str:
     words = {
         "formula": "by a formula alone",
         "comparison": "by a formula and one comparison with the nearest edge",
-        "cells": f"by 4,096 cells of the {search.cells}, "
+        "cells": f"by {search.num_cells:,} cells of the {search.cells}, "
         f"at most {_count(search.fullest_cell, 'edge')} in one",
         "search": f"by a search among all edges {memory}",
     }[search.how]

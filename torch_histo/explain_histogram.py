@@ -57,8 +57,9 @@ class BinSearch:
         count: how many channels, parts or stripes have their bins found so.
         formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
             channel that has one; None if it is right.
-        cells: what is cut into 4,096 cells: the "values" of the range, or their "bits".
+        cells: what is cut into cells: the "values" of the range, or their "bits".
         fullest_cell: the most edges in a cell.
+        num_cells: how many cells there are.
     """
 
     how: str
@@ -67,6 +68,7 @@ class BinSearch:
     comparison_fails: WrongEdge | None = None
     cells: str = ""
     fullest_cell: int = 0
+    num_cells: int = 0
 
 
 @dataclass(frozen=True, repr=False)
@@ -353,4 +355,5 @@ def _search(way: dict[str, Any], edges: Tensor | None) -> BinSearch:
         wrong("comparison"),
         cells,
         way["fullest_cell"],
+        way["num_cells"],
     )

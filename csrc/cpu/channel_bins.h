@@ -54,6 +54,8 @@ class ChannelBins {
   }
 
  private:
+  static constexpr int32_t kCells = 4096;
+
   /// A threshold that no value reaches. A value reaches the largest integer, so the place of
   /// integers has a limit.
   static constexpr Key kNever = std::numeric_limits<Key>::has_quiet_NaN
@@ -99,9 +101,9 @@ class ChannelBins {
 
   /// Takes the cells of values, or those of their bits where these need fewer steps.
   static void choose_cells(Real low, Real high, std::vector<uint32_t>& cells, Search<Key>& search) {
-    search.line = cell_line<G>(low, high);
+    search.line = cell_line<G>(low, high, kCells);
     search.most = kCells - 1;
-    search.bits = BitCells<G>::between(low, high);
+    search.bits = BitCells<G>::between(low, high, kCells);
     search.over_bits = true;
     const int32_t width_over_bits = count_cells(cells, search);
     search.width = width_over_bits;

@@ -83,7 +83,7 @@ struct Floats {
     const __m256i first = _mm256_set1_epi32(static_cast<int32_t>(of.first));
     const __m256i beyond = _mm256_sub_epi32(_mm256_max_epi32(place, first), first);
     const __m256i cells = _mm256_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
-    return _mm256_min_epu32(cells, _mm256_set1_epi32(kCells - 1));
+    return _mm256_min_epu32(cells, _mm256_set1_epi32(of.last));
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm256_i32gather_epi32(table, index, 4);

@@ -77,7 +77,7 @@ struct Floats {
     const __m512i first = _mm512_set1_epi32(static_cast<int32_t>(of.first));
     const __m512i beyond = _mm512_sub_epi32(_mm512_max_epi32(place, first), first);
     const __m512i cells = _mm512_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
-    return _mm512_min_epu32(cells, _mm512_set1_epi32(kCells - 1));
+    return _mm512_min_epu32(cells, _mm512_set1_epi32(of.last));
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm512_i32gather_epi32(index, table, 4);

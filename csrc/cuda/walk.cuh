@@ -76,7 +76,14 @@ struct Pair {
   uint32_t bits;
 };
 
-/// Calls f(element) with the elements of a vec16, or f(pair) if they are short and f takes pairs.
+/// Elements that follow each other: up to four of a vec16.
+template <class T, int kSize = std::min(16 / static_cast<int>(sizeof(T)), 4)>
+struct Few {
+  T elements[kSize];
+};
+
+/// Calls f(element) with the elements of a vec16, or with a few of them if f takes these, or f(pair) if
+/// they are short and f takes pairs.
 template <class T, class F>
 __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
   if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Pair>) {
@@ -84,6 +91,12 @@ __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f
     f(Pair{vec16.y});
     f(Pair{vec16.z});
     f(Pair{vec16.w});
+  } else if constexpr (std::is_invocable_v<const F&, Few<T>>) {
+    const auto* few = reinterpret_cast<const Few<T>*>(&vec16);
+#pragma unroll
+    for (size_t j = 0; j < 16 / sizeof(Few<T>); ++j) {
+      f(few[j]);
+    }
   } else {
     const T* elements = reinterpret_cast<const T*>(&vec16);
 #pragma unroll

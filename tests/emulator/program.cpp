@@ -144,12 +144,20 @@ std::string guess_of(const Edges& edges, int64_t channel, bool in_columns) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     formula_is_right &= edge.formula_is_right;
     open_formula_is_right &= edge.open_formula_is_right;
-    comparison_is_right &= edge.comparison_is_right;
+    comparison_is_right &= in_columns ? edge.comparison_is_right : edge.close_comparison_is_right;
   }
-  return formula_is_right        ? " formula"
-         : open_formula_is_right ? " open-formula"
-         : comparison_is_right   ? " comparison"
-                                 : " cells";
+  switch (best_guess(formula_is_right, open_formula_is_right, comparison_is_right)) {
+    case Guess::kFormula:
+      return " formula";
+    case Guess::kOpenFormula:
+      return " open-formula";
+    case Guess::kComparison:
+      return " comparison";
+    case Guess::kCells:
+    case Guess::kBitCells:
+      return " cells";
+  }
+  throw InternalError("guess_of: a guess without a name");
 }
 
 std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const Edges& edges) {

@@ -6,13 +6,15 @@
 #include <type_traits>
 
 #include "../../guesses.h"
+#include "../plan/edges.h"
 #include "../shared.cuh"
+#include "../warp.cuh"
 
 namespace histo::cuda {
 
 /// Calls f with the guess as a constant. The tests compile it with -Werror=switch, which wants a
 /// case for each guess: a trap behind the switch would make the kernels spill more registers.
-template <bool kKnowsOpen, class F>
+template <bool kKnowsOpen, bool kKnowsBits, class F>
 __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
   switch (guess) {
     case Guess::kFormula:
@@ -28,17 +30,18 @@ __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
       return f(std::integral_constant<Guess, Guess::kComparison>{});
     case Guess::kCells:
       return f(std::integral_constant<Guess, Guess::kCells>{});
+    case Guess::kBitCells:
+      if constexpr (kKnowsBits) {
+        return f(std::integral_constant<Guess, Guess::kBitCells>{});
+      } else {
+        __trap(); // no channel has this guess here
+      }
+      break;
   }
 }
 
-/// The slot of a place or of a threshold in shared memory, among 2^kLogCopies copies of each. A slot
-/// is left out every few places. Otherwise places a power of two apart would share a bank, and data
-/// often hold such values.
-template <int kLogCopies>
-__device__ __forceinline__ unsigned slot_of(unsigned place) {
-  constexpr unsigned kPlacesOfBanks = kWarp >> kLogCopies;
-  return (kPlacesOfBanks == 1 ? place : place + place / kPlacesOfBanks) << kLogCopies;
-}
+/// A cell's word has its place in the lower half, and in the upper how many thresholds it has.
+constexpr uint32_t kOneInCell = 1u << 16;
 
 /// The bins of one channel.
 template <class T, int kLogCopies>
@@ -46,187 +49,268 @@ struct BlockBins {
   using Key = typename Number<T>::Key;
   using G = GuessOf<Key>;
 
-  const Key* thresholds; // the copy of this thread
-  const uint32_t* cells; // the thresholds below each cell, and 2^16 times those below the next
+  const Key* thresholds; // of the edge below each place; the copy of this thread
+  const uint32_t* cells; // of each: the place after its first threshold, and how many it has
   unsigned bins;
   unsigned limit; // thresholds that exist
   bool valid;
-  bool over_bits; // of the cells
   Guess guess;
   Line<G> line; // of the guess
   G end;        // that an open formula does not find
   BitCells<G> bit_cells;
 
+  template <Guess kGuess>
   __device__ __forceinline__ unsigned cell_of(G value) const {
-    return over_bits ? static_cast<unsigned>(bit_cells.at(value))
-                     : whole_part(line, value, kCells - 1);
+    return kGuess == Guess::kBitCells ? bit_cells.at(value)
+                                      : whole_part(line, value, bit_cells.last);
   }
 
-  __device__ __forceinline__ bool reaches(Key value, unsigned k) const {
-    return value >= thresholds[slot_of<kLogCopies>(k)];
+  __device__ __forceinline__ static Key lowest() {
+    return Number<T>::key_at(Number<T>::kFirst);
   }
-  /// The place of a value that is not NaN.
-  template <Guess kGuess>
-  __device__ __forceinline__ unsigned place(Key value) const {
+  __device__ __forceinline__ bool reaches(Key value, unsigned place) const {
+    return value >= thresholds[slot_of(place, kLogCopies)];
+  }
+  /// The places of values. Those that are NaN have any.
+  template <Guess kGuess, int kSize>
+  __device__ __forceinline__ void find(
+      const Key (&values)[kSize], unsigned (&places)[kSize]) const {
     if constexpr (kGuess == Guess::kFormula) {
-      return whole_part(line, static_cast<G>(value), bins + 1);
-    } else if constexpr (kGuess == Guess::kOpenFormula) {
-      return open_place(line, end, value, bins);
-    } else if constexpr (kGuess == Guess::kComparison) {
-      const unsigned k = whole_part(line, static_cast<G>(value), bins);
-      const unsigned place = k + (reaches(value, k) ? 1 : 0);
-      return Number<T>::kIsFloat ? place : min(place, limit);
-    } else {
-      static_assert(kGuess == Guess::kCells, "not a guess");
-      const uint32_t cell = cells[cell_of(static_cast<G>(value))];
-      unsigned low = cell & 0xffff, high = cell >> 16;
-      // Most cells have one threshold or none. If this has none, the first one lies above it.
-      if (!reaches(value, low)) {
-        return low;
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        places[j] = whole_part(line, static_cast<G>(values[j]), bins + 1);
       }
-      for (low = min(low + 1, limit); low < high;) {
-        const unsigned middle = (low + high) / 2;
-        if (reaches(value, middle)) {
-          low = middle + 1;
+    } else if constexpr (kGuess == Guess::kOpenFormula) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        places[j] = open_place(line, end, values[j], bins);
+      }
+    } else if constexpr (kGuess == Guess::kComparison) {
+      find_by_comparison(values, places);
+    } else {
+      find_in_cells<kGuess>(values, places);
+    }
+  }
+
+  template <int kSize>
+  __device__ __forceinline__ void find_by_comparison(
+      const Key (&values)[kSize], unsigned (&places)[kSize]) const {
+    bool is_close[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      const auto guess = close_place(line, static_cast<G>(values[j]), bins);
+      places[j] = guess.place;
+      is_close[j] = guess.is_close;
+    }
+    compare(values, is_close, places);
+    if constexpr (!Number<T>::kIsFloat) { // they reach the largest, where no threshold is
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        places[j] = min(places[j], limit);
+      }
+    }
+  }
+
+  /// Takes one off the places whose edge is not reached, of those that `may_be_less`.
+  template <int kSize>
+  __device__ __forceinline__ void compare(
+      const Key (&values)[kSize],
+      const bool (&may_be_less)[kSize],
+      unsigned (&places)[kSize]) const {
+    Key edges[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      edges[j] = lowest();
+      if (may_be_less[j]) {
+        edges[j] = thresholds[slot_of(places[j], kLogCopies)];
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if (!(values[j] >= edges[j])) {
+        --places[j];
+      }
+    }
+  }
+
+  template <Guess kGuess, int kSize>
+  __device__ __forceinline__ void find_in_cells(
+      const Key (&values)[kSize], unsigned (&places)[kSize]) const {
+    uint32_t of_cell[kSize];
+    bool has_edges[kSize], any_has_more = false;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      of_cell[j] = cells[cell_of<kGuess>(static_cast<G>(values[j]))];
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      places[j] = of_cell[j] % kOneInCell;
+      has_edges[j] = of_cell[j] >= kOneInCell;
+      any_has_more = any_has_more || of_cell[j] >= 2 * kOneInCell;
+    }
+    compare(values, has_edges, places);
+    if (!any_has_more) {
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if (of_cell[j] < 2 * kOneInCell) {
+        continue;
+      }
+      unsigned high = of_cell[j] % kOneInCell + of_cell[j] / kOneInCell - 1;
+      while (places[j] < high) {
+        const unsigned middle = (places[j] + high + 1) / 2;
+        if (reaches(values[j], middle)) {
+          places[j] = middle;
         } else {
-          high = middle;
+          high = middle - 1;
         }
       }
-      return low;
     }
   }
 };
 
-/// Replaces the count of each cell by the thresholds below it, and in the upper 16 bits by those
-/// below the next cell. Returns the largest count.
-__device__ inline unsigned sum_cells(uint32_t* cells) {
+/// Replaces the count of each cell by kOneInCell times the count, and the place of values in the cell
+/// that reach its first threshold, if it has any. Returns the largest count.
+__device__ inline unsigned sum_cells(uint32_t* cells, unsigned count) {
   __shared__ unsigned of_warps[kWarp];
   __shared__ unsigned most;
-  const unsigned share = (kCells + blockDim.x - 1) / blockDim.x, lane = threadIdx.x % kWarp;
-  const unsigned first = threadIdx.x * share, last = min(first + share, kCells);
+  constexpr unsigned kOfLane = 4; // neighbours
+  auto* quads = reinterpret_cast<uint4*>(cells);
+  const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, size = count / kOfLane;
+  const unsigned share = (size + blockDim.x - 1) / blockDim.x * kWarp; // of a warp
+  const unsigned first = warp * share + lane, last = min((warp + 1) * share, size);
   unsigned sum = 0, largest = 0;
-  for (unsigned cell = first; cell < last; ++cell) {
-    sum += cells[cell];
-    largest = max(largest, cells[cell]);
+  for (unsigned i = first; i < last; i += kWarp) {
+    const uint4 quad = quads[i];
+    sum += quad.x + quad.y + quad.z + quad.w;
+    largest = max(max(max(largest, quad.x), max(quad.y, quad.z)), quad.w);
   }
-  unsigned below = sum; // with the lanes before
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const unsigned other = __shfl_up_sync(0xffffffff, below, step);
-    below += lane >= step ? other : 0;
+  if (threadIdx.x < kWarp) {
+    of_warps[lane] = 0;
   }
   if (threadIdx.x == 0) {
     most = 0;
   }
-  if (lane == kWarp - 1) {
-    of_warps[threadIdx.x / kWarp] = below;
-  }
   __syncthreads();
-  unsigned begin = below - sum;
-  for (unsigned warp = 0; warp < threadIdx.x / kWarp; ++warp) {
-    begin += of_warps[warp];
-  }
+  atomicAdd(&of_warps[warp], sum);
   atomicMax(&most, largest);
-  for (unsigned cell = first; cell < last; ++cell) {
-    const unsigned end = begin + cells[cell];
-    cells[cell] = begin | end << 16;
-    begin = end;
+  __syncthreads();
+  unsigned begin = 0;
+  for (unsigned before = 0; before < warp; ++before) {
+    begin += of_warps[before];
+  }
+  for (unsigned i = first; i < last; i += kWarp) {
+    const uint4 own = quads[i];
+    const unsigned of_lane = own.x + own.y + own.z + own.w;
+    const unsigned end = begin + sum_upto_lane(of_lane);
+    unsigned below = end - of_lane;
+    const auto word_of = [&](unsigned size) {
+      const uint32_t word = below + (size > 0 ? 1 : 0) + size * kOneInCell;
+      below += size;
+      return word;
+    };
+    quads[i] = {word_of(own.x), word_of(own.y), word_of(own.z), word_of(own.w)};
+    begin = __shfl_sync(kAllLanes, end, kWarp - 1);
   }
   __syncthreads();
   return most;
 }
 
 /// Counts the thresholds in each cell, and sums them.
-template <class T, int kLogCopies>
+template <Guess kGuess, class T, int kLogCopies>
 __device__ unsigned fill_cells(const BlockBins<T, kLogCopies>& bins, uint32_t* cells) {
-  for (unsigned i = threadIdx.x; i < kCells; i += blockDim.x) {
+  const auto count = static_cast<unsigned>(bins.bit_cells.last) + 1;
+  for (unsigned i = threadIdx.x; i < count; i += blockDim.x) {
     cells[i] = 0;
   }
   __syncthreads();
   for (unsigned k = threadIdx.x; k < bins.limit; k += blockDim.x) {
     using G = typename BlockBins<T, kLogCopies>::G;
-    atomicAdd(&cells[bins.cell_of(static_cast<G>(bins.thresholds[slot_of<kLogCopies>(k)]))], 1);
+    const auto threshold = static_cast<G>(bins.thresholds[slot_of(k + 1, kLogCopies)]);
+    atomicAdd(&cells[bins.template cell_of<kGuess>(threshold)], 1);
   }
   __syncthreads();
-  return sum_cells(cells);
+  return sum_cells(cells, count);
 }
 
 /// Cells over the values, or over their bits where these share the thresholds out better.
 template <class T, int kLogCopies>
-__device__ void choose_cells(Real low, Real high, uint32_t* cells, BlockBins<T, kLogCopies>& bins) {
+__device__ void choose_cells(
+    Real low, Real high, uint32_t* cells, int32_t count, BlockBins<T, kLogCopies>& bins) {
   using G = typename BlockBins<T, kLogCopies>::G;
-  bins.line = cell_line<G>(low, high);
-  bins.bit_cells = BitCells<G>::between(low, high);
-  bins.over_bits = true;
-  const unsigned most_by_bits = fill_cells(bins, cells);
+  bins.line = cell_line<G>(low, high, count);
+  bins.bit_cells = BitCells<G>::between(low, high, count);
+  bins.guess = Guess::kBitCells;
+  const unsigned most_by_bits = fill_cells<Guess::kBitCells>(bins, cells);
   if (most_by_bits > 1 && bins.line.rises()) {
-    bins.over_bits = false;
-    if (fill_cells(bins, cells) > most_by_bits) {
-      bins.over_bits = true;
-      fill_cells(bins, cells);
+    if (fill_cells<Guess::kCells>(bins, cells) > most_by_bits) {
+      fill_cells<Guess::kBitCells>(bins, cells);
+    } else {
+      bins.guess = Guess::kCells;
     }
   }
 }
 
 template <int kLogCopies, class Key>
-__device__ __forceinline__ void put_threshold(Key* thresholds, unsigned k, Key key) {
+__device__ __forceinline__ void put_threshold(Key* thresholds, unsigned place, Key key) {
   for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
-    thresholds[slot_of<kLogCopies>(k) + copy] = key;
+    thresholds[slot_of(place, kLogCopies) + copy] = key;
   }
 }
 
 /// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
-/// 2^kLogCopies lanes.
+/// 2^kLogCopies lanes, `cells` room for `num_cells`, a power of two.
 template <class T, int kLogCopies>
 __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
-    const Edges& edges, int64_t channel, typename Number<T>::Key* thresholds, uint32_t* cells) {
+    const Edges& edges,
+    int64_t channel,
+    typename Number<T>::Key* thresholds,
+    uint32_t* cells,
+    int32_t num_cells) {
   using G = typename BlockBins<T, kLogCopies>::G;
-  __shared__ unsigned limit;
+  enum : unsigned { kInvalid = 1, kNoFormula = 2, kNoOpenFormula = 4, kNoComparison = 8 };
+  __shared__ unsigned limit, found;
   __shared__ Lines<G> lines; // one thread divides: there are few units for doubles
   const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
   if (threadIdx.x == 0) {
-    limit = 0;
+    limit = found = 0;
+    put_threshold<kLogCopies>(thresholds, 0, BlockBins<T, kLogCopies>::lowest());
     lines = Lines<G>::between(low, high, edges.bins);
   }
   __syncthreads();
-  bool valid = true, formula_is_right = true, comparison_is_right = true;
-  bool open_formula_is_right = kKnowsOpenFormula<T>;
-  unsigned existing = 0;
+  unsigned existing = 0, own = 0;
   const auto last = static_cast<unsigned>(edges.bins);
   for (unsigned k = threadIdx.x; k <= last; k += blockDim.x) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
-    valid = valid && edge.valid;
-    formula_is_right = formula_is_right && edge.formula_is_right;
-    open_formula_is_right = open_formula_is_right && edge.open_formula_is_right;
-    comparison_is_right = comparison_is_right && edge.comparison_is_right;
+    own |= (edge.valid ? 0 : kInvalid) | (edge.formula_is_right ? 0 : kNoFormula) |
+           (edge.open_formula_is_right ? 0 : kNoOpenFormula) |
+           (edge.close_comparison_is_right ? 0 : kNoComparison);
     existing += edge.exists;
-    put_threshold<kLogCopies>(thresholds, k, Thresholds<T>::key(edge.place, edge.exists));
-  }
-  if (threadIdx.x == 0) { // a search may look at the one behind the last
-    put_threshold<kLogCopies>(thresholds, last + 1, Thresholds<T>::key(Number<T>::kLast, false));
+    put_threshold<kLogCopies>(thresholds, k + 1, Thresholds<T>::key(edge.place, edge.exists));
   }
   if (existing > 0) {
     atomicAdd(&limit, existing);
   }
+  if (own > 0) {
+    atomicOr(&found, own);
+  }
+  __syncthreads();
   BlockBins<T, kLogCopies> bins{};
-  bins.valid = __syncthreads_and(valid);
-  formula_is_right = __syncthreads_and(formula_is_right);
-  if constexpr (kKnowsOpenFormula<T>) {
-    open_formula_is_right = __syncthreads_and(open_formula_is_right);
-  }
-  comparison_is_right = __syncthreads_and(comparison_is_right);
-  bins.guess = best_guess(formula_is_right, comparison_is_right);
-  bins.line = formula_is_right ? lines.formula : lines.comparison;
-  if (open_formula_is_right && !formula_is_right) {
-    bins.guess = Guess::kOpenFormula;
-    bins.line = lines.open_formula;
-  }
+  bins.valid = !(found & kInvalid);
+  bins.guess = best_guess(
+      !(found & kNoFormula), kKnowsOpenFormula<T> && !(found & kNoOpenFormula),
+      !(found & kNoComparison));
+  bins.line = bins.guess == Guess::kFormula       ? lines.formula
+              : bins.guess == Guess::kOpenFormula ? lines.open_formula
+                                                  : lines.close;
   bins.end = lines.end_of(edges);
   bins.bins = last;
   bins.limit = limit;
   bins.thresholds = thresholds;
   bins.cells = cells;
   if (bins.guess == Guess::kCells) {
-    choose_cells(low, high, cells, bins);
+    choose_cells(low, high, cells, num_cells, bins);
   }
   bins.thresholds += threadIdx.x & ((1u << kLogCopies) - 1);
   return bins;

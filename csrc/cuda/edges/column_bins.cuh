@@ -78,11 +78,9 @@ struct FoundColumns {
   }
 };
 
-constexpr int kFindThreads = ColumnMemory::kThreads;
-
 /// Finds the bins of a part of the edges of a stripe, and clears counts.
 template <class T>
-__global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
+__global__ __launch_bounds__(kThreadsOfFoundColumns) void find_columns_kernel(
     const __grid_constant__ ChannelColumns in,
     const __grid_constant__ Edges edges,
     FoundColumns<T> found,
@@ -95,8 +93,9 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
   }
   __syncthreads();
   wait_for_previous(); // it may make the edges, or read the memory that the counts have now
-  const int64_t step = int64_t{gridDim.x} * kFindThreads;
-  for (int64_t i = blockIdx.x * int64_t{kFindThreads} + threadIdx.x; i < num_counts; i += step) {
+  const int64_t step = int64_t{gridDim.x} * kThreadsOfFoundColumns;
+  for (int64_t i = blockIdx.x * int64_t{kThreadsOfFoundColumns} + threadIdx.x; i < num_counts;
+       i += step) {
     counts[i] = 0;
   }
   const unsigned part = blockIdx.x % found.parts;
@@ -111,7 +110,7 @@ __global__ __launch_bounds__(kFindThreads) void find_columns_kernel(
   const unsigned words = 1u << in.log_words, of_word = width / words;
   const unsigned slot = threshold_slot<T>(column / of_word, column % of_word, words);
   Checks own;
-  const unsigned size = ColumnMemory::edges_of_part(width), rows = kFindThreads / width;
+  const unsigned size = ColumnMemory::edges_of_part(width), rows = kThreadsOfFoundColumns / width;
   const unsigned end = min((part + 1) * size, last + 1);
   for (unsigned k = part * size + threadIdx.x / width; k < end; k += rows) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
@@ -144,12 +143,12 @@ FoundColumns<T> find_columns(
       reinterpret_cast<typename Found::Threshold*>(memory + room.line_bytes),
       reinterpret_cast<uint32_t*>(memory + room.line_bytes + room.threshold_bytes),
       static_cast<unsigned>(room.parts), room.stripes};
-  const int64_t clearing =
-      std::min(ceil_div(problem.num_counts(), kFindThreads), int64_t{launch.limits.sm_count});
+  const int64_t clearing = std::min(
+      ceil_div(problem.num_counts(), kThreadsOfFoundColumns), int64_t{launch.limits.sm_count});
   start(
       launch, "find_columns", find_columns_kernel<T>,
       Shape{
-          grid_of(std::max(room.stripes * room.parts, clearing)), kFindThreads, 0, 1,
+          grid_of(std::max(room.stripes * room.parts, clearing)), kThreadsOfFoundColumns, 0, 1,
           launch.limits.has_clusters()},
       in, edges, found, reinterpret_cast<unsigned long long*>(problem.counts),
       problem.num_counts());
@@ -240,7 +239,7 @@ __device__ __forceinline__ Guess copy_bins(
     bins.limit[j] = limits[own + j];
     bins.line[j] = formula_is_right ? lines.formula : lines.comparison;
   }
-  return best_guess(formula_is_right, comparison_is_right);
+  return best_guess(formula_is_right, false, comparison_is_right);
 }
 
 } // namespace histo::cuda

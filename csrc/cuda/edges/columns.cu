@@ -52,7 +52,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
   ColumnBins<T, kOfWord, kLogWords> bins;
   const Guess found_guess =
       copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins);
-  visit_guess<false>(found_guess, [&](auto guess) {
+  visit_guess<false, false>(found_guess, [&](auto guess) {
     count_columns<guess(), kLogWords, Shape>(column, bins, table, flow);
   });
   __syncthreads();

@@ -12,24 +12,36 @@ namespace {
 template <class T>
 using ShapeOf = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
-/// Counts all elements of a block. NaN has a place of its own, which is that of underflow where
-/// neither is shown.
-template <Guess kGuess, int kLogCopies, class Shape, class T>
-__device__ __forceinline__ void count_stream(
-    const StreamOfBlock<T>& stream,
-    const BlockBins<T, kLogCopies>& bins,
-    uint32_t* table,
-    unsigned nan_place) {
-  const uint32_t counters = address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
-  stream.template for_each<Shape>([&](T element) {
-    const auto value = Number<T>::key(element);
-    unsigned place = bins.template place<kGuess>(value);
-    if constexpr (Number<T>::kIsFloat) {
-      place = is_nan(value) ? nan_place : place;
+/// Counts elements in a table. NaN has a place of its own, which is that of underflow where neither
+/// is shown.
+template <Guess kGuess, class T, int kLogCopies>
+struct CountInTable {
+  const BlockBins<T, kLogCopies>& bins;
+  uint32_t counters; // the copies of this thread
+  unsigned nan_place;
+
+  __device__ __forceinline__ void operator()(T element) const {
+    (*this)(Few<T, 1>{element});
+  }
+  /// All places are found before one is counted, so that loads do not wait for each other.
+  template <int kSize>
+  __device__ __forceinline__ void operator()(const Few<T, kSize>& few) const {
+    typename Number<T>::Key values[kSize];
+    unsigned places[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[j] = Number<T>::key(few.elements[j]);
     }
-    add_shared(counters + 4 * slot_of<kLogCopies>(place), 1);
-  });
-}
+    bins.template find<kGuess>(values, places);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if constexpr (Number<T>::kIsFloat) {
+        places[j] = is_nan(values[j]) ? nan_place : places[j];
+      }
+      add_shared(counters + 4 * slot_of(places[j], kLogCopies), 1);
+    }
+  }
+};
 
 /// Writes the counts of a part of the bins, or adds them. Underflow belongs to the first part,
 /// overflow to the last; NaN is counted by the first.
@@ -54,7 +66,7 @@ __device__ __forceinline__ void put_counts(
     uint32_t sum = 0;
     for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
       // Lanes begin with different copies, so that they meet in no bank.
-      sum += table[slot_of<kLogCopies>(place) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
+      sum += table[slot_of(place, kLogCopies) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
     }
     const int64_t of_channel = is_nan_place ? edges.bins + 2 : part.first + place;
     put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_place ? sum : 0, add);
@@ -78,18 +90,20 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   stream.fetch_first(); // while the bins are found
   const Edges part = in.part(edges, index);
   const auto bins_of_part = static_cast<unsigned>(part.bins);
-  const unsigned slots = slot_of<kLogCopies>(bins_of_part + 3);
+  const unsigned slots = slots_of(bins_of_part + 3, kLogCopies);
   // Wide keys come first, because they must be aligned.
   auto* thresholds = reinterpret_cast<Key*>(shared);
   auto* cells = reinterpret_cast<uint32_t*>(thresholds + slots);
-  uint32_t* table = cells + kCells;
+  uint32_t* table = cells + in.cells;
   for (unsigned i = threadIdx.x; i < slots; i += Shape::kThreads) {
     table[i] = 0;
   }
-  const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells);
+  const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells, in.cells);
   const unsigned nan_place = flow.shown ? bins_of_part + 2 : 0;
-  visit_guess<kKnowsOpenFormula<T>>(bins.guess, [&](auto guess) {
-    count_stream<guess(), kLogCopies, Shape>(stream, bins, table, nan_place);
+  visit_guess<kKnowsOpenFormula<T>, true>(bins.guess, [&](auto guess) {
+    const uint32_t counters = address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
+    stream.template for_each<Shape>(
+        CountInTable<guess(), T, kLogCopies>{bins, counters, nan_place});
   });
   __syncthreads();
   wait_for_previous(); // it clears the counts

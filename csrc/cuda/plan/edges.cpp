@@ -9,7 +9,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kCellBytes = kCells * 4;
 constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
 
 int64_t bytes_of_key(ElementType type) {
@@ -61,19 +60,17 @@ bool plan_columns(
   return false;
 }
 
-/// Bytes of a table and its thresholds, in 2^log_copies copies.
-int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies) {
-  if (log_copies < 5) { // slots that no place has keep lanes from meeting in a bank
-    bins += ceil_div(bins + 3, kBanks >> log_copies);
-  }
-  return (((bins + 3) * 4 + (bins + 3) * bytes_of_key(type)) << log_copies) + kCellBytes;
+/// Bytes of a table and its thresholds, in 2^log_copies copies, and of cells.
+int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t cells) {
+  return slots_of(bins + 3, log_copies) * (4 + bytes_of_key(type)) + cells * 4;
 }
 
 bool plan_streams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const auto fits = [&](int64_t part_bins, unsigned log_copies) {
-    return stream_bytes(problem.type, part_bins, log_copies) + kReserved <= limits.shared_per_block;
+    return stream_bytes(problem.type, part_bins, log_copies, kFewestCells) + kReserved <=
+           limits.shared_per_block;
   };
   int64_t parts = 1;
   while (parts <= kMaxParts && !fits(ceil_div(bins, parts), 0)) {
@@ -89,12 +86,24 @@ bool plan_streams(
   }
   plan.layout = EdgeLayout::kStreams;
   plan.threads = threads_of_streams(element_bytes);
-  plan.shared_bytes = stream_bytes(problem.type, part_bins, log_copies);
   static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, parts, limits);
   plan.streams.parts = static_cast<unsigned>(parts);
   plan.streams.part_bins = part_bins;
   plan.streams.log_copies = log_copies;
   plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
+  const auto bytes_with = [&](int64_t cells) {
+    return stream_bytes(problem.type, part_bins, log_copies, cells);
+  };
+  const int64_t bytes_of_block =
+      ceil_div(problem.num_rows(), int64_t{plan.streams.chunks}) * element_bytes;
+  const int64_t room = std::min(kSharedOfCells, limits.shared_per_block - kReserved);
+  int32_t cells = kFewestCells;
+  while (cells < kMostCells && bytes_with(2 * cells) <= room &&
+         bytes_of_block >= 2 * cells * kReadsOfCell) {
+    cells *= 2;
+  }
+  plan.streams.cells = cells;
+  plan.shared_bytes = bytes_with(cells);
   plan.clears = plan.streams.chunks > 1;
   plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
   return true;

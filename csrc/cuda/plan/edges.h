@@ -8,12 +8,28 @@
 
 namespace histo::cuda {
 
+/// The slot of a place or of a threshold in shared memory, among 2^log_copies copies of each. A slot
+/// is left out every few places. Otherwise places a power of two apart would share a bank, and data
+/// often hold such values.
+template <class N>
+HISTO_HOST_DEVICE constexpr N slot_of(N place, unsigned log_copies) {
+  const N places_of_banks = static_cast<N>(kBanks) >> log_copies;
+  return (places_of_banks == 1 ? place : place + place / places_of_banks) << log_copies;
+}
+
+/// Slots for so many places, to a multiple of 16 bytes.
+template <class N>
+HISTO_HOST_DEVICE constexpr N slots_of(N places, unsigned log_copies) {
+  return (slot_of(places, log_copies) + 3) / 4 * 4;
+}
+
 /// A block counts rows of one channel in all its bins, or in a part of them if they are too many
 /// for one table.
 struct EdgeStreams : ChannelStreams {
   unsigned parts; // each has a block for each chunk of the rows
   int64_t part_bins;
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
+  int32_t cells;       // that find thresholds where no line does
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
     const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;
@@ -24,8 +40,6 @@ struct EdgeStreams : ChannelStreams {
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
 /// column are checked by different blocks.
 struct ColumnMemory {
-  static constexpr unsigned kThreads = kThreadsOfFoundColumns; // of a part and a stripe
-
   int64_t stripes; // of all batches, or one if channels share their edges
   int64_t parts;
   int64_t line_bytes;
@@ -37,7 +51,7 @@ struct ColumnMemory {
   }
   /// The edges of a part, if a stripe has `width` columns.
   HISTO_HOST_DEVICE static unsigned edges_of_part(unsigned width) {
-    return kEdgesOfThread * kThreads / width;
+    return kEdgesOfThread * kThreadsOfFoundColumns / width;
   }
   static ColumnMemory of(const ChannelColumns& in, const Edges& edges, ElementType type);
 };

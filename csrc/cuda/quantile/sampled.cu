@@ -78,14 +78,6 @@ __global__ __launch_bounds__(kThreadsOfDigits) void open_windows_kernel(
   }
 }
 
-/// The sum of a warp.
-__device__ __forceinline__ unsigned sum_of_warp(unsigned sum) {
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    sum += __shfl_xor_sync(kAllLanes, sum, step);
-  }
-  return sum;
-}
-
 /// A thread's own counters, and the block's table of buckets. Values equal to an end of the window
 /// have counters of the thread: they may be most values, and additions to one counter of the table
 /// wait for each other.

@@ -4,11 +4,11 @@
 #include <cstdint>
 
 #include "../shared.cuh"
+#include "../warp.cuh"
 #include "keys.cuh"
 
 namespace histo::cuda {
 
-constexpr unsigned kAllLanes = 0xffffffff;
 constexpr unsigned kNoSlot = 0xff;
 
 /// The slots of a channel's targets: those with equal prefixes share one. Slots are numbered in the
@@ -94,12 +94,7 @@ struct SlotLookup {
 /// be written again when the block has waited.
 __device__ __forceinline__ int64_t sum_below(int64_t own, int64_t* sums) {
   const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  int64_t upto = own;
-#pragma unroll
-  for (unsigned step = 1; step < kWarp; step *= 2) {
-    const int64_t before = __shfl_up_sync(kAllLanes, upto, step);
-    upto += lane >= step ? before : 0;
-  }
+  const int64_t upto = sum_upto_lane(own);
   if (lane == kWarp - 1) {
     sums[warp] = upto;
   }

@@ -1,0 +1,31 @@
+// Sums over the lanes of a warp.
+#pragma once
+
+#include "shared.cuh"
+
+namespace histo::cuda {
+
+constexpr unsigned kAllLanes = 0xffffffff;
+
+/// The sum of the values of this lane and of those before it.
+template <class N>
+__device__ __forceinline__ N sum_upto_lane(N own) {
+  const unsigned lane = threadIdx.x % kWarp;
+#pragma unroll
+  for (unsigned step = 1; step < kWarp; step *= 2) {
+    const N before = __shfl_up_sync(kAllLanes, own, step);
+    own += lane >= step ? before : 0;
+  }
+  return own;
+}
+
+/// The sum of the values of all lanes.
+__device__ __forceinline__ unsigned sum_of_warp(unsigned own) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    own += __shfl_xor_sync(kAllLanes, own, step);
+  }
+  return own;
+}
+
+} // namespace histo::cuda
