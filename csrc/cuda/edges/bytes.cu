@@ -36,7 +36,8 @@ struct CopiedEdges {
   }
 };
 
-/// The place of a byte's value among the counts with flow, or -1 if it is not counted.
+/// The place of a byte's value among the counts with flow, or -1 if it is not counted. The block
+/// waits.
 template <class T, class E>
 __device__ __forceinline__ int64_t place_of_byte(const E& edges, int64_t channel) {
   const bool valid = are_valid(edges, channel);
@@ -58,6 +59,10 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   const int64_t channel = blockIdx.x;
   const int64_t num_counts = flow.num_counts(edges.bins);
   unsigned long long* histogram = counts + channel * num_counts;
+  const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
+  for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
+    histogram[i] = 0;
+  }
   int64_t place;
   if (edges.bins <= CopiedEdges::kMost) {
     for (int64_t k = threadIdx.x; k <= edges.bins; k += kBytes) {
@@ -68,11 +73,6 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   } else {
     place = place_of_byte<T>(edges, channel);
   }
-  for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
-    histogram[i] = 0;
-  }
-  __syncthreads(); // the counts are zero
-  const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
   const int64_t at = flow.shown || place < 0 ? place : place - 1;
   if (sum > 0 && at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);
