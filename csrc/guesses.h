@@ -149,14 +149,28 @@ struct ClosePlace {
   bool is_close;
 };
 
-constexpr double kClose = 0x1p-6; // of a bin
+/// How close, as a part of a bin. The host branches if any value is close, a device never.
+template <Arithmetic kBy>
+constexpr double kClose = kBy == Arithmetic::kDevice ? 0x1p-6 : 0x1p-10;
+/// The host keeps the line below the last place, and above the first, by half a bin: no value there
+/// is close. With more bins its numbers have no halves.
+constexpr double kEndOfPlaces = 0.5;
+constexpr int64_t kMostBinsOfClose = int64_t{1} << 20;
 
-template <class G>
-HISTO_HOST_DEVICE ClosePlace
-close_place(const Line<G, Arithmetic::kDevice>& line, G value, unsigned bins) {
-  const G at = line.at(value);
-  const unsigned whole = converted(at), place = whole < bins + 1 ? whole : bins + 1;
-  return {place, std::abs(at - static_cast<G>(place)) < static_cast<G>(2 * kClose)};
+template <class G, Arithmetic kBy>
+HISTO_HOST_DEVICE ClosePlace close_place(const Line<G, kBy>& line, G value, unsigned bins) {
+  constexpr auto kLimit = static_cast<G>(2 * kClose<kBy>);
+  G at = line.at(value);
+  if constexpr (kBy == Arithmetic::kDevice) {
+    const unsigned whole = converted(at), place = whole < bins + 1 ? whole : bins + 1;
+    return {place, std::abs(at - static_cast<G>(place)) < kLimit};
+  } else {
+    const G least = static_cast<G>(kEndOfPlaces), most = static_cast<G>(bins + 1 + kEndOfPlaces);
+    at = at > least ? at : least;
+    at = at < most ? at : most;
+    const auto place = static_cast<unsigned>(static_cast<int64_t>(at));
+    return {place, at - static_cast<G>(place) < kLimit};
+  }
 }
 
 /// The lines of a channel's guesses. The whole part of a line is the guess.
@@ -172,7 +186,7 @@ struct Lines {
   G end; // the last edge
   /// The nearest threshold: the line is lifted by a half.
   Line comparison;
-  /// The place, for kernels that compare only close to an edge: the line is lifted by that much.
+  /// The place, if only values close to an edge are compared: the line is lifted by that much.
   Line close;
 
   /// The value that `open_formula` does not find; NaN if there is none.
@@ -187,7 +201,7 @@ struct Lines {
     return {
         Line::through(low.high, scale * (1 - kFlatter), 1 + (n - 0.5) * kFlatter),
         Line::through(low.high, scale, 1), static_cast<G>(high.high),
-        Line::through(low.high, scale, 0.5), Line::through(low.high, scale, 1 + kClose)};
+        Line::through(low.high, scale, 0.5), Line::through(low.high, scale, 1 + kClose<kBy>)};
   }
 };
 
@@ -235,7 +249,7 @@ struct CheckedEdge {
   bool formula_is_right;
   bool open_formula_is_right; // if kernels know it
   bool comparison_is_right;
-  bool close_comparison_is_right; // of kernels
+  bool close_comparison_is_right;
 };
 
 /// Whether streams are counted by `open_formula`: what is guessed in float32.
@@ -254,7 +268,7 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   checked.formula_is_right = lines.formula.rises();
   checked.comparison_is_right = lines.comparison.rises();
   checked.open_formula_is_right = kKnowsOpenFormula<T, kBy> && lines.open_formula.rises();
-  checked.close_comparison_is_right = kBy == Arithmetic::kDevice && lines.close.rises();
+  checked.close_comparison_is_right = lines.close.rises();
   const auto look = [&](typename Number<T>::Place place, bool reaches) {
     const auto value = static_cast<G>(Number<T>::key_at(place));
     const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
@@ -268,13 +282,11 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
     checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
     checked.comparison_is_right =
         checked.comparison_is_right && (reaches ? nearest >= k : nearest <= k);
-    if constexpr (kBy == Arithmetic::kDevice) {
-      const auto [place, is_close] = close_place(lines.close, value, static_cast<unsigned>(bins));
-      const int64_t below = int64_t{place} - 1; // the edge below the place
-      const bool is_right =
-          is_close ? (reaches ? below >= k : below <= k) : (below >= k) == reaches;
-      checked.close_comparison_is_right = checked.close_comparison_is_right && is_right;
-    }
+    const ClosePlace close = close_place(lines.close, value, static_cast<unsigned>(bins));
+    const int64_t below = int64_t{close.place} - 1; // the edge below the place
+    const bool is_right =
+        close.is_close ? (reaches ? below >= k : below <= k) : (below >= k) == reaches;
+    checked.close_comparison_is_right = checked.close_comparison_is_right && is_right;
   };
   if (checked.exists) {
     look(checked.place, true);

@@ -66,6 +66,7 @@ class ChannelBins {
     const Real low = edges.at(channel, 0), high = edges.at(channel, bins_);
     const auto lines = Lines<G>::between(low, high, bins_);
     bool valid = true, formula_is_right = true, comparison_is_right = true;
+    bool close_comparison_is_right = bins_ <= kMostBinsOfClose;
     Key* keys = thresholds_.data() + i * stride();
     int32_t limit = 0;
     for (int64_t k = 0; k <= bins_; ++k) {
@@ -75,6 +76,7 @@ class ChannelBins {
       valid = valid && edge.valid;
       formula_is_right = formula_is_right && edge.formula_is_right;
       comparison_is_right = comparison_is_right && edge.comparison_is_right;
+      close_comparison_is_right = close_comparison_is_right && edge.close_comparison_is_right;
     }
     keys[bins_ + 1] = kNever;
 
@@ -90,6 +92,11 @@ class ChannelBins {
     if (formula_is_right) {
       search.line = lines.formula;
       search.most = rounded_down<G>(bins_ + 1);
+    } else if (comparison_is_right && close_comparison_is_right) {
+      search.line = lines.close;
+      search.most = static_cast<G>(static_cast<double>(bins_ + 1) + kEndOfPlaces);
+      search.width = 1;
+      search.only_close = true;
     } else if (comparison_is_right) {
       search.line = lines.comparison;
       search.most = most_edge();

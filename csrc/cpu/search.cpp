@@ -42,9 +42,26 @@ struct One {
   static Places lesser(Places a, Places b) {
     return std::min(a, b);
   }
-  static Places whole_part(Key value, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
-    const Line<Guesses> line{origin, scale, lift, 0};
-    return static_cast<Places>(line.clamped(static_cast<Guesses>(value), most));
+  static Places greater(Places a, Places b) {
+    return std::max(a, b);
+  }
+  static Guesses line(Key value, Guesses origin, Guesses scale, Guesses lift) {
+    return Line<Guesses>{origin, scale, lift, 0}.at(static_cast<Guesses>(value));
+  }
+  /// NaN becomes the least.
+  static Guesses clamped(Guesses line, Guesses least, Guesses most) {
+    const Guesses above = line > least ? line : least;
+    return above < most ? above : most;
+  }
+  static Places whole(Guesses line) {
+    return static_cast<Places>(line);
+  }
+  /// How far a line is beyond its whole part.
+  static Guesses beyond(Guesses line, Places whole) {
+    return line - static_cast<Guesses>(whole);
+  }
+  static bool any_is_below(Guesses a, Guesses b) {
+    return a < b;
   }
   static Places bit_cells(Key value, const BitCells<Guesses>& bits) {
     return static_cast<Places>(bits.at(static_cast<Guesses>(value)));

@@ -35,6 +35,7 @@ struct Search {
   int32_t last;          // the index of that one
   int32_t limit;         // integers of 64 bits: the most thresholds that a value reaches
   int32_t width;         // 0: the place is right at once
+  bool only_close;       // only values close to the edge below their place are compared with it
 };
 
 /// Searches of channels that lie side by side: lines that give a place, and a step of 1. There is

@@ -69,11 +69,23 @@ struct Floats {
   static Places lesser(Places a, Places b) {
     return _mm256_min_epi32(a, b);
   }
-  static Places whole_part(
-      Values values, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
-    const __m256 line = _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(values, origin), scale), lift);
-    return _mm256_cvttps_epi32(
-        _mm256_min_ps(_mm256_max_ps(line, _mm256_setzero_ps()), most)); // NaN: 0
+  static Places greater(Places a, Places b) {
+    return _mm256_max_epi32(a, b);
+  }
+  static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
+    return _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(values, origin), scale), lift);
+  }
+  static Guesses clamped(Guesses line, Guesses least, Guesses most) {
+    return _mm256_min_ps(_mm256_max_ps(line, least), most); // NaN: the least
+  }
+  static Places whole(Guesses line) {
+    return _mm256_cvttps_epi32(line);
+  }
+  static Guesses beyond(Guesses line, Places whole) {
+    return _mm256_sub_ps(line, _mm256_cvtepi32_ps(whole));
+  }
+  static bool any_is_below(Guesses a, Guesses b) {
+    return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) != 0;
   }
   static Places bit_cells(Values values, const BitCells<float>& of) {
     const __m256i bits = _mm256_castps_si256(values);
@@ -139,11 +151,23 @@ struct Doubles {
   static Places lesser(Places a, Places b) {
     return _mm_min_epi32(a, b);
   }
-  static Places whole_part(
-      Values values, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
-    const __m256d line = _mm256_add_pd(_mm256_mul_pd(_mm256_sub_pd(values, origin), scale), lift);
-    return _mm256_cvttpd_epi32(
-        _mm256_min_pd(_mm256_max_pd(line, _mm256_setzero_pd()), most)); // NaN: 0
+  static Places greater(Places a, Places b) {
+    return _mm_max_epi32(a, b);
+  }
+  static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
+    return _mm256_add_pd(_mm256_mul_pd(_mm256_sub_pd(values, origin), scale), lift);
+  }
+  static Guesses clamped(Guesses line, Guesses least, Guesses most) {
+    return _mm256_min_pd(_mm256_max_pd(line, least), most); // NaN: the least
+  }
+  static Places whole(Guesses line) {
+    return _mm256_cvttpd_epi32(line);
+  }
+  static Guesses beyond(Guesses line, Places whole) {
+    return _mm256_sub_pd(line, _mm256_cvtepi32_pd(whole));
+  }
+  static bool any_is_below(Guesses a, Guesses b) {
+    return _mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)) != 0;
   }
   static Places bit_cells(Values, const BitCells<double>&) {
     throw InternalError("bit_cells: not of doubles");

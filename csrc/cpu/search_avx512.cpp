@@ -63,11 +63,23 @@ struct Floats {
   static Places lesser(Places a, Places b) {
     return _mm512_min_epi32(a, b);
   }
-  static Places whole_part(
-      Values values, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
-    const __m512 line = _mm512_add_ps(_mm512_mul_ps(_mm512_sub_ps(values, origin), scale), lift);
-    return _mm512_cvttps_epi32(
-        _mm512_min_ps(_mm512_max_ps(line, _mm512_setzero_ps()), most)); // NaN: 0
+  static Places greater(Places a, Places b) {
+    return _mm512_max_epi32(a, b);
+  }
+  static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
+    return _mm512_add_ps(_mm512_mul_ps(_mm512_sub_ps(values, origin), scale), lift);
+  }
+  static Guesses clamped(Guesses line, Guesses least, Guesses most) {
+    return _mm512_min_ps(_mm512_max_ps(line, least), most); // NaN: the least
+  }
+  static Places whole(Guesses line) {
+    return _mm512_cvttps_epi32(line);
+  }
+  static Guesses beyond(Guesses line, Places whole) {
+    return _mm512_sub_ps(line, _mm512_cvtepi32_ps(whole));
+  }
+  static bool any_is_below(Guesses a, Guesses b) {
+    return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0;
   }
   static Places bit_cells(Values values, const BitCells<float>& of) {
     const __m512i bits = _mm512_castps_si512(values);
@@ -130,11 +142,23 @@ struct Doubles {
   static Places lesser(Places a, Places b) {
     return _mm256_min_epi32(a, b);
   }
-  static Places whole_part(
-      Values values, Guesses origin, Guesses scale, Guesses lift, Guesses most) {
-    const __m512d line = _mm512_add_pd(_mm512_mul_pd(_mm512_sub_pd(values, origin), scale), lift);
-    return _mm512_cvttpd_epi32(
-        _mm512_min_pd(_mm512_max_pd(line, _mm512_setzero_pd()), most)); // NaN: 0
+  static Places greater(Places a, Places b) {
+    return _mm256_max_epi32(a, b);
+  }
+  static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
+    return _mm512_add_pd(_mm512_mul_pd(_mm512_sub_pd(values, origin), scale), lift);
+  }
+  static Guesses clamped(Guesses line, Guesses least, Guesses most) {
+    return _mm512_min_pd(_mm512_max_pd(line, least), most); // NaN: the least
+  }
+  static Places whole(Guesses line) {
+    return _mm512_cvttpd_epi32(line);
+  }
+  static Guesses beyond(Guesses line, Places whole) {
+    return _mm512_sub_pd(line, _mm512_cvtepi32_pd(whole));
+  }
+  static bool any_is_below(Guesses a, Guesses b) {
+    return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ) != 0;
   }
   static Places bit_cells(Values, const BitCells<double>&) {
     throw InternalError("bit_cells: not of doubles");

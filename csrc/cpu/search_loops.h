@@ -43,17 +43,18 @@ void for_each_vector(const T* data, int64_t size, Out* keys, const F& f) {
 /// A line's values and a place, in all lanes.
 template <class V>
 struct LineVectors {
-  typename V::Guesses origin, scale, lift, most;
+  typename V::Guesses origin, scale, lift, least, most;
 
   template <class G>
-  explicit LineVectors(const Line<G>& line, G most_place)
+  explicit LineVectors(const Line<G>& line, G most_place, G least_place = 0)
       : origin(V::all(line.origin)),
         scale(V::all(line.scale)),
         lift(V::all(line.lift)),
+        least(V::all(least_place)),
         most(V::all(most_place)) {
   }
-  typename V::Places at(typename V::Values values) const {
-    return V::whole_part(values, origin, scale, lift, most);
+  typename V::Guesses at(typename V::Values values) const {
+    return V::clamped(V::line(values, origin, scale, lift), least, most);
   }
 };
 
@@ -75,6 +76,30 @@ struct RuleVectors {
   }
 };
 
+/// Lookups take long, and most values are close to no edge.
+template <class V, class T, class Out>
+void search_close(
+    const Search<SearchKey<T>>& of,
+    const RuleVectors<V, SearchKey<T>>& as,
+    const T* data,
+    int64_t size,
+    Out* keys) {
+  using G = GuessOf<SearchKey<T>>;
+  const LineVectors<V> line(of.line, of.most, static_cast<G>(kEndOfPlaces));
+  const auto close = V::all(static_cast<G>(2 * kClose<Arithmetic::kHost>));
+  const auto limit = V::all_places(of.limit), one = V::all_places(1), none = V::all_places(0);
+  const auto* thresholds = of.thresholds;
+  for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
+    const auto at = line.at(values);
+    auto places = V::whole(at);
+    if (V::any_is_below(V::beyond(at, places), close)) {
+      const auto edges = V::greater(V::add(places, V::all_places(-1)), none);
+      places = V::step(values, thresholds, edges, edges, one);
+    }
+    return as.keys(values, places, limit);
+  });
+}
+
 template <class V, class T, class Out>
 void search_with_line(
     const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
@@ -84,13 +109,17 @@ void search_with_line(
   const auto* thresholds = of.thresholds;
   if (of.width == 0) {
     for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
-      return as.keys(values, line.at(values), limit);
+      return as.keys(values, V::whole(line.at(values)), limit);
     });
     return;
   }
   const auto one = V::all_places(1);
+  if (of.only_close) {
+    search_close<V>(of, as, data, size, keys);
+    return;
+  }
   for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
-    const auto places = line.at(values);
+    const auto places = V::whole(line.at(values));
     return as.keys(values, V::step(values, thresholds, places, places, one), limit);
   });
 }
@@ -131,7 +160,8 @@ void search_line(
     });
   } else {
     const LineVectors<V> line(of.line, of.most);
-    search_in_cells<V>(of, rule, data, size, keys, [line](auto values) { return line.at(values); });
+    search_in_cells<V>(
+        of, rule, data, size, keys, [line](auto values) { return V::whole(line.at(values)); });
   }
 }
 
@@ -142,13 +172,14 @@ void search_columns(
     const T* data,
     int64_t size,
     Out* keys) {
-  const auto most = V::all(of.most);
+  const auto least = V::all(0), most = V::all(of.most);
   const auto one = V::all_places(1);
   const RuleVectors<V, SearchKey<T>> as(rule);
   for_each_vector<V>(data, size, keys, [=](auto values, int64_t i) {
-    const auto places = V::whole_part(
+    const auto line = V::line(
         values, V::load_guesses(of.origins + i), V::load_guesses(of.scales + i),
-        V::load_guesses(of.lifts + i), most);
+        V::load_guesses(of.lifts + i));
+    const auto places = V::whole(V::clamped(line, least, most));
     const auto index = V::add(places, V::load_places(of.bases + i));
     const auto reached = V::step(values, of.thresholds, index, places, one);
     return as.keys(values, reached, V::load_places(of.limits + i));
