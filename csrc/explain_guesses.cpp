@@ -130,7 +130,7 @@ Findings find_on_cpu(const Problem& input, const Edges& edges) {
     } else if (together && checked.comparison.channel < 0) {
       add(findings, {"comparison", rows.count, checked.formula, checked.comparison});
     } else {
-      bins.find(edges, row, 1);
+      bins.find(edges, row, 1, rows.count * input.num_rows());
       add(findings, search_of_channel(bins, checked, rows.count));
     }
   }

@@ -205,10 +205,11 @@ struct Lines {
   }
 };
 
-/// The line of cells over the values: its whole part is the cell.
+/// The line of cells over the values: its whole part is the cell. The first and the last cell have
+/// no edges, so that values beyond all edges are in cells without.
 template <class G, Arithmetic kBy = kOwnArithmetic>
 HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high, int32_t cells) {
-  return Line<G, kBy>::through(low.high, cells / (high.high - low.high), 0);
+  return Line<G, kBy>::through(low.high, (cells - 3) / (high.high - low.high), 1);
 }
 
 /// Cells over the numbers of values of type G, in their order. NaN has any of them.
@@ -228,10 +229,10 @@ struct BitCells {
     const Place first = Number<G>::place_of(static_cast<G>(low.high));
     const Distance span = distance(first, Number<G>::place_of(static_cast<G>(high.high)));
     int shift = 0;
-    while (span >> shift >= static_cast<Distance>(cells)) {
+    while ((span >> shift) + 3 > static_cast<Distance>(cells)) {
       ++shift;
     }
-    return {first, shift, cells - 1};
+    return {first - (Place{1} << shift), shift, cells - 1};
   }
   HISTO_HOST_DEVICE int32_t at(G value) const {
     const Place place = Number<G>::place_of(value);

@@ -10,6 +10,7 @@
 
 #include "../guesses.h"
 #include "search.h"
+#include "tuning.h"
 
 namespace histo::cpu {
 
@@ -26,8 +27,9 @@ class ChannelBins {
     bool comparison_is_right;
   };
 
-  void find(const Edges& edges, int64_t first_channel, int64_t channels) {
+  void find(const Edges& edges, int64_t first_channel, int64_t channels, int64_t rows) {
     bins_ = edges.bins;
+    num_cells_ = rows < tuning::kMinRowsOfManyCells ? tuning::kFewCells : tuning::kManyCells;
     thresholds_.resize(static_cast<size_t>(channels * stride()));
     channels_.resize(static_cast<size_t>(channels));
     cells_.resize(static_cast<size_t>(channels));
@@ -54,8 +56,6 @@ class ChannelBins {
   }
 
  private:
-  static constexpr int32_t kCells = 4096;
-
   /// A threshold that no value reaches. A value reaches the largest integer, so the place of
   /// integers has a limit.
   static constexpr Key kNever = std::numeric_limits<Key>::has_quiet_NaN
@@ -107,10 +107,11 @@ class ChannelBins {
   }
 
   /// Takes the cells of values, or those of their bits where these need fewer steps.
-  static void choose_cells(Real low, Real high, std::vector<uint32_t>& cells, Search<Key>& search) {
-    search.line = cell_line<G>(low, high, kCells);
-    search.most = kCells - 1;
-    search.bits = BitCells<G>::between(low, high, kCells);
+  void choose_cells(Real low, Real high, std::vector<int32_t>& cells, Search<Key>& search) const {
+    search.line = cell_line<G>(low, high, num_cells_);
+    search.most = static_cast<G>(num_cells_ - 1);
+    search.bits = BitCells<G>::between(low, high, num_cells_);
+    cells.resize(static_cast<size_t>(num_cells_));
     search.over_bits = true;
     const int32_t width_over_bits = count_cells(cells, search);
     search.width = width_over_bits;
@@ -129,15 +130,16 @@ class ChannelBins {
     return search.over_bits ? search.bits.at(value)
                             : static_cast<int64_t>(search.line.clamped(value, search.most));
   }
-  /// Counts the thresholds below each cell. Returns the first width of a search in any cell.
-  static int32_t count_cells(std::vector<uint32_t>& cells, const Search<Key>& search) {
-    cells.resize(kCells);
+  /// Counts the thresholds below each cell, and inverts the count if the cell has thresholds. Returns
+  /// the first width of a search in any cell.
+  static int32_t count_cells(std::vector<int32_t>& cells, const Search<Key>& search) {
     int32_t most = 1, below = 0, k = 0;
-    for (int64_t cell = 0; cell < kCells; ++cell) {
-      cells[static_cast<size_t>(cell)] = static_cast<uint32_t>(below);
-      while (k < search.limit && cell_of(search.thresholds[k], search) <= cell) {
+    for (size_t cell = 0; cell < cells.size(); ++cell) {
+      while (k < search.limit &&
+             cell_of(search.thresholds[k], search) <= static_cast<int64_t>(cell)) {
         ++k;
       }
+      cells[cell] = k > below ? ~below : below;
       most = std::max(most, k - below);
       below = k;
     }
@@ -148,10 +150,11 @@ class ChannelBins {
     return width;
   }
 
+  int32_t num_cells_ = 0; // of each channel
   int64_t bins_ = 0;
   std::vector<Key> thresholds_;
   std::vector<Channel> channels_;
-  std::vector<std::vector<uint32_t>> cells_;
+  std::vector<std::vector<int32_t>> cells_;
 };
 
 } // namespace histo::cpu

@@ -45,6 +45,12 @@ struct One {
   static Places greater(Places a, Places b) {
     return std::max(a, b);
   }
+  static Places inverted(Places places) {
+    return ~places;
+  }
+  static bool any_is_negative(Places places) {
+    return places < 0;
+  }
   static Guesses line(Key value, Guesses origin, Guesses scale, Guesses lift) {
     return Line<Guesses>{origin, scale, lift, 0}.at(static_cast<Guesses>(value));
   }

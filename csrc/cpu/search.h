@@ -30,7 +30,8 @@ struct Search {
   G most; // of the line: a place, or a cell
   BitCells<G> bits;
   bool over_bits;        // cells are those of the values' bits, not of the line
-  const uint32_t* cells; // the thresholds below each cell; null if the line gives the place itself
+  const int32_t* cells;  // the thresholds below each cell, inverted if it has any; null if the line
+                         // gives the place itself
   const Key* thresholds; // with one behind the last that no value reaches
   int32_t last;          // the index of that one
   int32_t limit;         // integers of 64 bits: the most thresholds that a value reaches

@@ -72,6 +72,12 @@ struct Floats {
   static Places greater(Places a, Places b) {
     return _mm256_max_epi32(a, b);
   }
+  static Places inverted(Places places) {
+    return _mm256_xor_si256(places, all_places(-1));
+  }
+  static bool any_is_negative(Places places) {
+    return _mm256_movemask_ps(_mm256_castsi256_ps(places)) != 0;
+  }
   static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
     return _mm256_add_ps(_mm256_mul_ps(_mm256_sub_ps(values, origin), scale), lift);
   }
@@ -153,6 +159,12 @@ struct Doubles {
   }
   static Places greater(Places a, Places b) {
     return _mm_max_epi32(a, b);
+  }
+  static Places inverted(Places places) {
+    return _mm_xor_si128(places, all_places(-1));
+  }
+  static bool any_is_negative(Places places) {
+    return _mm_movemask_ps(_mm_castsi128_ps(places)) != 0;
   }
   static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
     return _mm256_add_pd(_mm256_mul_pd(_mm256_sub_pd(values, origin), scale), lift);

@@ -66,6 +66,12 @@ struct Floats {
   static Places greater(Places a, Places b) {
     return _mm512_max_epi32(a, b);
   }
+  static Places inverted(Places places) {
+    return _mm512_xor_si512(places, all_places(-1));
+  }
+  static bool any_is_negative(Places places) {
+    return _mm512_movepi32_mask(places) != 0;
+  }
   static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
     return _mm512_add_ps(_mm512_mul_ps(_mm512_sub_ps(values, origin), scale), lift);
   }
@@ -144,6 +150,12 @@ struct Doubles {
   }
   static Places greater(Places a, Places b) {
     return _mm256_max_epi32(a, b);
+  }
+  static Places inverted(Places places) {
+    return _mm256_xor_si256(places, all_places(-1));
+  }
+  static bool any_is_negative(Places places) {
+    return _mm256_movepi32_mask(places) != 0;
   }
   static Guesses line(Values values, Guesses origin, Guesses scale, Guesses lift) {
     return _mm512_add_pd(_mm512_mul_pd(_mm512_sub_pd(values, origin), scale), lift);

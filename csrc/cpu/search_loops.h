@@ -136,14 +136,18 @@ void search_in_cells(
   const RuleVectors<V, SearchKey<T>> as(rule);
   const auto limit = V::all_places(of.limit);
   const auto last = V::all_places(of.last);
-  const auto* cells = reinterpret_cast<const int32_t*>(of.cells);
+  const auto* cells = of.cells;
   const auto* thresholds = of.thresholds;
   const int32_t first_width = of.width;
   for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
-    auto places = V::lookup(cells, cell_of(values));
-    for (int32_t width = first_width; width > 0; width /= 2) {
-      const auto end = V::lesser(V::add(places, V::all_places(width - 1)), last);
-      places = V::step(values, thresholds, end, places, V::all_places(width));
+    const auto below = V::lookup(cells, cell_of(values));
+    auto places = below;
+    if (V::any_is_negative(below)) {
+      places = V::greater(below, V::inverted(below));
+      for (int32_t width = first_width; width > 0; width /= 2) {
+        const auto end = V::lesser(V::add(places, V::all_places(width - 1)), last);
+        places = V::step(values, thresholds, end, places, V::all_places(width));
+      }
     }
     return as.keys(values, places, limit);
   });

@@ -186,7 +186,7 @@ class EdgeStager final : public Stager {
     outside_.assign(static_cast<size_t>(keys_.outside_is_counted() ? channels : 0), 0);
     if (!is_shared_) {
       const ExactFloats exact;
-      own_.find(edges_, first_channel, channels);
+      own_.find(edges_, first_channel, channels, input_.num_rows());
       columns_are_of_ = {};
     }
   }
@@ -321,7 +321,7 @@ class EdgeStaging final : public Staging {
     key_type = keys.type();
     if (edges.shared) {
       const ExactFloats exact;
-      shared_.find(edges, 0, 1);
+      shared_.find(edges, 0, 1, input.num_channels() * input.num_rows());
     }
   }
   std::unique_ptr<Stager> stager() const override {
