@@ -86,9 +86,9 @@ if TOOLKIT is not None:
     shown = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--version"], text=True)
     release = "".join(re.findall(r"release (\d+[.]\d+)", shown))
     check_major_version(release, torch.version.cuda or "")
-    # Older drivers than those of CUDA 13 do not know the modes.
-    is_old = release.startswith("12.")
-    NVCC_FLAGS += ["-Xfatbin=-compress-all" if is_old else "--compress-mode=size"]
+    # Modes of compression need a driver of CUDA 13; -compress-all serves all.
+    has_modes = int(release.split(".")[0] or 0) >= 13
+    NVCC_FLAGS += ["--compress-mode=size" if has_modes else "-Xfatbin=-compress-all"]
     cpp_extension.CUDA_HOME = TOOLKIT  # a CPU build of torch leaves it unset
     listed = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--list-gpu-arch"], text=True).split()
     archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]

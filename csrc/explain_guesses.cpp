@@ -21,6 +21,7 @@ struct CheckedChannel {
   bool open_formula_is_right = true;
 };
 
+/// In streams of a GPU the comparison is that of values close to an edge only.
 template <class T, class G, Arithmetic kBy>
 CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_streams = false) {
   const auto lines =
@@ -201,7 +202,8 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
     }
     for (unsigned index = 0; index < plan.streams.parts; ++index) {
       const Edges part = plan.streams.part(edges, index);
-      const CheckedChannel checked = check_channel<T, G, Arithmetic::kDevice>(part, row, true);
+      const CheckedChannel checked =
+          check_channel<T, G, Arithmetic::kDevice>(part, row, /*in_streams=*/true);
       FoundBins found = found_bins(checked, rows.count, "cells");
       if (found.how == std::string("cells")) {
         choose_cells<T>(part, row, plan.streams.cells, found);

@@ -22,8 +22,8 @@ struct FoundBins {
   int64_t count;   // how many they are
   WrongEdge formula;
   WrongEdge comparison;
-  int32_t cells = 0;
-  bool over_bits = false; // of values
+  int32_t cells = 0;      // 0: not found by cells
+  bool over_bits = false; // the cells are those of bits
   int64_t fullest = 0;    // thresholds in the fullest of all
 };
 

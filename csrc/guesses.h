@@ -119,7 +119,7 @@ HISTO_HOST_DEVICE int32_t whole_part(const Line<G, kBy>& line, G x, int64_t most
 enum class Guess : uint8_t {
   kFormula,     // by a line alone
   kOpenFormula, // by a line for all values but the last edge's own
-  kComparison,  // by a line and one comparison with the nearest threshold, or only close to it
+  kComparison,  // by a line and at most one comparison
   kCells,       // by a search among the thresholds of a cell
   kBitCells,    // the same, with cells over the bits of values
 };
@@ -142,18 +142,21 @@ HISTO_HOST_DEVICE unsigned open_place(
   return value == end ? bins : place;
 }
 
-/// A place by `Lines::close`. Of a value close to the edge below its place, that edge tells whether it
-/// is one less.
+/// A place by `Lines::close`. If the value is close to the edge below that place, a comparison with
+/// this edge decides between the place and the one before.
 struct ClosePlace {
   unsigned place;
   bool is_close;
 };
 
-/// How close, as a part of a bin. The host branches if any value is close, a device never.
+/// A value is close if it is less than this part of a bin from an edge. The line is lifted by as much,
+/// so its fraction is then below twice that. The host skips the comparison of a vector without close
+/// values; a device compares without a branch. Shown by: float16 [2^29], 2048 bins in (-3.7, 4.1), and
+/// on the CPU float32 [2^24], 255 bins in (-3.7, 4.1)
 template <Arithmetic kBy>
 constexpr double kClose = kBy == Arithmetic::kDevice ? 0x1p-6 : 0x1p-10;
-/// The host keeps the line below the last place, and above the first, by half a bin: no value there
-/// is close. With more bins its numbers have no halves.
+/// The host clamps the line to [0.5, bins + 1.5]: values far outside are half a bin from the start of
+/// their place, so they are not close. Floats have halves up to 2^23; the limit leaves a margin.
 constexpr double kEndOfPlaces = 0.5;
 constexpr int64_t kMostBinsOfClose = int64_t{1} << 20;
 
@@ -186,7 +189,7 @@ struct Lines {
   G end; // the last edge
   /// The nearest threshold: the line is lifted by a half.
   Line comparison;
-  /// The place, if only values close to an edge are compared: the line is lifted by that much.
+  /// The place, or one more for values just below an edge: the line is lifted by kClose.
   Line close;
 
   /// The value that `open_formula` does not find; NaN if there is none.
@@ -205,8 +208,8 @@ struct Lines {
   }
 };
 
-/// The line of cells over the values: its whole part is the cell. The first and the last cell have
-/// no edges, so that values beyond all edges are in cells without.
+/// The line of cells over the values: its whole part is the cell. The range has all cells but the
+/// first and the last, so these rarely have an edge, and values outside need no comparison.
 template <class G, Arithmetic kBy = kOwnArithmetic>
 HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high, int32_t cells) {
   return Line<G, kBy>::through(low.high, (cells - 3) / (high.high - low.high), 1);
@@ -232,7 +235,9 @@ struct BitCells {
     while ((span >> shift) + 3 > static_cast<Distance>(cells)) {
       ++shift;
     }
-    return {first - (Place{1} << shift), shift, cells - 1};
+    // The first cell is empty, unless there are no numbers before `first`.
+    const Place least = std::numeric_limits<Place>::min(), room = Place{1} << shift;
+    return {first < least + room ? least : first - room, shift, cells - 1};
   }
   HISTO_HOST_DEVICE int32_t at(G value) const {
     const Place place = Number<G>::place_of(value);

@@ -135,9 +135,9 @@ def logarithmic(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
     return torch.logspace(-3, 2, bins + 1, dtype=torch.float64).to(dtype)
 
 
-def uneven(bins: int, dtype: torch.dtype = SINGLE) -> Tensor:
-    """Nearly uniform."""
-    jitter = torch.arange(bins + 1) % 3 * 0.005
+def uneven(bins: int, dtype: torch.dtype = SINGLE, most: float = 0.01) -> Tensor:
+    """Nearly uniform: each edge is at most so much of a bin from its place."""
+    jitter = torch.arange(bins + 1) % 3 * (most / 2)
     return ((torch.arange(bins + 1).double() + jitter) * 7 - 40).to(dtype)
 
 
@@ -253,6 +253,15 @@ def test_formula_below_the_last_edge(count: Count, dtype: torch.dtype) -> None:
         values = numbers_about(edges, (6000,), dtype)
         assert "open-formula" in count(values, edges)
     assert "comparison" in count(values.view(-1, 20), edges)  # columns have no such line
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, SINGLE, DOUBLE, torch.int32], ids=str)
+def test_edges_far_from_a_line(count: Count, dtype: torch.dtype) -> None:
+    """Streams compare only close to an edge, so there the line must be closer to it."""
+    edges = uneven(30, most=0.4)
+    values = numbers_about(edges, (4000,), dtype)
+    assert "cells" in count(values, edges)
+    assert "comparison" in count(values.view(-1, 20), edges)
 
 
 @pytest.mark.parametrize("dtype", [torch.int16, torch.uint16, torch.int32, torch.uint64], ids=str)

@@ -33,9 +33,12 @@ def edges_of(case):
         "far": torch.linspace(1e6, 1e6 + 64, 100),
         "random": normal,
         "logarithmic": torch.logspace(-12, 12, 400),
+        "close": torch.linspace(-4, 4, 256) + torch.arange(256) % 3 * 1e-5,
+        "uneven": torch.linspace(-4, 4, 256) + torch.arange(256) % 3 * 3e-3,
         "crowded": crowded,
         "repeated": normal.round(decimals=1),
         "infinite": torch.tensor([-inf, -1.0, 0.0, 0.0, 2.0, inf]),
+        "all": torch.cat([torch.tensor([-inf]), torch.arange(101), torch.tensor([inf])]),
         "subnormal": torch.where(subnormal < 0, -magnitude, magnitude),
         "one": torch.tensor([-1.0, 1.0]),
         "decrease": torch.tensor([0.0, 2.0, 1.0]),
@@ -52,8 +55,8 @@ def values_on(edges, dtype, size):
         numbers = numbers.nan_to_num().clamp(0, 100)
     return numbers.to(dtype)
 
-CASES = ("powers,bytes,all bytes,words,far,random,logarithmic,crowded,repeated,infinite,subnormal,"
-         "one,decrease,nan").split(",")
+CASES = ("powers,bytes,all bytes,words,close,uneven,far,random,logarithmic,crowded,repeated,"
+         "infinite,all,subnormal,one,decrease,nan").split(",")
 
 def counts(values, edges, dim, flow):
     torch.set_flush_denormal(sys.argv[1] == "flush")
@@ -70,6 +73,14 @@ for case in CASES:
                 about = (case, dtype, flow)
                 expected = histogram(view, edges, flow=flow)
                 assert_counts(counts(view, edges, None, flow), expected, about)
+
+# So many values have more cells.
+for case in ("random", "logarithmic", "crowded", "all"):
+    edges = edges_of(case)
+    for dtype in (torch.float32, torch.float64, torch.int64):
+        values = values_on(edges, dtype, (1 << 18) + 5)
+        expected = histogram(values, edges, flow=True)
+        assert_counts(counts(values, edges, None, True), expected, (case, dtype))
 
 # Channels side by side: each has edges of its own, and they take searches of all kinds.
 # 256 bins without flow leave no key for what is outside.

@@ -51,15 +51,16 @@ class BinSearch:
     """How the bins of some channels, parts or stripes are found.
 
     Args:
-        how: "formula" (a line gives the bin), "comparison" (a line gives the nearest edge, and one
-            comparison the bin), "cells" (a table gives the edges in a small part of the range,
+        how: "formula" (a line gives the bin), "comparison" (a line gives the bin, or one too many;
+            a comparison with one edge corrects it, which only values close to an edge may need),
+            "cells" (a table gives the edges in a small part of the range,
             which are searched by halves) or "search" (all edges are searched by halves).
         count: how many channels, parts or stripes have their bins found so.
         formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
             channel that has one; None if it is right.
         cells: what is cut into cells: the "values" of the range, or their "bits".
         fullest_cell: the most edges in a cell.
-        num_cells: how many cells there are.
+        num_cells: how many cells there are; 0 unless `how` is "cells".
     """
 
     how: str

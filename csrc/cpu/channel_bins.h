@@ -27,9 +27,9 @@ class ChannelBins {
     bool comparison_is_right;
   };
 
-  void find(const Edges& edges, int64_t first_channel, int64_t channels, int64_t rows) {
+  void find(const Edges& edges, int64_t first_channel, int64_t channels, int64_t values) {
     bins_ = edges.bins;
-    num_cells_ = rows < tuning::kMinRowsOfManyCells ? tuning::kFewCells : tuning::kManyCells;
+    num_cells_ = values < tuning::kMinValuesOfManyCells ? tuning::kFewCells : tuning::kManyCells;
     thresholds_.resize(static_cast<size_t>(channels * stride()));
     channels_.resize(static_cast<size_t>(channels));
     cells_.resize(static_cast<size_t>(channels));

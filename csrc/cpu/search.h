@@ -19,15 +19,16 @@ using SearchKey = std::conditional_t<
     std::conditional_t<sizeof(T) <= 2, float, double>,
     typename Number<T>::Key>;
 
-/// The search of one channel. It starts at a place that the line or the cells give, and then takes
-/// steps of `width`, half of it, and so on to 1: a step is taken if the value reaches the threshold
-/// at its end.
+/// The search of one channel. The line or the cells give a place, and steps of `width`, half of it,
+/// and so on to 1 follow: a step is taken if the value reaches the threshold at its end. Cells without
+/// thresholds need no steps. With `only_close`, the line gives the place itself, and a value close to
+/// the edge below it is compared with that edge.
 template <class Key>
 struct Search {
   using G = GuessOf<Key>;
 
   Line<G> line;
-  G most; // of the line: a place, or a cell
+  G most; // of the line: a place, a place and a half (`only_close`), or a cell
   BitCells<G> bits;
   bool over_bits;        // cells are those of the values' bits, not of the line
   const int32_t* cells;  // the thresholds below each cell, inverted if it has any; null if the line
@@ -36,7 +37,7 @@ struct Search {
   int32_t last;          // the index of that one
   int32_t limit;         // integers of 64 bits: the most thresholds that a value reaches
   int32_t width;         // 0: the place is right at once
-  bool only_close;       // only values close to the edge below their place are compared with it
+  bool only_close;       // vectors without a value close to an edge are not compared
 };
 
 /// Searches of channels that lie side by side: lines that give a place, and a step of 1. There is

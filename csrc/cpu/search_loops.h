@@ -40,7 +40,7 @@ void for_each_vector(const T* data, int64_t size, Out* keys, const F& f) {
   }
 }
 
-/// A line's values and a place, in all lanes.
+/// A line and the limits of its values, in all lanes.
 template <class V>
 struct LineVectors {
   typename V::Guesses origin, scale, lift, least, most;
@@ -76,15 +76,13 @@ struct RuleVectors {
   }
 };
 
-/// Lookups take long, and most values are close to no edge.
+/// The line gives places. Vectors with a value close to the edge below its place are compared with
+/// these edges. Most vectors have none, and loading thresholds takes long.
 template <class V, class T, class Out>
 void search_close(
-    const Search<SearchKey<T>>& of,
-    const RuleVectors<V, SearchKey<T>>& as,
-    const T* data,
-    int64_t size,
-    Out* keys) {
+    const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
   using G = GuessOf<SearchKey<T>>;
+  const RuleVectors<V, SearchKey<T>> as(rule);
   const LineVectors<V> line(of.line, of.most, static_cast<G>(kEndOfPlaces));
   const auto close = V::all(static_cast<G>(2 * kClose<Arithmetic::kHost>));
   const auto limit = V::all_places(of.limit), one = V::all_places(1), none = V::all_places(0);
@@ -114,10 +112,6 @@ void search_with_line(
     return;
   }
   const auto one = V::all_places(1);
-  if (of.only_close) {
-    search_close<V>(of, as, data, size, keys);
-    return;
-  }
   for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
     const auto places = V::whole(line.at(values));
     return as.keys(values, V::step(values, thresholds, places, places, one), limit);
@@ -156,7 +150,9 @@ void search_in_cells(
 template <class V, class T, class Out>
 void search_line(
     const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
-  if (of.cells == nullptr) {
+  if (of.only_close) {
+    search_close<V>(of, rule, data, size, keys);
+  } else if (of.cells == nullptr) {
     search_with_line<V>(of, rule, data, size, keys);
   } else if (of.over_bits) {
     search_in_cells<V>(of, rule, data, size, keys, [bits = of.bits](auto values) {

@@ -303,13 +303,13 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 // A channel's bins are counted in at most so many parts, for each of which the rows are read. Shown
 // by: float32 [2^28], 2^16 bins in (-4, 4)
 constexpr int64_t kMaxParts = 16;
-// Cells that find thresholds where no line does. There are more if a block reads so many bytes for
-// each of them, and if its shared memory leaves enough of the first-level cache to loads. Shown by:
-// float32 [2^28] by TensorBoard's edges
+// Cells that find thresholds where no line does. The number doubles while a block reads
+// kMinBytesOfCell for each cell, and while all its shared memory is at most kMostSharedWithCells: the
+// rest is first-level cache, which loads need. Shown by: float32 [2^28] by TensorBoard's edges
 constexpr int32_t kFewestCells = 4096;
 constexpr int32_t kMostCells = 16384;
-constexpr int64_t kReadsOfCell = 32;
-constexpr int64_t kSharedOfCells = 130 << 10;
+constexpr int64_t kMinBytesOfCell = 32;
+constexpr int64_t kMostSharedWithCells = 130 << 10;
 // A block that reads so many times the bytes of its table has one for wide words of columns. Cases:
 // float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
 constexpr int64_t kMinReadsOfWide = 32;

@@ -76,14 +76,14 @@ struct Pair {
   uint32_t bits;
 };
 
-/// Elements that follow each other: up to four of a vec16.
+/// Neighbouring elements: four, or the two of a vec16 of 8-byte types.
 template <class T, int kSize = std::min(16 / static_cast<int>(sizeof(T)), 4)>
 struct Few {
   T elements[kSize];
 };
 
-/// Calls f(element) with the elements of a vec16, or with a few of them if f takes these, or f(pair) if
-/// they are short and f takes pairs.
+/// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Pair, or as
+/// Few<T> if f takes that, or else one by one.
 template <class T, class F>
 __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
   if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Pair>) {
@@ -223,7 +223,7 @@ struct ColumnOfThread {
     return column - word * kOfWord;
   }
 
-  /// Calls f(element, which of the word).
+  /// Calls f(element, which of the word), or f(all elements of a word) if f takes these.
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
     if (!has_words) {
@@ -237,10 +237,14 @@ struct ColumnOfThread {
     for_each_word<Shape, Word>(
         reinterpret_cast<const char*>(first),
         row_step * in.row_stride * static_cast<int64_t>(sizeof(T)), count, [&](Word word) {
-          const T* elements = reinterpret_cast<const T*>(&word);
+          const auto& few = reinterpret_cast<const Few<T, kOfWord>&>(word);
+          if constexpr (std::is_invocable_v<const F&, Few<T, kOfWord>>) {
+            f(few);
+          } else {
 #pragma unroll
-          for (int j = 0; j < kOfWord; ++j) {
-            f(elements[j], j);
+            for (int j = 0; j < kOfWord; ++j) {
+              f(few.elements[j], j);
+            }
           }
         });
     if (chunk + 1 == in.chunks && first_row == 0) {

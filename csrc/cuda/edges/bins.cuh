@@ -12,7 +12,8 @@
 
 namespace histo::cuda {
 
-/// Calls f with the guess as a constant. The tests compile it with -Werror=switch, which wants a
+/// Calls f with the guess as a constant. kKnowsOpen and kKnowsBits: whether channels may have these
+/// guesses here. The tests compile it with -Werror=switch, which wants a
 /// case for each guess: a trap behind the switch would make the kernels spill more registers.
 template <bool kKnowsOpen, bool kKnowsBits, class F>
 __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
@@ -40,7 +41,9 @@ __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
   }
 }
 
-/// A cell's word has its place in the lower half, and in the upper how many thresholds it has.
+/// A cell's word: the upper half counts its thresholds. The lower half is the place of values that
+/// reach the first of these, or of all values in a cell without thresholds. Both fit 16 bits: a block
+/// has 8 bytes or more of shared memory for each threshold, so fewer than 2^15 of them.
 constexpr uint32_t kOneInCell = 1u << 16;
 
 /// The bins of one channel.
@@ -50,7 +53,7 @@ struct BlockBins {
   using G = GuessOf<Key>;
 
   const Key* thresholds; // of the edge below each place; the copy of this thread
-  const uint32_t* cells; // of each: the place after its first threshold, and how many it has
+  const uint32_t* cells; // their words
   unsigned bins;
   unsigned limit; // thresholds that exist
   bool valid;
@@ -71,7 +74,7 @@ struct BlockBins {
   __device__ __forceinline__ bool reaches(Key value, unsigned place) const {
     return value >= thresholds[slot_of(place, kLogCopies)];
   }
-  /// The places of values. Those that are NaN have any.
+  /// The places of values. The place of NaN is unspecified, and may be no place at all.
   template <Guess kGuess, int kSize>
   __device__ __forceinline__ void find(
       const Key (&values)[kSize], unsigned (&places)[kSize]) const {
@@ -88,6 +91,7 @@ struct BlockBins {
     } else if constexpr (kGuess == Guess::kComparison) {
       find_by_comparison(values, places);
     } else {
+      static_assert(kGuess == Guess::kCells || kGuess == Guess::kBitCells, "not a guess");
       find_in_cells<kGuess>(values, places);
     }
   }
@@ -103,7 +107,8 @@ struct BlockBins {
       is_close[j] = guess.is_close;
     }
     compare(values, is_close, places);
-    if constexpr (!Number<T>::kIsFloat) { // they reach the largest, where no threshold is
+    // The largest integer reaches edges that do not exist: their key is that integer.
+    if constexpr (!Number<T>::kIsFloat) {
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         places[j] = min(places[j], limit);
@@ -111,7 +116,8 @@ struct BlockBins {
     }
   }
 
-  /// Takes one off the places whose edge is not reached, of those that `may_be_less`.
+  /// Takes 1 off each place whose edge the value does not reach. Only places that `may_be_less` are
+  /// compared. The places of NaN are wrong, and may wrap.
   template <int kSize>
   __device__ __forceinline__ void compare(
       const Key (&values)[kSize],
@@ -170,21 +176,20 @@ struct BlockBins {
   }
 };
 
-/// Replaces the count of each cell by kOneInCell times the count, and the place of values in the cell
-/// that reach its first threshold, if it has any. Returns the largest count.
+/// Replaces the count of each cell by its word. Returns the largest count.
 __device__ inline unsigned sum_cells(uint32_t* cells, unsigned count) {
   __shared__ unsigned of_warps[kWarp];
   __shared__ unsigned most;
   constexpr unsigned kOfLane = 4; // neighbours
-  auto* quads = reinterpret_cast<uint4*>(cells);
+  auto* vec16s = reinterpret_cast<uint4*>(cells);
   const unsigned warp = threadIdx.x / kWarp, lane = threadIdx.x % kWarp, size = count / kOfLane;
   const unsigned share = (size + blockDim.x - 1) / blockDim.x * kWarp; // of a warp
   const unsigned first = warp * share + lane, last = min((warp + 1) * share, size);
   unsigned sum = 0, largest = 0;
   for (unsigned i = first; i < last; i += kWarp) {
-    const uint4 quad = quads[i];
-    sum += quad.x + quad.y + quad.z + quad.w;
-    largest = max(max(max(largest, quad.x), max(quad.y, quad.z)), quad.w);
+    const uint4 vec16 = vec16s[i];
+    sum += vec16.x + vec16.y + vec16.z + vec16.w;
+    largest = max(max(max(largest, vec16.x), max(vec16.y, vec16.z)), vec16.w);
   }
   if (threadIdx.x < kWarp) {
     of_warps[lane] = 0;
@@ -201,16 +206,16 @@ __device__ inline unsigned sum_cells(uint32_t* cells, unsigned count) {
     begin += of_warps[before];
   }
   for (unsigned i = first; i < last; i += kWarp) {
-    const uint4 own = quads[i];
+    const uint4 own = vec16s[i];
     const unsigned of_lane = own.x + own.y + own.z + own.w;
     const unsigned end = begin + sum_upto_lane(of_lane);
     unsigned below = end - of_lane;
-    const auto word_of = [&](unsigned size) {
-      const uint32_t word = below + (size > 0 ? 1 : 0) + size * kOneInCell;
-      below += size;
+    const auto word_of = [&](unsigned thresholds) {
+      const uint32_t word = below + (thresholds > 0 ? 1 : 0) + thresholds * kOneInCell;
+      below += thresholds;
       return word;
     };
-    quads[i] = {word_of(own.x), word_of(own.y), word_of(own.z), word_of(own.w)};
+    vec16s[i] = {word_of(own.x), word_of(own.y), word_of(own.z), word_of(own.w)};
     begin = __shfl_sync(kAllLanes, end, kWarp - 1);
   }
   __syncthreads();

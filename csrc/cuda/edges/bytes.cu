@@ -36,8 +36,8 @@ struct CopiedEdges {
   }
 };
 
-/// The place of a byte's value among the counts with flow, or -1 if it is not counted. The block
-/// waits.
+/// The place of a byte's value among the counts with flow, or -1 if it is not counted. All threads of
+/// the block must call it: they wait for each other.
 template <class T, class E>
 __device__ __forceinline__ int64_t place_of_byte(const E& edges, int64_t channel) {
   const bool valid = are_valid(edges, channel);
@@ -73,6 +73,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   } else {
     place = place_of_byte<T>(edges, channel);
   }
+  // The threads have waited, so the counts are zero.
   const int64_t at = flow.shown || place < 0 ? place : place - 1;
   if (sum > 0 && at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);

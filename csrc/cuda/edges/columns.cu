@@ -12,22 +12,38 @@ template <class T, int kWordBytes>
 using ShapeOf =
     ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, kWordBytes == 8 ? 8 : 16>;
 
-template <Guess kGuess, int kLogWords, class Shape, class Column, class Bins>
-__device__ __forceinline__ void count_columns(
-    const Column& column, const Bins& bins, uint32_t* table, Flow flow) {
-  using T = typename Column::Element;
-  const unsigned plane = (bins.bins + 3) << (2 + kLogWords); // bytes
-  const unsigned nan_place = flow.shown ? bins.bins + 2 : 0;
-  const uint32_t counters = address_of(table) + 4 * column.word;
-  column.template for_each<Shape>([&](T element, int of_word) {
+/// Counts the elements of a thread's word.
+template <Guess kGuess, class T, int kOfWord, int kLogWords>
+struct CountWord {
+  const ColumnBins<T, kOfWord, kLogWords>& bins;
+  uint32_t counters; // of the word's first column
+  unsigned plane;    // bytes of a column of all words
+  unsigned nan_place;
+
+  __device__ __forceinline__ uint32_t counter_of(T element, int of_word) const {
     const auto value = Number<T>::key(element);
     unsigned place = bins.template place<kGuess>(value, of_word);
     if constexpr (Number<T>::kIsFloat) {
       place = is_nan(value) ? nan_place : place;
     }
-    add_shared(counters + of_word * plane + (place << (2 + kLogWords)), 1);
-  });
-}
+    return counters + of_word * plane + (place << (2 + kLogWords));
+  }
+  __device__ __forceinline__ void operator()(T element, int of_word) const {
+    add_shared(counter_of(element, of_word), 1);
+  }
+  /// All places are found before one is counted, so that loads do not wait for each other.
+  __device__ __forceinline__ void operator()(const Few<T, kOfWord>& few) const {
+    uint32_t own[kOfWord];
+#pragma unroll
+    for (int j = 0; j < kOfWord; ++j) {
+      own[j] = counter_of(few.elements[j], j);
+    }
+#pragma unroll
+    for (int j = 0; j < kOfWord; ++j) {
+      add_shared(own[j], 1);
+    }
+  }
+};
 
 template <int kWordBytes, int kLogWords, class Shape, class T>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns_kernel(
@@ -53,7 +69,9 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
   const Guess found_guess =
       copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins);
   visit_guess<false, false>(found_guess, [&](auto guess) {
-    count_columns<guess(), kLogWords, Shape>(column, bins, table, flow);
+    column.template for_each<Shape>(CountWord<guess(), T, kOfWord, kLogWords>{
+        bins, address_of(table) + 4 * column.word, places << (2 + kLogWords),
+        flow.shown ? places - 1 : 0});
   });
   __syncthreads();
   rotate_rows<kLogWords>(table, size);

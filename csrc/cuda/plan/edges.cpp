@@ -96,10 +96,10 @@ bool plan_streams(
   };
   const int64_t bytes_of_block =
       ceil_div(problem.num_rows(), int64_t{plan.streams.chunks}) * element_bytes;
-  const int64_t room = std::min(kSharedOfCells, limits.shared_per_block - kReserved);
+  const int64_t room = std::min(kMostSharedWithCells, limits.shared_per_block - kReserved);
   int32_t cells = kFewestCells;
   while (cells < kMostCells && bytes_with(2 * cells) <= room &&
-         bytes_of_block >= 2 * cells * kReadsOfCell) {
+         bytes_of_block >= 2 * cells * kMinBytesOfCell) {
     cells *= 2;
   }
   plan.streams.cells = cells;

@@ -17,7 +17,7 @@ HISTO_HOST_DEVICE constexpr N slot_of(N place, unsigned log_copies) {
   return (places_of_banks == 1 ? place : place + place / places_of_banks) << log_copies;
 }
 
-/// Slots for so many places, to a multiple of 16 bytes.
+/// Slots for so many places, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
 template <class N>
 HISTO_HOST_DEVICE constexpr N slots_of(N places, unsigned log_copies) {
   return (slot_of(places, log_copies) + 3) / 4 * 4;
@@ -29,7 +29,7 @@ struct EdgeStreams : ChannelStreams {
   unsigned parts; // each has a block for each chunk of the rows
   int64_t part_bins;
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
-  int32_t cells;       // that find thresholds where no line does
+  int32_t cells;       // a power of two; they find thresholds if no line does
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
     const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;
