@@ -305,7 +305,8 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 constexpr int64_t kMaxParts = 16;
 // Cells that find thresholds where no line does. The number doubles while a block reads
 // kMinBytesOfCell for each cell, and while all its shared memory is at most kMostSharedWithCells: the
-// rest is first-level cache, which loads need. Shown by: float32 [2^28] by TensorBoard's edges
+// rest is first-level cache, which loads need. Shown by: float32 [2^28], 1548 bins by TensorBoard's
+// edges
 constexpr int32_t kFewestCells = 4096;
 constexpr int32_t kMostCells = 16384;
 constexpr int64_t kMinBytesOfCell = 32;
