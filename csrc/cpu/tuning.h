@@ -102,7 +102,7 @@ constexpr int64_t kStagedKeys = 1 << 15; // shown by float32 [2^24], 255 bins in
 constexpr int64_t kSearched = 512; // shown by float32 [2^17, 64], 255 bins own ranges
 /// The cells of a channel, with fewer and with at least kMinValuesOfManyCells values between its edges.
 /// Most of the many cells have no threshold, but they take longer to fill.
-constexpr int32_t kFewCells = 4096;   // shown by float32 [2^22], 255 bins by log edges
+constexpr int32_t kFewCells = 4096;
 constexpr int32_t kManyCells = 16384; // shown by float32 [2^22], 255 bins by random edges
 constexpr int64_t kMinValuesOfManyCells =
     1 << 18; // shown by float32 [2^22], 255 bins by random edges
