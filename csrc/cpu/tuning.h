@@ -104,8 +104,7 @@ constexpr int64_t kSearched = 512; // shown by float32 [2^17, 64], 255 bins own 
 /// Most of the many cells have no threshold, but they take longer to fill.
 constexpr int32_t kFewCells = 4096;
 constexpr int32_t kManyCells = 16384; // shown by float32 [2^22], 255 bins by random edges
-constexpr int64_t kMinValuesOfManyCells =
-    1 << 18; // shown by float32 [2^22], 255 bins by random edges
+constexpr int64_t kMinValuesOfManyCells = 1 << 18;
 /// Lines that values are fetched ahead of a search.
 constexpr int64_t kSearchedAhead = 64; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
 /// Values of one or two bytes: with fewer rows the bins of all patterns take longer to find than
