@@ -70,6 +70,13 @@ HISTO_HOST_DEVICE unsigned converted(G value) {
 #endif
 }
 
+/// A number in [least, most]; NaN becomes the least.
+template <class G>
+HISTO_HOST_DEVICE G clamped(G number, G least, G most) {
+  const G above = number > least ? number : least;
+  return above < most ? above : most;
+}
+
 /// A line that never falls, so that a guess is right everywhere if it is right on both sides of
 /// each threshold.
 template <class G, Arithmetic kBy = kOwnArithmetic>
@@ -98,9 +105,7 @@ struct Line {
   }
   /// The line's value in [0, most]; NaN becomes 0.
   HISTO_HOST_DEVICE G clamped(G x, G most) const {
-    const G g = at(x);
-    const G above = g > 0 ? g : 0;
-    return above < most ? above : most;
+    return histo::clamped(at(x), G{0}, most);
   }
 };
 
@@ -163,14 +168,13 @@ constexpr int64_t kMostBinsOfClose = int64_t{1} << 20;
 template <class G, Arithmetic kBy>
 HISTO_HOST_DEVICE ClosePlace close_place(const Line<G, kBy>& line, G value, unsigned bins) {
   constexpr auto kLimit = static_cast<G>(2 * kClose<kBy>);
-  G at = line.at(value);
   if constexpr (kBy == Arithmetic::kDevice) {
+    const G at = line.at(value);
     const unsigned whole = converted(at), place = whole < bins + 1 ? whole : bins + 1;
     return {place, std::abs(at - static_cast<G>(place)) < kLimit};
   } else {
     const G least = static_cast<G>(kEndOfPlaces), most = static_cast<G>(bins + 1 + kEndOfPlaces);
-    at = at > least ? at : least;
-    at = at < most ? at : most;
+    const G at = clamped(line.at(value), least, most);
     const auto place = static_cast<unsigned>(static_cast<int64_t>(at));
     return {place, at - static_cast<G>(place) < kLimit};
   }

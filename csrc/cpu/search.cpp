@@ -56,8 +56,7 @@ struct One {
   }
   /// NaN becomes the least.
   static Guesses clamped(Guesses line, Guesses least, Guesses most) {
-    const Guesses above = line > least ? line : least;
-    return above < most ? above : most;
+    return histo::clamped(line, least, most);
   }
   static Places whole(Guesses line) {
     return static_cast<Places>(line);
