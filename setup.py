@@ -19,13 +19,15 @@ from setuptools import setup
 from torch.utils import cpp_extension
 
 ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]  # and their minor versions; PTX for later ones
+INCLUDE = f"-I{Path(__file__).resolve().parent / 'csrc'}"  # names of headers begin there
 CXX_FLAGS = ["-O3", "-g0", "-std=c++17", "-Wall", "-Wextra", "-fvisibility=hidden"]
 CXX_FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000"]  # serves torch 2.10 and later
+CXX_FLAGS += [INCLUDE]
 CXX_FLAGS += ["-isystem" + cpp_extension.include_paths()[0]]  # warnings are of our own code
 CXX_FLAGS += ["-fno-wrapv", "-ffp-contract=off"]  # Python's -fwrapv is slow; edges need rounding
 # At -O3 the unrolled loops take ten minutes to compile with checks.
 SANITIZE = [f"-fsanitize={s}", "-O1"] if (s := os.getenv("TORCH_HISTO_SANITIZE")) else []
-NVCC_FLAGS = ["-O3", "-std=c++17", "-Xcompiler=-Wall,-fvisibility=hidden"]
+NVCC_FLAGS = ["-O3", "-std=c++17", INCLUDE, "-Xcompiler=-Wall,-fvisibility=hidden"]
 # A CPU build of torch records no headers of .cu files: a flag that follows them recompiles all.
 HEADERS = b"".join(Path(name).read_bytes() for name in sorted(glob("csrc/**/*.*h", recursive=True)))
 NVCC_FLAGS += [] if torch.version.cuda else [f"-DHISTO_HEADERS={zlib.crc32(HEADERS)}"]
@@ -80,7 +82,14 @@ class Build(cpp_extension.BuildExtension):
 
 
 TOOLKIT, REASON = choose_toolkit()
-sources = [f for at in ("", "arguments/", "cpu/", "cuda/plan/") for f in glob(f"csrc/{at}*.cpp")]
+
+
+def found(*patterns: str) -> list[str]:
+    return [f for pattern in patterns for f in glob(f"csrc/{pattern}", recursive=True)]
+
+
+host = ["torch/*.cpp", "torch/explain/*.cpp", "torch/operators/schemas.cpp"]
+sources = found(*host, "torch/operators/on_cpu.cpp", "cpu/**/*.cpp", "cuda/plan/*.cpp")
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
     shown = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--version"], text=True)
@@ -93,8 +102,7 @@ if TOOLKIT is not None:
     listed = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--list-gpu-arch"], text=True).split()
     archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(archs) + "+PTX")
-    sources = [f for end in ("cpp", "cu") for f in glob(f"csrc/cuda/**/*.{end}", recursive=True)]
-    sources += glob("csrc/arguments/*.cpp")
+    sources = found("cuda/**/*.cpp", "cuda/**/*.cu", "torch/*.cpp", "torch/operators/on_cuda.cpp")
     link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # keeps libtorch
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))

@@ -119,7 +119,7 @@ def address_table(rows: list[dict[str, Any]]) -> str:
 
 # --- The variants -------------------------------------------------------------------------
 
-# As in csrc/cuda/variants: threads of a block, channels of a panel, and what a thread takes.
+# As in csrc/cuda/study: threads of a block, channels of a panel, and what a thread takes.
 THREADS = 1024
 PANEL_CHANNELS = 32
 MAX_PRIVATE_BLOCKS = 512

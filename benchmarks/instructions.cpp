@@ -8,7 +8,7 @@
 
 #include <torch/csrc/stable/c/shim.h>
 
-#include "../csrc/cpu/kernels.h"
+#include "cpu/kernels.h"
 
 // The engine calls these functions of torch. With one thread it never reaches the second.
 extern "C" AOTITorchError torch_get_num_threads(uint32_t* threads) {

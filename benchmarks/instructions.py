@@ -46,11 +46,10 @@ FOLDER = Path(__file__).parent
 def build(out: Path) -> Path:
     """The engine alone, as setup.py compiles it."""
     program = out / "instructions"
-    engine = FOLDER.parent / "csrc" / "cpu"
-    sources = [path for path in engine.glob("*.cpp") if path.name != "operators.cpp"]
-    sources = [FOLDER / "instructions.cpp", *sorted(sources)]
+    csrc = FOLDER.parent / "csrc"
+    sources = [FOLDER / "instructions.cpp", *sorted(csrc.glob("cpu/**/*.cpp"))]
     command = ["g++", "-O3", "-std=c++17", "-DTORCH_TARGET_VERSION=0x020a000000000000"]
-    command += [f"-isystem{cpp_extension.include_paths()[0]}", *map(str, sources)]
+    command += [f"-I{csrc}", f"-isystem{cpp_extension.include_paths()[0]}", *map(str, sources)]
     command += ["-o", str(program)]
     subprocess.run(command, check=True)
     return program

@@ -365,7 +365,7 @@ def cases_of_tuning(header: str) -> list[str]:
     return rows if header.startswith("cpu") else re.findall(r"[Ss]hown by: (.*)$", comments, re.M)
 
 
-@pytest.mark.parametrize(("header", "least"), [("cpu/tuning.h", 60), ("cuda/tuning.h", 20)])
+@pytest.mark.parametrize(("header", "least"), [("cpu/tuning.h", 60), ("cuda/policy.h", 20)])
 def test_tuned_numbers_name_a_case(
     monkeypatch: pytest.MonkeyPatch, header: str, least: int
 ) -> None:

@@ -42,8 +42,8 @@ MIN_BYTE_ELEMENTS = TUNING["kMinByteElements"]
 BYTE_CHUNK = TUNING["kByteChunkElements"]
 MIN_COUNTS_PAST_CACHES = TUNING["kMinCountsPastCaches"]
 MAX_BINS_OF_SMALL_TABLES = TUNING["kMaxBinsOfSmallTables"]
-PRODUCTS = constants_of("csrc/cpu/matrix_products.h")["kProducts"]
-MAX_PRODUCT_BYTES = constants_of("csrc/cpu/matrix_products.h")["kMaxProductBytes"]
+PRODUCTS = constants_of("csrc/cpu/count/matrix_products.h")["kProducts"]
+MAX_PRODUCT_BYTES = constants_of("csrc/cpu/count/matrix_products.h")["kMaxProductBytes"]
 PRODUCT_CHUNK = PRODUCTS * MAX_PRODUCT_BYTES
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
 

@@ -92,11 +92,11 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         pytest.skip("needs g++ and an x86 processor")
     folder = tmp_path_factory.mktemp("stand_in")
     shutil.copytree(REPOSITORY / "csrc", folder / "csrc")
-    shutil.copytree(REPOSITORY / "tests/stand_in", folder / "csrc/cpu", dirs_exist_ok=True)
-    cpu = folder / "csrc/cpu"
+    shutil.copytree(REPOSITORY / "tests/stand_in", folder / "csrc/cpu/count", dirs_exist_ok=True)
+    cpu = folder / "csrc/cpu/count"
     sources = [str(cpu / name) for name in ("count.cpp", "matrix_products.cpp", "bit_planes.cpp")]
     library = folder / "stand_in.so"
-    flags = ["-std=c++17", "-O2", "-g0", "-shared", "-fPIC", f"-I{cpu}", "-DHISTO_TARGET(sets)="]
+    flags = ["-std=c++17", "-O2", "-g0", "-shared", "-fPIC", f"-I{cpu}", f"-I{folder / 'csrc'}", "-DHISTO_TARGET(sets)="]
     subprocess.run([compiler, *flags, *sources, "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

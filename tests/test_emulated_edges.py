@@ -279,9 +279,9 @@ def test_edges_beyond_all_integers(count: Count, dtype: torch.dtype) -> None:
 def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
     """Threads of a block, and loads that each has in flight."""
     cuda = Path(__file__).parents[1] / "csrc/cuda"
-    shapes = re.findall(r"ReadShape<([^;]+)>;", (cuda / "edges" / kernel).read_text())
-    # A function or a constant of tuning.h may tell the threads.
-    tuning = (cuda / "tuning.h").read_text()
+    shapes = re.findall(r"ReadShape<([^;]+)>;", (cuda / kernel).read_text())
+    # A function or a constant of policy.h may tell the threads.
+    tuning = (cuda / "policy.h").read_text()
     for name in re.findall(r"\bthreads_of_\w+", " ".join(shapes)):
         shapes += re.findall(rf"\b{name}\([^{{]*{{([^}}]*)}}", tuning)
     for name in re.findall(r"\bkThreadsOf\w+", " ".join(shapes)):
@@ -307,7 +307,7 @@ def words_at_ends_of_rounds(kernel: str) -> list[int]:
 def test_streams_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None:
     edges = uniform(-2, 2, 8)
     of_vec16 = 16 // dtype.itemsize
-    for i, words in enumerate(words_at_ends_of_rounds("streams.cu")):
+    for i, words in enumerate(words_at_ends_of_rounds("fill/edge_streams.cu")):
         head, tail = i % of_vec16, i // 2 % of_vec16
         values = numbers_about(edges, (max(words * of_vec16 + head + tail, 256),), dtype, i)
         count(values, edges, flow=True, offset=of_vec16 - head, gpu=ONE_SM)
@@ -317,7 +317,7 @@ def test_streams_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None
 def test_columns_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None:
     edges = uniform(-2, 2, 8)
     of_word = max(4 // dtype.itemsize, 1)
-    for i, words in enumerate(words_at_ends_of_rounds("columns.cu")):
+    for i, words in enumerate(words_at_ends_of_rounds("fill/edge_columns.cu")):
         # A row of a stripe has 32 words.
         values = numbers_about(edges, (words // 32 + i % 2, 32 * of_word - i % 3), dtype, i)
         if len(values) > 0:
@@ -405,7 +405,7 @@ def test_extremes_of_odd_columns(check_range: CheckRange) -> None:
 
 
 def test_extremes_at_the_ends_of_rounds(check_range: CheckRange) -> None:
-    for i, words in enumerate(words_at_ends_of_rounds("ranges.cu")):
+    for i, words in enumerate(words_at_ends_of_rounds("fill/ranges.cu")):
         # The extremes may be anywhere: in all cases together they are in many places.
         values = torch.arange(4 * words + i % 4).float().roll(i * i) - words
         check_range(values, offset=i % 4, gpu=ONE_SM)

@@ -38,7 +38,7 @@ ODD = [
 ]
 GPUS = [*DEVICES, *ODD]
 BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
-TUNED = constants_of("csrc/cuda/tuning.h")
+TUNED = constants_of("csrc/cuda/policy.h")
 
 on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 
@@ -106,7 +106,7 @@ def planner(
     """The program tests/emulator/plans.cpp: the planner, and what must hold for its plans."""
     folder = tmp_path_factory.mktemp("plans")
     compiler = Compiler(folder, cache_of(pytestconfig, folder))
-    sources = [f"csrc/{name}.cpp" for name in ("arguments/loops", "cuda/invariants", "cuda/plans")]
+    sources = [f"csrc/{name}.cpp" for name in ("torch/loops", "emulator/invariants", "emulator/plans")]
     sources += compiler.planner()
     with compiler.alone():
         program = compiler.link("plans", [compiler.object_of(source) for source in sources])

@@ -1,6 +1,6 @@
 """Runs a study kernel on the host, and shows which thread added what where.
 
-The kernels are those of csrc/cuda/variants, compiled by g++ with the emulator
+The kernels are those of csrc/cuda/study, compiled by g++ with the emulator
 of the tests in the place of CUDA. No GPU is needed, but the headers of a CUDA
 Toolkit are: those of `pip install nvidia-cuda-runtime nvidia-cuda-crt` will
 do.

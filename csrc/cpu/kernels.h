@@ -1,11 +1,11 @@
 // The CPU kernels.
 #pragma once
 
-#include "../binning.h"
-#include "../edges.h"
-#include "../problem.h"
-#include "../quantile.h"
-#include "axis.h"
+#include "core/axis.h"
+#include "core/edges.h"
+#include "core/problem.h"
+#include "core/ranks.h"
+#include "cpu/count/key_axis.h"
 
 namespace histo::cpu {
 

@@ -1,13 +1,13 @@
-#include "plan.h"
+#include "cpu/plan.h"
 
 #include <algorithm>
 
-#include "axis.h"
-#include "bit_planes.h"
-#include "matrix_products.h"
-#include "processor.h"
-#include "threads.h"
-#include "vectorized.h"
+#include "cpu/count/bit_planes.h"
+#include "cpu/count/key_axis.h"
+#include "cpu/count/matrix_products.h"
+#include "cpu/count/vectorized.h"
+#include "cpu/processor.h"
+#include "cpu/threads.h"
 
 namespace histo::cpu {
 

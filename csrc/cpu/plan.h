@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "../problem.h"
-#include "tuning.h"
+#include "core/problem.h"
+#include "cpu/tuning.h"
 
 namespace histo::cpu {
 

@@ -1,4 +1,4 @@
-#include "processor.h"
+#include "cpu/processor.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -9,7 +9,7 @@
 #include <unistd.h>
 #endif
 
-#include "../problem.h"
+#include "core/problem.h"
 
 namespace histo::cpu {
 namespace {

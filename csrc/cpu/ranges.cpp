@@ -5,12 +5,12 @@
 #include <mutex>
 #include <vector>
 
-#include "../uniform_edges.h"
-#include "float_mode.h"
-#include "kernels.h"
-#include "panel.h"
-#include "plan.h"
-#include "threads.h"
+#include "core/uniform_edges.h"
+#include "cpu/count/panel.h"
+#include "cpu/float_mode.h"
+#include "cpu/kernels.h"
+#include "cpu/plan.h"
+#include "cpu/threads.h"
 
 namespace histo::cpu {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "../problem.h"
+#include "core/problem.h"
 
 namespace histo::cpu {
 

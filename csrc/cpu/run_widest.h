@@ -1,7 +1,7 @@
 // Loops that are compiled once for each instruction set.
 #pragma once
 
-#include "processor.h"
+#include "cpu/processor.h"
 
 namespace histo::cpu {
 

@@ -1,10 +1,10 @@
-#include "threads.h"
+#include "cpu/threads.h"
 
 #include <pthread.h>
 
 #include <algorithm>
 
-#include "tuning.h"
+#include "cpu/tuning.h"
 
 namespace histo::cpu {
 namespace {

@@ -1,4 +1,4 @@
-#include "launch.h"
+#include "cuda/launch.h"
 
 #include <stdexcept>
 #include <string>

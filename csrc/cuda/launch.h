@@ -5,8 +5,8 @@
 
 #include <type_traits>
 
-#include "../problem.h"
-#include "plan.h"
+#include "core/problem.h"
+#include "cuda/plan/layouts.h"
 
 namespace histo::cuda {
 

@@ -1,4 +1,4 @@
-#include "machine.h"
+#include "cuda/machine.h"
 
 #include <algorithm>
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "launch.h"
+#include "cuda/launch.h"
 
 namespace histo::cuda {
 

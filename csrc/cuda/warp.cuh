@@ -1,7 +1,7 @@
 // Sums over the lanes of a warp.
 #pragma once
 
-#include "shared.cuh"
+#include "cuda/storage/shared.cuh"
 
 namespace histo::cuda {
 

@@ -1,7 +1,7 @@
-#include "broken.h"
-#include "cluster.cuh"
-#include "loads.cuh"
-#include "overlap.cuh"
+#include "cuda/cluster.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/walk/loads.cuh"
+#include "emulator/broken.h"
 
 namespace emulated {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "launch.h"
+#include "cuda/launch.h"
 
 namespace emulated {
 

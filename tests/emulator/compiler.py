@@ -29,7 +29,7 @@ FLAGS = [
     "-ffp-contract=off",
     "-Werror=switch",  # nvcc does not ask for all cases in device code
 ]
-FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000", "-Icsrc", "-Icsrc/cuda"]
+FLAGS += ["-DTORCH_TARGET_VERSION=0x020a000000000000"]
 FLAGS += [f"-isystem{path}" for path in include_paths()]
 
 
@@ -40,13 +40,15 @@ def cache_of(config: pytest.Config, folder: Path) -> Path:
 
 
 class Compiler:
-    """Compiles sources in a copy of csrc/. The files of this folder lie in its csrc/cuda/."""
+    """Compiles sources in a copy of csrc/. The files of this folder lie in its csrc/emulator/."""
 
     def __init__(self, folder: Path, cache: Path, *flags: str) -> None:
         if shutil.which("g++") is None:
             raise SkipTest("needs g++")
         shutil.copytree(CSRC, folder / "csrc", ignore=shutil.ignore_patterns("cpu"))
-        shutil.copytree(Path(__file__).parent, folder / "csrc/cuda", dirs_exist_ok=True)
+        own = Path(__file__).parent
+        shutil.copytree(own, folder / "csrc/emulator", ignore=shutil.ignore_patterns("stand_in"))
+        shutil.copytree(own / "stand_in", folder / "csrc", dirs_exist_ok=True)
         self.cache = cache
         self.folder = folder
         self.flags = [*FLAGS, *flags]
@@ -66,7 +68,8 @@ class Compiler:
 
     def object_of(self, source: str, *flags: str) -> Path:
         """The object of a file of the folder; it exists after `finish`."""
-        command = [*self.flags, *flags]
+        include = f"-I{source[: source.index('csrc/')]}csrc"
+        command = [*self.flags, *flags, include]
         path = self.folder / source
         known = hashlib.sha256(" ".join(command).encode())
         for part in [path, *sorted(self.folder.rglob("*.h")), *sorted(self.folder.rglob("*.cuh"))]:

@@ -1,7 +1,7 @@
 // The scheduler: threads are fibers, and what they wait for.
 #undef _FORTIFY_SOURCE // it takes a jump to another fiber's stack for an error
 
-#include "emulator.h"
+#include "emulator/emulator.h"
 
 #include <ucontext.h>
 #include <algorithm>
@@ -10,7 +10,7 @@
 #include <memory>
 #include <vector>
 
-#include "state.h"
+#include "emulator/state.h"
 
 namespace emulated {
 namespace {

@@ -4,8 +4,8 @@
 #include <iostream>
 #include <vector>
 
-#include "arguments.h"
-#include "cuda/plan.h"
+#include "cuda/plan/layouts.h"
+#include "torch/arguments.h"
 
 namespace histo {
 

@@ -1,4 +1,4 @@
-#include "invariants.h"
+#include "emulator/invariants.h"
 
 #include <algorithm>
 

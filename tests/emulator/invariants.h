@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "cuda/plan.h"
+#include "cuda/plan/layouts.h"
 
 namespace histo {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "emulator.h"
-#include "state.h"
+#include "emulator/emulator.h"
+#include "emulator/state.h"
 
 namespace emulated {
 

@@ -2,8 +2,8 @@
 // standard output: the path of its plan, and what is wrong with the plan, behind a colon.
 #include <string>
 
-#include "input.h"
-#include "invariants.h"
+#include "emulator/input.h"
+#include "emulator/invariants.h"
 
 int main() {
   using namespace histo;

@@ -7,15 +7,15 @@
 #include <string>
 #include <vector>
 
-#include "broken.h"
-#include "cuda/edges/edges.h"
-#include "cuda/engine.h"
-#include "cuda/quantile/select.h"
-#include "cuda/variants/variants.h"
-#include "guesses.h"
-#include "input.h"
-#include "invariants.h"
-#include "state.h"
+#include "core/locate.h"
+#include "cuda/count/dispatch.h"
+#include "cuda/fill/fill.h"
+#include "cuda/select/select.h"
+#include "cuda/study/variants.h"
+#include "emulator/broken.h"
+#include "emulator/input.h"
+#include "emulator/invariants.h"
+#include "emulator/state.h"
 
 namespace {
 

@@ -39,14 +39,14 @@ FEW_SMS = [
 
 
 HOST = (
-    "arguments/loops",
-    "cuda/program",
-    "cuda/emulator",
-    "cuda/memory",
-    "cuda/invariants",
-    "cuda/engine",
-    "cuda/edges/engine",
-    "cuda/quantile/engine",
+    "torch/loops",
+    "emulator/program",
+    "emulator/emulator",
+    "emulator/memory",
+    "emulator/invariants",
+    "cuda/count/dispatch",
+    "cuda/fill/fill",
+    "cuda/select/passes",
     "cuda/launch",
 )
 # Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
@@ -133,18 +133,18 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     compiler = Compiler(folder, cache_of(config, folder), f"-isystem{headers}")
     start = folder / "csrc/cuda/launch.h"
     named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
-    start.write_text('#include "emulator.h"\n' + named)
-    guesses = folder / "csrc/guesses.h"
+    start.write_text('#include "emulator/emulator.h"\n' + named)
+    guesses = folder / "csrc/core/locate.h"
     guesses.write_text(with_device_arithmetic(guesses.read_text()))
     for header in folder.glob("csrc/**/*.cuh"):
         header.write_text(on_host(header.read_text()))
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
-    tuning = folder / "eager/csrc/cuda/tuning.h"
+    tuning = folder / "eager/csrc/cuda/policy.h"
     tuning.write_text(eager(tuning.read_text()))
     kernels = [path for path in folder.glob("csrc/**/*.cu") if path.stem != "machine"]
     kernels.sort(key=lambda path: -path.stat().st_size)
     for kernel in kernels:
-        source = '#include "emulator.h"\n' + on_host(kernel.read_text())
+        source = '#include "emulator/emulator.h"\n' + on_host(kernel.read_text())
         kernel.with_suffix(".cu.cpp").write_text(source)
     with compiler.alone():
         objects = [

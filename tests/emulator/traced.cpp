@@ -7,9 +7,9 @@
 #include <iostream>
 #include <string>
 
-#include "cuda/variants/variants.h"
-#include "emulator.h"
-#include "state.h"
+#include "cuda/study/variants.h"
+#include "emulator/emulator.h"
+#include "emulator/state.h"
 
 namespace {
 

@@ -153,22 +153,27 @@ def build(variant: str, constants: Mapping[str, int]) -> tuple[Path, dict[str, t
         compiler = Compiler(folder, cache, f"-isystem{headers}")
         start = folder / "csrc/cuda/launch.h"
         named = start.read_text().replace("cudaLaunchKernelEx(", "emulated::launch_named(name, ")
-        start.write_text('#include "emulator.h"\n' + named)
-        study = folder / "csrc/cuda/variants/study.cuh"
-        kernel = folder / f"csrc/cuda/variants/{variant}.cu"
+        start.write_text('#include "emulator/emulator.h"\n' + named)
+        study = folder / "csrc/cuda/study/study.cuh"
+        kernel = folder / f"csrc/cuda/study/{variant}.cu"
         for file in (study, kernel):
             source, its = with_constants(on_host(file.read_text()), variant, constants)
             file.write_text(source)
             changed |= its
-        kernel.with_suffix(".cpp").write_text('#include "emulator.h"\n' + kernel.read_text())
-        main = folder / f"csrc/cuda/traced_{variant}.cpp"
-        source = (folder / "csrc/cuda/traced.cpp").read_text()
+        kernel.with_suffix(".cpp").write_text('#include "emulator/emulator.h"\n' + kernel.read_text())
+        main = folder / f"csrc/emulator/traced_{variant}.cpp"
+        source = (folder / "csrc/emulator/traced.cpp").read_text()
         main.write_text(f"#define HISTO_VARIANT {variant}\n{source}")
         with compiler.alone():
-            objects = [compiler.object_of(f"csrc/cuda/variants/{variant}.cpp", *KERNEL_FLAGS)]
+            objects = [compiler.object_of(f"csrc/cuda/study/{variant}.cpp", *KERNEL_FLAGS)]
             objects += [
-                compiler.object_of(f"csrc/cuda/{name}.cpp")
-                for name in (f"traced_{variant}", "emulator", "memory", "launch")
+                compiler.object_of(f"csrc/{name}.cpp")
+                for name in (
+                    f"emulator/traced_{variant}",
+                    "emulator/emulator",
+                    "emulator/memory",
+                    "cuda/launch",
+                )
             ]
             compiler.finish()
             program = cache / variant

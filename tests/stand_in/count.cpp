@@ -1,9 +1,9 @@
 // Counts by matrix products and by bit planes, without the instructions that they need.
 #include <vector>
 
-#include "bit_planes.h"
-#include "matrix_products.h"
-#include "processor.h"
+#include "cpu/count/bit_planes.h"
+#include "cpu/count/matrix_products.h"
+#include "cpu/processor.h"
 
 using namespace histo::cpu;
 

@@ -1,4 +1,4 @@
-// In place of the compiler's header: the vector instructions that csrc/cpu/matrix_products.cpp and
+// In place of the compiler's header: the vector instructions that csrc/cpu/count/matrix_products.cpp and
 // bit_planes.cpp use, as plain loops. Intel's Intrinsics Guide defines each.
 #pragma once
 

@@ -1,11 +1,11 @@
-// In place of csrc/cpu/tiles.h: tile registers and their product as plain loops.
+// In place of csrc/cpu/count/tiles.h: tile registers and their product as plain loops.
 #pragma once
 
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 
-#include "tuning.h"
+#include "cpu/tuning.h"
 
 namespace histo::cpu {
 

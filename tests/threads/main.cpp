@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "kernels.h"
+#include "cpu/kernels.h"
 
 namespace {
 

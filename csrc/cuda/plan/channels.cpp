@@ -1,11 +1,11 @@
-#include "channels.h"
+#include "cuda/plan/channels.h"
 
 #include <algorithm>
 #include <iterator>
 #include <numeric>
 
-#include "../../numbers.h"
-#include "common.h"
+#include "core/numbers.h"
+#include "cuda/plan/common.h"
 
 namespace histo::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // How blocks share the elements of channels, whatever they do with them.
 #pragma once
 
-#include "../plan.h"
+#include "cuda/plan/layouts.h"
 
 namespace histo::cuda {
 

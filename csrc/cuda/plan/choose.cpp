@@ -1,6 +1,6 @@
 // Which layout counts a problem.
-#include "interleaved.h"
-#include "layouts.h"
+#include "cuda/plan/interleaved.h"
+#include "cuda/plan/planners.h"
 
 namespace histo::cuda {
 namespace {

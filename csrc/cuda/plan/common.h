@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "../plan.h"
-#include "../tuning.h"
+#include "cuda/plan/layouts.h"
+#include "cuda/policy.h"
 
 namespace histo::cuda {
 

@@ -1,4 +1,4 @@
-#include "geometry.h"
+#include "cuda/plan/geometry.h"
 
 #include <numeric>
 

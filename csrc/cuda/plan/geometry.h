@@ -2,7 +2,7 @@
 // planar.cu begin with this.
 #pragma once
 
-#include "common.h"
+#include "cuda/plan/common.h"
 
 namespace histo::cuda {
 

@@ -1,7 +1,7 @@
 // The common part of the plans of interleaved.cu, rows.cu and planar.cu.
 #pragma once
 
-#include "partition.h"
+#include "cuda/plan/partition.h"
 
 namespace histo::cuda {
 

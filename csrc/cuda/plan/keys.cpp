@@ -1,4 +1,4 @@
-#include "keys.h"
+#include "cuda/plan/keys.h"
 
 #include <algorithm>
 

@@ -1,8 +1,8 @@
 // Keys: all that a plan knows about values and their bins.
 #pragma once
 
-#include "../../binning.h"
-#include "../../problem.h"
+#include "core/axis.h"
+#include "core/problem.h"
 
 namespace histo::cuda {
 

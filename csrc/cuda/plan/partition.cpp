@@ -1,4 +1,4 @@
-#include "partition.h"
+#include "cuda/plan/partition.h"
 
 namespace histo::cuda {
 namespace {

@@ -1,7 +1,7 @@
 // How the rows of a geometry are dealt to blocks.
 #pragma once
 
-#include "geometry.h"
+#include "cuda/plan/geometry.h"
 
 namespace histo::cuda {
 

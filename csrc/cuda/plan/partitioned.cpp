@@ -1,4 +1,4 @@
-#include "layouts.h"
+#include "cuda/plan/planners.h"
 
 namespace histo::cuda {
 namespace {

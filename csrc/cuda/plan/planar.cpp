@@ -1,4 +1,4 @@
-#include "interleaved.h"
+#include "cuda/plan/interleaved.h"
 
 namespace histo::cuda {
 

@@ -1,0 +1,160 @@
+// The bins between edges. An edge becomes a threshold of each channel: the smallest value of the
+// input's own type that reaches the edge. So the bin of a value is found by comparisons in that
+// type, and nothing is rounded. A guess may come first; it is used only where it was checked.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "core/numbers.h"
+
+namespace histo {
+
+constexpr bool is_type_of_edges(ElementType type) {
+  return type == ElementType::kFloat32 || type == ElementType::kFloat64 ||
+         (is_integer(type) && type != ElementType::kBool);
+}
+
+/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share. Or a part of
+/// the bins of each channel.
+struct Edges {
+  const void* data;
+  ElementType type; // float32, float64 or an integer
+  int64_t bins;
+  bool shared;
+  int64_t of_channel; // edges of a channel
+  int64_t first;      // the first of the part
+  bool closed;        // the last bin holds its upper edge: it is the channel's last one
+
+  static Edges all(const void* data, ElementType type, int64_t bins, bool shared) {
+    if (!is_type_of_edges(type)) {
+      throw InternalError("Edges: not a type of edges");
+    }
+    return {data, type, bins, shared, bins + 1, 0, true};
+  }
+  HISTO_HOST_DEVICE Edges part(int64_t first_bin, int64_t size) const {
+    return {data, type, size, shared, of_channel, first_bin, first_bin + size == bins};
+  }
+
+  HISTO_HOST_DEVICE Real at(int64_t channel, int64_t k) const {
+    const int64_t i = (shared ? 0 : channel * of_channel) + first + k;
+    switch (type) {
+      case ElementType::kUInt8:
+        return real_of(int64_t{static_cast<const uint8_t*>(data)[i]});
+      case ElementType::kInt8:
+        return real_of(int64_t{static_cast<const int8_t*>(data)[i]});
+      case ElementType::kUInt16:
+        return real_of(int64_t{static_cast<const uint16_t*>(data)[i]});
+      case ElementType::kInt16:
+        return real_of(int64_t{static_cast<const int16_t*>(data)[i]});
+      case ElementType::kUInt32:
+        return real_of(int64_t{static_cast<const uint32_t*>(data)[i]});
+      case ElementType::kInt32:
+        return real_of(int64_t{static_cast<const int32_t*>(data)[i]});
+      case ElementType::kUInt64:
+        return real_of(static_cast<const uint64_t*>(data)[i]);
+      case ElementType::kInt64:
+        return real_of(static_cast<const int64_t*>(data)[i]);
+      case ElementType::kFloat32:
+        return real_of(static_cast<const float*>(data)[i]);
+      case ElementType::kFloat64:
+        return real_of(static_cast<const double*>(data)[i]);
+      default: // Edges::all has refused it; a trap here would cost the kernels registers
+        return real_of(std::numeric_limits<double>::quiet_NaN());
+    }
+  }
+};
+
+/// Whether counts of values outside the bins are returned, too.
+struct Flow {
+  bool shown;
+
+  /// Counts of a channel: the bins, or underflow, the bins, overflow and NaN.
+  HISTO_HOST_DEVICE int64_t num_counts(int64_t bins) const {
+    return bins + (shown ? 3 : 0);
+  }
+};
+
+// A value is known by how many of the bins + 1 thresholds it reaches. 0 is underflow, 1 the first
+// bin, bins the last one, bins + 1 overflow. That is its place among the counts with flow; NaN has
+// the place bins + 2. Without flow places are one less, and what is outside is not counted.
+
+template <class Key>
+struct Threshold {
+  Key key;
+  bool exists; // some value of the type reaches the edge
+};
+
+/// The smallest value of type T that reaches an edge; the last edge of a channel is reached by
+/// what is beyond it, so that its own value is in the last bin. An edge that no value reaches has
+/// a key that comparisons never find reached: NaN. Integers have none: they need `exists`.
+template <class T>
+struct Thresholds {
+  using Order = Number<T>;
+  using Key = typename Order::Key;
+  using Place = typename Order::Place;
+
+  /// The number of the smallest value that reaches the edge, or kLast with `exists` false.
+  HISTO_HOST_DEVICE static Place place(Real edge, bool is_closed, bool& exists) {
+    exists = false;
+    if (is_nan(edge.high)) {
+      return Order::kLast;
+    }
+    const Place near = Order::place_near(edge);
+    if constexpr (Order::kIsFloat) {
+      const auto key = static_cast<Key>(edge.high);
+      if (edge.low == 0 && static_cast<double>(key) == edge.high) { // which takes less time
+        return search(near, key, is_closed, exists);
+      }
+    }
+    return search(near, edge, is_closed, exists);
+  }
+  HISTO_HOST_DEVICE static Key key(Place place, bool exists) {
+    if constexpr (Order::kIsFloat) {
+      return exists ? Order::key_at(place) : std::numeric_limits<Key>::quiet_NaN();
+    } else {
+      return Order::key_at(place);
+    }
+  }
+
+ private:
+  /// `edge` is a Key or a Real.
+  template <class E>
+  HISTO_HOST_DEVICE static Place search(Place place, E edge, bool is_closed, bool& exists) {
+    exists = reaches(place, edge, is_closed);
+    while (!exists && place < Order::kLast) {
+      exists = reaches(++place, edge, is_closed);
+    }
+    while (exists && place > Order::kFirst && reaches(place - 1, edge, is_closed)) {
+      --place;
+    }
+    return place;
+  }
+  template <class E>
+  HISTO_HOST_DEVICE static bool reaches(Place place, E edge, bool is_closed) {
+    if constexpr (std::is_same_v<E, Real>) {
+      const Real value = real_of(Order::key_at(place));
+      return is_closed ? is_below(edge, value) : is_at_most(edge, value);
+    } else {
+      const Key value = Order::key_at(place);
+      return is_closed ? edge < value : edge <= value;
+    }
+  }
+};
+
+/// An integer or float as the nearest float that is not above, or not below it.
+template <class To, class Key>
+HISTO_HOST_DEVICE To rounded_down(Key key) {
+  const To to = static_cast<To>(key);
+  return is_at_most(real_of(to), real_of(key)) ? to
+                                               : Number<To>::key_at(Number<To>::place_of(to) - 1);
+}
+template <class To, class Key>
+HISTO_HOST_DEVICE To rounded_up(Key key) {
+  const To to = static_cast<To>(key);
+  return is_at_most(real_of(key), real_of(to)) ? to
+                                               : Number<To>::key_at(Number<To>::place_of(to) + 1);
+}
+
+} // namespace histo

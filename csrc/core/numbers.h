@@ -1,0 +1,263 @@
+// Numbers of every type, compared as real numbers. Nothing here rounds.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#include "core/axis.h"
+#include "core/problem.h"
+
+namespace histo {
+
+/// Floats that C++ has no type for, by their bits.
+struct Float16 {
+  uint16_t bits;
+};
+struct BFloat16 {
+  uint16_t bits;
+};
+struct Float8E4M3 {
+  uint8_t bits;
+};
+struct Float8E5M2 {
+  uint8_t bits;
+};
+
+/// Calls f(TypeTag<T>{}) with the C++ type of the elements.
+template <class F>
+decltype(auto) visit_number_type(ElementType type, F&& f) {
+  switch (type) {
+    case ElementType::kFloat16:
+      return f(TypeTag<Float16>{});
+    case ElementType::kBFloat16:
+      return f(TypeTag<BFloat16>{});
+    case ElementType::kFloat32:
+      return f(TypeTag<float>{});
+    case ElementType::kFloat64:
+      return f(TypeTag<double>{});
+    case ElementType::kFloat8E4M3:
+      return f(TypeTag<Float8E4M3>{});
+    case ElementType::kFloat8E5M2:
+      return f(TypeTag<Float8E5M2>{});
+    default:
+      return visit_element_type(type, f);
+  }
+}
+
+template <class To, class From>
+HISTO_HOST_DEVICE To bits_as(From from) {
+  static_assert(sizeof(To) == sizeof(From));
+  To to;
+  std::memcpy(&to, &from, sizeof to);
+  return to;
+}
+
+/// A real number as the sum of two doubles. `high` is the double nearest to it, so pairs are
+/// ordered as the numbers are, and every float and every integer of 64 bits is one exactly.
+struct Real {
+  double high;
+  double low;
+};
+
+/// Both are false if a number is NaN.
+HISTO_HOST_DEVICE bool is_below(Real a, Real b) {
+  return a.high < b.high || (a.high == b.high && a.low < b.low);
+}
+HISTO_HOST_DEVICE bool is_at_most(Real a, Real b) {
+  return a.high < b.high || (a.high == b.high && a.low <= b.low);
+}
+
+HISTO_HOST_DEVICE Real real_of(double value) {
+  return {value, 0};
+}
+HISTO_HOST_DEVICE Real real_of(float value) {
+  return {value, 0};
+}
+HISTO_HOST_DEVICE Real real_of(uint64_t value) {
+  // The nearest double may be 2^64, which is 0 here: differences are right modulo 2^64.
+  const auto high = static_cast<double>(value);
+  const uint64_t whole = high < 0x1p64 ? static_cast<uint64_t>(high) : 0;
+  return {high, static_cast<double>(static_cast<int64_t>(value - whole))};
+}
+HISTO_HOST_DEVICE Real real_of(int64_t value) {
+  const auto high = static_cast<double>(value);
+  const uint64_t whole =
+      high < 0x1p63 ? static_cast<uint64_t>(static_cast<int64_t>(high)) : uint64_t{1} << 63;
+  return {high, static_cast<double>(static_cast<int64_t>(static_cast<uint64_t>(value) - whole))};
+}
+
+/// The layout of a small float: its magnitude, moved by kShift bits and multiplied by kScale, is
+/// that of the float32 of the same value.
+template <class T>
+struct SmallFloat;
+template <>
+struct SmallFloat<Float16> {
+  static constexpr int kShift = 13;
+  static constexpr uint32_t kInfinity = 0x7c00;
+  static constexpr bool kHasInfinity = true;
+  static constexpr float kScale = 0x1p112f;
+};
+template <>
+struct SmallFloat<BFloat16> {
+  static constexpr int kShift = 16;
+  static constexpr uint32_t kInfinity = 0x7f80;
+  static constexpr bool kHasInfinity = true;
+  static constexpr float kScale = 1;
+};
+template <>
+struct SmallFloat<Float8E4M3> {
+  static constexpr int kShift = 20;
+  static constexpr uint32_t kInfinity = 0x7f; // a NaN, its only one
+  static constexpr bool kHasInfinity = false;
+  static constexpr float kScale = 0x1p120f;
+};
+template <>
+struct SmallFloat<Float8E5M2> {
+  static constexpr int kShift = 21;
+  static constexpr uint32_t kInfinity = 0x7c;
+  static constexpr bool kHasInfinity = true;
+  static constexpr float kScale = 0x1p112f;
+};
+
+/// The type that kernels compare (`Key`), and the order of a type's values: they are numbered from kFirst
+/// to kLast, from the smallest to the largest. +0 and -0 are one value; NaN has no number.
+template <class T, class = void>
+struct Number {
+  // The floats of 8 and 16 bits.
+  using Key = float;
+  using Place = int32_t; // the number of a value
+  using Layout = SmallFloat<T>;
+  static constexpr bool kIsFloat = true;
+  static constexpr Place kLast = Place{Layout::kInfinity} - (Layout::kHasInfinity ? 0 : 1);
+  static constexpr Place kFirst = -kLast;
+
+  HISTO_HOST_DEVICE static float key(T value) {
+#ifdef __CUDA_ARCH__
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      return bits_as<float>(uint32_t{value.bits} << 16);
+    } else if constexpr (std::is_same_v<T, Float16>) {
+      float key;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(key) : "h"(value.bits));
+      return key;
+    }
+#endif
+    return key_of_bits(value);
+  }
+  HISTO_HOST_DEVICE static T value_at(Place place) {
+    const uint32_t sign = place < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
+    const auto magnitude = static_cast<uint32_t>(place < 0 ? -place : place);
+    return {static_cast<decltype(T::bits)>(magnitude | sign)};
+  }
+  HISTO_HOST_DEVICE static float key_at(Place place) {
+    return key(value_at(place));
+  }
+  /// The number of a value near this one, which may be off by a step.
+  HISTO_HOST_DEVICE static Place place_near(Real real) {
+    const auto scaled = static_cast<float>(real.high) / Layout::kScale;
+    const uint32_t bits = bits_as<uint32_t>(scaled);
+    const auto place = static_cast<Place>((bits & 0x7fffffffu) >> Layout::kShift);
+    const Place most = place < kLast ? place : kLast;
+    return bits >> 31 ? -most : most;
+  }
+
+ private:
+  HISTO_HOST_DEVICE static float key_of_bits(T value) {
+    constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1);
+    const uint32_t magnitude = value.bits & (kSign - 1);
+    uint32_t bits = bits_as<uint32_t>(bits_as<float>(magnitude << Layout::kShift) * Layout::kScale);
+    if (magnitude >= Layout::kInfinity) {
+      bits = magnitude == Layout::kInfinity && Layout::kHasInfinity ? 0x7f800000u : 0x7fc00000u;
+    }
+    return bits_as<float>(bits | (value.bits & kSign ? 0x80000000u : 0));
+  }
+};
+
+template <class T>
+struct Number<T, std::enable_if_t<std::is_floating_point_v<T>>> {
+  using Key = T;
+  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  static constexpr bool kIsFloat = true;
+  static constexpr Place kMagnitude = std::numeric_limits<Place>::max();
+  static constexpr Place kLast =
+      static_cast<Place>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
+  static constexpr Place kFirst = -kLast;
+
+  HISTO_HOST_DEVICE static T key(T value) {
+    return value;
+  }
+  HISTO_HOST_DEVICE static T key_at(Place place) {
+    const T value = bits_as<T>(place < 0 ? -place : place);
+    return place < 0 ? -value : value;
+  }
+  HISTO_HOST_DEVICE static Place place_of(T value) {
+    const auto bits = bits_as<Place>(value);
+    const Place magnitude = bits & kMagnitude;
+    return bits < 0 ? -magnitude : magnitude;
+  }
+  HISTO_HOST_DEVICE static Place place_near(Real real) {
+    return place_of(static_cast<T>(real.high));
+  }
+};
+
+/// Integers: all but uint64 are compared as int64.
+template <class T>
+struct Integer {
+  using Key = std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>;
+  using Place = int64_t;
+  static constexpr bool kIsFloat = false;
+  // uint64: its numbers begin at -2^63.
+  static constexpr bool kIsUInt64 = std::is_same_v<T, uint64_t>;
+  static constexpr int64_t kFirst = kIsUInt64 ? std::numeric_limits<int64_t>::min()
+                                              : static_cast<int64_t>(std::numeric_limits<T>::min());
+  static constexpr int64_t kLast = kIsUInt64 ? std::numeric_limits<int64_t>::max()
+                                             : static_cast<int64_t>(std::numeric_limits<T>::max());
+
+  HISTO_HOST_DEVICE static Key key(T value) {
+    return static_cast<Key>(value);
+  }
+  HISTO_HOST_DEVICE static Key key_at(int64_t place) {
+    return static_cast<Key>(place) + (kIsUInt64 ? static_cast<Key>(uint64_t{1} << 63) : 0);
+  }
+  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
+    const auto first = static_cast<double>(key_at(kFirst));
+    const auto last = static_cast<double>(key_at(kLast));
+    if (!(real.high > first)) {
+      return kFirst;
+    }
+    if (!(real.high < last)) {
+      return kLast; // or a few steps less, which 64-bit integers alone have
+    }
+    const auto key = static_cast<Key>(real.high) + static_cast<Key>(static_cast<int64_t>(real.low));
+    return static_cast<int64_t>(static_cast<uint64_t>(key) - static_cast<uint64_t>(key_at(0)));
+  }
+};
+template <class T>
+struct Number<T, std::enable_if_t<std::is_integral_v<T>>> : Integer<T> {};
+
+template <>
+struct Number<Boolean> {
+  using Key = int64_t;
+  using Place = int64_t;
+  static constexpr bool kIsFloat = false;
+  static constexpr int64_t kFirst = 0;
+  static constexpr int64_t kLast = 1;
+
+  HISTO_HOST_DEVICE static int64_t key(Boolean value) {
+    return value.byte != 0;
+  }
+  HISTO_HOST_DEVICE static int64_t key_at(int64_t place) {
+    return place;
+  }
+  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
+    return real.high > 0 ? 1 : 0;
+  }
+};
+
+template <class Key>
+HISTO_HOST_DEVICE bool is_nan(Key key) {
+  return key != key;
+}
+
+} // namespace histo

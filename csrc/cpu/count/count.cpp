@@ -1,0 +1,128 @@
+// The CPU engine. Channels are cut into strips that share tables of small counters, and
+// strips into tasks by their rows; a thread takes a task, counts in its tables and reduces
+// them into the result. ways.h lists the ways of counting, plan.h says when each is taken.
+#include <sys/mman.h>
+
+#include <array>
+#include <memory>
+#include <mutex>
+
+#include "cpu/count/result.h"
+#include "cpu/count/strips.h"
+#include "cpu/count/ways.h"
+#include "cpu/digitize/digitize.h"
+#include "cpu/digitize/patterns.h"
+#include "cpu/kernels.h"
+
+namespace histo::cpu {
+namespace {
+
+using namespace tuning;
+
+/// Asks for huge pages. With small ones, half of the time of a call would go to page faults.
+void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
+#ifdef MADV_HUGEPAGE
+  if (are_in_huge_pages(size)) {
+    const auto begin = reinterpret_cast<uintptr_t>(counts);
+    const auto first = (begin + 4095) / 4096 * 4096;
+    // It does no harm if the system has no such pages.
+    const auto end = reinterpret_cast<uintptr_t>(counts + size);
+    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
+  }
+#endif
+}
+
+void count_streams(const Job& job, int64_t worker) {
+  if (job.plan.products) {
+    count_product_streams(job, worker);
+  } else if (job.plan.counting == Counting::kStaged) {
+    count_staged_streams(job, worker);
+  } else if (job.axis.num_bytes > 0) {
+    count_byte_streams(job, worker);
+  } else {
+    count_value_streams(job, worker);
+  }
+}
+
+/// One thread's part.
+void count_job(const Job& job, int64_t worker) {
+  switch (job.plan.way) {
+    case Way::kStreams:
+      return count_streams(job, worker);
+    case Way::kColumns:
+      return count_columns(job, worker);
+    case Way::kBitPlanes:
+      return count_bit_plane_columns(job, worker);
+    case Way::kProducts:
+      return count_product_columns(job, worker);
+    case Way::kDirect:
+      break;
+  }
+  throw InternalError("count_job: a way of counting without tables");
+}
+
+void count_in_tables(
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate) {
+  const Schedule schedule(problem, plan);
+  // A strip that is one task writes all its counts.
+  if (schedule.pieces > 1) {
+    fill_zero(problem.counts, problem.num_counts());
+  }
+  const int64_t scratch_bytes = schedule.scratch_bytes(plan);
+  // The tables of a small call are on the stack: nothing is allocated but the result.
+  alignas(kLineBytes) char on_stack[kStackBytes];
+  char* scratch =
+      scratch_bytes <= kStackBytes ? on_stack : static_cast<char*>(allocate(scratch_bytes));
+  Tasks tasks(schedule);
+  const Job job{problem, axis, plan, schedule, tasks, scratch, staging};
+  run_workers(schedule.workers, [&](int64_t worker) { count_job(job, worker); });
+}
+
+} // namespace
+
+std::mutex& lock_of(int64_t strip) {
+  static std::array<std::mutex, 64> locks;
+  return locks[static_cast<size_t>(strip) % locks.size()];
+}
+
+namespace {
+
+void count(
+    const Problem& problem,
+    const Axis& axis,
+    const Plan& plan,
+    const Staging* staging,
+    Allocator& allocate) {
+  advise_huge_pages(problem.counts, problem.num_counts());
+  if (plan.way == Way::kDirect) {
+    count_directly(problem, axis, plan, staging, allocate);
+  } else {
+    count_in_tables(problem, axis, plan, staging, allocate);
+  }
+}
+
+} // namespace
+
+void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
+  if (problem.num_counts() > 0) {
+    count(problem, axis, plan_of(problem), nullptr, allocate);
+  }
+}
+
+void count_between(
+    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
+  if (input.num_counts() == 0 || count_patterns(input, edges, flow, allocate)) {
+    return;
+  }
+  const std::unique_ptr<Staging> staging = stage_between(edges, flow, input);
+  Problem keys = input;
+  keys.type = staging->key_type;
+  const Axis axis = axis_of(keys.type, ValueBinning{keys.num_bins});
+  count(keys, axis, plan_of_keys(keys), staging.get(), allocate);
+}
+
+} // namespace histo::cpu

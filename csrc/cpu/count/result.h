@@ -1,0 +1,124 @@
+// The place of the counts of a strip.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <mutex>
+
+#include "core/problem.h"
+#include "cpu/count/byte_columns.h"
+#include "cpu/count/key_axis.h"
+#include "cpu/tuning.h"
+
+namespace histo::cpu {
+
+constexpr bool are_in_huge_pages(int64_t counts) {
+  return counts * static_cast<int64_t>(sizeof(int64_t)) >= tuning::kMinHugeBytes;
+}
+
+/// The histograms of the channels that one thread counts at a time.
+class Result {
+ public:
+  Result(const Problem& problem, const Axis& axis) : problem_(problem), axis_(axis) {
+  }
+
+  /// Chooses channels. With a lock, other threads may add to the same counts while they hold it.
+  /// Without a lock no other thread does, and the counts are not initialized.
+  void choose(int64_t first_channel, int64_t channels, std::mutex* lock) {
+    histograms_ = problem_.counts + first_channel * axis_.num_bins;
+    num_channels_ = channels;
+    lock_ = lock;
+    fresh_ = lock == nullptr;
+  }
+
+  int64_t num_channels() const {
+    return num_channels_;
+  }
+  const Axis& axis() const {
+    return axis_;
+  }
+  /// Whether the whole result is better stored past the caches, or lies in huge pages.
+  bool is_past_caches() const {
+    return problem_.num_counts() >= tuning::kMinCountsPastCaches;
+  }
+  bool is_in_huge_pages() const {
+    return are_in_huge_pages(problem_.num_counts());
+  }
+
+  /// Calls f, which writes counts, while no other thread writes the same ones.
+  template <class F>
+  void locked(const F& f) {
+    std::unique_lock<std::mutex> locked;
+    if (lock_ != nullptr) {
+      locked = std::unique_lock<std::mutex>(*lock_);
+    }
+    f();
+    fresh_ = false;
+  }
+
+  /// Adds the count of every key to its bin. A fresh histogram is written instead.
+  template <class CountOf>
+  void put(int64_t channel, const CountOf& count_of) const {
+    int64_t* histogram = histogram_of(channel);
+    const int64_t own = axis_.own_bins;
+    if (fresh_) {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] = count_of(bin);
+      }
+    } else {
+      for (int64_t bin = 0; bin < own; ++bin) {
+        histogram[bin] += count_of(bin);
+      }
+    }
+    put_rest(channel, count_of);
+  }
+
+  /// Adds the counts of bytes that are not their own bins. The other bins of a fresh histogram are
+  /// empty.
+  template <class CountOf>
+  void put_rest(int64_t channel, const CountOf& count_of) const {
+    int64_t* histogram = histogram_of(channel);
+    if (fresh_) {
+      std::fill(histogram + axis_.own_bins, histogram + axis_.num_bins, 0);
+    }
+    for (int64_t byte = axis_.own_bins; byte < axis_.num_bytes; ++byte) {
+      if (const int64_t bin = axis_.bin_of_byte[byte]; bin != kNoBin) {
+        histogram[bin] += count_of(byte);
+      }
+    }
+  }
+
+  /// Takes elements away that were counted in bin 0.
+  void take(int64_t channel, int64_t count) const {
+    histogram_of(channel)[0] -= count;
+  }
+
+  /// Whether put_rest() has nothing to do.
+  bool has_rest() const {
+    return axis_.own_bins < axis_.num_bins || axis_.own_bins < axis_.num_bytes;
+  }
+
+  /// The places of keys that are their own bins, for loops that put counts in vectors.
+  Histograms own_bins_of(int64_t first_channel, int64_t channels, bool past_caches) const {
+    return {histogram_of(first_channel),
+            axis_.num_bins,
+            channels,
+            axis_.own_bins,
+            !fresh_,
+            past_caches};
+  }
+
+ private:
+  int64_t* histogram_of(int64_t channel) const {
+    return histograms_ + channel * axis_.num_bins;
+  }
+
+  const Problem& problem_;
+  const Axis& axis_;
+  int64_t* histograms_ = nullptr;
+  int64_t num_channels_ = 0;
+  std::mutex* lock_ = nullptr;
+  bool fresh_ = false;
+};
+
+} // namespace histo::cpu

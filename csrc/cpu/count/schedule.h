@@ -1,0 +1,90 @@
+// The schedule: strips of channels are cut into tasks, and threads take the tasks.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "core/problem.h"
+#include "cpu/plan.h"
+#include "cpu/tuning.h"
+
+namespace histo::cpu {
+
+/// A strip is a stretch of channels in one run of them.
+struct Strips {
+  int64_t size; // of a strip, but for the last of a run
+  int64_t run;
+  int64_t per_run;
+  int64_t count;
+
+  Strips(const Problem& problem, int64_t strip)
+      : size(strip),
+        run(problem.channels[1].size),
+        per_run(ceil_div(run, strip)),
+        count(problem.channels[0].size * per_run) {
+  }
+  int64_t first(int64_t strip) const {
+    return strip / per_run * run + strip % per_run * size;
+  }
+  int64_t size_of(int64_t strip) const {
+    return std::min(size, run - strip % per_run * size);
+  }
+};
+
+/// Strips that are counted in tables, as tasks of threads.
+struct Schedule {
+  Strips strips;
+  int64_t workers;
+  int64_t pieces; // of the rows of each strip; each is a task
+  int64_t tasks;
+
+  Schedule(const Problem& problem, const Plan& plan);
+  /// The tables of all threads.
+  int64_t scratch_bytes(const Plan& plan) const {
+    return workers * (plan.scratch_bytes() + tuning::kScratchGap) - tuning::kScratchGap;
+  }
+};
+
+/// Hands the tasks of a schedule out to its workers.
+class Tasks {
+ public:
+  explicit Tasks(const Schedule& schedule);
+
+  /// Calls f(task) for the tasks of a worker: first those of its own range, then those that others
+  /// have not taken yet.
+  template <class F>
+  void run(int64_t worker, const F& f) {
+    for (int64_t i = 0; i < num_ranges_; ++i) {
+      Range& range = ranges_[static_cast<size_t>((worker + i) % num_ranges_)];
+      for (int64_t begin; (begin = range.next.fetch_add(batch_)) < range.end;) {
+        for (int64_t task = begin; task < std::min(range.end, begin + batch_); ++task) {
+          f(task);
+        }
+      }
+    }
+  }
+
+ private:
+  /// Tasks that follow each other. Each range has a line of its own.
+  struct alignas(tuning::kLineBytes) Range {
+    std::atomic<int64_t> next;
+    int64_t end;
+  };
+
+  std::array<Range, tuning::kMaxRanges> ranges_;
+  int64_t num_ranges_;
+  int64_t batch_;
+};
+
+/// How threads share a result in which they count without tables.
+enum class Sharing {
+  kChannels, // each has some of them
+  kCopies,   // each has a copy of the result, and these are added
+  kAtomic,   // all add to the same counts
+};
+Sharing sharing_of(const Problem& problem, const Plan& plan);
+
+} // namespace histo::cpu

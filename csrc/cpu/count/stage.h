@@ -1,0 +1,39 @@
+// Staging: values become indices of counters before they are counted. Any way of counting may
+// follow. Index 0 counts nowhere; the index of a bin is one more than its number. Bytes need no
+// stage: they are counted raw.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "core/axis.h"
+#include "cpu/read_once.h"
+
+namespace histo::cpu {
+
+/// The index of one key.
+template <class T>
+struct IndexOf {
+  static constexpr int64_t kFirst = sizeof(T) == 1 ? 0 : 1; // the index of bin 0
+  int64_t own_bins;
+
+  size_t operator()(T key) const {
+    if constexpr (sizeof(T) == 1) {
+      return key;
+    } else {
+      // The conversion is done once for all uses.
+      const uint64_t wide = read_once(uint64_t{key});
+      int64_t bin = wide < static_cast<uint64_t>(own_bins) ? static_cast<int64_t>(wide) : kNoBin;
+      // Without this the compiler makes a branch, which data could make mispredicted.
+      __asm__ volatile("" : "+r"(bin));
+      return static_cast<size_t>(bin + 1);
+    }
+  }
+};
+
+/// indices[i] = keys[i] + 1 where keys[i] < own_bins, else 0 or own_bins + 1, which are no bin's.
+/// own_bins < 2^31. Indices are in this range even if another thread changes keys meanwhile.
+template <class T>
+void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indices);
+
+} // namespace histo::cpu

@@ -1,0 +1,160 @@
+// The thresholds of some channels, and the fastest search among them that is right.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+#include <vector>
+
+#include "core/locate.h"
+#include "cpu/digitize/search.h"
+#include "cpu/tuning.h"
+
+namespace histo::cpu {
+
+template <class T>
+class ChannelBins {
+ public:
+  using Key = SearchKey<T>;
+  using G = GuessOf<Key>;
+
+  struct Channel {
+    bool valid; // its edges do not decrease, and none is NaN
+    Search<Key> search;
+    Line<G> comparison;
+    bool comparison_is_right;
+  };
+
+  void find(const Edges& edges, int64_t first_channel, int64_t channels, int64_t values) {
+    bins_ = edges.bins;
+    num_cells_ = values < tuning::kMinValuesOfManyCells ? tuning::kFewCells : tuning::kManyCells;
+    thresholds_.resize(static_cast<size_t>(channels * stride()));
+    channels_.resize(static_cast<size_t>(channels));
+    cells_.resize(static_cast<size_t>(channels));
+    for (int64_t channel = 0; channel < channels; ++channel) {
+      find_channel(edges, first_channel + channel, channel);
+    }
+  }
+  int64_t size() const {
+    return static_cast<int64_t>(channels_.size());
+  }
+  const Channel& operator[](int64_t channel) const {
+    return channels_[static_cast<size_t>(channel)];
+  }
+  const Key* thresholds() const {
+    return thresholds_.data();
+  }
+  /// From the first threshold of a channel to that of the next one.
+  int64_t stride() const {
+    return bins_ + 2;
+  }
+  /// The most that the line of a comparison gives.
+  G most_edge() const {
+    return rounded_down<G>(bins_);
+  }
+
+ private:
+  /// A threshold that no value reaches. A value reaches the largest integer, so the place of
+  /// integers has a limit.
+  static constexpr Key kNever = std::numeric_limits<Key>::has_quiet_NaN
+                                    ? std::numeric_limits<Key>::quiet_NaN()
+                                    : std::numeric_limits<Key>::max();
+
+  void find_channel(const Edges& edges, int64_t channel, int64_t i) {
+    const Real low = edges.at(channel, 0), high = edges.at(channel, bins_);
+    const auto lines = Lines<G>::between(low, high, bins_);
+    bool valid = true, formula_is_right = true, comparison_is_right = true;
+    bool close_comparison_is_right = bins_ <= kMostBinsOfClose;
+    Key* keys = thresholds_.data() + i * stride();
+    int32_t limit = 0;
+    for (int64_t k = 0; k <= bins_; ++k) {
+      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
+      keys[k] = edge.exists ? static_cast<Key>(Number<T>::key_at(edge.place)) : kNever;
+      limit += edge.exists;
+      valid = valid && edge.valid;
+      formula_is_right = formula_is_right && edge.formula_is_right;
+      comparison_is_right = comparison_is_right && edge.comparison_is_right;
+      close_comparison_is_right = close_comparison_is_right && edge.close_comparison_is_right;
+    }
+    keys[bins_ + 1] = kNever;
+
+    Channel& found = channels_[static_cast<size_t>(i)];
+    found.valid = valid;
+    found.comparison = lines.comparison;
+    found.comparison_is_right = valid && comparison_is_right;
+    Search<Key>& search = found.search;
+    search = {};
+    search.thresholds = keys;
+    search.last = static_cast<int32_t>(bins_ + 1);
+    search.limit = limit;
+    if (formula_is_right) {
+      search.line = lines.formula;
+      search.most = rounded_down<G>(bins_ + 1);
+    } else if (comparison_is_right && close_comparison_is_right) {
+      search.line = lines.close;
+      search.most = static_cast<G>(static_cast<double>(bins_ + 1) + kEndOfPlaces);
+      search.width = 1;
+      search.only_close = true;
+    } else if (comparison_is_right) {
+      search.line = lines.comparison;
+      search.most = most_edge();
+      search.width = 1;
+    } else if (valid) {
+      choose_cells(low, high, cells_[static_cast<size_t>(i)], search);
+    }
+  }
+
+  /// Takes the cells of values, or those of their bits where these need fewer steps.
+  void choose_cells(Real low, Real high, std::vector<int32_t>& cells, Search<Key>& search) const {
+    search.line = cell_line<G>(low, high, num_cells_);
+    search.most = static_cast<G>(num_cells_ - 1);
+    search.bits = BitCells<G>::between(low, high, num_cells_);
+    cells.resize(static_cast<size_t>(num_cells_));
+    search.over_bits = true;
+    const int32_t width_over_bits = count_cells(cells, search);
+    search.width = width_over_bits;
+    if (search.line.rises()) {
+      search.over_bits = false;
+      search.width = count_cells(cells, search);
+      if (search.width > width_over_bits) {
+        search.over_bits = true;
+        search.width = count_cells(cells, search);
+      }
+    }
+    search.cells = cells.data();
+  }
+  static int64_t cell_of(Key key, const Search<Key>& search) {
+    const auto value = static_cast<G>(key);
+    return search.over_bits ? search.bits.at(value)
+                            : static_cast<int64_t>(search.line.clamped(value, search.most));
+  }
+  /// Counts the thresholds below each cell, and inverts the count if the cell has thresholds. Returns
+  /// the first width of a search in any cell.
+  static int32_t count_cells(std::vector<int32_t>& cells, const Search<Key>& search) {
+    int32_t most = 1, below = 0, k = 0;
+    for (size_t cell = 0; cell < cells.size(); ++cell) {
+      while (k < search.limit &&
+             cell_of(search.thresholds[k], search) <= static_cast<int64_t>(cell)) {
+        ++k;
+      }
+      cells[cell] = k > below ? ~below : below;
+      most = std::max(most, k - below);
+      below = k;
+    }
+    int32_t width = 1;
+    while (width <= most / 2) {
+      width *= 2;
+    }
+    return width;
+  }
+
+  int32_t num_cells_ = 0; // of each channel
+  int64_t bins_ = 0;
+  std::vector<Key> thresholds_;
+  std::vector<Channel> channels_;
+  std::vector<std::vector<int32_t>> cells_;
+};
+
+} // namespace histo::cpu

@@ -1,0 +1,135 @@
+// Values as sort keys: tiles of a problem's rows, one channel after another.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+
+#include "core/problem.h"
+#include "core/ranks.h"
+#include "cpu/run_widest.h"
+#include "cpu/tuning.h"
+
+namespace histo::cpu {
+
+/// Reads the values of a problem as keys, and writes keys as values. The users of this
+/// class are compiled once for each size of keys, not for each type.
+template <class Key>
+class KeyReader {
+ public:
+  explicit KeyReader(const Problem& problem) : problem_(problem) {
+  }
+  virtual ~KeyReader() = default;
+
+  /// Reads rows [begin, begin + size) of `channels` neighbours in one run of channels. The keys of
+  /// each lie together, `step` after those of the channel before.
+  void read(
+      int64_t channel, int64_t channels, int64_t begin, int64_t size, Key* keys, int64_t step) {
+    const Extent& run = problem_.rows[2];
+    while (size > 0) {
+      const int64_t rows = std::min(size, run.size - begin % run.size);
+      const int64_t offset = offset_of(channel) + offset_of_row(begin);
+      read_run(offset, {channels, problem_.channels[1].stride}, {rows, run.stride}, keys, step);
+      begin += rows;
+      size -= rows;
+      keys += rows;
+    }
+  }
+
+  /// Reads single rows of a channel.
+  void read_rows(int64_t channel, const int64_t* rows, int64_t size, Key* keys) {
+    constexpr int64_t kTogether = 64; // the processor waits for that many at once
+    std::array<int64_t, kTogether> offsets;
+    for (int64_t begin = 0; begin < size; begin += kTogether) {
+      const int64_t together = std::min(kTogether, size - begin);
+      for (int64_t i = 0; i < together; ++i) {
+        offsets[static_cast<size_t>(i)] = offset_of(channel) + offset_of_row(rows[begin + i]);
+      }
+      read_at(offsets.data(), together, keys + begin);
+    }
+  }
+
+  virtual void write(Key key, void* values, int64_t at) const = 0;
+  virtual bool has_nan() const = 0;
+
+ protected:
+  virtual void read_run(
+      int64_t offset,
+      const Extent& channels,
+      const Extent& rows,
+      Key* keys,
+      int64_t step) const = 0;
+  virtual void read_at(const int64_t* offsets, int64_t size, Key* keys) const = 0;
+
+  int64_t offset_of(int64_t channel) const {
+    const int64_t run = problem_.channels[1].size;
+    return channel / run * problem_.channels[0].stride +
+           channel % run * problem_.channels[1].stride;
+  }
+  int64_t offset_of_row(int64_t row) const {
+    const Extent* loops = problem_.rows;
+    const int64_t outer = row / loops[2].size;
+    return outer / loops[1].size * loops[0].stride + outer % loops[1].size * loops[1].stride +
+           row % loops[2].size * loops[2].stride;
+  }
+
+  const Problem& problem_;
+};
+
+template <class T>
+class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
+ public:
+  using Key = typename SortKey<T>::Key;
+  using KeyReader<Key>::KeyReader;
+
+  void write(Key key, void* values, int64_t at) const override {
+    static_cast<T*>(values)[at] = SortKey<T>::value(key);
+  }
+  bool has_nan() const override {
+    return SortKey<T>::kHasNan;
+  }
+
+ protected:
+  void read_run(int64_t offset, const Extent& channels, const Extent& rows, Key* keys, int64_t step)
+      const override {
+    const T* data = static_cast<const T*>(this->problem_.data) + offset;
+    if (channels.size > 1) {
+      for (int64_t row = 0; row < rows.size; ++row) {
+        for (int64_t channel = 0; channel < channels.size; ++channel) {
+          keys[channel * step + row] =
+              SortKey<T>::of(data[row * rows.stride + channel * channels.stride]);
+        }
+      }
+    } else if (rows.stride == 1) {
+      const auto* bytes = reinterpret_cast<const char*>(data);
+      run_widest([&]() __attribute__((always_inline)) {
+        // GCC vectorizes loops of more than 16 turns.
+        constexpr int64_t kTogether = 128;
+        int64_t row = 0;
+        for (; row + kTogether <= rows.size; row += kTogether) {
+          for (size_t line = 0; line < kTogether * sizeof(T); line += tuning::kLineBytes) {
+            __builtin_prefetch(bytes + row * sizeof(T) + line + tuning::kKeysAheadBytes);
+          }
+          for (int64_t i = row; i < row + kTogether; ++i) {
+            keys[i] = SortKey<T>::of(data[i]);
+          }
+        }
+        for (; row < rows.size; ++row) {
+          keys[row] = SortKey<T>::of(data[row]);
+        }
+      });
+    } else {
+      for (int64_t row = 0; row < rows.size; ++row) {
+        keys[row] = SortKey<T>::of(data[row * rows.stride]);
+      }
+    }
+  }
+  void read_at(const int64_t* offsets, int64_t size, Key* keys) const override {
+    const T* data = static_cast<const T*>(this->problem_.data);
+    for (int64_t i = 0; i < size; ++i) {
+      keys[i] = SortKey<T>::of(data[offsets[i]]);
+    }
+  }
+};
+
+} // namespace histo::cpu

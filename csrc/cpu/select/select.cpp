@@ -1,0 +1,332 @@
+// Quantiles without sorting. A sample tells where the wanted keys are, and one pass finds them.
+// Narrow types, many quantiles, and samples that misled need digits: the leading 16 bits of all keys
+// are counted, which tells the prefix of each wanted key. Then the keys with these prefixes are
+// copied, or counted by their next 16 bits if they are too many.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "core/ranks.h"
+#include "cpu/count/schedule.h"
+#include "cpu/kernels.h"
+#include "cpu/select/key_reader.h"
+#include "cpu/select/select_brackets.h"
+#include "cpu/select/select_digits.h"
+#include "cpu/select/select_keys.h"
+#include "cpu/select/select_tiles.h"
+#include "cpu/threads.h"
+#include "cpu/tuning.h"
+
+namespace histo::cpu {
+namespace {
+
+using namespace tuning;
+
+/// The quantiles of a channel: the wanted ranks, and the keys that were found.
+template <class Key>
+class Quantiles {
+ public:
+  Quantiles(const Selection& selection, const KeyReader<Key>& reader)
+      : selection_(selection), reader_(reader), found_(2 * static_cast<size_t>(selection.num_q)) {
+    wanted_.reserve(found_.size());
+  }
+
+  /// The wanted keys, in the order of their ranks; those of quantiles that are NaN are not wanted.
+  std::vector<Wanted>& wanted(int64_t rows, int64_t nans) {
+    wanted_.clear();
+    ranks_.clear();
+    for (int64_t i = 0; i < selection_.num_q; ++i) {
+      const Ranks ranks = ranks_of(selection_, selection_.q[i], rows, nans);
+      ranks_.push_back(ranks);
+      if (!ranks.is_nan) {
+        wanted_.push_back({ranks.below, 2 * i});
+        wanted_.push_back({ranks.above, 2 * i + 1});
+      }
+    }
+    std::sort(wanted_.begin(), wanted_.end(), [](const Wanted& a, const Wanted& b) {
+      return a.rank < b.rank;
+    });
+    return wanted_;
+  }
+  Key* found() {
+    return found_.data();
+  }
+  size_t size() const {
+    return static_cast<size_t>(selection_.num_q);
+  }
+  void write(int64_t channel) const {
+    for (int64_t i = 0; i < selection_.num_q; ++i) {
+      const Ranks& ranks = ranks_[static_cast<size_t>(i)];
+      const int64_t at = i * selection_.problem.num_channels() + channel;
+      const Key* keys = found_.data() + 2 * i;
+      constexpr Key kNone = std::numeric_limits<Key>::max();
+      reader_.write(ranks.is_nan ? kNone : keys[0], selection_.below, at);
+      reader_.write(ranks.is_nan ? kNone : keys[1], selection_.above, at);
+      selection_.put_weight(at, ranks.weight);
+    }
+  }
+
+ private:
+  const Selection& selection_;
+  const KeyReader<Key>& reader_;
+  std::vector<Wanted> wanted_;
+  std::vector<Ranks> ranks_;
+  std::vector<Key> found_;
+};
+
+/// How many channels are read together: those that lie closer to each other than their rows do.
+int64_t channels_per_block(const Problem& problem, int64_t most) {
+  const auto distance = [](const Extent& loop) {
+    return loop.stride < 0 ? -loop.stride : loop.stride;
+  };
+  const bool are_neighbours = problem.channels[1].size > 1 && problem.rows[2].size > 1 &&
+                              distance(problem.channels[1]) < distance(problem.rows[2]);
+  return are_neighbours ? std::clamp<int64_t>(most, 1, kChannelsPerBlock) : 1;
+}
+
+// --- Channels that are copied
+
+template <class Key>
+void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator& allocate) {
+  const Problem& problem = selection.problem;
+  const int64_t rows = problem.num_rows(), step = rows + kLineKeys;
+  const auto key_bytes = static_cast<int64_t>(sizeof(Key));
+  const Strips blocks(problem, channels_per_block(problem, 8 * kCopiedBytes / (step * key_bytes)));
+  const int64_t elements = rows * problem.num_channels();
+  const int64_t workers = std::clamp<int64_t>(
+      std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
+  const int64_t keys_of_worker = (blocks.size + 1) * step;
+  auto* scratch = static_cast<Key*>(allocate(workers * keys_of_worker * key_bytes));
+  Turns turns(blocks.count, workers);
+  run_workers(workers, [&](int64_t worker) {
+    Key* keys = scratch + worker * keys_of_worker;
+    Quantiles<Key> quantiles(selection, reader);
+    KeySelector<Key> selector;
+    turns.take([&](int64_t block) {
+      const int64_t channels = blocks.size_of(block);
+      reader.read(blocks.first(block), channels, 0, rows, keys, step);
+      for (int64_t i = 0; i < channels; ++i) {
+        Key* of_channel = keys + i * step;
+        const int64_t nans = reader.has_nan() ? count_nan(of_channel, rows) : 0;
+        std::vector<Wanted>& wanted = quantiles.wanted(rows, nans);
+        Wanted* begin = wanted.data();
+        selector.select(
+            of_channel, keys + blocks.size * step, rows, begin, begin + wanted.size(),
+            quantiles.found());
+        quantiles.write(blocks.first(block) + i);
+      }
+    });
+  });
+}
+
+// --- Channels that are counted
+
+/// Selects in a block of channels.
+template <class Key>
+class BlockSelection {
+ public:
+  BlockSelection(
+      const Selection& selection,
+      KeyReader<Key>& reader,
+      int64_t most_channels,
+      Allocator& allocate)
+      : reader_(reader),
+        rows_(selection.problem.num_rows()),
+        capacity_(std::min<int64_t>(kGatheredBytes / int64_t{sizeof(Key)}, rows_)) {
+    for (int64_t i = 0; i < most_channels; ++i) {
+      quantiles_.emplace_back(selection, reader);
+    }
+    gathered_ = static_cast<Key*>(allocate(2 * capacity_ * static_cast<int64_t>(sizeof(Key))));
+  }
+
+  void run(int64_t first_channel, int64_t channels) {
+    first_channel_ = first_channel;
+    channels_ = channels;
+    bool selected = false;
+    if constexpr (kHasBrackets<Key>) {
+      selected = select_sampled();
+    }
+    if (!selected) {
+      count_leading_digits();
+      while (!waiting_.empty()) {
+        refine();
+      }
+    }
+    for (int64_t i = 0; i < channels; ++i) {
+      quantiles_[static_cast<size_t>(i)].write(first_channel + i);
+    }
+  }
+
+ private:
+  using Pass = DigitPass<Key>;
+
+  Quantiles<Key>& quantiles_of(const Prefix<Key>& prefix) {
+    return quantiles_[static_cast<size_t>(prefix.channel)];
+  }
+
+  /// One pass that compares keys with those of a sample; returns false if the sample misled.
+  bool select_sampled() {
+    if (2 * quantiles_[0].size() > kMaxBrackets) {
+      return false;
+    }
+    const int64_t room = capacity_ / channels_;
+    const int64_t sampled = std::min(sample_size(rows_, quantiles_[0].size()), capacity_);
+    KeySelector<Key> selector;
+    typename BracketPass<Key>::Channels all;
+    for (int64_t i = 0; i < channels_; ++i) {
+      const int64_t nans = sample(first_channel_ + i, sampled);
+      Brackets<Key> brackets(quantiles_[static_cast<size_t>(i)].wanted(sampled, nans), sampled);
+      if (brackets.share() * static_cast<double>(rows_) > static_cast<double>(room) ||
+          !selector.set(brackets, gathered_, gathered_ + capacity_, sampled)) {
+        return false;
+      }
+      const std::vector<int64_t> from(brackets.get().size());
+      all.emplace_back(new Bracketed<Key>{brackets, gathered_ + i * room, room, from});
+    }
+    BracketPass<Key>(reader_, first_channel_, all).run(rows_);
+    for (int64_t i = 0; i < channels_; ++i) {
+      const Bracketed<Key>& channel = *all[static_cast<size_t>(i)];
+      Quantiles<Key>& quantiles = quantiles_[static_cast<size_t>(i)];
+      const int64_t nans = reader_.has_nan() ? channel.from.back() : 0;
+      std::vector<Wanted>& wanted = quantiles.wanted(rows_, nans);
+      if (channel.next > room ||
+          !channel.brackets.place(
+              rows_, channel.from, channel.copied, channel.next, wanted, quantiles.found())) {
+        return false;
+      }
+      Wanted* begin = wanted.data();
+      selector.select(
+          channel.copied, gathered_ + capacity_, channel.next, begin, begin + wanted.size(),
+          quantiles.found());
+    }
+    return true;
+  }
+
+  /// Copies a sample of a channel; returns how many of its keys are NaN.
+  int64_t sample(int64_t channel, int64_t sampled) {
+    parallel_for(sampled, kMinSampledPerThread, [&](int64_t begin, int64_t end) {
+      std::vector<int64_t> rows;
+      for (int64_t i = begin; i < end; ++i) {
+        rows.push_back(sampled_row(i, sampled, rows_));
+      }
+      reader_.read_rows(channel, rows.data(), end - begin, gathered_ + begin);
+    });
+    return reader_.has_nan() ? count_nan(gathered_, sampled) : 0;
+  }
+
+  void count_leading_digits() {
+    typename Pass::Targets all;
+    for (int64_t i = 0; i < channels_; ++i) {
+      all.push_back(std::make_unique<Target<Key>>());
+      all.back()->prefix = {i, 0, Pass::kBits, rows_, nullptr, nullptr};
+    }
+    Pass(reader_, rows_, first_channel_, channels_, all).run();
+    for (const auto& target : all) {
+      const size_t last = (size_t{1} << Pass::kDigitBits) - 1;
+      const int64_t nans = reader_.has_nan() ? target->counts[last] : 0;
+      std::vector<Wanted>& wanted = quantiles_of(target->prefix).wanted(rows_, nans);
+      target->prefix.begin = wanted.data();
+      target->prefix.end = wanted.data() + wanted.size();
+      narrow(*target);
+    }
+  }
+
+  /// Knowing the counts of the next digits, finds which of them the wanted keys have.
+  void narrow(const Target<Key>& target) {
+    const Prefix<Key>& prefix = target.prefix;
+    const int shift = prefix.shift - Pass::kDigitBits;
+    const auto count = [&](int64_t digit) { return target.counts[static_cast<size_t>(digit)]; };
+    for (const WantedRange& range : ranges_of_digits(prefix.begin, prefix.end, count)) {
+      const auto first = static_cast<Key>(prefix.first | static_cast<Key>(range.digit) << shift);
+      if (shift == 0) {
+        for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
+          quantiles_of(prefix).found()[wanted->at] = first;
+        }
+      } else {
+        waiting_.push_back({prefix.channel, first, shift, range.keys, range.begin, range.end});
+      }
+    }
+  }
+
+  /// One pass for as many of the prefixes as fit.
+  void refine() {
+    typename Pass::Targets all;
+    std::vector<Prefix<Key>> later;
+    int64_t room = capacity_, counted = 0;
+    for (const Prefix<Key>& prefix : waiting_) {
+      const bool gathers = prefix.keys <= room;
+      const bool counts = prefix.keys > capacity_ && counted < kMaxCountedPrefixes;
+      if (all.size() == kMaxPrefixes || !(gathers || counts)) {
+        later.push_back(prefix);
+        continue;
+      }
+      all.push_back(std::make_unique<Target<Key>>());
+      all.back()->prefix = prefix;
+      all.back()->gathered = gathers ? gathered_ + (capacity_ - room) : nullptr;
+      room -= gathers ? prefix.keys : 0;
+      counted += counts;
+    }
+    std::stable_sort(all.begin(), all.end(), [](const auto& a, const auto& b) {
+      return a->prefix.first < b->prefix.first;
+    });
+    waiting_ = std::move(later);
+    Pass(reader_, rows_, first_channel_, channels_, all).run();
+    parallel_for(static_cast<int64_t>(all.size()), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Target<Key>& target = *all[static_cast<size_t>(i)];
+        if (target.gathered != nullptr) {
+          KeySelector<Key> selector;
+          selector.select(
+              target.gathered, target.gathered + capacity_, target.prefix.keys, target.prefix.begin,
+              target.prefix.end, quantiles_of(target.prefix).found());
+        }
+      }
+    });
+    for (const auto& target : all) {
+      if (target->gathered == nullptr) {
+        narrow(*target);
+      }
+    }
+  }
+
+  KeyReader<Key>& reader_;
+  int64_t rows_;
+  int64_t capacity_;
+  Key* gathered_; // and as much spare memory after it
+  std::vector<Quantiles<Key>> quantiles_;
+  std::vector<Prefix<Key>> waiting_;
+  int64_t first_channel_ = 0;
+  int64_t channels_ = 0;
+};
+
+template <class Key>
+void select_counted(const Selection& selection, KeyReader<Key>& reader, Allocator& allocate) {
+  const Problem& problem = selection.problem;
+  const Strips blocks(problem, channels_per_block(problem, kMaxCountedPrefixes));
+  BlockSelection<Key> selects(selection, reader, blocks.size, allocate);
+  for (int64_t block = 0; block < blocks.count; ++block) {
+    selects.run(blocks.first(block), blocks.size_of(block));
+  }
+}
+
+} // namespace
+
+void select(const Selection& selection, Allocator& allocate) {
+  visit_number_type(selection.problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Key = typename SortKey<T>::Key;
+    KeyReaderOf<T> reader(selection.problem);
+    const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
+    if (selection.problem.num_rows() * int64_t{sizeof(T)} <= copied) {
+      select_copied<Key>(selection, reader, allocate);
+    } else {
+      select_counted<Key>(selection, reader, allocate);
+    }
+  });
+}
+
+} // namespace histo::cpu

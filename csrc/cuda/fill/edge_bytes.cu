@@ -1,0 +1,133 @@
+// Types of one byte: the integer engine counts raw bytes, and here the 256 sums of a channel are
+// mapped to its bins, or to the extremes of its values.
+#include <limits>
+
+#include "cuda/axis/search.cuh"
+#include "cuda/count/dispatch.h"
+#include "cuda/fill/extremes.h"
+#include "cuda/pdl.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kBytes = kThreadsOfBytes; // values
+
+/// The counts of all bytes of all channels, [channels, 256].
+unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
+  const int64_t channels = problem.num_channels();
+  Problem bytes = problem;
+  bytes.type = ElementType::kUInt8;
+  bytes.num_bins = kBytes;
+  bytes.counts = static_cast<int64_t*>(
+      launch.allocate(channels * kBytes * static_cast<int64_t>(sizeof(int64_t))));
+  count(bytes, ValueBinning{kBytes}, launch);
+  return reinterpret_cast<unsigned long long*>(bytes.counts);
+}
+
+/// The edges of a channel in shared memory.
+struct CopiedEdges {
+  static constexpr int64_t kMost = 512;
+
+  const Real* edges;
+  int64_t bins;
+
+  __device__ __forceinline__ Real at(int64_t, int64_t k) const {
+    return edges[k];
+  }
+};
+
+/// The place of a byte's value among the counts with flow, or -1 if it is not counted. All threads of
+/// the block must call it: they wait for each other.
+template <class T, class E>
+__device__ __forceinline__ int64_t place_of_byte(const E& edges, int64_t channel) {
+  const bool valid = are_valid(edges, channel);
+  const auto key = Number<T>::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  if (is_nan(key)) {
+    return edges.bins + 2;
+  }
+  return valid ? search_edges(edges, channel, real_of(key)) : -1;
+}
+
+template <class T>
+__global__ __launch_bounds__(kBytes) void map_bytes_kernel(
+    const unsigned long long* __restrict__ sums,
+    const __grid_constant__ Edges edges,
+    Flow flow,
+    unsigned long long* __restrict__ counts) {
+  __shared__ Real copy[CopiedEdges::kMost + 1];
+  wait_for_previous(); // it counts the bytes
+  const int64_t channel = blockIdx.x;
+  const int64_t num_counts = flow.num_counts(edges.bins);
+  unsigned long long* histogram = counts + channel * num_counts;
+  const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
+  for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
+    histogram[i] = 0;
+  }
+  int64_t place;
+  if (edges.bins <= CopiedEdges::kMost) {
+    for (int64_t k = threadIdx.x; k <= edges.bins; k += kBytes) {
+      copy[k] = edges.at(channel, k);
+    }
+    __syncthreads();
+    place = place_of_byte<T>(CopiedEdges{copy, edges.bins}, channel);
+  } else {
+    place = place_of_byte<T>(edges, channel);
+  }
+  // The threads have waited, so the counts are zero.
+  const int64_t at = flow.shown || place < 0 ? place : place - 1;
+  if (sum > 0 && at >= 0 && at < num_counts) {
+    atomicAdd(&histogram[at], sum);
+  }
+}
+
+/// Adds the values of a channel that were counted to its extremes.
+template <class T>
+__global__ __launch_bounds__(kBytes) void extremes_of_bytes_kernel(
+    const unsigned long long* __restrict__ sums,
+    long long* __restrict__ lows,
+    long long* __restrict__ highs) {
+  using Order = Number<T>;
+  const int64_t channel = blockIdx.x;
+  const auto key = Order::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  if (sums[channel * kBytes + threadIdx.x] > 0 && is_finite(key)) {
+    const int64_t place = place_of_key<T>(key);
+    atomicMin(&lows[channel], static_cast<long long>(place));
+    atomicMax(&highs[channel], static_cast<long long>(place));
+  }
+}
+
+template <class F>
+void visit_byte_type(ElementType type, const F& f) {
+  visit_number_type(type, [&](auto tag) {
+    if constexpr (sizeof(typename decltype(tag)::type) == 1) {
+      f(tag);
+    } else {
+      throw InternalError("visit_byte_type: not a type of one byte");
+    }
+  });
+}
+
+} // namespace
+
+void count_bytes_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+  const unsigned long long* sums = count_bytes(problem, launch);
+  visit_byte_type(problem.type, [&](auto tag) {
+    start(
+        launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
+        Shape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()}, sums,
+        edges, flow, reinterpret_cast<unsigned long long*>(problem.counts));
+  });
+}
+
+void add_extremes_of_bytes(
+    const Problem& problem, long long* lows, long long* highs, const Launch& launch) {
+  const unsigned long long* sums = count_bytes(problem, launch);
+  visit_byte_type(problem.type, [&](auto tag) {
+    start(
+        launch, "extremes_of_bytes", extremes_of_bytes_kernel<typename decltype(tag)::type>,
+        grid_of(problem.num_channels()), dim3(kBytes), 0, sums, lows, highs);
+  });
+}
+
+} // namespace histo::cuda

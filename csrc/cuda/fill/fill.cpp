@@ -1,0 +1,25 @@
+#include "cuda/fill/fill.h"
+#include "cuda/storage/clear.h"
+
+namespace histo::cuda {
+
+void count_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+  const EdgePlan plan = plan_edges(problem, edges, launch.limits);
+  if (plan.clears) {
+    clear(launch, problem, plan.overlaps);
+  }
+  switch (plan.layout) {
+    case EdgeLayout::kBytes:
+      return count_bytes_between(problem, edges, flow, launch);
+    case EdgeLayout::kStreams:
+      return count_streams_between(plan, problem, edges, flow, launch);
+    case EdgeLayout::kColumns:
+      return count_columns_between(plan, problem, edges, flow, launch);
+    case EdgeLayout::kScattered:
+      return count_scattered_between(plan, problem, edges, flow, launch);
+  }
+  no_kernel("count_between");
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,62 @@
+// Counting numbers between edges on a GPU, and what edges are made of.
+#pragma once
+
+#include "core/edges.h"
+#include "cuda/launch.h"
+#include "cuda/plan/edge_plan.h"
+
+namespace histo::cuda {
+
+/// Counts a problem whose num_bins are all counts of a channel.
+void count_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+
+// The layouts of EdgePlan.
+void count_streams_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void count_columns_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+/// Whether the edges of channels do not decrease and none is NaN: a byte for each channel, or one
+/// if they share them.
+const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
+
+void count_scattered_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void count_bytes_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+
+/// The smallest and the largest finite value of each channel, rounded outwards to T, float or
+/// double; infinity and -infinity where there is none.
+template <class T>
+void finite_range(const Problem& problem, T* low, T* high, const Launch& launch);
+
+/// Evenly spaced edges of `rows` ranges.
+template <class T, class Edge>
+void uniform_edges(
+    const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges, const Launch& launch);
+
+/// Calls f(TypeTag<T>{}) with the type of elements wider than a byte.
+template <class F>
+void visit_wide_type(ElementType type, const F& f) {
+  visit_number_type(type, [&](auto tag) {
+    if constexpr (sizeof(typename decltype(tag)::type) > 1) {
+      f(tag);
+    } else {
+      throw InternalError("visit_wide_type: bytes have kernels of their own");
+    }
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,165 @@
+#include "cuda/plan/edge_plan.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "core/locate.h"
+#include "cuda/plan/common.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
+
+int64_t bytes_of_key(ElementType type) {
+  return visit_number_type(type, [](auto tag) {
+    return int64_t{sizeof(typename Number<typename decltype(tag)::type>::Key)};
+  });
+}
+
+/// Whether all tables of columns are worth their reduction.
+bool has_rows_for_columns(const ChannelColumns& in, int64_t places) {
+  return in.rows * (int64_t{1} << in.log_words) >= places;
+}
+
+/// Bytes of a column's threshold: two of 16 bits are a word; others are kept as keys.
+int64_t threshold_bytes_of(ElementType type) {
+  const bool is_small_float = bytes_of_type(type) == 2 && !is_integer(type);
+  return is_small_float ? 2 : bytes_of_key(type);
+}
+
+int64_t column_bytes(ElementType type, int64_t bins) {
+  return (bins + 3) * 4 + (bins + 1) * threshold_bytes_of(type);
+}
+
+/// Tables of columns in stripes of 32 words, wide ones if they pay, or else of 8.
+bool plan_columns(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const int64_t word_bytes = bytes_of_word(element_bytes);
+  for (const auto& [bytes, log_words] :
+       {std::pair{kMostBytesOfWord, 5u}, std::pair{word_bytes, 5u}, std::pair{word_bytes, 3u}}) {
+    const int64_t columns = bytes / element_bytes << log_words;
+    const int64_t shared = column_bytes(problem.type, bins) * columns + 16;
+    if (!are_columns(problem, bytes) || shared + kReserved > limits.shared_per_block) {
+      continue;
+    }
+    // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
+    // long as reading three times as much.
+    plan.columns = columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
+    const int64_t bytes_of_block = plan.columns.share * columns * element_bytes;
+    if (bytes > word_bytes && bytes_of_block < kMinReadsOfWide * shared) {
+      continue;
+    }
+    plan.layout = EdgeLayout::kColumns;
+    plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
+    plan.shared_bytes = shared;
+    plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+    return has_rows_for_columns(plan.columns, bins + 3);
+  }
+  return false;
+}
+
+/// Bytes of a table and its thresholds, in 2^log_copies copies, and of cells.
+int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t cells) {
+  return slots_of(bins + 3, log_copies) * (4 + bytes_of_key(type)) + cells * 4;
+}
+
+bool plan_streams(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const auto fits = [&](int64_t part_bins, unsigned log_copies) {
+    return stream_bytes(problem.type, part_bins, log_copies, kFewestCells) + kReserved <=
+           limits.shared_per_block;
+  };
+  int64_t parts = 1;
+  while (parts <= kMaxParts && !fits(ceil_div(bins, parts), 0)) {
+    ++parts;
+  }
+  if (parts > kMaxParts || problem.num_rows() < kMinRowsOfStream) {
+    return false;
+  }
+  const int64_t part_bins = ceil_div(bins, parts);
+  unsigned log_copies = 0;
+  if (element_bytes == 2 && !is_integer(problem.type)) {
+    log_copies = fits(part_bins, 5) ? 5 : fits(part_bins, 3) ? 3 : 0;
+  }
+  plan.layout = EdgeLayout::kStreams;
+  plan.threads = threads_of_streams(element_bytes);
+  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, parts, limits);
+  plan.streams.parts = static_cast<unsigned>(parts);
+  plan.streams.part_bins = part_bins;
+  plan.streams.log_copies = log_copies;
+  plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
+  const auto bytes_with = [&](int64_t cells) {
+    return stream_bytes(problem.type, part_bins, log_copies, cells);
+  };
+  const int64_t bytes_of_block =
+      ceil_div(problem.num_rows(), int64_t{plan.streams.chunks}) * element_bytes;
+  const int64_t room = std::min(kMostSharedWithCells, limits.shared_per_block - kReserved);
+  int32_t cells = kFewestCells;
+  while (cells < kMostCells && bytes_with(2 * cells) <= room &&
+         bytes_of_block >= 2 * cells * kMinBytesOfCell) {
+    cells *= 2;
+  }
+  plan.streams.cells = cells;
+  plan.shared_bytes = bytes_with(cells);
+  plan.clears = plan.streams.chunks > 1;
+  plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
+  return true;
+}
+
+} // namespace
+
+ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, ElementType type) {
+  const unsigned width = in.width(static_cast<unsigned>(bytes_of_type(type)));
+  const int64_t bins = edges.bins;
+  const int64_t stripes = edges.shared ? 1 : in.batches * in.stripes;
+  const int64_t columns = stripes * width;
+  const int64_t line_bytes = visit_number_type(type, [](auto tag) {
+    return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Key>>)};
+  });
+  const int64_t parts = ceil_div(bins + 1, edges_of_part(width));
+  return {
+      stripes, parts, columns * line_bytes, columns * (bins + 1) * threshold_bytes_of(type),
+      columns * parts * int64_t{sizeof(uint32_t)}};
+}
+
+EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  EdgePlan plan{};
+  if (bytes_of_type(problem.type) == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
+    plan.layout = EdgeLayout::kBytes;
+    plan.blocks = problem.num_channels();
+    plan.threads = kThreadsOfBytes;
+    return plan;
+  }
+  if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
+                                          plan_streams(problem, edges.bins, limits, plan))) {
+    return plan;
+  }
+  plan = EdgePlan{};
+  plan.layout = EdgeLayout::kScattered;
+  plan.threads = kThreadsOfScattered;
+  plan.blocks = std::min<int64_t>(
+      ceil_div(problem.num_channels() * problem.num_rows(), plan.threads),
+      int64_t{8} * limits.sm_count);
+  plan.clears = true;
+  return plan;
+}
+
+EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  EdgePlan plan{};
+  if (element_bytes > 1 && are_columns(problem, bytes_of_word(element_bytes))) {
+    plan.layout = EdgeLayout::kColumns;
+    plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
+    plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+    return plan;
+  }
+  plan.layout = EdgeLayout::kStreams;
+  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, 1, limits);
+  plan.blocks = problem.num_channels() * plan.streams.chunks;
+  return plan;
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,89 @@
+// How a GPU counts numbers between edges: the plan, made on the host from the problem and the
+// limits of the device alone.
+#pragma once
+
+#include "core/edges.h"
+#include "cuda/plan/channels.h"
+#include "cuda/plan/layouts.h"
+
+namespace histo::cuda {
+
+/// The slot of a place or of a threshold in shared memory, among 2^log_copies copies of each. A slot
+/// is left out every few places. Otherwise places a power of two apart would share a bank, and data
+/// often hold such values.
+template <class N>
+HISTO_HOST_DEVICE constexpr N slot_of(N place, unsigned log_copies) {
+  const N places_of_banks = static_cast<N>(kBanks) >> log_copies;
+  return (places_of_banks == 1 ? place : place + place / places_of_banks) << log_copies;
+}
+
+/// Slots for so many places, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
+template <class N>
+HISTO_HOST_DEVICE constexpr N slots_of(N places, unsigned log_copies) {
+  return (slot_of(places, log_copies) + 3) / 4 * 4;
+}
+
+/// A block counts rows of one channel in all its bins, or in a part of them if they are too many
+/// for one table.
+struct EdgeStreams : ChannelStreams {
+  unsigned parts; // each has a block for each chunk of the rows
+  int64_t part_bins;
+  unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
+  int32_t cells;       // a power of two; they find thresholds if no line does
+
+  HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
+    const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;
+    return edges.part(first_bin, part_bins < left ? part_bins : left);
+  }
+};
+
+/// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
+/// column are checked by different blocks.
+struct ColumnMemory {
+  int64_t stripes; // of all batches, or one if channels share their edges
+  int64_t parts;
+  int64_t line_bytes;
+  int64_t threshold_bytes;
+  int64_t check_bytes;
+
+  int64_t bytes() const {
+    return line_bytes + threshold_bytes + check_bytes;
+  }
+  /// The edges of a part, if a stripe has `width` columns.
+  HISTO_HOST_DEVICE static unsigned edges_of_part(unsigned width) {
+    return kEdgesOfThread * kThreadsOfFoundColumns / width;
+  }
+  static ColumnMemory of(const ChannelColumns& in, const Edges& edges, ElementType type);
+};
+
+enum class EdgeLayout {
+  kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
+  kStreams,
+  kColumns,
+  kScattered, // element by element, in the result itself
+};
+
+constexpr int kThreadsOfBytes = 256; // each has a value
+
+struct EdgePlan {
+  EdgeLayout layout;
+  EdgeStreams streams;
+  ChannelColumns columns;
+  int64_t blocks;
+  int threads;
+  int64_t shared_bytes;
+  bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
+  bool overlaps; // the count starts before that kernel ends
+
+  /// Whether a kernel of its own asks which channels have valid edges.
+  bool checks_channels() const {
+    return layout == EdgeLayout::kScattered || streams.parts > 1;
+  }
+};
+
+EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+
+/// The same for the extremes of channels, which need no table.
+EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);
+
+} // namespace histo::cuda

@@ -1,0 +1,18 @@
+// The plans of the other layouts. They are none if elements lie otherwise, or another layout is
+// faster.
+#pragma once
+
+#include "cuda/plan/common.h"
+
+namespace histo::cuda {
+
+/// A few MiB of bytes in channels side by side: clusters of blocks, and no reduction.
+std::optional<Plan> plan_clustered(const Request& request);
+/// Runs that begin at any address: channels one after another, or rows of channels.
+std::optional<Plan> plan_runs(const Request& request);
+/// One channel in more bins than a table holds.
+std::optional<Plan> plan_partitioned(const Request& request);
+/// Any strides.
+Plan plan_generic(const Request& request);
+
+} // namespace histo::cuda

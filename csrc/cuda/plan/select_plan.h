@@ -1,0 +1,101 @@
+// How a GPU selects values by rank: the plan, made on the host from the problem and the limits of
+// the device alone.
+#pragma once
+
+#include <cmath>
+
+#include "core/ranks.h"
+#include "cuda/plan/channels.h"
+
+namespace histo::cuda {
+
+/// Some bits of a key, which a pass counts.
+struct Digit {
+  unsigned shift;
+  unsigned bits;
+  bool first; // the leading one, of all values; NaN has a counter of its own behind the others
+  bool last;
+
+  HISTO_HOST_DEVICE unsigned values() const {
+    return 1u << bits;
+  }
+  HISTO_HOST_DEVICE unsigned counters() const {
+    return values() + first;
+  }
+};
+
+/// The digits of a key: `bits` each, and the rest.
+struct Digits {
+  unsigned key_bits;
+  unsigned bits;
+
+  HISTO_HOST_DEVICE unsigned count() const {
+    return (key_bits + bits - 1) / bits;
+  }
+  HISTO_HOST_DEVICE Digit at(unsigned pass) const {
+    const unsigned left = key_bits - pass * bits, taken = bits < left ? bits : left;
+    return {left - taken, taken, pass == 0, left == taken};
+  }
+};
+
+/// Two values are selected for each q.
+constexpr unsigned kTargetsOfQ = 2;
+/// A lane of a warp has a target.
+constexpr unsigned kMaxTargets = 32;
+/// Log2 of the copies that a table has at most: one for each lane.
+constexpr unsigned kMaxLogCopies = 5;
+
+enum class SelectLayout {
+  kSort,     // few rows: a warp sorts a channel in shared memory
+  kPatterns, // types of one byte: all values are counted, and their counts scanned
+  kWhole,    // a block has a channel
+  kStreams,  // channels one after another, each for several blocks
+  kSampled,  // the same for one q of long channels: a sample tells where its values lie
+  kColumns,  // channels side by side, a lane each
+};
+
+constexpr int kPatterns = 256; // of a byte
+constexpr int kThreadsOfPatterns = kPatterns;
+
+/// A table has a few counters more than `room`: products that find counters are rounded up.
+constexpr unsigned kSpareCounters = 4;
+/// NaN, the values above and below a window, and those equal to its first key.
+constexpr unsigned kCountersBesideWindow = 4;
+
+/// How many neighbouring keys share a counter, if `keys` keys have `room` counters. If two passes
+/// can find a key, those that share a counter are so few that each has its own in the next pass.
+HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
+  if (keys < room) {
+    return 1;
+  }
+  const uint64_t root = static_cast<uint64_t>(std::sqrt(static_cast<double>(keys))) + 2;
+  return root <= room ? root : keys / room + 1;
+}
+
+struct SelectPlan {
+  SelectLayout layout;
+  ChannelStreams streams; // of kWhole and kSampled, too
+  ChannelColumns columns;
+  Digits digits;
+  int64_t blocks;
+  int threads;
+  int64_t shared_bytes;
+  unsigned slots;   // prefixes of a channel that a table has room for
+  int64_t group;    // q's that are selected together
+  unsigned copies;  // log2 of the copies that a table may have
+  unsigned sorted;  // kSort: the elements that a warp sorts, a power of two
+  int64_t counters; // of a channel, in memory
+  int64_t sample;   // kSampled: the elements of a channel that are looked at first
+  unsigned room;    // kSampled: the counters that a window may have
+  unsigned passes;  // kSampled: as many as any data need
+  bool overlaps;    // kernels start before the one before ends
+  bool halves;      // counters take too much memory: half of the channels is selected first
+
+  int64_t counter_bytes(int64_t channels) const {
+    return channels * counters * int64_t{sizeof(int64_t)};
+  }
+};
+
+SelectPlan plan_select(const Problem& problem, int64_t num_q, const DeviceLimits& limits);
+
+} // namespace histo::cuda

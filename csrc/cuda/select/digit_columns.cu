@@ -1,0 +1,179 @@
+// Counts a digit of channels that lie side by side. A block has a stripe of columns, and a table
+// [slot][column of the word][digit][word], in which a lane meets no other in a bank.
+#include "cuda/pdl.cuh"
+#include "cuda/select/sort_keys.cuh"
+#include "cuda/storage/counts.cuh"
+#include "cuda/storage/rotated.cuh"
+#include "cuda/walk/walk.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kLogWords = 5;
+
+template <class Bits>
+using ShapeOf = ReadShape<kThreadsOfSelectColumns, 1, sizeof(Bits) == 8 ? 8 : 16>;
+
+/// The slots of a column, as find_slots numbers them. Returns how many there are.
+template <class Bits>
+__device__ __forceinline__ unsigned find_prefixes(
+    const Target* targets, unsigned num_targets, unsigned step, Bits* prefixes) {
+  unsigned count = 0;
+  for (unsigned target = 0; target < num_targets; ++target) {
+    const auto prefix = static_cast<Bits>(targets[target].prefix);
+    unsigned slot = 0;
+    while (slot < count && prefixes[slot * step] != prefix) {
+      ++slot;
+    }
+    if (slot == count) {
+      prefixes[slot * step] = prefix;
+      ++count;
+    }
+  }
+  return count;
+}
+
+/// The table of a block, and the prefixes of its slots: both [slot][column].
+template <class Bits>
+struct ColumnTable {
+  static constexpr unsigned kOfWord = ColumnOfThread<Bits>::kOfWord;
+  static constexpr unsigned kWidth = kOfWord << kLogWords;
+
+  const Bits* prefixes;
+  uint32_t* counters;
+  unsigned plane; // words of a slot and a column of each word
+  unsigned slots;
+
+  __device__ __forceinline__ unsigned size() const {
+    return slots * kOfWord * plane;
+  }
+};
+
+/// Counts the first digit of all keys.
+template <class Bits, class Column>
+__device__ __forceinline__ void count_first_digits(
+    const Column& column,
+    const KeyOrder<Bits>& order,
+    const Digit& digit,
+    const ColumnTable<Bits>& table) {
+  const uint32_t counters = address_of(table.counters) + 4 * column.word;
+  const unsigned shift = digit.shift, values = digit.values();
+  column.template for_each<ShapeOf<Bits>>([&](Bits number, int of_word) {
+    const unsigned value =
+        order.is_nan(number) ? values : static_cast<unsigned>(order.ordered(number) >> shift);
+    add_shared(counters + 4 * (of_word * table.plane + (value << kLogWords)), 1);
+  });
+}
+
+/// Counts the next digit of keys that have a prefix of the `used` slots of their column.
+template <class Bits, class Column>
+__device__ __forceinline__ void count_next_digits(
+    const Column& column,
+    const KeyOrder<Bits>& order,
+    const Digit& digit,
+    const ColumnTable<Bits>& table,
+    const unsigned* used) {
+  using Table = ColumnTable<Bits>;
+  const uint32_t counters = address_of(table.counters) + 4 * column.word;
+  const unsigned shift = digit.shift, bits = digit.bits, values = digit.values();
+  column.template for_each<ShapeOf<Bits>>([&](Bits number, int of_word) {
+    const unsigned c = column.word * Table::kOfWord + of_word;
+    const Bits upper = static_cast<Bits>(order.key(number) >> shift);
+    const auto prefix = static_cast<Bits>(upper >> bits);
+    const unsigned value = static_cast<unsigned>(upper) & (values - 1);
+    for (unsigned slot = 0; slot < used[c]; ++slot) {
+      if (table.prefixes[slot * Table::kWidth + c] == prefix) {
+        const unsigned first = (slot * Table::kOfWord + of_word) * table.plane;
+        add_shared(counters + 4 * (first + (value << kLogWords)), 1);
+        break;
+      }
+    }
+  });
+}
+
+/// Adds the counts of a block. A warp adds those of a column's slot.
+template <bool kFirst, class Bits, class Column>
+__device__ __forceinline__ void put_digit_counts(
+    const Column& column,
+    const ChannelColumns& in,
+    const SelectPass& pass,
+    const unsigned* used,
+    const ColumnTable<Bits>& table) {
+  constexpr unsigned kOfWord = ColumnTable<Bits>::kOfWord, kWidth = ColumnTable<Bits>::kWidth;
+  constexpr unsigned kWarps = ShapeOf<Bits>::kThreads / kWarp;
+  const Digit& digit = pass.digit;
+  const unsigned lane = threadIdx.x % kWarp;
+  for (unsigned i = threadIdx.x / kWarp; i < pass.slots * kWidth; i += kWarps) {
+    const unsigned c = i % kWidth, slot = i / kWidth;
+    if (column.first_column() + c >= in.columns || (!kFirst && slot >= used[c])) {
+      continue;
+    }
+    const int64_t channel = in.channel(column.batch, column.first_column() + c);
+    unsigned long long* counts = pass.counts + (channel * pass.slots + slot) * digit.counters();
+    const unsigned first = (slot * kOfWord + c % kOfWord) * digit.counters();
+    for (unsigned place = lane; place < digit.counters(); place += kWarp) {
+      put<true>(&counts[place], table.counters[rotated<kLogWords>(first + place, c / kOfWord)]);
+    }
+  }
+}
+
+template <bool kFirst, class Bits>
+__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void count_digit_columns_kernel(
+    const Bits* __restrict__ data,
+    const __grid_constant__ ChannelColumns in,
+    KeyOrder<Bits> order,
+    const __grid_constant__ SelectPass pass,
+    unsigned targets) {
+  using Column = ColumnOfThread<Bits>;
+  using Shape = ShapeOf<Bits>;
+  constexpr unsigned kWidth = ColumnTable<Bits>::kWidth;
+  __shared__ unsigned used[kWidth];
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto* prefixes = reinterpret_cast<Bits*>(shared); // [slot][column]
+  const Digit& digit = pass.digit;
+  const Column column(data, in, Shape::kThreads);
+  const ColumnTable<Bits> table{
+      prefixes, reinterpret_cast<uint32_t*>(prefixes + (kFirst ? 0 : pass.slots * kWidth)),
+      digit.counters() << kLogWords, pass.slots};
+  for (unsigned i = threadIdx.x; i < table.size(); i += Shape::kThreads) {
+    table.counters[i] = 0;
+  }
+  wait_for_previous(); // it finds the targets, or clears the counts
+  if constexpr (!kFirst) {
+    for (unsigned c = threadIdx.x; c < kWidth; c += Shape::kThreads) {
+      const int64_t channel = in.channel(column.batch, column.first_column() + c);
+      used[c] = find_prefixes(&pass.targets[channel * targets], targets, kWidth, prefixes + c);
+    }
+  }
+  __syncthreads();
+  if constexpr (kFirst) {
+    count_first_digits(column, order, digit, table);
+  } else {
+    count_next_digits(column, order, digit, table, used);
+  }
+  __syncthreads();
+  rotate_rows<kLogWords>(table.counters, table.size());
+  __syncthreads();
+  put_digit_counts<kFirst>(column, in, pass, used, table);
+}
+
+} // namespace
+
+void count_digit_columns(
+    const SelectPlan& plan,
+    const SelectionPart& part,
+    const SelectPass& pass,
+    const Launch& launch) {
+  const Problem& problem = part.selection.problem;
+  visit_wide_bits(problem.type, [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    start(
+        launch, "count_digit_columns",
+        pass.digit.first ? count_digit_columns_kernel<true, Bits>
+                         : count_digit_columns_kernel<false, Bits>,
+        shape_of(plan), static_cast<const Bits*>(problem.data), plan.columns,
+        KeyOrder<Bits>::of(problem.type), pass, part.num_targets());
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,73 @@
+// Counts a digit of channels one after another. A block has a table of one channel.
+#include "cuda/pdl.cuh"
+#include "cuda/select/digits.cuh"
+#include "cuda/storage/counts.cuh"
+
+namespace histo::cuda {
+namespace {
+
+template <class Bits>
+using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
+
+template <bool kFirst, class Bits>
+__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void count_digit_streams_kernel(
+    const Bits* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    KeyOrder<Bits> order,
+    const __grid_constant__ SelectPass pass,
+    unsigned targets,
+    unsigned table_words,
+    unsigned copies) {
+  __shared__ Slots slots;
+  __shared__ SlotLookup<Bits> lookup;
+  extern __shared__ __align__(16) uint32_t memory[];
+  const Digit& digit = pass.digit;
+  const int64_t channel = blockIdx.x / in.chunks;
+  const StreamOfBlock<Bits> stream(data, in, channel, blockIdx.x % in.chunks);
+  unsigned long long* counts = pass.counts + channel * pass.slots * digit.counters();
+  unsigned used = 1;
+  wait_for_previous(); // it finds the targets, or clears the counts
+  if constexpr (!kFirst) {
+    if (threadIdx.x < kWarp) {
+      const unsigned target = min(threadIdx.x, targets - 1);
+      find_slots(slots, targets, pass.targets[channel * targets + target].prefix);
+    }
+    __syncthreads();
+    used = slots.count;
+    lookup.fill(slots);
+  }
+  const DigitTable table(memory, table_words, used * digit.counters(), copies);
+  table.clear();
+  __syncthreads();
+  if constexpr (kFirst) {
+    count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
+  } else {
+    count_next_digit<ShapeOf<Bits>>(stream, order, digit, slots, lookup, table);
+  }
+  __syncthreads();
+  for (unsigned i = threadIdx.x; i < table.counters; i += ShapeOf<Bits>::kThreads) {
+    put<true>(&counts[i], table.sum(i));
+  }
+}
+
+} // namespace
+
+void count_digit_streams(
+    const SelectPlan& plan,
+    const SelectionPart& part,
+    const SelectPass& pass,
+    const Launch& launch) {
+  const Problem& problem = part.selection.problem;
+  visit_wide_bits(problem.type, [&](auto tag) {
+    using Bits = typename decltype(tag)::type;
+    start(
+        launch, "count_digit_streams",
+        pass.digit.first ? count_digit_streams_kernel<true, Bits>
+                         : count_digit_streams_kernel<false, Bits>,
+        shape_of(plan), static_cast<const Bits*>(problem.data), plan.streams,
+        KeyOrder<Bits>::of(problem.type), pass, part.num_targets(),
+        static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,101 @@
+#include <algorithm>
+
+#include "cuda/select/select.h"
+#include "cuda/storage/clear.h"
+
+namespace histo::cuda {
+namespace {
+
+/// All passes for a group of q's. `first` are the counts of the first digit, which all groups share.
+void select_group(
+    const SelectPlan& plan,
+    const SelectionPart& part,
+    unsigned long long* first,
+    unsigned long long* others,
+    Target* (&targets)[2],
+    const Launch& launch) {
+  const int64_t channels = part.selection.problem.num_channels();
+  const auto count_digit =
+      plan.layout == SelectLayout::kColumns ? count_digit_columns : count_digit_streams;
+  unsigned long long* counts = first;
+  for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
+    const Digit digit = plan.digits.at(pass);
+    const SelectPass of{digit, targets[0], counts, digit.first ? 1 : part.num_targets()};
+    if (!digit.first || part.first_q == 0) {
+      count_digit(plan, part, of, launch);
+    }
+    find_digits(plan, part, of, first, targets[1], launch);
+    std::swap(targets[0], targets[1]);
+    counts = digit.first ? others : counts + channels * of.slots * digit.counters();
+  }
+}
+
+void select_in_passes(const SelectPlan& plan, SelectionPart part, const Launch& launch) {
+  const int64_t channels = part.selection.problem.num_channels(), all = part.num_q;
+  const int64_t of_first = channels * plan.digits.at(0).counters();
+  const int64_t words = channels * plan.counters;
+  auto* counts = static_cast<unsigned long long*>(launch.allocate(plan.counter_bytes(channels)));
+  Target* targets[2];
+  for (Target*& some : targets) {
+    const int64_t bytes = channels * kTargetsOfQ * plan.group * int64_t{sizeof(Target)};
+    some = static_cast<Target*>(launch.allocate(bytes));
+  }
+  for (part.first_q = 0; part.first_q < all; part.first_q += plan.group) {
+    part.num_q = std::min(plan.group, all - part.first_q);
+    const int64_t kept = part.first_q == 0 ? 0 : of_first;
+    clear(launch, reinterpret_cast<int64_t*>(counts + kept), words - kept, plan.overlaps);
+    select_group(plan, part, counts, counts + of_first, targets, launch);
+  }
+}
+
+/// The first `size` channels of one of the two loops, or those behind them.
+SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, bool behind) {
+  SelectionPart some = part;
+  Problem& problem = some.selection.problem;
+  Extent& channels = problem.channels[loop];
+  if (behind) {
+    const int64_t element_bytes = bytes_of_type(problem.type);
+    problem.data =
+        static_cast<const uint8_t*>(problem.data) + size * channels.stride * element_bytes;
+    some.first_channel += size * (loop == 0 ? problem.channels[1].size : 1);
+    channels.size -= size;
+  } else {
+    channels.size = size;
+  }
+  return some;
+}
+
+void select_part(const SelectionPart& part, const Launch& launch) {
+  const Problem& problem = part.selection.problem;
+  const SelectPlan plan = plan_select(problem, part.num_q, launch.limits);
+  if (plan.halves) {
+    const int loop = problem.channels[0].size > 1 ? 0 : 1;
+    const int64_t size = problem.channels[loop].size;
+    // Halves of many columns begin with whole stripes.
+    const int64_t half = size > 256 ? size / 2 / 128 * 128 : size / 2;
+    select_part(some_channels(part, loop, half, false), launch);
+    return select_part(some_channels(part, loop, half, true), launch);
+  }
+  switch (plan.layout) {
+    case SelectLayout::kSort:
+      return select_sorted(plan, part, launch);
+    case SelectLayout::kPatterns:
+      return select_patterns(plan, part, launch);
+    case SelectLayout::kWhole:
+      return select_whole(plan, part, launch);
+    case SelectLayout::kSampled:
+      return select_sampled(plan, part, launch);
+    case SelectLayout::kStreams:
+    case SelectLayout::kColumns:
+      return select_in_passes(plan, part, launch);
+  }
+  no_kernel("select");
+}
+
+} // namespace
+
+void select(const Selection& selection, const Launch& launch) {
+  select_part({selection, 0, selection.num_q, 0, selection.problem.num_channels()}, launch);
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,400 @@
+// One q of long channels. A sample of a channel gives a window of keys, in which the two values lie
+// almost surely. A pass counts the values in the buckets of the window, above it and below. The
+// bucket with both values is the window of the next pass. If the sample was bad, that is all keys
+// above or below. If the two values lie in different buckets, one is the largest value of its bucket
+// and the other the smallest of its own, and the next pass finds both.
+//
+// The host launches the passes that the worst data need. Those that are not needed end at once.
+#include "cuda/pdl.cuh"
+#include "cuda/policy.h"
+#include "cuda/select/targets.cuh"
+#include "cuda/select/window.cuh"
+#include "cuda/storage/counts.cuh"
+#include "cuda/walk/walk.cuh"
+
+namespace histo::cuda {
+namespace {
+
+template <class Bits>
+using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
+
+/// A sample of each channel, and its values at two q's, which are the ends of the window.
+struct Sample {
+  void* values;  // [channels, size]
+  double* q;     // [2]
+  void* below;   // [2, channels]
+  void* above;   // the same
+  void* weights; // double, the same; nobody reads them
+};
+
+/// A thread takes one element, somewhere in its part of the rows. Equal steps could take a single
+/// column of a matrix, and columns may differ.
+template <class Bits>
+__global__ __launch_bounds__(kThreadsOfSample) void sample_kernel(
+    const Bits* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    const double* __restrict__ q,
+    Bits* __restrict__ values,
+    double* __restrict__ window_q,
+    int64_t size) {
+  const int64_t i = int64_t{blockIdx.x} * kThreadsOfSample + threadIdx.x;
+  const int64_t channel = i / size, part = i % size;
+  const int64_t part_rows = in.num_rows / size;
+  const uint64_t random = static_cast<uint32_t>(part) * 0x9e3779b9u;
+  const int64_t row =
+      part * part_rows + static_cast<int64_t>(random * static_cast<uint64_t>(part_rows) >> 32);
+  values[i] = data[offset_in(in.channels, channel) + offset_in(in.rows, row)];
+  if (i == 0) {
+    const double middle = *q >= 0 && *q <= 1 ? *q : 0.5;
+    const double margin =
+        kSampleDeviations * std::sqrt(middle * (1 - middle) / static_cast<double>(size)) +
+        kSampleMargin / static_cast<double>(size);
+    window_q[0] = max(middle - margin, 0.0);
+    window_q[1] = min(middle + margin, 1.0);
+  }
+}
+
+/// Makes the first windows, and zeroes the counters.
+template <class Bits>
+__global__ __launch_bounds__(kThreadsOfDigits) void open_windows_kernel(
+    const __grid_constant__ Sample sample,
+    KeyOrder<Bits> order,
+    int64_t channels,
+    Window* __restrict__ windows,
+    unsigned long long* __restrict__ counts,
+    int64_t size) {
+  const int64_t i = int64_t{blockIdx.x} * kThreadsOfDigits + threadIdx.x;
+  if (i < size) {
+    counts[i] = 0;
+  }
+  if (i < channels) {
+    const uint64_t smallest = order.smallest(), greatest = order.greatest();
+    uint64_t low = order.key(static_cast<const Bits*>(sample.below)[i]);
+    uint64_t high = order.key(static_cast<const Bits*>(sample.above)[channels + i]);
+    // If all of the sample is NaN, these are keys of NaN.
+    low = sample.q[0] > 0 ? min(low, greatest - 1) : smallest;
+    high = sample.q[1] < 1 ? min(max(high, low + 1), greatest) : greatest;
+    windows[i] = {low, high, 0, Search::kWindow};
+  }
+}
+
+/// A thread's own counters, and the block's table of buckets. Values equal to an end of the window
+/// have counters of the thread: they may be most values, and additions to one counter of the table
+/// wait for each other.
+template <class Bits>
+struct WindowCounts {
+  using Of = Distances<Bits>;
+  using Distance = typename Of::Distance;
+
+  Of distances; // from the key after `low`
+  Buckets<Bits> buckets;
+  Distance span;
+  // Distances grow in this order: the window, `high`, the numbers above it, NaN, the numbers below
+  // the window, `low`. These are the last distances of the middle four.
+  Distance high;
+  Distance greatest;
+  Distance nan;
+  Distance below;
+  uint32_t table;
+  uint32_t elsewhere; // a word for keys in no bucket: a branch would take longer
+  uint32_t beyond_high = 0, beyond_greatest = 0, beyond_nan = 0, at_low = 0;
+
+  __device__ __forceinline__ WindowCounts(
+      const KeyOrder<Bits>& order,
+      const Window& window,
+      unsigned room,
+      const uint32_t* counters,
+      const uint32_t* idle) // [kWarp]
+      : distances(order, window.low + 1),
+        buckets(window.span(), room),
+        span(Of::first_of(window.span())),
+        high(Of::last_of(window.span())),
+        greatest(Of::last_of(order.greatest() - window.low - 1)),
+        nan(Of::last_of(order.smallest() - window.low - 2)),
+        below(Of::last_of(~uint64_t{1})),
+        table(address_of(counters)),
+        elsewhere(address_of(idle + threadIdx.x % kWarp)) {
+  }
+  __device__ __forceinline__ void add(Distance distance) {
+    const uint32_t counter = table + 4 * buckets.at(distance);
+    add_shared(distance < span ? counter : elsewhere, 1);
+    count_above(distance, high, beyond_high);
+    count_above(distance, greatest, beyond_greatest);
+    count_above(distance, nan, beyond_nan);
+    count_above(distance, below, at_low);
+  }
+  __device__ __forceinline__ uint32_t sum(unsigned counter) const {
+    return counter == kNans    ? beyond_greatest - beyond_nan
+           : counter == kAbove ? beyond_high - beyond_greatest
+           : counter == kBelow ? beyond_nan - at_low
+                               : at_low;
+  }
+};
+
+/// Counts elements and pairs.
+template <class Bits>
+struct AddTo {
+  WindowCounts<Bits>& counts;
+
+  __device__ __forceinline__ void operator()(Bits number) const {
+    counts.add(counts.distances.of(number));
+  }
+  __device__ __forceinline__ void operator()(Pair pair) const {
+    counts.distances.for_both(pair, [&](uint32_t distance) { counts.add(distance); });
+  }
+};
+
+/// Counts a block's values in a window.
+template <class Bits>
+__device__ __forceinline__ void count_in_window(
+    const StreamOfBlock<Bits>& stream,
+    const KeyOrder<Bits>& order,
+    const Window& window,
+    unsigned room,
+    uint32_t* table,
+    uint32_t* beside, // [kCountersBesideWindow + kWarp]
+    unsigned long long* counts) {
+  WindowCounts<Bits> own(order, window, room, table, beside + kCountersBesideWindow);
+  for (unsigned i = threadIdx.x; i < own.buckets.count; i += ShapeOf<Bits>::kThreads) {
+    table[i] = 0;
+  }
+  if (threadIdx.x < kCountersBesideWindow + kWarp) {
+    beside[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  stream.template for_each<ShapeOf<Bits>>(AddTo<Bits>{own});
+  for (unsigned counter = 0; counter < kCountersBesideWindow; ++counter) {
+    const unsigned sum = sum_of_warp(own.sum(counter));
+    if (threadIdx.x % kWarp == 0) {
+      add_shared(address_of(beside + counter), sum);
+    }
+  }
+  __syncthreads();
+  if (threadIdx.x < kCountersBesideWindow) {
+    put<true>(&counts[threadIdx.x], beside[threadIdx.x]);
+  }
+  for (unsigned i = threadIdx.x; i < own.buckets.count; i += ShapeOf<Bits>::kThreads) {
+    put<true>(&counts[kFirstBucket + i], table[i]);
+  }
+}
+
+/// Finds the largest key below `split` and the smallest of the others. `found` are the former and the
+/// complement of the latter; both begin as 0.
+template <class Bits>
+__device__ __forceinline__ void find_neighbours(
+    const StreamOfBlock<Bits>& stream,
+    const KeyOrder<Bits>& order,
+    uint64_t split,
+    unsigned long long* found) { // [2]
+  using Word = typename Distances<Bits>::Distance;
+  const auto first = static_cast<Word>(split);
+  Word below = 0, above = 0;
+  stream.template for_each<ShapeOf<Bits>>([&](Bits number) {
+    const Word key = order.key(number);
+    below = max(below, key < first ? key : Word{0});
+    above = max(above, key < first ? Word{0} : ~key);
+  });
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    below = max(below, __shfl_xor_sync(kAllLanes, below, step));
+    above = max(above, __shfl_xor_sync(kAllLanes, above, step));
+  }
+  if (threadIdx.x % kWarp == 0) {
+    atomicMax(&found[0], static_cast<unsigned long long>(below));
+    atomicMax(&found[1], static_cast<unsigned long long>(above));
+  }
+}
+
+template <class Bits>
+__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void search_window_kernel(
+    const Bits* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    KeyOrder<Bits> order,
+    unsigned room,
+    const Window* __restrict__ windows,
+    unsigned long long* __restrict__ counts,
+    int64_t counters) {
+  __shared__ uint32_t beside[kCountersBesideWindow + kWarp];
+  extern __shared__ __align__(16) uint32_t memory[];
+  const int64_t channel = blockIdx.x / in.chunks;
+  const StreamOfBlock<Bits> stream(data, in, channel, blockIdx.x % in.chunks);
+  wait_for_previous(); // it makes the windows
+  const Window window = windows[channel];
+  unsigned long long* own = counts + channel * counters;
+  if (window.search == Search::kWindow) {
+    count_in_window(stream, order, window, room, memory, beside, own);
+  } else if (window.search == Search::kSplit) {
+    find_neighbours(stream, order, window.low, own);
+  }
+}
+
+/// Keys, both included.
+struct KeyRange {
+  uint64_t first;
+  uint64_t last;
+};
+
+/// The keys of a counter that is not the one of NaN or kAbove.
+template <class Bits>
+__device__ __forceinline__ KeyRange
+keys_of(unsigned counter, const Window& window, const Buckets<Bits>& buckets, uint64_t smallest) {
+  if (counter == kBelow) {
+    return {smallest, window.low - 1};
+  }
+  if (counter == kAtLow) {
+    return {window.low, window.low};
+  }
+  const unsigned bucket = counter - kFirstBucket;
+  const uint64_t end = min(buckets.first(bucket + 1), window.span());
+  return {window.low + 1 + buckets.first(bucket), window.low + end};
+}
+
+/// The keys between which the values of two ranks are, as the counters tell. Called by the block.
+template <class Bits>
+__device__ __forceinline__ void find_ranges(
+    const KeyOrder<Bits>& order,
+    const Window& window,
+    const Buckets<Bits>& buckets,
+    const unsigned long long* counts,
+    int64_t rows,
+    const Ranks& ranks,
+    int64_t* sums,      // [warps], shared
+    KeyRange* ranges) { // [kTargetsOfQ], shared
+  const auto count = [&](unsigned i) { return static_cast<int64_t>(counts[i]); };
+  const unsigned last = kFirstBucket + buckets.count;
+  const unsigned each = (last - kBelow + kThreadsOfDigits - 1) / kThreadsOfDigits;
+  const unsigned first = min(kBelow + threadIdx.x * each, last), end = min(first + each, last);
+  int64_t own = 0;
+  for (unsigned i = first; i < end; ++i) {
+    own += count(i);
+  }
+  const int64_t below = sum_below(own, sums);
+  const int64_t above = rows - count(kNans) - count(kAbove);
+  for (unsigned target = 0; target < kTargetsOfQ; ++target) {
+    const int64_t rank = rank_of_target(ranks, target);
+    if (rank >= below && rank < below + own) {
+      unsigned i = first;
+      for (int64_t upto = below + count(i); rank >= upto; upto += count(i)) {
+        ++i;
+      }
+      ranges[target] = keys_of(i, window, buckets, order.smallest());
+    } else if (threadIdx.x == kThreadsOfDigits - 1 && rank >= below + own) {
+      ranges[target] = rank < above ? KeyRange{window.high, window.high}
+                                    : KeyRange{window.high + 1, order.greatest()};
+    }
+  }
+  __syncthreads();
+}
+
+/// The window of the next pass, if the two values are in these ranges.
+__device__ __forceinline__ Window
+window_of(const KeyRange& below, const KeyRange& above, int64_t nans) {
+  const bool found = below.first == below.last && above.first == above.last;
+  const bool same = below.first == above.first;
+  const Search search = found ? Search::kEnded : same ? Search::kWindow : Search::kSplit;
+  return {above.first, above.last, nans, search};
+}
+
+/// A block has a channel: it finds the next window in the counters, or writes the result.
+template <class Bits>
+__global__ __launch_bounds__(kThreadsOfDigits) void narrow_windows_kernel(
+    const __grid_constant__ SelectionPart part,
+    KeyOrder<Bits> order,
+    int64_t rows,
+    unsigned room,
+    Window* __restrict__ windows,
+    unsigned long long* __restrict__ counts,
+    int64_t counters) {
+  __shared__ int64_t sums[kThreadsOfDigits / kWarp];
+  __shared__ KeyRange ranges[kTargetsOfQ];
+  const int64_t channel = blockIdx.x;
+  unsigned long long* own = counts + channel * counters;
+  wait_for_previous(); // it counts
+  const Window window = windows[channel];
+  __syncthreads(); // all have read the window
+  const auto put_values = [&](const Ranks& ranks, uint64_t below, uint64_t above) {
+    put_value(part, order, 0, channel, ranks, static_cast<Bits>(below));
+    put_value(part, order, 1, channel, ranks, static_cast<Bits>(above));
+  };
+  if (window.search == Search::kWindow) {
+    const auto nans = static_cast<int64_t>(own[kNans]);
+    const Ranks ranks = ranks_of_target(part, 0, rows, nans);
+    const Buckets<Bits> buckets(window.span(), room);
+    find_ranges(order, window, buckets, own, rows, ranks, sums, ranges);
+    for (unsigned i = threadIdx.x; i < kFirstBucket + buckets.count; i += kThreadsOfDigits) {
+      own[i] = 0;
+    }
+    if (threadIdx.x == 0) {
+      Window next = window_of(ranges[0], ranges[1], nans);
+      if (ranks.is_nan || next.search == Search::kEnded) {
+        next.search = Search::kEnded;
+        put_values(ranks, ranges[0].first, ranges[1].first);
+      }
+      windows[channel] = next;
+    }
+  } else if (window.search == Search::kSplit && threadIdx.x == 0) {
+    put_values(ranks_of_target(part, 0, rows, window.nans), own[0], ~own[1]);
+    windows[channel].search = Search::kEnded;
+  }
+}
+
+/// Takes a sample, and selects from it the ends of a window.
+template <class Bits>
+Sample sample_window(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
+  Problem problem = part.selection.problem;
+  const int64_t channels = problem.num_channels(), values = 2 * channels;
+  const Sample sample{
+      launch.allocate(channels * plan.sample * int64_t{sizeof(Bits)}),
+      static_cast<double*>(launch.allocate(2 * int64_t{sizeof(double)})),
+      launch.allocate(values * int64_t{sizeof(Bits)}),
+      launch.allocate(values * int64_t{sizeof(Bits)}),
+      launch.allocate(values * int64_t{sizeof(double)})};
+  start(
+      launch, "sample", sample_kernel<Bits>,
+      Shape{grid_of(channels * plan.sample / kThreadsOfSample), kThreadsOfSample},
+      static_cast<const Bits*>(problem.data), plan.streams, part.selection.q + part.first_q,
+      static_cast<Bits*>(sample.values), sample.q, plan.sample);
+  problem.data = sample.values;
+  problem.channels[0] = {1, 0};
+  problem.channels[1] = {channels, plan.sample};
+  problem.rows[0] = problem.rows[1] = {1, 0};
+  problem.rows[2] = {plan.sample, 1};
+  select(
+      {problem, sample.q, 2, true, Interpolation::kLinear, true, sample.below, sample.above,
+       sample.weights},
+      launch);
+  return sample;
+}
+
+template <class Bits>
+void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
+  const Problem& problem = part.selection.problem;
+  const int64_t channels = problem.num_channels(), size = channels * plan.counters;
+  const auto order = KeyOrder<Bits>::of(problem.type);
+  auto* windows = static_cast<Window*>(launch.allocate(channels * int64_t{sizeof(Window)}));
+  auto* counts = static_cast<unsigned long long*>(launch.allocate(plan.counter_bytes(channels)));
+  const Sample sample = sample_window<Bits>(plan, part, launch);
+  start(
+      launch, "open_windows", open_windows_kernel<Bits>,
+      Shape{grid_of(ceil_div(size, kThreadsOfDigits)), kThreadsOfDigits}, sample, order, channels,
+      windows, counts, size);
+  for (unsigned pass = 0; pass < plan.passes; ++pass) {
+    start(
+        launch, "search_window", search_window_kernel<Bits>, shape_of(plan),
+        static_cast<const Bits*>(problem.data), plan.streams, order, plan.room, windows, counts,
+        plan.counters);
+    start(
+        launch, "narrow_windows", narrow_windows_kernel<Bits>,
+        Shape{grid_of(channels), kThreadsOfDigits, 0, 1, plan.overlaps}, part, order,
+        problem.num_rows(), plan.room, windows, counts, plan.counters);
+  }
+}
+
+} // namespace
+
+void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
+  visit_wide_bits(part.selection.problem.type, [&](auto tag) {
+    select_sampled_bits<typename decltype(tag)::type>(plan, part, launch);
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,68 @@
+// Selects values by rank on a GPU.
+//
+// A pass counts a digit of the keys, the leading one first. The counts tell which digit the value of
+// a rank has, and its rank among the values with that digit: a target. The next pass counts the next
+// digit of the values that begin as a target does. Targets that begin alike share the counters of a
+// slot.
+#pragma once
+
+#include "core/ranks.h"
+#include "cuda/launch.h"
+#include "cuda/plan/select_plan.h"
+
+namespace histo::cuda {
+
+void select(const Selection& selection, const Launch& launch);
+
+/// A value that is looked for, as far as it is known.
+struct Target {
+  uint64_t prefix; // of its key
+  int64_t rank;    // among the values with this prefix
+};
+
+/// A part of a selection: some q's of some channels.
+struct SelectionPart {
+  Selection selection; // pointers are those of the whole
+  int64_t first_q;
+  int64_t num_q;
+  int64_t first_channel; // of `selection`; that of the data is 0
+  int64_t all_channels;
+
+  HISTO_HOST_DEVICE unsigned num_targets() const {
+    return static_cast<unsigned>(kTargetsOfQ * num_q);
+  }
+};
+
+// The layouts of SelectPlan.
+void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+
+/// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
+struct SelectPass {
+  Digit digit;
+  const Target* targets; // [channels, targets]; none of the first digit
+  unsigned long long* counts;
+  unsigned slots; // of a channel; the first digit has one
+};
+inline Shape shape_of(const SelectPlan& plan) {
+  return {
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+      plan.overlaps};
+}
+void count_digit_streams(
+    const SelectPlan& plan, const SelectionPart& part, const SelectPass& pass, const Launch&);
+void count_digit_columns(
+    const SelectPlan& plan, const SelectionPart& part, const SelectPass& pass, const Launch&);
+/// Finds the digits of the targets, or writes the result after the last pass. `first`: the counts of
+/// the first digit.
+void find_digits(
+    const SelectPlan& plan,
+    const SelectionPart& part,
+    const SelectPass& pass,
+    const unsigned long long* first,
+    Target* found,
+    const Launch& launch);
+
+} // namespace histo::cuda

@@ -1,0 +1,21 @@
+// The preparations of a count: zeroed counts, where they are added to, and memory for tables.
+#pragma once
+
+#include "cuda/launch.h"
+
+namespace histo::cuda {
+
+/// Clears counts in a kernel that the next one overlaps, if `overlaps`. That one waits for it itself.
+void clear(const Launch& launch, int64_t* counts, int64_t size, bool overlaps);
+inline void clear(const Launch& launch, const Problem& problem, bool overlaps) {
+  clear(launch, problem.counts, problem.num_counts(), overlaps);
+}
+
+struct Prepared {
+  uint4* partials; // where tables go that are to be reduced; null where none are
+  bool starts_early;
+};
+/// For the kernels of Columns.
+Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch);
+
+} // namespace histo::cuda

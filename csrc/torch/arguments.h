@@ -1,0 +1,170 @@
+// Tensor -> problem: the only place that validates.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <torch/csrc/stable/tensor.h>
+#include <torch/headeronly/core/ScalarType.h>
+
+#include "core/axis.h"
+#include "core/edges.h"
+#include "core/problem.h"
+#include "core/ranks.h"
+
+// Older headers of torch have another name for it.
+#ifndef STABLE_TORCH_ERROR_CODE_CHECK
+#define STABLE_TORCH_ERROR_CODE_CHECK TORCH_ERROR_CODE_CHECK
+#endif
+
+namespace histo {
+
+enum class Variant {
+  kAuto,
+  kGlobalAtomic,
+  kPrivatizedGlobal,
+  kPrivatizedShared,
+  kCoarsenedContiguous,
+  kCoarsenedInterleaved,
+  kAggregated,
+  kTiled,
+  kSequential,
+};
+
+/// A tensor as the checks see it, so that they also serve callers whose
+/// tensors are fake. Names are torch's: "cuda", "uint8", "strided".
+struct Description {
+  std::string_view device;
+  std::string_view dtype;
+  std::string_view layout;
+  bool contiguous;
+  int64_t ndim;
+};
+
+/// Arguments that passed every check.
+struct Checked {
+  Variant variant;
+  ElementType element;
+  std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
+};
+
+/// The type of elements of a dtype by torch's name, if it is taken anywhere.
+std::optional<ElementType> element_type(std::string_view dtype);
+
+/// All throw std::runtime_error with one line: argument, expected, got.
+Checked check_channel_histogram(
+    const Description& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant);
+Checked check_text_histogram(const Description& text, std::string_view variant);
+/// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
+Checked check_numbers(
+    std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim);
+void check_edges(const Description& input, const Description& edges);
+void check_bounds(const Description& low, const Description& high, int64_t num_bins);
+/// The type of edges that uniform_edges makes: float32 or float64.
+void check_edge_dtype(std::string_view dtype);
+
+Interpolation check_quantile(
+    const Description& input, const Description& q, std::string_view interpolation);
+
+/// The problem of a tensor with these dimensions, without its memory. `copies`: its
+/// strides are too many loops; the problem is that of a contiguous copy, kept
+/// dimensions first.
+Problem loops_as_problem(
+    const std::vector<Extent>& dimensions, const Checked& checked, int64_t num_bins, bool& copies);
+
+/// A checked call: the problem, and the tensors that own its memory.
+struct Call {
+  Variant variant;
+  Problem problem;
+  torch::stable::Tensor input;  // what `problem.data` points into
+  torch::stable::Tensor counts; // the result, not initialized
+};
+
+Call prepare_channel_histogram(
+    const torch::stable::Tensor& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant);
+Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view variant);
+
+/// A checked call of histogram.
+struct HistogramCall {
+  Call call; // num_bins of its problem are all counts of a channel
+  Edges edges;
+  Flow flow;
+  torch::stable::Tensor edges_tensor; // what `edges` points into
+};
+HistogramCall prepare_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+
+/// A checked call of finite_range.
+struct RangeCall {
+  Problem problem; // without counts
+  torch::stable::Tensor input;
+  torch::stable::Tensor low, high; // the results, float32 or float64
+  bool in_float32;
+};
+RangeCall prepare_finite_range(
+    const torch::stable::Tensor& input, const std::optional<std::vector<int64_t>>& dim);
+
+/// A checked call of uniform_edges.
+struct EdgesCall {
+  torch::stable::Tensor low, high; // contiguous, of one shape
+  torch::stable::Tensor edges;     // the result
+  int64_t rows;
+  int64_t bins;
+  bool bounds_in_float32;
+  bool edges_in_float32;
+};
+EdgesCall prepare_uniform_edges(
+    const torch::stable::Tensor& low,
+    const torch::stable::Tensor& high,
+    int64_t num_bins,
+    torch::headeronly::ScalarType dtype);
+
+/// A checked call of quantile.
+struct QuantileCall {
+  Selection selection;            // nothing is to be selected if there is no q or no channel
+  torch::stable::Tensor input, q; // what `selection` points into
+  torch::stable::Tensor below, above, weights; // the same; of the result's shape
+  torch::headeronly::ScalarType result;
+
+  bool is_empty() const {
+    return selection.num_q == 0 || selection.problem.num_channels() == 0;
+  }
+};
+QuantileCall prepare_quantile(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& q,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool keepdim,
+    std::string_view interpolation,
+    bool ignore_nan);
+
+/// Uninitialized memory on the device of `like`, held until this object goes.
+class Workspace final : public Allocator {
+ public:
+  explicit Workspace(const torch::stable::Tensor& like) : like_(like) {
+  }
+  void* operator()(int64_t bytes) override;
+
+ private:
+  torch::stable::Tensor like_;
+  std::vector<torch::stable::Tensor> held_;
+};
+
+/// Throws std::runtime_error.
+[[noreturn]] void fail(const std::string& message);
+
+Description describe(const torch::stable::Tensor& tensor);
+
+} // namespace histo

@@ -1,0 +1,198 @@
+// Facts about the plan of a histogram between edges, on the CPU and on a GPU.
+#include <optional>
+#include <string>
+
+#include <torch/csrc/stable/library.h>
+
+#include "cpu/digitize/digitize.h"
+#include "cpu/digitize/patterns.h"
+#include "cpu/processor.h"
+#include "torch/arguments.h"
+#include "torch/explain/explain.h"
+#include "torch/explain/explain_guesses.h"
+
+namespace histo {
+namespace {
+
+using torch::stable::Tensor;
+
+/// The edges of a call, or only how many there are.
+Edges edges_of(const std::optional<Tensor>& edges, int64_t num_bins, int64_t channels) {
+  if (!edges.has_value()) {
+    return Edges::all(nullptr, ElementType::kFloat32, num_bins, channels == 1);
+  }
+  const Description description = describe(*edges);
+  return Edges::all(
+      edges->const_data_ptr(), *element_type(description.dtype), num_bins, edges->dim() == 1);
+}
+
+void add_wrong(Facts& facts, const char* channel, const char* edge, const WrongEdge& wrong) {
+  facts.add(channel, wrong.channel);
+  facts.add(edge, wrong.edge);
+}
+
+void add_findings(Facts& facts, const Findings& findings) {
+  std::vector<Facts> ways;
+  for (const FoundBins& found : findings.ways) {
+    Facts& way = ways.emplace_back();
+    way.add("how", found.how);
+    way.add("count", found.count);
+    add_wrong(way, "formula_fails_in", "formula_fails_at", found.formula);
+    add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.comparison);
+    way.add("num_cells", int64_t{found.cells});
+    way.add("over_bits", found.over_bits);
+    way.add("fullest_cell", found.fullest);
+  }
+  facts.add("searches", ways);
+  facts.add("invalid_channels", findings.invalid_channels);
+}
+
+std::string plan_on_cpu(
+    std::optional<Tensor> edges,
+    int64_t num_bins,
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  Facts facts, counting;
+  Findings findings;
+  const Described input{dtype, sizes, strides};
+  const Checked checked = check_numbers("histogram", input.description("cpu"), dim);
+  const DescribedProblem asked = describe_problem(
+      "_plan_histogram_on_cpu", input, checked, Flow{flow}.num_counts(num_bins), facts);
+  counting.add("loops", cpu::chosen_loops());
+  if (asked.is_empty()) {
+    counting.add("method", "nothing to count");
+    facts.add("layout", "nothing to count");
+  } else {
+    const std::optional<Problem> patterns = cpu::patterns_of(asked.problem);
+    Problem keys = patterns.value_or(asked.problem);
+    if (patterns) {
+      add_plan(counting, keys, cpu::plan_of(keys));
+    } else {
+      keys.type = cpu::key_type_of(num_bins, {flow});
+      add_plan(counting, keys, cpu::plan_of_keys(keys));
+    }
+    facts.add("layout", patterns ? "patterns" : "staged");
+    facts.add("key_bytes", cpu::size_of(keys.type));
+    facts.add("workspace_bytes", patterns ? keys.num_counts() * int64_t{sizeof(int64_t)} : 0);
+    if (edges.has_value()) {
+      findings =
+          find_on_cpu(asked.problem, edges_of(edges, num_bins, asked.problem.num_channels()));
+    }
+  }
+  add_bytes(facts, asked, 0);
+  add_findings(facts, findings);
+  facts.add("keys", counting);
+  return facts.json();
+}
+
+/// Besides that of the count of raw bytes.
+int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::EdgePlan& plan) {
+  if (plan.layout == cuda::EdgeLayout::kBytes) {
+    return problem.num_channels() * 256 * int64_t{sizeof(int64_t)};
+  }
+  if (plan.layout == cuda::EdgeLayout::kColumns) {
+    return cuda::ColumnMemory::of(plan.columns, edges, problem.type).bytes();
+  }
+  return plan.checks_channels() ? (edges.shared ? 1 : problem.num_channels()) : 0;
+}
+
+void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
+  const cuda::EdgeStreams& streams = plan.streams;
+  const cuda::ChannelColumns& columns = plan.columns;
+  std::vector<std::string> steps;
+  if (plan.clears) {
+    steps.emplace_back(plan.overlaps ? "clear_counts" : "zeroing");
+  }
+  if (plan.checks_channels()) {
+    steps.emplace_back("check_edges");
+  }
+  switch (plan.layout) {
+    case cuda::EdgeLayout::kBytes:
+      facts.add("layout", "bytes");
+      steps.emplace_back("map_bytes");
+      break;
+    case cuda::EdgeLayout::kStreams:
+      facts.add("layout", "streams");
+      facts.add("vec16s", streams.has_runs);
+      facts.add("chunks", int64_t{streams.chunks});
+      facts.add("rows_per_block", streams.share);
+      facts.add("parts", int64_t{streams.parts});
+      facts.add("part_bins", streams.part_bins);
+      facts.add("copies", int64_t{1} << streams.log_copies);
+      steps.emplace_back("count_streams");
+      break;
+    case cuda::EdgeLayout::kColumns:
+      facts.add("layout", "columns");
+      facts.add("columns", columns.columns);
+      facts.add("rows", columns.rows);
+      facts.add("left", columns.left);
+      facts.add("batches", columns.batches);
+      facts.add("stripes", int64_t{columns.stripes});
+      facts.add("stripe_words", int64_t{1} << columns.log_words);
+      facts.add("word_bytes", int64_t{columns.word_bytes});
+      facts.add("chunks", int64_t{columns.chunks});
+      facts.add("rows_per_block", columns.share);
+      steps.emplace_back("find_columns");
+      steps.emplace_back("count_columns");
+      break;
+    case cuda::EdgeLayout::kScattered:
+      facts.add("layout", "scattered");
+      steps.emplace_back("count_scattered");
+      break;
+  }
+  facts.add("blocks", plan.blocks);
+  facts.add("threads", int64_t{plan.threads});
+  facts.add("shared_bytes", plan.shared_bytes);
+  facts.add("clears_counts", plan.clears);
+  facts.add("steps", steps);
+}
+
+std::string plan_on_gpu(
+    std::optional<Tensor> edges,
+    int64_t num_bins,
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    int64_t address,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t sm_count,
+    int64_t shared_bytes_per_block,
+    int64_t shared_bytes_per_sm,
+    int64_t capability) {
+  Facts facts;
+  const Described input{dtype, sizes, strides};
+  const Checked checked = check_numbers("histogram", input.description("cuda"), dim);
+  const DescribedProblem asked =
+      describe_problem("_plan_histogram", input, checked, Flow{flow}.num_counts(num_bins), facts);
+  add_bytes(facts, asked, 0);
+  if (asked.is_empty()) {
+    facts.add("layout", "nothing to count");
+    facts.add("steps", std::vector<std::string>(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing"));
+    add_findings(facts, {});
+    return facts.json();
+  }
+  Problem problem = asked.problem;
+  problem.data =
+      reinterpret_cast<const void*>(static_cast<uintptr_t>(asked.copies_input ? 0 : address));
+  const cuda::DeviceLimits limits{
+      static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
+      static_cast<int>(capability)};
+  const Edges between = edges_of(edges, num_bins, problem.num_channels());
+  const cuda::EdgePlan plan = cuda::plan_edges(problem, between, limits);
+  add_layout(facts, plan);
+  facts.add("workspace_bytes", workspace_of(problem, between, plan));
+  add_findings(facts, edges.has_value() ? find_on_gpu(problem, between, plan) : Findings{});
+  return facts.json();
+}
+
+} // namespace
+} // namespace histo
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
+  m.impl("_plan_histogram", TORCH_BOX(&histo::plan_on_gpu));
+  m.impl("_plan_histogram_on_cpu", TORCH_BOX(&histo::plan_on_cpu));
+}

@@ -1,0 +1,276 @@
+#include "torch/explain/explain_guesses.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+
+#include "cpu/digitize/channel_bins.h"
+#include "cpu/digitize/digitize.h"
+#include "cpu/digitize/patterns.h"
+#include "cpu/float_mode.h"
+#include "torch/arguments.h"
+
+namespace histo {
+namespace {
+
+/// The first faults that the checks of all edges find in a channel, or in a part of its bins.
+struct CheckedChannel {
+  bool valid = true;
+  WrongEdge formula;
+  WrongEdge comparison;
+  bool open_formula_is_right = true;
+};
+
+/// In streams of a GPU the comparison is that of values close to an edge only.
+template <class T, class G, Arithmetic kBy>
+CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_streams = false) {
+  const auto lines =
+      Lines<G, kBy>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
+  CheckedChannel found;
+  for (int64_t k = 0; k <= edges.bins; ++k) {
+    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
+    found.valid = found.valid && edge.valid;
+    found.open_formula_is_right = found.open_formula_is_right && edge.open_formula_is_right;
+    const WrongEdge here{channel, edges.first + k};
+    if (!edge.formula_is_right && found.formula.channel < 0) {
+      found.formula = here;
+    }
+    const bool comparison_is_right =
+        in_streams ? edge.close_comparison_is_right : edge.comparison_is_right;
+    if (!comparison_is_right && found.comparison.channel < 0) {
+      found.comparison = here;
+    }
+  }
+  return found;
+}
+
+/// The bins by the best guess that the checks leave. An open formula is a formula, too.
+FoundBins found_bins(const CheckedChannel& checked, int64_t count, const char* otherwise) {
+  switch (best_guess(
+      checked.formula.channel < 0, checked.open_formula_is_right, checked.comparison.channel < 0)) {
+    case Guess::kFormula:
+    case Guess::kOpenFormula:
+      return {"formula", count, {}, checked.comparison};
+    case Guess::kComparison:
+      return {"comparison", count, checked.formula, checked.comparison};
+    case Guess::kCells:
+    case Guess::kBitCells:
+      return {otherwise, count, checked.formula, checked.comparison};
+  }
+  fail("explain: a guess without a name");
+}
+
+/// Adds to the way that is the same, or else a new one.
+void add(Findings& findings, const FoundBins& found) {
+  for (FoundBins& way : findings.ways) {
+    if (std::strcmp(way.how, found.how) == 0 && way.over_bits == found.over_bits) {
+      way.count += found.count;
+      way.fullest = std::max(way.fullest, found.fullest);
+      return;
+    }
+  }
+  findings.ways.push_back(found);
+}
+
+/// Different edges, and the channels that each of them belongs to.
+struct Rows {
+  int64_t size;  // of different edges
+  int64_t count; // of channels that share them
+
+  Rows(const Problem& input, const Edges& edges)
+      : size(edges.shared ? 1 : input.num_channels()),
+        count(edges.shared ? input.num_channels() : 1) {
+  }
+};
+
+/// The most thresholds in one of some cells, if the cell of threshold k is cell_of(k).
+template <class F>
+int64_t fullest_of(int32_t cells, int64_t thresholds, const F& cell_of) {
+  std::vector<int64_t> in_cell(static_cast<size_t>(cells));
+  int64_t most = 0;
+  for (int64_t k = 0; k < thresholds; ++k) {
+    most = std::max(most, ++in_cell[static_cast<size_t>(cell_of(k))]);
+  }
+  return most;
+}
+
+// --- CPU
+
+/// The search of a channel of its own.
+template <class T>
+FoundBins search_of_channel(
+    const cpu::ChannelBins<T>& bins, const CheckedChannel& checked, int64_t count) {
+  using G = typename cpu::ChannelBins<T>::G;
+  const auto& search = bins[0].search;
+  FoundBins found = found_bins(checked, count, "cells");
+  if (search.cells != nullptr) {
+    found.cells = search.bits.last + 1;
+    found.over_bits = search.over_bits;
+    found.fullest = fullest_of(found.cells, search.limit, [&](int64_t k) {
+      const auto value = static_cast<G>(search.thresholds[k]);
+      return search.over_bits ? search.bits.at(value)
+                              : static_cast<int64_t>(search.line.clamped(value, search.most));
+    });
+  }
+  return found;
+}
+
+template <class T>
+Findings find_on_cpu(const Problem& input, const Edges& edges) {
+  const cpu::ExactFloats exact;
+  const Rows rows(input, edges);
+  const bool together = !cpu::patterns_of(input) &&
+                        cpu::are_searched_together(input.channels[1], input.rows[2], edges.shared);
+  Findings findings;
+  cpu::ChannelBins<T> bins;
+  for (int64_t row = 0; row < rows.size; ++row) {
+    const CheckedChannel checked =
+        check_channel<T, typename cpu::ChannelBins<T>::G, Arithmetic::kHost>(edges, row);
+    if (!checked.valid) {
+      findings.invalid_channels += rows.count;
+    } else if (together && checked.comparison.channel < 0) {
+      add(findings, {"comparison", rows.count, checked.formula, checked.comparison});
+    } else {
+      bins.find(edges, row, 1, rows.count * input.num_rows());
+      add(findings, search_of_channel(bins, checked, rows.count));
+    }
+  }
+  return findings;
+}
+
+// --- GPU
+
+/// The cells that a block chooses for the edges of a channel, or of a part of its bins.
+template <class T>
+void choose_cells(const Edges& edges, int64_t channel, int32_t cells, FoundBins& found) {
+  using G = GuessOf<typename Number<T>::Key>;
+  std::vector<G> thresholds;
+  for (int64_t k = 0; k <= edges.bins; ++k) {
+    bool exists;
+    const auto place =
+        Thresholds<T>::place(edges.at(channel, k), edges.closed && k == edges.bins, exists);
+    if (exists) {
+      thresholds.push_back(static_cast<G>(Number<T>::key_at(place)));
+    }
+  }
+  const auto size = static_cast<int64_t>(thresholds.size());
+  const auto value = [&](int64_t k) { return thresholds[static_cast<size_t>(k)]; };
+  const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
+  const auto line = cell_line<G, Arithmetic::kDevice>(low, high, cells);
+  const auto bits = BitCells<G>::between(low, high, cells);
+  found.cells = cells;
+  found.over_bits = true;
+  found.fullest = fullest_of(cells, size, [&](int64_t k) { return bits.at(value(k)); });
+  if (found.fullest > 1 && line.rises()) {
+    const int64_t of_values =
+        fullest_of(cells, size, [&](int64_t k) { return whole_part(line, value(k), cells - 1); });
+    found.over_bits = of_values > found.fullest;
+    found.fullest = std::min(found.fullest, of_values);
+  }
+}
+
+bool is_valid(const Edges& edges, int64_t row) {
+  bool valid = true;
+  for (int64_t k = 0; k < edges.bins; ++k) {
+    valid = valid && is_at_most(edges.at(row, k), edges.at(row, k + 1));
+  }
+  return valid;
+}
+
+/// Without guesses.
+Findings search_all(const Problem& input, const Edges& edges) {
+  const Rows rows(input, edges);
+  Findings findings;
+  for (int64_t row = 0; row < rows.size; ++row) {
+    findings.invalid_channels += is_valid(edges, row) ? 0 : rows.count;
+  }
+  if (findings.invalid_channels < input.num_channels()) {
+    add(findings, {"search", input.num_channels() - findings.invalid_channels, {}, {}});
+  }
+  return findings;
+}
+
+template <class T>
+Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
+  using G = GuessOf<typename Number<T>::Key>;
+  const Rows rows(input, edges);
+  Findings findings;
+  for (int64_t row = 0; row < rows.size; ++row) {
+    if (!is_valid(edges, row)) {
+      findings.invalid_channels += rows.count;
+      continue;
+    }
+    for (unsigned index = 0; index < plan.streams.parts; ++index) {
+      const Edges part = plan.streams.part(edges, index);
+      const CheckedChannel checked =
+          check_channel<T, G, Arithmetic::kDevice>(part, row, /*in_streams=*/true);
+      FoundBins found = found_bins(checked, rows.count, "cells");
+      if (found.how == std::string("cells")) {
+        choose_cells<T>(part, row, plan.streams.cells, found);
+      }
+      add(findings, found);
+    }
+  }
+  return findings;
+}
+
+/// The columns of a stripe share a guess: one that is right for all.
+template <class T>
+Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
+  using G = GuessOf<typename Number<T>::Key>;
+  const Rows rows(input, edges);
+  const cuda::ChannelColumns& in = plan.columns;
+  std::vector<CheckedChannel> checked;
+  Findings findings;
+  for (int64_t row = 0; row < rows.size; ++row) {
+    checked.push_back(check_channel<T, G, Arithmetic::kDevice>(edges, row));
+    checked.back().open_formula_is_right = false; // columns do not know it
+    findings.invalid_channels += checked.back().valid ? 0 : rows.count;
+  }
+  if (edges.shared) {
+    add(findings, found_bins(checked[0], in.batches * in.stripes, "search"));
+    return findings;
+  }
+  const int64_t width = in.width(sizeof(T));
+  for (int64_t stripe = 0; stripe < in.batches * in.stripes; ++stripe) {
+    const int64_t first = stripe % in.stripes * width;
+    CheckedChannel of_stripe;
+    of_stripe.open_formula_is_right = false;
+    for (int64_t c = first; c < first + std::min(width, in.channels); ++c) {
+      const int64_t channel = in.channel(stripe / in.stripes, c);
+      const CheckedChannel& own = checked[static_cast<size_t>(channel)];
+      of_stripe.formula = of_stripe.formula.channel < 0 ? own.formula : of_stripe.formula;
+      of_stripe.comparison =
+          of_stripe.comparison.channel < 0 ? own.comparison : of_stripe.comparison;
+    }
+    add(findings, found_bins(of_stripe, 1, "search"));
+  }
+  return findings;
+}
+
+} // namespace
+
+Findings find_on_cpu(const Problem& input, const Edges& edges) {
+  return visit_number_type(input.type, [&](auto tag) {
+    return find_on_cpu<typename decltype(tag)::type>(input, edges);
+  });
+}
+
+Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
+  const cpu::ExactFloats exact;
+  return visit_number_type(input.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    switch (plan.layout) {
+      case cuda::EdgeLayout::kStreams:
+        return find_in_streams<T>(input, edges, plan);
+      case cuda::EdgeLayout::kColumns:
+        return find_in_columns<T>(input, edges, plan);
+      case cuda::EdgeLayout::kBytes:
+      case cuda::EdgeLayout::kScattered:
+        return search_all(input, edges);
+    }
+    fail("explain: a layout without a name");
+  });
+}
+
+} // namespace histo

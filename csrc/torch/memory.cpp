@@ -1,0 +1,109 @@
+#include "torch/memory.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+#include <torch/csrc/stable/ops.h>
+
+#include "torch/describe.h"
+#include "torch/messages.h"
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+/// Returns the tensor that `make` allocates. If memory is short, throws torch's words for that:
+/// torch's own message does not pass the stable ABI. `use` says what the tensor is for.
+template <class Make>
+Tensor allocated(
+    const Tensor& like,
+    const std::vector<int64_t>& shape,
+    std::string_view dtype,
+    std::string_view use,
+    const Make& make) {
+  try {
+    return make();
+  } catch (const std::runtime_error&) {
+    const std::string_view device = describe(like).device == "cuda" ? "CUDA" : "CPU";
+    fail(join(
+        "histo: ", device, " out of memory. Tried to allocate a tensor of shape ",
+        join_numbers(shape), " ", dtype, " for ", use));
+  }
+}
+
+/// Allocates without the dispatcher, which would take a third of a small call.
+Tensor allocate_on_cpu(const std::vector<int64_t>& shape, ScalarType dtype) {
+  std::vector<int64_t> strides(shape.size());
+  int64_t elements = 1;
+  for (size_t d = shape.size(); d-- > 0;) {
+    strides[d] = elements;
+    if (__builtin_mul_overflow(elements, std::max<int64_t>(shape[d], 1), &elements)) {
+      throw std::runtime_error("more than 2^63 elements");
+    }
+  }
+  AtenTensorHandle tensor = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
+      static_cast<int64_t>(shape.size()), shape.data(), strides.data(), static_cast<int32_t>(dtype),
+      aoti_torch_device_type_cpu(), 0, &tensor));
+  return Tensor(tensor);
+}
+
+} // namespace
+
+Tensor allocate(
+    const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype, std::string_view use) {
+  return allocated(like, shape, dtype_name(dtype), use, [&] {
+    return like.is_cpu() ? allocate_on_cpu(shape, dtype)
+                         : torch::stable::new_empty(like, shape, dtype);
+  });
+}
+
+Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (std::find(order.begin(), order.end(), d) == order.end()) {
+      order.push_back(d);
+    }
+  }
+  std::vector<int64_t> sizes, strides;
+  for (int64_t d : order) {
+    sizes.push_back(input.size(d));
+    strides.push_back(input.stride(d));
+  }
+  AtenTensorHandle view = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      aoti_torch_as_strided(input.get(), sizes.data(), strides.data(), &view));
+  const Tensor permuted(view);
+  return allocated(input, sizes, describe(input).dtype, "a contiguous copy of the input", [&] {
+    return torch::stable::contiguous(permuted);
+  });
+}
+
+Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
+  std::vector<int64_t> strides(sizes.size(), 0);
+  const int64_t ndim = tensor.dim();
+  for (int64_t d = 0; d < std::min(ndim, static_cast<int64_t>(sizes.size())); ++d) {
+    const int64_t from = ndim - 1 - d;
+    if (tensor.size(from) != 1) {
+      strides[sizes.size() - 1 - static_cast<size_t>(d)] = tensor.stride(from);
+    }
+  }
+  AtenTensorHandle view = nullptr;
+  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
+      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &view));
+  const Tensor wide(view);
+  return allocated(tensor, sizes, describe(tensor).dtype, "a contiguous copy", [&] {
+    return torch::stable::contiguous(wide);
+  });
+}
+
+void* Workspace::operator()(int64_t bytes) {
+  const std::vector<int64_t> shape{bytes};
+  held_.push_back(allocate(like_, shape, ScalarType::Byte, "a workspace"));
+  return held_.back().mutable_data_ptr();
+}
+
+} // namespace histo

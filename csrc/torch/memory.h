@@ -1,0 +1,28 @@
+// Tensors that an operator makes.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "torch/arguments.h"
+
+namespace histo {
+
+/// Uninitialized memory on the device of `like`. If there is none, an error in torch's words tells
+/// what it was for.
+torch::stable::Tensor allocate(
+    const torch::stable::Tensor& like,
+    const std::vector<int64_t>& shape,
+    torch::headeronly::ScalarType dtype,
+    std::string_view use);
+
+/// The same elements as [dimensions of `order`, other dimensions], contiguous.
+torch::stable::Tensor kept_first(const torch::stable::Tensor& input, std::vector<int64_t> order);
+
+/// A tensor as a contiguous one of these sizes, which it expands to, or has but for dimensions of
+/// one element.
+torch::stable::Tensor expanded(
+    const torch::stable::Tensor& tensor, const std::vector<int64_t>& sizes);
+
+} // namespace histo

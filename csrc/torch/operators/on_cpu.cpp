@@ -1,0 +1,328 @@
+// The operators on the CPU, and the answer to tensors of every other kind.
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <torch/csrc/stable/library.h>
+
+#include "cpu/kernels.h"
+#include "torch/arguments.h"
+#include "torch/interpolate.h"
+
+namespace histo {
+namespace {
+
+using torch::stable::Tensor;
+
+template <class Binning>
+Tensor run(const Call& call, const Binning& binning) {
+  if (call.variant == Variant::kSequential) {
+    cpu::sequential(call.problem, binning);
+  } else {
+    Workspace workspace(call.counts);
+    cpu::count(call.problem, cpu::axis_of(call.problem.type, binning), workspace);
+  }
+  return call.counts;
+}
+
+Tensor channel_histogram(
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
+  return run(prepare_channel_histogram(input, num_bins, dim, variant), ValueBinning{num_bins});
+}
+
+Tensor text_histogram(const Tensor& text, std::string variant) {
+  return run(prepare_text_histogram(text, variant), LetterBinning{});
+}
+
+Tensor histogram(
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
+  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+  Workspace workspace(prepared.call.counts);
+  cpu::count_between(prepared.call.problem, prepared.edges, prepared.flow, workspace);
+  return prepared.call.counts;
+}
+
+template <class T>
+T* data_of(const Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+std::tuple<Tensor, Tensor> finite_range(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  const RangeCall call = prepare_finite_range(input, dim);
+  if (call.in_float32) {
+    cpu::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high));
+  } else {
+    cpu::finite_range(call.problem, data_of<double>(call.low), data_of<double>(call.high));
+  }
+  return {call.low, call.high};
+}
+
+template <class T, class Edge>
+void fill_edges(const EdgesCall& call) {
+  cpu::uniform_edges(
+      static_cast<const T*>(call.low.const_data_ptr()),
+      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
+      data_of<Edge>(call.edges));
+}
+
+Tensor uniform_edges(
+    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType dtype) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+  if (call.bounds_in_float32) {
+    call.edges_in_float32 ? fill_edges<float, float>(call) : fill_edges<float, double>(call);
+  } else {
+    call.edges_in_float32 ? fill_edges<double, float>(call) : fill_edges<double, double>(call);
+  }
+  return call.edges;
+}
+
+Tensor quantile(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool keepdim,
+    std::string interpolation,
+    bool ignore_nan) {
+  Workspace workspace(input);
+  const auto select = [&](const Selection& selection) { cpu::select(selection, workspace); };
+  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
+}
+
+/// The message of what `check` throws, or an empty string.
+template <class Check>
+std::string error_of(const Check& check) {
+  try {
+    check();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+std::string channel_histogram_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    bool contiguous,
+    int64_t ndim,
+    int64_t num_bins,
+    std::vector<int64_t> dim,
+    std::string variant) {
+  return error_of([&] {
+    check_channel_histogram({device, dtype, layout, contiguous, ndim}, num_bins, dim, variant);
+  });
+}
+
+std::string text_histogram_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    bool contiguous,
+    int64_t ndim,
+    std::string variant) {
+  return error_of(
+      [&] { check_text_histogram({device, dtype, layout, contiguous, ndim}, variant); });
+}
+
+std::string numbers_error(
+    std::string op,
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::optional<std::vector<int64_t>> dim) {
+  return error_of([&] { check_numbers(op, {device, dtype, layout, false, ndim}, dim); });
+}
+
+std::string edges_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::string edges_device,
+    std::string edges_dtype,
+    std::string edges_layout,
+    int64_t edges_ndim) {
+  return error_of([&] {
+    check_edges(
+        {device, dtype, layout, false, ndim},
+        {edges_device, edges_dtype, edges_layout, false, edges_ndim});
+  });
+}
+
+std::string bounds_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    std::string high_device,
+    std::string high_dtype,
+    std::string high_layout,
+    int64_t num_bins,
+    std::string edge_dtype) {
+  return error_of([&] {
+    check_bounds(
+        {device, dtype, layout, false, 0}, {high_device, high_dtype, high_layout, false, 0},
+        num_bins);
+    check_edge_dtype(edge_dtype);
+  });
+}
+
+std::string quantile_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    int64_t ndim,
+    std::string q_device,
+    std::string q_dtype,
+    std::string q_layout,
+    int64_t q_ndim,
+    std::optional<std::vector<int64_t>> dim,
+    std::string interpolation) {
+  return error_of([&] {
+    const Description input{device, dtype, layout, false, ndim};
+    check_numbers("quantile", input, dim);
+    check_quantile(input, {q_device, q_dtype, q_layout, false, q_ndim}, interpolation);
+  });
+}
+
+[[noreturn]] void fail_without_cuda(const char* op) {
+  fail(
+      std::string(op) +
+      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
+      "Toolkit (TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of "
+      "torch");
+}
+
+/// torch.ops makes an undefined tensor of None.
+const Tensor& defined(const char* op, const char* argument, const Tensor& tensor) {
+  if (!tensor.defined()) {
+    fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
+  }
+  return tensor;
+}
+
+// Tensors that no kernel is registered for end here: sparse, quantized, other
+// devices, and CUDA without the CUDA library. The checks name the error.
+Tensor channel_histogram_elsewhere(
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
+  const Description description = describe(defined("channel_histogram", "input", input));
+  check_channel_histogram(description, num_bins, dim, variant);
+  fail_without_cuda("channel_histogram");
+}
+
+Tensor text_histogram_elsewhere(const Tensor& text, std::string variant) {
+  check_text_histogram(describe(defined("text_histogram", "text", text)), variant);
+  fail_without_cuda("text_histogram");
+}
+
+Tensor histogram_elsewhere(
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool) {
+  const Description of_input = describe(defined("histogram", "input", input));
+  check_numbers("histogram", of_input, dim);
+  check_edges(of_input, describe(defined("histogram", "edges", edges)));
+  fail_without_cuda("histogram");
+}
+
+std::tuple<Tensor, Tensor> finite_range_elsewhere(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  check_numbers("finite_range", describe(defined("finite_range", "input", input)), dim);
+  fail_without_cuda("finite_range");
+}
+
+Tensor uniform_edges_elsewhere(
+    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType) {
+  check_bounds(
+      describe(defined("uniform_edges", "low", low)),
+      describe(defined("uniform_edges", "high", high)), num_bins);
+  fail_without_cuda("uniform_edges");
+}
+
+Tensor quantile_elsewhere(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool,
+    std::string interpolation,
+    bool) {
+  const Description of_input = describe(defined("quantile", "input", input));
+  check_numbers("quantile", of_input, dim);
+  check_quantile(of_input, describe(defined("quantile", "q", q)), interpolation);
+  fail_without_cuda("quantile");
+}
+
+[[noreturn]] void fail_nested(const char* op, const char* argument) {
+  fail(
+      std::string(op) + ": " + argument +
+      " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
+}
+
+Tensor channel_histogram_nested(const Tensor&, int64_t, std::vector<int64_t>, std::string) {
+  fail_nested("channel_histogram", "input");
+}
+
+Tensor text_histogram_nested(const Tensor&, std::string) {
+  fail_nested("text_histogram", "text");
+}
+
+Tensor histogram_nested(const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+  fail_nested("histogram", "input");
+}
+
+std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, std::optional<std::vector<int64_t>>) {
+  fail_nested("finite_range", "input");
+}
+
+Tensor quantile_nested(
+    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool, std::string, bool) {
+  fail_nested("quantile", "input");
+}
+
+void refuse_nested(torch::stable::detail::StableLibrary& m) {
+  m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
+  m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
+  m.impl("histogram", TORCH_BOX(&histogram_nested));
+  m.impl("finite_range", TORCH_BOX(&finite_range_nested));
+  m.impl("quantile", TORCH_BOX(&quantile_nested));
+}
+
+} // namespace
+} // namespace histo
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
+  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
+  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
+  m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
+  m.impl("quantile", TORCH_BOX(&histo::quantile));
+}
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
+  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram_elsewhere));
+  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram_elsewhere));
+  m.impl("histogram", TORCH_BOX(&histo::histogram_elsewhere));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range_elsewhere));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges_elsewhere));
+  m.impl("quantile", TORCH_BOX(&histo::quantile_elsewhere));
+  m.impl("_check_quantile", TORCH_BOX(&histo::quantile_error));
+  m.impl("_check_numbers", TORCH_BOX(&histo::numbers_error));
+  m.impl("_check_edges", TORCH_BOX(&histo::edges_error));
+  m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));
+  m.impl("_check_channel_histogram", TORCH_BOX(&histo::channel_histogram_error));
+  m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
+}
+
+// The first key takes both layouts, strided and jagged. The other two take tensors that were made
+// in inference mode.
+STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
+  histo::refuse_nested(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCPU, m) {
+  histo::refuse_nested(m);
+}
+STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCUDA, m) {
+  histo::refuse_nested(m);
+}

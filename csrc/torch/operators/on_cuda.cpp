@@ -1,0 +1,219 @@
+// The operators on CUDA.
+#include <mutex>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include <torch/csrc/stable/accelerator.h>
+#include <torch/csrc/stable/library.h>
+#include <torch/csrc/stable/ops.h>
+
+#include "cuda/count/dispatch.h"
+#include "cuda/fill/fill.h"
+#include "cuda/launch.h"
+#include "cuda/machine.h"
+#include "cuda/select/select.h"
+#include "cuda/study/variants.h"
+#include "torch/arguments.h"
+#include "torch/interpolate.h"
+
+namespace histo {
+namespace {
+
+using torch::stable::Tensor;
+
+/// Asking takes longer than a small histogram, so a device is asked once.
+cuda::DeviceLimits limits_of(int index) {
+  constexpr int kMaxDevices = 64;
+  static cuda::DeviceLimits devices[kMaxDevices];
+  static std::once_flag asked[kMaxDevices];
+  if (index >= kMaxDevices) {
+    return cuda::device_limits(index);
+  }
+  std::call_once(asked[index], [&] { devices[index] = cuda::device_limits(index); });
+  return devices[index];
+}
+
+template <class Binning>
+void run_variant(
+    Variant variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
+  // The checks have made sure that rows follow each other without a gap.
+  const cuda::StudyInput input{
+      static_cast<const uint8_t*>(problem.data), problem.num_rows(), problem.num_channels(),
+      reinterpret_cast<unsigned long long*>(problem.counts)};
+  switch (variant) {
+    case Variant::kGlobalAtomic:
+      return cuda::global_atomic(input, binning, launch);
+    case Variant::kPrivatizedGlobal:
+      return cuda::privatized_global(input, binning, launch);
+    case Variant::kPrivatizedShared:
+      return cuda::privatized_shared(input, binning, launch);
+    case Variant::kCoarsenedContiguous:
+      return cuda::coarsened_contiguous(input, binning, launch);
+    case Variant::kCoarsenedInterleaved:
+      return cuda::coarsened_interleaved(input, binning, launch);
+    case Variant::kAggregated:
+      return cuda::aggregated(input, binning, launch);
+    case Variant::kTiled:
+      return cuda::tiled(input, binning, launch);
+    case Variant::kAuto:
+      return cuda::count(problem, binning, launch);
+    case Variant::kSequential:
+      break; // the checks refuse it
+  }
+  throw InternalError("run_variant: not a variant of CUDA");
+}
+
+/// Calls f with a launch on the device of `like` and the stream that is current there.
+template <class F>
+void on_device(const Tensor& like, const F& f) {
+  const int32_t device = like.get_device_index();
+  const torch::stable::accelerator::DeviceGuard guard(device);
+  void* stream = nullptr;
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
+  Workspace workspace(like);
+  f(cuda::Launch{static_cast<cudaStream_t>(stream), limits_of(device), workspace});
+}
+
+template <class Binning>
+void run(const Call& call, const Binning& binning, const cuda::Launch& launch) {
+  const Problem& problem = call.problem;
+  if (problem.num_counts() == 0) {
+    return;
+  }
+  if (problem.num_rows() == 0) {
+    cuda::clear_counts(launch, problem);
+    return;
+  }
+  run_variant(call.variant, problem, binning, launch);
+}
+
+Tensor channel_histogram(
+    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
+  const Call call = prepare_channel_histogram(input, num_bins, dim, variant);
+  on_device(input, [&](const cuda::Launch& launch) { run(call, ValueBinning{num_bins}, launch); });
+  return call.counts;
+}
+
+Tensor text_histogram(const Tensor& text, std::string variant) {
+  const Call call = prepare_text_histogram(text, variant);
+  on_device(text, [&](const cuda::Launch& launch) { run(call, LetterBinning{}, launch); });
+  return call.counts;
+}
+
+Tensor histogram(
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
+  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+  const Problem& problem = prepared.call.problem;
+  on_device(input, [&](const cuda::Launch& launch) {
+    if (problem.num_counts() == 0) {
+      return;
+    }
+    if (problem.num_rows() == 0) {
+      return cuda::clear_counts(launch, problem);
+    }
+    cuda::count_between(problem, prepared.edges, prepared.flow, launch);
+  });
+  return prepared.call.counts;
+}
+
+template <class T>
+T* data_of(const Tensor& tensor) {
+  return static_cast<T*>(tensor.mutable_data_ptr());
+}
+
+std::tuple<Tensor, Tensor> finite_range(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+  const RangeCall call = prepare_finite_range(input, dim);
+  on_device(input, [&](const cuda::Launch& launch) {
+    if (call.in_float32) {
+      cuda::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high), launch);
+    } else {
+      cuda::finite_range(
+          call.problem, data_of<double>(call.low), data_of<double>(call.high), launch);
+    }
+  });
+  return {call.low, call.high};
+}
+
+template <class T, class Edge>
+void fill_edges(const EdgesCall& call, const cuda::Launch& launch) {
+  cuda::uniform_edges(
+      static_cast<const T*>(call.low.const_data_ptr()),
+      static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
+      data_of<Edge>(call.edges), launch);
+}
+
+using torch::headeronly::ScalarType;
+
+Tensor uniform_edges(const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+  on_device(low, [&](const cuda::Launch& launch) {
+    if (call.bounds_in_float32) {
+      call.edges_in_float32 ? fill_edges<float, float>(call, launch)
+                            : fill_edges<float, double>(call, launch);
+    } else {
+      call.edges_in_float32 ? fill_edges<double, float>(call, launch)
+                            : fill_edges<double, double>(call, launch);
+    }
+  });
+  return call.edges;
+}
+
+Tensor quantile(
+    const Tensor& input,
+    const Tensor& q,
+    std::optional<std::vector<int64_t>> dim,
+    bool keepdim,
+    std::string interpolation,
+    bool ignore_nan) {
+  const auto select = [&](const Selection& selection) {
+    on_device(input, [&](const cuda::Launch& launch) { cuda::select(selection, launch); });
+  };
+  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
+}
+
+Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
+  const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
+  if (call.variant == Variant::kAuto) {
+    fail("_count_atomics: variant must be a study variant, got 'auto'");
+  }
+  const Tensor tally = torch::stable::new_zeros(input, std::vector<int64_t>{2}, ScalarType::Long);
+  on_device(input, [&](cuda::Launch launch) {
+    launch.tally = static_cast<unsigned long long*>(tally.mutable_data_ptr());
+    run(call, ValueBinning{num_bins}, launch);
+  });
+  return tally;
+}
+
+Tensor add_to_one_address(
+    const Tensor& like,
+    bool shared,
+    bool dependent,
+    int64_t blocks,
+    int64_t threads,
+    int64_t lanes,
+    int64_t additions) {
+  const Tensor result = torch::stable::new_empty(like, std::vector<int64_t>{2}, ScalarType::Long);
+  on_device(like, [&](const cuda::Launch& launch) {
+    cuda::add_to_one_address(
+        {shared, dependent, blocks, threads, lanes, additions},
+        static_cast<unsigned long long*>(result.mutable_data_ptr()), launch);
+  });
+  return result;
+}
+
+} // namespace
+} // namespace histo
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
+  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
+  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
+  m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("finite_range", TORCH_BOX(&histo::finite_range));
+  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
+  m.impl("quantile", TORCH_BOX(&histo::quantile));
+  m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
+  m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
+}

@@ -1,0 +1,242 @@
+// Tensors -> problems, with the memory of the results.
+#include <algorithm>
+#include <optional>
+
+#include <torch/csrc/stable/ops.h>
+
+#include "torch/arguments.h"
+#include "torch/describe.h"
+#include "torch/memory.h"
+#include "torch/messages.h"
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+/// A problem without counts, and the tensor that it reads.
+struct Read {
+  Problem problem;
+  Tensor input;
+};
+
+Read read_of(const Tensor& input, const Checked& checked, int64_t num_counts) {
+  std::vector<Extent> dimensions;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    dimensions.push_back({input.size(d), input.stride(d)});
+  }
+  bool copies = false;
+  Read read{loops_as_problem(dimensions, checked, num_counts, copies), input};
+  if (copies) {
+    read.input = kept_first(input, checked.kept);
+  }
+  read.problem.data = read.input.const_data_ptr();
+  return read;
+}
+
+/// `num_counts`: of a channel.
+Call prepare(
+    const Tensor& input,
+    const Checked& checked,
+    int64_t num_counts,
+    std::string_view use_of_counts) {
+  std::vector<int64_t> shape;
+  for (int64_t d : checked.kept) {
+    shape.push_back(input.size(d));
+  }
+  shape.push_back(num_counts);
+  // The counts come first: a copy of the input may be what memory does not suffice for.
+  const Tensor counts = allocate(input, shape, ScalarType::Long, use_of_counts);
+  const Read read = read_of(input, checked, num_counts);
+  Call call{checked.variant, read.problem, read.input, counts};
+  call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
+  return call;
+}
+
+/// Whether a tensor of these sizes expands to others. Both end with the same dimension.
+bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  if (from.size() > to.size()) {
+    return false;
+  }
+  return std::equal(from.rbegin(), from.rend(), to.rbegin(), [](int64_t a, int64_t b) {
+    return a == b || a == 1;
+  });
+}
+
+/// The sizes that two tensors expand to, or none.
+std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
+  const auto& longer = a.size() < b.size() ? b : a;
+  const auto& shorter = a.size() < b.size() ? a : b;
+  std::vector<int64_t> sizes = longer;
+  for (size_t i = 0; i < shorter.size(); ++i) {
+    int64_t& size = sizes[sizes.size() - 1 - i];
+    const int64_t other = shorter[shorter.size() - 1 - i];
+    if (size != other && size != 1 && other != 1) {
+      return {};
+    }
+    size = size == 1 ? other : size;
+  }
+  return sizes;
+}
+
+void check_same_gpu(
+    std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& other) {
+  if (tensor.get_device_index() != other.get_device_index()) {
+    fail(join(
+        op, ": ", argument, " must be on GPU ", std::to_string(other.get_device_index()), ", got ",
+        std::to_string(tensor.get_device_index())));
+  }
+}
+
+} // namespace
+
+Call prepare_channel_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant) {
+  const Checked checked = check_channel_histogram(describe(input), num_bins, dim, variant);
+  return prepare(
+      input, checked, num_bins, "the counts: pass a smaller num_bins, or fewer channels at a time");
+}
+
+Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
+  const Checked checked = check_text_histogram(describe(text), variant);
+  return prepare(text, checked, LetterBinning::num_bins, "the counts");
+}
+
+HistogramCall prepare_histogram(
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  const Description of_input = describe(input), of_edges = describe(edges);
+  const Checked checked = check_numbers(kHistogram, of_input, dim);
+  check_edges(of_input, of_edges);
+  check_same_gpu(kHistogram, "edges", edges, input);
+  const std::vector<int64_t> given = sizes_of(edges);
+  const int64_t bins = given.back() - 1;
+  if (bins < 1) {
+    fail(join(
+        kHistogram, ": edges must hold at least two edges in the last dimension, got ",
+        std::to_string(given.back())));
+  }
+  std::vector<int64_t> full;
+  for (int64_t d : checked.kept) {
+    full.push_back(input.size(d));
+  }
+  full.push_back(bins + 1);
+  const bool shared =
+      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
+  if (!broadcasts(given, full)) {
+    fail(join(
+        kHistogram,
+        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
+        "and n + 1, ",
+        join_numbers(full), ", got ", join_numbers(given)));
+  }
+  HistogramCall prepared{
+      prepare(
+          input, checked, Flow{flow}.num_counts(bins),
+          "the counts: pass fewer bins, or fewer channels at a time"),
+      {},
+      Flow{flow},
+      expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
+  prepared.edges = Edges::all(
+      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
+  return prepared;
+}
+
+RangeCall prepare_finite_range(
+    const Tensor& input, const std::optional<std::vector<int64_t>>& dim) {
+  const std::string_view op = "finite_range";
+  const Checked checked = check_numbers(op, describe(input), dim);
+  std::vector<int64_t> shape;
+  for (int64_t d : checked.kept) {
+    shape.push_back(input.size(d));
+  }
+  const bool in_float32 = !is_integer(checked.element) && checked.element != ElementType::kFloat64;
+  const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
+  const Read read = read_of(input, checked, 1);
+  return {
+      read.problem, read.input, allocate(input, shape, dtype, "the extremes"),
+      allocate(input, shape, dtype, "the extremes"), in_float32};
+}
+
+EdgesCall prepare_uniform_edges(
+    const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
+  const Description of_low = describe(low);
+  check_bounds(of_low, describe(high), num_bins);
+  check_edge_dtype(dtype_name(dtype));
+  check_same_gpu(kUniformEdges, "high", high, low);
+  std::vector<int64_t> shape = broadcast(sizes_of(low), sizes_of(high));
+  if (shape.empty() && (low.dim() > 0 || high.dim() > 0)) {
+    fail(join(
+        kUniformEdges, ": high must have sizes that broadcast with those of low, ",
+        join_numbers(sizes_of(low)), ", got ", join_numbers(sizes_of(high))));
+  }
+  EdgesCall call{expanded(low, shape), expanded(high, shape), low, 1, num_bins, {}, {}};
+  for (int64_t size : shape) {
+    call.rows *= size;
+  }
+  shape.push_back(num_bins + 1);
+  call.edges = allocate(low, shape, dtype, "the edges");
+  call.bounds_in_float32 = of_low.dtype == "float32";
+  call.edges_in_float32 = dtype == ScalarType::Float;
+  return call;
+}
+
+QuantileCall prepare_quantile(
+    const Tensor& input,
+    const Tensor& q,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool keepdim,
+    std::string_view interpolation,
+    bool ignore_nan) {
+  const Description of_input = describe(input);
+  const Checked checked = check_numbers(kQuantile, of_input, dim);
+  const Interpolation rule = check_quantile(of_input, describe(q), interpolation);
+  check_same_gpu(kQuantile, "q", q, input);
+  std::vector<int64_t> shape = sizes_of(q);
+  int64_t rows = 1;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    const bool keeps = std::find(checked.kept.begin(), checked.kept.end(), d) != checked.kept.end();
+    rows *= keeps ? 1 : input.size(d);
+    if (keeps || keepdim) {
+      shape.push_back(keeps ? input.size(d) : 1);
+    }
+  }
+  if (rows == 0) {
+    fail(join(
+        kQuantile, ": input must have at least one element in each slice over dim, got sizes ",
+        join_numbers(sizes_of(input))));
+  }
+  const bool takes_floats = !is_integer(checked.element);
+  // torch.quantile takes no more: float32 no longer holds all ranks.
+  constexpr int64_t kMostFloatRanks = int64_t{1} << 24;
+  const bool float64_ranks =
+      !takes_floats || checked.element == ElementType::kFloat64 || rows > kMostFloatRanks;
+
+  const ScalarType dtype = input.scalar_type();
+  const ScalarType rank_dtype = float64_ranks ? ScalarType::Double : ScalarType::Float;
+  const Read read = read_of(input, checked, 1);
+  QuantileCall call{
+      {read.problem, nullptr, q.numel(), float64_ranks, rule, ignore_nan, nullptr, nullptr,
+       nullptr},
+      read.input,
+      torch::stable::contiguous(torch::stable::to(q, ScalarType::Double)),
+      allocate(input, shape, dtype, "the values"),
+      allocate(input, shape, dtype, "the values"),
+      allocate(input, shape, rank_dtype, "the weights"),
+      takes_floats ? dtype : ScalarType::Double};
+  Selection& selection = call.selection;
+  selection.q = static_cast<const double*>(call.q.const_data_ptr());
+  selection.below = call.below.mutable_data_ptr();
+  selection.above = call.above.mutable_data_ptr();
+  selection.weights = call.weights.mutable_data_ptr();
+  return call;
+}
+
+} // namespace histo
