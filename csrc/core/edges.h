@@ -77,84 +77,80 @@ struct Flow {
 };
 
 // A value is known by how many of the bins + 1 thresholds it reaches. 0 is underflow, 1 the first
-// bin, bins the last one, bins + 1 overflow. That is its place among the counts with flow; NaN has
-// the place bins + 2. Without flow places are one less, and what is outside is not counted.
-
-template <class Key>
-struct Threshold {
-  Key key;
-  bool exists; // some value of the type reaches the edge
-};
+// bin, bins the last one, bins + 1 overflow. That is its slot among the counts with flow; NaN has
+// the slot bins + 2. Without flow slots are one less, and what is outside is not counted.
 
 /// The smallest value of type T that reaches an edge; the last edge of a channel is reached by
 /// what is beyond it, so that its own value is in the last bin. An edge that no value reaches has
-/// a key that comparisons never find reached: NaN. Integers have none: they need `exists`.
+/// a value that comparisons never find reached: NaN. Integers have none: they need `exists`.
 template <class T>
 struct Thresholds {
   using Order = Number<T>;
-  using Key = typename Order::Key;
-  using Place = typename Order::Place;
+  using Wide = typename Order::Wide;
+  using Ordinal = typename Order::Ordinal;
 
   /// The number of the smallest value that reaches the edge, or kLast with `exists` false.
-  HISTO_HOST_DEVICE static Place place(Real edge, bool is_closed, bool& exists) {
+  HISTO_HOST_DEVICE static Ordinal ordinal(Real edge, bool is_closed, bool& exists) {
     exists = false;
     if (is_nan(edge.high)) {
       return Order::kLast;
     }
-    const Place near = Order::place_near(edge);
+    const Ordinal near = Order::ordinal_near(edge);
     if constexpr (Order::kIsFloat) {
-      const auto key = static_cast<Key>(edge.high);
-      if (edge.low == 0 && static_cast<double>(key) == edge.high) { // which takes less time
-        return search(near, key, is_closed, exists);
+      const auto wide = static_cast<Wide>(edge.high);
+      if (edge.low == 0 && static_cast<double>(wide) == edge.high) { // which takes less time
+        return search(near, wide, is_closed, exists);
       }
     }
     return search(near, edge, is_closed, exists);
   }
-  HISTO_HOST_DEVICE static Key key(Place place, bool exists) {
+  HISTO_HOST_DEVICE static Wide value(Ordinal ordinal, bool exists) {
     if constexpr (Order::kIsFloat) {
-      return exists ? Order::key_at(place) : std::numeric_limits<Key>::quiet_NaN();
+      return exists ? Order::wide_at(ordinal) : std::numeric_limits<Wide>::quiet_NaN();
     } else {
-      return Order::key_at(place);
+      return Order::wide_at(ordinal);
     }
   }
 
  private:
-  /// `edge` is a Key or a Real.
+  /// `edge` is a Wide or a Real.
   template <class E>
-  HISTO_HOST_DEVICE static Place search(Place place, E edge, bool is_closed, bool& exists) {
-    exists = reaches(place, edge, is_closed);
-    while (!exists && place < Order::kLast) {
-      exists = reaches(++place, edge, is_closed);
+  HISTO_HOST_DEVICE static Ordinal search(Ordinal ordinal, E edge, bool is_closed, bool& exists) {
+    exists = reaches(ordinal, edge, is_closed);
+    while (!exists && ordinal < Order::kLast) {
+      exists = reaches(++ordinal, edge, is_closed);
     }
-    while (exists && place > Order::kFirst && reaches(place - 1, edge, is_closed)) {
-      --place;
+    while (exists && ordinal > Order::kFirst && reaches(ordinal - 1, edge, is_closed)) {
+      --ordinal;
     }
-    return place;
+    return ordinal;
   }
   template <class E>
-  HISTO_HOST_DEVICE static bool reaches(Place place, E edge, bool is_closed) {
+  HISTO_HOST_DEVICE static bool reaches(Ordinal ordinal, E edge, bool is_closed) {
     if constexpr (std::is_same_v<E, Real>) {
-      const Real value = real_of(Order::key_at(place));
+      const Real value = real_of(Order::wide_at(ordinal));
       return is_closed ? is_below(edge, value) : is_at_most(edge, value);
     } else {
-      const Key value = Order::key_at(place);
+      const Wide value = Order::wide_at(ordinal);
       return is_closed ? edge < value : edge <= value;
     }
   }
 };
 
 /// An integer or float as the nearest float that is not above, or not below it.
-template <class To, class Key>
-HISTO_HOST_DEVICE To rounded_down(Key key) {
-  const To to = static_cast<To>(key);
-  return is_at_most(real_of(to), real_of(key)) ? to
-                                               : Number<To>::key_at(Number<To>::place_of(to) - 1);
+template <class To, class Wide>
+HISTO_HOST_DEVICE To rounded_down(Wide value) {
+  const To to = static_cast<To>(value);
+  return is_at_most(real_of(to), real_of(value))
+             ? to
+             : Number<To>::wide_at(Number<To>::ordinal_of(to) - 1);
 }
-template <class To, class Key>
-HISTO_HOST_DEVICE To rounded_up(Key key) {
-  const To to = static_cast<To>(key);
-  return is_at_most(real_of(key), real_of(to)) ? to
-                                               : Number<To>::key_at(Number<To>::place_of(to) + 1);
+template <class To, class Wide>
+HISTO_HOST_DEVICE To rounded_up(Wide value) {
+  const To to = static_cast<To>(value);
+  return is_at_most(real_of(value), real_of(to))
+             ? to
+             : Number<To>::wide_at(Number<To>::ordinal_of(to) + 1);
 }
 
 } // namespace histo

@@ -1,4 +1,4 @@
-// The place of a value, guessed by a line or by cells. A guess is used only where it is right on both
+// The slot of a value, guessed by a line or by buckets. A guess is used only where it is right on both
 // sides of every edge, which is checked here.
 #pragma once
 
@@ -12,8 +12,8 @@
 namespace histo {
 
 /// The type that bins are guessed in.
-template <class Key>
-using GuessOf = std::conditional_t<std::is_same_v<Key, float>, float, double>;
+template <class Wide>
+using GuessOf = std::conditional_t<std::is_same_v<Wide, float>, float, double>;
 
 /// Host and device compute a line in different ways, and each checks its own. The host can do what
 /// a device does, too, bit for bit: so it tells what a device will find.
@@ -120,37 +120,37 @@ HISTO_HOST_DEVICE int32_t whole_part(const Line<G, kBy>& line, G x, int64_t most
   }
 }
 
-/// How the place of a value is found.
+/// How the slot of a value is found.
 enum class Guess : uint8_t {
-  kFormula,     // by a line alone
-  kOpenFormula, // by a line for all values but the last edge's own
-  kComparison,  // by a line and at most one comparison
-  kCells,       // by a search among the thresholds of a cell
-  kBitCells,    // the same, with cells over the bits of values
+  kAffine,            // by a line alone
+  kAffineExceptTop,   // by a line for all values but the last edge's own
+  kAffineThenCompare, // by a line and at most one comparison
+  kBucketed,          // by a search among the thresholds of a bucket
+  kBucketedBits,      // the same, with buckets over the bits of values
 };
 
 /// The fastest guess, if each of the others is right everywhere, or not.
 HISTO_HOST_DEVICE constexpr Guess best_guess(
-    bool formula_is_right, bool open_formula_is_right, bool comparison_is_right) {
-  return formula_is_right        ? Guess::kFormula
-         : open_formula_is_right ? Guess::kOpenFormula
-         : comparison_is_right   ? Guess::kComparison
-                                 : Guess::kCells;
+    bool affine_is_right, bool affine_except_top_is_right, bool nearest_is_right) {
+  return affine_is_right              ? Guess::kAffine
+         : affine_except_top_is_right ? Guess::kAffineExceptTop
+         : nearest_is_right           ? Guess::kAffineThenCompare
+                                      : Guess::kBucketed;
 }
 
-/// The place of a value by `Lines::open_formula`. It is rounded down, so that a value a little below
+/// The slot of a value by `Lines::affine_except_top`. It is rounded down, so that a value a little below
 /// an edge stays below it.
-HISTO_HOST_DEVICE unsigned open_place(
+HISTO_HOST_DEVICE unsigned slot_except_top(
     const Line<float, Arithmetic::kDevice>& line, float end, float value, unsigned bins) {
   const unsigned whole = converted(fused_down(value, line.scale, line.at_zero));
-  const unsigned place = whole < bins + 1 ? whole : bins + 1;
-  return value == end ? bins : place;
+  const unsigned slot = whole < bins + 1 ? whole : bins + 1;
+  return value == end ? bins : slot;
 }
 
-/// A place by `Lines::close`. If the value is close to the edge below that place, a comparison with
-/// this edge decides between the place and the one before.
-struct ClosePlace {
-  unsigned place;
+/// A slot by `Lines::close`. If the value is close to the edge below that slot, a comparison with
+/// this edge decides between the slot and the one before.
+struct CloseSlot {
+  unsigned slot;
   bool is_close;
 };
 
@@ -161,22 +161,22 @@ struct ClosePlace {
 template <Arithmetic kBy>
 constexpr double kClose = kBy == Arithmetic::kDevice ? 0x1p-6 : 0x1p-10;
 /// The host clamps the line to [0.5, bins + 1.5]: values far outside are half a bin from the start of
-/// their place, so they are not close. Floats have halves up to 2^23; the limit leaves a margin.
-constexpr double kEndOfPlaces = 0.5;
+/// their slot, so they are not close. Floats have halves up to 2^23; the limit leaves a margin.
+constexpr double kEndOfSlots = 0.5;
 constexpr int64_t kMostBinsOfClose = int64_t{1} << 20;
 
 template <class G, Arithmetic kBy>
-HISTO_HOST_DEVICE ClosePlace close_place(const Line<G, kBy>& line, G value, unsigned bins) {
+HISTO_HOST_DEVICE CloseSlot close_slot(const Line<G, kBy>& line, G value, unsigned bins) {
   constexpr auto kLimit = static_cast<G>(2 * kClose<kBy>);
   if constexpr (kBy == Arithmetic::kDevice) {
     const G at = line.at(value);
-    const unsigned whole = converted(at), place = whole < bins + 1 ? whole : bins + 1;
-    return {place, std::abs(at - static_cast<G>(place)) < kLimit};
+    const unsigned whole = converted(at), slot = whole < bins + 1 ? whole : bins + 1;
+    return {slot, std::abs(at - static_cast<G>(slot)) < kLimit};
   } else {
-    const G least = static_cast<G>(kEndOfPlaces), most = static_cast<G>(bins + 1 + kEndOfPlaces);
+    const G least = static_cast<G>(kEndOfSlots), most = static_cast<G>(bins + 1 + kEndOfSlots);
     const G at = clamped(line.at(value), least, most);
-    const auto place = static_cast<unsigned>(static_cast<int64_t>(at));
-    return {place, at - static_cast<G>(place) < kLimit};
+    const auto slot = static_cast<unsigned>(static_cast<int64_t>(at));
+    return {slot, at - static_cast<G>(slot) < kLimit};
   }
 }
 
@@ -185,18 +185,18 @@ template <class G, Arithmetic kBy = kOwnArithmetic>
 struct Lines {
   using Line = histo::Line<G, kBy>;
 
-  /// The place. A value on an edge is in the bin above it, but for the last edge. So the line is a
+  /// The slot. A value on an edge is in the bin above it, but for the last edge. So the line is a
   /// little flatter, and lifted so much that it passes above all edges but the last.
-  Line formula;
-  /// The place of all values below the last edge: a line through all edges.
-  Line open_formula;
+  Line affine;
+  /// The slot of all values below the last edge: a line through all edges.
+  Line affine_except_top;
   G end; // the last edge
   /// The nearest threshold: the line is lifted by a half.
-  Line comparison;
-  /// The place, or one more for values just below an edge: the line is lifted by kClose.
-  Line close;
+  Line nearest;
+  /// The slot, or one more for values just below an edge: the line is lifted by kClose.
+  Line then_compare;
 
-  /// The value that `open_formula` does not find; NaN if there is none.
+  /// The value that `affine_except_top` does not find; NaN if there is none.
   HISTO_HOST_DEVICE G end_of(const Edges& edges) const {
     return edges.closed ? end : std::numeric_limits<G>::quiet_NaN();
   }
@@ -212,60 +212,60 @@ struct Lines {
   }
 };
 
-/// The line of cells over the values: its whole part is the cell. The range has all cells but the
+/// The line of buckets over the values: its whole part is the bucket. The range has all buckets but the
 /// first and the last, so these rarely have an edge, and values outside need no comparison.
 template <class G, Arithmetic kBy = kOwnArithmetic>
-HISTO_HOST_DEVICE Line<G, kBy> cell_line(Real low, Real high, int32_t cells) {
-  return Line<G, kBy>::through(low.high, (cells - 3) / (high.high - low.high), 1);
+HISTO_HOST_DEVICE Line<G, kBy> bucket_line(Real low, Real high, int32_t buckets) {
+  return Line<G, kBy>::through(low.high, (buckets - 3) / (high.high - low.high), 1);
 }
 
-/// Cells over the numbers of values of type G, in their order. NaN has any of them.
+/// Buckets over the numbers of values of type G, in their order. NaN has any of them.
 template <class G>
-struct BitCells {
-  using Place = typename Number<G>::Place;
-  using Distance = std::make_unsigned_t<Place>;
+struct BitBuckets {
+  using Ordinal = typename Number<G>::Ordinal;
+  using Distance = std::make_unsigned_t<Ordinal>;
 
-  Place first;
+  Ordinal first;
   int shift;
-  int32_t last; // cell
+  int32_t last; // bucket
 
-  HISTO_HOST_DEVICE static Distance distance(Place first, Place place) {
-    return static_cast<Distance>(place) - static_cast<Distance>(first);
+  HISTO_HOST_DEVICE static Distance distance(Ordinal first, Ordinal ordinal) {
+    return static_cast<Distance>(ordinal) - static_cast<Distance>(first);
   }
-  HISTO_HOST_DEVICE static BitCells between(Real low, Real high, int32_t cells) {
-    const Place first = Number<G>::place_of(static_cast<G>(low.high));
-    const Distance span = distance(first, Number<G>::place_of(static_cast<G>(high.high)));
+  HISTO_HOST_DEVICE static BitBuckets between(Real low, Real high, int32_t buckets) {
+    const Ordinal first = Number<G>::ordinal_of(static_cast<G>(low.high));
+    const Distance span = distance(first, Number<G>::ordinal_of(static_cast<G>(high.high)));
     int shift = 0;
-    while ((span >> shift) + 3 > static_cast<Distance>(cells)) {
+    while ((span >> shift) + 3 > static_cast<Distance>(buckets)) {
       ++shift;
     }
-    // The first cell is empty, unless there are no numbers before `first`.
-    const Place least = std::numeric_limits<Place>::min(), room = Place{1} << shift;
-    return {first < least + room ? least : first - room, shift, cells - 1};
+    // The first bucket is empty, unless there are no numbers before `first`.
+    const Ordinal least = std::numeric_limits<Ordinal>::min(), room = Ordinal{1} << shift;
+    return {first < least + room ? least : first - room, shift, buckets - 1};
   }
   HISTO_HOST_DEVICE int32_t at(G value) const {
-    const Place place = Number<G>::place_of(value);
-    const Distance cell = distance(first, place > first ? place : first) >> shift;
-    return cell < static_cast<Distance>(last) ? static_cast<int32_t>(cell) : last;
+    const Ordinal ordinal = Number<G>::ordinal_of(value);
+    const Distance bucket = distance(first, ordinal > first ? ordinal : first) >> shift;
+    return bucket < static_cast<Distance>(last) ? static_cast<int32_t>(bucket) : last;
   }
 };
 
 /// One edge as a threshold, and whether guesses are right on both sides of it.
 template <class T>
 struct CheckedEdge {
-  typename Number<T>::Place place; // the number of the threshold's value, or kLast
+  typename Number<T>::Ordinal ordinal; // the number of the threshold's value, or kLast
   bool exists;
   bool valid; // the next edge is not below it, and neither is NaN
-  bool formula_is_right;
-  bool open_formula_is_right; // if kernels know it
-  bool comparison_is_right;
-  bool close_comparison_is_right;
+  bool affine_is_right;
+  bool affine_except_top_is_right; // if kernels know it
+  bool nearest_is_right;
+  bool then_compare_is_right;
 };
 
-/// Whether streams are counted by `open_formula`: what is guessed in float32.
+/// Whether streams are counted by `affine_except_top`: what is guessed in float32.
 template <class T, Arithmetic kBy = kOwnArithmetic>
-constexpr bool kKnowsOpenFormula =
-    kBy == Arithmetic::kDevice && std::is_same_v<GuessOf<typename Number<T>::Key>, float>;
+constexpr bool kKnowsAffineExceptTop =
+    kBy == Arithmetic::kDevice && std::is_same_v<GuessOf<typename Number<T>::Wide>, float>;
 
 template <class T, class G, Arithmetic kBy>
 HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
@@ -274,37 +274,37 @@ HISTO_HOST_DEVICE CheckedEdge<T> check_edge(
   const Real edge = edges.at(channel, k);
   CheckedEdge<T> checked;
   checked.valid = is_at_most(edge, edges.at(channel, k < bins ? k + 1 : k));
-  checked.place = Thresholds<T>::place(edge, edges.closed && k == bins, checked.exists);
-  checked.formula_is_right = lines.formula.rises();
-  checked.comparison_is_right = lines.comparison.rises();
-  checked.open_formula_is_right = kKnowsOpenFormula<T, kBy> && lines.open_formula.rises();
-  checked.close_comparison_is_right = lines.close.rises();
-  const auto look = [&](typename Number<T>::Place place, bool reaches) {
-    const auto value = static_cast<G>(Number<T>::key_at(place));
-    const int64_t by_formula = whole_part(lines.formula, value, bins + 1);
-    if constexpr (kKnowsOpenFormula<T, kBy>) {
-      const int64_t by_open_formula =
-          open_place(lines.open_formula, lines.end_of(edges), value, static_cast<unsigned>(bins));
-      checked.open_formula_is_right =
-          checked.open_formula_is_right && (by_open_formula > k) == reaches;
+  checked.ordinal = Thresholds<T>::ordinal(edge, edges.closed && k == bins, checked.exists);
+  checked.affine_is_right = lines.affine.rises();
+  checked.nearest_is_right = lines.nearest.rises();
+  checked.affine_except_top_is_right =
+      kKnowsAffineExceptTop<T, kBy> && lines.affine_except_top.rises();
+  checked.then_compare_is_right = lines.then_compare.rises();
+  const auto look = [&](typename Number<T>::Ordinal ordinal, bool reaches) {
+    const auto value = static_cast<G>(Number<T>::wide_at(ordinal));
+    const int64_t by_affine = whole_part(lines.affine, value, bins + 1);
+    if constexpr (kKnowsAffineExceptTop<T, kBy>) {
+      const int64_t by_affine_except_top = slot_except_top(
+          lines.affine_except_top, lines.end_of(edges), value, static_cast<unsigned>(bins));
+      checked.affine_except_top_is_right =
+          checked.affine_except_top_is_right && (by_affine_except_top > k) == reaches;
     }
-    const int64_t nearest = whole_part(lines.comparison, value, bins);
-    checked.formula_is_right = checked.formula_is_right && (by_formula > k) == reaches;
-    checked.comparison_is_right =
-        checked.comparison_is_right && (reaches ? nearest >= k : nearest <= k);
-    const ClosePlace close = close_place(lines.close, value, static_cast<unsigned>(bins));
-    const int64_t below = int64_t{close.place} - 1; // the edge below the place
+    const int64_t nearest = whole_part(lines.nearest, value, bins);
+    checked.affine_is_right = checked.affine_is_right && (by_affine > k) == reaches;
+    checked.nearest_is_right = checked.nearest_is_right && (reaches ? nearest >= k : nearest <= k);
+    const CloseSlot close = close_slot(lines.then_compare, value, static_cast<unsigned>(bins));
+    const int64_t below = int64_t{close.slot} - 1; // the edge below the slot
     const bool is_right =
         close.is_close ? (reaches ? below >= k : below <= k) : (below >= k) == reaches;
-    checked.close_comparison_is_right = checked.close_comparison_is_right && is_right;
+    checked.then_compare_is_right = checked.then_compare_is_right && is_right;
   };
   if (checked.exists) {
-    look(checked.place, true);
+    look(checked.ordinal, true);
   }
-  if (!checked.exists || checked.place > Number<T>::kFirst) {
-    const auto below = checked.exists ? checked.place - 1 : checked.place;
+  if (!checked.exists || checked.ordinal > Number<T>::kFirst) {
+    const auto below = checked.exists ? checked.ordinal - 1 : checked.ordinal;
     look(below, false);
-    if (kKnowsOpenFormula<T, kBy> && k == bins && below > Number<T>::kFirst) {
+    if (kKnowsAffineExceptTop<T, kBy> && k == bins && below > Number<T>::kFirst) {
       look(below - 1, false); // the largest that is not the last edge
     }
   }

@@ -121,49 +121,49 @@ struct SmallFloat<Float8E5M2> {
   static constexpr float kScale = 0x1p112f;
 };
 
-/// The type that kernels compare (`Key`), and the order of a type's values: they are numbered from kFirst
+/// The type that kernels compare (`Wide`), and the order of a type's values: they are numbered from kFirst
 /// to kLast, from the smallest to the largest. +0 and -0 are one value; NaN has no number.
 template <class T, class = void>
 struct Number {
   // The floats of 8 and 16 bits.
-  using Key = float;
-  using Place = int32_t; // the number of a value
+  using Wide = float;
+  using Ordinal = int32_t; // the number of a value
   using Layout = SmallFloat<T>;
   static constexpr bool kIsFloat = true;
-  static constexpr Place kLast = Place{Layout::kInfinity} - (Layout::kHasInfinity ? 0 : 1);
-  static constexpr Place kFirst = -kLast;
+  static constexpr Ordinal kLast = Ordinal{Layout::kInfinity} - (Layout::kHasInfinity ? 0 : 1);
+  static constexpr Ordinal kFirst = -kLast;
 
-  HISTO_HOST_DEVICE static float key(T value) {
+  HISTO_HOST_DEVICE static float wide(T value) {
 #ifdef __CUDA_ARCH__
     if constexpr (std::is_same_v<T, BFloat16>) {
       return bits_as<float>(uint32_t{value.bits} << 16);
     } else if constexpr (std::is_same_v<T, Float16>) {
-      float key;
-      asm("cvt.f32.f16 %0, %1;" : "=f"(key) : "h"(value.bits));
-      return key;
+      float wide;
+      asm("cvt.f32.f16 %0, %1;" : "=f"(wide) : "h"(value.bits));
+      return wide;
     }
 #endif
-    return key_of_bits(value);
+    return wide_of_bits(value);
   }
-  HISTO_HOST_DEVICE static T value_at(Place place) {
-    const uint32_t sign = place < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
-    const auto magnitude = static_cast<uint32_t>(place < 0 ? -place : place);
+  HISTO_HOST_DEVICE static T value_at(Ordinal ordinal) {
+    const uint32_t sign = ordinal < 0 ? uint32_t{1} << (8 * sizeof(T) - 1) : 0;
+    const auto magnitude = static_cast<uint32_t>(ordinal < 0 ? -ordinal : ordinal);
     return {static_cast<decltype(T::bits)>(magnitude | sign)};
   }
-  HISTO_HOST_DEVICE static float key_at(Place place) {
-    return key(value_at(place));
+  HISTO_HOST_DEVICE static float wide_at(Ordinal ordinal) {
+    return wide(value_at(ordinal));
   }
   /// The number of a value near this one, which may be off by a step.
-  HISTO_HOST_DEVICE static Place place_near(Real real) {
+  HISTO_HOST_DEVICE static Ordinal ordinal_near(Real real) {
     const auto scaled = static_cast<float>(real.high) / Layout::kScale;
     const uint32_t bits = bits_as<uint32_t>(scaled);
-    const auto place = static_cast<Place>((bits & 0x7fffffffu) >> Layout::kShift);
-    const Place most = place < kLast ? place : kLast;
+    const auto ordinal = static_cast<Ordinal>((bits & 0x7fffffffu) >> Layout::kShift);
+    const Ordinal most = ordinal < kLast ? ordinal : kLast;
     return bits >> 31 ? -most : most;
   }
 
  private:
-  HISTO_HOST_DEVICE static float key_of_bits(T value) {
+  HISTO_HOST_DEVICE static float wide_of_bits(T value) {
     constexpr uint32_t kSign = uint32_t{1} << (8 * sizeof(T) - 1);
     const uint32_t magnitude = value.bits & (kSign - 1);
     uint32_t bits = bits_as<uint32_t>(bits_as<float>(magnitude << Layout::kShift) * Layout::kScale);
@@ -176,36 +176,36 @@ struct Number {
 
 template <class T>
 struct Number<T, std::enable_if_t<std::is_floating_point_v<T>>> {
-  using Key = T;
-  using Place = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
+  using Wide = T;
+  using Ordinal = std::conditional_t<sizeof(T) == 4, int32_t, int64_t>;
   static constexpr bool kIsFloat = true;
-  static constexpr Place kMagnitude = std::numeric_limits<Place>::max();
-  static constexpr Place kLast =
-      static_cast<Place>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
-  static constexpr Place kFirst = -kLast;
+  static constexpr Ordinal kMagnitude = std::numeric_limits<Ordinal>::max();
+  static constexpr Ordinal kLast =
+      static_cast<Ordinal>(sizeof(T) == 4 ? 0x7f800000 : 0x7ff0000000000000);
+  static constexpr Ordinal kFirst = -kLast;
 
-  HISTO_HOST_DEVICE static T key(T value) {
+  HISTO_HOST_DEVICE static T wide(T value) {
     return value;
   }
-  HISTO_HOST_DEVICE static T key_at(Place place) {
-    const T value = bits_as<T>(place < 0 ? -place : place);
-    return place < 0 ? -value : value;
+  HISTO_HOST_DEVICE static T wide_at(Ordinal ordinal) {
+    const T value = bits_as<T>(ordinal < 0 ? -ordinal : ordinal);
+    return ordinal < 0 ? -value : value;
   }
-  HISTO_HOST_DEVICE static Place place_of(T value) {
-    const auto bits = bits_as<Place>(value);
-    const Place magnitude = bits & kMagnitude;
+  HISTO_HOST_DEVICE static Ordinal ordinal_of(T value) {
+    const auto bits = bits_as<Ordinal>(value);
+    const Ordinal magnitude = bits & kMagnitude;
     return bits < 0 ? -magnitude : magnitude;
   }
-  HISTO_HOST_DEVICE static Place place_near(Real real) {
-    return place_of(static_cast<T>(real.high));
+  HISTO_HOST_DEVICE static Ordinal ordinal_near(Real real) {
+    return ordinal_of(static_cast<T>(real.high));
   }
 };
 
 /// Integers: all but uint64 are compared as int64.
 template <class T>
 struct Integer {
-  using Key = std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>;
-  using Place = int64_t;
+  using Wide = std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>;
+  using Ordinal = int64_t;
   static constexpr bool kIsFloat = false;
   // uint64: its numbers begin at -2^63.
   static constexpr bool kIsUInt64 = std::is_same_v<T, uint64_t>;
@@ -214,23 +214,24 @@ struct Integer {
   static constexpr int64_t kLast = kIsUInt64 ? std::numeric_limits<int64_t>::max()
                                              : static_cast<int64_t>(std::numeric_limits<T>::max());
 
-  HISTO_HOST_DEVICE static Key key(T value) {
-    return static_cast<Key>(value);
+  HISTO_HOST_DEVICE static Wide wide(T value) {
+    return static_cast<Wide>(value);
   }
-  HISTO_HOST_DEVICE static Key key_at(int64_t place) {
-    return static_cast<Key>(place) + (kIsUInt64 ? static_cast<Key>(uint64_t{1} << 63) : 0);
+  HISTO_HOST_DEVICE static Wide wide_at(int64_t ordinal) {
+    return static_cast<Wide>(ordinal) + (kIsUInt64 ? static_cast<Wide>(uint64_t{1} << 63) : 0);
   }
-  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
-    const auto first = static_cast<double>(key_at(kFirst));
-    const auto last = static_cast<double>(key_at(kLast));
+  HISTO_HOST_DEVICE static int64_t ordinal_near(Real real) {
+    const auto first = static_cast<double>(wide_at(kFirst));
+    const auto last = static_cast<double>(wide_at(kLast));
     if (!(real.high > first)) {
       return kFirst;
     }
     if (!(real.high < last)) {
       return kLast; // or a few steps less, which 64-bit integers alone have
     }
-    const auto key = static_cast<Key>(real.high) + static_cast<Key>(static_cast<int64_t>(real.low));
-    return static_cast<int64_t>(static_cast<uint64_t>(key) - static_cast<uint64_t>(key_at(0)));
+    const auto wide =
+        static_cast<Wide>(real.high) + static_cast<Wide>(static_cast<int64_t>(real.low));
+    return static_cast<int64_t>(static_cast<uint64_t>(wide) - static_cast<uint64_t>(wide_at(0)));
   }
 };
 template <class T>
@@ -238,26 +239,26 @@ struct Number<T, std::enable_if_t<std::is_integral_v<T>>> : Integer<T> {};
 
 template <>
 struct Number<Boolean> {
-  using Key = int64_t;
-  using Place = int64_t;
+  using Wide = int64_t;
+  using Ordinal = int64_t;
   static constexpr bool kIsFloat = false;
   static constexpr int64_t kFirst = 0;
   static constexpr int64_t kLast = 1;
 
-  HISTO_HOST_DEVICE static int64_t key(Boolean value) {
+  HISTO_HOST_DEVICE static int64_t wide(Boolean value) {
     return value.byte != 0;
   }
-  HISTO_HOST_DEVICE static int64_t key_at(int64_t place) {
-    return place;
+  HISTO_HOST_DEVICE static int64_t wide_at(int64_t ordinal) {
+    return ordinal;
   }
-  HISTO_HOST_DEVICE static int64_t place_near(Real real) {
+  HISTO_HOST_DEVICE static int64_t ordinal_near(Real real) {
     return real.high > 0 ? 1 : 0;
   }
 };
 
-template <class Key>
-HISTO_HOST_DEVICE bool is_nan(Key key) {
-  return key != key;
+template <class Wide>
+HISTO_HOST_DEVICE bool is_nan(Wide value) {
+  return value != value;
 }
 
 } // namespace histo

@@ -19,7 +19,7 @@ namespace {
 template <class T>
 class Extremes {
  public:
-  using Key = typename Number<T>::Key;
+  using Key = typename Number<T>::Wide;
 
   explicit Extremes(int64_t channels)
       : low_(static_cast<size_t>(channels), kMax), high_(static_cast<size_t>(channels), kMin) {
@@ -66,7 +66,7 @@ class Extremes {
   static constexpr Key kMin = std::numeric_limits<Key>::lowest();
 
   static void add(T element, Key& low, Key& high) {
-    const Key key = Number<T>::key(element);
+    const Key key = Number<T>::wide(element);
     const bool finite = key >= kMin && key <= kMax; // all integers are
     low = finite && key < low ? key : low;
     high = finite && key > high ? key : high;

@@ -304,13 +304,13 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 // by: float32 [2^28], 2^16 bins in (-4, 4)
 constexpr int64_t kMaxParts = 16;
 // Cells that find thresholds where no line does. The number doubles while a block reads
-// kMinBytesOfCell for each cell, and while all its shared memory is at most kMostSharedWithCells: the
+// kMinBytesOfBucket for each cell, and while all its shared memory is at most kMostSharedWithBuckets: the
 // rest is first-level cache, which loads need. Shown by: float32 [2^28], 1548 bins by TensorBoard's
 // edges
-constexpr int32_t kFewestCells = 4096;
-constexpr int32_t kMostCells = 16384;
-constexpr int64_t kMinBytesOfCell = 32;
-constexpr int64_t kMostSharedWithCells = 130 << 10;
+constexpr int32_t kFewestBuckets = 4096;
+constexpr int32_t kMostBuckets = 16384;
+constexpr int64_t kMinBytesOfBucket = 32;
+constexpr int64_t kMostSharedWithBuckets = 130 << 10;
 // A block that reads so many times the bytes of its table has one for wide words of columns. Cases:
 // float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
 constexpr int64_t kMinReadsOfWide = 32;

@@ -135,26 +135,26 @@ void channel_histogram() {
 /// How a kernel finds the bins of a channel.
 template <class T>
 std::string guess_of(const Edges& edges, int64_t channel, bool in_columns) {
-  using G = GuessOf<typename Number<T>::Key>;
+  using G = GuessOf<typename Number<T>::Wide>;
   const auto lines =
       Lines<G>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
-  bool formula_is_right = true, comparison_is_right = true;
-  bool open_formula_is_right = kKnowsOpenFormula<T> && !in_columns;
+  bool affine_is_right = true, nearest_is_right = true;
+  bool affine_except_top_is_right = kKnowsAffineExceptTop<T> && !in_columns;
   for (int64_t k = 0; k <= edges.bins; ++k) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
-    formula_is_right &= edge.formula_is_right;
-    open_formula_is_right &= edge.open_formula_is_right;
-    comparison_is_right &= in_columns ? edge.comparison_is_right : edge.close_comparison_is_right;
+    affine_is_right &= edge.affine_is_right;
+    affine_except_top_is_right &= edge.affine_except_top_is_right;
+    nearest_is_right &= in_columns ? edge.nearest_is_right : edge.then_compare_is_right;
   }
-  switch (best_guess(formula_is_right, open_formula_is_right, comparison_is_right)) {
-    case Guess::kFormula:
+  switch (best_guess(affine_is_right, affine_except_top_is_right, nearest_is_right)) {
+    case Guess::kAffine:
       return " formula";
-    case Guess::kOpenFormula:
+    case Guess::kAffineExceptTop:
       return " open-formula";
-    case Guess::kComparison:
+    case Guess::kAffineThenCompare:
       return " comparison";
-    case Guess::kCells:
-    case Guess::kBitCells:
+    case Guess::kBucketed:
+    case Guess::kBucketedBits:
       return " cells";
   }
   throw InternalError("guess_of: a guess without a name");

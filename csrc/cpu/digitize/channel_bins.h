@@ -24,7 +24,7 @@ class ChannelBins {
     bool valid; // its edges do not decrease, and none is NaN
     Search<Key> search;
     Line<G> comparison;
-    bool comparison_is_right;
+    bool nearest_is_right;
   };
 
   void find(const Edges& edges, int64_t first_channel, int64_t channels, int64_t values) {
@@ -65,81 +65,82 @@ class ChannelBins {
   void find_channel(const Edges& edges, int64_t channel, int64_t i) {
     const Real low = edges.at(channel, 0), high = edges.at(channel, bins_);
     const auto lines = Lines<G>::between(low, high, bins_);
-    bool valid = true, formula_is_right = true, comparison_is_right = true;
-    bool close_comparison_is_right = bins_ <= kMostBinsOfClose;
+    bool valid = true, affine_is_right = true, nearest_is_right = true;
+    bool then_compare_is_right = bins_ <= kMostBinsOfClose;
     Key* keys = thresholds_.data() + i * stride();
     int32_t limit = 0;
     for (int64_t k = 0; k <= bins_; ++k) {
       const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
-      keys[k] = edge.exists ? static_cast<Key>(Number<T>::key_at(edge.place)) : kNever;
+      keys[k] = edge.exists ? static_cast<Key>(Number<T>::wide_at(edge.ordinal)) : kNever;
       limit += edge.exists;
       valid = valid && edge.valid;
-      formula_is_right = formula_is_right && edge.formula_is_right;
-      comparison_is_right = comparison_is_right && edge.comparison_is_right;
-      close_comparison_is_right = close_comparison_is_right && edge.close_comparison_is_right;
+      affine_is_right = affine_is_right && edge.affine_is_right;
+      nearest_is_right = nearest_is_right && edge.nearest_is_right;
+      then_compare_is_right = then_compare_is_right && edge.then_compare_is_right;
     }
     keys[bins_ + 1] = kNever;
 
     Channel& found = channels_[static_cast<size_t>(i)];
     found.valid = valid;
-    found.comparison = lines.comparison;
-    found.comparison_is_right = valid && comparison_is_right;
+    found.comparison = lines.nearest;
+    found.nearest_is_right = valid && nearest_is_right;
     Search<Key>& search = found.search;
     search = {};
     search.thresholds = keys;
     search.last = static_cast<int32_t>(bins_ + 1);
     search.limit = limit;
-    if (formula_is_right) {
-      search.line = lines.formula;
+    if (affine_is_right) {
+      search.line = lines.affine;
       search.most = rounded_down<G>(bins_ + 1);
-    } else if (comparison_is_right && close_comparison_is_right) {
-      search.line = lines.close;
-      search.most = static_cast<G>(static_cast<double>(bins_ + 1) + kEndOfPlaces);
+    } else if (nearest_is_right && then_compare_is_right) {
+      search.line = lines.then_compare;
+      search.most = static_cast<G>(static_cast<double>(bins_ + 1) + kEndOfSlots);
       search.width = 1;
       search.only_close = true;
-    } else if (comparison_is_right) {
-      search.line = lines.comparison;
+    } else if (nearest_is_right) {
+      search.line = lines.nearest;
       search.most = most_edge();
       search.width = 1;
     } else if (valid) {
-      choose_cells(low, high, cells_[static_cast<size_t>(i)], search);
+      choose_buckets(low, high, cells_[static_cast<size_t>(i)], search);
     }
   }
 
-  /// Takes the cells of values, or those of their bits where these need fewer steps.
-  void choose_cells(Real low, Real high, std::vector<int32_t>& cells, Search<Key>& search) const {
-    search.line = cell_line<G>(low, high, num_cells_);
+  /// Takes the buckets of values, or those of their bits where these need fewer steps.
+  void choose_buckets(
+      Real low, Real high, std::vector<int32_t>& buckets, Search<Key>& search) const {
+    search.line = bucket_line<G>(low, high, num_cells_);
     search.most = static_cast<G>(num_cells_ - 1);
-    search.bits = BitCells<G>::between(low, high, num_cells_);
-    cells.resize(static_cast<size_t>(num_cells_));
+    search.bits = BitBuckets<G>::between(low, high, num_cells_);
+    buckets.resize(static_cast<size_t>(num_cells_));
     search.over_bits = true;
-    const int32_t width_over_bits = count_cells(cells, search);
+    const int32_t width_over_bits = count_cells(buckets, search);
     search.width = width_over_bits;
     if (search.line.rises()) {
       search.over_bits = false;
-      search.width = count_cells(cells, search);
+      search.width = count_cells(buckets, search);
       if (search.width > width_over_bits) {
         search.over_bits = true;
-        search.width = count_cells(cells, search);
+        search.width = count_cells(buckets, search);
       }
     }
-    search.cells = cells.data();
+    search.buckets = buckets.data();
   }
-  static int64_t cell_of(Key key, const Search<Key>& search) {
+  static int64_t bucket_of(Key key, const Search<Key>& search) {
     const auto value = static_cast<G>(key);
     return search.over_bits ? search.bits.at(value)
                             : static_cast<int64_t>(search.line.clamped(value, search.most));
   }
-  /// Counts the thresholds below each cell, and inverts the count if the cell has thresholds. Returns
-  /// the first width of a search in any cell.
-  static int32_t count_cells(std::vector<int32_t>& cells, const Search<Key>& search) {
+  /// Counts the thresholds below each bucket, and inverts the count if the bucket has thresholds. Returns
+  /// the first width of a search in any bucket.
+  static int32_t count_cells(std::vector<int32_t>& buckets, const Search<Key>& search) {
     int32_t most = 1, below = 0, k = 0;
-    for (size_t cell = 0; cell < cells.size(); ++cell) {
+    for (size_t bucket = 0; bucket < buckets.size(); ++bucket) {
       while (k < search.limit &&
-             cell_of(search.thresholds[k], search) <= static_cast<int64_t>(cell)) {
+             bucket_of(search.thresholds[k], search) <= static_cast<int64_t>(bucket)) {
         ++k;
       }
-      cells[cell] = k > below ? ~below : below;
+      buckets[bucket] = k > below ? ~below : below;
       most = std::max(most, k - below);
       below = k;
     }

@@ -77,7 +77,7 @@ struct Elements {
     const T* line = data + first / inner.size * outer.stride;
     for (Key* end = values + size; values < end; line += outer.stride, i = 0) {
       for (; i < inner.size && values < end; ++i) {
-        *values++ = static_cast<Key>(Number<T>::key(line[i * inner.stride]));
+        *values++ = static_cast<Key>(Number<T>::wide(line[i * inner.stride]));
       }
     }
   }
@@ -102,7 +102,7 @@ class Columns {
     thresholds_ = bins.thresholds() + first * bins.stride();
     most_ = bins.most_edge();
     for (int64_t c = 0; c < channels; ++c) {
-      if (!bins[first + c].comparison_is_right) {
+      if (!bins[first + c].nearest_is_right) {
         others_.push_back(c);
         continue;
       }
@@ -256,7 +256,7 @@ class EdgeStager final : public Stager {
       }
       using Value = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
       for (int64_t i = 0; i < size; ++i) {
-        to[i] = static_cast<Out>(is_nan(Number<Value>::key(values[i])) ? rule.nan : none);
+        to[i] = static_cast<Out>(is_nan(Number<Value>::wide(values[i])) ? rule.nan : none);
       }
     });
   }

@@ -18,7 +18,7 @@ struct One {
 
   template <class T>
   static Key load(const T* data) {
-    return Number<T>::key(*data);
+    return Number<T>::wide(*data);
   }
   static Guesses load_guesses(const Guesses* guesses) {
     return *guesses;
@@ -68,7 +68,7 @@ struct One {
   static bool any_is_below(Guesses a, Guesses b) {
     return a < b;
   }
-  static Places bit_cells(Key value, const BitCells<Guesses>& bits) {
+  static Places bit_buckets(Key value, const BitBuckets<Guesses>& bits) {
     return static_cast<Places>(bits.at(static_cast<Guesses>(value)));
   }
   static Places lookup(const int32_t* table, Places index) {
@@ -93,8 +93,8 @@ void search(
     const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
 #ifdef __x86_64__
   if constexpr (kHasVectors<T>) {
-    // Vectors have no cells over the bits of doubles.
-    const bool in_vectors = sizeof(SearchKey<T>) == 4 || of.cells == nullptr || !of.over_bits;
+    // Vectors have no buckets over the bits of doubles.
+    const bool in_vectors = sizeof(SearchKey<T>) == 4 || of.buckets == nullptr || !of.over_bits;
     if (in_vectors && has_avx512()) {
       return avx512::search(of, rule, data, size, keys);
     }

@@ -17,9 +17,9 @@ template <class T>
 using SearchKey = std::conditional_t<
     kIsSmallInteger<T>,
     std::conditional_t<sizeof(T) <= 2, float, double>,
-    typename Number<T>::Key>;
+    typename Number<T>::Wide>;
 
-/// The search of one channel. The line or the cells give a place, and steps of `width`, half of it,
+/// The search of one channel. The line or the buckets give a place, and steps of `width`, half of it,
 /// and so on to 1 follow: a step is taken if the value reaches the threshold at its end. Cells without
 /// thresholds need no steps. With `only_close`, the line gives the place itself, and a value close to
 /// the edge below it is compared with that edge.
@@ -28,11 +28,12 @@ struct Search {
   using G = GuessOf<Key>;
 
   Line<G> line;
-  G most; // of the line: a place, a place and a half (`only_close`), or a cell
-  BitCells<G> bits;
-  bool over_bits;        // cells are those of the values' bits, not of the line
-  const int32_t* cells;  // the thresholds below each cell, inverted if it has any; null if the line
-                         // gives the place itself
+  G most; // of the line: a place, a place and a half (`only_close`), or a bucket
+  BitBuckets<G> bits;
+  bool over_bits; // buckets are those of the values' bits, not of the line
+  const int32_t*
+      buckets; // the thresholds below each bucket, inverted if it has any; null if the line
+               // gives the place itself
   const Key* thresholds; // with one behind the last that no value reaches
   int32_t last;          // the index of that one
   int32_t limit;         // integers of 64 bits: the most thresholds that a value reaches

@@ -93,15 +93,15 @@ struct Floats {
   static bool any_is_below(Guesses a, Guesses b) {
     return _mm256_movemask_ps(_mm256_cmp_ps(a, b, _CMP_LT_OQ)) != 0;
   }
-  static Places bit_cells(Values values, const BitCells<float>& of) {
+  static Places bit_buckets(Values values, const BitBuckets<float>& of) {
     const __m256i bits = _mm256_castps_si256(values);
     const __m256i sign = _mm256_srai_epi32(bits, 31);
     const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7fffffff));
     const __m256i place = _mm256_sub_epi32(_mm256_xor_si256(magnitude, sign), sign);
     const __m256i first = _mm256_set1_epi32(static_cast<int32_t>(of.first));
     const __m256i beyond = _mm256_sub_epi32(_mm256_max_epi32(place, first), first);
-    const __m256i cells = _mm256_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
-    return _mm256_min_epu32(cells, _mm256_set1_epi32(of.last));
+    const __m256i buckets = _mm256_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
+    return _mm256_min_epu32(buckets, _mm256_set1_epi32(of.last));
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm256_i32gather_epi32(table, index, 4);
@@ -181,8 +181,8 @@ struct Doubles {
   static bool any_is_below(Guesses a, Guesses b) {
     return _mm256_movemask_pd(_mm256_cmp_pd(a, b, _CMP_LT_OQ)) != 0;
   }
-  static Places bit_cells(Values, const BitCells<double>&) {
-    throw InternalError("bit_cells: not of doubles");
+  static Places bit_buckets(Values, const BitBuckets<double>&) {
+    throw InternalError("bits of buckets: not of doubles");
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm_i32gather_epi32(table, index, 4);

@@ -87,15 +87,15 @@ struct Floats {
   static bool any_is_below(Guesses a, Guesses b) {
     return _mm512_cmp_ps_mask(a, b, _CMP_LT_OQ) != 0;
   }
-  static Places bit_cells(Values values, const BitCells<float>& of) {
+  static Places bit_buckets(Values values, const BitBuckets<float>& of) {
     const __m512i bits = _mm512_castps_si512(values);
     const __m512i sign = _mm512_srai_epi32(bits, 31);
     const __m512i magnitude = _mm512_and_si512(bits, _mm512_set1_epi32(0x7fffffff));
     const __m512i place = _mm512_sub_epi32(_mm512_xor_si512(magnitude, sign), sign);
     const __m512i first = _mm512_set1_epi32(static_cast<int32_t>(of.first));
     const __m512i beyond = _mm512_sub_epi32(_mm512_max_epi32(place, first), first);
-    const __m512i cells = _mm512_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
-    return _mm512_min_epu32(cells, _mm512_set1_epi32(of.last));
+    const __m512i buckets = _mm512_srl_epi32(beyond, _mm_cvtsi32_si128(of.shift));
+    return _mm512_min_epu32(buckets, _mm512_set1_epi32(of.last));
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm512_i32gather_epi32(index, table, 4);
@@ -172,8 +172,8 @@ struct Doubles {
   static bool any_is_below(Guesses a, Guesses b) {
     return _mm512_cmp_pd_mask(a, b, _CMP_LT_OQ) != 0;
   }
-  static Places bit_cells(Values, const BitCells<double>&) {
-    throw InternalError("bit_cells: not of doubles");
+  static Places bit_buckets(Values, const BitBuckets<double>&) {
+    throw InternalError("bits of buckets: not of doubles");
   }
   static Places lookup(const int32_t* table, Places index) {
     return _mm256_i32gather_epi32(table, index, 4);

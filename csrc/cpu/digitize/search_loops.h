@@ -83,7 +83,7 @@ void search_close(
     const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
   using G = GuessOf<SearchKey<T>>;
   const RuleVectors<V, SearchKey<T>> as(rule);
-  const LineVectors<V> line(of.line, of.most, static_cast<G>(kEndOfPlaces));
+  const LineVectors<V> line(of.line, of.most, static_cast<G>(kEndOfSlots));
   const auto close = V::all(static_cast<G>(2 * kClose<Arithmetic::kHost>));
   const auto limit = V::all_places(of.limit), one = V::all_places(1), none = V::all_places(0);
   const auto* thresholds = of.thresholds;
@@ -118,7 +118,7 @@ void search_with_line(
   });
 }
 
-/// `cell_of(values)` gives cells.
+/// `bucket_of(values)` gives buckets.
 template <class V, class T, class Out, class CellOf>
 void search_in_cells(
     const Search<SearchKey<T>>& of,
@@ -126,15 +126,15 @@ void search_in_cells(
     const T* data,
     int64_t size,
     Out* keys,
-    const CellOf& cell_of) {
+    const CellOf& bucket_of) {
   const RuleVectors<V, SearchKey<T>> as(rule);
   const auto limit = V::all_places(of.limit);
   const auto last = V::all_places(of.last);
-  const auto* cells = of.cells;
+  const auto* buckets = of.buckets;
   const auto* thresholds = of.thresholds;
   const int32_t first_width = of.width;
   for_each_vector<V>(data, size, keys, [=](auto values, int64_t) {
-    const auto below = V::lookup(cells, cell_of(values));
+    const auto below = V::lookup(buckets, bucket_of(values));
     auto places = below;
     if (V::any_is_negative(below)) {
       places = V::greater(below, V::inverted(below));
@@ -152,11 +152,11 @@ void search_line(
     const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
   if (of.only_close) {
     search_close<V>(of, rule, data, size, keys);
-  } else if (of.cells == nullptr) {
+  } else if (of.buckets == nullptr) {
     search_with_line<V>(of, rule, data, size, keys);
   } else if (of.over_bits) {
     search_in_cells<V>(of, rule, data, size, keys, [bits = of.bits](auto values) {
-      return V::bit_cells(values, bits);
+      return V::bit_buckets(values, bits);
     });
   } else {
     const LineVectors<V> line(of.line, of.most);

@@ -13,33 +13,33 @@
 
 namespace histo::cuda {
 
-/// A threshold in memory: floats of 16 bits as such, others as keys.
+/// A threshold in memory: floats of 16 bits as such, others as what is compared.
 template <class T>
 struct Stored {
   static constexpr bool kIsSmall = sizeof(T) == 2 && Number<T>::kIsFloat;
-  using Key = typename Number<T>::Key;
-  using Type = std::conditional_t<kIsSmall, T, Key>;
+  using Wide = typename Number<T>::Wide;
+  using Type = std::conditional_t<kIsSmall, T, Wide>;
 
-  __device__ __forceinline__ static Type of(typename Number<T>::Place place, bool exists) {
+  __device__ __forceinline__ static Type of(typename Number<T>::Ordinal ordinal, bool exists) {
     if constexpr (kIsSmall) {
-      return exists ? Number<T>::value_at(place) : T{0x7fff}; // NaN
+      return exists ? Number<T>::value_at(ordinal) : T{0x7fff}; // NaN
     } else {
-      return Thresholds<T>::key(place, exists);
+      return Thresholds<T>::value(ordinal, exists);
     }
   }
-  __device__ __forceinline__ static Key key(Type stored) {
+  __device__ __forceinline__ static Wide wide(Type stored) {
     if constexpr (kIsSmall) {
-      return Number<T>::key(stored);
+      return Number<T>::wide(stored);
     } else {
       return stored;
     }
   }
 };
 
-/// The place of a column's threshold in a row of thresholds. Lanes that each read one threshold of
+/// The slot of a column's threshold in a row of thresholds. Lanes that each read one threshold of
 /// their words do not meet in a bank.
 template <class T>
-__device__ __forceinline__ unsigned threshold_slot(
+__device__ __forceinline__ unsigned threshold_word(
     unsigned word, unsigned of_word, unsigned words) {
   constexpr unsigned kOfBank = sizeof(typename Stored<T>::Type) == 2 ? 2 : 1;
   return (of_word / kOfBank * words + word) * kOfBank + of_word % kOfBank;
@@ -49,11 +49,11 @@ __device__ __forceinline__ unsigned threshold_slot(
 struct Checks {
   unsigned existing = 0; // thresholds that some value reaches
   unsigned invalid = 0;
-  unsigned formula_is_wrong = 0;
-  unsigned comparison_is_wrong = 0;
+  unsigned affine_is_wrong = 0;
+  unsigned nearest_is_wrong = 0;
 
   __device__ __forceinline__ uint32_t packed() const {
-    return existing | invalid << 8 | formula_is_wrong << 16 | comparison_is_wrong << 24;
+    return existing | invalid << 8 | affine_is_wrong << 16 | nearest_is_wrong << 24;
   }
   __device__ __forceinline__ static Checks of(uint32_t packed) {
     return {packed & 0xff, packed >> 8 & 0xff, packed >> 16 & 0xff, packed >> 24};
@@ -64,7 +64,7 @@ struct Checks {
 template <class T>
 struct FoundColumns {
   using Threshold = typename Stored<T>::Type;
-  using TheLines = Lines<GuessOf<typename Number<T>::Key>>;
+  using TheLines = Lines<GuessOf<typename Number<T>::Wide>>;
 
   TheLines* lines;       // [stripe][column]
   Threshold* thresholds; // [stripe][k][column]
@@ -108,7 +108,7 @@ __global__ __launch_bounds__(kThreadsOfFoundColumns) void find_columns_kernel(
   const auto lines =
       FoundColumns<T>::TheLines::between(edges.at(channel, 0), edges.at(channel, last), edges.bins);
   const unsigned words = 1u << in.log_words, of_word = width / words;
-  const unsigned slot = threshold_slot<T>(column / of_word, column % of_word, words);
+  const unsigned slot = threshold_word<T>(column / of_word, column % of_word, words);
   Checks own;
   const unsigned size = ColumnMemory::edges_of_part(width), rows = kThreadsOfFoundColumns / width;
   const unsigned end = min((part + 1) * size, last + 1);
@@ -116,10 +116,10 @@ __global__ __launch_bounds__(kThreadsOfFoundColumns) void find_columns_kernel(
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     own.existing += edge.exists;
     own.invalid += !edge.valid;
-    own.formula_is_wrong += !edge.formula_is_right;
-    own.comparison_is_wrong += !edge.comparison_is_right;
+    own.affine_is_wrong += !edge.affine_is_right;
+    own.nearest_is_wrong += !edge.nearest_is_right;
     found.thresholds[(stripe * (last + 1) + k) * width + slot] =
-        Stored<T>::of(edge.place, edge.exists);
+        Stored<T>::of(edge.ordinal, edge.exists);
   }
   atomicAdd(&checks[column], own.packed());
   __syncthreads();
@@ -158,8 +158,8 @@ FoundColumns<T> find_columns(
 /// The bins of the columns of a thread's word.
 template <class T, int kOfWord, int kLogWords>
 struct ColumnBins {
-  using Key = typename Number<T>::Key;
-  using G = GuessOf<Key>;
+  using Wide = typename Number<T>::Wide;
+  using G = GuessOf<Wide>;
   static constexpr unsigned kWords = 1u << kLogWords, kWidth = kOfWord * kWords;
 
   const typename Stored<T>::Type* thresholds; // of the word
@@ -167,20 +167,20 @@ struct ColumnBins {
   unsigned limit[kOfWord];
   Line<G> line[kOfWord];
 
-  __device__ __forceinline__ bool reaches(Key value, unsigned k, int of_word) const {
-    return value >= Stored<T>::key(thresholds[k * kWidth + threshold_slot<T>(0, of_word, kWords)]);
+  __device__ __forceinline__ bool reaches(Wide value, unsigned k, int of_word) const {
+    return value >= Stored<T>::wide(thresholds[k * kWidth + threshold_word<T>(0, of_word, kWords)]);
   }
   template <Guess kGuess>
-  __device__ __forceinline__ unsigned place(Key value, int of_word) const {
-    if constexpr (kGuess == Guess::kFormula) {
+  __device__ __forceinline__ unsigned slot(Wide value, int of_word) const {
+    if constexpr (kGuess == Guess::kAffine) {
       return whole_part(line[of_word], static_cast<G>(value), bins + 1);
-    } else if constexpr (kGuess == Guess::kComparison) {
+    } else if constexpr (kGuess == Guess::kAffineThenCompare) {
       const unsigned k = whole_part(line[of_word], static_cast<G>(value), bins);
-      const unsigned place = k + (reaches(value, k, of_word) ? 1 : 0);
-      return Number<T>::kIsFloat ? place : min(place, limit[of_word]);
+      const unsigned slot = k + (reaches(value, k, of_word) ? 1 : 0);
+      return Number<T>::kIsFloat ? slot : min(slot, limit[of_word]);
     } else {
-      static_assert(kGuess == Guess::kCells, "not a guess");
-      unsigned low = 0, high = limit[of_word]; // all thresholds are one cell
+      static_assert(kGuess == Guess::kBucketed, "not a guess");
+      unsigned low = 0, high = limit[of_word]; // all thresholds are one bucket
       while (low < high) {
         const unsigned middle = (low + high) / 2;
         if (reaches(value, middle, of_word)) {
@@ -218,28 +218,28 @@ __device__ __forceinline__ Guess copy_bins(
   for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
     reinterpret_cast<uint4*>(thresholds)[i] = from[i];
   }
-  bool formula_is_right = true, comparison_is_right = true;
+  bool affine_is_right = true, nearest_is_right = true;
   for (unsigned i = threadIdx.x; i < found.parts * kWidth; i += blockDim.x) {
     const auto checks = Checks::of(found.checks[stripe * found.parts * kWidth + i]);
     atomicAdd(&limits[i % kWidth], checks.existing);
     if (checks.invalid > 0) {
       atomicOr(&invalid[i % kWidth], 1u);
     }
-    formula_is_right = formula_is_right && checks.formula_is_wrong == 0;
-    comparison_is_right = comparison_is_right && checks.comparison_is_wrong == 0;
+    affine_is_right = affine_is_right && checks.affine_is_wrong == 0;
+    nearest_is_right = nearest_is_right && checks.nearest_is_wrong == 0;
   }
-  formula_is_right = __syncthreads_and(formula_is_right);
-  comparison_is_right = __syncthreads_and(comparison_is_right);
+  affine_is_right = __syncthreads_and(affine_is_right);
+  nearest_is_right = __syncthreads_and(nearest_is_right);
   const unsigned own = column.word * kOfWord;
   bins.bins = last;
-  bins.thresholds = thresholds + threshold_slot<T>(column.word, 0, Bins::kWords);
+  bins.thresholds = thresholds + threshold_word<T>(column.word, 0, Bins::kWords);
 #pragma unroll
   for (int j = 0; j < kOfWord; ++j) {
     const auto& lines = found.lines[stripe * kWidth + own + j];
     bins.limit[j] = limits[own + j];
-    bins.line[j] = formula_is_right ? lines.formula : lines.comparison;
+    bins.line[j] = affine_is_right ? lines.affine : lines.nearest;
   }
-  return best_guess(formula_is_right, false, comparison_is_right);
+  return best_guess(affine_is_right, false, nearest_is_right);
 }
 
 } // namespace histo::cuda

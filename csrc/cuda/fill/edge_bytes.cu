@@ -36,16 +36,16 @@ struct CopiedEdges {
   }
 };
 
-/// The place of a byte's value among the counts with flow, or -1 if it is not counted. All threads of
+/// The slot of a byte's value among the counts with flow, or -1 if it is not counted. All threads of
 /// the block must call it: they wait for each other.
 template <class T, class E>
-__device__ __forceinline__ int64_t place_of_byte(const E& edges, int64_t channel) {
+__device__ __forceinline__ int64_t slot_of_byte(const E& edges, int64_t channel) {
   const bool valid = are_valid(edges, channel);
-  const auto key = Number<T>::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
-  if (is_nan(key)) {
+  const auto value = Number<T>::wide(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  if (is_nan(value)) {
     return edges.bins + 2;
   }
-  return valid ? search_edges(edges, channel, real_of(key)) : -1;
+  return valid ? search_edges(edges, channel, real_of(value)) : -1;
 }
 
 template <class T>
@@ -63,18 +63,18 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
     histogram[i] = 0;
   }
-  int64_t place;
+  int64_t slot;
   if (edges.bins <= CopiedEdges::kMost) {
     for (int64_t k = threadIdx.x; k <= edges.bins; k += kBytes) {
       copy[k] = edges.at(channel, k);
     }
     __syncthreads();
-    place = place_of_byte<T>(CopiedEdges{copy, edges.bins}, channel);
+    slot = slot_of_byte<T>(CopiedEdges{copy, edges.bins}, channel);
   } else {
-    place = place_of_byte<T>(edges, channel);
+    slot = slot_of_byte<T>(edges, channel);
   }
   // The threads have waited, so the counts are zero.
-  const int64_t at = flow.shown || place < 0 ? place : place - 1;
+  const int64_t at = flow.shown || slot < 0 ? slot : slot - 1;
   if (sum > 0 && at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);
   }
@@ -88,11 +88,11 @@ __global__ __launch_bounds__(kBytes) void extremes_of_bytes_kernel(
     long long* __restrict__ highs) {
   using Order = Number<T>;
   const int64_t channel = blockIdx.x;
-  const auto key = Order::key(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
-  if (sums[channel * kBytes + threadIdx.x] > 0 && is_finite(key)) {
-    const int64_t place = place_of_key<T>(key);
-    atomicMin(&lows[channel], static_cast<long long>(place));
-    atomicMax(&highs[channel], static_cast<long long>(place));
+  const auto value = Order::wide(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  if (sums[channel * kBytes + threadIdx.x] > 0 && is_finite(value)) {
+    const int64_t ordinal = ordinal_of_wide<T>(value);
+    atomicMin(&lows[channel], static_cast<long long>(ordinal));
+    atomicMax(&highs[channel], static_cast<long long>(ordinal));
   }
 }
 

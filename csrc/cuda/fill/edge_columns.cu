@@ -1,5 +1,5 @@
 // Counts channels that lie side by side between their edges. A block has a stripe of columns, and
-// a table [place][column] in shared memory, in which a lane meets no other in a bank.
+// a table [slot][column] in shared memory, in which a lane meets no other in a bank.
 #include "cuda/axis/column_bins.cuh"
 #include "cuda/fill/fill.h"
 #include "cuda/storage/counts.cuh"
@@ -18,25 +18,25 @@ struct CountWord {
   const ColumnBins<T, kOfWord, kLogWords>& bins;
   uint32_t counters; // of the word's first column
   unsigned plane;    // bytes of a column of all words
-  unsigned nan_place;
+  unsigned nan_slot;
 
   __device__ __forceinline__ uint32_t counter_of(T element, int of_word) const {
-    const auto value = Number<T>::key(element);
-    unsigned place = bins.template place<kGuess>(value, of_word);
+    const auto value = Number<T>::wide(element);
+    unsigned slot = bins.template slot<kGuess>(value, of_word);
     if constexpr (Number<T>::kIsFloat) {
-      place = is_nan(value) ? nan_place : place;
+      slot = is_nan(value) ? nan_slot : slot;
     }
-    return counters + of_word * plane + (place << (2 + kLogWords));
+    return counters + of_word * plane + (slot << (2 + kLogWords));
   }
   __device__ __forceinline__ void operator()(T element, int of_word) const {
     add_shared(counter_of(element, of_word), 1);
   }
-  /// All places are found before one is counted, so that loads do not wait for each other.
-  __device__ __forceinline__ void operator()(const Few<T, kOfWord>& few) const {
+  /// All slots are found before one is counted, so that loads do not wait for each other.
+  __device__ __forceinline__ void operator()(const Pack<T, kOfWord>& pack) const {
     uint32_t own[kOfWord];
 #pragma unroll
     for (int j = 0; j < kOfWord; ++j) {
-      own[j] = counter_of(few.elements[j], j);
+      own[j] = counter_of(pack.elements[j], j);
     }
 #pragma unroll
     for (int j = 0; j < kOfWord; ++j) {
@@ -60,7 +60,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
   extern __shared__ __align__(16) unsigned char shared[];
   auto* thresholds = reinterpret_cast<typename Stored<T>::Type*>(shared);
   auto* table = reinterpret_cast<uint32_t*>(thresholds + (bins_of_channel + 1) * kWords * kOfWord);
-  const unsigned places = bins_of_channel + 3, size = places * kWords * kOfWord;
+  const unsigned slots = bins_of_channel + 3, size = slots * kWords * kOfWord;
   const Column column(data, in, Shape::kThreads);
   for (unsigned i = threadIdx.x; i < size; i += Shape::kThreads) {
     table[i] = 0;
@@ -70,8 +70,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
       copy_bins(column, found, bins_of_channel, thresholds, limits, invalid, bins);
   visit_guess<false, false>(found_guess, [&](auto guess) {
     column.template for_each<Shape>(CountWord<guess(), T, kOfWord, kLogWords>{
-        bins, address_of(table) + 4 * column.word, places << (2 + kLogWords),
-        flow.shown ? places - 1 : 0});
+        bins, address_of(table) + 4 * column.word, slots << (2 + kLogWords),
+        flow.shown ? slots - 1 : 0});
   });
   __syncthreads();
   rotate_rows<kLogWords>(table, size);
@@ -84,11 +84,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
     }
     const int64_t channel = in.channel(column.batch, column.first_column() + c);
     for (unsigned i = threadIdx.x % kWarp; i < num_counts; i += kWarp) {
-      const unsigned place = i + (flow.shown ? 0 : 1);
-      if (!invalid[c] || place == bins_of_channel + 2) {
+      const unsigned slot = i + (flow.shown ? 0 : 1);
+      if (!invalid[c] || slot == bins_of_channel + 2) {
         put<true>(
             &counts[channel * num_counts + i],
-            table[rotated<kLogWords>(c % kOfWord * places + place, c / kOfWord)]);
+            table[rotated<kLogWords>(c % kOfWord * slots + slot, c / kOfWord)]);
       }
     }
   }

@@ -1,5 +1,5 @@
 // Counts channels one after another between their edges. A block has a table of one channel in
-// shared memory: [place][copy].
+// shared memory: [slot][copy].
 #include "cuda/axis/block_bins.cuh"
 #include "cuda/fill/fill.h"
 #include "cuda/pdl.cuh"
@@ -12,33 +12,33 @@ namespace {
 template <class T>
 using ShapeOf = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
-/// Counts elements in a table. NaN has a place of its own, which is that of underflow where neither
+/// Counts elements in a table. NaN has a slot of its own, which is that of underflow where neither
 /// is shown.
 template <Guess kGuess, class T, int kLogCopies>
 struct CountInTable {
   const BlockBins<T, kLogCopies>& bins;
   uint32_t counters; // the copies of this thread
-  unsigned nan_place;
+  unsigned nan_slot;
 
   __device__ __forceinline__ void operator()(T element) const {
-    (*this)(Few<T, 1>{element});
+    (*this)(Pack<T, 1>{element});
   }
-  /// All places are found before one is counted, so that loads do not wait for each other.
+  /// All slots are found before one is counted, so that loads do not wait for each other.
   template <int kSize>
-  __device__ __forceinline__ void operator()(const Few<T, kSize>& few) const {
-    typename Number<T>::Key values[kSize];
-    unsigned places[kSize];
+  __device__ __forceinline__ void operator()(const Pack<T, kSize>& pack) const {
+    typename Number<T>::Wide values[kSize];
+    unsigned slots[kSize];
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      values[j] = Number<T>::key(few.elements[j]);
+      values[j] = Number<T>::wide(pack.elements[j]);
     }
-    bins.template find<kGuess>(values, places);
+    bins.template find<kGuess>(values, slots);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       if constexpr (Number<T>::kIsFloat) {
-        places[j] = is_nan(values[j]) ? nan_place : places[j];
+        slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
       }
-      add_shared(counters + 4 * slot_of(places[j], kLogCopies), 1);
+      add_shared(counters + 4 * word_of(slots[j], kLogCopies), 1);
     }
   }
 };
@@ -54,22 +54,21 @@ __device__ __forceinline__ void put_counts(
     Flow flow,
     bool add,
     unsigned long long* histogram) {
-  const auto places = static_cast<unsigned>(part.bins + 3);
-  for (unsigned place = threadIdx.x; place < places; place += blockDim.x) {
-    const bool is_nan_place = place == places - 1;
-    const bool is_bin = place > 0 && place <= part.bins;
-    const bool is_shown =
-        flow.shown && (place == 0 || is_nan_place ? part.first == 0 : part.closed);
+  const auto slots = static_cast<unsigned>(part.bins + 3);
+  for (unsigned slot = threadIdx.x; slot < slots; slot += blockDim.x) {
+    const bool is_nan_slot = slot == slots - 1;
+    const bool is_bin = slot > 0 && slot <= part.bins;
+    const bool is_shown = flow.shown && (slot == 0 || is_nan_slot ? part.first == 0 : part.closed);
     if (!is_bin && !is_shown) {
       continue;
     }
     uint32_t sum = 0;
     for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
       // Lanes begin with different copies, so that they meet in no bank.
-      sum += table[slot_of(place, kLogCopies) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
+      sum += table[word_of(slot, kLogCopies) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
     }
-    const int64_t of_channel = is_nan_place ? edges.bins + 2 : part.first + place;
-    put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_place ? sum : 0, add);
+    const int64_t of_channel = is_nan_slot ? edges.bins + 2 : part.first + slot;
+    put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_slot ? sum : 0, add);
   }
 }
 
@@ -81,7 +80,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
     Flow flow,
     const uint8_t* __restrict__ valid, // of channels with parts
     unsigned long long* __restrict__ counts) {
-  using Key = typename Number<T>::Key;
+  using Wide = typename Number<T>::Wide;
   extern __shared__ __align__(16) unsigned char shared[];
   // Neighbouring blocks read the same rows.
   const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
@@ -90,20 +89,19 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   stream.fetch_first(); // while the bins are found
   const Edges part = in.part(edges, index);
   const auto bins_of_part = static_cast<unsigned>(part.bins);
-  const unsigned slots = slots_of(bins_of_part + 3, kLogCopies);
-  // Wide keys come first, because they must be aligned.
-  auto* thresholds = reinterpret_cast<Key*>(shared);
-  auto* cells = reinterpret_cast<uint32_t*>(thresholds + slots);
-  uint32_t* table = cells + in.cells;
-  for (unsigned i = threadIdx.x; i < slots; i += Shape::kThreads) {
+  const unsigned words = words_of(bins_of_part + 3, kLogCopies);
+  // Wide thresholds come first, because they must be aligned.
+  auto* thresholds = reinterpret_cast<Wide*>(shared);
+  auto* buckets = reinterpret_cast<uint32_t*>(thresholds + words);
+  uint32_t* table = buckets + in.buckets;
+  for (unsigned i = threadIdx.x; i < words; i += Shape::kThreads) {
     table[i] = 0;
   }
-  const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, cells, in.cells);
-  const unsigned nan_place = flow.shown ? bins_of_part + 2 : 0;
-  visit_guess<kKnowsOpenFormula<T>, true>(bins.guess, [&](auto guess) {
+  const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, buckets, in.buckets);
+  const unsigned nan_slot = flow.shown ? bins_of_part + 2 : 0;
+  visit_guess<kKnowsAffineExceptTop<T>, true>(bins.guess, [&](auto guess) {
     const uint32_t counters = address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
-    stream.template for_each<Shape>(
-        CountInTable<guess(), T, kLogCopies>{bins, counters, nan_place});
+    stream.template for_each<Shape>(CountInTable<guess(), T, kLogCopies>{bins, counters, nan_slot});
   });
   __syncthreads();
   wait_for_previous(); // it clears the counts

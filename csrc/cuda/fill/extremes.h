@@ -7,30 +7,31 @@
 
 namespace histo::cuda {
 
-template <class Key>
-HISTO_HOST_DEVICE bool is_finite(Key key) {
-  if constexpr (std::is_floating_point_v<Key>) {
-    return key >= std::numeric_limits<Key>::lowest() && key <= std::numeric_limits<Key>::max();
+template <class Wide>
+HISTO_HOST_DEVICE bool is_finite(Wide value) {
+  if constexpr (std::is_floating_point_v<Wide>) {
+    return value >= std::numeric_limits<Wide>::lowest() &&
+           value <= std::numeric_limits<Wide>::max();
   } else {
     return true;
   }
 }
 
-/// A number that grows with the key: extremes are found among integers, which atomics take.
+/// A number that grows with the value: extremes are found among integers, which atomics take.
 template <class T>
-HISTO_HOST_DEVICE int64_t place_of_key(typename Number<T>::Key key) {
-  using Key = typename Number<T>::Key;
-  if constexpr (std::is_floating_point_v<Key>) {
-    return Number<Key>::place_of(key);
+HISTO_HOST_DEVICE int64_t ordinal_of_wide(typename Number<T>::Wide value) {
+  using Wide = typename Number<T>::Wide;
+  if constexpr (std::is_floating_point_v<Wide>) {
+    return Number<Wide>::ordinal_of(value);
   } else {
     return static_cast<int64_t>(
-        static_cast<uint64_t>(key) - static_cast<uint64_t>(Number<Key>::key_at(0)));
+        static_cast<uint64_t>(value) - static_cast<uint64_t>(Number<Wide>::wide_at(0)));
   }
 }
-/// The key of such a number.
+/// The value of such a number.
 template <class T>
-HISTO_HOST_DEVICE typename Number<T>::Key key_of_place(int64_t place) {
-  return Number<typename Number<T>::Key>::key_at(place);
+HISTO_HOST_DEVICE typename Number<T>::Wide wide_of_ordinal(int64_t ordinal) {
+  return Number<typename Number<T>::Wide>::wide_at(ordinal);
 }
 
 /// Types of one byte: lowers `lows` and raises `highs`, [channels].

@@ -185,8 +185,8 @@ struct TileOfBlock {
     const int64_t bin = axis.bin_of(value);
     if (kShared) {
       // A value without a bin is counted behind the last bin, because a branch would take longer.
-      const auto place = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
-      atomicAdd(&table[channel * in.table_stride + place], 1);
+      const auto slot = min(static_cast<unsigned>(bin), static_cast<unsigned>(num_bins));
+      atomicAdd(&table[channel * in.table_stride + slot], 1);
     } else if (bin != kNoBin) {
       own.add(channel * num_bins + bin);
     }

@@ -19,22 +19,22 @@ constexpr int kThreads = 256;
 /// The extremes of what a thread has seen. Without a finite value low is above high.
 template <class T>
 struct Extremes {
-  using Key = typename Number<T>::Key;
-  Key low = std::numeric_limits<Key>::max();
-  Key high = std::numeric_limits<Key>::lowest();
+  using Wide = typename Number<T>::Wide;
+  Wide low = std::numeric_limits<Wide>::max();
+  Wide high = std::numeric_limits<Wide>::lowest();
 
   __device__ __forceinline__ void add(T element) {
-    const Key key = Number<T>::key(element);
-    if (is_finite(key)) {
-      low = min(low, key);
-      high = max(high, key);
+    const Wide value = Number<T>::wide(element);
+    if (is_finite(value)) {
+      low = min(low, value);
+      high = max(high, value);
     }
   }
   /// Adds them to those of a channel.
   __device__ __forceinline__ void put(long long* lows, long long* highs, int64_t channel) const {
     if (low <= high) {
-      atomicMin(&lows[channel], static_cast<long long>(place_of_key<T>(low)));
-      atomicMax(&highs[channel], static_cast<long long>(place_of_key<T>(high)));
+      atomicMin(&lows[channel], static_cast<long long>(ordinal_of_wide<T>(low)));
+      atomicMax(&highs[channel], static_cast<long long>(ordinal_of_wide<T>(high)));
     }
   }
 };
@@ -89,9 +89,10 @@ __global__ void round_extremes_kernel(
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < channels; i += step) {
     const bool any = lows[i] <= highs[i];
-    low[i] = any ? rounded_down<To>(key_of_place<T>(lows[i])) : std::numeric_limits<To>::infinity();
+    low[i] =
+        any ? rounded_down<To>(wide_of_ordinal<T>(lows[i])) : std::numeric_limits<To>::infinity();
     high[i] =
-        any ? rounded_up<To>(key_of_place<T>(highs[i])) : -std::numeric_limits<To>::infinity();
+        any ? rounded_up<To>(wide_of_ordinal<T>(highs[i])) : -std::numeric_limits<To>::infinity();
   }
 }
 

@@ -45,15 +45,15 @@ __global__ __launch_bounds__(kThreads) void count_scattered_kernel(
     const int64_t channel = in.side_by_side ? i % in.num_channels : i / in.num_rows;
     const int64_t row = in.side_by_side ? i / in.num_channels : i % in.num_rows;
     const T element = data[offset_in(in.channels, channel) + offset_in(in.rows, row)];
-    const auto key = Number<T>::key(element);
-    int64_t place = edges.bins + 2;
-    if (!is_nan(key)) {
+    const auto value = Number<T>::wide(element);
+    int64_t slot = edges.bins + 2;
+    if (!is_nan(value)) {
       if (!valid[edges.shared ? 0 : channel]) {
         continue;
       }
-      place = search_edges(edges, channel, real_of(key));
+      slot = search_edges(edges, channel, real_of(value));
     }
-    const int64_t at = flow.shown ? place : place - 1;
+    const int64_t at = flow.shown ? slot : slot - 1;
     if (at >= 0 && at < num_counts) {
       // Lanes that agree add once.
       const auto active = __activemask();

@@ -11,21 +11,21 @@ namespace {
 
 constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
 
-int64_t bytes_of_key(ElementType type) {
+int64_t bytes_of_wide(ElementType type) {
   return visit_number_type(type, [](auto tag) {
-    return int64_t{sizeof(typename Number<typename decltype(tag)::type>::Key)};
+    return int64_t{sizeof(typename Number<typename decltype(tag)::type>::Wide)};
   });
 }
 
 /// Whether all tables of columns are worth their reduction.
-bool has_rows_for_columns(const ChannelColumns& in, int64_t places) {
-  return in.rows * (int64_t{1} << in.log_words) >= places;
+bool has_rows_for_columns(const ChannelColumns& in, int64_t slots) {
+  return in.rows * (int64_t{1} << in.log_words) >= slots;
 }
 
-/// Bytes of a column's threshold: two of 16 bits are a word; others are kept as keys.
+/// Bytes of a column's threshold: two of 16 bits are a word; others are kept as what is compared.
 int64_t threshold_bytes_of(ElementType type) {
   const bool is_small_float = bytes_of_type(type) == 2 && !is_integer(type);
-  return is_small_float ? 2 : bytes_of_key(type);
+  return is_small_float ? 2 : bytes_of_wide(type);
 }
 
 int64_t column_bytes(ElementType type, int64_t bins) {
@@ -60,16 +60,16 @@ bool plan_columns(
   return false;
 }
 
-/// Bytes of a table and its thresholds, in 2^log_copies copies, and of cells.
-int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t cells) {
-  return slots_of(bins + 3, log_copies) * (4 + bytes_of_key(type)) + cells * 4;
+/// Bytes of a table and its thresholds, in 2^log_copies copies, and of buckets.
+int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t buckets) {
+  return words_of(bins + 3, log_copies) * (4 + bytes_of_wide(type)) + buckets * 4;
 }
 
 bool plan_streams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const auto fits = [&](int64_t part_bins, unsigned log_copies) {
-    return stream_bytes(problem.type, part_bins, log_copies, kFewestCells) + kReserved <=
+    return stream_bytes(problem.type, part_bins, log_copies, kFewestBuckets) + kReserved <=
            limits.shared_per_block;
   };
   int64_t parts = 1;
@@ -91,19 +91,19 @@ bool plan_streams(
   plan.streams.part_bins = part_bins;
   plan.streams.log_copies = log_copies;
   plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
-  const auto bytes_with = [&](int64_t cells) {
-    return stream_bytes(problem.type, part_bins, log_copies, cells);
+  const auto bytes_with = [&](int64_t buckets) {
+    return stream_bytes(problem.type, part_bins, log_copies, buckets);
   };
   const int64_t bytes_of_block =
       ceil_div(problem.num_rows(), int64_t{plan.streams.chunks}) * element_bytes;
-  const int64_t room = std::min(kMostSharedWithCells, limits.shared_per_block - kReserved);
-  int32_t cells = kFewestCells;
-  while (cells < kMostCells && bytes_with(2 * cells) <= room &&
-         bytes_of_block >= 2 * cells * kMinBytesOfCell) {
-    cells *= 2;
+  const int64_t room = std::min(kMostSharedWithBuckets, limits.shared_per_block - kReserved);
+  int32_t buckets = kFewestBuckets;
+  while (buckets < kMostBuckets && bytes_with(2 * buckets) <= room &&
+         bytes_of_block >= 2 * buckets * kMinBytesOfBucket) {
+    buckets *= 2;
   }
-  plan.streams.cells = cells;
-  plan.shared_bytes = bytes_with(cells);
+  plan.streams.buckets = buckets;
+  plan.shared_bytes = bytes_with(buckets);
   plan.clears = plan.streams.chunks > 1;
   plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
   return true;
@@ -117,7 +117,7 @@ ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, Elem
   const int64_t stripes = edges.shared ? 1 : in.batches * in.stripes;
   const int64_t columns = stripes * width;
   const int64_t line_bytes = visit_number_type(type, [](auto tag) {
-    return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Key>>)};
+    return int64_t{sizeof(Lines<GuessOf<typename Number<typename decltype(tag)::type>::Wide>>)};
   });
   const int64_t parts = ceil_div(bins + 1, edges_of_part(width));
   return {

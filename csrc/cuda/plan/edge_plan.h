@@ -8,19 +8,19 @@
 
 namespace histo::cuda {
 
-/// The slot of a place or of a threshold in shared memory, among 2^log_copies copies of each. A slot
-/// is left out every few places. Otherwise places a power of two apart would share a bank, and data
+/// The slot of a slot or of a threshold in shared memory, among 2^log_copies copies of each. A slot
+/// is left out every few slots. Otherwise slots a power of two apart would share a bank, and data
 /// often hold such values.
 template <class N>
-HISTO_HOST_DEVICE constexpr N slot_of(N place, unsigned log_copies) {
-  const N places_of_banks = static_cast<N>(kBanks) >> log_copies;
-  return (places_of_banks == 1 ? place : place + place / places_of_banks) << log_copies;
+HISTO_HOST_DEVICE constexpr N word_of(N slot, unsigned log_copies) {
+  const N slots_of_banks = static_cast<N>(kBanks) >> log_copies;
+  return (slots_of_banks == 1 ? slot : slot + slot / slots_of_banks) << log_copies;
 }
 
-/// Slots for so many places, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
+/// Slots for so many slots, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
 template <class N>
-HISTO_HOST_DEVICE constexpr N slots_of(N places, unsigned log_copies) {
-  return (slot_of(places, log_copies) + 3) / 4 * 4;
+HISTO_HOST_DEVICE constexpr N words_of(N slots, unsigned log_copies) {
+  return (word_of(slots, log_copies) + 3) / 4 * 4;
 }
 
 /// A block counts rows of one channel in all its bins, or in a part of them if they are too many
@@ -29,7 +29,7 @@ struct EdgeStreams : ChannelStreams {
   unsigned parts; // each has a block for each chunk of the rows
   int64_t part_bins;
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
-  int32_t cells;       // a power of two; they find thresholds if no line does
+  int32_t buckets;     // a power of two; they find thresholds if no line does
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
     const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;

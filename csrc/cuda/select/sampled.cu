@@ -139,7 +139,7 @@ struct AddTo {
   __device__ __forceinline__ void operator()(Bits number) const {
     counts.add(counts.distances.of(number));
   }
-  __device__ __forceinline__ void operator()(Pair pair) const {
+  __device__ __forceinline__ void operator()(Packed16 pair) const {
     counts.distances.for_both(pair, [&](uint32_t distance) { counts.add(distance); });
   }
 };

@@ -69,7 +69,7 @@ struct Distances {
   }
   /// Calls f(distance) for both.
   template <class F>
-  __device__ __forceinline__ void for_both(Pair pair, const F& f) const {
+  __device__ __forceinline__ void for_both(Packed16 pair, const F& f) const {
     const uint32_t ordered = pair.bits ^ (signs_of_halves(pair.bits) & reversed);
     f((ordered << kShift) - from);
     f(ordered - from);

@@ -72,30 +72,30 @@ __device__ __forceinline__ void for_each_word(
 }
 
 /// Two elements of 16 bits.
-struct Pair {
+struct Packed16 {
   uint32_t bits;
 };
 
 /// Neighbouring elements: four, or the two of a vec16 of 8-byte types.
 template <class T, int kSize = std::min(16 / static_cast<int>(sizeof(T)), 4)>
-struct Few {
+struct Pack {
   T elements[kSize];
 };
 
-/// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Pair, or as
-/// Few<T> if f takes that, or else one by one.
+/// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Packed16, or as
+/// Pack<T> if f takes that, or else one by one.
 template <class T, class F>
 __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
-  if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Pair>) {
-    f(Pair{vec16.x});
-    f(Pair{vec16.y});
-    f(Pair{vec16.z});
-    f(Pair{vec16.w});
-  } else if constexpr (std::is_invocable_v<const F&, Few<T>>) {
-    const auto* few = reinterpret_cast<const Few<T>*>(&vec16);
+  if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Packed16>) {
+    f(Packed16{vec16.x});
+    f(Packed16{vec16.y});
+    f(Packed16{vec16.z});
+    f(Packed16{vec16.w});
+  } else if constexpr (std::is_invocable_v<const F&, Pack<T>>) {
+    const auto* pack = reinterpret_cast<const Pack<T>*>(&vec16);
 #pragma unroll
-    for (size_t j = 0; j < 16 / sizeof(Few<T>); ++j) {
-      f(few[j]);
+    for (size_t j = 0; j < 16 / sizeof(Pack<T>); ++j) {
+      f(pack[j]);
     }
   } else {
     const T* elements = reinterpret_cast<const T*>(&vec16);
@@ -107,7 +107,7 @@ __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f
 }
 
 /// Calls f(element) with elements that follow each other. `blocks` blocks take vec16s in turns, so
-/// that all multiprocessors read near the same place: that is faster by 3 %. The first block also
+/// that all multiprocessors read near the same address: that is faster by 3 %. The first block also
 /// takes the single elements at both ends.
 template <class Shape, class T, class F>
 __device__ __forceinline__ void for_each_of_run(
@@ -237,13 +237,13 @@ struct ColumnOfThread {
     for_each_word<Shape, Word>(
         reinterpret_cast<const char*>(first),
         row_step * in.row_stride * static_cast<int64_t>(sizeof(T)), count, [&](Word word) {
-          const auto& few = reinterpret_cast<const Few<T, kOfWord>&>(word);
-          if constexpr (std::is_invocable_v<const F&, Few<T, kOfWord>>) {
-            f(few);
+          const auto& pack = reinterpret_cast<const Pack<T, kOfWord>&>(word);
+          if constexpr (std::is_invocable_v<const F&, Pack<T, kOfWord>>) {
+            f(pack);
           } else {
 #pragma unroll
             for (int j = 0; j < kOfWord; ++j) {
-              f(few.elements[j], j);
+              f(pack.elements[j], j);
             }
           }
         });

@@ -37,9 +37,9 @@ void add_findings(Facts& facts, const Findings& findings) {
     Facts& way = ways.emplace_back();
     way.add("how", found.how);
     way.add("count", found.count);
-    add_wrong(way, "formula_fails_in", "formula_fails_at", found.formula);
+    add_wrong(way, "formula_fails_in", "formula_fails_at", found.affine);
     add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.comparison);
-    way.add("num_cells", int64_t{found.cells});
+    way.add("num_cells", int64_t{found.buckets});
     way.add("over_bits", found.over_bits);
     way.add("fullest_cell", found.fullest);
   }

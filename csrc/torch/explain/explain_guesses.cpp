@@ -16,9 +16,9 @@ namespace {
 /// The first faults that the checks of all edges find in a channel, or in a part of its bins.
 struct CheckedChannel {
   bool valid = true;
-  WrongEdge formula;
+  WrongEdge affine;
   WrongEdge comparison;
-  bool open_formula_is_right = true;
+  bool affine_except_top_is_right = true;
 };
 
 /// In streams of a GPU the comparison is that of values close to an edge only.
@@ -30,32 +30,33 @@ CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_stream
   for (int64_t k = 0; k <= edges.bins; ++k) {
     const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
     found.valid = found.valid && edge.valid;
-    found.open_formula_is_right = found.open_formula_is_right && edge.open_formula_is_right;
+    found.affine_except_top_is_right =
+        found.affine_except_top_is_right && edge.affine_except_top_is_right;
     const WrongEdge here{channel, edges.first + k};
-    if (!edge.formula_is_right && found.formula.channel < 0) {
-      found.formula = here;
+    if (!edge.affine_is_right && found.affine.channel < 0) {
+      found.affine = here;
     }
-    const bool comparison_is_right =
-        in_streams ? edge.close_comparison_is_right : edge.comparison_is_right;
-    if (!comparison_is_right && found.comparison.channel < 0) {
+    const bool nearest_is_right = in_streams ? edge.then_compare_is_right : edge.nearest_is_right;
+    if (!nearest_is_right && found.comparison.channel < 0) {
       found.comparison = here;
     }
   }
   return found;
 }
 
-/// The bins by the best guess that the checks leave. An open formula is a formula, too.
+/// The bins by the best guess that the checks leave. An open affine is a affine, too.
 FoundBins found_bins(const CheckedChannel& checked, int64_t count, const char* otherwise) {
   switch (best_guess(
-      checked.formula.channel < 0, checked.open_formula_is_right, checked.comparison.channel < 0)) {
-    case Guess::kFormula:
-    case Guess::kOpenFormula:
+      checked.affine.channel < 0, checked.affine_except_top_is_right,
+      checked.comparison.channel < 0)) {
+    case Guess::kAffine:
+    case Guess::kAffineExceptTop:
       return {"formula", count, {}, checked.comparison};
-    case Guess::kComparison:
-      return {"comparison", count, checked.formula, checked.comparison};
-    case Guess::kCells:
-    case Guess::kBitCells:
-      return {otherwise, count, checked.formula, checked.comparison};
+    case Guess::kAffineThenCompare:
+      return {"comparison", count, checked.affine, checked.comparison};
+    case Guess::kBucketed:
+    case Guess::kBucketedBits:
+      return {otherwise, count, checked.affine, checked.comparison};
   }
   fail("explain: a guess without a name");
 }
@@ -83,13 +84,13 @@ struct Rows {
   }
 };
 
-/// The most thresholds in one of some cells, if the cell of threshold k is cell_of(k).
+/// The most thresholds in one of some buckets, if the bucket of threshold k is bucket_of(k).
 template <class F>
-int64_t fullest_of(int32_t cells, int64_t thresholds, const F& cell_of) {
-  std::vector<int64_t> in_cell(static_cast<size_t>(cells));
+int64_t fullest_of(int32_t buckets, int64_t thresholds, const F& bucket_of) {
+  std::vector<int64_t> in_cell(static_cast<size_t>(buckets));
   int64_t most = 0;
   for (int64_t k = 0; k < thresholds; ++k) {
-    most = std::max(most, ++in_cell[static_cast<size_t>(cell_of(k))]);
+    most = std::max(most, ++in_cell[static_cast<size_t>(bucket_of(k))]);
   }
   return most;
 }
@@ -103,10 +104,10 @@ FoundBins search_of_channel(
   using G = typename cpu::ChannelBins<T>::G;
   const auto& search = bins[0].search;
   FoundBins found = found_bins(checked, count, "cells");
-  if (search.cells != nullptr) {
-    found.cells = search.bits.last + 1;
+  if (search.buckets != nullptr) {
+    found.buckets = search.bits.last + 1;
     found.over_bits = search.over_bits;
-    found.fullest = fullest_of(found.cells, search.limit, [&](int64_t k) {
+    found.fullest = fullest_of(found.buckets, search.limit, [&](int64_t k) {
       const auto value = static_cast<G>(search.thresholds[k]);
       return search.over_bits ? search.bits.at(value)
                               : static_cast<int64_t>(search.line.clamped(value, search.most));
@@ -129,7 +130,7 @@ Findings find_on_cpu(const Problem& input, const Edges& edges) {
     if (!checked.valid) {
       findings.invalid_channels += rows.count;
     } else if (together && checked.comparison.channel < 0) {
-      add(findings, {"comparison", rows.count, checked.formula, checked.comparison});
+      add(findings, {"comparison", rows.count, checked.affine, checked.comparison});
     } else {
       bins.find(edges, row, 1, rows.count * input.num_rows());
       add(findings, search_of_channel(bins, checked, rows.count));
@@ -140,30 +141,30 @@ Findings find_on_cpu(const Problem& input, const Edges& edges) {
 
 // --- GPU
 
-/// The cells that a block chooses for the edges of a channel, or of a part of its bins.
+/// The buckets that a block chooses for the edges of a channel, or of a part of its bins.
 template <class T>
-void choose_cells(const Edges& edges, int64_t channel, int32_t cells, FoundBins& found) {
-  using G = GuessOf<typename Number<T>::Key>;
+void choose_buckets(const Edges& edges, int64_t channel, int32_t buckets, FoundBins& found) {
+  using G = GuessOf<typename Number<T>::Wide>;
   std::vector<G> thresholds;
   for (int64_t k = 0; k <= edges.bins; ++k) {
     bool exists;
-    const auto place =
-        Thresholds<T>::place(edges.at(channel, k), edges.closed && k == edges.bins, exists);
+    const auto ordinal =
+        Thresholds<T>::ordinal(edges.at(channel, k), edges.closed && k == edges.bins, exists);
     if (exists) {
-      thresholds.push_back(static_cast<G>(Number<T>::key_at(place)));
+      thresholds.push_back(static_cast<G>(Number<T>::wide_at(ordinal)));
     }
   }
   const auto size = static_cast<int64_t>(thresholds.size());
   const auto value = [&](int64_t k) { return thresholds[static_cast<size_t>(k)]; };
   const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
-  const auto line = cell_line<G, Arithmetic::kDevice>(low, high, cells);
-  const auto bits = BitCells<G>::between(low, high, cells);
-  found.cells = cells;
+  const auto line = bucket_line<G, Arithmetic::kDevice>(low, high, buckets);
+  const auto bits = BitBuckets<G>::between(low, high, buckets);
+  found.buckets = buckets;
   found.over_bits = true;
-  found.fullest = fullest_of(cells, size, [&](int64_t k) { return bits.at(value(k)); });
+  found.fullest = fullest_of(buckets, size, [&](int64_t k) { return bits.at(value(k)); });
   if (found.fullest > 1 && line.rises()) {
-    const int64_t of_values =
-        fullest_of(cells, size, [&](int64_t k) { return whole_part(line, value(k), cells - 1); });
+    const int64_t of_values = fullest_of(
+        buckets, size, [&](int64_t k) { return whole_part(line, value(k), buckets - 1); });
     found.over_bits = of_values > found.fullest;
     found.fullest = std::min(found.fullest, of_values);
   }
@@ -192,7 +193,7 @@ Findings search_all(const Problem& input, const Edges& edges) {
 
 template <class T>
 Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
-  using G = GuessOf<typename Number<T>::Key>;
+  using G = GuessOf<typename Number<T>::Wide>;
   const Rows rows(input, edges);
   Findings findings;
   for (int64_t row = 0; row < rows.size; ++row) {
@@ -206,7 +207,7 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
           check_channel<T, G, Arithmetic::kDevice>(part, row, /*in_streams=*/true);
       FoundBins found = found_bins(checked, rows.count, "cells");
       if (found.how == std::string("cells")) {
-        choose_cells<T>(part, row, plan.streams.cells, found);
+        choose_buckets<T>(part, row, plan.streams.buckets, found);
       }
       add(findings, found);
     }
@@ -217,14 +218,14 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
 /// The columns of a stripe share a guess: one that is right for all.
 template <class T>
 Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
-  using G = GuessOf<typename Number<T>::Key>;
+  using G = GuessOf<typename Number<T>::Wide>;
   const Rows rows(input, edges);
   const cuda::ChannelColumns& in = plan.columns;
   std::vector<CheckedChannel> checked;
   Findings findings;
   for (int64_t row = 0; row < rows.size; ++row) {
     checked.push_back(check_channel<T, G, Arithmetic::kDevice>(edges, row));
-    checked.back().open_formula_is_right = false; // columns do not know it
+    checked.back().affine_except_top_is_right = false; // columns do not know it
     findings.invalid_channels += checked.back().valid ? 0 : rows.count;
   }
   if (edges.shared) {
@@ -235,11 +236,11 @@ Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::E
   for (int64_t stripe = 0; stripe < in.batches * in.stripes; ++stripe) {
     const int64_t first = stripe % in.stripes * width;
     CheckedChannel of_stripe;
-    of_stripe.open_formula_is_right = false;
+    of_stripe.affine_except_top_is_right = false;
     for (int64_t c = first; c < first + std::min(width, in.channels); ++c) {
       const int64_t channel = in.channel(stripe / in.stripes, c);
       const CheckedChannel& own = checked[static_cast<size_t>(channel)];
-      of_stripe.formula = of_stripe.formula.channel < 0 ? own.formula : of_stripe.formula;
+      of_stripe.affine = of_stripe.affine.channel < 0 ? own.affine : of_stripe.affine;
       of_stripe.comparison =
           of_stripe.comparison.channel < 0 ? own.comparison : of_stripe.comparison;
     }

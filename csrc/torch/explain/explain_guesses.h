@@ -20,10 +20,10 @@ struct WrongEdge {
 struct FoundBins {
   const char* how; // "formula", "comparison", "cells", "search" or "nothing"
   int64_t count;   // how many they are
-  WrongEdge formula;
+  WrongEdge affine;
   WrongEdge comparison;
-  int32_t cells = 0;      // 0: not found by cells
-  bool over_bits = false; // the cells are those of bits
+  int32_t buckets = 0;    // 0: not found by buckets
+  bool over_bits = false; // the buckets are those of bits
   int64_t fullest = 0;    // thresholds in the fullest of all
 };
 
