@@ -41,17 +41,14 @@ struct Extent {
   int64_t stride;
 };
 
-/// Count the elements of `rows[0] x rows[1] x rows[2]` for each channel of
-/// `channels[0] x channels[1]`. Outer loops come first; what a tensor does not
-/// need has size 1. Element (c0, c1, r0, r1, r2) lies at the sum of its index
-/// times stride, in elements, from `data`.
-struct Problem {
+/// One operand: the elements that the loops of a problem visit. Outer loops come first; what a
+/// tensor does not need has size 1. Element (c0, c1, r0, r1, r2) lies at the sum of its index times
+/// stride, in elements, from `data`. A loop of stride 0 repeats an element: a broadcast.
+struct View {
   ElementType type;
   const void* data;
   Extent channels[2];
   Extent rows[3];
-  int64_t num_bins;
-  int64_t* counts; // [channels[0], channels[1], num_bins], not initialized
 
   int64_t num_channels() const {
     return channels[0].size * channels[1].size;
@@ -59,8 +56,29 @@ struct Problem {
   int64_t num_rows() const {
     return rows[0].size * rows[1].size * rows[2].size;
   }
+};
+
+/// The most tensors that one problem reads.
+constexpr int kMostOperands = 4;
+
+/// Count the elements of `rows[0] x rows[1] x rows[2]` for each channel of
+/// `channels[0] x channels[1]`. The loops have the same sizes in each operand, and strides of its
+/// own: one step visits one element of each. The first operand drives the vector loads. A problem
+/// of one operand is that view.
+struct Problem : View {
+  View others[kMostOperands - 1]; // the operands after the first
+  int num_operands = 1;
+  int64_t num_bins;
+  int64_t* counts; // [channels[0], channels[1], num_bins], not initialized
+
   int64_t num_counts() const {
     return num_channels() * num_bins;
+  }
+  const View& operand(int i) const {
+    return i == 0 ? *this : others[i - 1];
+  }
+  View& operand(int i) {
+    return i == 0 ? *this : others[i - 1];
   }
 };
 

@@ -121,9 +121,10 @@ std::vector<char> values_of(const Case& c) {
 }
 
 Problem problem_of(const Case& c, const std::vector<char>& values, std::vector<int64_t>& counts) {
-  Problem problem{
-      c.type,     values.data(), {c.channels[0], c.channels[1]}, {c.rows[0], c.rows[1], c.rows[2]},
-      c.num_bins, nullptr};
+  Problem problem{};
+  static_cast<View&>(problem) = {
+      c.type, values.data(), {c.channels[0], c.channels[1]}, {c.rows[0], c.rows[1], c.rows[2]}};
+  problem.num_bins = c.num_bins;
   counts.assign(static_cast<size_t>(problem.num_counts()), -1);
   problem.counts = counts.data();
   return problem;
