@@ -5,6 +5,8 @@
 
 #include <type_traits>
 
+#include "core/accumulator.h"
+#include "core/numbers.h"
 #include "core/problem.h"
 #include "cuda/plan/layouts.h"
 
@@ -32,7 +34,7 @@ dim3 grid_of(int64_t blocks);
 /// show where bins are looked up, in limits and tables.
 template <class F>
 void visit_unsigned_type(ElementType type, F&& f) {
-  visit_element_type(type, [&](auto tag) {
+  visit_number_type(type, [&](auto tag) {
     f(TypeTag<typename UnsignedOf<sizeof(typename decltype(tag)::type)>::type>{});
   });
 }
@@ -40,6 +42,11 @@ void visit_unsigned_type(ElementType type, F&& f) {
 inline void fill_zero(const Launch& launch, void* memory, int64_t bytes) {
   check(
       cudaMemsetAsync(memory, 0, static_cast<size_t>(bytes), launch.stream), "filling with zeros");
+}
+
+/// The result, as atomics take it.
+inline Count::Total* totals_of(const Problem& problem) {
+  return reinterpret_cast<Count::Total*>(problem.counts);
 }
 
 inline void clear_counts(const Launch& launch, const Problem& problem) {

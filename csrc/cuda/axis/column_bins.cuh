@@ -9,6 +9,7 @@
 #include "cuda/launch.h"
 #include "cuda/pdl.cuh"
 #include "cuda/plan/edge_plan.h"
+#include "cuda/storage/room.h"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -136,13 +137,12 @@ FoundColumns<T> find_columns(
     const ChannelColumns& in, const Problem& problem, const Edges& edges, const Launch& launch) {
   using Found = FoundColumns<T>;
   const auto room = ColumnMemory::of(in, edges, problem.type);
-  // All begin at multiples of 16 bytes.
-  auto* memory = static_cast<char*>(launch.allocate(room.bytes()));
-  const Found found{
-      reinterpret_cast<typename Found::TheLines*>(memory),
-      reinterpret_cast<typename Found::Threshold*>(memory + room.line_bytes),
-      reinterpret_cast<uint32_t*>(memory + room.line_bytes + room.threshold_bytes),
-      static_cast<unsigned>(room.parts), room.stripes};
+  Room memory(launch.allocate(room.bytes())); // all parts begin at multiples of 16 bytes
+  const int64_t columns = room.stripes * in.width(sizeof(T));
+  auto* lines = memory.take<typename Found::TheLines>(columns);
+  auto* thresholds = memory.take<typename Found::Threshold>(columns * (edges.bins + 1));
+  auto* checks = memory.take<uint32_t>(columns * room.parts);
+  const Found found{lines, thresholds, checks, static_cast<unsigned>(room.parts), room.stripes};
   const int64_t clearing = std::min(
       ceil_div(problem.num_counts(), kThreadsOfFoundColumns), int64_t{launch.limits.sm_count});
   start(
@@ -150,8 +150,7 @@ FoundColumns<T> find_columns(
       LaunchShape{
           grid_of(std::max(room.stripes * room.parts, clearing)), kThreadsOfFoundColumns, 0, 1,
           launch.limits.has_clusters()},
-      in, edges, found, reinterpret_cast<unsigned long long*>(problem.counts),
-      problem.num_counts());
+      in, edges, found, totals_of(problem), problem.num_counts());
   return found;
 }
 

@@ -1,9 +1,13 @@
 // Counts channels one after another between their edges. A block has a table of one channel in
 // shared memory: [slot][copy].
+#include <algorithm>
+
 #include "cuda/axis/block_bins.cuh"
+#include "cuda/axis/search.cuh"
 #include "cuda/fill/fill.h"
 #include "cuda/pdl.cuh"
-#include "cuda/storage/counts.cuh"
+#include "cuda/storage/room.h"
+#include "cuda/storage/slot_table.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -12,18 +16,20 @@ namespace {
 template <class T>
 using ShapeOf = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
-/// Counts elements in a table. NaN has a slot of its own, which is that of underflow where neither
-/// is shown.
-template <Guess kGuess, class T, int kLogCopies>
-struct CountInTable {
-  const BlockBins<T, kLogCopies>& bins;
-  uint32_t counters; // the copies of this thread
+constexpr int kThreadsOfCheck = 1024;
+
+/// Adds a step for each element to a table. NaN has a slot of its own, which is that of underflow
+/// where neither is shown.
+template <Guess kGuess, class T, class Bins, class Table>
+struct FillTable {
+  const Bins& bins;
+  const Table& table;
   unsigned nan_slot;
 
   __device__ __forceinline__ void operator()(T element) const {
     (*this)(Pack<T, 1>{element});
   }
-  /// All slots are found before one is counted, so that loads do not wait for each other.
+  /// All slots are found before a step is added, so that loads do not wait for each other.
   template <int kSize>
   __device__ __forceinline__ void operator()(const Pack<T, kSize>& pack) const {
     typename Number<T>::Wide values[kSize];
@@ -38,22 +44,22 @@ struct CountInTable {
       if constexpr (Number<T>::kIsFloat) {
         slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
       }
-      add_shared(counters + 4 * word_of(slots[j], kLogCopies), 1);
+      table.add(slots[j], typename Table::Step{});
     }
   }
 };
 
-/// Writes the counts of a part of the bins, or adds them. Underflow belongs to the first part,
+/// Writes the slots of a part of the bins, or adds them. Underflow belongs to the first part,
 /// overflow to the last; NaN is counted by the first.
-template <int kLogCopies>
-__device__ __forceinline__ void put_counts(
-    const uint32_t* table,
+template <class Table, class Total>
+__device__ __forceinline__ void put_slots(
+    const Table& table,
     const Edges& part,
     const Edges& edges,
     bool valid,
     Flow flow,
     bool add,
-    unsigned long long* histogram) {
+    Total* histogram) {
   const auto slots = static_cast<unsigned>(part.bins + 3);
   for (unsigned slot = threadIdx.x; slot < slots; slot += blockDim.x) {
     const bool is_nan_slot = slot == slots - 1;
@@ -62,25 +68,21 @@ __device__ __forceinline__ void put_counts(
     if (!is_bin && !is_shown) {
       continue;
     }
-    uint32_t sum = 0;
-    for (unsigned copy = 0; copy < 1u << kLogCopies; ++copy) {
-      // Lanes begin with different copies, so that they meet in no bank.
-      sum += table[word_of(slot, kLogCopies) + ((copy + threadIdx.x) & ((1u << kLogCopies) - 1))];
-    }
+    const auto sum = table.sum(slot);
     const int64_t of_channel = is_nan_slot ? edges.bins + 2 : part.first + slot;
     put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_slot ? sum : 0, add);
   }
 }
 
-template <int kLogCopies, class Shape, class T>
+template <class Accumulator, int kLogCopies, class Shape, class T>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams_kernel(
     const T* __restrict__ data,
     const __grid_constant__ EdgeStreams in,
     const __grid_constant__ Edges edges,
     Flow flow,
     const uint8_t* __restrict__ valid, // of channels with parts
-    unsigned long long* __restrict__ counts) {
-  using Wide = typename Number<T>::Wide;
+    typename Accumulator::Total* __restrict__ totals) {
+  using Table = SlotTable<Accumulator, kLogCopies>;
   extern __shared__ __align__(16) unsigned char shared[];
   // Neighbouring blocks read the same rows.
   const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
@@ -88,30 +90,46 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   const StreamOfBlock<T> stream(data, in, channel, block % in.chunks);
   stream.fetch_first(); // while the bins are found
   const Edges part = in.part(edges, index);
-  const auto bins_of_part = static_cast<unsigned>(part.bins);
-  const unsigned words = words_of(bins_of_part + 3, kLogCopies);
-  // Wide thresholds come first, because they must be aligned.
-  auto* thresholds = reinterpret_cast<Wide*>(shared);
-  auto* buckets = reinterpret_cast<uint32_t*>(thresholds + words);
-  uint32_t* table = buckets + in.buckets;
-  for (unsigned i = threadIdx.x; i < words; i += Shape::kThreads) {
-    table[i] = 0;
-  }
+  const auto slots_of_part = static_cast<unsigned>(part.bins) + 3;
+  Room room(shared); // thresholds may be wide, so they come first
+  auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots_of_part, kLogCopies));
+  auto* buckets = room.take<uint32_t>(in.buckets);
+  const Table table(room.take<typename Accumulator::Local>(0));
+  table.template clear<Shape::kThreads>(slots_of_part);
   const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, buckets, in.buckets);
-  const unsigned nan_slot = flow.shown ? bins_of_part + 2 : 0;
+  const unsigned nan_slot = flow.shown ? slots_of_part - 1 : 0;
   visit_guess<kKnowsAffineExceptTop<T>, true>(bins.guess, [&](auto guess) {
-    const uint32_t counters = address_of(table) + 4 * (threadIdx.x & ((1u << kLogCopies) - 1));
-    stream.template for_each<Shape>(CountInTable<guess(), T, kLogCopies>{bins, counters, nan_slot});
+    stream.template for_each<Shape>(
+        FillTable<guess(), T, BlockBins<T, kLogCopies>, Table>{bins, table, nan_slot});
   });
   __syncthreads();
-  wait_for_previous(); // it clears the counts
+  wait_for_previous(); // it clears the result
   const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
-  put_counts<kLogCopies>(
+  put_slots(
       table, part, edges, is_valid, flow, in.chunks > 1,
-      counts + channel * flow.num_counts(edges.bins));
+      totals + channel * flow.num_counts(edges.bins));
+}
+
+__global__ __launch_bounds__(kThreadsOfCheck) void check_edges_kernel(
+    const __grid_constant__ Edges edges, int64_t channels, uint8_t* __restrict__ valid) {
+  for (int64_t channel = blockIdx.x; channel < channels; channel += gridDim.x) {
+    const bool is_valid = are_valid(edges, channel);
+    if (threadIdx.x == 0) {
+      valid[channel] = is_valid;
+    }
+  }
 }
 
 } // namespace
+
+const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch) {
+  const int64_t checked = edges.shared ? 1 : channels;
+  auto* valid = static_cast<uint8_t*>(launch.allocate(checked));
+  start(
+      launch, "check_edges", check_edges_kernel, grid_of(std::min<int64_t>(checked, 1 << 16)),
+      dim3(kThreadsOfCheck), 0, edges, checked, valid);
+  return valid;
+}
 
 void count_streams_between(
     const EdgePlan& plan,
@@ -129,20 +147,20 @@ void count_streams_between(
           LaunchShape{
               grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
           static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
-          reinterpret_cast<unsigned long long*>(problem.counts));
+          totals_of(problem));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
       if (plan.streams.log_copies == 5) {
-        return with(count_streams_kernel<5, ShapeOf<T>, T>);
+        return with(count_streams_kernel<Count, 5, ShapeOf<T>, T>);
       }
       if (plan.streams.log_copies == 3) {
-        return with(count_streams_kernel<3, ShapeOf<T>, T>);
+        return with(count_streams_kernel<Count, 3, ShapeOf<T>, T>);
       }
     }
     if (plan.streams.log_copies != 0) {
       no_kernel("count_streams");
     }
-    with(count_streams_kernel<0, ShapeOf<T>, T>);
+    with(count_streams_kernel<Count, 0, ShapeOf<T>, T>);
   });
 }
 
