@@ -221,10 +221,10 @@ CASES = {
     "odd columns of 2 bytes": Case("columns joined", (1500, 33), dtype=torch.float16),
     "few columns of 2 bytes": Case("columns joined", (9001, 3), dtype=torch.int16, gpu=HOPPER),
     "many odd columns of 2 bytes": Case("", (300, 511), dtype=torch.bfloat16, bins=5),
-    "scattered rows": Case("scattered", (50, 77), (1,)),
-    "scattered columns": Case("scattered", (50, 77), dtype=torch.float16),
-    "scattered bytes": Case("scattered", (300, 7), dtype=torch.uint8),
-    "more bins than parts": Case("scattered", (3001,), bins=300_000, offset=1),
+    "rows in tiles": Case("tiles", (50, 77), (1,)),
+    "columns in tiles": Case("tiles", (50, 77), dtype=torch.float16),
+    "bytes in tiles": Case("tiles", (300, 7), dtype=torch.uint8),
+    "more bins than parts": Case("tiles", (3001,), bins=300_000, offset=1),
     "bytes": Case("bytes", (4001,), dtype=torch.uint8, offset=1),
     "bytes of channels": Case("bytes", (5, 700), (1,), dtype=torch.int8),
     "bytes of columns": Case("bytes", (700, 9), dtype=torch.float8_e4m3fn),
@@ -243,7 +243,7 @@ def test_types(count: Count, dtype: torch.dtype) -> None:
     wide = dtype.itemsize > 1
     Case("streams" if wide else "bytes", (3001,), dtype=dtype, offset=1).check(count)
     Case("columns" if wide else "bytes", (600, 40), dtype=dtype, gpu=HOPPER).check(count)
-    Case("scattered", (7, 60), (1,), dtype=dtype).check(count)
+    Case("tiles", (7, 60), (1,), dtype=dtype).check(count)
 
 
 @pytest.mark.parametrize("dtype", [*SHORT, SINGLE], ids=str)

@@ -86,7 +86,7 @@ def test_cells(device: str) -> None:
 
 
 def test_search() -> None:
-    for shape, dim, layout in (((5000, 64), 0, "columns"), ((10, 64), 1, "scattered")):
+    for shape, dim, layout in (((5000, 64), 0, "columns"), ((10, 64), 1, "tiles")):
         plan = explain_histogram(shape, torch.logspace(-3, 3, 30), dim=dim, device="H100")
         assert plan.layout == layout
         assert [search.how for search in plan.searches] == ["search"]
@@ -311,7 +311,7 @@ def test_an_assumed_device() -> None:
         ((4, 1 << 16), 1, torch.bfloat16, "streams", "count_streams"),
         ((1 << 16, 64), 0, torch.float64, "columns", "count_columns"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
-        ((1 << 16, 64), 1, torch.float32, "scattered", "count_scattered"),
+        ((1 << 16, 64), 1, torch.float32, "tiles", "count_tiles"),
     ],
 )
 def test_layouts(

@@ -68,12 +68,15 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert plan.columns * plan.batches % plan.channels == 0
         assert plan.num_bins * width * (4 + 2) < plan.shared_bytes
     else:
-        assert plan.layout in ("bytes", "scattered")
-        assert plan.shared_bytes == 0
+        assert plan.layout in ("bytes", "tiles", "scattered")
         if plan.layout == "bytes":
+            assert plan.shared_bytes == 0
             assert (size, plan.blocks, plan.threads) == (1, plan.channels, 256)
             assert plan.raw_bytes is not None
             assert plan.raw_bytes.num_bins == 256
+        elif plan.layout == "tiles":
+            num_counts = plan.num_bins + (3 if plan.flow else 0)
+            assert 4 * num_counts < plan.shared_bytes <= gpu.shared_bytes_per_block
         else:
             assert plan.clears_counts
     if plan.layout in ("streams", "columns"):
@@ -81,7 +84,8 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert plan.rows_per_block <= MAX_ROWS
     # Every kernel that adds to counts comes after one that clears them.
     steps = [step for step in plan.steps if not step.startswith(("clear", "zero"))]
-    assert steps[-1] == ("map_bytes" if plan.layout == "bytes" else f"count_{plan.layout}")
+    kernels = {"bytes": "map_bytes", "scattered": "count_tiles"}
+    assert steps[-1] == kernels.get(plan.layout, f"count_{plan.layout}")
     checks = plan.layout == "scattered" or plan.parts > 1
     assert ("check_edges" in steps) == checks
     if plan.layout != "bytes":
@@ -112,7 +116,7 @@ def test_what_holds_for_every_plan(gpu: Device) -> None:
         plan = plan_of(shape, bins, dim, rng.choice(DTYPES), gpu)
         assert_whole(plan, gpu)
         layouts.add(plan.layout)
-    assert layouts == {"streams", "columns", "bytes", "scattered"}
+    assert layouts == {"streams", "columns", "bytes", "tiles", "scattered"}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -135,8 +139,8 @@ def test_layouts(dtype: torch.dtype) -> None:
     assert plan_of((8, 3, 64, 64), dim=(2, 3), dtype=dtype).layout == "streams"
     assert plan_of((1 << 16, 64), dim=0, dtype=dtype).layout == "columns"
     assert plan_of((8, 64, 64, 32), dim=(1, 2), dtype=dtype).layout == "columns"
-    assert plan_of((1 << 16, 8), dim=1, dtype=dtype).layout == "scattered"
-    assert plan_of((10,), dtype=dtype).layout == "scattered"
+    assert plan_of((1 << 16, 8), dim=1, dtype=dtype).layout == "tiles"
+    assert plan_of((10,), dtype=dtype).layout == "tiles"
     # More bins than tables of columns have, and than any parts.
     assert plan_of((1 << 16, 64), 20_000, 0, dtype=dtype).layout == "streams"
     assert plan_of((1 << 20,), 1 << 20, dtype=dtype).layout == "scattered"
@@ -146,7 +150,7 @@ def test_layouts(dtype: torch.dtype) -> None:
 def test_layouts_of_bytes(dtype: torch.dtype) -> None:
     assert plan_of((1 << 16, 64), dim=0, dtype=dtype).layout == "bytes"
     assert plan_of((1 << 16, 64), 1 << 20, 0, dtype=dtype).layout == "bytes"
-    assert plan_of((100, 64), dim=0, dtype=dtype).layout == "scattered"
+    assert plan_of((100, 64), dim=0, dtype=dtype).layout == "tiles"
 
 
 def test_views() -> None:
@@ -196,7 +200,7 @@ def test_rare_strides_are_copied() -> None:
     odd = meta(5, 6, 7, 8, 9, 10).permute(5, 1, 3, 0, 4, 2)[:, ::2]
     plan = explain_histogram(odd, 4, dim=(0, 2, 4), device="H100")
     assert plan.copies_input
-    assert plan.layout in ("streams", "scattered")
+    assert plan.layout in ("streams", "tiles")
 
 
 def test_blocks_of_long_channels() -> None:

@@ -317,6 +317,7 @@ def _histogram_layout(e: HistogramExplanation) -> str:
         return f"{text} of {e.word_bytes} bytes"
     layouts = {
         "bytes": "raw bytes are counted, and the sums of the 256 values mapped to bins",
+        "tiles": "a block counts all or some rows of a few channels",
         "scattered": "element by element, in the result itself",
         "patterns": f"the {256**e.key_bytes:,} patterns of elements are counted, "
         "and the sums mapped to bins",
@@ -332,7 +333,7 @@ def _lines_of_bins(e: HistogramExplanation) -> list[tuple[str, str]]:
 
 
 def _bins(e: HistogramExplanation, search: BinSearch) -> str:
-    memory = "in memory" if e.layout in ("bytes", "scattered") else "in shared memory"
+    memory = "in memory" if e.layout in ("bytes", "tiles", "scattered") else "in shared memory"
     words = {
         "formula": "by a formula alone",
         "comparison": "by a formula and one comparison with the nearest edge",
@@ -340,6 +341,8 @@ def _bins(e: HistogramExplanation, search: BinSearch) -> str:
         f"at most {_count(search.fullest_cell, 'edge')} in one",
         "search": f"by a search among all edges {memory}",
     }[search.how]
+    if e.layout in ("tiles", "scattered"):
+        words += ", which begins where an edge of evenly spaced ones would be"
     every = len(e.searches) == 1 and not e.invalid_channels
     if e.layout == "bytes":
         words += ", for each of the 256 values"
@@ -361,7 +364,7 @@ def _reasons(e: HistogramExplanation) -> list[str]:
                 reasons.append("channels side by side are searched together, with a comparison")
         if search.how in ("cells", "search") and search.comparison_fails:
             reasons.append(f"one comparison is wrong at {_edge(e, search.comparison_fails)}")
-    if e.layout == "scattered" and e.searches:
+    if e.layout in ("tiles", "scattered") and e.searches:
         reasons.append("nothing is prepared for so few rows, or so many bins")
     return list(dict.fromkeys(reasons))
 

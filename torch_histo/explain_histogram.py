@@ -90,9 +90,10 @@ class HistogramExplanation:
         invalid_channels: channels that count nothing: their edges decrease or hold NaN.
         layout: on a GPU "streams" (a block counts rows of one channel), "columns" (channels side by
             side; a block counts a stripe of columns), "bytes" (raw bytes are counted, and the sums
-            mapped to bins) or "scattered" (element by element, in the result itself); on the CPU
-            "staged" (elements become keys, which are counted) or "patterns" (the bits of elements
-            are counted, and the sums mapped to bins); or "nothing to count".
+            mapped to bins), "tiles" (few rows; a block counts some channels) or "scattered"
+            (element by element, in the result itself); on the CPU "staged" (elements become keys,
+            which are counted) or "patterns" (the bits of elements are counted, and the sums mapped
+            to bins); or "nothing to count".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         keys: on the CPU, how the keys or patterns are counted, as `explain` has it.
         key_bytes: bytes of a key or pattern.

@@ -292,7 +292,6 @@ constexpr int threads_of_streams(int64_t element) {
 constexpr int threads_of_columns(int64_t element, bool is_float) {
   return element == 2 && is_float ? 896 : 768;
 }
-constexpr int kThreadsOfScattered = 1024;
 // Shown by: float32 [2^28] of all values
 constexpr int kThreadsOfExtremes = 768;
 // The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
@@ -385,6 +384,8 @@ constexpr int64_t kElementsPerSector = 1 << 18;
 // elements.
 constexpr int64_t kTileRowBytes = 64;
 constexpr int64_t kTileRowElements = 32;
+constexpr int64_t kMostTileChannels = kTileRowBytes; // elements of one byte
+static_assert(kTileRowElements <= kMostTileChannels);
 
 // Four blocks share the shared memory of an SM, 227 KiB on a Hopper.
 constexpr int64_t kPreferredTableBytes = 48 * 1024;

@@ -165,8 +165,8 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
   switch (plan.layout) {
     case cuda::EdgeLayout::kBytes:
       return "bytes";
-    case cuda::EdgeLayout::kScattered:
-      return "scattered";
+    case cuda::EdgeLayout::kTiles:
+      return "tiles";
     case cuda::EdgeLayout::kStreams:
       words = "streams " + std::to_string(1 << plan.streams.log_copies) + "-copies";
       words += plan.streams.parts > 1 ? " parts" : "";

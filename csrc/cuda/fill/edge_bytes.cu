@@ -21,7 +21,7 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
   bytes.counts = static_cast<int64_t*>(
       launch.allocate(channels * kBytes * static_cast<int64_t>(sizeof(int64_t))));
   count(bytes, ValueBinning{kBytes}, launch);
-  return reinterpret_cast<unsigned long long*>(bytes.counts);
+  return totals_of(bytes);
 }
 
 /// The edges of a channel in shared memory.
@@ -45,7 +45,7 @@ __device__ __forceinline__ int64_t slot_of_byte(const E& edges, int64_t channel)
   if (is_nan(value)) {
     return edges.bins + 2;
   }
-  return valid ? search_edges(edges, channel, real_of(value)) : -1;
+  return valid ? search_edges(edges, channel, real_of(value), edges.bins / 2) : kNoBin;
 }
 
 template <class T>
@@ -116,7 +116,7 @@ void count_bytes_between(
     start(
         launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
         LaunchShape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()},
-        sums, edges, flow, reinterpret_cast<unsigned long long*>(problem.counts));
+        sums, edges, flow, totals_of(problem));
   });
 }
 

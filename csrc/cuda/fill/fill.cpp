@@ -16,8 +16,8 @@ void count_between(
       return count_streams_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kColumns:
       return count_columns_between(plan, problem, edges, flow, launch);
-    case EdgeLayout::kScattered:
-      return count_scattered_between(plan, problem, edges, flow, launch);
+    case EdgeLayout::kTiles:
+      return count_tiles_between(plan, problem, edges, flow, launch);
   }
   no_kernel("count_between");
 }

@@ -28,7 +28,7 @@ void count_columns_between(
 /// if they share them.
 const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
 
-void count_scattered_between(
+void count_tiles_between(
     const EdgePlan& plan,
     const Problem& problem,
     const Edges& edges,

@@ -5,6 +5,7 @@
 
 #include "core/locate.h"
 #include "cuda/plan/common.h"
+#include "cuda/plan/planners.h"
 
 namespace histo::cuda {
 namespace {
@@ -138,12 +139,14 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     return plan;
   }
   plan = EdgePlan{};
-  plan.layout = EdgeLayout::kScattered;
-  plan.threads = kThreadsOfScattered;
-  plan.blocks = std::min<int64_t>(
-      ceil_div(problem.num_channels() * problem.num_rows(), plan.threads),
-      int64_t{8} * limits.sm_count);
-  plan.clears = true;
+  const TableEntries entries{bytes_of_type(problem.type), problem.num_bins, false};
+  plan.layout = EdgeLayout::kTiles;
+  plan.tiles = plan_generic({problem, entries, limits});
+  plan.threads = plan.tiles.threads;
+  plan.blocks = plan.tiles.blocks;
+  plan.shared_bytes = plan.tiles.shared_bytes;
+  plan.clears = plan.tiles.clears;
+  plan.overlaps = plan.clears && limits.has_clusters();
   return plan;
 }
 

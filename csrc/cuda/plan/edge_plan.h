@@ -60,7 +60,7 @@ enum class EdgeLayout {
   kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
   kStreams,
   kColumns,
-  kScattered, // element by element, in the result itself
+  kTiles, // of few rows, or of more bins than a table of streams has: fill/generic.cu
 };
 
 constexpr int kThreadsOfBytes = 256; // each has a value
@@ -69,15 +69,20 @@ struct EdgePlan {
   EdgeLayout layout;
   EdgeStreams streams;
   ChannelColumns columns;
+  CountPlan tiles; // its layout is Generic
   int64_t blocks;
   int threads;
   int64_t shared_bytes;
   bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
   bool overlaps; // the count starts before that kernel ends
 
+  /// Whether a tile has a table in shared memory, and is not counted in the result.
+  bool has_table() const {
+    return std::get<Generic>(tiles.layout).table_stride > 0;
+  }
   /// Whether a kernel of its own asks which channels have valid edges.
   bool checks_channels() const {
-    return layout == EdgeLayout::kScattered || streams.parts > 1;
+    return layout == EdgeLayout::kTiles ? !has_table() : streams.parts > 1;
   }
 };
 

@@ -64,18 +64,11 @@ struct KeyOrder {
   }
 };
 
-/// Calls f(TypeTag<Bits>{}) with the unsigned type as wide as the elements.
-template <class F>
-void visit_bits(ElementType type, const F& f) {
-  visit_number_type(type, [&](auto tag) {
-    f(TypeTag<typename UnsignedOf<sizeof(typename decltype(tag)::type)>::type>{});
-  });
-}
-
-/// The same for elements wider than a byte.
+/// Calls f(TypeTag<Bits>{}) with the unsigned type as wide as the elements, if these are wider than a
+/// byte.
 template <class F>
 void visit_wide_bits(ElementType type, const F& f) {
-  visit_bits(type, [&](auto tag) {
+  visit_unsigned_type(type, [&](auto tag) {
     if constexpr (sizeof(typename decltype(tag)::type) > 1) {
       f(tag);
     } else {

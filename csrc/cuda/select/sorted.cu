@@ -85,7 +85,7 @@ void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Laun
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   in.num_channels = problem.num_channels();
   in.num_rows = static_cast<unsigned>(problem.num_rows());
-  visit_bits(problem.type, [&](auto tag) {
+  visit_unsigned_type(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
         launch, "select_sorted", select_sorted_kernel<Bits>, grid_of(plan.blocks),

@@ -138,9 +138,9 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       steps.emplace_back("find_columns");
       steps.emplace_back("count_columns");
       break;
-    case cuda::EdgeLayout::kScattered:
-      facts.add("layout", "scattered");
-      steps.emplace_back("count_scattered");
+    case cuda::EdgeLayout::kTiles:
+      facts.add("layout", plan.has_table() ? "tiles" : "scattered");
+      steps.emplace_back("count_tiles");
       break;
   }
   facts.add("blocks", plan.blocks);

@@ -267,7 +267,7 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
       case cuda::EdgeLayout::kColumns:
         return find_in_columns<T>(input, edges, plan);
       case cuda::EdgeLayout::kBytes:
-      case cuda::EdgeLayout::kScattered:
+      case cuda::EdgeLayout::kTiles:
         return search_all(input, edges);
     }
     fail("explain: a layout without a name");
