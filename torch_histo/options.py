@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -129,7 +130,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     _add_what_is_read(parser)
     _add_bins(parser)
     _add_output(parser)
-    arguments = parser.parse_intermixed_args(argv)
+    # Argparse takes a name after -- for an option, if no other FILE comes first.
+    words = list(sys.argv[1:] if argv is None else argv)
+    end = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_intermixed_args(words[:end])
+    arguments.files += words[end + 1 :]
     given = [name for name, value in vars(arguments).items() if value not in (None, False)]
     _check_options_together(parser, arguments, given)
     _check_range(parser, arguments)
