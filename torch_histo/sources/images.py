@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, BinaryIO
@@ -23,6 +24,14 @@ IMAGE_SIGNATURES = (
     b"GIF89a",
     b"II*\0",  # TIFF, little-endian
     b"MM\0*",  # TIFF, big-endian
+    b"II+\0",  # BigTIFF, little-endian
+    b"MM\0+",  # BigTIFF, big-endian
+    b"8BPS\0\1",  # Photoshop
+    b"\0\0\0\x0cjP  \r\n\x87\n",  # JPEG 2000
+    b"\xff\x4f\xff\x51",  # JPEG 2000 without a container
+    b"DDS \x7c\0\0\0",
+    b"qoif",
+    b"SIMPLE  =",  # FITS
 )
 
 # In other formats the frames that Pillow finds are layers or thumbnails of one picture.
@@ -31,7 +40,7 @@ FORMATS_OF_FRAMES = {"AVIF", "DCX", "FLI", "GIF", "PNG", "TIFF", "WEBP"}
 # Each frame of these is a picture of its own; in the others it is drawn over the last one.
 FORMATS_OF_PAGES = {"DCX", "TIFF"}
 
-# Pillow recognises these formats, but cannot decode them by itself: they are counted as bytes.
+# Pillow recognises these formats, but cannot decode them by itself.
 UNDECODED_FORMATS = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
 
@@ -43,7 +52,9 @@ def image_suffixes() -> frozenset[str]:
 
 def looks_like_image(head: bytes) -> bool:
     is_webp = head.startswith(b"RIFF") and head[8:12] == b"WEBP"
-    return head.startswith(IMAGE_SIGNATURES) or is_webp
+    is_bmp = head.startswith(b"BM") and head[6:10] == bytes(4)
+    is_avif = re.match(rb".{4}ftyp.{0,56}avi[fs]", head, re.DOTALL) is not None
+    return head.startswith(IMAGE_SIGNATURES) or is_webp or is_bmp or is_avif
 
 
 def image_source(file: BinaryIO) -> Source:
