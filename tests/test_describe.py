@@ -125,6 +125,30 @@ def test_images_bytes_and_infinities(run: Any) -> None:
     assert found["quantiles"]["1.0"] == "Infinity"
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+@pytest.mark.parametrize("infinity", [torch.inf, -torch.inf])
+def test_quantiles_beside_an_infinity_have_the_bits_of_nanquantile(
+    run: Any, dtype: torch.dtype, infinity: float
+) -> None:
+    values = torch.randn(4, 999, generator=torch.Generator().manual_seed(0)).to(dtype)
+    values[1, 5], values[1, 6], values[2, 7] = infinity, infinity, torch.nan
+    q = [0.0, 0.0007, 0.0123, 0.3, 0.55, 0.987, 0.9995, 1.0]
+    safetensors.torch.save_file({"x": values}, "x.safetensors")
+    (found,) = json.loads(
+        run(
+            *("x.safetensors", "--per-channel", "--json"),
+            *("--quantiles", ",".join(map(str, q))),
+        )
+    )["files"]
+    wide = values if dtype == torch.float64 else values.float()
+    expected = wide.nanquantile(torch.tensor(q, dtype=wide.dtype), dim=1).to(dtype).double().T
+    for channel, right in zip(found["channels"], expected, strict=True):
+        numbers = [float(v) for v in channel["quantiles"].values()]
+        finite = right.isfinite()
+        assert finite.sum() >= len(q) - 2
+        assert torch.equal(torch.tensor(numbers, dtype=torch.float64)[finite], right[finite])
+
+
 def test_float8(run: Any) -> None:
     values = torch.arange(-4.0, 5)
     tensors = {str(dtype): values.to(dtype) for dtype in (torch.float8_e4m3fn, torch.float8_e5m2)}

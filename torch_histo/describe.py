@@ -182,11 +182,10 @@ def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
     if not may_be_infinite or not values.isinf().any():
         return nanquantile(values, q, -1).double().cpu()
     # Interpolation makes NaN of an infinity, even where its weight is 0 or 1.
-    values = values.double()
-    low = nanquantile(values, q, -1, interpolation="lower")
-    high = nanquantile(values, q, -1, interpolation="higher")
+    low = nanquantile(values, q, -1, interpolation="lower").double()
+    high = nanquantile(values, q, -1, interpolation="higher").double()
     ends = torch.where(low == high, low, low + high)
-    between = nanquantile(values, q, -1)
+    between = nanquantile(values, q, -1).double()
     return torch.where(low.isinf() | high.isinf(), ends, between).cpu()
 
 

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import shutil
+import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -33,28 +34,35 @@ what a FILE is, by its content and its suffix:
   image   PNG, JPEG, GIF, TIFF, WebP, and by its suffix all else that Pillow
           decodes. A channel per colour: R, G, B and A; L (grey); C, M, Y, K.
           The colours of a palette are looked up. All frames of an animation
-          and all pages of a TIFF are counted together; they must have one
-          mode. 16-bit greyscale keeps its 16 bits. A note tells where Pillow
+          and all pages of a TIFF are counted together, each as Pillow gives it
+          on the way from the first to the last; they must have one mode.
+          16-bit greyscale keeps its 16 bits. A note tells where Pillow
           reduces the samples of colours to 8 bits, where only one image of
           several in the file is counted, and where the end of a GIF is missing.
   array   NumPy .npy and .npz of integers, bool or floats, of any size, byte
           order and memory order, and .safetensors (needs the package
-          safetensors), of bfloat16 and float8 too.
-          The arrays of .npz and the tensors of .safetensors are counted one by
-          one, under the name FILE:NAME. The channels of integers lie along the
-          last dimension. All floats are one channel, or one for each index of
-          the first dimension with --per-channel; --dim chooses for both.
+          safetensors), of bfloat16, float8 and float4 too. The tensors of
+          files of torch.save (.pt, .pth, .bin), in dictionaries and lists that
+          may hold each other; a file that holds other objects is refused.
+          What model.safetensors.index.json names is read from the files beside
+          it. The arrays of .npz and the tensors of a checkpoint are counted one
+          by one, under the name FILE:NAME. The channels of integers lie along
+          the last dimension. All floats are one channel, or one for each index
+          of the first dimension with --per-channel; --dim chooses for both.
   bytes   anything else: one channel; --channels N for N channels that take
-          turns byte by byte (byte i belongs to channel i modulo N). Files that
-          only wrap values are refused: compressed ones, .zip, .pt, pickles,
-          .tar, HDF5, Parquet, Arrow, MATLAB, GGUF. --channels 1 counts their
-          bytes.
+          turns byte by byte (byte i belongs to channel i modulo N). Files of
+          known formats whose bytes are not their values are refused, by their
+          first bytes or their suffix, with a line that says what to do:
+          compressed ones, archives, pickles, HDF5, Parquet, CSV, JSON, DICOM,
+          NIfTI, HEIF, PDF, sounds, films and others. --channels 1 counts the
+          bytes of any file.
   text    with --text only: how many of the letters a-d, e-h, i-l, m-p, q-t,
           u-x and y-z there are. Capitals and all other bytes are ignored.
   --text, --channels and --dim make every FILE text, bytes or an array,
   whatever it is. Files larger than memory are read in pieces (all but images,
-  each frame of which is decoded as a whole), with a progress bar if standard
-  error is a terminal. A FILE whose name begins with a dash comes after --.
+  each frame of which is decoded as a whole, and files of torch.save), with a
+  progress bar if standard error is a terminal. A FILE whose name begins with a
+  dash comes after --.
 
 what a bin is:
   Integers (and bytes, and nearly all images): bin v holds the value v, for v
@@ -129,7 +137,11 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     _add_what_is_read(parser)
     _add_bins(parser)
     _add_output(parser)
-    arguments = parser.parse_intermixed_args(argv)
+    # Argparse takes a name after -- for an option, if no other FILE comes first.
+    words = list(sys.argv[1:] if argv is None else argv)
+    end = words.index("--") if "--" in words else len(words)
+    arguments = parser.parse_intermixed_args(words[:end])
+    arguments.files += words[end + 1 :]
     given = [name for name, value in vars(arguments).items() if value not in (None, False)]
     _check_options_together(parser, arguments, given)
     _check_range(parser, arguments)

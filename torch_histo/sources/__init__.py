@@ -11,7 +11,7 @@ import shutil
 import stat
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from os import fstat
 from pathlib import Path
@@ -21,24 +21,23 @@ import torch
 from torch import Tensor
 
 from . import base
-from .arrays import (
-    NPY_SIGNATURE,
+from .arrays import NPY_SIGNATURE, looks_like_safetensors, npy_source, safetensors_parts
+from .base import HEAD_BYTES, Dim, Part, Piece, Source, SourceError
+from .checkpoints import (
+    INDEX_SUFFIX,
+    TORCH_SIGNATURE,
     ZIP_SIGNATURES,
-    looks_like_safetensors,
-    npy_source,
-    safetensors_parts,
+    index_parts,
+    torch_parts,
     zip_parts,
 )
-from .base import Dim, Part, Piece, Source, SourceError
 from .images import image_source, image_suffixes, looks_like_image
-from .wrappers import refuse_wrappers
+from .wrappers import refuse_by_content, refuse_by_suffix
 
 __all__ = ["TEXT_BINS", "Dim", "Part", "Piece", "Source", "SourceError", "open_file"]
 
 TEXT_BINS = ("a-d", "e-h", "i-l", "m-p", "q-t", "u-x", "y-z")
 """The letters of each bin of `text_histogram`."""
-
-HEAD_BYTES = 264
 
 
 @contextmanager
@@ -68,19 +67,35 @@ def open_file(
         if channels is not None:
             yield [("", lambda: _bytes_source(file, head, channels))]
             return
-        refuse_wrappers(head, suffix)
-        if suffix == ".npz" or head.startswith(ZIP_SIGNATURES):
-            yield zip_parts(_rewound(file, head, stack), suffix, dim, stack)
-        elif suffix == ".safetensors" or looks_like_safetensors(head):
-            yield safetensors_parts(_rewound(file, head, stack), dim)
-        elif isinstance(dim, tuple) or suffix == ".npy" or head.startswith(NPY_SIGNATURE):
-            rewound = _rewound(file, head, stack)
-            yield [("", lambda: npy_source(lambda: rewound, _file_bytes(rewound), dim))]
-        elif suffix in image_suffixes() or looks_like_image(head):
-            rewound = _rewound(file, head, stack)
-            yield [("", lambda: image_source(rewound))]
-        else:
-            yield [("", lambda: _bytes_source(file, head, 1))]
+        refuse_by_content(head, suffix)
+        yield _parts(name, head, dim, lambda: _rewound(file, head, stack), stack) or [
+            ("", lambda: _bytes_source(file, head, 1))
+        ]
+
+
+def _parts(
+    name: str, head: bytes, dim: Dim, rewound: Callable[[], BinaryIO], stack: ExitStack
+) -> Sequence[Part]:
+    """The parts of a file that begins with `head`, which `rewound` gives; none for plain bytes."""
+    suffix = Path(name).suffix.lower()
+    if suffix == ".npz" or head.startswith(ZIP_SIGNATURES):
+        return zip_parts(rewound(), suffix, dim, stack)
+    if head.startswith(TORCH_SIGNATURE):
+        return torch_parts(rewound(), dim)
+    if suffix == ".safetensors" or looks_like_safetensors(head):
+        return safetensors_parts(rewound(), dim)
+    if name.endswith(INDEX_SUFFIX) and head.lstrip().startswith(b"{"):
+        return index_parts(name, rewound(), dim, stack)
+    is_npy, is_image = head.startswith(NPY_SIGNATURE), looks_like_image(head)
+    if not is_npy and not is_image:
+        refuse_by_suffix(suffix)
+    if isinstance(dim, tuple) or suffix == ".npy" or is_npy:
+        file = rewound()
+        return [("", lambda: npy_source(lambda: file, _file_bytes(file), dim))]
+    if suffix in image_suffixes() or is_image:
+        file = rewound()
+        return [("", lambda: image_source(file))]
+    return []
 
 
 def _opened(name: str, stack: ExitStack) -> BinaryIO:

@@ -1,4 +1,4 @@
-"""Arrays of NumPy's .npy and .npz files, and tensors of .safetensors files."""
+"""Arrays of NumPy's .npy and .npz files and of .safetensors files, read block after block."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from typing import IO, Any, BinaryIO
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from . import base
-from .base import Dim, Part, Piece, Source, SourceError, decoding, default_bins
-from .wrappers import SAVE_AS_ARRAY, wrapper_error
+from .base import Dim, Part, Piece, Source, SourceError, decoding
 
 MAX_SIZE = (1 << 63) - 1
 """The largest size of a dimension."""
@@ -43,11 +43,22 @@ SAFETENSORS_FLOATS: dict[str, tuple[np.dtype[Any], torch.dtype]] = {
     "BF16": (np.dtype("<u2"), torch.bfloat16),
     "F8_E4M3": (np.dtype("u1"), torch.float8_e4m3fn),
     "F8_E5M2": (np.dtype("u1"), torch.float8_e5m2),
+    "F8_E4M3FNUZ": (np.dtype("u1"), torch.float8_e4m3fnuz),
+    "F8_E5M2FNUZ": (np.dtype("u1"), torch.float8_e5m2fnuz),
+    "F8_E8M0": (np.dtype("u1"), torch.float8_e8m0fnu),
 }
 """How NumPy reads the values of a tensor, and the type that their bits have."""
 
+WIDENED = {torch.float8_e4m3fnuz, torch.float8_e5m2fnuz, torch.float8_e8m0fnu}
+"""Types that no operator counts: their values are counted as float32, which holds them exactly."""
+
+FLOAT4 = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6]) * torch.tensor([[1.0], [-1.0]])
+"""The values of the 16 codes of float4_e2m1fn, two of which are in a byte, the lower one first."""
+
+SMALL_INTEGERS = {torch.bool: 2, torch.uint8: 256, torch.int8: 128}
+"""Types of which each value from 0 up has a bin, and the number of these values."""
+
 NPY_SIGNATURE = b"\x93NUMPY"
-ZIP_SIGNATURES = (b"PK\x03\x04", b"PK\x05\x06", b"PK\x07\x08")
 
 
 def looks_like_safetensors(head: bytes) -> bool:
@@ -57,16 +68,8 @@ def looks_like_safetensors(head: bytes) -> bool:
     )
 
 
-def zip_parts(file: BinaryIO, suffix: str, dim: Dim, stack: ExitStack) -> Sequence[Part]:
-    with decoding("a zip file"):
-        archive = stack.enter_context(zipfile.ZipFile(file))
-        members = archive.infolist()
-    names = [member.filename for member in members]
-    if suffix != ".npz" and not (names and all(name.endswith(".npy") for name in names)):
-        is_pickle = any(name.endswith("data.pkl") for name in names)
-        raise wrapper_error(
-            *("a PyTorch file", SAVE_AS_ARRAY) if is_pickle else ("a zip file", "unpack it")
-        )
+def npz_parts(archive: zipfile.ZipFile, dim: Dim, stack: ExitStack) -> Sequence[Part]:
+    members = archive.infolist()
     if not members:
         raise SourceError("the file holds no arrays")
 
@@ -115,11 +118,10 @@ def npy_source(open_npy: Callable[[], IO[bytes]], nbytes: int | None, dim: Dim) 
         again.seek(offset)
         return again
 
-    array = _Stored(dtype, shape, bool(fortran), at_values)
-    found = (nbytes or 0) - offset
-    if array.nbytes > 0 and found < array.nbytes:
-        raise SourceError(f"truncated: expected {array.nbytes} bytes of values, found {found}")
-    return _array_source(array, dim)
+    expected, found = math.prod(shape) * dtype.itemsize, (nbytes or 0) - offset
+    if 0 < expected > found:
+        raise SourceError(f"truncated: expected {expected} bytes of values, found {found}")
+    return array_source(_stored(at_values, shape, dtype, fortran=bool(fortran)), dim)
 
 
 def safetensors_parts(file: BinaryIO, dim: Dim) -> Sequence[Part]:
@@ -147,7 +149,14 @@ def safetensors_parts(file: BinaryIO, dim: Dim) -> Sequence[Part]:
 
 def _safetensor_source(file: BinaryIO, start: int, tensor: dict[str, Any], dim: Dim) -> Source:
     """The tensor that an entry of the header describes; all values begin at the byte `start`."""
-    kind = tensor["dtype"]
+    kind, shape = tensor["dtype"], tuple(tensor["shape"])
+
+    def at_values() -> IO[bytes]:
+        file.seek(start + tensor["data_offsets"][0])
+        return file
+
+    if kind == "F4":
+        return array_source(_stored_float4(at_values, shape), dim)
     float_type = None
     if kind in SAFETENSORS_FLOATS:
         dtype, float_type = SAFETENSORS_FLOATS[kind]
@@ -155,81 +164,137 @@ def _safetensor_source(file: BinaryIO, start: int, tensor: dict[str, Any], dim: 
         dtype = np.dtype("?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}")
     else:
         types = ", ".join(SAFETENSORS_FLOATS)
-        raise SourceError(f"expected a tensor of integers, bool, {types}, found one of {kind}")
+        advice = ADVICE["c"] if kind.startswith("C") else ""
+        raise SourceError(
+            f"expected a tensor of integers, bool, {types}, F4, found one of {kind}{advice}"
+        )
+    return array_source(_stored(at_values, shape, dtype, float_type=float_type), dim)
 
-    def at_values() -> IO[bytes]:
-        file.seek(start + tensor["data_offsets"][0])
-        return file
 
-    stored = _Stored(dtype, tuple(tensor["shape"]), False, at_values, float_type)
-    return _array_source(stored, dim)
+Block = tuple[slice, ...]
+"""A slice of each dimension of an array."""
 
 
 @dataclass(frozen=True)
-class _Stored:
-    """An array in a file."""
+class Array:
+    """An array whose values are read block after block."""
 
-    dtype: np.dtype[Any]
+    name: str
+    """Of the type of its values."""
+    dtype: torch.dtype
+    """In which the values are counted."""
     shape: tuple[int, ...]
-    fortran: bool
-    at_values: Callable[[], IO[bytes]]
-    """The file at the first value."""
-    float_type: torch.dtype | None = None
-    """The type of the values' bits, where `dtype` may only be of their size."""
-
-    @property
-    def is_float(self) -> bool:
-        return self.float_type is not None or self.dtype.kind == "f"
-
-    @property
-    def nbytes(self) -> int:
-        return math.prod(self.shape) * self.dtype.itemsize
+    reader: Callable[[], Callable[[Block], Tensor]]
+    """Goes to the first value; what it returns reads the next block."""
+    fortran: bool = False
+    """Whether the first dimension is the innermost one."""
 
 
-def _array_source(array: _Stored, dim: Dim) -> Source:
-    shape = array.shape or (1,)
+def _stored(
+    at_values: Callable[[], IO[bytes]],
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    *,
+    fortran: bool = False,
+    float_type: torch.dtype | None = None,
+) -> Array:
+    """An array in a file, which `at_values` opens at the first value.
+
+    `float_type` is the type of the values' bits, where `dtype` may only be of their size.
+    """
+
+    def reader() -> Callable[[Block], Tensor]:
+        file = at_values()
+
+        def read(block: Block) -> Tensor:
+            sizes = _sizes(block)
+            values = _read_values(file, sizes[::-1] if fortran else sizes, dtype)
+            tensor = torch.from_numpy(values.transpose() if fortran else values)
+            return widened(tensor if float_type is None else tensor.view(float_type))
+
+        return read
+
+    kept = float_type or torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
+    return Array(dtype_name(kept), counted_type(kept), shape, reader, fortran)
+
+
+def _stored_float4(at_values: Callable[[], IO[bytes]], shape: tuple[int, ...]) -> Array:
+    def reader() -> Callable[[Block], Tensor]:
+        file, left = at_values(), torch.empty(0)
+
+        def read(block: Block) -> Tensor:
+            nonlocal left
+            sizes = _sizes(block)
+            length = math.prod(sizes)
+            # A block may end in the middle of a byte.
+            packed = _read_values(file, [(length - len(left) + 1) // 2], np.dtype("u1"))
+            values = torch.cat([left, unpacked_float4(torch.from_numpy(packed))])
+            left = values[length:]
+            return values[:length].view(sizes)
+
+        return read
+
+    return Array("float4_e2m1fn", FLOAT4.dtype, shape, reader)
+
+
+def unpacked_float4(packed: Tensor) -> Tensor:
+    """The values of bytes that hold two each; the last dimension is twice as long."""
+    return FLOAT4.flatten()[torch.stack([packed & 15, packed >> 4], -1).int()].flatten(-2)
+
+
+def dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def counted_type(dtype: torch.dtype) -> torch.dtype:
+    return torch.float32 if dtype in WIDENED else dtype
+
+
+def widened(tensor: Tensor) -> Tensor:
+    return tensor.to(counted_type(tensor.dtype))
+
+
+def array_source(array: Array, dim: Dim) -> Source:
+    shape, is_float = array.shape or (1,), array.dtype.is_floating_point
     if len(shape) > MAX_DIMENSIONS:
         raise SourceError(f"expected at most {MAX_DIMENSIONS} dimensions, found {len(shape)}")
-    dim = _reduced(dim, len(shape), array.is_float)
+    dim = _reduced(dim, len(shape), is_float)
     for d in dim:
         if not -len(shape) <= d < len(shape):
             raise SourceError(f"--dim {d} is no dimension of an array of shape {list(array.shape)}")
     reduced = {d % len(shape) for d in dim or range(len(shape))}
     if len(reduced) < len(dim):
         raise SourceError(f"--dim names a dimension of the array of shape {list(shape)} twice")
-    if array.nbytes == 0:
+    nbytes = math.prod(shape) * array.dtype.itemsize
+    if nbytes == 0:
         reduced = set(range(len(shape)))  # no values are no channels
     kept = [d for d in range(len(shape)) if d not in reduced]
 
     def pieces() -> Iterator[Piece]:
         # The blocks come in the file's order, so it is read from the start to the end.
-        if array.nbytes == 0:
+        if nbytes == 0:
             return
         outermost_first = list(range(len(shape)))[:: -1 if array.fortran else 1]
-        file = array.at_values()
+        read = array.reader()
         for block in _blocks(shape, outermost_first):
-            sizes = [block[d].stop - block[d].start for d in outermost_first]
-            values = _read_values(file, sizes, array.dtype)
-            in_order = values.transpose() if array.fortran else values
-            tensor = torch.from_numpy(in_order)
-            if array.float_type is not None:
-                tensor = tensor.view(array.float_type)
-            yield Piece(tensor, tuple(block[d] for d in kept))
+            yield Piece(read(block), tuple(block[d] for d in kept))
 
     return Source(
         kind="array",
-        dtype=str(array.float_type or array.dtype.name).removeprefix("torch."),
+        dtype=array.name,
         shape=array.shape,
         channel_shape=tuple(shape[d] for d in kept),
         channel_names=(),
         dim=tuple(sorted(reduced)),
-        default_bins=None
-        if array.is_float or array.dtype.itemsize > 1
-        else default_bins(array.dtype),
-        nbytes=array.nbytes,
+        default_bins=SMALL_INTEGERS.get(array.dtype),
+        nbytes=nbytes,
         pieces=pieces,
-        is_float=array.is_float,
+        is_float=is_float,
     )
+
+
+def _sizes(block: Block) -> list[int]:
+    return [part.stop - part.start for part in block]
 
 
 def _reduced(dim: Dim, dimensions: int, is_float: bool) -> tuple[int, ...]:
@@ -243,7 +308,7 @@ def _reduced(dim: Dim, dimensions: int, is_float: bool) -> tuple[int, ...]:
     return dim
 
 
-def _blocks(shape: tuple[int, ...], outermost_first: list[int]) -> Iterator[tuple[slice, ...]]:
+def _blocks(shape: tuple[int, ...], outermost_first: list[int]) -> Iterator[Block]:
     """Indices of the blocks, of at most base.PIECE_VALUES values, that tile an array.
 
     They come in the order of the array's memory, each a contiguous part of it.

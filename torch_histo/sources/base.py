@@ -17,6 +17,9 @@ from ..messages import lacks_main_memory, one_line
 PIECE_VALUES = 1 << 24
 """Most values in one piece (a row of more channels than this is still one piece)."""
 
+HEAD_BYTES = 352
+"""The first bytes of a file, which tell what it is."""
+
 
 class SourceError(Exception):
     """Why a file cannot be counted, in one line that goes after the file's name."""

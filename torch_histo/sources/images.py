@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import cache
 from typing import Any, BinaryIO
@@ -23,6 +24,14 @@ IMAGE_SIGNATURES = (
     b"GIF89a",
     b"II*\0",  # TIFF, little-endian
     b"MM\0*",  # TIFF, big-endian
+    b"II+\0",  # BigTIFF, little-endian
+    b"MM\0+",  # BigTIFF, big-endian
+    b"8BPS\0\1",  # Photoshop
+    b"\0\0\0\x0cjP  \r\n\x87\n",  # JPEG 2000
+    b"\xff\x4f\xff\x51",  # JPEG 2000 without a container
+    b"DDS \x7c\0\0\0",
+    b"qoif",
+    b"SIMPLE  =",  # FITS
 )
 
 # In other formats the frames that Pillow finds are layers or thumbnails of one picture.
@@ -31,7 +40,7 @@ FORMATS_OF_FRAMES = {"AVIF", "DCX", "FLI", "GIF", "PNG", "TIFF", "WEBP"}
 # Each frame of these is a picture of its own; in the others it is drawn over the last one.
 FORMATS_OF_PAGES = {"DCX", "TIFF"}
 
-# Pillow recognises these formats, but cannot decode them by itself: they are counted as bytes.
+# Pillow recognises these formats, but cannot decode them by itself.
 UNDECODED_FORMATS = {"BUFR", "EPS", "GRIB", "HDF5", "MPEG", "WMF"}
 
 
@@ -43,20 +52,22 @@ def image_suffixes() -> frozenset[str]:
 
 def looks_like_image(head: bytes) -> bool:
     is_webp = head.startswith(b"RIFF") and head[8:12] == b"WEBP"
-    return head.startswith(IMAGE_SIGNATURES) or is_webp
+    is_bmp = head.startswith(b"BM") and head[6:10] == bytes(4)
+    is_avif = re.match(rb".{4}ftyp.{0,56}avi[fs]", head, re.DOTALL) is not None
+    return head.startswith(IMAGE_SIGNATURES) or is_webp or is_bmp or is_avif
 
 
 def image_source(file: BinaryIO) -> Source:
     Image.MAX_IMAGE_PIXELS = MAX_PIXELS
     with decoding("an image"):
-        image = Image.open(file, formats=_image_formats())
-        narrowed = _loses_depth(image)
-        image.load()
-        found: int = getattr(image, "n_frames", 1)
+        # Pillow may go to the last frame and back to count them.
+        found: int = getattr(_opened(file), "n_frames", 1)
+        image = _opened(file)
     frames = found if image.format in FORMATS_OF_FRAMES else 1
-    mode, sizes = _mode_and_sizes(image, frames)
+    mode, sizes, narrowed = _mode_sizes_and_loss(_forward(image, frames))
+    with decoding("an image"):
+        first = _pixels(image if frames == 1 else _opened(file), mode)
     bands = tuple("L" if band in "IF" else band for band in ImageMode.getmode(mode).bands)
-    first = _frame(image, 0, mode)
     notes = []
     if frames > 1:
         notes.append(f"{frames} frames counted together")
@@ -72,8 +83,14 @@ def image_source(file: BinaryIO) -> Source:
         notes.append("Pillow reduces the samples of this file to 8 bits")
 
     def pieces() -> Iterator[Piece]:
-        for index in range(frames):
-            pixels = first if index == 0 else _frame(image, index, mode)
+        if frames == 1:
+            yield Piece(_tensor(first).view(-1, len(bands)))
+            return
+        with decoding("an image"):
+            again = _opened(file)
+        for frame in _forward(again, frames):
+            with decoding("an image"):
+                pixels = _pixels(frame, mode)
             yield Piece(_tensor(pixels).view(-1, len(bands)))
 
     return Source(
@@ -92,24 +109,40 @@ def image_source(file: BinaryIO) -> Source:
     )
 
 
-def _frame(image: Image.Image, index: int, mode: str) -> np.ndarray[Any, Any]:
-    """One frame of an image, its pixels converted to a mode."""
-    with decoding("an image"):
-        image.seek(index)
-        image.load()
-        return np.asarray(image if image.mode == mode else image.convert(mode))
+def _opened(file: BinaryIO) -> ImageFile.ImageFile:
+    file.seek(0)
+    return Image.open(file, formats=_image_formats())
 
 
-def _mode_and_sizes(image: Image.Image, frames: int) -> tuple[str, set[tuple[int, int]]]:
-    """The mode in which all frames of an image are counted, and their sizes."""
-    pages = image.format in FORMATS_OF_PAGES
-    modes, sizes = set(), set()
+def _forward(image: ImageFile.ImageFile, frames: int) -> Iterator[ImageFile.ImageFile]:
+    """An image just opened, at one frame after another.
+
+    It never goes back: Pillow loses palettes and sizes of the canvas on the way.
+    """
     for index in range(frames):
         with decoding("an image"):
             image.seek(index)
+        yield image
+
+
+def _pixels(image: ImageFile.ImageFile, mode: str) -> np.ndarray[Any, Any]:
+    """The pixels of the frame at which an image is, converted to a mode."""
+    image.load()
+    return np.asarray(image if image.mode == mode else image.convert(mode))
+
+
+def _mode_sizes_and_loss(
+    frames: Iterator[ImageFile.ImageFile],
+) -> tuple[str, set[tuple[int, int]], bool]:
+    """The mode in which all frames are counted, their sizes, and whether any loses depth."""
+    modes, sizes, narrowed, pages = set(), set(), False, False
+    for image in frames:
+        pages = image.format in FORMATS_OF_PAGES
+        with decoding("an image"):
+            narrowed |= _loses_depth(image)
             if not pages:  # drawing a frame may change its mode
                 image.load()
-        modes.add(_counted_mode(image))
+            modes.add(_counted_mode(image))
         sizes.add(image.size)
     if len(modes) > 1 and not pages:
         # The pixels that a later frame covers are opaque.
@@ -120,7 +153,7 @@ def _mode_and_sizes(image: Image.Image, frames: int) -> tuple[str, set[tuple[int
             f"expected frames of one mode, found {found}: "
             "save those of each mode in a file of their own"
         )
-    return modes.pop(), sizes
+    return modes.pop(), sizes, narrowed
 
 
 def _counted_mode(image: Image.Image) -> str:
