@@ -12,12 +12,12 @@ namespace {
 constexpr int kLogWords = 5;
 
 template <class Bits>
-using ShapeOf = ReadShape<kThreadsOfSelectColumns, 1, sizeof(Bits) == 8 ? 8 : 16>;
+using ColumnReads = ReadShape<kThreadsOfSelectColumns, 1, sizeof(Bits) == 8 ? 8 : 16>;
 
 /// The slots of a column, as find_slots numbers them. Returns how many there are.
 template <class Bits>
 __device__ __forceinline__ unsigned find_prefixes(
-    const Target* targets, unsigned num_targets, unsigned step, Bits* prefixes) {
+    const RankTarget* targets, unsigned num_targets, unsigned step, Bits* prefixes) {
   unsigned count = 0;
   for (unsigned target = 0; target < num_targets; ++target) {
     const auto prefix = static_cast<Bits>(targets[target].prefix);
@@ -58,7 +58,7 @@ __device__ __forceinline__ void count_first_digits(
     const ColumnTable<Bits>& table) {
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, values = digit.values();
-  column.template for_each<ShapeOf<Bits>>([&](Bits number, int of_word) {
+  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
     const unsigned value =
         order.is_nan(number) ? values : static_cast<unsigned>(order.ordered(number) >> shift);
     add_shared(counters + 4 * (of_word * table.plane + (value << kLogWords)), 1);
@@ -76,7 +76,7 @@ __device__ __forceinline__ void count_next_digits(
   using Table = ColumnTable<Bits>;
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, bits = digit.bits, values = digit.values();
-  column.template for_each<ShapeOf<Bits>>([&](Bits number, int of_word) {
+  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
     const unsigned c = column.word * Table::kOfWord + of_word;
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);
     const auto prefix = static_cast<Bits>(upper >> bits);
@@ -100,7 +100,7 @@ __device__ __forceinline__ void put_digit_counts(
     const unsigned* used,
     const ColumnTable<Bits>& table) {
   constexpr unsigned kOfWord = ColumnTable<Bits>::kOfWord, kWidth = ColumnTable<Bits>::kWidth;
-  constexpr unsigned kWarps = ShapeOf<Bits>::kThreads / kWarp;
+  constexpr unsigned kWarps = ColumnReads<Bits>::kThreads / kWarp;
   const Digit& digit = pass.digit;
   const unsigned lane = threadIdx.x % kWarp;
   for (unsigned i = threadIdx.x / kWarp; i < pass.slots * kWidth; i += kWarps) {
@@ -111,36 +111,36 @@ __device__ __forceinline__ void put_digit_counts(
     const int64_t channel = in.channel(column.batch, column.first_column() + c);
     unsigned long long* counts = pass.counts + (channel * pass.slots + slot) * digit.counters();
     const unsigned first = (slot * kOfWord + c % kOfWord) * digit.counters();
-    for (unsigned place = lane; place < digit.counters(); place += kWarp) {
-      put<true>(&counts[place], table.counters[rotated<kLogWords>(first + place, c / kOfWord)]);
+    for (unsigned value = lane; value < digit.counters(); value += kWarp) {
+      put<true>(&counts[value], table.counters[rotated<kLogWords>(first + value, c / kOfWord)]);
     }
   }
 }
 
 template <bool kFirst, class Bits>
-__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void count_digit_columns_kernel(
+__global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_columns_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
     KeyOrder<Bits> order,
     const __grid_constant__ SelectPass pass,
     unsigned targets) {
   using Column = ColumnOfThread<Bits>;
-  using Shape = ShapeOf<Bits>;
+  constexpr unsigned kThreads = ColumnReads<Bits>::kThreads;
   constexpr unsigned kWidth = ColumnTable<Bits>::kWidth;
   __shared__ unsigned used[kWidth];
   extern __shared__ __align__(16) unsigned char shared[];
   auto* prefixes = reinterpret_cast<Bits*>(shared); // [slot][column]
   const Digit& digit = pass.digit;
-  const Column column(data, in, Shape::kThreads);
+  const Column column(data, in, kThreads);
   const ColumnTable<Bits> table{
       prefixes, reinterpret_cast<uint32_t*>(prefixes + (kFirst ? 0 : pass.slots * kWidth)),
       digit.counters() << kLogWords, pass.slots};
-  for (unsigned i = threadIdx.x; i < table.size(); i += Shape::kThreads) {
+  for (unsigned i = threadIdx.x; i < table.size(); i += kThreads) {
     table.counters[i] = 0;
   }
   wait_for_previous(); // it finds the targets, or clears the counts
   if constexpr (!kFirst) {
-    for (unsigned c = threadIdx.x; c < kWidth; c += Shape::kThreads) {
+    for (unsigned c = threadIdx.x; c < kWidth; c += kThreads) {
       const int64_t channel = in.channel(column.batch, column.first_column() + c);
       used[c] = find_prefixes(&pass.targets[channel * targets], targets, kWidth, prefixes + c);
     }

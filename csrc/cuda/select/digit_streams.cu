@@ -7,10 +7,10 @@ namespace histo::cuda {
 namespace {
 
 template <class Bits>
-using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
+using StreamReads = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 
 template <bool kFirst, class Bits>
-__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void count_digit_streams_kernel(
+__global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_streams_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
     KeyOrder<Bits> order,
@@ -40,12 +40,12 @@ __global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void count_digit_stream
   table.clear();
   __syncthreads();
   if constexpr (kFirst) {
-    count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
+    count_first_digit<StreamReads<Bits>>(stream, order, digit, table);
   } else {
-    count_next_digit<ShapeOf<Bits>>(stream, order, digit, slots, lookup, table);
+    count_next_digit<StreamReads<Bits>>(stream, order, digit, slots, lookup, table);
   }
   __syncthreads();
-  for (unsigned i = threadIdx.x; i < table.counters; i += ShapeOf<Bits>::kThreads) {
+  for (unsigned i = threadIdx.x; i < table.counters; i += StreamReads<Bits>::kThreads) {
     put<true>(&counts[i], table.sum(i));
   }
 }

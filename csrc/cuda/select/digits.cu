@@ -14,7 +14,7 @@ __global__ __launch_bounds__(kThreadsOfDigits) void find_digits_kernel(
     int64_t rows,
     unsigned first_values,
     const unsigned long long* __restrict__ first, // counts of the first digit
-    Target* __restrict__ found) {
+    RankTarget* __restrict__ found) {
   __shared__ Slots slots;
   __shared__ int64_t ranks[kMaxTargets];
   __shared__ int64_t sums[kThreadsOfDigits / kWarp];
@@ -25,7 +25,7 @@ __global__ __launch_bounds__(kThreadsOfDigits) void find_digits_kernel(
   const auto nans = static_cast<int64_t>(first[channel * (first_values + 1) + first_values]);
   if (threadIdx.x < kWarp) {
     const unsigned target = min(threadIdx.x, targets - 1);
-    Target at{0, 0};
+    RankTarget at{0, 0};
     if (digit.first) {
       at.rank = rank_of_target(ranks_of_target(part, target, rows, nans), target);
     } else {
@@ -59,7 +59,7 @@ void find_digits(
     const SelectionPart& part,
     const SelectPass& pass,
     const unsigned long long* first,
-    Target* found,
+    RankTarget* found,
     const Launch& launch) {
   const Problem& problem = part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {

@@ -46,22 +46,22 @@ struct DigitTable {
 };
 
 /// The first digit of all values.
-template <class Shape, class Bits>
+template <class Reads, class Bits>
 __device__ __forceinline__ void count_first_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
     const Digit& digit,
     const DigitTable& table) {
   const uint32_t counters = table.address();
-  const unsigned nan_place = digit.values(), shift = digit.shift, scale = table.log_copies + 2;
-  stream.template for_each<Shape>([&](Bits bits) {
+  const unsigned nan_value = digit.values(), shift = digit.shift, scale = table.log_copies + 2;
+  stream.template for_each<Reads>([&](Bits bits) {
     const auto value = static_cast<unsigned>(order.ordered(bits) >> shift);
-    add_shared(counters + ((order.is_nan(bits) ? nan_place : value) << scale), 1);
+    add_shared(counters + ((order.is_nan(bits) ? nan_value : value) << scale), 1);
   });
 }
 
 /// Another digit, of the values that begin as a slot does.
-template <class Shape, class Bits>
+template <class Reads, class Bits>
 __device__ __forceinline__ void count_next_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
@@ -74,7 +74,7 @@ __device__ __forceinline__ void count_next_digit(
   const unsigned scale = table.log_copies + 2;
   if (slots.count == 1) {
     const auto only = static_cast<Bits>(slots.prefixes[0]);
-    stream.template for_each<Shape>([&](Bits number) {
+    stream.template for_each<Reads>([&](Bits number) {
       const Bits upper = static_cast<Bits>(order.key(number) >> shift);
       if (static_cast<Bits>(upper >> bits) == only) {
         add_shared(counters + ((static_cast<unsigned>(upper) & mask) << scale), 1);
@@ -83,10 +83,10 @@ __device__ __forceinline__ void count_next_digit(
     return;
   }
   const auto factor = lookup.factor;
-  stream.template for_each<Shape>([&](Bits number) {
+  stream.template for_each<Reads>([&](Bits number) {
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);
     const auto prefix = static_cast<Bits>(upper >> bits);
-    const unsigned slot = lookup.slot_at(SlotLookup<Bits>::place(prefix, factor));
+    const unsigned slot = lookup.slot_at(SlotLookup<Bits>::index_of(prefix, factor));
     if (slot != kNoSlot && lookup.prefixes[slot] == prefix) {
       const unsigned counter = slot << bits | (static_cast<unsigned>(upper) & mask);
       add_shared(counters + (counter << scale), 1);

@@ -12,7 +12,7 @@ void select_group(
     const SelectionPart& part,
     unsigned long long* first,
     unsigned long long* others,
-    Target* (&targets)[2],
+    RankTarget* (&targets)[2],
     const Launch& launch) {
   const int64_t channels = part.selection.problem.num_channels();
   const auto count_digit =
@@ -35,10 +35,10 @@ void select_in_passes(const SelectPlan& plan, SelectionPart part, const Launch& 
   const int64_t of_first = channels * plan.digits.at(0).counters();
   const int64_t words = channels * plan.counters;
   auto* counts = static_cast<unsigned long long*>(launch.allocate(plan.counter_bytes(channels)));
-  Target* targets[2];
-  for (Target*& some : targets) {
-    const int64_t bytes = channels * kTargetsOfQ * plan.group * int64_t{sizeof(Target)};
-    some = static_cast<Target*>(launch.allocate(bytes));
+  RankTarget* targets[2];
+  for (RankTarget*& some : targets) {
+    const int64_t bytes = channels * kTargetsOfQ * plan.group * int64_t{sizeof(RankTarget)};
+    some = static_cast<RankTarget*>(launch.allocate(bytes));
   }
   for (part.first_q = 0; part.first_q < all; part.first_q += plan.group) {
     part.num_q = std::min(plan.group, all - part.first_q);

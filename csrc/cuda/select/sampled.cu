@@ -7,7 +7,7 @@
 // The host launches the passes that the worst data need. Those that are not needed end at once.
 #include "cuda/pdl.cuh"
 #include "cuda/policy.h"
-#include "cuda/select/targets.cuh"
+#include "cuda/select/key_ranges.cuh"
 #include "cuda/select/window.cuh"
 #include "cuda/storage/counts.cuh"
 #include "cuda/walk/walk.cuh"
@@ -16,7 +16,7 @@ namespace histo::cuda {
 namespace {
 
 template <class Bits>
-using ShapeOf = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
+using SampledReads = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 
 /// A sample of each channel, and its values at two q's, which are the ends of the window.
 struct Sample {
@@ -74,7 +74,7 @@ __global__ __launch_bounds__(kThreadsOfDigits) void open_windows_kernel(
     // If all of the sample is NaN, these are keys of NaN.
     low = sample.q[0] > 0 ? min(low, greatest - 1) : smallest;
     high = sample.q[1] < 1 ? min(max(high, low + 1), greatest) : greatest;
-    windows[i] = {low, high, 0, Search::kWindow};
+    windows[i] = {low, high, 0, WindowSearch::kWindow};
   }
 }
 
@@ -155,14 +155,14 @@ __device__ __forceinline__ void count_in_window(
     uint32_t* beside, // [kCountersBesideWindow + kWarp]
     unsigned long long* counts) {
   WindowCounts<Bits> own(order, window, room, table, beside + kCountersBesideWindow);
-  for (unsigned i = threadIdx.x; i < own.buckets.count; i += ShapeOf<Bits>::kThreads) {
+  for (unsigned i = threadIdx.x; i < own.buckets.count; i += SampledReads<Bits>::kThreads) {
     table[i] = 0;
   }
   if (threadIdx.x < kCountersBesideWindow + kWarp) {
     beside[threadIdx.x] = 0;
   }
   __syncthreads();
-  stream.template for_each<ShapeOf<Bits>>(AddTo<Bits>{own});
+  stream.template for_each<SampledReads<Bits>>(AddTo<Bits>{own});
   for (unsigned counter = 0; counter < kCountersBesideWindow; ++counter) {
     const unsigned sum = sum_of_warp(own.sum(counter));
     if (threadIdx.x % kWarp == 0) {
@@ -173,7 +173,7 @@ __device__ __forceinline__ void count_in_window(
   if (threadIdx.x < kCountersBesideWindow) {
     put<true>(&counts[threadIdx.x], beside[threadIdx.x]);
   }
-  for (unsigned i = threadIdx.x; i < own.buckets.count; i += ShapeOf<Bits>::kThreads) {
+  for (unsigned i = threadIdx.x; i < own.buckets.count; i += SampledReads<Bits>::kThreads) {
     put<true>(&counts[kFirstBucket + i], table[i]);
   }
 }
@@ -189,7 +189,7 @@ __device__ __forceinline__ void find_neighbours(
   using Word = typename Distances<Bits>::Distance;
   const auto first = static_cast<Word>(split);
   Word below = 0, above = 0;
-  stream.template for_each<ShapeOf<Bits>>([&](Bits number) {
+  stream.template for_each<SampledReads<Bits>>([&](Bits number) {
     const Word key = order.key(number);
     below = max(below, key < first ? key : Word{0});
     above = max(above, key < first ? Word{0} : ~key);
@@ -205,7 +205,7 @@ __device__ __forceinline__ void find_neighbours(
 }
 
 template <class Bits>
-__global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void search_window_kernel(
+__global__ __launch_bounds__(SampledReads<Bits>::kThreads, 1) void search_window_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
     KeyOrder<Bits> order,
@@ -220,78 +220,11 @@ __global__ __launch_bounds__(ShapeOf<Bits>::kThreads, 1) void search_window_kern
   wait_for_previous(); // it makes the windows
   const Window window = windows[channel];
   unsigned long long* own = counts + channel * counters;
-  if (window.search == Search::kWindow) {
+  if (window.search == WindowSearch::kWindow) {
     count_in_window(stream, order, window, room, memory, beside, own);
-  } else if (window.search == Search::kSplit) {
+  } else if (window.search == WindowSearch::kSplit) {
     find_neighbours(stream, order, window.low, own);
   }
-}
-
-/// Keys, both included.
-struct KeyRange {
-  uint64_t first;
-  uint64_t last;
-};
-
-/// The keys of a counter that is not the one of NaN or kAbove.
-template <class Bits>
-__device__ __forceinline__ KeyRange
-keys_of(unsigned counter, const Window& window, const Buckets<Bits>& buckets, uint64_t smallest) {
-  if (counter == kBelow) {
-    return {smallest, window.low - 1};
-  }
-  if (counter == kAtLow) {
-    return {window.low, window.low};
-  }
-  const unsigned bucket = counter - kFirstBucket;
-  const uint64_t end = min(buckets.first(bucket + 1), window.span());
-  return {window.low + 1 + buckets.first(bucket), window.low + end};
-}
-
-/// The keys between which the values of two ranks are, as the counters tell. Called by the block.
-template <class Bits>
-__device__ __forceinline__ void find_ranges(
-    const KeyOrder<Bits>& order,
-    const Window& window,
-    const Buckets<Bits>& buckets,
-    const unsigned long long* counts,
-    int64_t rows,
-    const Ranks& ranks,
-    int64_t* sums,      // [warps], shared
-    KeyRange* ranges) { // [kTargetsOfQ], shared
-  const auto count = [&](unsigned i) { return static_cast<int64_t>(counts[i]); };
-  const unsigned last = kFirstBucket + buckets.count;
-  const unsigned each = (last - kBelow + kThreadsOfDigits - 1) / kThreadsOfDigits;
-  const unsigned first = min(kBelow + threadIdx.x * each, last), end = min(first + each, last);
-  int64_t own = 0;
-  for (unsigned i = first; i < end; ++i) {
-    own += count(i);
-  }
-  const int64_t below = sum_below(own, sums);
-  const int64_t above = rows - count(kNans) - count(kAbove);
-  for (unsigned target = 0; target < kTargetsOfQ; ++target) {
-    const int64_t rank = rank_of_target(ranks, target);
-    if (rank >= below && rank < below + own) {
-      unsigned i = first;
-      for (int64_t upto = below + count(i); rank >= upto; upto += count(i)) {
-        ++i;
-      }
-      ranges[target] = keys_of(i, window, buckets, order.smallest());
-    } else if (threadIdx.x == kThreadsOfDigits - 1 && rank >= below + own) {
-      ranges[target] = rank < above ? KeyRange{window.high, window.high}
-                                    : KeyRange{window.high + 1, order.greatest()};
-    }
-  }
-  __syncthreads();
-}
-
-/// The window of the next pass, if the two values are in these ranges.
-__device__ __forceinline__ Window
-window_of(const KeyRange& below, const KeyRange& above, int64_t nans) {
-  const bool found = below.first == below.last && above.first == above.last;
-  const bool same = below.first == above.first;
-  const Search search = found ? Search::kEnded : same ? Search::kWindow : Search::kSplit;
-  return {above.first, above.last, nans, search};
 }
 
 /// A block has a channel: it finds the next window in the counters, or writes the result.
@@ -315,7 +248,7 @@ __global__ __launch_bounds__(kThreadsOfDigits) void narrow_windows_kernel(
     put_value(part, order, 0, channel, ranks, static_cast<Bits>(below));
     put_value(part, order, 1, channel, ranks, static_cast<Bits>(above));
   };
-  if (window.search == Search::kWindow) {
+  if (window.search == WindowSearch::kWindow) {
     const auto nans = static_cast<int64_t>(own[kNans]);
     const Ranks ranks = ranks_of_target(part, 0, rows, nans);
     const Buckets<Bits> buckets(window.span(), room);
@@ -325,15 +258,15 @@ __global__ __launch_bounds__(kThreadsOfDigits) void narrow_windows_kernel(
     }
     if (threadIdx.x == 0) {
       Window next = window_of(ranges[0], ranges[1], nans);
-      if (ranks.is_nan || next.search == Search::kEnded) {
-        next.search = Search::kEnded;
+      if (ranks.is_nan || next.search == WindowSearch::kEnded) {
+        next.search = WindowSearch::kEnded;
         put_values(ranks, ranges[0].first, ranges[1].first);
       }
       windows[channel] = next;
     }
-  } else if (window.search == Search::kSplit && threadIdx.x == 0) {
+  } else if (window.search == WindowSearch::kSplit && threadIdx.x == 0) {
     put_values(ranks_of_target(part, 0, rows, window.nans), own[0], ~own[1]);
-    windows[channel].search = Search::kEnded;
+    windows[channel].search = WindowSearch::kEnded;
   }
 }
 

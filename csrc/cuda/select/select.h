@@ -15,7 +15,7 @@ namespace histo::cuda {
 void select(const Selection& selection, const Launch& launch);
 
 /// A value that is looked for, as far as it is known.
-struct Target {
+struct RankTarget {
   uint64_t prefix; // of its key
   int64_t rank;    // among the values with this prefix
 };
@@ -42,7 +42,7 @@ void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Lau
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
   Digit digit;
-  const Target* targets; // [channels, targets]; none of the first digit
+  const RankTarget* targets; // [channels, targets]; none of the first digit
   unsigned long long* counts;
   unsigned slots; // of a channel; the first digit has one
 };
@@ -62,7 +62,7 @@ void find_digits(
     const SelectionPart& part,
     const SelectPass& pass,
     const unsigned long long* first,
-    Target* found,
+    RankTarget* found,
     const Launch& launch);
 
 } // namespace histo::cuda

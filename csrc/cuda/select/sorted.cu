@@ -8,7 +8,7 @@
 namespace histo::cuda {
 namespace {
 
-struct Rows {
+struct SortedRows {
   Extent channels[2];
   Extent rows[3];
   int64_t num_channels;
@@ -39,7 +39,7 @@ __device__ __forceinline__ void sort_keys(Bits* keys, unsigned size) {
 template <class Bits>
 __global__ __launch_bounds__(kMostThreadsOfSort) void select_sorted_kernel(
     const Bits* __restrict__ data,
-    const __grid_constant__ Rows in,
+    const __grid_constant__ SortedRows in,
     KeyOrder<Bits> order,
     const __grid_constant__ SelectionPart part,
     unsigned size) {
@@ -80,7 +80,7 @@ __global__ __launch_bounds__(kMostThreadsOfSort) void select_sorted_kernel(
 
 void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
   const Problem& problem = part.selection.problem;
-  Rows in{};
+  SortedRows in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   in.num_channels = problem.num_channels();

@@ -50,11 +50,11 @@ struct SlotLookup {
   Bits prefixes[kMaxTargets];
   Hash factor;
 
-  static __device__ __forceinline__ unsigned place(Bits prefix, Hash by) {
+  static __device__ __forceinline__ unsigned index_of(Bits prefix, Hash by) {
     return static_cast<unsigned>(static_cast<Hash>(prefix * by) >> (8 * sizeof(Hash) - kLogSize));
   }
-  __device__ __forceinline__ unsigned slot_at(unsigned at) const {
-    return reinterpret_cast<const uint8_t*>(bytes)[at];
+  __device__ __forceinline__ unsigned slot_at(unsigned index) const {
+    return reinterpret_cast<const uint8_t*>(bytes)[index];
   }
   /// Called by the block, which must wait afterwards.
   __device__ __forceinline__ void fill(const Slots& slots) {
@@ -67,10 +67,10 @@ struct SlotLookup {
     }
     const unsigned slot = threadIdx.x;
     const auto prefix = static_cast<Bits>(slots.prefixes[slot < slots.count ? slot : 0]);
-    // Any odd factor serves with which all prefixes have places of their own.
+    // Any odd factor serves with which all prefixes have indices of their own.
     Hash by = static_cast<Hash>(0x9e3779b97f4a7c15);
     while (true) {
-      const unsigned at = place(prefix, by);
+      const unsigned at = index_of(prefix, by);
       const unsigned same = __match_any_sync(kAllLanes, at);
       const unsigned leader = slot < slots.count ? slot : 0;
       const bool meets = (same & ((1u << leader) - 1)) != 0;
@@ -82,7 +82,7 @@ struct SlotLookup {
     }
     if (slot < slots.count) {
       prefixes[slot] = prefix;
-      reinterpret_cast<uint8_t*>(bytes)[place(prefix, by)] = static_cast<uint8_t>(slot);
+      reinterpret_cast<uint8_t*>(bytes)[index_of(prefix, by)] = static_cast<uint8_t>(slot);
     }
     if (slot == 0) {
       factor = by;

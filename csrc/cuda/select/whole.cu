@@ -5,7 +5,7 @@ namespace histo::cuda {
 namespace {
 
 template <class Bits>
-using ShapeOf = ReadShape<kThreadsOfWhole, 2, 4>;
+using WholeReads = ReadShape<kThreadsOfWhole, 2, 4>;
 
 /// The targets of the channel of a block, in shared memory.
 template <class Bits>
@@ -32,9 +32,10 @@ __device__ __forceinline__ void count_digit(
   }
   __syncthreads();
   if (digit.first) {
-    count_first_digit<ShapeOf<Bits>>(stream, order, digit, table);
+    count_first_digit<WholeReads<Bits>>(stream, order, digit, table);
   } else {
-    count_next_digit<ShapeOf<Bits>>(stream, order, digit, of_block.slots, of_block.lookup, table);
+    count_next_digit<WholeReads<Bits>>(
+        stream, order, digit, of_block.slots, of_block.lookup, table);
   }
   __syncthreads();
 }

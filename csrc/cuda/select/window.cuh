@@ -9,7 +9,7 @@
 
 namespace histo::cuda {
 
-enum class Search : unsigned {
+enum class WindowSearch : unsigned {
   kWindow, // both values have keys from `low` to `high`, which is larger, if the sample is good
   kSplit,  // one value has the largest key below `low`, the other the smallest of the other keys
   kEnded,  // both are found
@@ -19,7 +19,7 @@ struct Window {
   uint64_t low;
   uint64_t high;
   int64_t nans; // of the channel, for kSplit
-  Search search;
+  WindowSearch search;
 
   /// How many keys are between `low` and `high`. These have buckets.
   __device__ __forceinline__ uint64_t span() const {
