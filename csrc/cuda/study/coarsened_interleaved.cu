@@ -26,7 +26,7 @@ template <class Binning, class AtomicPolicy>
 __global__ void coarsened_interleaved_kernel(
     StudyInput input, Binning binning, AtomicPolicy atomics) {
   extern __shared__ uint32_t histogram[];
-  const Panel panel = panel_of_block(input, binning.num_bins);
+  const StudyPanel panel = panel_of_block(input, binning.num_bins);
   const int num_bins = static_cast<int>(binning.num_bins);
   clear_histogram(histogram, panel.width * num_bins);
 

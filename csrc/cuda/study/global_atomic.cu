@@ -1,7 +1,7 @@
 // A thread an element, one atomic addition to the result in global memory.
 //
 // Lesson: additions to one address go one after another, each as long
-// as a trip to the second-level cache. The more alike the data, the slower.
+// as a trip to L2. The more alike the data, the slower.
 #include "cuda/study/study.cuh"
 
 namespace histo::cuda {

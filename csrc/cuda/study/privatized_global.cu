@@ -1,7 +1,7 @@
 // A private histogram per block in global memory, merged with atomics.
 //
 // Lesson: blocks no longer wait for each other's additions, only for
-// their own; but every addition is still a trip to the second-level cache, and
+// their own; but every addition is still a trip to L2, and
 // the private histograms cost memory, so there are few of them and the blocks loop.
 #include "cuda/study/study.cuh"
 
@@ -18,7 +18,7 @@ __global__ void privatized_global_kernel(
     AtomicPolicy atomics,
     uint32_t* histograms,
     int64_t histogram_size) {
-  const Panel panel = panel_of_block(input, binning.num_bins);
+  const StudyPanel panel = panel_of_block(input, binning.num_bins);
   const int num_bins = static_cast<int>(binning.num_bins);
   uint32_t* histogram = histograms + blockIdx.x * histogram_size;
   clear_histogram(histogram, panel.width * num_bins);

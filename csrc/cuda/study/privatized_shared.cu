@@ -1,7 +1,7 @@
 // A private histogram per block in shared memory, merged with atomics.
 //
 // Lesson: an addition in shared memory is several times quicker than one
-// in the second-level cache. But a block that takes one element a thread clears
+// in L2. But a block that takes one element a thread clears
 // and merges a whole histogram for 1,024 elements.
 #include "cuda/study/study.cuh"
 
@@ -11,7 +11,7 @@ namespace {
 template <class Binning, class AtomicPolicy>
 __global__ void privatized_shared_kernel(StudyInput input, Binning binning, AtomicPolicy atomics) {
   extern __shared__ uint32_t histogram[];
-  const Panel panel = panel_of_block(input, binning.num_bins);
+  const StudyPanel panel = panel_of_block(input, binning.num_bins);
   const int num_bins = static_cast<int>(binning.num_bins);
   clear_histogram(histogram, panel.width * num_bins);
 

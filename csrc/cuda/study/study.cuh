@@ -59,7 +59,7 @@ constexpr int kPanelChannels = 32;
 
 /// A panel is a column of up to 32 neighbouring channels, all rows. Up to 32
 /// channels there is one panel, which is then one unbroken run of bytes.
-struct Panel {
+struct StudyPanel {
   const uint8_t* data; // the first row's first channel
   int64_t row_stride;  // bytes
   int64_t rows;
@@ -90,10 +90,10 @@ inline int64_t panel_elements(const StudyInput& input) {
 }
 
 /// Blocks take panels in turn.
-__device__ inline Panel panel_of_block(const StudyInput& input, int64_t num_bins) {
+__device__ inline StudyPanel panel_of_block(const StudyInput& input, int64_t num_bins) {
   const int64_t panels = num_panels(input);
   const int64_t first = blockIdx.x % panels * kPanelChannels;
-  return Panel{
+  return StudyPanel{
       input.data + first,
       input.channels,
       input.length,
