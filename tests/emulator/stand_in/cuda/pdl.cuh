@@ -1,4 +1,4 @@
-// In place of csrc/cuda/overlap.cuh.
+// In place of csrc/cuda/pdl.cuh.
 #pragma once
 
 #include "emulator/emulator.h"

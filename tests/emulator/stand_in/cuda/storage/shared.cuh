@@ -1,4 +1,4 @@
-// In place of csrc/cuda/shared.cuh.
+// In place of csrc/cuda/storage/shared.cuh.
 #pragma once
 
 #include "emulator/emulator.h"

@@ -1,4 +1,4 @@
-// In place of csrc/cuda/loads.cuh: how a load goes through the caches makes no difference here.
+// In place of csrc/cuda/walk/loads.cuh: how a load goes through the caches makes no difference here.
 #pragma once
 
 #include "emulator/emulator.h"
