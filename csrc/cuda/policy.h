@@ -23,7 +23,7 @@ constexpr int64_t kWarpBytes = 32 * kVec16Bytes; // of a warp
 constexpr int64_t kSectorBytes = 32;
 constexpr int64_t kBanks = 32;
 constexpr int64_t kReservedBytes = 1024; // of shared memory, by CUDA, for a block
-// Bytes that the second-level cache fetches for a block while the block finds the bins between edges.
+// Bytes that L2 fetches for a block while the block finds the bins between edges.
 // Case: float32 [64, 3, 1176, 1176] over (2, 3) in (0, 1).
 constexpr int64_t kFetchedAhead = 128 << 10;
 
@@ -32,7 +32,7 @@ constexpr int64_t kFetchedAhead = 128 << 10;
 // An SM has one block, which keeps 48 KiB of loads in flight. Case: uint8 [2^20, 512].
 constexpr int kColumnThreads = 768;
 constexpr int kBytesInFlight = 64; // a thread
-// Fewer leave the first-level cache room for lines of which a warp reads a part. Case: int16
+// Fewer leave L1 room for lines of which a warp reads a part. Case: int16
 // [2^23, 64] in 4096 bins.
 constexpr int bytes_in_flight(int64_t element_bytes, Access access, bool mixed) {
   return access == Access::kWord && element_bytes == 2 && mixed ? 56 : kBytesInFlight;
@@ -45,8 +45,9 @@ constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
 // Loads of a round that a thread adds before it issues those of the next one; below 0 where the
-// compiler may mix them. Cases: uint8 [512, 2^20] over 1, uint8 [2^20, 500], int16 [2^29], int16
-// [2^23, 63], int32 [2^28] in 65,536 bins, int32 [2^22, 64].
+// compiler may mix them. Workaround nvcc-13.0-loads-apart: see docs/tuning.md. Cases: uint8
+// [512, 2^20] over 1, uint8 [2^20, 500], int16 [2^29], int16 [2^23, 63], int32 [2^28] in 65,536
+// bins, int32 [2^22, 64].
 constexpr int added_before_loads(int64_t element_bytes, Access access) {
   const bool vec16 = access == Access::kVec16;
   return access == Access::kLoose ? -1
@@ -209,17 +210,18 @@ constexpr int64_t kMostSegmentsOfRows = 2;
 // Case: int32 [2^28] in 2^20 bins, uniform and skewed.
 constexpr int kPartitionedThreads = 1024;
 // A bucket is what one block leaves for another in a round. A round costs much the same whatever
-// the buckets hold, so a tile nearly fills them: 224 of 255 entries on average. Shown by: int32
+// the buckets hold, so a tile nearly fills them: 224 of 255 items on average. Shown by: int32
 // [2^28], 2^20 bins
 constexpr int64_t kBucketBytes = 512;
 template <int kElementBytes>
 constexpr int kPartitionedVec16s = kElementBytes == 2 ? 3 : 7; // a thread
 // A block counts the next tile by itself if, in half of its threads, one element in this many finds
 // no room in a bucket, or has a counter in the block. Cases: 2 and 300 values, sparse bits.
-constexpr int kCrowdedPart = 4;
+constexpr int kOverflowPart = 4;
 // The words that the blocks count their arrivals in, alone in their line.
 constexpr int64_t kBarrierBytes = 128;
-// An entry has 16 bits: the number of the owner's bin, and whether it stands for 16 bytes.
+// An item of a bucket has 16 bits: the number of the owner's bin, and whether it stands for 16
+// bytes.
 constexpr unsigned kMaxLogOwned = 15;
 constexpr int64_t kFewestOwners = 32;
 // Cases: 16 to 256 MiB of int32 in 2^20 and 2^22 bins.
@@ -303,10 +305,10 @@ constexpr int64_t kMinRowsOfByteTable = 512;
 // A channel's bins are counted in at most so many parts, for each of which the rows are read. Shown
 // by: float32 [2^28], 2^16 bins in (-4, 4)
 constexpr int64_t kMaxParts = 16;
-// Cells that find thresholds where no line does. The number doubles while a block reads
-// kMinBytesOfBucket for each cell, and while all its shared memory is at most kMostSharedWithBuckets: the
-// rest is first-level cache, which loads need. Shown by: float32 [2^28], 1548 bins by TensorBoard's
-// edges
+// Buckets that find thresholds where no line does. The number doubles while a block reads
+// kMinBytesOfBucket for each bucket, and while all its shared memory is at most
+// kMostSharedWithBuckets: the rest is L1, which loads need. Shown by: float32 [2^28], 1548 bins by
+// TensorBoard's edges
 constexpr int32_t kFewestBuckets = 4096;
 constexpr int32_t kMostBuckets = 16384;
 constexpr int64_t kMinBytesOfBucket = 32;
@@ -338,7 +340,7 @@ constexpr int kThreadsOfWhole = 512;
 constexpr int kThreadsOfDigits = 512;
 constexpr int kThreadsOfSample = 256;
 // A block reads so many rows of a channel no later than several kernels do; and more, if there are
-// blocks for all SMs, and the rows are read again from the second-level cache. Shown by: float32
+// blocks for all SMs, and the rows are read again from L2. Shown by: float32
 // [512, 2^16] over (1) median
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
@@ -376,7 +378,7 @@ constexpr int64_t kMaxClusterRounds = 4; // of kGenericUnroll loads a thread
 
 // If channels lie side by side, a block may use only one element of each sector that it reads. This
 // is for inputs of up to this many elements; with twice as many a block must use two, and so on.
-// Whole sectors for 2^18 elements are 8 MiB of traffic with the second-level cache.
+// Whole sectors for 2^18 elements are 8 MiB of traffic with L2.
 constexpr int64_t kElementsPerSector = 1 << 18;
 
 // A row of a tile is at most this long: memory hands out 64 bytes at a time, and a warp takes 32

@@ -27,7 +27,7 @@ struct Path {
     add(in.outer.size > 1, "several-runs");
     add(in.parts < in.segments() && in.segments() > 1, "several-segments-a-block");
     add(in.in_runs, "in-runs");
-    add(in.log_key_words < 5, "mixed-banks");
+    add(in.log_entry_words < 5, "mixed-banks");
     add(in.counted < in.channels, "gaps");
     add(in.sums_columns, "sums-columns");
     add(in.channels == 1 && in.groups > 1, "dealt");
@@ -150,11 +150,11 @@ struct Checks {
   }
 
   /// The elements of a batch, with those between rows.
-  int64_t rows_of_batch(const Columns& in) const {
+  int64_t rows_of_batch(const ColumnLayout& in) const {
     return problem.num_rows() * in.channels;
   }
 
-  void columns(const Columns& in, int64_t table_columns) {
+  void columns(const ColumnLayout& in, int64_t table_columns) {
     need(
         in.batch[0].size * in.batch[1].size == in.batches &&
             int64_t{in.batches} * in.counted == problem.num_channels(),
@@ -170,11 +170,12 @@ struct Checks {
         "all columns");
     const int64_t values = values_of(in.type, in.num_bins);
     need(
-        in.type == ElementType::kBool ? in.table_keys == (in.num_bins > 1 ? 256 : 1)
-                                      : (dealt ? in.groups : 1) * int64_t{in.table_keys} >= values,
+        in.type == ElementType::kBool
+            ? in.table_entries == (in.num_bins > 1 ? 256 : 1)
+            : (dealt ? in.groups : 1) * int64_t{in.table_entries} >= values,
         "all bins");
     need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
-    need(plan.clears || in.num_bins <= in.table_keys, "bins without a row are zeroed");
+    need(plan.clears || in.num_bins <= in.table_entries, "bins without a row are zeroed");
   }
 
   /// Every element of a batch is in a row, or read apart.
@@ -196,14 +197,14 @@ struct Checks {
     need(in.row_stride % load == 0, "loads are aligned");
   }
 
-  void plain_rows(const Columns& in, int64_t rows, int64_t offsets, Access access) {
+  void plain_rows(const ColumnLayout& in, int64_t rows, int64_t offsets, Access access) {
     const int64_t load = bytes_of_load(access, size());
     const int64_t begin = step_of(in.batch[0]) | step_of(in.batch[1]) | address() | in.row_stride;
     need(rows * in.columns == rows_of_batch(in), "all elements are in rows");
     need(access == Access::kLoose || (begin | offsets) % load == 0, "loads are aligned");
   }
 
-  void whole_loads(const Columns& in, Access access) {
+  void whole_loads(const ColumnLayout& in, Access access) {
     const int64_t load = bytes_of_load(access, size());
     need(in.columns % in.channels == 0, "whole rows");
     need(access == Access::kLoose || in.columns * size() % load == 0, "a row is whole loads");
@@ -214,7 +215,7 @@ struct Checks {
     need(blocks * share >= rows && (blocks - 1) * share < rows, "all rows are in shares");
   }
 
-  void reduces(const Columns& in, bool splits_segments, Wide most_of_counter) {
+  void reduces(const ColumnLayout& in, bool splits_segments, Wide most_of_counter) {
     need(splits_segments == (plan.reduce_blocks > 0), "what blocks share is reduced");
     if (splits_segments) {
       need(plan.workspace_bytes == plan.blocks * in.table_words() * int64_t{4}, "a table a block");
@@ -289,17 +290,17 @@ struct Checks {
       need(plan.shared_bytes >= kByteTableBytes, "a table in shared memory");
       return;
     }
-    const int64_t key_words = int64_t{1} << in.log_key_words;
-    const bool packs_bins = in.packed16 && key_words < kBanks;
+    const int64_t entry_words = int64_t{1} << in.log_entry_words;
+    const bool packs_bins = in.packed16 && entry_words < kBanks;
     need(
-        plan.shared_bytes >= 4 * (in.table_words() + (packs_bins ? 2 : 1) * key_words),
+        plan.shared_bytes >= 4 * (in.table_words() + (packs_bins ? 2 : 1) * entry_words),
         "a table in shared memory");
     need(
-        in.log_key_words >= 5 || in.table_keys % (kBanks >> in.log_key_words) == 0,
+        in.log_entry_words >= 5 || in.table_entries % (kBanks >> in.log_entry_words) == 0,
         "rows that share banks");
     need(
         (int64_t{1} << in.log_lanes) * bytes_of_load(in.access, size()) >=
-            std::min<int64_t>(32 * 16, key_words * std::max<int64_t>(4, size())),
+            std::min<int64_t>(32 * 16, entry_words * std::max<int64_t>(4, size())),
         "lanes of a row");
   }
 
@@ -365,18 +366,19 @@ struct Checks {
   void runs_in(const Interleaved& in) {
     divides(in.by_rows_of_run, in.segment_rows);
     divides(in.by_runs_of_set, in.segment_rows / in.by_rows_of_run.divisor);
-    const auto place = [&](int64_t row) {
+    const auto byte_offset = [&](int64_t row) {
       const int64_t run = row / in.by_rows_of_run.divisor;
       return Wide{row} * in.row_stride + Wide{run} * in.run_jump +
              Wide{run / in.by_runs_of_set.divisor} * in.set_jump;
     };
     for (int64_t block = 0; block < std::min<int64_t>(in.blocks_of_part, 300); ++block) {
       const int64_t first = block * in.share % in.segment_rows;
-      need(place(first + in.share) - place(first) <= kMaxOf32Bits, "a share in 32 bits");
+      need(
+          byte_offset(first + in.share) - byte_offset(first) <= kMaxOf32Bits, "a share in 32 bits");
     }
     const int64_t apart = in.counted < in.channels ? kRowsApart : 0;
     need(
-        place(in.segment_rows + apart - 1) + in.columns * size() <=
+        byte_offset(in.segment_rows + apart - 1) + in.columns * size() <=
             in.data_end - in.data + (in.channels - in.counted) * size(),
         "rows are in the tensor");
   }
@@ -425,14 +427,17 @@ struct Checks {
     divides(in.by_loop[0], runs);
     divides(in.by_loop[1], runs);
     divides(in.by_period, int64_t{in.before_run} + in.run_bytes);
-    divides(in.by_keys, int64_t{in.table_keys} * in.channels << in.log_segments);
+    divides(in.by_entries, int64_t{in.table_entries} * in.channels << in.log_segments);
     divides(in.by_channels, in.channels << in.log_segments);
-    need(in.by_keys.divisor == in.table_keys && in.by_channels.divisor == in.channels, "divisors");
-    const int64_t all_rows = int64_t{in.table_keys} + 1;
+    need(
+        in.by_entries.divisor == in.table_entries && in.by_channels.divisor == in.channels,
+        "divisors");
+    const int64_t all_rows = int64_t{in.table_entries} + 1;
     need(
         in.tables == 0
-            ? in.key_words >= in.columns && in.segment_words >= all_rows * in.key_words
-            : in.key_words == 1u << in.log_copies && in.column_words == all_rows << in.log_copies &&
+            ? in.entry_words >= in.columns && in.segment_words >= all_rows * in.entry_words
+            : in.entry_words == 1u << in.log_copies &&
+                  in.column_words == all_rows << in.log_copies &&
                   in.segment_words >= int64_t{in.tables} * in.column_words,
         "words of a segment");
     need(
@@ -441,10 +446,10 @@ struct Checks {
         "columns");
     need(4 * (int64_t{in.segment_words} << in.log_segments) <= plan.shared_bytes, "tables fit");
     need(plan.shared_bytes % kVec16Bytes == 0, "tables are cleared by 16 bytes");
-    need(size() == 1 || in.table_keys >= values_of(problem.type, in.num_bins), "all bins");
+    need(size() == 1 || in.table_entries >= values_of(problem.type, in.num_bins), "all bins");
     need(in.adds || in.chunks == 1, "one block writes, or all add");
     need(in.cleared == plan.clears && (plan.clears || !in.adds), "who adds adds to zeros");
-    need(plan.clears || in.num_bins <= in.table_keys, "bins without a row are zeroed");
+    need(plan.clears || in.num_bins <= in.table_entries, "bins without a row are zeroed");
     need(plan.threads == kRunThreads || (size() > 1 && plan.threads == 2 * kRunThreads), "threads");
     need(plan.threads >> in.log_segments >= 1, "threads of a segment");
   }

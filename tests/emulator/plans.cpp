@@ -14,7 +14,7 @@ int main() {
     problem.data = reinterpret_cast<const void*>(copies ? 0 : address);
     const cuda::DeviceLimits limits = read_limits();
     const cuda::Plan plan = cuda::make_plan(
-        problem, cuda::keys_of(problem, byte_axis(problem.type, ValueBinning{problem.num_bins})),
+        problem, cuda::entries_of(problem, byte_axis(problem.type, ValueBinning{problem.num_bins})),
         limits);
     std::cout << path_of(plan) << ':' << violations(problem, plan, limits) << std::endl;
   }

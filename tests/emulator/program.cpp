@@ -105,7 +105,7 @@ void count(
     return;
   }
   const cuda::Plan plan = cuda::make_plan(
-      problem, cuda::keys_of(problem, byte_axis(problem.type, binning)), launch.limits);
+      problem, cuda::entries_of(problem, byte_axis(problem.type, binning)), launch.limits);
   const std::string wrong = violations(problem, plan, launch.limits);
   if (!wrong.empty()) {
     std::cerr << "the plan is wrong: " << wrong << '\n';

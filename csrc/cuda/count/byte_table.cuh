@@ -6,21 +6,22 @@
 
 namespace histo::cuda {
 
-/// A table for bytes has 256 keys of 64 words. A word is two 16-bit counters, so the table has 128
-/// columns in 64 KiB.
+/// A table for bytes has 256 entries of 64 words. A word is two 16-bit counters, so the table has
+/// 128 columns in 64 KiB.
 ///
-/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to bank l. A key
+/// Lane l reads the word of columns 4l to 4l + 3, and its four additions all go to bank l. An entry
 /// has 256 bytes, so an address is one byte permutation: the value in byte 1, the column's word in
 /// byte 0. The bin of a byte is looked up once for each of the 256 sums, not for every element.
 struct ByteTable : ByteCounters {
-  const Columns& in;
+  const ColumnLayout& in;
   const ByteAxis& axis;
   uint32_t* memory;
   uint32_t address;
-  uint32_t offsets[4]; // from a key's first byte to the words that this lane adds to
+  uint32_t offsets[4]; // from an entry's first byte to the words that this lane adds to
   bool turned[2];      // whether its words are added one later, and two later
 
-  __device__ ByteTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+  __device__ ByteTable(
+      const ColumnLayout& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), memory(shared), address(address_of(shared)) {
     // Eight lanes read 16 bytes each of a row, and the next eight lanes read the next row. Each
     // group of eight begins with another word of its 16 bytes.
@@ -61,23 +62,23 @@ struct ByteTable : ByteCounters {
   __device__ void add_one(int column, uint8_t byte) const {
     column %= kByteColumns; // one channel may have longer rows
     add_shared(
-        address + 4 * (byte * kByteKeyWords + word_of(column)), half_of(column) ? 0x10000 : 1);
+        address + 4 * (byte * kByteEntryWords + word_of(column)), half_of(column) ? 0x10000 : 1);
   }
 
   __device__ void begin_segment(const Segment&) {
   }
   __device__ void clear() const {
-    clear_words(memory, 256 * kByteKeyWords);
+    clear_words(memory, 256 * kByteEntryWords);
   }
 
   /// Four neighbouring lanes take neighbouring bins of one channel, so that a store fills a whole
   /// sector. More lanes would make more bank conflicts.
   __device__ void put_counts(const Segment& segment, Counts counts) const {
-    constexpr int kKeys = 4;
+    constexpr int kEntries = 4;
     // A thread keeps to one word.
-    constexpr int kStep = kColumnThreads / kByteKeyWords;
-    static_assert(kStep % kKeys == 0);
-    const int word = threadIdx.x / kKeys % kByteKeyWords;
+    constexpr int kStep = kColumnThreads / kByteEntryWords;
+    static_assert(kStep % kEntries == 0);
+    const int word = threadIdx.x / kEntries % kByteEntryWords;
     const int64_t low = first_column_of(in, segment) + word % kWarp * 4 + word / kWarp;
     const int64_t high = low + 2;
     const int64_t low_channel = channel_of(in, segment, low);
@@ -86,13 +87,14 @@ struct ByteTable : ByteCounters {
     const bool has_high = high < in.columns && high_channel < in.counted;
     Counts low_counts = &counts[in.counter(segment.batch, low_channel, 0)];
     Counts high_counts = &counts[in.counter(segment.batch, high_channel, 0)];
-    const int first = threadIdx.x / (kKeys * kByteKeyWords) * kKeys + threadIdx.x % kKeys;
-    for (int key = first; key < static_cast<int>(in.table_keys); key += kStep) {
-      const int64_t bin = axis.bin_of(static_cast<uint8_t>(key));
+    const int first =
+        threadIdx.x / (kEntries * kByteEntryWords) * kEntries + threadIdx.x % kEntries;
+    for (int entry = first; entry < static_cast<int>(in.table_entries); entry += kStep) {
+      const int64_t bin = axis.bin_of(static_cast<uint8_t>(entry));
       if (bin == kNoBin) {
         continue;
       }
-      const uint32_t packed16 = memory[key * kByteKeyWords + word];
+      const uint32_t packed16 = memory[entry * kByteEntryWords + word];
       if (has_low) {
         put_or_add(low_counts + bin, packed16 & 0xffff, in.adds);
       }

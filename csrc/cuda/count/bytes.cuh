@@ -43,7 +43,7 @@ __device__ __forceinline__ LooseWord load_inner_word(const uint8_t* __restrict__
 }
 
 /// An address as an aligned word that all threads share, and an offset in bytes.
-struct WordPlace {
+struct WordAddress {
   const uint8_t* __restrict__ word;
   uint32_t offset;
 
@@ -53,9 +53,9 @@ struct WordPlace {
 };
 
 /// Loads four bytes from such an address.
-__device__ __forceinline__ LooseWord load_inner_word(const WordPlace& place) {
-  const auto* word = reinterpret_cast<const uint32_t*>(place.word + (place.offset & ~3u));
-  return {__ldg(word), __ldg(word + 1), 8 * (place.offset & 3)};
+__device__ __forceinline__ LooseWord load_inner_word(const WordAddress& at) {
+  const auto* word = reinterpret_cast<const uint32_t*>(at.word + (at.offset & ~3u));
+  return {__ldg(word), __ldg(word + 1), 8 * (at.offset & 3)};
 }
 
 /// Loads `count` bytes, 1 to 4. The others are unspecified. At the ends of the tensor a word may
@@ -73,21 +73,22 @@ __device__ __forceinline__ LooseWord load_aligned_word(const uint8_t* __restrict
   return {__ldcs(reinterpret_cast<const uint32_t*>(address)), 0, 0};
 }
 
-/// Adds a vec16 to a table of bytes. `turned` tells whether a lane adds its words one later, two
-/// later or both, so that lanes begin with different words and have no bank conflicts.
+/// Adds a vec16 to a table of bytes. `bases` is what the table adds the first to the fourth word at.
+/// `turned` tells whether a lane adds its words one later, two later or both, so that lanes begin
+/// with different words and have no bank conflicts.
 template <class AnyTable>
 __device__ __forceinline__ void add_turned(
-    const AnyTable& table, uint4 v, const bool (&turned)[2], const uint32_t (&places)[4]) {
+    const AnyTable& table, uint4 v, const bool (&turned)[2], const uint32_t (&bases)[4]) {
   if (turned[0]) {
     v = make_uint4(v.y, v.z, v.w, v.x);
   }
   if (turned[1]) {
     v = make_uint4(v.z, v.w, v.x, v.y);
   }
-  table.add_word(v.x, places[0]);
-  table.add_word(v.y, places[1]);
-  table.add_word(v.z, places[2]);
-  table.add_word(v.w, places[3]);
+  table.add_word(v.x, bases[0]);
+  table.add_word(v.y, bases[1]);
+  table.add_word(v.z, bases[2]);
+  table.add_word(v.w, bases[3]);
 }
 
 __device__ __forceinline__ uint8_t byte_of(uint32_t word, int index) {

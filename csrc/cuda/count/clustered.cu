@@ -21,14 +21,14 @@ namespace {
 
 constexpr int kWarps = kClusteredThreads / kWarp;
 constexpr int kLanesOfRow = kHalfColumns / 4; // of four bytes
-constexpr int kKeyWords = HalfTable::kKeyWords;
+constexpr int kEntryWords = HalfTable::kEntryWords;
 static_assert(kWarp == 2 * kLanesOfRow);
 
 /// Sums the block's part of the bins over the tables of the cluster, as many bins at a time as a
 /// warp has lanes.
 template <unsigned kCluster>
 __device__ __forceinline__ void put_sums(
-    const Columns& in,
+    const ColumnLayout& in,
     const ByteAxis& axis,
     int64_t first_column,
     const uint32_t* shared,
@@ -37,35 +37,36 @@ __device__ __forceinline__ void put_sums(
   const int lane = threadIdx.x % kWarp;
   const int warp = threadIdx.x / kWarp;
   const unsigned rank = blockIdx.x % kCluster;
-  const unsigned keys = (in.table_keys + kCluster - 1) / kCluster;
-  const unsigned end_key = min((rank + 1) * keys, in.table_keys);
+  const unsigned entries = (in.table_entries + kCluster - 1) / kCluster;
+  const unsigned end_entry = min((rank + 1) * entries, in.table_entries);
   const int columns = static_cast<int>(min(in.columns - first_column, kHalfColumns));
-  // A block without a key takes one turn too, because all threads must arrive.
+  // A block without an entry takes one turn too, because all threads must arrive.
 #pragma unroll 1
-  for (unsigned first_key = rank * keys;; first_key += kWarp) {
-    // A warp sums one key over all tables at once.
+  for (unsigned first_entry = rank * entries;; first_entry += kWarp) {
+    // A warp sums one entry over all tables at once.
 #pragma unroll
     for (unsigned own = 0; own < kWarp; own += kWarps) {
-      const unsigned key = min(first_key + own + warp, end_key - 1);
+      const unsigned entry = min(first_entry + own + warp, end_entry - 1);
       uint32_t low = 0, high = 0;
 #pragma unroll
       for (unsigned k = 0; k < kCluster; ++k) { // each block begins with its own
         const uint32_t word =
-            load_from_rank(&shared[key * kKeyWords + lane], (rank + k) % kCluster);
+            load_from_rank(&shared[entry * kEntryWords + lane], (rank + k) % kCluster);
         low += word & 0xffff;
         high += word >> 16;
       }
       sums[2 * lane][own + warp] = low;
       sums[2 * lane + 1][own + warp] = high;
     }
-    const bool last = first_key + kWarp >= end_key;
+    const bool last = first_entry + kWarp >= end_entry;
     if (last) {
       arrive_having_read();
     }
     __syncthreads();
     // Neighbouring lanes write neighbouring bins of one channel.
-    const int64_t bin =
-        first_key + lane < end_key ? axis.bin_of(static_cast<uint8_t>(first_key + lane)) : kNoBin;
+    const int64_t bin = first_entry + lane < end_entry
+                            ? axis.bin_of(static_cast<uint8_t>(first_entry + lane))
+                            : kNoBin;
     if (bin != kNoBin) {
       auto* counter = &counts[in.counter(blockIdx.z, first_column + warp, bin)];
       for (int i = warp; i < columns; i += kWarps) {
@@ -131,7 +132,7 @@ struct RowsOfBlock {
 
 __device__ __forceinline__ void clear_half_table(uint32_t* shared) {
 #pragma unroll
-  for (int i = 0; i < 256 * kKeyWords / 4 / kClusteredThreads; ++i) {
+  for (int i = 0; i < 256 * kEntryWords / 4 / kClusteredThreads; ++i) {
     reinterpret_cast<uint4*>(shared)[i * kClusteredThreads + threadIdx.x] = make_uint4(0, 0, 0, 0);
   }
 }
@@ -171,9 +172,9 @@ __device__ __forceinline__ void count_rounds(
 template <bool kLoose>
 __device__ __forceinline__ void count_rows_left(
     const RowsOfBlock<kLoose>& rows, int rounds, const HalfTable& table) {
-  using Rows = RowsOfBlock<kLoose>;
-  const int rows_of_step = kWarps * Rows::kRowsOfLoad;
-  const int left = max(rounds, 0) * Rows::kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
+  using OwnRows = RowsOfBlock<kLoose>;
+  const int rows_of_step = kWarps * OwnRows::kRowsOfLoad;
+  const int left = max(rounds, 0) * OwnRows::kRound + static_cast<int>(threadIdx.x) / kLanesOfRow;
 #pragma unroll 4
   for (int row = left; row < rows.rows; row += rows_of_step) {
     table.add(rows.load(rows.data + (rows.first_row + row) * rows.row_stride));
@@ -195,7 +196,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
     const ByteAxis axis,
     unsigned long long* __restrict__ counts) {
   extern __shared__ __align__(1024) uint32_t shared[];
-  // As many keys as a warp has lanes, with a word between columns against bank conflicts.
+  // As many entries as a warp has lanes, with a word between columns against bank conflicts.
   __shared__ uint32_t sums[kHalfColumns][kWarp + 1];
   RowsOfBlock<kLoose> rows(in);
   const HalfTable table(shared, rows.lane, 1);

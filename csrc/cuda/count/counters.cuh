@@ -1,126 +1,130 @@
 // The layouts of counters in the words of a table. The tables that kernels count in share them with
 // the reduction that sums these tables, so that there is one reduction per layout.
 //
-// A table has a key for each value of bytes, or for each bin of wider types, and some words of
-// counters for each key.
+// A table has an entry for each value of bytes, or for each bin of wider types. An entry is some
+// words of counters.
 #pragma once
 
 #include "cuda/count/tables.cuh"
 
 namespace histo::cuda {
 
-/// Two 16-bit counters in a word, of two columns. Word w of a key counts columns c and c + 2, so
+/// Two 16-bit counters in a word, of two columns. Word w of an entry counts columns c and c + 2, so
 /// that the four bytes that a lane reads at once are counted in one bank.
 struct ByteCounters {
   static constexpr int kElementBytes = 1;
   static constexpr int kHalves = 2;         // counters of a word
   static constexpr bool kPacksBins = false; // whether these are of two bins, not of two columns
 
-  static __device__ __forceinline__ int column_of_word(const Columns&, int word, int half) {
-    return word % kWarp * 4 + word % kByteKeyWords / kWarp + 2 * half;
+  static __device__ __forceinline__ int column_of_word(const ColumnLayout&, int word, int half) {
+    return word % kWarp * 4 + word % kByteEntryWords / kWarp + 2 * half;
   }
-  static __device__ __forceinline__ int key_of_word(const Columns&, int word, int /*half*/) {
-    return word / kByteKeyWords;
+  static __device__ __forceinline__ int entry_of_word(const ColumnLayout&, int word, int /*half*/) {
+    return word / kByteEntryWords;
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
     return half == 0 ? word & 0xffff : word >> 16;
   }
-  /// The place of a key among the keys: bytes lie in order.
-  static __device__ __forceinline__ int place_of_key(const Columns&, int key) {
-    return key;
+  /// The index of an entry in the table: bytes lie in order.
+  static __device__ __forceinline__ int index_of_entry(const ColumnLayout&, int entry) {
+    return entry;
   }
   static __device__ __forceinline__ int64_t
-  bin_of_key(const Columns&, const ByteAxis& axis, int key) {
-    return axis.bin_of(static_cast<uint8_t>(key));
+  bin_of_entry(const ColumnLayout&, const ByteAxis& axis, int entry) {
+    return axis.bin_of(static_cast<uint8_t>(entry));
   }
 };
 
-/// A key for each bin, with the number of the bin.
-struct BinKeys {
+/// An entry for each bin, with the number of the bin.
+struct BinEntries {
   static constexpr bool kPacksBins = false;
 
   static __device__ __forceinline__ int64_t
-  bin_of_key(const Columns& in, const ByteAxis&, int key) {
-    return key < num_bins(in) ? key : kNoBin;
+  bin_of_entry(const ColumnLayout& in, const ByteAxis&, int entry) {
+    return entry < num_bins(in) ? entry : kNoBin;
   }
-  /// The bins that have a key. The counts of the others stay zero.
-  static __device__ __forceinline__ int num_bins(const Columns& in) {
-    return static_cast<int>(min(in.num_bins, int64_t{in.table_keys}));
+  /// The bins that have an entry. The counts of the others stay zero.
+  static __device__ __forceinline__ int num_bins(const ColumnLayout& in) {
+    return static_cast<int>(min(in.num_bins, int64_t{in.table_entries}));
   }
 };
 
 /// Two 16-bit counters in a word, of the two columns that a lane reads at once.
-struct PackedColumns : BinKeys {
+struct PackedColumns : BinEntries {
   static constexpr int kElementBytes = 2;
   static constexpr int kHalves = 2;
 
-  static __device__ __forceinline__ int log_slots(const Columns& in) { // words of a key
-    return static_cast<int>(in.log_key_words);
+  static __device__ __forceinline__ int log_words(const ColumnLayout& in) { // words of an entry
+    return static_cast<int>(in.log_entry_words);
   }
-  static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int half) {
-    return (word & ((1 << log_slots(in)) - 1)) * 2 + half;
+  static __device__ __forceinline__ int column_of_word(const ColumnLayout& in, int word, int half) {
+    return (word & ((1 << log_words(in)) - 1)) * 2 + half;
   }
-  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int /*half*/) {
-    return word >> log_slots(in);
+  static __device__ __forceinline__ int entry_of_word(
+      const ColumnLayout& in, int word, int /*half*/) {
+    return word >> log_words(in);
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
     return half == 0 ? word & 0xffff : word >> 16;
   }
-  static __device__ __forceinline__ int place_of_key(const Columns&, int key) {
-    return key;
+  static __device__ __forceinline__ int index_of_entry(const ColumnLayout&, int entry) {
+    return entry;
   }
 };
 
 /// Two 16-bit counters in a word, of one column. The lower one counts an even bin together with the
 /// odd bin behind it, the upper one counts the odd bin alone.
-struct PackedBins : BinKeys {
+struct PackedBins : BinEntries {
   static constexpr bool kPacksBins = true;
   static constexpr int kElementBytes = 2;
   static constexpr int kHalves = 2;
 
-  static __device__ __forceinline__ int log_slots(const Columns& in) { // words of two keys
-    return static_cast<int>(in.log_key_words) + 1;
+  static __device__ __forceinline__ int log_words(const ColumnLayout& in) { // words of two entries
+    return static_cast<int>(in.log_entry_words) + 1;
   }
-  static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int /*half*/) {
-    return word & ((1 << log_slots(in)) - 1);
+  static __device__ __forceinline__ int column_of_word(
+      const ColumnLayout& in, int word, int /*half*/) {
+    return word & ((1 << log_words(in)) - 1);
   }
-  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int half) {
-    return 2 * (word >> log_slots(in)) + half;
+  static __device__ __forceinline__ int entry_of_word(const ColumnLayout& in, int word, int half) {
+    return 2 * (word >> log_words(in)) + half;
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int half) {
     return half == 0 ? (word & 0xffff) - (word >> 16) : word >> 16;
   }
-  static __device__ __forceinline__ int place_of_key(const Columns&, int key) {
-    return key;
+  static __device__ __forceinline__ int index_of_entry(const ColumnLayout&, int entry) {
+    return entry;
   }
 };
 
-/// 32-bit counters, of one column each. If a key has fewer words than there are banks, keys share
-/// the banks. Their order is then mixed from all higher digits of the bin (Fibonacci hashing), so
-/// that bins that differ in few bits lie in different banks.
-struct WordCounters : BinKeys {
+/// 32-bit counters, of one column each. If an entry has fewer words than there are banks, entries
+/// share the banks. Their order is then mixed from all higher digits of the bin (Fibonacci hashing),
+/// so that bins that differ in few bits lie in different banks.
+struct WordCounters : BinEntries {
   static constexpr int kElementBytes = 4; // or more
   static constexpr int kHalves = 1;
 
-  static __device__ __forceinline__ int log_slots(const Columns& in) {
-    return static_cast<int>(in.log_key_words);
+  static __device__ __forceinline__ int log_words(const ColumnLayout& in) {
+    return static_cast<int>(in.log_entry_words);
   }
-  static __device__ __forceinline__ int column_of_word(const Columns& in, int word, int /*half*/) {
-    return word & ((1 << log_slots(in)) - 1);
+  static __device__ __forceinline__ int column_of_word(
+      const ColumnLayout& in, int word, int /*half*/) {
+    return word & ((1 << log_words(in)) - 1);
   }
-  static __device__ __forceinline__ int key_of_word(const Columns& in, int word, int /*half*/) {
-    return word >> log_slots(in);
+  static __device__ __forceinline__ int entry_of_word(
+      const ColumnLayout& in, int word, int /*half*/) {
+    return word >> log_words(in);
   }
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, int /*half*/) {
     return word;
   }
-  static __device__ __forceinline__ uint32_t mixed_key(uint32_t bin, uint32_t log_mixed) {
+  static __device__ __forceinline__ uint32_t mixed_entry(uint32_t bin, uint32_t log_mixed) {
     return bin ^ (bin >> log_mixed) * kGoldenRatio >> (kWarp - log_mixed);
   }
-  static __device__ __forceinline__ int place_of_key(const Columns& in, int key) {
-    const uint32_t log_mixed = kLogWarp - min(in.log_key_words, kLogWarp);
-    return log_mixed == 0 ? key
-                          : static_cast<int>(mixed_key(static_cast<uint32_t>(key), log_mixed));
+  static __device__ __forceinline__ int index_of_entry(const ColumnLayout& in, int entry) {
+    const uint32_t log_mixed = kLogWarp - min(in.log_entry_words, kLogWarp);
+    return log_mixed == 0 ? entry
+                          : static_cast<int>(mixed_entry(static_cast<uint32_t>(entry), log_mixed));
   }
 };
 
@@ -135,7 +139,7 @@ counter_of(const AnyTable& table, const Segment& segment, int column_of_table, i
              : kNoBin;
 }
 
-/// Puts the counts of a word. `word` is its index in a table whose keys lie in the order of bins.
+/// Puts the counts of a word. `word` is its index in a table with entries in the order of bins.
 template <bool kAdd, class AnyTable>
 __device__ __forceinline__ void put_word(
     const AnyTable& table, const Segment& segment, Counts counts, int word, uint32_t value) {
@@ -143,7 +147,8 @@ __device__ __forceinline__ void put_word(
   for (int half = 0; half < AnyTable::kHalves; ++half) {
     const int64_t counter = counter_of(
         table, segment, AnyTable::column_of_word(table.in, word, half),
-        AnyTable::bin_of_key(table.in, table.axis, AnyTable::key_of_word(table.in, word, half)));
+        AnyTable::bin_of_entry(
+            table.in, table.axis, AnyTable::entry_of_word(table.in, word, half)));
     if (counter != kNoBin) {
       put<kAdd>(&counts[counter], AnyTable::count_of(value, half));
     }

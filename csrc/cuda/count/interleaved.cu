@@ -104,7 +104,8 @@ struct InterleavedBlock {
     for (int coming = reader.rounds - 1; coming > 0;) {
       int now = coming; // at most as many as the counters have room for
       if constexpr (kPacked16) {
-        // The parameter is read, not reader.rows_of_round (docs/tuning.md, compiler moods).
+        // The parameter is read, not reader.rows_of_round. Workaround nvcc-13.0-read-parameter: see
+        // docs/tuning.md.
         make_room((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
         now = min(coming, reader.rounds_of(room));
         room -= now * ((kUnroll * Reader::kWarps * kWarp) >> in.log_lanes);
@@ -160,7 +161,7 @@ struct InterleavedBlock {
     if constexpr (kInRuns) {
       const int64_t gap = in.channels - in.counted;
       if (gap > 0 && done.ends_segment) { // there may be nothing behind the last row
-        const uint8_t* row = done.run + reader.place_of_row(uint64_t{in.rows});
+        const uint8_t* row = done.run + reader.distance_of_row(uint64_t{in.rows});
         count_elements(done.segment, row, 0, in.columns - gap);
       }
     } else if (in.is_stream()) {
@@ -208,7 +209,7 @@ struct InterleavedBlock {
     Load next[kUnroll];
     if constexpr (kBefore >= 0) {
       // The compiler moves no instruction across these barriers. They take no instruction
-      // themselves.
+      // themselves. Workaround nvcc-13.0-loads-apart: see docs/tuning.md.
 #pragma unroll
       for (int i = 0; i < kBefore; ++i) {
         table.add(words[i]);
@@ -262,7 +263,8 @@ struct InterleavedBlock {
   }
 };
 
-/// __launch_bounds__ does not say that an SM has one block (docs/tuning.md, compiler moods).
+/// __launch_bounds__ does not say that an SM has one block. Workaround nvcc-13.0-launch-bounds: see
+/// docs/tuning.md.
 template <class T, Access kAccess, Bins kBins, bool kInRuns>
 __global__ __launch_bounds__(kColumnThreads) void count_interleaved_kernel(
     const __grid_constant__ Interleaved in,
@@ -332,7 +334,7 @@ void visit_bins(const Interleaved& in, const F& f) {
         no_kernel("count_interleaved");
       }
     }
-    in.log_key_words == kLogWarp ? f(kPlain) : f(kMixed);
+    in.log_entry_words == kLogWarp ? f(kPlain) : f(kMixed);
   }
 }
 

@@ -6,9 +6,8 @@
 // segment ends or before a counter could overflow.
 //
 // While a warp counts its last rows of a segment, it loads its first rows of the next one.
-#include "cuda/count/byte_table.cuh"
+#include "cuda/count/planar_table.cuh"
 #include "cuda/count/sweeps.h"
-#include "cuda/count/tables.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/clear.h"
 #include "cuda/walk/loads.cuh"
@@ -17,151 +16,13 @@ namespace histo::cuda {
 namespace {
 
 constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
-constexpr unsigned kRowBytes = kWarpBytes;
-
-/// The counters that a lane has for one value.
-enum class Turns {
-  kNone,  // one channel: a counter of 32 bits, in half of the place of a key
-  kThree, // three counters of 16 bits: six, five and five of its bytes add to them
-  kEven,  // two channels or four: four counters of 16 bits, one for each byte of a word
-};
-
-template <Turns kTurns, int kThreads>
-struct PlanarTable : ByteTable {
-  using Base = ByteTable;
-  using Base::address;
-  using Base::in;
-  using Base::memory;
-  using Base::offsets;
-  uint32_t ones[3]; // three channels: one byte of each as a number to add
-  // The bytes of a value's counters: all of a key, or half if a lane has one counter.
-  static constexpr int kKeyVec16s = (kTurns == Turns::kNone ? kWarp : kByteKeyWords) / 4;
-
-  __device__ PlanarTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
-      : Base(columns, bytes, shared, lane) {
-    offsets[0] = 4 * lane;
-  }
-
-  /// Prepares for a row that begins with this byte of its run.
-  __device__ __forceinline__ void begin_rows(unsigned byte) {
-    if constexpr (kTurns == Turns::kThree) {
-      const int lane = static_cast<int>(threadIdx.x) % kWarp;
-#pragma unroll
-      for (unsigned i = 0; i < 3; ++i) {
-        const auto channel = static_cast<int>((byte + i) % 3);
-        offsets[i] = 4 * Base::word_of(lane * kCountersOfLane + channel);
-        ones[i] = Base::half_of(channel) ? 0x10000 : 1;
-      }
-    }
-  }
-  /// Adds a vec16 of the row that lies `row` rows after that one.
-  __device__ __forceinline__ void add(const uint4& vec16, int row) const {
-    const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if constexpr (kTurns == Turns::kEven) {
-        Base::add_word(words[i], offsets[0]);
-      } else {
-#pragma unroll
-        for (int k = 0; k < 4; ++k) {
-          const int of = kTurns == Turns::kNone ? 0 : (row * int{kRowBytes} + 4 * i + k) % 3;
-          const uint32_t place = __byte_perm(words[i], offsets[of], 0x5504 + 0x10 * k);
-          add_shared(address + place, kTurns == Turns::kNone ? 1 : ones[of]);
-        }
-      }
-    }
-  }
-  /// Adds one byte, at this place of a row and this place of its run.
-  __device__ __forceinline__ void add_one(unsigned place, int64_t byte, uint8_t value) const {
-    const unsigned first_of_lane = place % kByteColumns / kCountersOfLane * kCountersOfLane;
-    if constexpr (kTurns == Turns::kNone) { // a lane's four bytes of a word have one word
-      add_shared(address + 4 * (value * kByteKeyWords + first_of_lane / kCountersOfLane), 1);
-    } else {
-      const unsigned column =
-          kTurns == Turns::kThree ? first_of_lane + static_cast<unsigned>(byte % 3) : place;
-      Base::add_one(static_cast<int>(column), value);
-    }
-  }
-
-  __device__ void clear() const {
-    constexpr unsigned kVec16s = 256 * kKeyVec16s;
-#pragma unroll
-    for (unsigned i = 0; i < kVec16s; i += kThreads) {
-      if (i + kThreads <= kVec16s || i + threadIdx.x < kVec16s) {
-        vec16_at((i + threadIdx.x) / kKeyVec16s, (i + threadIdx.x) % kKeyVec16s) =
-            make_uint4(0, 0, 0, 0);
-      }
-    }
-  }
-
-  /// A thread sums half of the counters of a value, and clears them if more rows come. If a lane
-  /// has two words, these are all even or all odd words. Neighbouring threads begin with different
-  /// words, so that there are no bank conflicts, and add to neighbouring bins.
-  __device__ void add_channels(const Segment& segment, Counts counts, bool more) const {
-    constexpr int kVec16s = kKeyVec16s / 2;
-    // An even word has the first and the third of four columns, an odd word the others.
-    const bool apart = in.channels > 2;
-    const uint32_t of_first = apart ? 0x0001 : 0x0101;
-    for (int i = threadIdx.x; i < 2 * 256; i += kThreads) {
-      const int key = i / 2;
-      const int odd = i % 2;
-      uint32_t first = 0, second = 0;
-#pragma unroll 4
-      for (int k = 0; k < kVec16s; ++k) {
-        const int begin = kTurns == Turns::kNone ? key : key + odd * kVec16s / 2;
-        uint4& vec16 = vec16_at(key, odd * kVec16s + (begin + k) % kVec16s);
-        const uint32_t words[4] = {vec16.x, vec16.y, vec16.z, vec16.w};
-        // A compiler mood for three channels (docs/tuning.md).
-        if (kTurns == Turns::kThree || more) {
-          vec16 = make_uint4(0, 0, 0, 0);
-        }
-#pragma unroll
-        for (uint32_t word : words) {
-          if constexpr (kTurns == Turns::kNone) {
-            first += word;
-          } else {
-            first = __dp2a_lo(word, of_first, first);
-            if (apart) {
-              second = __dp2a_lo(word, 0x0100u, second);
-            }
-          }
-        }
-      }
-      const int64_t bin = Base::axis.bin_of(static_cast<uint8_t>(key));
-      const auto add_to = [&](int column, uint32_t sum) {
-        const int64_t channel = kTurns == Turns::kNone    ? 0
-                                : kTurns == Turns::kThree ? column
-                                                          : channel_of(in, segment, column);
-        if (bin != kNoBin && channel < in.counted) {
-          put<true>(&counts[in.counter(segment.batch, channel, bin)], sum);
-        }
-      };
-      if constexpr (kTurns == Turns::kNone) {
-        first += __shfl_sync(0xffffffff, first, (threadIdx.x ^ 1) % kWarp);
-        if (odd) {
-          continue;
-        }
-      }
-      add_to(odd, first);
-      if (kTurns != Turns::kNone && apart) {
-        add_to(odd + 2, second);
-      }
-    }
-    __syncthreads();
-  }
-
- private:
-  __device__ __forceinline__ uint4& vec16_at(unsigned key, unsigned vec16) const {
-    return reinterpret_cast<uint4*>(memory)[key * (kByteKeyWords / 4) + vec16];
-  }
-};
 
 /// The blocks of an SM, for __launch_bounds__.
 template <int kThreads>
 constexpr int kBlocksOfSm = kColumnThreads / kThreads;
 
 /// Rows of one run that a block counts without a stop.
-struct Piece {
+struct PlanarPiece {
   unsigned segment;
   unsigned outer; // of the segment's runs
   const uint8_t* run;
@@ -173,14 +34,16 @@ struct Piece {
 /// The steps of a block, which all its threads take together.
 ///
 /// A chunk is kUnroll neighbouring rows. The warps take the chunks of a piece in turn.
-template <Turns kTurns, int kThreads>
+template <ChannelTurns kTurns, int kThreads>
 struct PlanarBlock {
+  static constexpr unsigned kRowBytes = PlanarTable<kTurns, kThreads>::kRowBytes;
   static constexpr unsigned kWarps = kThreads / kWarp;
   static constexpr unsigned kRowsOfRound = kWarps * kUnroll;
   static constexpr unsigned kRagged = kRaggedRows;
-  static constexpr unsigned kRoom = rows_of_planar(kTurns != Turns::kNone, kTurns == Turns::kThree);
+  static constexpr unsigned kRoom =
+      rows_of_planar(kTurns != ChannelTurns::kNone, kTurns == ChannelTurns::kThree);
   // A lane keeps its channels from round to round.
-  static_assert(kTurns != Turns::kThree || kRowsOfRound % 3 == 0);
+  static_assert(kTurns != ChannelTurns::kThree || kRowsOfRound % 3 == 0);
 
   const Planar& in;
   Counts counts;
@@ -189,7 +52,7 @@ struct PlanarBlock {
   unsigned row;  // the piece begins there
   unsigned end;  // of the block's rows
   unsigned room; // rows that the counters still hold
-  Piece piece;
+  PlanarPiece piece;
   unsigned rounds = 0;    // chunks of the piece that the warp still has
   const uint8_t* address; // of the next one
   const uint8_t* idle;    // bytes of no use
@@ -217,13 +80,14 @@ struct PlanarBlock {
   }
 
   /// Loads the warp's first chunk of the piece, or any bytes if the warp has none. With branches
-  /// around the loads, the compiler would copy all registers.
+  /// around the loads, the compiler would copy all registers. Workaround nvcc-13.0-no-branch: see
+  /// docs/tuning.md.
   __device__ __forceinline__ void load_first(uint4 (&to)[kUnroll]) {
     load(to, rounds > 0 ? address : idle, rounds > 0 ? kRowBytes : 0);
     address += kRowsOfRound * kRowBytes;
   }
   /// Prepares the table for this row of the warp in a piece.
-  __device__ __forceinline__ void begin_rows(const Piece& of, unsigned its_row) {
+  __device__ __forceinline__ void begin_rows(const PlanarPiece& of, unsigned its_row) {
     table.begin_rows(of.head + (of.first_row + its_row) % 3 * kRowBytes + lane * kVec16Bytes);
   }
   __device__ __forceinline__ void begin_chunks() {
@@ -233,7 +97,7 @@ struct PlanarBlock {
   /// Counts all chunks of the piece but the last one, which is loaded then.
   ///
   /// No vec16 is counted between the loads. A load would have to wait until the additions have read
-  /// the registers that it writes.
+  /// the registers that it writes. Workaround nvcc-13.0-chunk-apart: see docs/tuning.md.
   __device__ __forceinline__ void count_rounds() {
 #pragma unroll 1
     for (; rounds > 1; --rounds) {
@@ -246,7 +110,7 @@ struct PlanarBlock {
   /// Counts the chunk that is loaded, and the rest of the piece. The rest and the first chunk of
   /// the next piece are loaded before. Returns whether the table ends with the piece.
   __device__ __forceinline__ bool count_rest() {
-    const Piece done = piece;
+    const PlanarPiece done = piece;
     const bool has_chunk = rounds > 0;
     // Rows that make no chunk go to the last warps, which have the fewest rows.
     const unsigned row_left = piece.rows / kUnroll * kUnroll + (kWarps - 1 - warp);
@@ -267,7 +131,7 @@ struct PlanarBlock {
     return ends_table;
   }
   /// Counts the bytes of a piece before its first row and after its last one.
-  __device__ __forceinline__ void count_ragged_rows(const Piece& done) {
+  __device__ __forceinline__ void count_ragged_rows(const PlanarPiece& done) {
     const auto count_row = [&](int64_t ragged_row) {
       for (unsigned own = threadIdx.x; own < kRowBytes; own += kThreads) {
         const int64_t byte = done.head + ragged_row * kRowBytes + own;
@@ -285,7 +149,7 @@ struct PlanarBlock {
     }
   }
   /// Adds the table to the counts, and clears it if more rows come. Returns whether they do.
-  __device__ __forceinline__ bool end_table(const Piece& done) {
+  __device__ __forceinline__ bool end_table(const PlanarPiece& done) {
     const bool more = row < end;
     wait_for_previous(); // it cleared the counts
     __syncthreads();
@@ -294,7 +158,7 @@ struct PlanarBlock {
   }
 
  private:
-  __device__ __forceinline__ int64_t first_byte(const Piece& of, unsigned its_row) const {
+  __device__ __forceinline__ int64_t first_byte(const PlanarPiece& of, unsigned its_row) const {
     return of.head + int64_t{of.first_row + its_row} * kRowBytes + lane * kVec16Bytes;
   }
   /// Cuts the piece at the end of the run, of the block's share, and of the table's room.
@@ -355,7 +219,7 @@ struct PlanarBlock {
   }
 };
 
-template <Turns kTurns, int kThreads>
+template <ChannelTurns kTurns, int kThreads>
 __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_kernel(
     const __grid_constant__ Planar in,
     const ByteAxis axis,
@@ -371,7 +235,7 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_
   block.begin_chunks();
   while (true) {
     block.count_rounds();
-    const Piece done = block.piece;
+    const PlanarPiece done = block.piece;
     const bool ends_table = block.count_rest();
     block.count_ragged_rows(done);
     block.begin_chunks();
@@ -394,7 +258,7 @@ void count_planar(
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {
-    constexpr int kFew = threads_of_short_segments(turns() == Turns::kThree);
+    constexpr int kFew = threads_of_short_segments(turns() == ChannelTurns::kThree);
     switch (plan.threads) {
       case kFew:
         return count(turns, std::integral_constant<int, kFew>{});
@@ -404,9 +268,9 @@ void count_planar(
         no_kernel("count_planar");
     }
   };
-  in.channels == 1 ? with_threads(std::integral_constant<Turns, Turns::kNone>{})
-  : in.in_turn     ? with_threads(std::integral_constant<Turns, Turns::kThree>{})
-                   : with_threads(std::integral_constant<Turns, Turns::kEven>{});
+  in.channels == 1 ? with_threads(std::integral_constant<ChannelTurns, ChannelTurns::kNone>{})
+  : in.in_turn     ? with_threads(std::integral_constant<ChannelTurns, ChannelTurns::kThree>{})
+                   : with_threads(std::integral_constant<ChannelTurns, ChannelTurns::kEven>{});
 }
 
 } // namespace histo::cuda

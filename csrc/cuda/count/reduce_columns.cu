@@ -8,14 +8,14 @@ namespace histo::cuda {
 namespace {
 
 /// The tables that blocks have written for a segment.
-struct Tables {
+struct SegmentTables {
   unsigned first;
   unsigned number;
   bool started;   // the counts have the segment's first part
   bool in_counts; // or all of it
 };
 
-__device__ __forceinline__ Tables tables_of(const Interleaved& in, unsigned index) {
+__device__ __forceinline__ SegmentTables tables_of(const Interleaved& in, unsigned index) {
   if (in.part_rows == in.segment_rows) { // a division takes as long as some loads
     return {index * in.blocks_of_part, in.blocks_of_part, false, false};
   }
@@ -42,7 +42,7 @@ __device__ __forceinline__ Segment segment_of(const Interleaved& in, unsigned in
   return segment;
 }
 
-/// Sums kWords words of a segment's tables, and transposes [key][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [entry][column] into [channel][bin].
 ///
 /// The tables are dealt to several threads, so that many loads are in flight.
 template <class Counters, int kWords>
@@ -55,19 +55,19 @@ struct Slice {
   static constexpr int kSumsOfThread = (kSums + kReduceThreads - 1) / kReduceThreads;
 
   const Interleaved& in;
-  Tables tables;
+  SegmentTables tables;
   unsigned first_word;
   int64_t table_vec16s;
   int vec16; // of the slice, the thread's
   unsigned split;
   bool inside;                                 // a slice may be cut short
   const uint4* table;                          // the next one that the thread loads of
-  int keys;                                    // of the slice, a power of two
+  int entries;                                 // of the slice, a power of two
   unsigned long long* counters[kSumsOfThread]; // of the thread's sums
   uint4 vec16s[kUnroll];
 
   __device__ __forceinline__
-  Slice(const Interleaved& columns, const Tables& tables_of_segment, const uint4* partials)
+  Slice(const Interleaved& columns, const SegmentTables& tables_of_segment, const uint4* partials)
       : in(columns),
         tables(tables_of_segment),
         first_word(blockIdx.y * kWords),
@@ -92,16 +92,16 @@ struct Slice {
   /// channel.
   __device__ __forceinline__ void find_counters(
       const Segment& segment, const ByteAxis& axis, unsigned long long* counts) {
-    const int log_key_words = static_cast<int>(in.log_key_words);
-    const int first_key = static_cast<int>(first_word) >> log_key_words;
-    keys = kWords >> log_key_words;
+    const int log_entry_words = static_cast<int>(in.log_entry_words);
+    const int first_entry = static_cast<int>(first_word) >> log_entry_words;
+    entries = kWords >> log_entry_words;
     const auto channels = static_cast<int>(in.sums_columns ? in.channels : in.columns);
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
       const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
-      const int key = first_key + (i & (keys - 1));
-      const int64_t column = first_column_of(in, segment) + (i << log_key_words) / kWords;
-      const int64_t bin = Counters::bin_of_key(in, axis, key);
+      const int entry = first_entry + (i & (entries - 1));
+      const int64_t column = first_column_of(in, segment) + (i << log_entry_words) / kWords;
+      const int64_t bin = Counters::bin_of_entry(in, axis, entry);
       const int64_t channel = channel_of(in, segment, column);
       counters[k] = i < kSums && column < channels && channel < in.counted && bin != kNoBin
                         ? &counts[in.counter(segment.batch, channel, bin)]
@@ -150,7 +150,7 @@ struct Slice {
           sum += parts[s][half][word];
         }
         const int column = Counters::column_of_word(in, word, half);
-        sums[column * (keys | 1) + Counters::key_of_word(in, word, half)] = sum;
+        sums[column * (entries | 1) + Counters::entry_of_word(in, word, half)] = sum;
       }
     }
   }
@@ -158,20 +158,21 @@ struct Slice {
   /// channels.
   __device__ __forceinline__ void put_sums(const uint32_t (&sums)[2 * kSums]) const {
     const bool add = in.adds || tables.started;
-    const int log_key_words = static_cast<int>(in.log_key_words);
-    const int first_key = static_cast<int>(first_word) >> log_key_words;
+    const int log_entry_words = static_cast<int>(in.log_entry_words);
+    const int first_entry = static_cast<int>(first_word) >> log_entry_words;
 #pragma unroll
     for (int k = 0; k < kSumsOfThread; ++k) {
       if (counters[k] != nullptr) {
         const int i = static_cast<int>(threadIdx.x) + k * kReduceThreads;
-        // A slice has whole groups of keys, so it has the place of each of its keys.
-        const int key = Counters::place_of_key(in, first_key + (i & (keys - 1))) - first_key;
-        const int column = (i << log_key_words) / kWords;
-        uint32_t sum = sums[column * (keys | 1) + key];
+        // A slice has whole groups of entries, so it has the index of each of its entries.
+        const int entry =
+            Counters::index_of_entry(in, first_entry + (i & (entries - 1))) - first_entry;
+        const int column = (i << log_entry_words) / kWords;
+        uint32_t sum = sums[column * (entries | 1) + entry];
         if (in.sums_columns) {
           const auto channels = static_cast<int>(in.channels);
           for (int copy = channels; copy < static_cast<int>(in.columns); copy += channels) {
-            sum += sums[(column + copy) * (keys | 1) + key];
+            sum += sums[(column + copy) * (entries | 1) + entry];
           }
         }
         put_or_add(counters[k], sum, add);
@@ -204,7 +205,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_columns_kernel(
   constexpr int kHalves = SliceOfTables::kHalves;
   __shared__ __align__(16) uint32_t parts[kSplits][kHalves][kWords];
   __shared__ uint32_t sums[2 * SliceOfTables::kSums];
-  const Tables tables = tables_of(in, blockIdx.x);
+  const SegmentTables tables = tables_of(in, blockIdx.x);
   if (tables.in_counts) {
     return;
   }
@@ -242,8 +243,8 @@ void reduce_columns(
     if constexpr (kSize == 1) {
       reduce(TypeTag<ByteCounters>{});
     } else if constexpr (kSize == 2) {
-      in.log_key_words < kLogWarp ? reduce(TypeTag<PackedBins>{})
-                                  : reduce(TypeTag<PackedColumns>{});
+      in.log_entry_words < kLogWarp ? reduce(TypeTag<PackedBins>{})
+                                    : reduce(TypeTag<PackedColumns>{});
     } else {
       static_assert(kSize == 4 || kSize == 8);
       reduce(TypeTag<WordCounters>{});

@@ -43,7 +43,7 @@ struct RowReader {
   int64_t last_column;
   int rounds;             // of the piece
   const uint8_t* address; // of the next load; in runs, of the piece's first word
-  uint32_t place;         // in runs: what the thread adds to the place of a row
+  uint32_t byte_offset;   // in runs: what the thread adds to the distance of a row
   unsigned next_row;      // in runs: the row of the next load
   int count;              // bytes of a loose word that count
 
@@ -67,11 +67,11 @@ struct RowReader {
     const int64_t column =
         min(first_column_of(in, piece.segment) + lane_of_row * kElements, last_column);
     if constexpr (kInRuns) {
-      const uint8_t* first = piece.run + place_of_row(uint64_t{piece.first_row});
+      const uint8_t* first = piece.run + distance_of_row(uint64_t{piece.first_row});
       address = first - reinterpret_cast<uintptr_t>(first) % 4;
       const auto beyond = static_cast<uint32_t>(
           reinterpret_cast<uintptr_t>(piece.run) - reinterpret_cast<uintptr_t>(address));
-      place = beyond + static_cast<uint32_t>(column) * unsigned{sizeof(T)};
+      byte_offset = beyond + static_cast<uint32_t>(column) * unsigned{sizeof(T)};
       next_row = piece.first_row + own_row;
     } else {
       address = piece.run + (piece.segment.head + column) * int64_t{sizeof(T)} +
@@ -87,7 +87,7 @@ struct RowReader {
   /// The distance in bytes from the first row to another one, in runs. Rows of a block are less
   /// than 2^32 bytes apart, so 32 bits suffice in loops.
   template <class Int>
-  __device__ __forceinline__ Int place_of_row(Int row) const {
+  __device__ __forceinline__ Int distance_of_row(Int row) const {
     const unsigned run = in.by_rows_of_run.quotient(static_cast<unsigned>(row));
     const unsigned set = in.by_runs_of_set.quotient(run);
     return row * static_cast<Int>(in.row_stride) + Int{run} * in.run_jump + Int{set} * in.set_jump;
@@ -125,7 +125,7 @@ struct RowReader {
  private:
   __device__ __forceinline__ auto ith_address(int i) const {
     if constexpr (kInRuns) {
-      return WordPlace{address, place + place_of_row(next_row + i * rows_of_step)};
+      return WordAddress{address, byte_offset + distance_of_row(next_row + i * rows_of_step)};
     } else {
       return address + i * step;
     }

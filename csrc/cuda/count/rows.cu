@@ -1,7 +1,7 @@
 // Counts whole rows of bytes, as interleaved.cu does, in a tenth of its code.
 //
 // A block counts rows of one segment, which follow each other at one distance. Columns are
-// channels, and every byte is the number of its key. So the kernel needs no divisions and few
+// channels, and every byte is the number of its entry. So the kernel needs no divisions and few
 // conditions.
 //
 // If rows begin with lines of memory, a table is for half a line: two blocks side by side read the
@@ -23,31 +23,32 @@ constexpr int kUnroll = kBytesInFlight / kVec16Bytes;
 
 /// The half table of a segment.
 struct SummedHalfTable : HalfTable {
-  const Columns& in;
+  const ColumnLayout& in;
   const uint32_t* memory;
 
-  __device__ SummedHalfTable(const Columns& columns, const ByteAxis&, uint32_t* shared, int lane)
+  __device__ SummedHalfTable(
+      const ColumnLayout& columns, const ByteAxis&, uint32_t* shared, int lane)
       : HalfTable(shared, lane, kVec16Bytes / 4), in(columns), memory(shared) {
   }
 
   /// A few neighbouring lanes take neighbouring bins of one channel, so that a store fills whole
   /// sectors. More lanes would make more bank conflicts.
   __device__ void put_counts(const Segment& segment, Counts counts) const {
-    constexpr unsigned kKeys = 4;
-    constexpr unsigned kStep = kColumnThreads / kKeyWords; // a thread keeps to one word
-    static_assert(kStep % kKeys == 0);
-    const unsigned word = threadIdx.x / kKeys % kKeyWords;
+    constexpr unsigned kEntries = 4;
+    constexpr unsigned kStep = kColumnThreads / kEntryWords; // a thread keeps to one word
+    static_assert(kStep % kEntries == 0);
+    const unsigned word = threadIdx.x / kEntries % kEntryWords;
     const int64_t column = first_column_of(in, segment) + column_of_word(word, 0);
     if (column >= in.columns) { // and so is the next one, since they are whole vec16s
       return;
     }
     Counts lower = &counts[in.counter(segment.batch, column, 0)];
     Counts upper = lower + in.num_bins;
-    unsigned key = threadIdx.x / (kKeys * kKeyWords) * kKeys + threadIdx.x % kKeys;
-    for (; key < in.table_keys; key += kStep) {
-      const uint32_t packed16 = memory[key * kKeyWords + word];
-      lower[key] = packed16 & 0xffff;
-      upper[key] = packed16 >> 16;
+    unsigned entry = threadIdx.x / (kEntries * kEntryWords) * kEntries + threadIdx.x % kEntries;
+    for (; entry < in.table_entries; entry += kStep) {
+      const uint32_t packed16 = memory[entry * kEntryWords + word];
+      lower[entry] = packed16 & 0xffff;
+      upper[entry] = packed16 >> 16;
     }
   }
 };
@@ -95,7 +96,8 @@ struct ChunksOfWarp {
     return in.data + segment.batch * in.batch[1].stride + column + row * in.row_stride;
   }
   /// Behind the last chunk, a warp loads the row that is left, or any bytes. With branches around
-  /// the loads, the compiler would copy all registers.
+  /// the loads, the compiler would copy all registers. Workaround nvcc-13.0-no-branch: see
+  /// docs/tuning.md.
   __device__ __forceinline__ void load(uint4 (&to)[kUnroll]) {
     const uint8_t* from = rounds > 0 ? address : left;
     const int64_t step = rounds > 0 ? in.load_step : 0;
@@ -162,28 +164,28 @@ __global__ __launch_bounds__(kColumnThreads) void count_rows_kernel(
 /// The words that a block of the reduction sums over all tables of a segment.
 template <unsigned kColumns, unsigned kWords>
 struct SummedRows {
-  static constexpr unsigned kKeyWords = kColumns / 2;
-  static constexpr unsigned kKeys = kWords / kKeyWords;
-  static constexpr unsigned kVec16sOfKey = kKeyWords / 4;
+  static constexpr unsigned kEntryWords = kColumns / 2;
+  static constexpr unsigned kEntries = kWords / kEntryWords;
+  static constexpr unsigned kVec16sOfEntry = kEntryWords / 4;
   static constexpr unsigned kVec16s = kWords / 4;
   static constexpr unsigned kSplits = kReduceThreads / kVec16s;
-  // A key has the lower halves of its words first, then the upper ones. The next key begins eight
-  // banks further on.
-  static constexpr unsigned kKeySums = kColumns + 8;
-  using Sums = uint32_t[kSplits][kKeys * kKeySums];
+  // An entry has the lower halves of its words first, then the upper ones. The next entry begins
+  // eight banks further on.
+  static constexpr unsigned kEntrySums = kColumns + 8;
+  using Sums = uint32_t[kSplits][kEntries * kEntrySums];
 
   const WholeRows& in;
   unsigned table_vec16s;
   unsigned tables;
-  unsigned first_key;
+  unsigned first_entry;
   const uint4* first; // of the first table
 
   __device__ __forceinline__ SummedRows(const WholeRows& whole_rows, const uint4* partials)
       : in(whole_rows) {
     table_vec16s = in.table_words() / 4;
     tables = in.blocks_of_part;
-    first_key = blockIdx.y * kKeys;
-    first = partials + size_t{blockIdx.x} * tables * table_vec16s + first_key * kVec16sOfKey;
+    first_entry = blockIdx.y * kEntries;
+    first = partials + size_t{blockIdx.x} * tables * table_vec16s + first_entry * kVec16sOfEntry;
   }
 
   /// Sums a part of the tables in a part of the threads. A thread issues all of its loads at once.
@@ -192,7 +194,7 @@ struct SummedRows {
     const unsigned vec16 = threadIdx.x % kVec16s;
     const unsigned split = threadIdx.x / kVec16s;
     const uint4* table = first + split * table_vec16s + vec16;
-    const bool inside = first_key + vec16 / kVec16sOfKey < in.table_keys;
+    const bool inside = first_entry + vec16 / kVec16sOfEntry < in.table_entries;
     uint32_t all[4] = {0, 0, 0, 0}, upper[4] = {0, 0, 0, 0};
     wait_for_previous();
 #pragma unroll 1
@@ -219,35 +221,36 @@ struct SummedRows {
     for (int i = 0; i < 4; ++i) {
       all[i] -= upper[i] << 16;
     }
-    uint32_t* sum = &sums[split][vec16 / kVec16sOfKey * kKeySums + vec16 % kVec16sOfKey * 4];
+    uint32_t* sum = &sums[split][vec16 / kVec16sOfEntry * kEntrySums + vec16 % kVec16sOfEntry * 4];
     *reinterpret_cast<uint4*>(sum) = make_uint4(all[0], all[1], all[2], all[3]);
-    *reinterpret_cast<uint4*>(sum + kKeyWords) = make_uint4(upper[0], upper[1], upper[2], upper[3]);
+    *reinterpret_cast<uint4*>(sum + kEntryWords) =
+        make_uint4(upper[0], upper[1], upper[2], upper[3]);
   }
 
-  __device__ __forceinline__ static unsigned column_of_place(unsigned place) {
+  __device__ __forceinline__ static unsigned column_of_sum(unsigned index) {
     return kColumns == kHalfColumns
-               ? HalfTable::column_of_word(place % kKeyWords, place / kKeyWords)
-               : place % kWarp * 4 + place / kWarp;
+               ? HalfTable::column_of_word(index % kEntryWords, index / kEntryWords)
+               : index % kWarp * 4 + index / kWarp;
   }
   /// Neighbours write neighbouring bins of a channel, four of them a whole sector.
   __device__ __forceinline__ void put_counts(
       const Sums& sums, unsigned long long* __restrict__ counts) const {
-    constexpr unsigned kTogether = kKeys < 4 ? kKeys : 4;
+    constexpr unsigned kTogether = kEntries < 4 ? kEntries : 4;
     constexpr int kUnrolledSums =
-        kWords == kManyReduceWords ? kKeys * kColumns / kReduceThreads : 1;
+        kWords == kManyReduceWords ? kEntries * kColumns / kReduceThreads : 1;
     const Segment segment = segment_at(in, blockIdx.x);
 #pragma unroll kUnrolledSums
-    for (unsigned i = threadIdx.x; i < kKeys * kColumns; i += kReduceThreads) {
-      const unsigned key = i / (kTogether * kColumns) * kTogether + i % kTogether;
-      const unsigned place = i / kTogether % kColumns;
+    for (unsigned i = threadIdx.x; i < kEntries * kColumns; i += kReduceThreads) {
+      const unsigned entry = i / (kTogether * kColumns) * kTogether + i % kTogether;
+      const unsigned index = i / kTogether % kColumns;
       uint32_t count = 0;
 #pragma unroll
       for (unsigned s = 0; s < kSplits; ++s) {
-        count += sums[s][key * kKeySums + place];
+        count += sums[s][entry * kEntrySums + index];
       }
-      const int64_t column = first_column_of(in, segment) + column_of_place(place);
-      if (column < in.columns && first_key + key < in.table_keys) {
-        counts[in.counter(segment.batch, column, first_key + key)] = count;
+      const int64_t column = first_column_of(in, segment) + column_of_sum(index);
+      if (column < in.columns && first_entry + entry < in.table_entries) {
+        counts[in.counter(segment.batch, column, first_entry + entry)] = count;
       }
     }
   }
@@ -258,14 +261,14 @@ struct SummedRows {
 #pragma unroll 1
     for (unsigned i = threadIdx.x; i < tables * kLines; i += kReduceThreads) {
       const unsigned vec16s = i % kLines * (kLineBytes / kVec16Bytes);
-      if (first_key + vec16s / kVec16sOfKey < in.table_keys) {
+      if (first_entry + vec16s / kVec16sOfEntry < in.table_entries) {
         discard_line(first + i / kLines * table_vec16s + vec16s);
       }
     }
   }
 };
 
-/// Sums kWords words of a segment's tables, and transposes [key][column] into [channel][bin].
+/// Sums kWords words of a segment's tables, and transposes [entry][column] into [channel][bin].
 template <unsigned kColumns, unsigned kWords>
 __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
     const __grid_constant__ WholeRows in,

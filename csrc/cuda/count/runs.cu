@@ -4,16 +4,16 @@
 // The blocks of interleaved.cu and planar.cu each read a long stretch of memory, which short runs
 // do not have. Here every thread finds each vec16 that it reads. All runs of a segment are cut into
 // aligned vec16s, and a product and a shift tell the run of a vec16. Bytes of a vec16 that lie
-// outside of its run are counted in a key that nobody reads.
+// outside of its run are counted in an entry that nobody reads.
 //
-// The place of an element in its run tells its channel. Bytes of up to four channels have a table
-// for each channel. A counter has up to one copy for each lane, which prevents bank conflicts. More
-// channels are columns of one table. Copies of the first columns follow the last one, so that the
-// elements of a vec16 have neighbouring columns. A key has an odd number of columns, so that keys
-// begin in different banks.
+// The position of an element in its run tells its channel. Bytes of up to four channels have a
+// table for each channel. A counter has up to one copy for each lane, which prevents bank
+// conflicts. More channels are columns of one table. Copies of the first columns follow the last
+// one, so that the elements of a vec16 have neighbouring columns. An entry has an odd number of
+// columns, so that entries begin in different banks.
 //
-// A run of one channel may be several short rows with gaps between them. The place of a
-// vec16's first byte tells which of its bytes lie between rows.
+// A run of one channel may be several short rows with gaps between them. The position of a vec16's
+// first byte tells which of its bytes lie between rows.
 #include "cuda/count/sweeps.h"
 #include "cuda/count/tables.cuh"
 #include "cuda/pdl.cuh"
@@ -24,7 +24,7 @@ namespace histo::cuda {
 namespace {
 
 /// A vec16 of a segment.
-struct Place {
+struct Vec16OfRun {
   uint64_t address;
   unsigned begin;   // of its bytes that belong to its run
   unsigned end;     // not above begin if none does
@@ -32,23 +32,23 @@ struct Place {
   unsigned column;
 };
 
-struct Vec16 {
+struct LoadedVec16 {
   uint4 bytes;
   uint32_t range;   // begin, and end from bit 8 on
-  uint32_t between; // as of its place
+  uint32_t between; // as in Vec16OfRun
   uint32_t column;  // its first one
 };
 
 /// Loads a vec16 that reaches beyond the tensor. Bytes outside of its run are unspecified.
-__device__ __forceinline__ uint4 load_bytes(const Place& place) {
+__device__ __forceinline__ uint4 load_bytes(const Vec16OfRun& at) {
   uint4 v = make_uint4(0, 0, 0, 0);
 #pragma unroll 1
   for (unsigned i = kVec16Bytes; i-- > 0;) {
-    const bool inside = i >= place.begin && i < place.end;
+    const bool inside = i >= at.begin && i < at.end;
     v.w = __funnelshift_r(v.z, v.w, 24);
     v.z = __funnelshift_r(v.y, v.z, 24);
     v.y = __funnelshift_r(v.x, v.y, 24);
-    v.x = v.x << 8 | (inside ? reinterpret_cast<const uint8_t*>(place.address)[i] : 0);
+    v.x = v.x << 8 | (inside ? reinterpret_cast<const uint8_t*>(at.address)[i] : 0);
   }
   return v;
 }
@@ -58,14 +58,14 @@ __device__ __forceinline__ uint32_t bytes_of_bits(uint32_t bits) {
   return (bits & 0xf) * 0x00204081 & 0x01010101;
 }
 
-/// The rows of a vec16's elements; of those that lie outside of its run, above all rows.
+/// The entries of a vec16's elements; of those that lie outside of its run, above all entries.
 template <class T, bool kWhole>
-struct KeysOfVec16 {
+struct EntriesOfVec16 {
   static constexpr int kElements = kVec16Bytes / sizeof(T);
 
-  uint32_t keys[kElements];
+  uint32_t entries[kElements];
 
-  __device__ __forceinline__ explicit KeysOfVec16(const Vec16& vec16) {
+  __device__ __forceinline__ explicit EntriesOfVec16(const LoadedVec16& vec16) {
     constexpr int kSize = sizeof(T);
     const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
     const uint32_t begin = vec16.range & 0xff;
@@ -76,18 +76,18 @@ struct KeysOfVec16 {
     for (int i = 0; i < kElements; ++i) {
       const uint32_t word = words[i * kSize / 4];
       if constexpr (kSize <= 2) {
-        // The upper bytes of the key are 1 if the element lies outside of the run.
+        // The upper bytes of the entry are 1 if the element lies outside of the run.
         const uint32_t flags = kWhole ? 0 : bytes_of_bits(outside >> (i * kSize / 4 * 4));
         const int byte = i * kSize % 4;
         const int flag = 0x1111 * (4 + byte);
-        keys[i] = __byte_perm(
+        entries[i] = __byte_perm(
             word, flags,
             kSize == 1 ? (flag & ~0xf) | byte : (flag & ~0xff) | (byte + 1) << 4 | byte);
       } else {
         const uint32_t all = kWhole ? 0 : 0u - (outside >> (i * kSize) & 1);
-        keys[i] = kSize == 4                                      ? word | all
-                  : (words[i * kSize / 4 + kSize / 8] | all) != 0 ? ~0u
-                                                                  : word;
+        entries[i] = kSize == 4                                      ? word | all
+                     : (words[i * kSize / 4 + kSize / 8] | all) != 0 ? ~0u
+                                                                     : word;
       }
     }
   }
@@ -119,7 +119,7 @@ struct RunsBlock {
   unsigned begin;
   unsigned end; // of the block's vec16s of the segment
   uint32_t own_table;
-  uint32_t key_bytes;
+  uint32_t entry_bytes;
   uint32_t whole_range;    // the range of a vec16 whose bytes all count
   bool any_beyond = false; // vec16s that reach beyond the tensor
 
@@ -137,9 +137,9 @@ struct RunsBlock {
     end = segment < in.segments ? min(begin + in.share, in.vec16s) : 0;
     own_table = address_of(table) + 4 * segment_of_block * in.segment_words +
                 (kTables > 0 ? 4 * (lane & ((1u << in.log_copies) - 1)) : 0);
-    key_bytes = 4 * in.key_words;
-    // This holds only if all bytes have keys.
-    whole_range = kSize > 1 || in.table_keys == 256 ? unsigned{kVec16Bytes} << 8 : ~0u;
+    entry_bytes = 4 * in.entry_words;
+    // This holds only if all bytes have entries.
+    whole_range = kSize > 1 || in.table_entries == 256 ? unsigned{kVec16Bytes} << 8 : ~0u;
   }
 
   __device__ __forceinline__ void clear() const {
@@ -155,7 +155,7 @@ struct RunsBlock {
         (in.share + (kRunUnroll << log_lanes) - 1) >> (kLogRunUnroll + log_lanes);
 #pragma unroll 1
     for (unsigned turn = 0; turn < turns; ++turn) {
-      Vec16 vec16s[kRunUnroll];
+      LoadedVec16 vec16s[kRunUnroll];
       const unsigned first = begin + (turn << (kLogRunUnroll + log_lanes)) + lane;
 #pragma unroll
       for (unsigned k = 0; k < kRunUnroll; ++k) {
@@ -177,28 +177,28 @@ struct RunsBlock {
     }
 #pragma unroll 1
     for (unsigned vec16 = begin + lane; vec16 < end; vec16 += 1u << log_lanes) {
-      const Place place = place_of(vec16);
-      if (place.begin < place.end && !is_inside(place)) {
-        add<false>({load_bytes(place), place.begin | place.end << 8, place.between, place.column});
+      const Vec16OfRun at = locate(vec16);
+      if (at.begin < at.end && !is_inside(at)) {
+        add<false>({load_bytes(at), at.begin | at.end << 8, at.between, at.column});
       }
     }
   }
   /// Sums the copies and columns of each channel. Neighbours write neighbouring bins.
   __device__ __forceinline__ void put_counts(const ByteAxis& axis, Counts counts) const {
     const auto channels = static_cast<unsigned>(in.channels);
-    const unsigned sums = in.table_keys * channels << in.log_segments;
+    const unsigned sums = in.table_entries * channels << in.log_segments;
     for (unsigned i = threadIdx.x; i < sums; i += kThreads) {
-      const unsigned of_block = in.by_keys.quotient(i); // channel
-      const unsigned key = i - of_block * in.by_keys.divisor;
+      const unsigned of_block = in.by_entries.quotient(i); // channel
+      const unsigned entry = i - of_block * in.by_entries.divisor;
       const unsigned segment = kTables == 1 ? of_block : in.by_channels.quotient(of_block);
       const unsigned channel = kTables == 1 ? 0 : of_block - segment * channels;
       if (first_segment + segment >= in.segments) {
         continue;
       }
-      const uint32_t sum = sum_of(segment, key, channel);
-      int64_t bin = key;
+      const uint32_t sum = sum_of(segment, entry, channel);
+      int64_t bin = entry;
       if constexpr (sizeof(T) == 1) {
-        bin = axis.bin_of(static_cast<uint8_t>(key));
+        bin = axis.bin_of(static_cast<uint8_t>(entry));
       }
       if (bin != kNoBin) {
         const int64_t counter =
@@ -209,7 +209,7 @@ struct RunsBlock {
   }
 
  private:
-  __device__ __forceinline__ Place place_of(unsigned vec16) const {
+  __device__ __forceinline__ Vec16OfRun locate(unsigned vec16) const {
     const unsigned run = in.by_vec16s_of_run.quotient(vec16);
     const unsigned of_run = vec16 - run * in.by_vec16s_of_run.divisor;
     unsigned outer_run = in.by_loop[1].quotient(run);
@@ -223,34 +223,34 @@ struct RunsBlock {
     const unsigned skew = static_cast<unsigned>(start) % unsigned{kVec16Bytes};
     // Bytes before the vec16, from the run's first vec16 on.
     const unsigned before = of_run * unsigned{kVec16Bytes};
-    Place place;
-    place.address = (start & ~uint64_t{kVec16Bytes - 1}) + uint64_t{of_run} * kVec16Bytes;
-    place.begin = of_run == 0 ? skew : 0;
-    place.end =
+    Vec16OfRun at;
+    at.address = (start & ~uint64_t{kVec16Bytes - 1}) + uint64_t{of_run} * kVec16Bytes;
+    at.begin = of_run == 0 ? skew : 0;
+    at.end =
         in.run_bytes + skew > before ? min(in.run_bytes + skew - before, unsigned{kVec16Bytes}) : 0;
     const unsigned of_period =
         kTables == 1 && !kGaps
             ? 0
             : in.by_period.remainder(in.before_run + before / kSize - skew / kSize);
-    place.column = kTables == 1 ? 0 : of_period;
-    place.between = kGaps ? static_cast<uint32_t>(in.between >> of_period * kSize) & 0xffff : 0;
-    return place;
+    at.column = kTables == 1 ? 0 : of_period;
+    at.between = kGaps ? static_cast<uint32_t>(in.between >> of_period * kSize) & 0xffff : 0;
+    return at;
   }
-  __device__ __forceinline__ bool is_inside(const Place& place) const {
-    return place.address - in.first_vec16 <= in.last_vec16;
+  __device__ __forceinline__ bool is_inside(const Vec16OfRun& at) const {
+    return at.address - in.first_vec16 <= in.last_vec16;
   }
   /// All loads are issued. With a branch, a load would wait for the loads before it.
-  __device__ __forceinline__ Vec16 load(unsigned vec16) {
-    const Place place = place_of(vec16);
-    const bool is_some = vec16 < end && place.begin < place.end;
-    const bool counts_here = is_some && is_inside(place);
+  __device__ __forceinline__ LoadedVec16 load(unsigned vec16) {
+    const Vec16OfRun at = locate(vec16);
+    const bool is_some = vec16 < end && at.begin < at.end;
+    const bool counts_here = is_some && is_inside(at);
     any_beyond = any_beyond || is_some != counts_here;
     return {
-        load_once(reinterpret_cast<const uint4*>(counts_here ? place.address : in.first_vec16)),
-        counts_here ? place.begin | place.end << 8 : 0, place.between, place.column};
+        load_once(reinterpret_cast<const uint4*>(counts_here ? at.address : in.first_vec16)),
+        counts_here ? at.begin | at.end << 8 : 0, at.between, at.column};
   }
   template <bool kWhole>
-  __device__ __forceinline__ void add(const Vec16& vec16) const {
+  __device__ __forceinline__ void add(const LoadedVec16& vec16) const {
     // Elements take the tables in turns.
     constexpr unsigned kTurns = kTables > 0 ? kTables : 1;
     uint32_t tables[kTurns];
@@ -261,29 +261,30 @@ struct RunsBlock {
                                   (kTables > 1 && column >= kTables ? column - kTables : column);
     }
     if constexpr (kSize == 1 && kTables > 0 && kWhole) {
-      // All bytes have keys. One instruction multiplies and adds a byte.
+      // All bytes have entries. One instruction multiplies and adds a byte.
       const uint32_t words[4] = {vec16.bytes.x, vec16.bytes.y, vec16.bytes.z, vec16.bytes.w};
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
-        add_shared(__dp4a(words[i / 4], key_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
+        add_shared(__dp4a(words[i / 4], entry_bytes << (8 * (i % 4)), tables[i % kTurns]), 1);
       }
     } else {
-      const KeysOfVec16<T, kWhole> of(vec16);
+      const EntriesOfVec16<T, kWhole> of(vec16);
 #pragma unroll
       for (unsigned i = 0; i < kElements; ++i) {
-        const uint32_t key = kSize == 1 && kWhole ? of.keys[i] : min(of.keys[i], in.table_keys);
-        add_shared(key * key_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
+        const uint32_t entry =
+            kSize == 1 && kWhole ? of.entries[i] : min(of.entries[i], in.table_entries);
+        add_shared(entry * entry_bytes + tables[i % kTurns] + (kTables > 0 ? 0 : 4 * i), 1);
       }
     }
   }
   __device__ __forceinline__ uint32_t
-  sum_of(unsigned segment, unsigned key, unsigned channel) const {
+  sum_of(unsigned segment, unsigned entry, unsigned channel) const {
     uint32_t sum = 0;
     const unsigned copies = 1u << in.log_copies;
     const unsigned columns = kTables == 1 ? 1 : in.columns;
     for (unsigned column = channel; column < columns; column += in.period) {
       const uint32_t* counters =
-          table + segment * in.segment_words + key * in.key_words + column * in.column_words;
+          table + segment * in.segment_words + entry * in.entry_words + column * in.column_words;
       for (unsigned k = 0; k < copies; ++k) { // neighbours begin in other banks
         sum += counters[(k + threadIdx.x) & (copies - 1)];
       }

@@ -11,7 +11,7 @@ namespace histo::cuda {
 using Counts = unsigned long long*;
 
 constexpr unsigned kLogWarp = 5;
-constexpr int kByteKeyWords = kByteColumns / 2;
+constexpr int kByteEntryWords = kByteColumns / 2;
 constexpr int kCountersOfLane = kByteColumns / kWarp;
 
 __device__ __forceinline__ void clear_words(uint32_t* table, unsigned words) {
@@ -62,12 +62,12 @@ struct Segment {
   unsigned head; // elements of a stream before its first aligned word
 };
 
-__device__ __forceinline__ int64_t first_column_of(const Columns& in, const Segment& segment) {
+__device__ __forceinline__ int64_t first_column_of(const ColumnLayout& in, const Segment& segment) {
   return int64_t{segment.group} * in.group_columns;
 }
 
 __device__ __forceinline__ int64_t
-channel_of(const Columns& in, const Segment& segment, int64_t column) {
+channel_of(const ColumnLayout& in, const Segment& segment, int64_t column) {
   if (in.columns == in.channels && segment.head == 0) {
     return column;
   }
@@ -84,7 +84,7 @@ __device__ __forceinline__ unsigned quotient(unsigned a, unsigned b) {
 }
 
 /// Segments are ordered by group, then by batch.
-__device__ __forceinline__ Segment segment_at(const Columns& in, unsigned index) {
+__device__ __forceinline__ Segment segment_at(const ColumnLayout& in, unsigned index) {
   const unsigned group = quotient(index, in.batches);
   return {index - group * in.batches, group, 0};
 }

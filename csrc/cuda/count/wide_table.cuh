@@ -8,7 +8,7 @@
 
 namespace histo::cuda {
 
-/// The place of a bin's counters in the banks.
+/// How the counters of a bin lie in the banks.
 enum class Bins {
   kPlain, // the counters of a bin fill all banks
   kMixed, // several bins share the banks
@@ -44,45 +44,46 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   static constexpr bool kPacksBins = Layout::kPacksBins;
   static constexpr bool kDealt = kBins == Bins::kDealt;
 
-  const Columns& in;
+  const ColumnLayout& in;
   const ByteAxis& axis; // unused here; code for any table asks for it
   uint32_t* memory;
-  uint32_t address;    // of this lane's slot of bin 0, for the first element that it adds
-  uint32_t second;     // the same for the second element of a word
-  uint32_t key_bytes;  // bytes of a bin, at most 128; of 32 bins if bins are dealt
-  uint32_t no_key;     // the key that counts values without a bin, for both elements of a word
-  uint32_t order;      // of the bytes of a word, for __byte_perm
-  uint32_t mixed_bits; // the bits of a key that are mixed, for both elements of a word
-  uint32_t log_mixed;  // how many bits are mixed, for elements of four bytes and more
-  // The next five are for dealt bins. Places in a set are fractions of it, times 2^32.
+  uint32_t address;     // of this lane's word of bin 0, for the first element that it adds
+  uint32_t second;      // the same for the second element of a word
+  uint32_t entry_bytes; // bytes of a bin, at most 128; of 32 bins if bins are dealt
+  uint32_t no_entry;    // the entry that counts values without a bin, for both elements of a word
+  uint32_t order;       // of the bytes of a word, for __byte_perm
+  uint32_t mixed_bits;  // the bits of an entry that are mixed, for both elements of a word
+  uint32_t log_mixed;   // how many bits are mixed, for elements of four bytes and more
+  // The next five are for dealt bins. Positions in a set are fractions of it, times 2^32.
   uint32_t first_bin = 0; // the first bin that the table may have
   uint32_t log_bins = 0;  // log2 of the bins of a set
   uint32_t step = 0;      // from one bin of a set to the next
-  uint32_t most = 0;      // the last place in a set that the table has
-  uint32_t turn = 0;      // what turns the table's first place to 0
-  uint32_t nowhere;       // the address that counts values without a bin, or of another table
+  uint32_t most = 0;      // the last position in a set that the table has
+  uint32_t turn = 0;      // what turns the table's first position to 0
+  uint32_t sink;          // the address that counts values without a bin, or of another table
 
-  __device__ WideTable(const Columns& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
+  __device__ WideTable(
+      const ColumnLayout& columns, const ByteAxis& bytes, uint32_t* shared, int lane)
       : in(columns), axis(bytes), memory(shared) {
-    const int slot = lane & ((1 << in.log_key_words) - 1);
-    const int turned = kPacksBins ? lane >> in.log_key_words & 1 : 0;
-    address = address_of(shared) + 4 * (kPacksBins ? 2 * slot + turned : slot);
+    const int word = lane & ((1 << in.log_entry_words) - 1);
+    const int turned = kPacksBins ? lane >> in.log_entry_words & 1 : 0;
+    address = address_of(shared) + 4 * (kPacksBins ? 2 * word + turned : word);
     second = kPacksBins ? address ^ 4 : address;
     order = turned ? 0x1032 : 0x3210;
-    key_bytes = (kDealt ? kLineBytes : 4u) << in.log_key_words;
-    no_key = min(in.table_keys, 0xffffu) * 0x10001; // all of 16 bits may have a bin
-    nowhere = address_of(shared) + 4 * in.table_keys;
-    log_mixed = kLogWarp - min(in.log_key_words, kLogWarp);
-    mixed_bits = (kWarp >> min(in.log_key_words, kLogWarp)) - 1;
+    entry_bytes = (kDealt ? kLineBytes : 4u) << in.log_entry_words;
+    no_entry = min(in.table_entries, 0xffffu) * 0x10001; // all of 16 bits may have a bin
+    sink = address_of(shared) + 4 * in.table_entries;
+    log_mixed = kLogWarp - min(in.log_entry_words, kLogWarp);
+    mixed_bits = (kWarp >> min(in.log_entry_words, kLogWarp)) - 1;
     mixed_bits |= mixed_bits << 16;
   }
 
-  /// The key of a bin, or of both bins of a word of 16-bit elements.
-  __device__ __forceinline__ uint32_t key_of(uint32_t bin) const {
+  /// The entry of a bin, or of both bins of a word of 16-bit elements.
+  __device__ __forceinline__ uint32_t entry_of(uint32_t bin) const {
     if constexpr (kBins == Bins::kPlain || kPacksBins) {
       return bin;
     } else if constexpr (sizeof(T) > 2) {
-      return WordCounters::mixed_key(bin, log_mixed);
+      return WordCounters::mixed_entry(bin, log_mixed);
     } else {
       uint32_t mix = bin ^ bin >> 4 ^ bin >> 8;
       mix ^= mix >> 2;
@@ -90,8 +91,8 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     }
   }
   /// log2 of the words that lie side by side for one bin, or for two.
-  __device__ __forceinline__ int log_slots() const {
-    return Layout::log_slots(in);
+  __device__ __forceinline__ int log_words() const {
+    return Layout::log_words(in);
   }
   __device__ void clear() const {
     clear_words(memory, in.table_words());
@@ -100,7 +101,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     if constexpr (kDealt) {
       const bool shares = (in.groups & (in.groups - 1)) == 0;
       const int log_groups = shares ? __ffs(static_cast<int>(in.groups)) - 1 : 0;
-      first_bin = shares ? 0 : segment.group * in.table_keys;
+      first_bin = shares ? 0 : segment.group * in.table_entries;
       log_bins = kLogWarp + log_groups;
       step = 1u << (kWarp - log_bins);
       most = 0xffffffff >> log_groups;
@@ -111,36 +112,36 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   __device__ __forceinline__ uint32_t address_of_dealt(Word value) const {
     const uint32_t bin = static_cast<uint32_t>(value) - first_bin;
     const uint32_t set = bin >> log_bins;
-    const uint32_t place = bin * step + turn + set * kGoldenRatio;
-    bool here = place <= most && set < in.table_keys / kWarp;
+    const uint32_t position = bin * step + turn + set * kGoldenRatio;
+    bool here = position <= most && set < in.table_entries / kWarp;
     if constexpr (sizeof(T) == 8) {
       here = here && value >> 32 == 0;
     }
-    const uint32_t word = place >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
-    return here ? (set * key_bytes + address_of(memory)) | word : nowhere;
+    const uint32_t word = position >> (kWarp - 2 - log_bins) & (kLineBytes - 4);
+    return here ? (set * entry_bytes + address_of(memory)) | word : sink;
   }
 
-  /// A value without a bin is counted in a key that nobody reads, perhaps the one behind the last.
+  /// A value without a bin is counted in an entry that nobody reads, which may be behind the last.
   /// Branches around these additions would cost more than the additions.
   __device__ __forceinline__ void add(Word word) const {
     if constexpr (kPacksBins) {
-      const uint32_t bins = __byte_perm(__vminu2(word, no_key), 0, order);
-      const uint32_t keys = bins & 0xfffefffe;
-      add_shared(__dp2a_lo(keys, key_bytes, address), (bins * 0x10000 & 0x10000) | 1);
-      add_shared(__dp2a_lo(keys, key_bytes << 8, second), (bins & 0x10000) | 1);
+      const uint32_t bins = __byte_perm(__vminu2(word, no_entry), 0, order);
+      const uint32_t entries = bins & 0xfffefffe;
+      add_shared(__dp2a_lo(entries, entry_bytes, address), (bins * 0x10000 & 0x10000) | 1);
+      add_shared(__dp2a_lo(entries, entry_bytes << 8, second), (bins & 0x10000) | 1);
     } else if constexpr (sizeof(T) == 2) {
       // Both elements take five instructions together. 16-bit types are bound by these.
-      const uint32_t keys = __vminu2(key_of(word), no_key);
-      add_shared(__dp2a_lo(keys, key_bytes, address), 1);
-      add_shared(__dp2a_lo(keys, key_bytes << 8, address), kPacked16 ? 0x10000 : 1);
+      const uint32_t entries = __vminu2(entry_of(word), no_entry);
+      add_shared(__dp2a_lo(entries, entry_bytes, address), 1);
+      add_shared(__dp2a_lo(entries, entry_bytes << 8, address), kPacked16 ? 0x10000 : 1);
     } else if constexpr (kDealt) {
       add_shared(address_of_dealt(word), 1);
     } else {
-      uint32_t key = key_of(static_cast<uint32_t>(word));
+      uint32_t entry = entry_of(static_cast<uint32_t>(word));
       if constexpr (sizeof(T) == 8) {
-        key = word >> 32 != 0 ? 0xffffffff : key;
+        entry = word >> 32 != 0 ? 0xffffffff : entry;
       }
-      add_shared(address + min(key, in.table_keys) * key_bytes, 1);
+      add_shared(address + min(entry, in.table_entries) * entry_bytes, 1);
     }
   }
 
@@ -162,29 +163,29 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
   __device__ void add_one(int column, T value) const {
     if constexpr (kDealt) {
       add_shared(address_of_dealt(value), 1);
-    } else if (value < in.table_keys) {
-      const uint32_t key = key_of(static_cast<uint32_t>(value));
-      const int slot = (kPacksBins ? column : column / kElements) & ((1 << log_slots()) - 1);
-      const uint32_t upper = (kPacksBins ? key : column) % kHalves * 0x10000;
-      atomicAdd(&begin_of_key(key)[slot], kPacksBins || upper == 0 ? upper | 1 : upper);
+    } else if (value < in.table_entries) {
+      const uint32_t entry = entry_of(static_cast<uint32_t>(value));
+      const int word = (kPacksBins ? column : column / kElements) & ((1 << log_words()) - 1);
+      const uint32_t upper = (kPacksBins ? entry : column) % kHalves * 0x10000;
+      atomicAdd(&begin_of_entry(entry)[word], kPacksBins || upper == 0 ? upper | 1 : upper);
     }
   }
-  __device__ uint32_t* begin_of_key(uint32_t key) const {
-    return memory + ((kPacksBins ? key & ~1u : key) << in.log_key_words);
+  __device__ uint32_t* begin_of_entry(uint32_t entry) const {
+    return memory + ((kPacksBins ? entry & ~1u : entry) << in.log_entry_words);
   }
 
   /// Calls use(word, value) for all words, in the order of the bins. Neighbouring threads take
   /// neighbouring bins of a column, so that they fill the sectors of its counts.
   template <class Use>
   __device__ __forceinline__ void for_words(const Use& use) const {
-    constexpr int kKeys = 4;
-    const int keys = (Layout::num_bins(in) + kPacksBins) >> kPacksBins;
-    const int padded = (keys + kKeys - 1) / kKeys * kKeys;
-    for (int i = threadIdx.x; i < padded << log_slots(); i += kColumnThreads) {
-      const int key = (i / kKeys >> log_slots()) * kKeys + i % kKeys;
-      const int slot = i / kKeys & ((1 << log_slots()) - 1);
-      if (key < keys) {
-        use((key << log_slots()) + slot, begin_of_key(key_of(key << kPacksBins))[slot]);
+    constexpr int kEntries = 4;
+    const int entries = (Layout::num_bins(in) + kPacksBins) >> kPacksBins;
+    const int padded = (entries + kEntries - 1) / kEntries * kEntries;
+    for (int i = threadIdx.x; i < padded << log_words(); i += kColumnThreads) {
+      const int entry = (i / kEntries >> log_words()) * kEntries + i % kEntries;
+      const int word = i / kEntries & ((1 << log_words()) - 1);
+      if (entry < entries) {
+        use((entry << log_words()) + word, begin_of_entry(entry_of(entry << kPacksBins))[word]);
       }
     }
   }
@@ -211,7 +212,7 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
     __syncthreads();
   }
   __device__ void add_dealt(const Segment& segment, Counts counts) const {
-    for (unsigned i = threadIdx.x; i < in.table_keys; i += kColumnThreads) {
+    for (unsigned i = threadIdx.x; i < in.table_entries; i += kColumnThreads) {
       const uint32_t set = i / kWarp;
       const uint32_t begin = (turn + set * kGoldenRatio) >> (kWarp - log_bins);
       const uint32_t of_set = (i % kWarp - begin) & ((1u << log_bins) - 1);
@@ -221,16 +222,16 @@ struct WideTable : WideCounters<sizeof(T), kAccess, kBins> {
       }
     }
   }
-  /// A thread sums the slots of a bin. Neighbouring threads start in different slots, so that no
+  /// A thread sums the words of a bin. Neighbouring threads start in different words, so that no
   /// two lanes meet in a bank.
   __device__ void add_one_channel(const Segment& segment, Counts counts) const {
-    const int slots = 1 << in.log_key_words;
+    const int words = 1 << in.log_entry_words;
     for (int bin = threadIdx.x; bin < Layout::num_bins(in); bin += kColumnThreads) {
-      const uint32_t* key = begin_of_key(key_of(bin));
+      const uint32_t* entry = begin_of_entry(entry_of(bin));
       uint32_t sum = 0;
 #pragma unroll 8
-      for (int i = 0; i < slots; ++i) {
-        sum += key[(i + threadIdx.x) & (slots - 1)];
+      for (int i = 0; i < words; ++i) {
+        sum += entry[(i + threadIdx.x) & (words - 1)];
       }
       put<true>(&counts[in.counter(segment.batch, 0, bin)], sum);
     }

@@ -8,7 +8,7 @@ namespace {
 /// Rows with small gaps. The gaps are read too, as channels without counts.
 std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   const auto& [outer_channels, inner_channels] = problem.channels;
   const Extent& rows = problem.rows[2];
   const bool one = one_after_another(problem);
@@ -25,7 +25,7 @@ std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
   Problem wider = problem;
   wider.channels[0] = one ? inner_channels : outer_channels;
   wider.channels[1] = {rows.stride, 1};
-  return plan_interleaved({wider, request.keys, request.limits}, {in_runs, gap});
+  return plan_interleaved({wider, request.entries, request.limits}, {in_runs, gap});
 }
 
 /// A plan that reads the gaps between rows too, if that is better.
@@ -59,14 +59,14 @@ std::optional<Plan> plan_side_by_side(const Request& request) {
   }
   const auto* one = std::get_if<Interleaved>(&run_by_run->layout);
   const auto& other = std::get<Interleaved>(in_runs->layout);
-  const int64_t run_bytes = rows.size * rows.stride * request.keys.bytes;
+  const int64_t run_bytes = rows.size * rows.stride * request.entries.bytes;
   const int64_t tables_of_row = ceil_div(other.channels, other.group_columns);
   const bool short_runs = run_bytes < kLongRunOfRows * tables_of_row;
   return short_runs || (one != nullptr && one->access == Access::kLoose) ? in_runs : run_by_run;
 }
 
 /// A plan of columns that is faster than one of clusters.
-bool outdoes_clusters(const Plan& plan, const Request& request) {
+bool prefer_columns_to_clusters(const Plan& plan, const Request& request) {
   const auto* in = std::get_if<WholeRows>(&plan.layout);
   return in != nullptr && in->group_columns == kHalfColumns &&
          (in->segments() <= kMostSegmentsOfRows || bytes_of(request) > kMaxBytesForClusters);
@@ -74,7 +74,7 @@ bool outdoes_clusters(const Plan& plan, const Request& request) {
 
 /// From this number of bytes on, runs are counted sooner by interleaved.cu and planar.cu, which
 /// stop at the end of each.
-int64_t long_run_of(const Columns& in, int64_t size) {
+int64_t long_run_of(const ColumnLayout& in, int64_t size) {
   return size > 1           ? kLongRunOfWiderTypes
          : in.channels == 1 ? kLongRunOfOneChannel
          : in.groups > 1    ? 2 * kLongRun
@@ -82,11 +82,11 @@ int64_t long_run_of(const Columns& in, int64_t size) {
 }
 
 /// Whether runs or segments are so short that runs.cu counts them sooner.
-bool runs_outdo(const Interleaved& in, const Request& request) {
-  const int64_t size = request.keys.bytes;
+bool prefer_runs(const Interleaved& in, const Request& request) {
+  const int64_t size = request.entries.bytes;
   const bool one_channel = in.channels == 1;
   const int64_t run_bytes = in.is_stream() ? in.run * size : in.rows * in.row_stride;
-  const bool has_copies = 2 * in.channels <= int64_t{in.packed16 ? 2 : 1} << in.log_key_words;
+  const bool has_copies = 2 * in.channels <= int64_t{in.packed16 ? 2 : 1} << in.log_entry_words;
   const bool short_segments =
       has_copies && in.batches > static_cast<unsigned>(request.limits.sm_count) &&
       in.outer.size * run_bytes <= (one_channel ? kLongSegmentOfOneChannel : kLongSegment);
@@ -94,36 +94,36 @@ bool runs_outdo(const Interleaved& in, const Request& request) {
          (size > 1 && in.channels <= kMaxChannelsAddedByBlock && !one_channel);
 }
 
-bool runs_outdo(const Plan& plan, const Request& request) {
+bool prefer_runs(const Plan& plan, const Request& request) {
   if (const auto* in = std::get_if<Interleaved>(&plan.layout)) {
-    return runs_outdo(*in, request);
+    return prefer_runs(*in, request);
   }
   const auto* in = std::get_if<Planar>(&plan.layout);
   return in != nullptr && in->outer.size > 1 && in->run < long_run_of(*in, 1);
 }
 
 /// Whether the plan is faster than one of generic.cu, which has no workspace.
-bool runs_outdo_generic(const Plan& plan, const Request& request) {
+bool prefer_runs_to_generic(const Plan& plan, const Request& request) {
   const auto& in = std::get<Runs>(plan.layout);
   return bytes_of(request) >= kMinBytesForRuns &&
-         (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_keys);
+         (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_entries);
 }
 
 } // namespace
 
-Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& limits) {
-  const Request request{problem, keys, limits};
+Plan make_plan(const Problem& problem, const TableEntries& entries, const DeviceLimits& limits) {
+  const Request request{problem, entries, limits};
   // Elements side by side are counted fastest. generic.cu counts everything.
   const std::optional<Plan> columns = plan_side_by_side(request);
-  if (columns && outdoes_clusters(*columns, request)) {
+  if (columns && prefer_columns_to_clusters(*columns, request)) {
     return *columns;
   }
   if (const std::optional<Plan> clustered = plan_clustered(request)) {
     return *clustered;
   }
-  if (!columns || runs_outdo(*columns, request)) {
+  if (!columns || prefer_runs(*columns, request)) {
     const std::optional<Plan> runs = plan_runs(request);
-    if (runs && (columns || runs_outdo_generic(*runs, request))) {
+    if (runs && (columns || prefer_runs_to_generic(*runs, request))) {
       return *runs;
     }
   }

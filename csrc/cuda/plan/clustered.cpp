@@ -4,10 +4,10 @@ namespace histo::cuda {
 namespace {
 
 bool lies_in_rows(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const Extent& channels = problem.channels[1];
   const auto& [sets, outer, rows] = problem.rows;
-  return keys.bytes == 1 && channels.stride == 1 && sets.size * outer.size == 1 &&
+  return entries.bytes == 1 && channels.stride == 1 && sets.size * outer.size == 1 &&
          rows.stride >= channels.size && rows.stride <= kMaxRowStride;
 }
 
@@ -25,7 +25,7 @@ struct Clusters {
 
 /// Returns none if a block would read much more than with all SMs in use.
 std::optional<Clusters> clusters_of(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const auto& [batches, channels] = problem.channels;
   const int64_t rows = problem.rows[2].size;
   const int64_t groups = ceil_div(channels.size, kHalfColumns);
@@ -49,12 +49,12 @@ std::optional<Clusters> clusters_of(const Request& request) {
 }
 
 Clustered layout_of(const Request& request, const Clusters& clusters) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const auto& [batches, channels] = problem.channels;
   const Extent& rows = problem.rows[2];
   Clustered in{};
   in.data = static_cast<const uint8_t*>(problem.data);
-  in.data_end = end_of(problem, keys.bytes);
+  in.data_end = end_of(problem, entries.bytes);
   in.batch[0] = {1, 0};
   in.batch[1] = batches;
   in.row_stride = rows.stride;
@@ -63,11 +63,11 @@ Clustered layout_of(const Request& request, const Clusters& clusters) {
   in.rows = static_cast<unsigned>(rows.size);
   in.groups = static_cast<unsigned>(clusters.groups);
   in.batches = static_cast<unsigned>(batches.size);
-  in.log_key_words = log2_of(kHalfColumns / 2);
-  in.table_keys = static_cast<unsigned>(keys.values);
+  in.log_entry_words = log2_of(kHalfColumns / 2);
+  in.table_entries = static_cast<unsigned>(entries.values);
   in.type = problem.type;
-  in.adds = clusters.of_segment > 1 || !keys.keys_are_bins;
-  in.cleared = in.adds || problem.num_bins > in.table_keys;
+  in.adds = clusters.of_segment > 1 || !entries.are_bins;
+  in.cleared = in.adds || problem.num_bins > in.table_entries;
   in.share = static_cast<unsigned>(clusters.share);
   const int64_t offsets = address_of(problem) | batches.stride | rows.stride | channels.size;
   in.access = offsets % 4 == 0 ? Access::kWord : Access::kLoose;

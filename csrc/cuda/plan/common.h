@@ -12,13 +12,13 @@ namespace histo::cuda {
 constexpr int64_t kCounterBytes = 4;
 constexpr int64_t kMaxRows = int64_t{1} << 31;
 constexpr int64_t kMaxOf32Bits = 0xffffffff;
-/// Loops compute distances in 32 bits, so distances in bytes are at most this.
-constexpr int64_t kMaxPlace = kMaxOf32Bits;
+/// Loops compute distances in 32 bits, so this is the longest distance in bytes.
+constexpr int64_t kMaxDistance = kMaxOf32Bits;
 
-/// A problem, the keys of its values, and the GPU.
+/// A problem, the entries of its values, and the GPU.
 struct Request {
   const Problem& problem;
-  const Keys& keys;
+  const TableEntries& entries;
   const DeviceLimits& limits;
 };
 
@@ -50,7 +50,7 @@ inline const uint8_t* end_of(const Problem& problem, int64_t element_bytes) {
 }
 
 inline int64_t bytes_of(const Request& request) {
-  return request.problem.num_channels() * request.problem.num_rows() * request.keys.bytes;
+  return request.problem.num_channels() * request.problem.num_rows() * request.entries.bytes;
 }
 
 inline unsigned log2_of(int64_t power) {
@@ -69,11 +69,11 @@ inline int64_t power_of_two_below(int64_t n) {
   return power;
 }
 
-/// A key for each value that has a bin. Keys that share the 32 banks may change places with each
-/// other, so a table of wider types has whole groups of such keys.
-inline int64_t keys_of_table(const Keys& keys, int64_t key_words) {
-  const int64_t group = keys.bytes == 1 ? 1 : std::max<int64_t>(kBanks / key_words, 1);
-  return ceil_div(keys.values, group) * group;
+/// An entry for each value that has a bin. Entries that share the 32 banks may be mixed with each
+/// other, so a table of wider types has whole groups of such entries.
+inline int64_t entries_of_table(const TableEntries& entries, int64_t entry_words) {
+  const int64_t group = entries.bytes == 1 ? 1 : std::max<int64_t>(kBanks / entry_words, 1);
+  return ceil_div(entries.values, group) * group;
 }
 
 /// Whether gaps between rows are read with the rows: if a gap is no longer than a row, or lies in

@@ -10,18 +10,18 @@ bool goes_along_rows(const Problem& problem) {
 
 /// The channels of a block. There may be fewer, or a table may have room for fewer.
 int64_t wanted_channels(const Request& request, bool along_rows) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   if (along_rows) {
     // A block takes several channels only if each has few rows. Each gets a warp or more.
     constexpr int64_t kWarps = kGenericThreads / 32;
     return std::min(kGenericThreads * kGenericUnroll / problem.num_rows(), kWarps);
   }
   // As few channels as keep every SM busy, though a sector that is read for part of its bytes costs
-  // traffic with the second-level cache.
+  // traffic with L2.
   const int64_t elements = problem.num_channels() * problem.num_rows();
   const int64_t least =
-      std::clamp<int64_t>(elements / kElementsPerSector, 1, kSectorBytes / keys.bytes);
-  const int64_t most = std::max(kTileRowElements, kTileRowBytes / keys.bytes);
+      std::clamp<int64_t>(elements / kElementsPerSector, 1, kSectorBytes / entries.bytes);
+  const int64_t most = std::max(kTileRowElements, kTileRowBytes / entries.bytes);
   return std::clamp(problem.num_channels() / limits.sm_count, least, most);
 }
 
@@ -37,19 +37,19 @@ int channels_of_tile(const Request& request, bool along_rows, int64_t table_stri
 
 /// Whether threads read 16 aligned bytes each of one channel's rows.
 bool reads_vec16s(const Request& request, bool along_rows, int64_t tile_channels) {
-  const auto& [problem, keys, limits] = request;
-  const int64_t strides = (problem.channels[0].stride | problem.channels[1].stride) * keys.bytes;
+  const auto& [problem, entries, limits] = request;
+  const int64_t strides = (problem.channels[0].stride | problem.channels[1].stride) * entries.bytes;
   return along_rows && tile_channels == 1 && problem.num_rows() == problem.rows[2].size &&
          problem.rows[2].stride == 1 && (address_of(problem) | strides) % kVec16Bytes == 0;
 }
 
-struct Chunks {
+struct RowChunks {
   int64_t rows; // of each, at most
   int64_t count;
   bool clustered;
 };
 
-Chunks chunks_of(
+RowChunks chunks_of(
     const Request& request, int64_t tile_channels, int64_t tiles, bool has_table, bool vec16s) {
   const DeviceLimits& limits = request.limits;
   const int64_t rows = request.problem.num_rows();
@@ -69,7 +69,7 @@ Chunks chunks_of(
 } // namespace
 
 Plan plan_generic(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   // One counter more for values without a bin. The number is odd, so that channels start in
   // different banks.
   const int64_t table_stride = (problem.num_bins + 1) | 1;
@@ -85,7 +85,7 @@ Plan plan_generic(const Request& request) {
   in.tiles = ceil_div(in.num_channels, in.tile_channels);
   in.table_stride = has_table ? static_cast<int>(table_stride) : 0;
   in.vec16s = reads_vec16s(request, in.along_rows, in.tile_channels);
-  const Chunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.vec16s);
+  const RowChunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.vec16s);
   in.chunks = chunks.count;
   in.rows_per_chunk = chunks.rows;
   in.clustered = chunks.clustered;

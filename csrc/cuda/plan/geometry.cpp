@@ -63,7 +63,7 @@ Channels channels_of(const Problem& problem, int64_t gap) {
   return {planar, size, size - gap, few};
 }
 
-Loops loops_of(const Problem& problem, bool planar, int64_t size) {
+ByteLoops loops_of(const Problem& problem, bool planar, int64_t size) {
   const Extent outer = in_bytes(problem.channels[0], size);
   const Extent inner = in_bytes(problem.channels[1], size);
   return {{planar ? outer : Extent{1, 0}, planar ? inner : outer}, in_bytes(problem.rows[1], size)};
@@ -71,17 +71,18 @@ Loops loops_of(const Problem& problem, bool planar, int64_t size) {
 
 bool is_enough(const Request& request, const Channels& channels) {
   const int64_t least = channels.size > kMaxChannelsAddedByBlock ? kMinBytesForColumns
-                        : request.keys.bytes == 1                ? kMinBytesForFewChannels
+                        : request.entries.bytes == 1             ? kMinBytesForFewChannels
                                                                  : kMinBytesForFewWideChannels;
   return bytes_of(request) >= least;
 }
 
-/// The words of a key in the table of a type wider than a byte: copies for one channel, or channels
-/// side by side. 0 if too few fit.
-int64_t words_of_key(const Request& request, int64_t channels) {
-  // One more key counts values without a bin. It takes two bins if a word counts two.
-  const int64_t columns_of_word = std::max<int64_t>(4 / request.keys.bytes, 1);
-  const int64_t bytes_of_word = (keys_of_table(request.keys, 1) + columns_of_word) * kCounterBytes;
+/// The words of an entry in the table of a type wider than a byte: copies for one channel, or
+/// channels side by side. 0 if too few fit.
+int64_t words_of_entry(const Request& request, int64_t channels) {
+  // One more entry counts values without a bin. It takes two bins if a word counts two.
+  const int64_t columns_of_word = std::max<int64_t>(4 / request.entries.bytes, 1);
+  const int64_t bytes_of_word =
+      (entries_of_table(request.entries, 1) + columns_of_word) * kCounterBytes;
   const int64_t least = channels == 1 ? 1 : kFewestColumns / columns_of_word;
   const int64_t bytes_of_block = bytes_of(request) / request.limits.sm_count;
   const int64_t worth = std::max(bytes_of_block / (kReadPerTable * bytes_of_word), least);
@@ -89,39 +90,43 @@ int64_t words_of_key(const Request& request, int64_t channels) {
   return words < least ? 0 : power_of_two_below(words);
 }
 
-std::optional<TableKey> table_key_of(const Request& request, const Channels& channels) {
+std::optional<EntryShape> entry_shape_of(const Request& request, const Channels& channels) {
   const int64_t shared_bytes = request.limits.shared_per_block;
-  if (request.keys.bytes == 1) {
-    const TableKey key{channels.planar ? kBanks : kByteColumns / 2, 1};
-    return kByteTableBytes <= shared_bytes ? std::optional(key) : std::nullopt;
+  if (request.entries.bytes == 1) {
+    const EntryShape entry{channels.planar ? kBanks : kByteColumns / 2, 1};
+    return kByteTableBytes <= shared_bytes ? std::optional(entry) : std::nullopt;
   }
-  if (const int64_t words = words_of_key(request, channels.size)) {
-    return TableKey{words, 1};
+  if (const int64_t words = words_of_entry(request, channels.size)) {
+    return EntryShape{words, 1};
   }
   const int64_t fit = (shared_bytes / kCounterBytes - 1) / kBanks * kBanks;
-  const TableKey key{1, ceil_div(keys_of_table(request.keys, 1), fit)};
-  const bool deals = channels.size == 1 && request.keys.bytes >= 4;
-  return deals && key.tables <= kMaxTablesOfBins ? std::optional(key) : std::nullopt;
+  const EntryShape entry{1, ceil_div(entries_of_table(request.entries, 1), fit)};
+  const bool deals = channels.size == 1 && request.entries.bytes >= 4;
+  return deals && entry.tables <= kMaxTablesOfBins ? std::optional(entry) : std::nullopt;
 }
 
 /// The whole rows of a stream, after the elements before its first aligned load. Their number is
 /// known if all runs begin alike. A row that is not whole costs a load for every element.
 int64_t rows_of_stream(
-    const Request& request, const Loops& loops, int64_t run, int64_t columns, int64_t load_bytes) {
+    const Request& request,
+    const ByteLoops& loops,
+    int64_t run,
+    int64_t columns,
+    int64_t load_bytes) {
   const int64_t beyond = address_of(request.problem) % load_bytes;
   int64_t head = beyond > 0 ? load_bytes - beyond : 0;
   for (const Extent& loop : {loops.batch[0], loops.batch[1], loops.outer}) {
     if (loop.size > 1 && loop.stride % load_bytes != 0) {
-      head = load_bytes - request.keys.bytes;
+      head = load_bytes - request.entries.bytes;
     }
   }
-  return (run - head / request.keys.bytes) / columns;
+  return (run - head / request.entries.bytes) / columns;
 }
 
 /// A warp reads 512 bytes at once. A run may begin at any address, and its last row may be shorter.
-Rows rows_of_warps(
-    const Request& request, const Channels& channels, const Loops& loops, int64_t gap) {
-  const int64_t columns = kWarpBytes / request.keys.bytes;
+RowLayout rows_of_warps(
+    const Request& request, const Channels& channels, const ByteLoops& loops, int64_t gap) {
+  const int64_t columns = kWarpBytes / request.entries.bytes;
   const int64_t run = request.problem.rows[2].size * channels.size - gap;
   return {
       Access::kVec16, columns, kWarpBytes, run,
@@ -133,14 +138,14 @@ int64_t word_bytes_of(int64_t size) {
 }
 
 /// The rows of the input, or several of a run as one.
-Rows plain_rows(
+RowLayout plain_rows(
     const Request& request,
     const Channels& channels,
-    const Loops& loops,
+    const ByteLoops& loops,
     bool in_runs,
     int64_t table_columns) {
   const Extent& inner = request.problem.rows[2];
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   const int64_t begin = address_of(request.problem) | loops.batch[1].stride | loops.outer.stride |
                         request.problem.rows[0].stride * size;
   const int64_t most_groups = std::min(
@@ -160,14 +165,14 @@ Rows plain_rows(
 }
 
 /// Whether rows leave most of a warp idle.
-bool are_narrow(const Rows& rows, bool in_runs, int64_t table_columns) {
+bool are_narrow(const RowLayout& rows, bool in_runs, int64_t table_columns) {
   const int64_t columns = ceil_div(rows.columns, table_columns) * table_columns;
   const double enough = in_runs ? enough_fill_in_runs(rows.access) : 0.5;
   return static_cast<double>(rows.columns) < enough * static_cast<double>(columns);
 }
 
 /// Neighbouring blocks read the two halves of a line at about the same time.
-bool suit_half_tables(const Request& request, const Loops& loops, const Rows& rows) {
+bool suit_half_tables(const Request& request, const ByteLoops& loops, const RowLayout& rows) {
   const int64_t begin = address_of(request.problem) | loops.batch[1].stride | rows.stride;
   return rows.access == Access::kVec16 && loops.outer.size == 1 &&
          (rows.columns == kHalfColumns ||
@@ -176,13 +181,13 @@ bool suit_half_tables(const Request& request, const Loops& loops, const Rows& ro
 
 /// Rows without gaps as a stream, if it is long enough. All its runs must begin at the same
 /// distance from an aligned address.
-std::optional<Rows> stream_rows(
+std::optional<RowLayout> stream_rows(
     const Request& request,
     const Channels& channels,
-    const Loops& loops,
+    const ByteLoops& loops,
     int64_t table_columns,
     int64_t bytes_of_table) {
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   const int64_t word_bytes = word_bytes_of(size);
   const int64_t width = stream_width(channels.size, word_bytes / size, table_columns);
   const Access access = size == 1 && width % kVec16Bytes == 0 ? Access::kVec16 : Access::kWord;
@@ -193,22 +198,25 @@ std::optional<Rows> stream_rows(
       run * loops.outer.size * size < ceil_div(width, table_columns) * bytes_of_table) {
     return std::nullopt;
   }
-  return Rows{
+  return RowLayout{
       access, width, width * size, run, rows_of_stream(request, loops, run, width, load_bytes)};
 }
 
 /// Counts the rows of all runs as rows of one. Returns none if rows are too far apart for 32 bits,
 /// or if loose words would begin before the tensor.
 std::optional<RowRuns> in_one_run(
-    const Request& request, const Channels& channels, const Loops& loops, const Rows& rows) {
+    const Request& request,
+    const Channels& channels,
+    const ByteLoops& loops,
+    const RowLayout& rows) {
   const auto& [sets, outer, inner] = request.problem.rows;
   const int64_t of_set = outer.size * loops.outer.stride;
-  const int64_t set_stride = sets.size > 1 ? sets.stride * request.keys.bytes : of_set;
+  const int64_t set_stride = sets.size > 1 ? sets.stride * request.entries.bytes : of_set;
   const int64_t run_jump = loops.outer.stride - rows.of_run * rows.stride;
   const int64_t set_jump = set_stride - of_set;
   const int64_t least_stride = rows.access == Access::kLoose ? kMostBeyondLoose : 0;
   if (std::min(run_jump, set_jump) < 0 || std::min(loops.outer.stride, set_stride) < least_stride ||
-      std::max({rows.stride, run_jump, set_jump}) > kMaxPlace) {
+      std::max({rows.stride, run_jump, set_jump}) > kMaxDistance) {
     return std::nullopt;
   }
   const int64_t apart = channels.counted < channels.size ? kRowsApart : 0;
@@ -217,17 +225,20 @@ std::optional<RowRuns> in_one_run(
 }
 
 Geometry geometry_of_warps(
-    const Request& request, const Channels& channels, const Loops& loops, const TableKey& key) {
-  const Rows rows = rows_of_warps(request, channels, loops, channels.size - channels.counted);
-  const bool in_turn = request.keys.bytes == 1 && channels.size == 3;
+    const Request& request,
+    const Channels& channels,
+    const ByteLoops& loops,
+    const EntryShape& entry) {
+  const RowLayout rows = rows_of_warps(request, channels, loops, channels.size - channels.counted);
+  const bool in_turn = request.entries.bytes == 1 && channels.size == 3;
   return {channels,       in_turn,      false,
           loops,          rows,         {loops.outer, rows.of_run},
-          key.tables,     rows.columns, log2_of(key.words),
+          entry.tables,   rows.columns, log2_of(entry.words),
           log2_of(kBanks)};
 }
 
 /// Rows that do not fill a warp, loose words, and rows with gaps are taken under some conditions.
-bool are_countable(const Rows& rows, const Gaps& gaps, bool narrow) {
+bool are_countable(const RowLayout& rows, const Gaps& gaps, bool narrow) {
   const bool is_stream = rows.run > 0;
   const bool reaches_beyond =
       rows.access == Access::kLoose && rows.stride * kRowsAtEnd < kMostBeyondLoose;
@@ -238,14 +249,14 @@ bool are_countable(const Rows& rows, const Gaps& gaps, bool narrow) {
 std::optional<Geometry> geometry_of_rows(
     const Request& request,
     const Channels& channels,
-    const Loops& loops,
-    const TableKey& key,
+    const ByteLoops& loops,
+    const EntryShape& entry,
     const Gaps& gaps,
     bool may_halve) {
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   const int64_t word = word_bytes_of(size) / size;
-  const int64_t whole = size == 1 ? kByteColumns : key.words * word;
-  const Rows plain = plain_rows(request, channels, loops, gaps.in_runs, whole);
+  const int64_t whole = size == 1 ? kByteColumns : entry.words * word;
+  const RowLayout plain = plain_rows(request, channels, loops, gaps.in_runs, whole);
   const bool narrow = are_narrow(plain, gaps.in_runs, whole);
   const bool halved =
       may_halve && !gaps.in_runs && !narrow && suit_half_tables(request, loops, plain);
@@ -253,12 +264,12 @@ std::optional<Geometry> geometry_of_rows(
   const bool may_stream =
       request.problem.rows[2].stride == channels.size && !gaps.in_runs &&
       (plain.access == Access::kLoose || channels.size % columns != 0 || gaps.channels > 0);
-  const std::optional<Rows> stream = may_stream
-                                         ? stream_rows(
-                                               request, channels, loops, columns,
-                                               narrow ? kMinShareBytes : kMinStreamBytesPerTable)
-                                         : std::nullopt;
-  const Rows rows = stream.value_or(plain);
+  const std::optional<RowLayout> stream =
+      may_stream ? stream_rows(
+                       request, channels, loops, columns,
+                       narrow ? kMinShareBytes : kMinStreamBytesPerTable)
+                 : std::nullopt;
+  const RowLayout rows = stream.value_or(plain);
   const std::optional<RowRuns> runs =
       gaps.in_runs ? in_one_run(request, channels, loops, rows) : RowRuns{loops.outer, rows.of_run};
   if (!are_countable(rows, gaps, narrow) || !runs) {
@@ -272,9 +283,9 @@ std::optional<Geometry> geometry_of_rows(
       loops,
       rows,
       *runs,
-      key.tables,
+      entry.tables,
       columns,
-      log2_of(halved ? kHalfColumns / 2 : key.words),
+      log2_of(halved ? kHalfColumns / 2 : entry.words),
       log2_of(columns * size / load_bytes)};
 }
 
@@ -289,19 +300,19 @@ std::optional<Geometry> geometry_of(const Request& request, const Gaps& gaps, bo
       (gaps.in_runs && (channels.planar || channels.few)) || !is_enough(request, channels)) {
     return std::nullopt;
   }
-  const std::optional<TableKey> key = table_key_of(request, channels);
-  if (!key) {
+  const std::optional<EntryShape> entry = entry_shape_of(request, channels);
+  if (!entry) {
     return std::nullopt;
   }
-  const Loops loops = loops_of(problem, channels.planar, request.keys.bytes);
-  // With two channels or four, a byte's place in its word tells its channel, in all runs alike.
+  const ByteLoops loops = loops_of(problem, channels.planar, request.entries.bytes);
+  // With two channels or four, a byte's position in its word tells its channel, in all runs alike.
   const bool few_in_turn =
-      request.keys.bytes == 1 && channels.few && inner.stride == channels.size &&
+      request.entries.bytes == 1 && channels.few && inner.stride == channels.size &&
       (channels.size == 3 || loops.outer.size == 1 || loops.outer.stride % channels.size == 0);
   if (channels.planar || few_in_turn) {
-    return geometry_of_warps(request, channels, loops, *key);
+    return geometry_of_warps(request, channels, loops, *entry);
   }
-  return geometry_of_rows(request, channels, loops, *key, gaps, may_halve);
+  return geometry_of_rows(request, channels, loops, *entry, gaps, may_halve);
 }
 
 } // namespace histo::cuda

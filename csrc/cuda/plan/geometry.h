@@ -20,18 +20,18 @@ struct Channels {
 };
 
 /// Strides in bytes.
-struct Loops {
+struct ByteLoops {
   Extent batch[2];
   Extent outer; // runs of rows that are counted together
 };
 
-/// The words of a key in a table.
-struct TableKey {
-  int64_t words;
+/// How tables hold the entries of a channel.
+struct EntryShape {
+  int64_t words;  // of an entry
   int64_t tables; // that the bins of one channel are dealt to
 };
 
-struct Rows {
+struct RowLayout {
   Access access;
   int64_t columns; // elements of a row
   int64_t stride;  // bytes
@@ -56,12 +56,12 @@ struct Geometry {
   Channels channels;
   bool in_turn; // bytes of three channels: a row has no whole number of them
   bool halved;  // half tables
-  Loops loops;
-  Rows rows;
+  ByteLoops loops;
+  RowLayout rows;
   RowRuns runs;
   int64_t tables; // that the bins of one channel are dealt to
   int64_t table_columns;
-  unsigned log_key_words;
+  unsigned log_entry_words;
   unsigned log_lanes;
 };
 

@@ -3,20 +3,20 @@
 namespace histo::cuda {
 namespace {
 
-unsigned keys_of_interleaved_table(const Request& request, const Geometry& geometry) {
-  const int64_t keys = keys_of_table(request.keys, int64_t{1} << geometry.log_key_words);
+unsigned entries_of_interleaved_table(const Request& request, const Geometry& geometry) {
+  const int64_t entries = entries_of_table(request.entries, int64_t{1} << geometry.log_entry_words);
   const int64_t tables = geometry.tables;
-  return static_cast<unsigned>(tables == 1 ? keys : ceil_div(keys, tables * kBanks) * kBanks);
+  return static_cast<unsigned>(tables == 1 ? entries : ceil_div(entries, tables * kBanks) * kBanks);
 }
 
 /// Whether neighbouring blocks read the same lines.
 bool shares_lines(const Request& request, const Geometry& geometry, const Partition& partition) {
-  const Loops& loops = geometry.loops;
+  const ByteLoops& loops = geometry.loops;
   const RowRuns& runs = geometry.runs;
   const int64_t offsets = address_of(request.problem) | loops.batch[0].stride |
                           loops.batch[1].stride | runs.outer.stride | geometry.rows.stride |
                           runs.run_jump | runs.set_jump |
-                          geometry.table_columns * request.keys.bytes;
+                          geometry.table_columns * request.entries.bytes;
   const bool whole_lines = geometry.channels.size > 1 && offsets % kLineBytes == 0;
   return partition.segments.groups > 1 && !whole_lines && !geometry.halved;
 }
@@ -52,20 +52,20 @@ int64_t ragged_rows(const Geometry& geometry) {
 
 /// Whether a word of a table is two counters, if planar.cu does not count the few channels.
 bool counts_in_16_bits(const Request& request, const Geometry& geometry) {
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   return size == 1 || (size == 2 && geometry.rows.access != Access::kVec16);
 }
 
-int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const Columns& in) {
-  const int64_t size = request.keys.bytes;
+int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const ColumnLayout& in) {
+  const int64_t size = request.entries.bytes;
   if (size == 1) {
     return kByteTableBytes;
   }
-  // Values without a bin are counted behind the last key. If a key stands for two bins, they take
-  // two more.
-  const int64_t key_words = int64_t{1} << in.log_key_words;
-  const bool two_bins = counts_in_16_bits(request, geometry) && key_words < kBanks;
-  return (in.table_words() + (two_bins ? 2 : 1) * key_words) * kCounterBytes;
+  // Values without a bin are counted behind the last entry. If an entry stands for two bins, they
+  // take two more.
+  const int64_t entry_words = int64_t{1} << in.log_entry_words;
+  const bool two_bins = counts_in_16_bits(request, geometry) && entry_words < kBanks;
+  return (in.table_words() + (two_bins ? 2 : 1) * entry_words) * kCounterBytes;
 }
 
 std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geometry) {
@@ -73,7 +73,7 @@ std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geo
   if (!partition) {
     return std::nullopt;
   }
-  if (request.keys.bytes == 1 && geometry.channels.few) {
+  if (request.entries.bytes == 1 && geometry.channels.few) {
     return plan_planar(request, geometry, *partition);
   }
   std::optional<Plan> rows = plan_whole_rows(request, geometry, *partition);
@@ -83,15 +83,15 @@ std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geo
 } // namespace
 
 void set_columns(
-    Columns& in,
+    ColumnLayout& in,
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
     bool adds) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const Channels& channels = geometry.channels;
   in.data = static_cast<const uint8_t*>(problem.data);
-  in.data_end = end_of(problem, keys.bytes) - (channels.size - channels.counted) * keys.bytes;
+  in.data_end = end_of(problem, entries.bytes) - (channels.size - channels.counted) * entries.bytes;
   std::copy_n(geometry.loops.batch, 2, in.batch);
   in.row_stride = geometry.rows.stride;
   in.columns = geometry.rows.columns;
@@ -103,18 +103,18 @@ void set_columns(
   in.group_columns = channels.size == 1 ? 0 : static_cast<unsigned>(geometry.table_columns);
   in.batches = static_cast<unsigned>(partition.segments.batches);
   in.log_lanes = geometry.log_lanes;
-  in.log_key_words = geometry.log_key_words;
-  in.table_keys = keys_of_interleaved_table(request, geometry);
+  in.log_entry_words = geometry.log_entry_words;
+  in.table_entries = entries_of_interleaved_table(request, geometry);
   in.type = problem.type;
   in.adds = adds;
-  in.cleared = adds || problem.num_bins > in.table_keys;
+  in.cleared = adds || problem.num_bins > in.table_entries;
 }
 
 Plan plan_without_layout(
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
-    const Columns& in,
+    const ColumnLayout& in,
     int64_t shared_bytes) {
   Plan plan{};
   plan.blocks = partition.blocks();
@@ -132,13 +132,13 @@ Plan plan_without_layout(
 }
 
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition) {
-  return !geometry.channels.few && request.keys.keys_are_bins &&
+  return !geometry.channels.few && request.entries.are_bins &&
          (geometry.rows.columns == geometry.channels.size || sums_columns(geometry, partition));
 }
 
 Plan plan_interleaved(
     const Request& request, const Geometry& geometry, const Partition& partition) {
-  const Rows& rows = geometry.rows;
+  const RowLayout& rows = geometry.rows;
   const RowRuns& runs = geometry.runs;
   const int64_t rows_of_table = std::min(partition.share, partition.segments.rows);
   const bool packed16 = counts_in_16_bits(request, geometry);

@@ -7,7 +7,7 @@ namespace histo::cuda {
 
 /// Sets the fields that all their kernels read. `adds`: the counts are zeroed, and added to.
 void set_columns(
-    Columns& in,
+    ColumnLayout& in,
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
@@ -18,7 +18,7 @@ Plan plan_without_layout(
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
-    const Columns& in,
+    const ColumnLayout& in,
     int64_t shared_bytes);
 
 /// Whether a counter of the result has one writer: if a column is a channel, or the reduction sums

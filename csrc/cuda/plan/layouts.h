@@ -6,7 +6,7 @@
 #include <variant>
 
 #include "core/problem.h"
-#include "cuda/plan/keys.h"
+#include "cuda/plan/table_entries.h"
 #include "cuda/policy.h"
 
 namespace histo::cuda {
@@ -67,7 +67,7 @@ struct Divider {
 ///
 /// A segment is a group of columns of one set of channels (a batch). One table counts it. The rows
 /// of all segments, one segment after the other, are dealt to the blocks in equal shares.
-struct Columns {
+struct ColumnLayout {
   const uint8_t* data;
   const uint8_t* data_end;
   Extent batch[2];    // outer, inner; strides in bytes
@@ -81,9 +81,9 @@ struct Columns {
   unsigned groups;        // of columns; for one channel, tables that share its bins
   unsigned group_columns; // from one group to the next; 0 if bins are dealt to tables
   unsigned batches;
-  unsigned log_lanes;     // log2 of the neighbouring lanes that read one row
-  unsigned log_key_words; // log2 of the words that a table has for each key
-  unsigned table_keys;    // a key for each value of bytes, or for each bin of wider types
+  unsigned log_lanes;       // log2 of the neighbouring lanes that read one row
+  unsigned log_entry_words; // log2 of the words that a table has for each entry
+  unsigned table_entries;   // an entry for each value of bytes, or for each bin of wider types
   ElementType type;
   bool adds;    // several blocks may add to one count, so counts are zeroed first
   bool cleared; // counts are zeroed, perhaps by a kernel that this one overlaps
@@ -91,9 +91,9 @@ struct Columns {
   HISTO_HOST_DEVICE unsigned segments() const {
     return batches * groups;
   }
-  /// A table is whole lines of memory: keys_of_table rounds the number of keys up.
+  /// A table is whole lines of memory: entries_of_table rounds the number of entries up.
   HISTO_HOST_DEVICE unsigned table_words() const {
-    return table_keys << log_key_words;
+    return table_entries << log_entry_words;
   }
   HISTO_HOST_DEVICE int64_t counter(int64_t batch_index, int64_t channel, int64_t bin) const {
     return (batch_index * counted + channel) * num_bins + bin;
@@ -101,7 +101,7 @@ struct Columns {
 };
 
 /// interleaved.cu counts any columns.
-struct Interleaved : Columns {
+struct Interleaved : ColumnLayout {
   Extent outer;          // runs of rows that are counted together; stride in bytes
   int64_t run;           // elements of a run if it is a stream, else 0
   int64_t load_step;     // bytes between two loads of a thread, if these are vec16s
@@ -137,7 +137,7 @@ struct Interleaved : Columns {
 };
 
 /// rows.cu counts whole rows of bytes in one run. Each column is a channel.
-struct WholeRows : Columns {
+struct WholeRows : ColumnLayout {
   int64_t load_step; // bytes between two loads of a thread
   int64_t round_step;
   unsigned blocks_of_part; // of a segment
@@ -154,7 +154,7 @@ struct WholeRows : Columns {
 };
 
 /// planar.cu counts bytes of few channels, in a stream whose rows are 512 bytes.
-struct Planar : Columns {
+struct Planar : ColumnLayout {
   Extent outer;          // runs of a segment; stride in bytes
   int64_t run;           // elements of a run
   unsigned segment_rows; // rows of all runs of a segment
@@ -168,7 +168,7 @@ struct Planar : Columns {
 };
 
 /// clustered.cu counts some MiB of bytes.
-struct Clustered : Columns {
+struct Clustered : ColumnLayout {
   unsigned share; // rows of a block
   Access access;
 };
@@ -194,29 +194,29 @@ struct Runs {
   unsigned period;     // elements
   unsigned before_run; // added to the numbers of elements: whole periods, at least a vec16
   unsigned run_bytes;
-  unsigned vec16s;       // of a segment
-  unsigned chunks;       // blocks that share a segment
-  unsigned share;        // vec16s of such a block
-  unsigned log_segments; // of a block
-  unsigned tables;       // of a segment, one for each channel; 0 if channels are columns of one
-  unsigned columns;      // the number of these tables, or columns
-  unsigned log_copies;   // log2 of the copies of a counter
-  unsigned table_keys;   // as in Columns; one more key counts values without a bin
-  // Words from key to key, from column to column or table to table, and from segment to segment.
-  unsigned key_words;
+  unsigned vec16s;        // of a segment
+  unsigned chunks;        // blocks that share a segment
+  unsigned share;         // vec16s of such a block
+  unsigned log_segments;  // of a block
+  unsigned tables;        // of a segment, one for each channel; 0 if channels are columns of one
+  unsigned columns;       // the number of these tables, or columns
+  unsigned log_copies;    // log2 of the copies of a counter
+  unsigned table_entries; // as in ColumnLayout; one more entry counts values without a bin
+  // Words from one entry to the next, from one column or table, and from one segment.
+  unsigned entry_words;
   unsigned column_words;
   unsigned segment_words;
   Divider by_vec16s_of_run;
   Divider by_loop[2]; // of runs, the inner ones
   Divider by_period;
-  Divider by_keys;
+  Divider by_entries;
   Divider by_channels;
   ElementType type;
-  bool adds; // as in Columns
+  bool adds; // as in ColumnLayout
   bool cleared;
   // A run of one channel may have several rows, with gaps between them. A period is then the
-  // distance from one row to the next, in elements. These fields stand last (docs/tuning.md,
-  // compiler moods).
+  // distance from one row to the next, in elements. These fields stand last. Workaround
+  // nvcc-13.0-fields-last: see docs/tuning.md.
   unsigned run_bytes_between;
   uint64_t between; // a bit for each of 64 bytes, from a row's first one on
 
@@ -249,7 +249,8 @@ struct Generic {
   bool sets;         // the rows have a third loop, around the others
   int64_t set_stride;
 };
-// A larger argument makes the kernel slower (docs/tuning.md, compiler moods).
+// A larger argument makes the kernel slower. Workaround nvcc-13.0-small-argument: see
+// docs/tuning.md.
 static_assert(sizeof(Generic) <= 128);
 
 /// partitioned.cu counts one channel without gaps. Every block owns some of the bins.
@@ -289,6 +290,6 @@ struct Plan {
 };
 
 /// Makes the plan of a problem that has channels and rows.
-Plan make_plan(const Problem& problem, const Keys& keys, const DeviceLimits& limits);
+Plan make_plan(const Problem& problem, const TableEntries& entries, const DeviceLimits& limits);
 
 } // namespace histo::cuda

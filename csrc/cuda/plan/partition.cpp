@@ -4,8 +4,8 @@ namespace histo::cuda {
 namespace {
 
 Segments segments_of(const Request& request, const Geometry& geometry) {
-  const Rows& rows = geometry.rows;
-  const int64_t size = request.keys.bytes;
+  const RowLayout& rows = geometry.rows;
+  const int64_t size = request.entries.bytes;
   const bool deals_bins = geometry.channels.size == 1 && size > 1;
   return {
       deals_bins ? geometry.tables : ceil_div(rows.columns, geometry.table_columns),
@@ -27,7 +27,7 @@ Resident resident_blocks(
   const int64_t tables_of_sm = limits.shared_per_sm / (kByteTableBytes + kReservedBytes);
   const bool short_segments =
       segments.rows * segments.row_bytes < short_segment_bytes(geometry.in_turn);
-  if (request.keys.bytes > 1 || !geometry.channels.few || tables_of_sm <= 1 || !short_segments) {
+  if (request.entries.bytes > 1 || !geometry.channels.few || tables_of_sm <= 1 || !short_segments) {
     return {kColumnThreads, limits.sm_count};
   }
   const int threads = threads_of_short_segments(geometry.in_turn);
@@ -49,7 +49,7 @@ int64_t fewest_rows_of_block(const Geometry& geometry, const Segments& segments)
 
 /// Whether it is faster if a block counts whole segments and no table is reduced.
 bool counts_whole_segments(
-    const Request& request, const Geometry& geometry, const Segments& segments, int64_t places) {
+    const Request& request, const Geometry& geometry, const Segments& segments, int64_t at_once) {
   if (geometry.channels.few) {
     return false;
   }
@@ -59,7 +59,7 @@ bool counts_whole_segments(
   }
   const bool has_copies = 2 * geometry.channels.size <= geometry.table_columns;
   const bool fills_turns = static_cast<double>(count) >=
-                           kEnoughBlocks * static_cast<double>(ceil_div(count, places) * places);
+                           kEnoughBlocks * static_cast<double>(ceil_div(count, at_once) * at_once);
   return segments.rows <= kRowsOfWholeSegments || (!has_copies && fills_turns);
 }
 
@@ -70,18 +70,18 @@ int64_t parts_of(
     const Request& request,
     const Geometry& geometry,
     const Segments& segments,
-    int64_t places,
+    int64_t at_once,
     int64_t fewest) {
   if (geometry.channels.few) {
-    return segments.groups <= places ? segments.groups : 1;
+    return segments.groups <= at_once ? segments.groups : 1;
   }
   const int64_t count = segments.count();
-  const int64_t share = std::max(ceil_div(count * segments.rows, places), fewest);
+  const int64_t share = std::max(ceil_div(count * segments.rows, at_once), fewest);
   const int64_t blocks_of_segment =
       std::min(ceil_div(segments.rows, share), request.limits.sm_count / count);
   const bool few_idle = blocks_of_segment * count >= kEnoughBlocks * request.limits.sm_count;
   const bool apart = geometry.halved && geometry.channels.size == kHalfColumns;
-  const bool whole_segments = counts_whole_segments(request, geometry, segments, places);
+  const bool whole_segments = counts_whole_segments(request, geometry, segments, at_once);
   return whole_segments || few_idle || share == fewest || apart ? count : 1;
 }
 
@@ -93,7 +93,8 @@ bool reaches_all_rows(const Geometry& geometry, int64_t share) {
   }
   const int64_t runs = share / in.rows_of_run + 2;
   const int64_t sets = runs / in.runs_of_set + 2;
-  return (share + 1) * geometry.rows.stride + runs * in.run_jump + sets * in.set_jump <= kMaxPlace;
+  return (share + 1) * geometry.rows.stride + runs * in.run_jump + sets * in.set_jump <=
+         kMaxDistance;
 }
 
 } // namespace

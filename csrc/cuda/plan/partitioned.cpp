@@ -13,10 +13,10 @@ constexpr uint32_t inverse_of(uint32_t a) {
 }
 
 bool is_one_long_channel(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const Extent& rows = problem.rows[2];
   return problem.num_channels() == 1 && problem.num_rows() == rows.size && rows.stride == 1 &&
-         keys.bytes > 1 && rows.size * keys.bytes >= kMinBytesForPartitioned &&
+         entries.bytes > 1 && rows.size * entries.bytes >= kMinBytesForPartitioned &&
          rows.size >= kMinElementsPerBin * problem.num_bins;
 }
 
@@ -41,8 +41,8 @@ std::optional<Owners> owners_of(const Request& request) {
 }
 
 Partitioned layout_of(const Request& request, const Owners& owners) {
-  const auto& [problem, keys, limits] = request;
-  const int64_t size = keys.bytes;
+  const auto& [problem, entries, limits] = request;
+  const int64_t size = entries.bytes;
   const int64_t elements = problem.rows[2].size;
   const int64_t beyond = address_of(problem) % kVec16Bytes;
   const int64_t head = beyond > 0 ? (kVec16Bytes - beyond) / size : 0;
@@ -54,7 +54,7 @@ Partitioned layout_of(const Request& request, const Owners& owners) {
   in.ragged = static_cast<unsigned>(elements - in.vec16s * kVec16Bytes / size);
   in.num_bins = problem.num_bins;
   // A negative value is above the limit as it stands.
-  in.limit = static_cast<uint32_t>(std::min(keys.values, kMaxOf32Bits));
+  in.limit = static_cast<uint32_t>(std::min(entries.values, kMaxOf32Bits));
   in.vec16s_of_tile = vec16s_of_thread * kPartitionedThreads;
   in.rounds = static_cast<unsigned>(ceil_div(in.vec16s, in.vec16s_of_tile * limits.sm_count));
   in.log_owners = log2_of(owners.count);
@@ -65,11 +65,11 @@ Partitioned layout_of(const Request& request, const Owners& owners) {
   return in;
 }
 
-/// Whether 32 bits are enough if all entries that an owner finds are of one bin. An entry has two
+/// Whether 32 bits are enough if all items that an owner finds are of one bin. An item has two
 /// bytes, and may stand for a whole vec16.
 bool counters_hold_all(const Partitioned& in, int64_t blocks) {
-  const int64_t entries = in.rounds * blocks * kBucketBytes / 2;
-  return entries * (kVec16Bytes / in.element_bytes) <= kMaxOf32Bits;
+  const int64_t items = in.rounds * blocks * kBucketBytes / 2;
+  return items * (kVec16Bytes / in.element_bytes) <= kMaxOf32Bits;
 }
 
 } // namespace

@@ -3,10 +3,10 @@
 namespace histo::cuda {
 namespace {
 
-/// A block counts rows of one segment and one run. A column is a channel, and a key is a bin.
+/// A block counts rows of one segment and one run. A column is a channel, and an entry is a bin.
 bool are_whole_rows(const Request& request, const Geometry& geometry, const Partition& partition) {
-  const Rows& rows = geometry.rows;
-  return request.keys.bytes == 1 && request.keys.keys_are_bins && rows.access == Access::kVec16 &&
+  const RowLayout& rows = geometry.rows;
+  return request.entries.bytes == 1 && request.entries.are_bins && rows.access == Access::kVec16 &&
          rows.run == 0 && rows.columns == geometry.channels.size && geometry.runs.outer.size == 1 &&
          !geometry.runs.in_one && partition.parts == partition.segments.count();
 }

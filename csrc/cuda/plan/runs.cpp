@@ -3,19 +3,19 @@
 namespace histo::cuda {
 namespace {
 
-int64_t elements_of_vec16(const Keys& keys) {
-  return kVec16Bytes / keys.bytes;
+int64_t elements_of_vec16(const TableEntries& entries) {
+  return kVec16Bytes / entries.bytes;
 }
 
-/// The words of a key in a table of columns: an odd number.
-int64_t key_words_of(const Keys& keys, int64_t period) {
-  return (period + elements_of_vec16(keys) - 1) | 1;
+/// The words of an entry in a table of columns: an odd number.
+int64_t entry_words_of(const TableEntries& entries, int64_t period) {
+  return (period + elements_of_vec16(entries) - 1) | 1;
 }
 
-/// The keys of bytes, or whole groups of keys that fill all banks, without the key for values
-/// without a bin.
-int64_t table_keys_of(const Keys& keys) {
-  return keys_of_table(keys, kBanks);
+/// The entries of bytes, or whole groups of entries that fill all banks. The entry that counts
+/// values without a bin is not among them.
+int64_t table_entries_of(const TableEntries& entries) {
+  return entries_of_table(entries, kBanks);
 }
 
 /// The pattern that repeats in a run.
@@ -28,7 +28,7 @@ struct Period {
 
 /// Returns none if there are too few elements for vec16s, or for their columns.
 std::optional<Period> period_of(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const Extent& inner_rows = problem.rows[2];
   const bool planar = one_after_another(problem);
   const int64_t channels = planar ? 1 : problem.channels[1].size;
@@ -37,23 +37,24 @@ std::optional<Period> period_of(const Request& request) {
     return std::nullopt;
   }
   const int64_t words = limits.shared_per_block / kCounterBytes;
-  const int64_t most_columns = words / (table_keys_of(keys) + 1);
-  const bool has_rows =
-      is_little(step - channels, channels, keys.bytes) && key_words_of(keys, step) <= most_columns;
+  const int64_t most_columns = words / (table_entries_of(entries) + 1);
+  const bool has_rows = is_little(step - channels, channels, entries.bytes) &&
+                        entry_words_of(entries, step) <= most_columns;
   // A vec16 for each row is then more work than a load for each element.
-  const bool small_rows = channels * keys.bytes <= kVec16Bytes && problem.rows[0].size == 1;
+  const bool small_rows = channels * entries.bytes <= kVec16Bytes && problem.rows[0].size == 1;
   if (!has_rows && (planar || small_rows)) {
     return std::nullopt;
   }
   const Period period{planar, channels, has_rows ? step : channels, has_rows};
-  return key_words_of(keys, period.elements) <= most_columns ? std::optional(period) : std::nullopt;
+  return entry_words_of(entries, period.elements) <= most_columns ? std::optional(period)
+                                                                  : std::nullopt;
 }
 
 /// All of the inner rows. If these are short rows of one channel with small gaps, the next loop's
 /// rows too.
 bool joins_rows(const Request& request, const Period& period) {
-  const auto& [problem, keys, limits] = request;
-  const int64_t size = keys.bytes;
+  const auto& [problem, entries, limits] = request;
+  const int64_t size = entries.bytes;
   const int64_t row = problem.rows[2].size;
   const Extent& next = problem.rows[1];
   const auto most_vec16s = [&](int64_t elements) {
@@ -95,14 +96,14 @@ int64_t most_vec16s_of(
     strides |= step_of(loop);
   }
   const int64_t most_skew = strides % kVec16Bytes == 0 ? address_of(request.problem) % kVec16Bytes
-                                                       : kVec16Bytes - request.keys.bytes;
+                                                       : kVec16Bytes - request.entries.bytes;
   return ceil_div(most_skew + run_bytes, kVec16Bytes);
 }
 
 Stretches stretches_of(const Request& request, const Period& period) {
-  const auto& [problem, keys, limits] = request;
-  const Extent outer = in_bytes(problem.channels[0], keys.bytes);
-  const Extent inner = in_bytes(problem.channels[1], keys.bytes);
+  const auto& [problem, entries, limits] = request;
+  const Extent outer = in_bytes(problem.channels[0], entries.bytes);
+  const Extent inner = in_bytes(problem.channels[1], entries.bytes);
   Stretches found{};
   found.joined = joins_rows(request, period);
   found.batch[0] = period.planar ? outer : Extent{1, 0};
@@ -110,9 +111,9 @@ Stretches stretches_of(const Request& request, const Period& period) {
   found.segments = found.batch[0].size * found.batch[1].size;
   const int within = found.joined ? 2 : period.has_rows ? 1 : 0; // loops that a run has all of
   for (int i = 0; i < 3; ++i) {
-    found.loops[i] = i < within ? Extent{1, 0} : in_bytes(problem.rows[i - within], keys.bytes);
+    found.loops[i] = i < within ? Extent{1, 0} : in_bytes(problem.rows[i - within], entries.bytes);
   }
-  found.run_bytes = elements_of_run(problem, period, found.joined) * keys.bytes;
+  found.run_bytes = elements_of_run(problem, period, found.joined) * entries.bytes;
   found.vec16s_of_run = most_vec16s_of(request, found.batch, found.loops, found.run_bytes);
   found.vec16s =
       found.loops[0].size * found.loops[1].size * found.loops[2].size * found.vec16s_of_run;
@@ -122,10 +123,10 @@ Stretches stretches_of(const Request& request, const Period& period) {
 /// Whether the numbers fit the kernel's types, and the tensor has two vec16s.
 bool are_countable(const Request& request, const Stretches& in) {
   const auto* begin = static_cast<const uint8_t*>(request.problem.data);
-  const int64_t bytes = end_of(request.problem, request.keys.bytes) - begin;
+  const int64_t bytes = end_of(request.problem, request.entries.bytes) - begin;
   return in.run_bytes < kMaxRows / 2 && in.vec16s < kMaxRows && in.segments < kMaxRows / 2 &&
          bytes >= 2 * kVec16Bytes &&
-         std::max(step_of(in.loops[1]), step_of(in.loops[2])) <= kMaxPlace;
+         std::max(step_of(in.loops[1]), step_of(in.loops[2])) <= kMaxDistance;
 }
 
 struct RunTables {
@@ -139,12 +140,12 @@ struct RunTables {
 /// Returns none if the tables do not fit.
 std::optional<RunTables> tables_of(
     const Request& request, const Period& period, const Stretches& in) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   // Two channels take turns as four do.
-  const bool few = period.elements == 1 || (keys.bytes == 1 && period.elements <= 4);
+  const bool few = period.elements == 1 || (entries.bytes == 1 && period.elements <= 4);
   const int64_t count = !few ? 0 : period.elements == 2 ? 4 : period.elements;
-  const int64_t columns = few ? count : key_words_of(keys, period.elements);
-  const int64_t counters = (table_keys_of(keys) + 1) * columns;
+  const int64_t columns = few ? count : entry_words_of(entries, period.elements);
+  const int64_t counters = (table_entries_of(entries) + 1) * columns;
   // An SM has three blocks, if their tables fit. Small segments share a block.
   const int64_t preferred =
       std::min(limits.shared_per_block, limits.shared_per_sm / kRunBlocksOfSm - kReservedBytes);
@@ -158,9 +159,9 @@ std::optional<RunTables> tables_of(
   }
   // A small table is soon cleared and summed. For wider types few copies pay, or none.
   const int64_t read_words = in.vec16s * kVec16Bytes / kCounterBytes;
-  const int64_t worth = keys.bytes == 1   ? read_words
-                        : keys.bytes == 2 ? read_words / kReadPerTable
-                                          : 0;
+  const int64_t worth = entries.bytes == 1   ? read_words
+                        : entries.bytes == 2 ? read_words / kReadPerTable
+                                             : 0;
   unsigned log_copies = 0;
   while (few && log_segments == 0 && log_copies < log2_of(kBanks) &&
          counters << (log_copies + 1) <= worth && fit(counters << (log_copies + 1))) {
@@ -179,7 +180,7 @@ int64_t chunks_of_segment(
     return 1;
   }
   const int64_t sm_count = request.limits.sm_count;
-  const int64_t places = blocks_of_sm * sm_count;
+  const int64_t at_once = blocks_of_sm * sm_count;
   const int64_t fewest = ceil_div(in.vec16s, kMaxVec16sOfBlock);
   const int64_t table_bytes = tables.segment_words * kCounterBytes;
   const auto chunks_of = [&](int64_t least) {
@@ -189,7 +190,7 @@ int64_t chunks_of_segment(
       {chunks_of(kEnoughRunBytesOfBlock),
        std::min(chunks_of(kMinRunBytesOfBlock), sm_count / in.segments), fewest});
   const int64_t wanted =
-      in.segments <= places ? places / in.segments : ceil_div(kRunWaves * places, in.segments);
+      in.segments <= at_once ? at_once / in.segments : ceil_div(kRunWaves * at_once, in.segments);
   return std::clamp(wanted, fewest, most);
 }
 
@@ -206,7 +207,7 @@ void set_loops(Runs& in, const Request& request, const Stretches& stretches) {
   const Problem& problem = request.problem;
   const int64_t address = address_of(problem);
   in.data = static_cast<const uint8_t*>(problem.data);
-  const int64_t end = address + (end_of(problem, request.keys.bytes) - in.data);
+  const int64_t end = address + (end_of(problem, request.entries.bytes) - in.data);
   const int64_t first_vec16 = ceil_div(address, kVec16Bytes) * kVec16Bytes;
   in.first_vec16 = static_cast<uint64_t>(first_vec16);
   in.last_vec16 =
@@ -224,7 +225,7 @@ void set_loops(Runs& in, const Request& request, const Stretches& stretches) {
 }
 
 void set_elements(Runs& in, const Request& request, const Period& period, bool joined) {
-  const int64_t size = request.keys.bytes;
+  const int64_t size = request.entries.bytes;
   const int64_t row = request.problem.rows[2].size;
   const Extent& next = request.problem.rows[1];
   const int64_t turn = joined ? next.stride : period.elements;
@@ -232,7 +233,7 @@ void set_elements(Runs& in, const Request& request, const Period& period, bool j
   in.num_bins = request.problem.num_bins;
   in.type = request.problem.type;
   in.period = static_cast<unsigned>(period.elements);
-  in.before_run = static_cast<unsigned>(ceil_div(elements_of_vec16(request.keys), turn) * turn);
+  in.before_run = static_cast<unsigned>(ceil_div(elements_of_vec16(request.entries), turn) * turn);
   in.by_period = Divider(static_cast<uint32_t>(turn));
   in.by_channels = Divider(static_cast<uint32_t>(period.channels));
   if (joined) {
@@ -246,20 +247,20 @@ void set_tables(Runs& in, const Request& request, const Period& period, const Ru
   in.log_segments = tables.log_segments;
   in.tables = static_cast<unsigned>(tables.count);
   in.columns = static_cast<unsigned>(
-      few ? tables.count : period.elements + elements_of_vec16(request.keys) - 1);
+      few ? tables.count : period.elements + elements_of_vec16(request.entries) - 1);
   in.log_copies = tables.log_copies;
-  in.table_keys = static_cast<unsigned>(table_keys_of(request.keys));
-  in.key_words = few ? 1u << tables.log_copies
-                     : static_cast<unsigned>(key_words_of(request.keys, period.elements));
-  in.column_words = few ? (in.table_keys + 1) << tables.log_copies : 1;
+  in.table_entries = static_cast<unsigned>(table_entries_of(request.entries));
+  in.entry_words = few ? 1u << tables.log_copies
+                       : static_cast<unsigned>(entry_words_of(request.entries, period.elements));
+  in.column_words = few ? (in.table_entries + 1) << tables.log_copies : 1;
   in.segment_words = static_cast<unsigned>(tables.segment_words);
-  in.by_keys = Divider(in.table_keys);
+  in.by_entries = Divider(in.table_entries);
 }
 
 } // namespace
 
 std::optional<Plan> plan_runs(const Request& request) {
-  const auto& [problem, keys, limits] = request;
+  const auto& [problem, entries, limits] = request;
   const std::optional<Period> period = period_of(request);
   if (!period) {
     return std::nullopt;
@@ -283,13 +284,13 @@ std::optional<Plan> plan_runs(const Request& request) {
   set_tables(in, request, *period, *tables);
   in.share = static_cast<unsigned>(share);
   in.chunks = static_cast<unsigned>(ceil_div(stretches.vec16s, share));
-  in.adds = in.chunks > 1 || !keys.keys_are_bins;
-  in.cleared = in.adds || problem.num_bins > in.table_keys;
+  in.adds = in.chunks > 1 || !entries.are_bins;
+  in.cleared = in.adds || problem.num_bins > in.table_entries;
 
   Plan plan{};
   plan.layout = in;
   plan.blocks = ceil_div(stretches.segments, int64_t{1} << in.log_segments) * in.chunks;
-  plan.threads = blocks_of_sm == 1 && keys.bytes > 1 ? 2 * kRunThreads : kRunThreads;
+  plan.threads = blocks_of_sm == 1 && entries.bytes > 1 ? 2 * kRunThreads : kRunThreads;
   plan.cluster = 1;
   plan.shared_bytes = shared_bytes;
   plan.clears = in.cleared;

@@ -22,8 +22,8 @@ struct HotBins {
   int64_t first; // counter of the tile
   int64_t size;  // counters of the tile
 
-  static __device__ __forceinline__ unsigned first_slot_of(uint32_t key) {
-    return key * kGoldenRatio >> (kWarp - kLogHotBins) & ~(kWays - 1);
+  static __device__ __forceinline__ unsigned first_slot_of(uint32_t bin) {
+    return bin * kGoldenRatio >> (kWarp - kLogHotBins) & ~(kWays - 1);
   }
 
   __device__ void begin() const {
@@ -34,28 +34,28 @@ struct HotBins {
   }
 
   __device__ __forceinline__ void add(int64_t counter) const {
-    const auto key = static_cast<uint32_t>(counter);
+    const auto bin = static_cast<uint32_t>(counter);
     const unsigned active = __activemask();
     // Runs of one value fill whole warps.
-    if (__all_sync(active, __shfl_sync(active, key, __ffs(active) - 1) == key)) {
+    if (__all_sync(active, __shfl_sync(active, bin, __ffs(active) - 1) == bin)) {
       if (static_cast<int>(threadIdx.x % 32) == __ffs(active) - 1) {
-        add_in_slot(counter, key, __popc(active));
+        add_in_slot(counter, bin, __popc(active));
       }
     } else {
-      add_in_slot(counter, key, 1);
+      add_in_slot(counter, bin, 1);
     }
   }
 
-  __device__ __forceinline__ void add_in_slot(int64_t counter, uint32_t key, uint32_t n) const {
-    const unsigned first_slot = first_slot_of(key);
+  __device__ __forceinline__ void add_in_slot(int64_t counter, uint32_t bin, uint32_t n) const {
+    const unsigned first_slot = first_slot_of(bin);
 #pragma unroll
     for (unsigned slot = first_slot; size <= kFree && slot < first_slot + kWays; ++slot) {
       uint32_t owner = *static_cast<volatile uint32_t*>(&owners[slot]);
       if (owner == kFree) {
-        owner = atomicCAS(&owners[slot], kFree, key);
-        owner = owner == kFree ? key : owner;
+        owner = atomicCAS(&owners[slot], kFree, bin);
+        owner = owner == kFree ? bin : owner;
       }
-      if (owner == key) {
+      if (owner == bin) {
         atomicAdd(&owners[kSlots + slot], n);
         return;
       }
@@ -63,13 +63,13 @@ struct HotBins {
     atomicAdd(&counts[first + counter], static_cast<unsigned long long>(n));
   }
 
-  /// The address of the block's counter for the key, or `nowhere`.
-  __device__ __forceinline__ uint32_t find(uint32_t key, uint32_t nowhere) const {
+  /// The address of the block's counter for the bin, or `otherwise`.
+  __device__ __forceinline__ uint32_t find(uint32_t bin, uint32_t otherwise) const {
     static_assert(kWays == 2);
-    const unsigned slot = first_slot_of(key);
+    const unsigned slot = first_slot_of(bin);
     const uint2 pair = *reinterpret_cast<const uint2*>(&owners[slot]);
     const uint32_t address = address_of(&owners[kSlots + slot]);
-    return pair.x == key ? address : pair.y == key ? address + 4 : nowhere;
+    return pair.x == bin ? address : pair.y == bin ? address + 4 : otherwise;
   }
 
   __device__ void end() const {

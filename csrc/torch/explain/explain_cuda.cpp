@@ -41,7 +41,7 @@ struct RowsOfColumns {
 };
 
 LayoutFacts add_columns(
-    Facts& facts, const Problem& problem, const Columns& in, const RowsOfColumns& rows) {
+    Facts& facts, const Problem& problem, const ColumnLayout& in, const RowsOfColumns& rows) {
   const int64_t bytes = element_bytes(in.type);
   const bool in_turn = in.columns % in.channels != 0;
   facts.add("method", "interleaved");
@@ -57,8 +57,8 @@ LayoutFacts add_columns(
   facts.add("groups", int64_t{in.groups});
   facts.add("batches", int64_t{in.batches});
   facts.add("rows_per_block", rows.of_block);
-  facts.add("table_keys", int64_t{bytes == 1 ? 256 : in.table_keys});
-  facts.add("table_counters_per_key", int64_t{rows.in_16_bits ? 2 : 1} << in.log_key_words);
+  facts.add("table_keys", int64_t{bytes == 1 ? 256 : in.table_entries});
+  facts.add("table_counters_per_key", int64_t{rows.in_16_bits ? 2 : 1} << in.log_entry_words);
   facts.add("counter_bits", int64_t{rows.in_16_bits ? 16 : 32});
   const int64_t rows_with_gaps = in.batches * problem.num_rows();
   return {"count_" + rows.counted_by, rows_with_gaps * (in.channels - in.counted) * bytes};
@@ -100,7 +100,7 @@ LayoutFacts add_layout(Facts& facts, const Problem& problem, const Runs& in) {
   facts.add("segments_per_block", int64_t{in.segments_of_block()});
   facts.add("loads_per_block", int64_t{in.share} << in.log_segments);
   facts.add("copies", int64_t{1} << in.log_copies);
-  facts.add("table_keys", int64_t{in.table_keys});
+  facts.add("table_keys", int64_t{in.table_entries});
   facts.add("table_counters_per_key", int64_t{in.columns} << in.log_copies);
   facts.add("counter_bits", int64_t{32});
   const int64_t between_channels =
@@ -181,8 +181,8 @@ std::string plan_channel_histogram(
   const DeviceLimits limits{
       static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
       static_cast<int>(capability)};
-  const Keys keys = keys_of(problem, byte_axis(problem.type, ValueBinning{num_bins}));
-  const Plan plan = make_plan(problem, keys, limits);
+  const TableEntries entries = entries_of(problem, byte_axis(problem.type, ValueBinning{num_bins}));
+  const Plan plan = make_plan(problem, entries, limits);
   const LayoutFacts of_layout = std::visit(
       [&](const auto& layout) { return add_layout(facts, problem, layout); }, plan.layout);
   facts.add("blocks", plan.blocks);

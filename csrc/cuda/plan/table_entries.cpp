@@ -1,4 +1,4 @@
-#include "cuda/plan/keys.h"
+#include "cuda/plan/table_entries.h"
 
 #include <algorithm>
 
@@ -32,13 +32,13 @@ int64_t element_bytes(ElementType type) {
       type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
 }
 
-Keys keys_of(const Problem& problem, const ByteAxis& axis) {
+TableEntries entries_of(const Problem& problem, const ByteAxis& axis) {
   const int64_t bytes = element_bytes(problem.type);
   if (bytes > 1) {
     return {bytes, values_of(problem), true};
   }
-  const bool keys_are_bins = axis.first == 0 && axis.largest == 255 && axis.log_values_of_bin == 0;
-  return {bytes, end_of_bytes(axis), keys_are_bins};
+  const bool are_bins = axis.first == 0 && axis.largest == 255 && axis.log_values_of_bin == 0;
+  return {bytes, end_of_bytes(axis), are_bins};
 }
 
 } // namespace histo::cuda
