@@ -47,7 +47,7 @@ inline void clear_counts(const Launch& launch, const Problem& problem) {
 }
 
 /// The shape of a launch. It must ask an older GPU for nothing that this one cannot do.
-struct Shape {
+struct LaunchShape {
   dim3 grid;
   dim3 block;
   int64_t shared_bytes = 0;
@@ -65,7 +65,7 @@ void start(
     const Launch& launch,
     const char* name,
     void (*kernel)(Parameters...),
-    const Shape& shape,
+    const LaunchShape& shape,
     const Arguments&... arguments) {
   // A kernel must ask each device for more than 48 KiB. This is cheap, so it always asks.
   if (shape.shared_bytes > 48 * 1024) {
@@ -110,7 +110,7 @@ void start(
     dim3 block,
     int64_t shared_bytes,
     const Arguments&... arguments) {
-  start(launch, name, kernel, Shape{grid, block, shared_bytes}, arguments...);
+  start(launch, name, kernel, LaunchShape{grid, block, shared_bytes}, arguments...);
 }
 
 } // namespace histo::cuda

@@ -96,7 +96,9 @@ void start_broken(
     unsigned long long* counts) {
   const auto start_if = [&](const char* its_name, Kernel kernel) {
     if (name == its_name) {
-      start(launch, its_name, kernel, Shape{dim3(2), dim3(kThreads), 256, 2, true}, input, counts);
+      start(
+          launch, its_name, kernel, LaunchShape{dim3(2), dim3(kThreads), 256, 2, true}, input,
+          counts);
     }
   };
 #define START(kernel) start_if(#kernel, kernel)

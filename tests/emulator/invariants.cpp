@@ -90,7 +90,7 @@ int64_t values_of(ElementType type, int64_t num_bins) {
 
 struct Checks {
   const Problem& problem;
-  const Plan& plan;
+  const CountPlan& plan;
   const DeviceLimits& limits;
   std::string wrong;
 
@@ -538,7 +538,7 @@ struct Checks {
 
 } // namespace
 
-std::string path_of(const Plan& plan) {
+std::string path_of(const CountPlan& plan) {
   Path path;
   std::visit(path, plan.layout);
   path.add(plan.reduce_blocks > 0, "reduces");
@@ -549,7 +549,7 @@ std::string path_of(const Plan& plan) {
   return path.text;
 }
 
-std::string violations(const Problem& problem, const Plan& plan, const DeviceLimits& limits) {
+std::string violations(const Problem& problem, const CountPlan& plan, const DeviceLimits& limits) {
   Checks check{problem, plan, limits, {}};
   check.launches();
   std::visit(check, plan.layout);

@@ -9,9 +9,9 @@ namespace histo {
 
 /// The rules that this plan breaks, or an empty text.
 std::string violations(
-    const Problem& problem, const cuda::Plan& plan, const cuda::DeviceLimits& limits);
+    const Problem& problem, const cuda::CountPlan& plan, const cuda::DeviceLimits& limits);
 
 /// Words for what the kernels are asked to do, such as "rows 16-bytes halves reduces".
-std::string path_of(const cuda::Plan& plan);
+std::string path_of(const cuda::CountPlan& plan);
 
 } // namespace histo

@@ -13,7 +13,7 @@ int main() {
     const auto address = read<uintptr_t>();
     problem.data = reinterpret_cast<const void*>(copies ? 0 : address);
     const cuda::DeviceLimits limits = read_limits();
-    const cuda::Plan plan = cuda::make_plan(
+    const cuda::CountPlan plan = cuda::make_plan(
         problem, cuda::entries_of(problem, byte_axis(problem.type, ValueBinning{problem.num_bins})),
         limits);
     std::cout << path_of(plan) << ':' << violations(problem, plan, limits) << std::endl;

@@ -104,7 +104,7 @@ void count(
         binning, launch);
     return;
   }
-  const cuda::Plan plan = cuda::make_plan(
+  const cuda::CountPlan plan = cuda::make_plan(
       problem, cuda::entries_of(problem, byte_axis(problem.type, binning)), launch.limits);
   const std::string wrong = violations(problem, plan, launch.limits);
   if (!wrong.empty()) {

@@ -147,7 +147,7 @@ FoundColumns<T> find_columns(
       ceil_div(problem.num_counts(), kThreadsOfFoundColumns), int64_t{launch.limits.sm_count});
   start(
       launch, "find_columns", find_columns_kernel<T>,
-      Shape{
+      LaunchShape{
           grid_of(std::max(room.stripes * room.parts, clearing)), kThreadsOfFoundColumns, 0, 1,
           launch.limits.has_clusters()},
       in, edges, found, reinterpret_cast<unsigned long long*>(problem.counts),

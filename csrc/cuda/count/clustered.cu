@@ -220,7 +220,7 @@ __global__ __launch_bounds__(kClusteredThreads, 1) void count_clustered_kernel(
 } // namespace
 
 void count_clustered(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Clustered>(plan.layout);
   if (plan.clears) {
     clear(launch, problem, true);
@@ -230,7 +230,7 @@ void count_clustered(
     start(
         launch, "count_clustered",
         count_clustered_kernel<decltype(loose)::value, decltype(cluster)::value>,
-        Shape{
+        LaunchShape{
             grid, dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, plan.cluster, true},
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };

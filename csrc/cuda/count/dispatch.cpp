@@ -19,7 +19,7 @@ Overloads(Functions...) -> Overloads<Functions...>;
 template <class Binning>
 void count(const Problem& problem, const Binning& binning, const Launch& launch) {
   const ByteAxis axis = byte_axis(problem.type, binning);
-  const Plan plan = make_plan(problem, entries_of(problem, axis), launch.limits);
+  const CountPlan plan = make_plan(problem, entries_of(problem, axis), launch.limits);
   std::visit(
       Overloads{
           [&](const Interleaved&) { count_interleaved(plan, problem, axis, launch); },

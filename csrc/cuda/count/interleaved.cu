@@ -341,7 +341,7 @@ void visit_bins(const Interleaved& in, const F& f) {
 } // namespace
 
 void count_interleaved(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Interleaved>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   visit_access(in, problem.type, [&](auto tag, auto access) {
@@ -350,7 +350,7 @@ void count_interleaved(
       const auto count = [&](auto kernel) {
         start(
             launch, "count_interleaved", kernel,
-            Shape{
+            LaunchShape{
                 grid_of(plan.blocks), kColumnThreads, plan.shared_bytes, 1, prepared.starts_early},
             in, axis, prepared.partials, reinterpret_cast<unsigned long long*>(problem.counts));
       };

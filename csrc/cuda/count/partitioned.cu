@@ -64,14 +64,14 @@ __global__ __launch_bounds__(kPartitionedThreads, 1) void count_partitioned_kern
 
 } // namespace
 
-void count_partitioned(const Plan& plan, const Problem& problem, const Launch& launch) {
+void count_partitioned(const CountPlan& plan, const Problem& problem, const Launch& launch) {
   const auto& in = std::get<Partitioned>(plan.layout);
   auto* workspace = static_cast<uint8_t*>(launch.allocate(plan.workspace_bytes));
   fill_zero(launch, workspace, kBarrierBytes);
   const auto run = [&](auto tag) {
     start(
         launch, "count_partitioned", count_partitioned_kernel<typename decltype(tag)::type>,
-        Shape{
+        LaunchShape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             false, true},
         in, reinterpret_cast<uint32_t*>(workspace),

@@ -248,13 +248,14 @@ __global__ __launch_bounds__(kThreads, kBlocksOfSm<kThreads>) void count_planar_
 } // namespace
 
 void count_planar(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Planar>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto count = [&](auto turns, auto threads) {
     start(
         launch, "count_planar", count_planar_kernel<turns(), threads()>,
-        Shape{grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
+        LaunchShape{
+            grid_of(plan.blocks), dim3(threads()), plan.shared_bytes, 1, prepared.starts_early},
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));
   };
   const auto with_threads = [&](auto turns) {

@@ -9,7 +9,7 @@
 namespace histo::cuda {
 
 void reduce_columns(
-    const Plan& plan,
+    const CountPlan& plan,
     const Problem& problem,
     const ByteAxis& axis,
     const uint4* partials,
@@ -31,7 +31,8 @@ void with_reduce_words(int words, const F& f) {
 }
 
 /// The reduction starts after the count has ended. It takes longer if it waits on the SMs.
-inline Shape reduce_shape(const Plan& plan, const ColumnLayout& in, const Launch& launch) {
+inline LaunchShape reduce_shape(
+    const CountPlan& plan, const ColumnLayout& in, const Launch& launch) {
   const auto slices = static_cast<unsigned>(plan.reduce_blocks) / in.segments();
   return {dim3(in.segments(), slices), kReduceThreads, 0, 1, launch.limits.has_clusters()};
 }

@@ -224,7 +224,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_columns_kernel(
 } // namespace
 
 void reduce_columns(
-    const Plan& plan,
+    const CountPlan& plan,
     const Problem& problem,
     const ByteAxis& axis,
     const uint4* partials,

@@ -287,7 +287,7 @@ __global__ __launch_bounds__(kReduceThreads, 2) void reduce_rows_kernel(
 } // namespace
 
 void count_rows(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<WholeRows>(plan.layout);
   auto* counts = reinterpret_cast<unsigned long long*>(problem.counts);
   const Prepared prepared = prepare(plan, problem, launch);
@@ -296,7 +296,7 @@ void count_rows(
     start(
         launch, kColumns == kHalfColumns ? "count_half_rows" : "count_rows",
         count_rows_kernel<kColumns>,
-        Shape{
+        LaunchShape{
             dim3(in.segments(), in.blocks_of_part), kColumnThreads, plan.shared_bytes, 1,
             prepared.starts_early},
         in, axis, prepared.partials, counts);

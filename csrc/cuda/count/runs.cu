@@ -314,14 +314,14 @@ __launch_bounds__(kThreads, kThreads == kRunThreads ? kBlocksOfSm : 1) void coun
 } // namespace
 
 void count_runs(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch) {
   const auto& in = std::get<Runs>(plan.layout);
   const Prepared prepared = prepare(plan, problem, launch);
   const auto start_with = [&](auto tag, auto tables, auto gaps, auto threads) {
     start(
         launch, "count_runs",
         count_runs_kernel<typename decltype(tag)::type, tables(), gaps(), threads()>,
-        Shape{
+        LaunchShape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
             prepared.starts_early},
         in, axis, reinterpret_cast<unsigned long long*>(problem.counts));

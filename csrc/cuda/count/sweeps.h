@@ -8,23 +8,23 @@ namespace histo::cuda {
 
 /// Elements that lie side by side: the engine's fast way.
 void count_interleaved(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 /// Whole rows of bytes, where each block has some of one table's.
 void count_rows(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 /// Bytes of one channel after another, or of three in turn.
 void count_planar(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 /// A few MiB of bytes that lie side by side, in one launch.
 void count_clustered(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 /// Elements in many short runs.
 void count_runs(
-    const Plan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& axis, const Launch& launch);
 /// Any type over any strides: the engine's general way.
 void count_generic(
-    const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch);
+    const CountPlan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch);
 /// One channel in more bins than shared memory holds: blocks own bins.
-void count_partitioned(const Plan& plan, const Problem& problem, const Launch& launch);
+void count_partitioned(const CountPlan& plan, const Problem& problem, const Launch& launch);
 
 } // namespace histo::cuda

@@ -115,8 +115,8 @@ void count_bytes_between(
   visit_byte_type(problem.type, [&](auto tag) {
     start(
         launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
-        Shape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()}, sums,
-        edges, flow, reinterpret_cast<unsigned long long*>(problem.counts));
+        LaunchShape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()},
+        sums, edges, flow, reinterpret_cast<unsigned long long*>(problem.counts));
   });
 }
 

@@ -126,7 +126,8 @@ void count_streams_between(
     const auto with = [&](auto kernel) {
       start(
           launch, "count_streams", kernel,
-          Shape{grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
+          LaunchShape{
+              grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
           static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           reinterpret_cast<unsigned long long*>(problem.counts));
     };

@@ -238,7 +238,7 @@ __global__ __launch_bounds__(kGenericThreads) void count_generic_kernel(
 } // namespace
 
 void count_generic(
-    const Plan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch) {
+    const CountPlan& plan, const Problem& problem, const ByteAxis& bytes, const Launch& launch) {
   const auto& in = std::get<Generic>(plan.layout);
   if (plan.clears) {
     clear_counts(launch, problem);
@@ -261,7 +261,7 @@ void count_generic(
           launch, "count_generic",
           in.table_stride > 0 ? count_generic_kernel<true, sets(), T>
                               : count_generic_kernel<false, true, T>,
-          Shape{
+          LaunchShape{
               grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
               plan.cluster, !plan.clears && launch.limits.has_clusters()},
           static_cast<const T*>(problem.data), in, axis, problem.num_bins,

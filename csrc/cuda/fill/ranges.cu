@@ -166,8 +166,8 @@ void uniform_edges(
   if (size > 0) {
     start(
         launch, "uniform_edges", uniform_edges_kernel<T, Edge>,
-        Shape{grid_for(size, launch), kThreads, 0, 1, launch.limits.has_clusters()}, low, high,
-        size, bins, edges);
+        LaunchShape{grid_for(size, launch), kThreads, 0, 1, launch.limits.has_clusters()}, low,
+        high, size, bins, edges);
   }
 }
 template void uniform_edges(const float*, const float*, int64_t, int64_t, float*, const Launch&);

@@ -6,7 +6,7 @@ namespace histo::cuda {
 namespace {
 
 /// Rows with small gaps. The gaps are read too, as channels without counts.
-std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
+std::optional<CountPlan> plan_with_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
   const int64_t size = request.entries.bytes;
   const auto& [outer_channels, inner_channels] = problem.channels;
@@ -29,9 +29,9 @@ std::optional<Plan> plan_with_gaps(const Request& request, bool in_runs) {
 }
 
 /// A plan that reads the gaps between rows too, if that is better.
-std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_runs) {
+std::optional<CountPlan> plan_with_or_without_gaps(const Request& request, bool in_runs) {
   const Problem& problem = request.problem;
-  std::optional<Plan> plan = plan_interleaved(request, {in_runs, 0});
+  std::optional<CountPlan> plan = plan_interleaved(request, {in_runs, 0});
   const auto gains = [&] {
     const auto* in = std::get_if<Interleaved>(&plan->layout);
     return in != nullptr && in->access == Access::kLoose &&
@@ -39,7 +39,7 @@ std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_ru
                kMostStrideWithGaps * static_cast<double>(problem.channels[1].size);
   };
   if (!plan || gains()) {
-    if (std::optional<Plan> wider = plan_with_gaps(request, in_runs)) {
+    if (std::optional<CountPlan> wider = plan_with_gaps(request, in_runs)) {
       return wider;
     }
   }
@@ -47,13 +47,13 @@ std::optional<Plan> plan_with_or_without_gaps(const Request& request, bool in_ru
 }
 
 /// The same for gaps between rows and between runs of rows.
-std::optional<Plan> plan_side_by_side(const Request& request) {
+std::optional<CountPlan> plan_side_by_side(const Request& request) {
   const Extent& rows = request.problem.rows[2];
-  std::optional<Plan> run_by_run = plan_with_or_without_gaps(request, false);
+  std::optional<CountPlan> run_by_run = plan_with_or_without_gaps(request, false);
   if (request.problem.num_rows() == rows.size) {
     return run_by_run;
   }
-  std::optional<Plan> in_runs = plan_with_or_without_gaps(request, true);
+  std::optional<CountPlan> in_runs = plan_with_or_without_gaps(request, true);
   if (!run_by_run || !in_runs) {
     return run_by_run ? run_by_run : in_runs;
   }
@@ -66,7 +66,7 @@ std::optional<Plan> plan_side_by_side(const Request& request) {
 }
 
 /// A plan of columns that is faster than one of clusters.
-bool prefer_columns_to_clusters(const Plan& plan, const Request& request) {
+bool prefer_columns_to_clusters(const CountPlan& plan, const Request& request) {
   const auto* in = std::get_if<WholeRows>(&plan.layout);
   return in != nullptr && in->group_columns == kHalfColumns &&
          (in->segments() <= kMostSegmentsOfRows || bytes_of(request) > kMaxBytesForClusters);
@@ -94,7 +94,7 @@ bool prefer_runs(const Interleaved& in, const Request& request) {
          (size > 1 && in.channels <= kMaxChannelsAddedByBlock && !one_channel);
 }
 
-bool prefer_runs(const Plan& plan, const Request& request) {
+bool prefer_runs(const CountPlan& plan, const Request& request) {
   if (const auto* in = std::get_if<Interleaved>(&plan.layout)) {
     return prefer_runs(*in, request);
   }
@@ -103,7 +103,7 @@ bool prefer_runs(const Plan& plan, const Request& request) {
 }
 
 /// Whether the plan is faster than one of generic.cu, which has no workspace.
-bool prefer_runs_to_generic(const Plan& plan, const Request& request) {
+bool prefer_runs_to_generic(const CountPlan& plan, const Request& request) {
   const auto& in = std::get<Runs>(plan.layout);
   return bytes_of(request) >= kMinBytesForRuns &&
          (in.tables > 0 || request.problem.num_rows() >= kMinRowsPerBinOfRuns * in.table_entries);
@@ -111,18 +111,19 @@ bool prefer_runs_to_generic(const Plan& plan, const Request& request) {
 
 } // namespace
 
-Plan make_plan(const Problem& problem, const TableEntries& entries, const DeviceLimits& limits) {
+CountPlan make_plan(
+    const Problem& problem, const TableEntries& entries, const DeviceLimits& limits) {
   const Request request{problem, entries, limits};
   // Elements side by side are counted fastest. generic.cu counts everything.
-  const std::optional<Plan> columns = plan_side_by_side(request);
+  const std::optional<CountPlan> columns = plan_side_by_side(request);
   if (columns && prefer_columns_to_clusters(*columns, request)) {
     return *columns;
   }
-  if (const std::optional<Plan> clustered = plan_clustered(request)) {
+  if (const std::optional<CountPlan> clustered = plan_clustered(request)) {
     return *clustered;
   }
   if (!columns || prefer_runs(*columns, request)) {
-    const std::optional<Plan> runs = plan_runs(request);
+    const std::optional<CountPlan> runs = plan_runs(request);
     if (runs && (columns || prefer_runs_to_generic(*runs, request))) {
       return *runs;
     }
@@ -130,7 +131,7 @@ Plan make_plan(const Problem& problem, const TableEntries& entries, const Device
   if (columns) {
     return *columns;
   }
-  const std::optional<Plan> partitioned = plan_partitioned(request);
+  const std::optional<CountPlan> partitioned = plan_partitioned(request);
   return partitioned ? *partitioned : plan_generic(request);
 }
 

@@ -76,7 +76,7 @@ Clustered layout_of(const Request& request, const Clusters& clusters) {
 
 } // namespace
 
-std::optional<Plan> plan_clustered(const Request& request) {
+std::optional<CountPlan> plan_clustered(const Request& request) {
   if (!request.limits.has_clusters() || !lies_in_rows(request)) {
     return std::nullopt;
   }
@@ -85,7 +85,7 @@ std::optional<Plan> plan_clustered(const Request& request) {
     return std::nullopt;
   }
   const Clustered in = layout_of(request, *clusters);
-  Plan plan{};
+  CountPlan plan{};
   plan.layout = in;
   plan.blocks = clusters->blocks();
   plan.threads = kClusteredThreads;

@@ -68,7 +68,7 @@ RowChunks chunks_of(
 
 } // namespace
 
-Plan plan_generic(const Request& request) {
+CountPlan plan_generic(const Request& request) {
   const auto& [problem, entries, limits] = request;
   // One counter more for values without a bin. The number is odd, so that channels start in
   // different banks.
@@ -92,7 +92,7 @@ Plan plan_generic(const Request& request) {
   in.sets = problem.rows[0].size > 1;
   in.set_stride = problem.rows[0].stride;
 
-  Plan plan{};
+  CountPlan plan{};
   plan.layout = in;
   plan.blocks = in.tiles * in.chunks;
   plan.threads = kGenericThreads;

@@ -68,7 +68,7 @@ int64_t shared_bytes_of(const Request& request, const Geometry& geometry, const 
   return (in.table_words() + (two_bins ? 2 : 1) * entry_words) * kCounterBytes;
 }
 
-std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geometry) {
+std::optional<CountPlan> plan_of_geometry(const Request& request, const Geometry& geometry) {
   const std::optional<Partition> partition = partition_of(request, geometry);
   if (!partition) {
     return std::nullopt;
@@ -76,7 +76,7 @@ std::optional<Plan> plan_of_geometry(const Request& request, const Geometry& geo
   if (request.entries.bytes == 1 && geometry.channels.few) {
     return plan_planar(request, geometry, *partition);
   }
-  std::optional<Plan> rows = plan_whole_rows(request, geometry, *partition);
+  std::optional<CountPlan> rows = plan_whole_rows(request, geometry, *partition);
   return rows || geometry.halved ? rows : plan_interleaved(request, geometry, *partition);
 }
 
@@ -110,13 +110,13 @@ void set_columns(
   in.cleared = adds || problem.num_bins > in.table_entries;
 }
 
-Plan plan_without_layout(
+CountPlan plan_without_layout(
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
     const ColumnLayout& in,
     int64_t shared_bytes) {
-  Plan plan{};
+  CountPlan plan{};
   plan.blocks = partition.blocks();
   plan.threads = partition.threads;
   plan.cluster = 1;
@@ -136,7 +136,7 @@ bool has_one_writer(const Request& request, const Geometry& geometry, const Part
          (geometry.rows.columns == geometry.channels.size || sums_columns(geometry, partition));
 }
 
-Plan plan_interleaved(
+CountPlan plan_interleaved(
     const Request& request, const Geometry& geometry, const Partition& partition) {
   const RowLayout& rows = geometry.rows;
   const RowRuns& runs = geometry.runs;
@@ -168,19 +168,19 @@ Plan plan_interleaved(
     in.run_jump = static_cast<uint32_t>(runs.run_jump);
     in.set_jump = static_cast<uint32_t>(runs.set_jump);
   }
-  Plan plan =
+  CountPlan plan =
       plan_without_layout(request, geometry, partition, in, shared_bytes_of(request, geometry, in));
   plan.layout = in;
   return plan;
 }
 
-std::optional<Plan> plan_interleaved(const Request& request, const Gaps& gaps) {
+std::optional<CountPlan> plan_interleaved(const Request& request, const Gaps& gaps) {
   // Half tables are for rows.cu alone.
   const std::optional<Geometry> narrow = geometry_of(request, gaps, true);
   if (!narrow || !narrow->halved) {
     return narrow ? plan_of_geometry(request, *narrow) : std::nullopt;
   }
-  if (std::optional<Plan> plan = plan_of_geometry(request, *narrow)) {
+  if (std::optional<CountPlan> plan = plan_of_geometry(request, *narrow)) {
     return plan;
   }
   const std::optional<Geometry> whole = geometry_of(request, gaps, false);

@@ -14,7 +14,7 @@ void set_columns(
     bool adds);
 
 /// Makes the plan without its layout, of which `in` is a part, and without the shared memory.
-Plan plan_without_layout(
+CountPlan plan_without_layout(
     const Request& request,
     const Geometry& geometry,
     const Partition& partition,
@@ -25,12 +25,13 @@ Plan plan_without_layout(
 /// the columns of a channel.
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition);
 
-Plan plan_interleaved(const Request& request, const Geometry& geometry, const Partition& partition);
-Plan plan_planar(const Request& request, const Geometry& geometry, const Partition& partition);
-std::optional<Plan> plan_whole_rows(
+CountPlan plan_interleaved(
+    const Request& request, const Geometry& geometry, const Partition& partition);
+CountPlan plan_planar(const Request& request, const Geometry& geometry, const Partition& partition);
+std::optional<CountPlan> plan_whole_rows(
     const Request& request, const Geometry& geometry, const Partition& partition);
 
 /// The plan of one of the three kernels, if the elements lie as it needs.
-std::optional<Plan> plan_interleaved(const Request& request, const Gaps& gaps);
+std::optional<CountPlan> plan_interleaved(const Request& request, const Gaps& gaps);
 
 } // namespace histo::cuda

@@ -272,7 +272,7 @@ struct Partitioned {
   int element_bytes;
 };
 
-struct Plan {
+struct CountPlan {
   std::variant<Interleaved, WholeRows, Planar, Clustered, Runs, Generic, Partitioned> layout;
   int64_t blocks;
   int threads;
@@ -290,6 +290,7 @@ struct Plan {
 };
 
 /// Makes the plan of a problem that has channels and rows.
-Plan make_plan(const Problem& problem, const TableEntries& entries, const DeviceLimits& limits);
+CountPlan make_plan(
+    const Problem& problem, const TableEntries& entries, const DeviceLimits& limits);
 
 } // namespace histo::cuda

@@ -74,7 +74,7 @@ bool counters_hold_all(const Partitioned& in, int64_t blocks) {
 
 } // namespace
 
-std::optional<Plan> plan_partitioned(const Request& request) {
+std::optional<CountPlan> plan_partitioned(const Request& request) {
   const int64_t blocks = request.limits.sm_count;
   const std::optional<Owners> owners =
       is_one_long_channel(request) ? owners_of(request) : std::nullopt;
@@ -85,7 +85,7 @@ std::optional<Plan> plan_partitioned(const Request& request) {
   if (!counters_hold_all(in, blocks)) {
     return std::nullopt;
   }
-  Plan plan{};
+  CountPlan plan{};
   plan.layout = in;
   plan.blocks = blocks;
   plan.threads = kPartitionedThreads;

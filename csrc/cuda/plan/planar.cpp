@@ -2,7 +2,8 @@
 
 namespace histo::cuda {
 
-Plan plan_planar(const Request& request, const Geometry& geometry, const Partition& partition) {
+CountPlan plan_planar(
+    const Request& request, const Geometry& geometry, const Partition& partition) {
   Planar in{};
   set_columns(in, request, geometry, partition, true);
   in.outer = geometry.runs.outer;
@@ -11,7 +12,7 @@ Plan plan_planar(const Request& request, const Geometry& geometry, const Partiti
   in.part_rows = static_cast<unsigned>(partition.part_rows);
   in.share = static_cast<unsigned>(partition.share);
   in.in_turn = geometry.in_turn;
-  Plan plan = plan_without_layout(request, geometry, partition, in, kByteTableBytes);
+  CountPlan plan = plan_without_layout(request, geometry, partition, in, kByteTableBytes);
   plan.layout = in;
   return plan;
 }

@@ -7,12 +7,12 @@
 namespace histo::cuda {
 
 /// A few MiB of bytes in channels side by side: clusters of blocks, and no reduction.
-std::optional<Plan> plan_clustered(const Request& request);
+std::optional<CountPlan> plan_clustered(const Request& request);
 /// Runs that begin at any address: channels one after another, or rows of channels.
-std::optional<Plan> plan_runs(const Request& request);
+std::optional<CountPlan> plan_runs(const Request& request);
 /// One channel in more bins than a table holds.
-std::optional<Plan> plan_partitioned(const Request& request);
+std::optional<CountPlan> plan_partitioned(const Request& request);
 /// Any strides.
-Plan plan_generic(const Request& request);
+CountPlan plan_generic(const Request& request);
 
 } // namespace histo::cuda

@@ -13,7 +13,7 @@ bool are_whole_rows(const Request& request, const Geometry& geometry, const Part
 
 } // namespace
 
-std::optional<Plan> plan_whole_rows(
+std::optional<CountPlan> plan_whole_rows(
     const Request& request, const Geometry& geometry, const Partition& partition) {
   if (!are_whole_rows(request, geometry, partition)) {
     return std::nullopt;
@@ -30,7 +30,7 @@ std::optional<Plan> plan_whole_rows(
   if (in.rows_of_block() > kMaxPacked16) {
     return std::nullopt;
   }
-  Plan plan = plan_without_layout(
+  CountPlan plan = plan_without_layout(
       request, geometry, partition, in, geometry.halved ? kHalfTableBytes : kByteTableBytes);
   plan.layout = in;
   return plan;

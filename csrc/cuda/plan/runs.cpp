@@ -259,7 +259,7 @@ void set_tables(Runs& in, const Request& request, const Period& period, const Ru
 
 } // namespace
 
-std::optional<Plan> plan_runs(const Request& request) {
+std::optional<CountPlan> plan_runs(const Request& request) {
   const auto& [problem, entries, limits] = request;
   const std::optional<Period> period = period_of(request);
   if (!period) {
@@ -287,7 +287,7 @@ std::optional<Plan> plan_runs(const Request& request) {
   in.adds = in.chunks > 1 || !entries.are_bins;
   in.cleared = in.adds || problem.num_bins > in.table_entries;
 
-  Plan plan{};
+  CountPlan plan{};
   plan.layout = in;
   plan.blocks = ceil_div(stretches.segments, int64_t{1} << in.log_segments) * in.chunks;
   plan.threads = blocks_of_sm == 1 && entries.bytes > 1 ? 2 * kRunThreads : kRunThreads;

@@ -36,7 +36,7 @@ bool plan_slots(int64_t slots, int64_t num_q, SelectPlan& plan) {
   plan.group = std::min<int64_t>({slots, kMaxTargets, kTargetsOfQ * num_q}) / kTargetsOfQ;
   plan.slots = static_cast<unsigned>(plan.group * kTargetsOfQ);
   for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
-    const Digit digit = plan.digits.at(pass);
+    const KeyDigit digit = plan.digits.at(pass);
     plan.counters += digit.first ? digit.counters() : plan.slots * digit.counters();
   }
   return plan.group > 0;

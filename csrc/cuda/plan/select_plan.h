@@ -10,7 +10,7 @@
 namespace histo::cuda {
 
 /// Some bits of a key, which a pass counts.
-struct Digit {
+struct KeyDigit {
   unsigned shift;
   unsigned bits;
   bool first; // the leading one, of all values; NaN has a counter of its own behind the others
@@ -32,7 +32,7 @@ struct Digits {
   HISTO_HOST_DEVICE unsigned count() const {
     return (key_bits + bits - 1) / bits;
   }
-  HISTO_HOST_DEVICE Digit at(unsigned pass) const {
+  HISTO_HOST_DEVICE KeyDigit at(unsigned pass) const {
     const unsigned left = key_bits - pass * bits, taken = bits < left ? bits : left;
     return {left - taken, taken, pass == 0, left == taken};
   }

@@ -54,7 +54,7 @@ template <class Bits, class Column>
 __device__ __forceinline__ void count_first_digits(
     const Column& column,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     const ColumnTable<Bits>& table) {
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, values = digit.values();
@@ -70,7 +70,7 @@ template <class Bits, class Column>
 __device__ __forceinline__ void count_next_digits(
     const Column& column,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     const ColumnTable<Bits>& table,
     const unsigned* used) {
   using Table = ColumnTable<Bits>;
@@ -101,7 +101,7 @@ __device__ __forceinline__ void put_digit_counts(
     const ColumnTable<Bits>& table) {
   constexpr unsigned kOfWord = ColumnTable<Bits>::kOfWord, kWidth = ColumnTable<Bits>::kWidth;
   constexpr unsigned kWarps = ColumnReads<Bits>::kThreads / kWarp;
-  const Digit& digit = pass.digit;
+  const KeyDigit& digit = pass.digit;
   const unsigned lane = threadIdx.x % kWarp;
   for (unsigned i = threadIdx.x / kWarp; i < pass.slots * kWidth; i += kWarps) {
     const unsigned c = i % kWidth, slot = i / kWidth;
@@ -130,7 +130,7 @@ __global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_co
   __shared__ unsigned used[kWidth];
   extern __shared__ __align__(16) unsigned char shared[];
   auto* prefixes = reinterpret_cast<Bits*>(shared); // [slot][column]
-  const Digit& digit = pass.digit;
+  const KeyDigit& digit = pass.digit;
   const Column column(data, in, kThreads);
   const ColumnTable<Bits> table{
       prefixes, reinterpret_cast<uint32_t*>(prefixes + (kFirst ? 0 : pass.slots * kWidth)),

@@ -21,7 +21,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   __shared__ Slots slots;
   __shared__ SlotLookup<Bits> lookup;
   extern __shared__ __align__(16) uint32_t memory[];
-  const Digit& digit = pass.digit;
+  const KeyDigit& digit = pass.digit;
   const int64_t channel = blockIdx.x / in.chunks;
   const StreamOfBlock<Bits> stream(data, in, channel, blockIdx.x % in.chunks);
   unsigned long long* counts = pass.counts + channel * pass.slots * digit.counters();

@@ -18,7 +18,7 @@ __global__ __launch_bounds__(kThreadsOfDigits) void find_digits_kernel(
   __shared__ Slots slots;
   __shared__ int64_t ranks[kMaxTargets];
   __shared__ int64_t sums[kThreadsOfDigits / kWarp];
-  const Digit& digit = pass.digit;
+  const KeyDigit& digit = pass.digit;
   const unsigned slot = blockIdx.x % pass.slots, targets = part.num_targets();
   const int64_t channel = blockIdx.x / pass.slots;
   wait_for_previous(); // it counts
@@ -66,7 +66,8 @@ void find_digits(
     using Bits = typename decltype(tag)::type;
     start(
         launch, "find_digits", find_digits_kernel<Bits>,
-        Shape{grid_of(problem.num_channels() * pass.slots), kThreadsOfDigits, 0, 1, plan.overlaps},
+        LaunchShape{
+            grid_of(problem.num_channels() * pass.slots), kThreadsOfDigits, 0, 1, plan.overlaps},
         part, KeyOrder<Bits>::of(problem.type), pass, problem.num_rows(),
         plan.digits.at(0).values(), first, found);
   });

@@ -50,7 +50,7 @@ template <class Reads, class Bits>
 __device__ __forceinline__ void count_first_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     const DigitTable& table) {
   const uint32_t counters = table.address();
   const unsigned nan_value = digit.values(), shift = digit.shift, scale = table.log_copies + 2;
@@ -65,7 +65,7 @@ template <class Reads, class Bits>
 __device__ __forceinline__ void count_next_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     const Slots& slots,
     const SlotLookup<Bits>& lookup,
     const DigitTable& table) {

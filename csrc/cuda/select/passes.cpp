@@ -19,7 +19,7 @@ void select_group(
       plan.layout == SelectLayout::kColumns ? count_digit_columns : count_digit_streams;
   unsigned long long* counts = first;
   for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
-    const Digit digit = plan.digits.at(pass);
+    const KeyDigit digit = plan.digits.at(pass);
     const SelectPass of{digit, targets[0], counts, digit.first ? 1 : part.num_targets()};
     if (!digit.first || part.first_q == 0) {
       count_digit(plan, part, of, launch);

@@ -49,7 +49,7 @@ void select_patterns(const SelectPlan& plan, const SelectionPart& part, const La
   count(bytes, ValueBinning{kPatterns}, launch);
   start(
       launch, "select_patterns", select_patterns_kernel,
-      Shape{grid_of(plan.blocks), kThreadsOfPatterns, 0, 1, plan.overlaps},
+      LaunchShape{grid_of(plan.blocks), kThreadsOfPatterns, 0, 1, plan.overlaps},
       reinterpret_cast<const unsigned long long*>(bytes.counts), problem.num_rows(),
       KeyOrder<uint8_t>::of(problem.type), part);
 }

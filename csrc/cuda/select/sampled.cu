@@ -283,7 +283,7 @@ Sample sample_window(const SelectPlan& plan, const SelectionPart& part, const La
       launch.allocate(values * int64_t{sizeof(double)})};
   start(
       launch, "sample", sample_kernel<Bits>,
-      Shape{grid_of(channels * plan.sample / kThreadsOfSample), kThreadsOfSample},
+      LaunchShape{grid_of(channels * plan.sample / kThreadsOfSample), kThreadsOfSample},
       static_cast<const Bits*>(problem.data), plan.streams, part.selection.q + part.first_q,
       static_cast<Bits*>(sample.values), sample.q, plan.sample);
   problem.data = sample.values;
@@ -308,8 +308,8 @@ void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, cons
   const Sample sample = sample_window<Bits>(plan, part, launch);
   start(
       launch, "open_windows", open_windows_kernel<Bits>,
-      Shape{grid_of(ceil_div(size, kThreadsOfDigits)), kThreadsOfDigits}, sample, order, channels,
-      windows, counts, size);
+      LaunchShape{grid_of(ceil_div(size, kThreadsOfDigits)), kThreadsOfDigits}, sample, order,
+      channels, windows, counts, size);
   for (unsigned pass = 0; pass < plan.passes; ++pass) {
     start(
         launch, "search_window", search_window_kernel<Bits>, shape_of(plan),
@@ -317,7 +317,7 @@ void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, cons
         plan.counters);
     start(
         launch, "narrow_windows", narrow_windows_kernel<Bits>,
-        Shape{grid_of(channels), kThreadsOfDigits, 0, 1, plan.overlaps}, part, order,
+        LaunchShape{grid_of(channels), kThreadsOfDigits, 0, 1, plan.overlaps}, part, order,
         problem.num_rows(), plan.room, windows, counts, plan.counters);
   }
 }

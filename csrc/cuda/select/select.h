@@ -41,12 +41,12 @@ void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Lau
 
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
-  Digit digit;
+  KeyDigit digit;
   const RankTarget* targets; // [channels, targets]; none of the first digit
   unsigned long long* counts;
   unsigned slots; // of a channel; the first digit has one
 };
-inline Shape shape_of(const SelectPlan& plan) {
+inline LaunchShape shape_of(const SelectPlan& plan) {
   return {
       grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
       plan.overlaps};

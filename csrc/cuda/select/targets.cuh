@@ -115,7 +115,7 @@ __device__ __forceinline__ void find_in_slot(
     unsigned slot,
     unsigned targets,
     const int64_t* ranks,
-    const Digit& digit,
+    const KeyDigit& digit,
     int64_t nans,  // of the channel
     int64_t* sums, // [warps], shared
     const Counted& counted,

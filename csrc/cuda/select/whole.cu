@@ -23,7 +23,7 @@ template <class Bits>
 __device__ __forceinline__ void count_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     TargetsOfBlock<Bits>& of_block,
     const DigitTable& table) {
   table.clear();
@@ -45,7 +45,7 @@ template <class Bits>
 __device__ __forceinline__ void find_targets(
     const SelectionPart& part,
     const KeyOrder<Bits>& order,
-    const Digit& digit,
+    const KeyDigit& digit,
     int64_t channel,
     int64_t rows,
     int64_t nans,
@@ -96,7 +96,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     const unsigned targets = part.num_targets();
     int64_t nans = 0;
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
-      const Digit digit = digits.at(pass);
+      const KeyDigit digit = digits.at(pass);
       if (threadIdx.x < kWarp) {
         const unsigned target = min(threadIdx.x, targets - 1);
         find_slots(of_block.slots, targets, digit.first ? 0 : of_block.prefixes[target]);

@@ -26,11 +26,11 @@ void clear(const Launch& launch, int64_t* counts, int64_t size, bool overlaps) {
   const int64_t blocks =
       std::min<int64_t>(ceil_div(size, kThreads), int64_t{4} * launch.limits.sm_count);
   start(
-      launch, "clear_counts", clear_kernel, Shape{grid_of(blocks), kThreads, 0, 1, true},
+      launch, "clear_counts", clear_kernel, LaunchShape{grid_of(blocks), kThreads, 0, 1, true},
       reinterpret_cast<uint64_t*>(counts), size);
 }
 
-Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch) {
+Prepared prepare(const CountPlan& plan, const Problem& problem, const Launch& launch) {
   const bool overlaps = launch.limits.has_clusters();
   const bool reduces = plan.reduce_blocks > 0;
   // Two kernels overlap; three launches begin with a memset.

@@ -16,6 +16,6 @@ struct Prepared {
   bool starts_early;
 };
 /// For the kernels of Columns.
-Prepared prepare(const Plan& plan, const Problem& problem, const Launch& launch);
+Prepared prepare(const CountPlan& plan, const Problem& problem, const Launch& launch);
 
 } // namespace histo::cuda

@@ -135,7 +135,7 @@ LayoutFacts add_layout(Facts& facts, const Problem&, const Partitioned& in) {
 }
 
 /// The launches in order: kernels by name, and "zeroing" before them.
-std::vector<std::string> steps_of(const Plan& plan, const std::string& kernel) {
+std::vector<std::string> steps_of(const CountPlan& plan, const std::string& kernel) {
   std::vector<std::string> steps;
   if (plan.clears) {
     steps.emplace_back("zeroing");
@@ -182,7 +182,7 @@ std::string plan_channel_histogram(
       static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
       static_cast<int>(capability)};
   const TableEntries entries = entries_of(problem, byte_axis(problem.type, ValueBinning{num_bins}));
-  const Plan plan = make_plan(problem, entries, limits);
+  const CountPlan plan = make_plan(problem, entries, limits);
   const LayoutFacts of_layout = std::visit(
       [&](const auto& layout) { return add_layout(facts, problem, layout); }, plan.layout);
   facts.add("blocks", plan.blocks);
