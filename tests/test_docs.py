@@ -140,6 +140,16 @@ def test_every_example_is_listed() -> None:
             assert f"](../{program.relative_to(ROOT)})" in listed
 
 
+def test_every_workaround_has_a_row() -> None:
+    """The code names workarounds for a compiler, and docs/tuning.md tells what each is for."""
+    sources = [path.read_text() for path in sorted((ROOT / "csrc").rglob("*.*"))]
+    comments = [re.sub(r"\n\s*//+", "", source) for source in sources]  # a name may begin a line
+    named = {name for text in comments for name in re.findall(r"Workaround ([\w.-]+):", text)}
+    tuning = (ROOT / "docs/tuning.md").read_text().partition("## Workarounds")[2]
+    assert named == set(re.findall(r"^\| ((?:nvcc|gcc)-[\w.-]+) \|", tuning, re.MULTILINE))
+    assert len(named) >= 14
+
+
 def test_the_readme_is_short() -> None:
     """Tables that programs write aside."""
     text = (ROOT / "README.md").read_text()

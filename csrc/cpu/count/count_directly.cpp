@@ -15,7 +15,7 @@ namespace {
 
 /// The bin of a key, or kNoBin. The compiler loads own_bins again for every key, because it cannot
 /// know that no count lies there. With a copy in a register, int64 in 2^20 bins takes 1.5 times as
-/// long on Granite Rapids.
+/// long on Granite Rapids. Workaround gcc-12-load-own-bins: see docs/tuning.md.
 template <class T>
 int64_t bin_of(T key, const Axis& axis) {
   if (key < static_cast<uint64_t>(axis.own_bins)) {

@@ -66,7 +66,7 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
   constexpr int64_t kFetched = Shape::kFetchedBatches;
   int64_t batch_step = steps.batch;
   if constexpr (kFetched > 0) {
-    __asm__("" : "+r"(batch_step)); // slower as a constant (docs/tuning.md, moods)
+    __asm__("" : "+r"(batch_step)); // Workaround gcc-12-no-constant: see docs/tuning.md
   }
   Ahead next = ahead;
   Counter* table_at[Shape::kTables];

@@ -75,6 +75,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
   const Vector halves = _mm512_and_si512(upper, the.lower_half);
   char* rows = of.uppers;
   // Without this the compiler takes bytes out of the vector, or has an address for each row.
+  // Workaround gcc-12-addresses: see docs/tuning.md.
   __asm__("" : "+r"(bytes), "+r"(rows));
   static_assert(offsetof(Matrices::Pair, lowers) == kUppers * kLine);
 #pragma GCC unroll 16

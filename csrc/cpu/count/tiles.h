@@ -34,6 +34,7 @@ constexpr Registers kRegisters;
 // The assembly says what memory it reads and writes. GCC's own functions do not, so GCC would load
 // constants again after each of them. The functions are static: as external ones they make GCC 12
 // spill more in multiply_pairs, and columns of bytes take 9 to 13 % longer.
+// Workaround gcc-12-static-functions: see docs/tuning.md.
 template <int kRegister>
 [[gnu::always_inline]] static inline void load_tile(const void* from) {
   const auto& matrix =

@@ -113,6 +113,7 @@ uint32_t sum_of(const uint8_t* counters, int64_t size) {
   uint32_t sum = 0;
   run_widest([=, &sum]() __attribute__((always_inline)) {
     // A sum of differences takes a third of the instructions. The compiler may not know the zero.
+    // Workaround gcc-12-unknown-zero: see docs/tuning.md.
     uint8_t zero = 0;
     __asm__("" : "+r"(zero));
     uint32_t all = 0;
