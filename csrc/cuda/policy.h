@@ -281,7 +281,7 @@ constexpr int64_t kShortestRun = 1024;
 // [64, 1176, 1176, 3] over (1, 2) in (0, 1)
 constexpr int64_t kMaxStripes = 256;
 
-// --- Between edges (edges/) --------------------------------------------------------------
+// --- Between edges (fill/) ---------------------------------------------------------------
 
 // Threads of a block of each layout. `element` is the size of an element in bytes. Shown by: float32
 // [2^28] in (-3.7, 4.1)
@@ -317,7 +317,7 @@ constexpr int64_t kMostSharedWithBuckets = 130 << 10;
 // float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
 constexpr int64_t kMinReadsOfWide = 32;
 
-// --- Quantiles (quantile/) ---------------------------------------------------------------
+// --- Quantiles (select/) -----------------------------------------------------------------
 
 // With fewer rows, a warp sorts a channel sooner than digits are counted: its threads, and its shared
 // memory. Shown by: float32 [4096, 100] over (1) median
