@@ -224,7 +224,14 @@ CASES = {
     "rows in tiles": Case("tiles", (50, 77), (1,)),
     "columns in tiles": Case("tiles", (50, 77), dtype=torch.float16),
     "bytes in tiles": Case("tiles", (300, 7), dtype=torch.uint8),
+    "rows of three loops in tiles": Case(
+        "tiles", (4, 3, 5, 2, 7), (0, 2, 4), cut=(slice(None), ..., slice(6))
+    ),
+    "rows of doubles in tiles": Case("tiles", (120, 9), (1,), dtype=DOUBLE, gpu=HOPPER),
+    "one short channel of a cluster": Case("tiles", (255,), gpu=HOPPER),
+    "many columns in tiles": Case("tiles", (3, 700), dtype=torch.bfloat16, gpu=HOPPER),
     "more bins than parts": Case("tiles", (3001,), bins=300_000, offset=1),
+    "more bins than parts in channels": Case("tiles", (300, 3), bins=300_000),
     "bytes": Case("bytes", (4001,), dtype=torch.uint8, offset=1),
     "bytes of channels": Case("bytes", (5, 700), (1,), dtype=torch.int8),
     "bytes of columns": Case("bytes", (700, 9), dtype=torch.float8_e4m3fn),
@@ -244,6 +251,28 @@ def test_types(count: Count, dtype: torch.dtype) -> None:
     Case("streams" if wide else "bytes", (3001,), dtype=dtype, offset=1).check(count)
     Case("columns" if wide else "bytes", (600, 40), dtype=dtype, gpu=HOPPER).check(count)
     Case("tiles", (7, 60), (1,), dtype=dtype).check(count)
+
+
+@pytest.mark.parametrize(
+    "edges",
+    [
+        [-math.inf, 0.0, 1.0, math.inf],
+        [0.0, math.inf],
+        [-math.inf, -math.inf, 2.0, 2.0],
+        [2.0, 2.0, 2.0, 2.0, 2.0],
+        [-1e38, -1.0, 0.0, 1.0, 3e38],
+        [0.0, 1e-45, 1.0, 1e30],
+        [0.0, *([1.0] * 40), 2.0],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dtype", [*SHORT, SINGLE, DOUBLE, torch.int64], ids=str)
+def test_searches_in_tiles(count: Count, edges: list[float], dtype: torch.dtype) -> None:
+    """A guess may be anywhere, or no number."""
+    row = torch.tensor(edges)
+    values = numbers_about(row, (9, 40), dtype)
+    assert "tiles" in count(values, row, dim=(1,))
+    assert "tiles" in count(values, row.expand(9, -1).contiguous(), dim=(1,), gpu=HOPPER)
 
 
 @pytest.mark.parametrize("dtype", [*SHORT, SINGLE], ids=str)

@@ -150,11 +150,11 @@ struct Checks {
   }
 
   /// The elements of a batch, with those between rows.
-  int64_t rows_of_batch(const Columns& in) const {
+  int64_t rows_of_batch(const ColumnLayout& in) const {
     return problem.num_rows() * in.channels;
   }
 
-  void columns(const Columns& in, int64_t table_columns) {
+  void columns(const ColumnLayout& in, int64_t table_columns) {
     need(
         in.batch[0].size * in.batch[1].size == in.batches &&
             int64_t{in.batches} * in.counted == problem.num_channels(),
@@ -197,14 +197,14 @@ struct Checks {
     need(in.row_stride % load == 0, "loads are aligned");
   }
 
-  void plain_rows(const Columns& in, int64_t rows, int64_t offsets, Access access) {
+  void plain_rows(const ColumnLayout& in, int64_t rows, int64_t offsets, Access access) {
     const int64_t load = bytes_of_load(access, size());
     const int64_t begin = step_of(in.batch[0]) | step_of(in.batch[1]) | address() | in.row_stride;
     need(rows * in.columns == rows_of_batch(in), "all elements are in rows");
     need(access == Access::kLoose || (begin | offsets) % load == 0, "loads are aligned");
   }
 
-  void whole_loads(const Columns& in, Access access) {
+  void whole_loads(const ColumnLayout& in, Access access) {
     const int64_t load = bytes_of_load(access, size());
     need(in.columns % in.channels == 0, "whole rows");
     need(access == Access::kLoose || in.columns * size() % load == 0, "a row is whole loads");
@@ -215,7 +215,7 @@ struct Checks {
     need(blocks * share >= rows && (blocks - 1) * share < rows, "all rows are in shares");
   }
 
-  void reduces(const Columns& in, bool splits_segments, Wide most_of_counter) {
+  void reduces(const ColumnLayout& in, bool splits_segments, Wide most_of_counter) {
     need(splits_segments == (plan.reduce_blocks > 0), "what blocks share is reduced");
     if (splits_segments) {
       need(plan.workspace_bytes == plan.blocks * in.table_words() * int64_t{4}, "a table a block");
