@@ -134,32 +134,25 @@ struct EdgeAxis {
   ElementType type;
   const uint8_t* valid; // of each channel, or of all; null: a block asks for its own
 
-  /// All threads of the block call it, and wait for each other before they use it.
+  /// All threads of the block call it.
   template <class Tile>
   __device__ __forceinline__ EdgesOfThread<Bits> of_thread(const Tile& tile) const {
-    __shared__ bool valid_in_tile[kMostTileChannels];
-    if (valid == nullptr) {
-      find_valid(tile, valid_in_tile);
-    }
     const int own = min(tile.channel, tile.channels - 1);
     const int64_t channel = edges.shared ? 0 : tile.first_channel + own;
+    const bool is_valid = valid != nullptr ? valid[channel] != 0 : find_valid(tile, channel, own);
     const double low = edges.at(channel, 0).high, high = edges.at(channel, edges.bins).high;
     return {
-        edges,
-        flow,
-        type,
-        channel,
-        valid == nullptr ? valid_in_tile[edges.shared ? 0 : own] : valid[channel] != 0,
-        low,
-        static_cast<double>(edges.bins) / (high - low)};
+        edges, flow, type, channel, is_valid, low, static_cast<double>(edges.bins) / (high - low)};
   }
 
  private:
+  /// Whether the edges of a thread's channel are valid: its `own`-th of the tile. The block asks for
+  /// all channels of the tile.
   template <class Tile>
-  __device__ __forceinline__ void find_valid(const Tile& tile, bool* of_tile) const {
+  __device__ __forceinline__ bool find_valid(const Tile& tile, int64_t channel, int own) const {
+    __shared__ bool of_tile[kMostTileChannels];
     if (edges.shared || tile.channels == 1) {
-      of_tile[0] = are_valid(edges, edges.shared ? 0 : tile.first_channel);
-      return;
+      return are_valid(edges, channel);
     }
     const unsigned lane = threadIdx.x % kWarp;
     for (int c = threadIdx.x / kWarp; c < tile.channels; c += blockDim.x / kWarp) {
@@ -170,6 +163,7 @@ struct EdgeAxis {
       }
     }
     __syncthreads();
+    return of_tile[own];
   }
 };
 
