@@ -1424,6 +1424,35 @@ def test_progress_on_a_terminal_only(
         assert progress in terminal.getvalue()
 
 
+@pytest.mark.parametrize("panels", [2, 3], ids=["too many", "enough"])
+def test_a_plot_has_a_limit_and_progress(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    panels: int,
+) -> None:
+    drawn = []
+
+    def plot(results: Sequence[report.Result], *arguments: Any, **options: Any) -> None:
+        drawn.extend(result.name.rpartition(":")[2] for result in results)
+        original(results, *arguments, **options)
+
+    original = report.plot
+    monkeypatch.setattr(report, "plot", plot)
+    monkeypatch.setattr(report, "PLOT_PANELS", panels)
+    monkeypatch.setattr(counting, "PROGRESS_DELAY", 0)
+    np.savez(tmp_path / "x.npz", a=np.ones(3), b=np.zeros(3), c=np.arange(3.0))
+    monkeypatch.setattr(sys, "stderr", terminal := Terminal())
+    picture = tmp_path / "x.png"
+    assert cli.main([str(tmp_path / "x.npz"), "--plot", str(picture), "--device", "cpu"]) == 0
+    assert picture.stat().st_size > 1000
+    assert drawn == ["a", "b", "c"][:panels]
+    assert capsys.readouterr().out.count("float64") == 3
+    line = "argument --plot: draws the first 2 of 3 histograms"
+    assert (line in terminal.getvalue()) == (panels == 2)
+    assert "drawing: 100%" in terminal.getvalue()
+
+
 @pytest.mark.usefixtures("small_demo")
 def test_sample_is_reproducible() -> None:
     first = demo.sample()

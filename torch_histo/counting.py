@@ -41,9 +41,8 @@ KINDS_OF_OPTIONS = {
     "per_channel": ("arrays of floating-point values", "--dim chooses the channels of integers"),
 }
 """Which values an option is for, and what to do with others."""
-
 PROGRESS_DELAY = 0.5
-"""Seconds that pass before a file gets a progress bar."""
+"""Seconds that pass before there is a progress bar."""
 
 
 Outcome = tuple[report.Result | describe.Description, str] | str
@@ -82,6 +81,7 @@ def _device(name: str | None) -> torch.device:
 
 def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     drawn: list[report.Result] = []
+    panels = 0
     errors: list[tuple[str, str]] = []
     document = report.JsonDocument(sys.stdout)
     outcomes: Callable[..., Iterator[tuple[str, Outcome]]] = _outcomes
@@ -101,21 +101,36 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
             else:
                 document.add_entry(result.entry())
             if arguments.plot is not None and isinstance(result, report.Result):
-                drawn.append(result)
+                panels += 1
+                drawn += [result] if panels <= report.PLOT_PANELS else []
     if arguments.json:
         document.close(errors)
-    if drawn:
-        try:
+    if drawn and not _draw(drawn, panels, arguments):
+        return 2
+    return 2 if errors else 0
+
+
+def _draw(drawn: list[report.Result], panels: int, arguments: argparse.Namespace) -> bool:
+    """Draws the first of so many histograms; whether that worked."""
+    if panels > len(drawn):
+        complain(
+            f"argument --plot: draws the first {len(drawn)} of {panels:,} histograms, "
+            "the most that a picture takes"
+        )
+    total = report.PLOT_STEPS * len(drawn)
+    try:
+        with _progress_bar("drawing", total, bar_format="{desc}: {percentage:3.0f}%|{bar}|") as bar:
             report.plot(
                 drawn,
                 arguments.plot,
                 overwrite=arguments.overwrite,
                 log_counts=arguments.log_counts,
+                progress=bar.update,
             )
-        except report.PlotError as error:
-            complain(str(error))
-            return 2
-    return 2 if errors else 0
+    except report.PlotError as error:
+        complain(str(error))
+        return False
+    return True
 
 
 def _outcomes(
@@ -241,15 +256,8 @@ def _count(
 @contextmanager
 def _reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], Iterator[Piece]]]:
     """A function that reads the pieces of a source, `reads` times, with a progress bar."""
-    progress = tqdm(
-        desc=name,
-        total=source.nbytes and source.nbytes * reads,
-        unit="B",
-        unit_scale=True,
-        delay=PROGRESS_DELAY,
-        leave=False,
-        disable=sys.stderr is None or not sys.stderr.isatty(),
-    )
+    total = source.nbytes and source.nbytes * reads
+    progress = _progress_bar(name, total, unit="B", unit_scale=True)
 
     def pieces() -> Iterator[Piece]:
         for piece in source.pieces():
@@ -258,6 +266,14 @@ def _reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], 
 
     with progress:
         yield pieces
+
+
+def _progress_bar(what: str, total: int | None, **options: Any) -> tqdm:
+    """A bar on standard error, if that is a terminal and the work takes long."""
+    is_hidden = sys.stderr is None or not sys.stderr.isatty()
+    return tqdm(
+        desc=what, total=total, delay=PROGRESS_DELAY, leave=False, disable=is_hidden, **options
+    )
 
 
 def _count_integers(

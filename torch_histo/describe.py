@@ -11,17 +11,19 @@ import torch
 from torch import Tensor
 
 from . import report
+from ._moments import RELATIVE_ERROR, Moments, moments_of, no_moments
+from ._stream import exact_double
+from .histograms import histogram
 from .messages import printable
 from .quantiles import nanquantile
 from .sources import Piece, Source, SourceError
-from .streams import QuantileSketch
-from .summaries import fraction_bits, summary_of
-
-BITS, BITS_OF_CHANNELS = 10, 7
-"""Bits of the sketch whose counts give mean and deviation: a MiB, or at most 128 KiB a channel."""
 
 MAX_CHANNELS = 1 << 19
-"""Their sketches have at most 2^26 counts, half a GiB."""
+"""More rows are for no reader, and take some GiB."""
+
+LARGEST, SMALLEST = torch.finfo(torch.float64).max, 2.0**-1074
+SIGNS = -LARGEST, 0.0, SMALLEST, LARGEST
+"""Edges. The counts are those of -inf, negatives, zeros, positives, +inf and NaN."""
 
 ROWS = 8
 """Most channels of an array in a table."""
@@ -49,8 +51,6 @@ class Description:
     source: Source
     q: tuple[float, ...]
     has_summary: bool
-    error: float
-    """The largest relative error of mean and std."""
     whole: Row
     channels: tuple[Row, ...]
     channel_names: tuple[str, ...]
@@ -66,7 +66,7 @@ class Description:
             **self._numbers(self.whole),
         }
         if self.has_summary:
-            found["relative_error"] = self.error
+            found["relative_error"] = RELATIVE_ERROR
         named = zip(self.channel_names, self.channels, strict=True)
         found["channels"] = [{"name": name, **self._numbers(row)} for name, row in named]
         return found
@@ -103,37 +103,66 @@ def describe(
     read = _Read(source, with_summary, device)
     for piece in pieces():
         read.add(piece, bool(q))
-    sketch, nan, count = read.sketch if with_summary else None, read.nan(), read.count
+    seen, nan, count = read.seen if with_summary else None, read.nan(), read.count
     rows: list[Row] = []
     quantiles = read.quantiles(q)
     if channels > 1:
-        rows = _rows(sketch, count // channels, nan, quantiles)
+        rows = _rows(seen, count // channels, nan, quantiles)
         quantiles = read.quantiles_of_all(q)
-    whole = sketch._all_channels() if sketch is not None else None
     names = source.channel_names or report.channel_names(source.channel_shape)
     return Description(
         name=name,
         source=source,
         q=tuple(q),
         has_summary=with_summary,
-        error=read.error,
-        whole=_rows(whole, count, nan.sum(), quantiles)[0],
+        whole=_rows(seen and seen.of_all(), count, nan.sum(), quantiles)[0],
         channels=tuple(rows),
         channel_names=names if channels > 1 else (),
     )
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """What a summary needs of the values of each channel. Its size does not depend on theirs."""
+
+    signs: Tensor
+    """Counts between `SIGNS`, [channels..., 6]."""
+    low: Tensor
+    high: Tensor
+    moments: Moments
+
+    @staticmethod
+    def nothing(channels: Sequence[int], device: torch.device) -> _Seen:
+        signs = torch.zeros((*channels, len(SIGNS) + 2), dtype=torch.int64, device=device)
+        low = torch.full(tuple(channels), torch.inf, dtype=torch.float64, device=device)
+        return _Seen(signs, low, -low, no_moments(low))
+
+    def add(self, values: Tensor, dim: tuple[int, ...], channels: tuple[slice, ...]) -> None:
+        edges = torch.tensor(SIGNS, dtype=torch.float64, device=values.device)
+        signs = histogram(values, edges, dim=dim or None, flow=True).hist
+        low, high = map(exact_double, torch.ops.histo.finite_range(values, dim))
+        self.signs[channels] += signs
+        self.low[channels] = torch.minimum(self.low[channels], low)
+        self.high[channels] = torch.maximum(self.high[channels], high)
+        new = moments_of(values, dim, low, high, signs[..., 1:-2].sum(-1))
+        own = [tensor[channels] for tensor in self.moments]
+        pairs = zip(own, new, strict=True)
+        for tensor, both in zip(own, Moments(*map(torch.stack, pairs)).together(), strict=True):
+            tensor.copy_(both)
+
+    def of_all(self) -> _Seen:
+        """Of all channels together."""
+        moments = Moments(*(tensor.flatten() for tensor in self.moments)).together()
+        signs = self.signs.reshape(-1, self.signs.shape[-1]).sum(0)
+        return _Seen(signs, self.low.amin(), self.high.amax(), moments)
+
+
 class _Read:
-    """The values read of a source: counted in a sketch, and kept for quantiles."""
+    """The values read of a source: summarized, and kept for quantiles."""
 
     def __init__(self, source: Source, with_summary: bool, device: torch.device) -> None:
         self.source, self.with_summary, self.device = source, with_summary, device
-        channels = math.prod(source.channel_shape)
-        most = BITS if channels == 1 else BITS_OF_CHANNELS
-        self.bits = min(most, max(1, MAX_CHANNELS // channels).bit_length() - 1)
-        self.error = 2.0 ** -(self.bits + 1)
-        place = device if with_summary else "meta"
-        self.sketch = QuantileSketch(source.channel_shape, self.bits, device=place)
+        self.seen = _Seen.nothing(source.channel_shape if with_summary else (), device)
         self.count = 0
         self.kept_nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)
         self.kept: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}  # by ranges of channels
@@ -142,9 +171,7 @@ class _Read:
         values = piece.values.to(self.device)
         self.count += values.numel()
         if self.with_summary:
-            if fraction_bits(values.dtype) <= self.bits:
-                self.sketch._place = self.error = 0.0  # a bin has one value
-            self.sketch._update_channels(values, self.source.dim, piece.channels)
+            self.seen.add(values, self.source.dim, piece.channels)
         if keep:
             self.keep(values, piece.channels)
 
@@ -158,7 +185,7 @@ class _Read:
 
     def nan(self) -> Tensor:
         """How many values of each channel are NaN."""
-        return self.sketch.hist[..., -1] if self.with_summary else self.kept_nan
+        return self.seen.signs[..., -1] if self.with_summary else self.kept_nan
 
     def quantiles(self, q: Sequence[float]) -> Tensor:
         """[q, channels...] of what was kept."""
@@ -189,12 +216,19 @@ def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
     return torch.where(low.isinf() | high.isinf(), ends, between).cpu()
 
 
-def _rows(sketch: QuantileSketch | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
+def _rows(seen: _Seen | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
     columns: dict[str, list[Any]] = {}
-    if sketch is not None:
-        found = summary_of(sketch, ())
-        named = {"inf": found.inf, "zeros": found.zeros, "min": found.min, "max": found.max}
-        named |= {"mean": found.mean, "std": found.var.sqrt()}
+    if seen is not None:
+        mean, _, std = seen.moments.mean_var_std()
+        is_any = seen.low <= seen.high
+        named = {
+            "inf": seen.signs[..., 0] + seen.signs[..., -2],
+            "zeros": seen.signs[..., 2],
+            "min": seen.low.where(is_any, torch.nan),
+            "max": seen.high.where(is_any, torch.nan),
+            "mean": mean,
+            "std": std,
+        }
         columns = {name: values.flatten().tolist() for name, values in named.items()}
     by_channel = quantiles.reshape(len(quantiles), nan.numel()).T.tolist()
     numbers = zip(*columns.values(), strict=True)

@@ -16,18 +16,30 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
 
-from torch_histo._arguments import integer, renamed, shown
+from torch_histo._arguments import integer, renamed, shown, tensor_of
+from torch_histo._moments import sums_of
 from torch_histo.histograms import histogram
 
 __all__ = ["Counts", "Watch", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
 
 
-class Counts(NamedTuple):
-    """The result of np.histogram: int64 `[n]` and float64 `[n + 1]`."""
-
+class _HistogramOfNumpy(NamedTuple):
     hist: npt.NDArray[np.int64]
     bin_edges: npt.NDArray[np.float64]
+
+
+class Counts(_HistogramOfNumpy):
+    """The result of np.histogram: int64 `[n]` and float64 `[n + 1]`.
+
+    Attributes:
+        sum, sum_squares: of the finite values themselves, in float64; infinite or 0 if they are
+            beyond it. None where it was made of counts and edges alone.
+    """
+
+    sum: float | None = None
+    sum_squares: float | None = None
 
 
 def histograms(
@@ -44,10 +56,12 @@ def histograms(
         gradients: whether those of a module are counted; a parameter that has none is left out.
 
     Returns:
-        Counts and edges by name, on the host.
+        Counts and edges by name, on the host, and as attributes the `sum` and the `sum_squares`
+        of the finite values.
 
     Raises:
-        RuntimeError, TypeError: what `torch_histo.histogram` raises.
+        RuntimeError, TypeError: what `torch_histo.histogram` raises; a tensor that has no values
+            yet: a lazy parameter, or one on the meta device.
 
     Example:
         >>> found = torch_histo.logging.histograms({"weight": torch.tensor([0.0, 1, 1])}, bins=2)
@@ -68,15 +82,32 @@ def histograms(
     parts: dict[torch.device, list[Tensor]] = {}
     devices = {}
     for name, tensor in named:
+        _check_values(name, tensor)
         try:
             hist, edges = histogram(tensor, bins)
         except (RuntimeError, TypeError) as error:
             raise renamed(error, "histograms", f"tensors[{name!r}]") from None
         devices[name] = hist.device
+        edges = edges.double()
+        largest = torch.maximum(edges[0].abs(), edges[-1].abs())
+        values = tensor_of(f"histograms: tensors[{name!r}]", tensor)
+        sums = sums_of(values, (), largest)
         # As the bits of float64: one type, so that one copy takes all.
-        parts.setdefault(hist.device, []).extend((hist, edges.double().view(torch.int64)))
+        numbers = torch.cat((edges, torch.stack(sums))).view(torch.int64)
+        parts.setdefault(hist.device, []).extend((hist, numbers))
     arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
     return {name: next(arrays[device]) for name, device in devices.items()}
+
+
+def _check_values(name: str, tensor: Any) -> None:
+    """Raises an error for a tensor that holds no values."""
+    argument = f"histograms: tensors[{name!r}] must have values"
+    if is_lazy(tensor):
+        remedy = "run the module once, which gives it a shape"
+        raise RuntimeError(f"{argument}, got {type(tensor).__name__}: {remedy}")
+    if isinstance(tensor, Tensor) and tensor.is_meta:
+        remedy = "load its values, or call to_empty and initialize it"
+        raise RuntimeError(f"{argument}, got a tensor on the meta device: {remedy}")
 
 
 def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor]]:
@@ -88,9 +119,11 @@ def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor
 
 
 def _on_host(queued: list[Tensor], bins: int) -> Iterator[Counts]:
-    rows = torch.cat(queued).cpu().view(-1, 2 * bins + 1).numpy()
+    rows = torch.cat(queued).cpu().view(-1, 2 * bins + 3).numpy()
     for row in rows:
-        yield Counts(row[:bins], row[bins:].view(np.float64))
+        counts = Counts(row[:bins], row[bins:-2].view(np.float64))
+        counts.sum, counts.sum_squares = row[-2:].view(np.float64).tolist()
+        yield counts
 
 
 def to_tensorboard(
@@ -98,27 +131,41 @@ def to_tensorboard(
 ) -> None:
     """Writes histograms by `add_histogram_raw` of a `SummaryWriter`.
 
-    Its sum and sum of squares, which TensorBoard does not draw, are those of the bins' middles.
+    Its sum and sum of squares, which TensorBoard does not draw, are those of the values.
 
     Args:
         writer: a `torch.utils.tensorboard.SummaryWriter`, or what has its `add_histogram_raw`.
-        found: what `histograms` returned.
+        found: what `histograms` returned, or pairs of counts and edges; the sums of those are of
+            the bins' middles.
         step: the step; None is what the writer takes it for.
         prefix: put before each name.
     """
-    for name, (hist, edges) in found.items():
-        middles = (edges[:-1] + edges[1:]) / 2
+    for name, counts in found.items():
+        hist, edges = counts
+        total, squares = _sums(counts)
         writer.add_histogram_raw(
             f"{prefix}{name}",
             min=float(edges[0]),
             max=float(edges[-1]),
             num=int(hist.sum()),
-            sum=float(hist @ middles),
-            sum_squares=float(hist @ middles**2),
+            sum=total,
+            sum_squares=squares,
             bucket_limits=edges[1:].tolist(),
             bucket_counts=hist.tolist(),
             global_step=step,
         )
+
+
+def _sums(counts: Counts) -> tuple[float, float]:
+    """Those of the values, or of the middles of bins that hold any if the values are unknown."""
+    total, squares = getattr(counts, "sum", None), getattr(counts, "sum_squares", None)
+    if total is not None and squares is not None:
+        return total, squares
+    hist, edges = counts
+    filled = np.asarray(hist) > 0  # 0 times infinity is NaN
+    with np.errstate(over="ignore"):
+        middles = (edges[:-1] / 2 + edges[1:] / 2)[filled]
+        return float((hist[filled] * middles).sum()), float((hist[filled] * middles**2).sum())
 
 
 def to_wandb(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:

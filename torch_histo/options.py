@@ -93,8 +93,9 @@ what is printed, on standard output:
   With --summary and --quantiles there is a row of numbers for each array, and
   one for each channel of images and bytes, and of arrays with --per-channel or
   --dim. Quantiles are those of torch.nanquantile; an array must fit memory for
-  them. Mean and standard deviation come from the counts of a sketch; in JSON,
-  "relative_error" is the largest error of a magnitude in it. An array has
+  them. Mean and standard deviation are of the finite values; in JSON,
+  "relative_error" bounds the error of "std", as a share of it, and that of
+  "mean", as a share of the mean magnitude. An array has
   "elements", "nan", "inf", "zeros", "min", "max", "mean", "std", "quantiles" by
   q, and so has each of its "channels". NaN is null, and infinities are strings.
   The shape of an image is [height, width, channels]. Elements, ignored and the
@@ -241,7 +242,8 @@ def _add_output(parser: argparse.ArgumentParser) -> None:
         "--plot",
         type=_picture,
         metavar="PICTURE",
-        help="also draw all histograms into this new file, a panel for each; the suffix chooses "
+        help="also draw the histograms into this new file, a panel for each of the first 100; the "
+        "suffix chooses "
         "the format: .png, .pdf, .svg, .jpg, .webp, .tif or .eps; needs matplotlib",
     )
     parser.add_argument(

@@ -8,9 +8,10 @@ import math
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import wraps
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,6 +35,9 @@ TABLE_CHANNELS = 8
 
 PLOT_LINES = 8
 """Most channels that a plot draws as lines; more become the rows of a heat map."""
+
+PLOT_PANELS = 100
+"""Most panels of a plot: a picture of 70 million pixels, which takes some 10 seconds."""
 
 HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 240
 """Most cells of a heat map: a panel has about as many pixels."""
@@ -407,9 +411,21 @@ def check_target(path: str, files: Sequence[str], overwrite: bool) -> None:
         )
 
 
-def plot(results: Sequence[Result], path: str, *, overwrite: bool, log_counts: bool) -> None:
+PLOT_STEPS = 3
+"""How often a panel tells its progress: it is made, drawn to find its place, and drawn."""
+
+
+def plot(
+    results: Sequence[Result],
+    path: str,
+    *,
+    overwrite: bool,
+    log_counts: bool,
+    progress: Callable[[], object] = lambda: None,
+) -> None:
     """Write a figure with a panel for each result, in the format that the path's suffix names.
 
+    There are at most PLOT_PANELS results. `progress` is called PLOT_STEPS times for each.
     Raises PlotError where that file cannot be written, or exists and `overwrite` is false.
     """
     check_target(path, (), overwrite)
@@ -424,12 +440,9 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log_counts: b
     FigureCanvasAgg(figure)
     panels = figure.subplots(rows, columns, squeeze=False).ravel()
     for result, panel in zip(results, panels, strict=False):
-        draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
-        draw(panel, result, log_counts)
-        name = printable(result.name)
-        title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
-        # A file's name may hold the dollar signs of matplotlib's mathematics.
-        panel.set_title(title, parse_math=False)
+        _fill(panel, result, log_counts)
+        progress()
+        panel.draw = _counted(panel.draw, progress)
     for unused in panels[len(results) :]:
         unused.set_axis_off()
     target = os.path.realpath(path)
@@ -446,6 +459,26 @@ def plot(results: Sequence[Result], path: str, *, overwrite: bool, log_counts: b
     finally:
         with suppress(OSError):
             os.unlink(unfinished)
+
+
+def _counted(draw: Callable[..., None], progress: Callable[[], object]) -> Callable[..., None]:
+    """Draws, and tells."""
+
+    @wraps(draw)
+    def counted(*arguments: Any, **options: Any) -> None:
+        draw(*arguments, **options)
+        progress()
+
+    return counted
+
+
+def _fill(panel: Axes, result: Result, log_counts: bool) -> None:
+    draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
+    draw(panel, result, log_counts)
+    name = printable(result.name)
+    title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
+    # A file's name may hold the dollar signs of matplotlib's mathematics.
+    panel.set_title(title, parse_math=False)
 
 
 def _plot_lines(panel: Axes, result: Result, log_counts: bool) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -134,14 +133,22 @@ class QuantileSketch(Stream):
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
     def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
-        x = self._tensor_of(x)
-        counts = self._counts_of(x, dim)
-        dims = None if dim is None else dimensions("QuantileSketch.update", dim)
-        low, high = torch.ops.histo.finite_range(x.detach(), dims)
+        counts, low, high = self._read(self._tensor_of(x), dim)
         self.hist.add_(counts)
         self._widen(_key(low), _key(high))
 
     update.__doc__ = Stream.update.__doc__
+
+    def _read(self, x: Tensor, dim: int | Sequence[int] | None) -> tuple[Tensor, Tensor, Tensor]:
+        """The counts and the finite extremes of a tensor."""
+        counts = self._counts_of(x, dim)
+        dims = None if dim is None else dimensions("QuantileSketch.update", dim)
+        return counts, *torch.ops.histo.finite_range(x.detach(), dims)
+
+    def _set(self, counts: Tensor, low: Tensor, high: Tensor) -> None:
+        """Makes these all that came. They may be a tracer's, which no buffer can add."""
+        for name, tensor in (("hist", counts), ("min_key", _key(low)), ("max_key", _key(high))):
+            self.register_buffer(name, tensor)
 
     def _widen(self, low: Tensor, high: Tensor) -> None:
         self.min_key.copy_(torch.minimum(self.min_key, low))
@@ -180,39 +187,54 @@ class QuantileSketch(Stream):
         inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
         return inside.where(found.isfinite(), found)
 
-    def _update_channels(self, x: Tensor, dim: Sequence[int], channels: Sequence[slice]) -> None:
-        """Counts values of some channels alone."""
-        some, index = copy(self), tuple(channels)
-        some._buffers = dict(self._buffers)
-        for name, counts in self._of_channels():
-            some.register_buffer(name, counts[index])  # a view: updates are in place
-        some.update(x, dim)
-
-    def _all_channels(self) -> QuantileSketch:
-        """A sketch without channels, which has counted what all of them have."""
-        one = QuantileSketch(None, self.bits, self.exponents, device=self.hist.device)
-        one._place = self._place
-        one.hist = self.hist.reshape(-1, self.hist.shape[-1]).sum(0)
-        one.min_key, one.max_key = self.min_key.amin(), self.max_key.amax()
-        return one
-
-    def moments(self) -> tuple[Tensor, Tensor]:
+    def moments(self) -> SketchMoments:
         """Mean and variance of the finite values, from the counts: nothing is read for them.
 
-        Each value is taken for the middle of its bin, as `quantile` does, within `min` and `max`.
-        In the span the mean is so wrong by at most 2^-(bits + 1) of the mean magnitude.
+        A sketch has no values. It takes each one for the middle of its bin, as `quantile` does,
+        and within `min` and `max`. That is wrong by at most 2^-(bits + 1) of a magnitude in the
+        span, but by up to the distance from the extremes for tiny and huge ones. So a variance
+        that is small beside the square of the mean says little, and with values outside of the
+        span both may be wrong altogether. The result tells how wrong they can be.
+        `torch_histo.summarize` has those of the values themselves.
 
         Returns:
-            float64 `[channels...]` each: the mean, NaN for a channel without finite values, and
-            the variance of torch.var, NaN for less than two.
+            The mean, NaN for a channel without finite values, and the variance of torch.var, NaN
+            for less than two: a tuple, float64 `[channels...]` each. Its attributes `mean`, `var`,
+            `mean_error` and `std_error` are of the same size: the mean is wrong by at most
+            `mean_error`, and the square root of the variance by at most `std_error`, besides the
+            rounding of float64.
+
+        Example:
+            >>> sketch = torch_histo.QuantileSketch()
+            >>> sketch.update(torch.tensor([0.99, 1.01]))
+            >>> found = sketch.moments()
+            >>> round(float(found.mean), 4), round(float(found.mean_error), 4)
+            (1.0001, 0.0029)
         """
         counts = self.hist[..., 1:-2].double()
         low, high = self._limits()
         values = self._middles()[1:-1].clamp(low, high)
+        errors = self._errors(low, high)
         number = counts.sum(-1, keepdim=True)
-        mean = (counts * values).sum(-1, keepdim=True) / number
-        square = (counts * (values - mean).square()).sum(-1)
-        return mean.squeeze(-1), square / (number.squeeze(-1) - 1)
+        share, sample = counts / number, counts / (number - 1)
+        mean = (share * values).sum(-1, keepdim=True)
+        # Roots first: the square of a huge difference overflows, even if few values have it.
+        var = (sample.sqrt() * (values - mean)).square().sum(-1)
+        std_error = (sample.sqrt() * errors).square().sum(-1).sqrt()
+        few = number.squeeze(-1) < 2
+        var, std_error = (tensor.masked_fill(few, torch.nan) for tensor in (var, std_error))
+        return SketchMoments(mean.squeeze(-1), var, (share * errors).sum(-1), std_error)
+
+    def _errors(self, low: Tensor, high: Tensor) -> Tensor:
+        """How far a value of each bin can be from what it is taken for, [channels, n]."""
+        positive = self.edges[self.edges.shape[-1] // 2 + 1 : -1]
+        middles = (positive[1:] - positive[:-1]) * min(self._place, 1 - self._place)
+        above = torch.cat((positive[:1] / 2, middles))
+        inner = torch.cat((above.flip(0), torch.zeros_like(above[:1]), above))
+        huge = ((end - positive[-1:]).clamp(min=0) for end in (-low, high))
+        below, beyond = huge
+        inner = inner.expand(*low.shape[:-1], -1)
+        return torch.cat((below, inner, beyond), -1).minimum((high - low).clamp(min=0))
 
     def _limits(self) -> Iterator[Tensor]:
         """[channels, 1] each; of a channel without finite values +inf and -inf."""
@@ -261,6 +283,33 @@ class QuantileSketch(Stream):
         if bits.shape == expected.shape and not (bits.is_meta or bits.cpu().equal(expected.cpu())):
             rest[-1].append(f"{prefix}edge_bits are of other bits or exponents: {self}")
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+class SketchMoments(tuple[Tensor, Tensor]):
+    """A mean and a variance from counts, and how wrong they can be: `QuantileSketch.moments`."""
+
+    mean_error: Tensor
+    std_error: Tensor
+
+    def __new__(cls, mean: Tensor, var: Tensor, mean_error: Tensor, std_error: Tensor) -> Self:
+        self = super().__new__(cls, (mean, var))
+        self.mean_error, self.std_error = mean_error, std_error
+        return self
+
+    def __getnewargs__(self) -> tuple[Tensor, ...]:
+        return *self, self.mean_error, self.std_error
+
+    def __repr__(self) -> str:
+        names = "mean", "var", "mean_error", "std_error"
+        return f"SketchMoments({', '.join(f'{name}={getattr(self, name)}' for name in names)})"
+
+    @property
+    def mean(self) -> Tensor:
+        return self[0]
+
+    @property
+    def var(self) -> Tensor:
+        return self[1]
 
 
 def _key(values: Tensor) -> Tensor:
