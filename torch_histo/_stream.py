@@ -26,6 +26,7 @@ from torch_histo._arguments import (
 )
 from torch_histo._plottable import Plottable
 from torch_histo.histograms import check_counted, density_of, histogram
+from torch_histo.quantiles import numbers_beside
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -155,7 +156,7 @@ class Stream(Plottable, nn.Module):
             TypeError: `q` is none of these.
         """
         below = self.hist[..., :-1].cumsum(-1)
-        fractions = _fractions(f"{type(self).__name__}.quantile", q, below.device)
+        fractions = _fractions(f"{type(self).__name__}.quantile", q, below)
         flat = fractions.reshape(-1)
         valid = (flat >= 0) & (flat <= 1)
         found = self._quantile(below, flat.where(valid, 0.0))
@@ -214,12 +215,12 @@ def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.device) -> Tensor:
-    """float64 of none or one dimension on a device."""
+def _fractions(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
+    """float64 of none or one dimension, where the counts are."""
     if isinstance(q, Tensor):
         if q.dim() > 1:
             raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
-        return q.detach().to(device, torch.float64)
+        return q.detach().to(counts.device, torch.float64)
     q = without_array(q)
     several: Sequence[Any] = q if isinstance(q, Sequence) and not isinstance(q, str) else [q]
     if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
@@ -227,10 +228,10 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
         raise TypeError(f"{name}: {expected}, got {shown(q)}")
     if not is_compiling() and not all(0 <= v <= 1 for v in several):
         raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
-    found = torch.empty(len(several), dtype=torch.float64, device=device)
-    for i, value in enumerate(several):
-        number: Any = value if isinstance(value, torch.SymFloat) else float(value)
-        found[i].fill_(number)  # a kernel each: a copy from the host would wait
+    # The numbers of a compiled program are symbols, which float() would fix.
+    is_symbol = is_compiling() or any(isinstance(v, torch.SymFloat) for v in several)
+    numbers = several if is_symbol else [float(v) for v in several]
+    found = numbers_beside(counts, numbers)
     return found if several is q else found.squeeze(0)
 
 
