@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 from oracle import NUMBERS
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
 import torch_histo
@@ -344,6 +345,45 @@ def test_copies_and_states(make: Callable[[Any], Stream]) -> None:
     assert_same_state(empty, stream)
     stream.reset()
     assert_same_state(stream, make(2))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StreamingHistogram(4, (0, 1), channels=3),
+        lambda: StreamingHistogram(torch.tensor([0.0, 0.5, 1.0]), channels=3),
+        lambda: StreamingHistogram(torch.tensor([[0, 1], [2, 2], [5, 9]])),
+        lambda: StreamingHistogram([0.0, 0.5, 1.0], channels=3),
+        lambda: StreamingHistogram(4, (torch.zeros(3), torch.ones(3))),
+        lambda: QuantileSketch(3, bits=3),
+    ],
+)
+@pytest.mark.parametrize("mode", [FakeTensorMode, lambda: torch.device("meta")])
+def test_without_values(make: Callable[[], Stream], mode: Callable[[], Any]) -> None:
+    """Estimators of memory make models of fake tensors, whose values nobody can read."""
+    expected = make()
+    shape = expected.density().shape
+    with mode():
+        stream, other = make(), make()
+        stream.update(torch.empty(5, 3, device=stream.hist.device), 0)
+        assert stream(torch.empty(3, 5, device=stream.hist.device), 1).shape == (3, 5)
+        stream.merge(other)
+        stream.load_state_dict(other.state_dict())
+        assert stream.quantile([0.1, 0.2]).shape == (2, 3)
+        assert stream.quantile(0.5).shape == stream.count.shape == (3,)
+        assert stream.density().shape == shape
+        stream.reset()
+    for name, buffer in expected.named_buffers():
+        own = stream.get_buffer(name)
+        assert (own.shape, own.dtype) == (buffer.shape, buffer.dtype)
+
+
+def test_a_model_of_fake_tensors() -> None:
+    with FakeTensorMode():
+        model = Layer(QuantileSketch(3)), Layer(StreamingHistogram(16, (-2, 2), 3))
+        for layer in model:
+            layer(torch.empty(5, 4)).sum().backward()
+            assert sum(b.nbytes for b in layer.buffers()) >= layer.stream.hist.nbytes > 0
 
 
 def test_states_of_other_bins() -> None:

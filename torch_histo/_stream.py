@@ -15,6 +15,7 @@ from typing_extensions import Self
 from torch_histo import distributed
 from torch_histo._arguments import (
     dimensions,
+    has_values,
     integer,
     is_compiling,
     is_dtensor,
@@ -104,7 +105,8 @@ class Stream(Plottable, nn.Module):
             sizes = list(self.hist.shape), list(other.hist.shape)
             raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
         device = self.hist.device
-        if not torch.equal(self.edge_bits, other.edge_bits.to(device)):
+        own, others = self.edge_bits, other.edge_bits.to(device)
+        if has_values(own) and has_values(others) and not torch.equal(own, others):
             raise RuntimeError(f"{name}: other must have the same edges, got others")
         self.hist.add_(other.hist.to(device))
         return self

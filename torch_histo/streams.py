@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import edges_or_number, renamed, shown
+from torch_histo._arguments import edges_or_number, has_values, renamed, shown
 from torch_histo._stream import Stream, channel_sizes, exact_double
 from torch_histo.histograms import Bound, are_edges, histogram
 from torch_histo.sketch import QuantileSketch
@@ -98,7 +98,7 @@ class StreamingHistogram(Stream):
         except (RuntimeError, TypeError) as error:
             raise renamed(error, name, "input") from None
         wide = exact_double(edges.detach())
-        if not edges.is_meta:
+        if has_values(edges):
             if not (wide.diff() >= 0).all():
                 expected = "edges must never decrease and hold no NaN"
                 raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
