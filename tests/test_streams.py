@@ -347,6 +347,74 @@ def test_copies_and_states(make: Callable[[Any], Stream]) -> None:
     assert_same_state(stream, make(2))
 
 
+COUNTS = st.lists(
+    st.integers(0, 3) | st.integers(0, 2**53) | st.integers(0, 2**60), min_size=7, max_size=7
+)
+ENDS = st.sampled_from([0.0, 5e-324, 0.5, 1 - 2.0**-53, 1.0])
+
+
+def quantile_of_counts(counts: list[int], rank: Fraction) -> Fraction:
+    """The place of a rank on the line through the cumulative counts; bins are 1 wide."""
+    below = 0
+    for at, count in enumerate(counts):
+        if count and rank <= below + count:
+            return at + max(rank - below, Fraction(0)) / count
+        below += count
+    raise AssertionError(rank)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COUNTS, st.floats(0, 1) | ENDS)
+def test_interpolated_quantiles_of_any_counts(counts: list[int], q: float) -> None:
+    """Ranks are right within 2^-20 beyond 2^53 counts, and those of float64 below."""
+    total = sum(counts)
+    stream = StreamingHistogram(7, (0, 7))
+    stream.hist[1:-2] = torch.tensor(counts)
+    got = float(stream.quantile(q))
+    if total == 0:
+        assert np.isnan(got)
+        return
+    rank = Fraction(q) * total
+    room = Fraction(total if total <= 2**53 else 2**33, 2**53)
+    low = quantile_of_counts(counts, max(rank - room, Fraction(0)))
+    high = quantile_of_counts(counts, min(rank + room, Fraction(total)))
+    assert low - Fraction(1, 2**49) <= Fraction(got) <= high + Fraction(1, 2**49)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COUNTS, st.floats(0, 1) | ENDS)
+def test_order_statistics_of_any_counts(counts: list[int], q: float) -> None:
+    counts[1] += 1  # the extremes are there
+    counts[5] += 1
+    total = sum(counts)
+    sketch = QuantileSketch(bits=0, exponents=(0, 4))
+    sketch.update(torch.tensor([0.0, 1.5, 3.0, 6.0, 12.0, torch.inf, -torch.inf]))
+    places = sketch.hist.nonzero().flatten()
+    sketch.hist[places] = torch.tensor(counts)
+    got = float(sketch.quantile(q))
+    rank, room = Fraction(q) * (total - 1), Fraction(1, 2**20)
+    if total <= 2**53:
+        rank, room = Fraction(q * (total - 1)), Fraction(0)
+    last = np.array(counts, object).cumsum()
+    expected = {
+        np.searchsorted(last, round(near), side="right") for near in (rank - room, rank + room)
+    }
+    values = [-np.inf, 0, 1.5, 3, 6, 12, np.inf]
+    assert got in {values[at] for at in expected}
+
+
+@pytest.mark.parametrize("largest", [2**53, 2**54 + 3, 2**62])
+def test_the_last_of_very_many(largest: int, device: torch.device) -> None:
+    for counts in ([largest, 1], [1, largest], [largest, 2], [largest, largest - 1]):
+        sketch = QuantileSketch(bits=3).to(device)
+        sketch.update(torch.tensor([1.0, 8.0], device=device))
+        sketch.hist[sketch.hist.nonzero().flatten()] = torch.tensor(counts, device=device)
+        assert sketch.quantile([0.0, 1.0]).tolist() == [1, 8]
+        stream = StreamingHistogram(2, (0, 2)).to(device)
+        stream.hist[1:3] = torch.tensor(counts, device=device)
+        assert stream.quantile([0.0, 1.0]).tolist() == [0, 2]
+
+
 @pytest.mark.parametrize(
     "make",
     [

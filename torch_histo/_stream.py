@@ -32,6 +32,8 @@ from torch_histo.quantiles import numbers_beside
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+_LOW_BITS = (1 << 31) - 1
+
 
 class Stream(Plottable, nn.Module):
     """Edges, and the counts between them of all that came.
@@ -235,6 +237,26 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -
     numbers = several if is_symbol else [float(v) for v in several]
     found = numbers_beside(counts, numbers)
     return found if several is q else found.squeeze(0)
+
+
+def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """q * last as an integer and a part from 0 up to 1, for int64 `last` and q from 0 to 1.
+
+    Up to 2^53 it is the product in float64. That has not all integers beyond: integers are
+    multiplied there, by the first 31 bits of q and by the rest. The result is right within 2^-20.
+    """
+    product = last * q
+    whole = product.floor()
+    high, low = last >> 31, last & _LOW_BITS
+    scaled = q * 2.0**31
+    steps = scaled.long()
+    rest = scaled - steps
+    low_steps = low * steps
+    fraction = high * rest + (low * rest + (low_steps & _LOW_BITS)) * 2.0**-31
+    carry = fraction.floor()
+    exact = high * steps + (low_steps >> 31) + carry.long()
+    is_float = last <= 1 << 53
+    return whole.long().where(is_float, exact), (product - whole).where(is_float, fraction - carry)
 
 
 def exact_double(values: Tensor) -> Tensor:

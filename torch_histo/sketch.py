@@ -13,7 +13,7 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import dimensions, has_values, integer, shown
-from torch_histo._stream import Stream, channel_sizes, exact_double
+from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -172,7 +172,9 @@ class QuantileSketch(Stream):
 
     def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
         total = below[..., -1:]
-        rank = ((total - 1) * q).round().long().clamp(min=0)
+        whole, part = ranks_of(total - 1, q)
+        is_nearer_above = (part > 0.5) | ((part == 0.5) & (whole % 2 == 1))  # half to even
+        rank = (whole + is_nearer_above).clamp(min=0)
         at = torch.searchsorted(below, rank, right=True).clamp(max=below.shape[-1] - 1)
         found = self._middles()[at]
         low, high = self._limits()
