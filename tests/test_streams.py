@@ -158,6 +158,13 @@ def test_integers_beyond_float64_are_rounded_outwards() -> None:
     assert sketch.max == 2**53 + 2
 
 
+# Computed while subnormals are numbers, which they are not in the test.
+EXTREMES = {
+    torch.float32: np.array([-4, 7]) * 2.0**-149,
+    torch.float64: np.array([-4, 7]) * 2.0**-1074,
+}
+
+
 @pytest.mark.usefixtures("flush_denormal")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_subnormals_are_numbers_in_every_mode(dtype: torch.dtype) -> None:
@@ -170,6 +177,10 @@ def test_subnormals_are_numbers_in_every_mode(dtype: torch.dtype) -> None:
     sketch.update(torch.cat((x[2:], -x[:4])))
     smallest = 2.0**-149 if dtype == torch.float32 else 5e-324
     assert (sketch.min.item(), sketch.max.item()) == (-4 * smallest, 7 * smallest)
+    # All values are tiny: half of the span's smallest magnitude is cut off at the extremes.
+    found = sketch.quantile([i / 8 for i in range(9)]).view(torch.int64)
+    low, high = EXTREMES[dtype].view(np.int64).tolist()
+    assert found.tolist() == [low] * 4 + [high] * 5
 
 
 def test_bins_are_symmetric_and_half_open() -> None:

@@ -177,10 +177,11 @@ class QuantileSketch(Stream):
         rank = (whole + is_nearer_above).clamp(min=0)
         at = torch.searchsorted(below, rank, right=True).clamp(max=below.shape[-1] - 1)
         found = self._middles()[at]
-        low, high = self._limits()
+        # Keys are compared, not floats: those of a CPU may be flushed to zero.
+        low, high = self.min_key.unsqueeze(-1), self.max_key.unsqueeze(-1)
         first, last = below[..., :1], below[..., -2:-1] - 1  # ranks of the finite extremes
-        inside = found.clamp(low, high).where(rank > first, low).where(rank < last, high)
-        return inside.where(found.isfinite(), found)
+        inside = _key(found).clamp(low, high).where(rank > first, low).where(rank < last, high)
+        return _float(inside).where(found.isfinite(), found)
 
     def _update_channels(self, x: Tensor, dim: Sequence[int], channels: Sequence[slice]) -> None:
         """Counts values of some channels alone."""
