@@ -138,6 +138,28 @@ def test_any_floats(numbers: list[float], q: list[float], rule: str) -> None:
         assert_same(OWN[ignore_nan](x, q, interpolation=rule), want)
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("finite", range(41, 47))
+def test_the_rank_beside_infinity(device: torch.device, finite: int, rule: str) -> None:
+    """A product that float32 rounds to the whole rank 43: no value beside it takes part."""
+    q, largest = 43 / 65, torch.finfo(torch.float32).max
+    assert Fraction(float(np.float32(q))) * 65 > 43
+    assert np.float32(q) * np.float32(65) == 43
+    x = torch.zeros(66)
+    x[finite - 1 :] = largest
+    x[finite:] = INF
+    mixed = x[torch.randperm(66, generator=torch.Generator().manual_seed(0))].view(3, 22)
+    at_rank = x[43].item()
+    # The difference of two infinities is NaN, even with the weight 0.
+    expected = NAN if at_rank == INF and rule in ("linear", "midpoint") else at_rank
+    for number in (q, torch.tensor(q, device=device)):
+        for ignore_nan in (False, True):
+            got = OWN[ignore_nan](mixed.to(device), number, interpolation=rule)
+            assert_same(got, torch.tensor(expected, device=device))
+            if device.type == "cpu" and TORCH_HAS_FLOAT32_RANKS:
+                assert_same(got, TORCHS[ignore_nan](mixed, number, interpolation=rule))
+
+
 def test_kinds_of_q(device: torch.device) -> None:
     x = torch.arange(5.0, device=device)
     assert quantile(x, 0.5).item() == 2
