@@ -135,6 +135,48 @@ def test_channels_are_as_alone(method: str, mapping: MappingType, device: torch.
         assert (zero == 128).all()
 
 
+@pytest.mark.parametrize("method", observer.METHODS)
+@pytest.mark.parametrize("mapping", [MappingType.ASYMMETRIC, MappingType.SYMMETRIC])
+def test_values_that_are_not_finite_are_ignored(
+    method: str, mapping: MappingType, device: torch.device
+) -> None:
+    x = values(1000)["normal"].to(device)
+    added = x.new_tensor([torch.inf] * 600 + [-torch.inf] * 300 + [torch.nan] * 100)
+    for count in (1, 600, 601, 1000):
+        mixed = torch.cat((x, added[:count]))[torch.randperm(1000 + count, device=device)]
+        found = observed(mixed, method=method, mapping=mapping)
+        alone = observed(x, method=method, mapping=mapping)
+        assert found.ranges() == alone.ranges()
+        assert found.calculate_qparams() == alone.calculate_qparams()
+    two = observed(torch.stack((x, added), 1), PerAxis(1), method=method, mapping=mapping)
+    assert two.ranges()[1][0] == alone.ranges()[1]
+    assert two.ranges()[1][1] == 0
+
+
+@pytest.mark.parametrize("method", observer.METHODS)
+@pytest.mark.parametrize("mapping", [MappingType.ASYMMETRIC, MappingType.SYMMETRIC])
+@pytest.mark.parametrize("numbers", [[], [torch.nan], [torch.inf], [-torch.inf, torch.nan]])
+def test_nothing_has_the_neutral_scale(
+    method: str, mapping: MappingType, numbers: list[float]
+) -> None:
+    """That of zeros: the least scale, and the level of 0."""
+    scale, zero = observed(
+        torch.tensor(numbers), method=method, mapping=mapping
+    ).calculate_qparams()
+    assert scale == torch.finfo(torch.float32).eps
+    assert zero == (0 if mapping == MappingType.ASYMMETRIC else 128)
+
+
+@pytest.mark.parametrize("method", observer.METHODS)
+@pytest.mark.parametrize("mapping", [MappingType.ASYMMETRIC, MappingType.SYMMETRIC])
+def test_the_scale_of_huge_values_is_finite(method: str, mapping: MappingType) -> None:
+    for largest in (3.4e38, 1e300, 1.7e308):
+        x = torch.tensor([largest, -largest, 1.0], dtype=torch.float64)
+        scale, zero = observed(x, method=method, mapping=mapping).calculate_qparams()
+        assert scale.isfinite()
+        assert 0 <= zero <= 255
+
+
 @pytest.mark.long
 def test_torchao() -> None:
     """The base class and the arguments are torchao's, where it is installed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from fractions import Fraction
 from random import Random
 from typing import Any
 
@@ -137,6 +138,28 @@ def test_any_floats(numbers: list[float], q: list[float], rule: str) -> None:
         assert_same(OWN[ignore_nan](x, q, interpolation=rule), want)
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("finite", range(41, 47))
+def test_the_rank_beside_infinity(device: torch.device, finite: int, rule: str) -> None:
+    """A product that float32 rounds to the whole rank 43: no value beside it takes part."""
+    q, largest = 43 / 65, torch.finfo(torch.float32).max
+    assert Fraction(float(np.float32(q))) * 65 > 43
+    assert np.float32(q) * np.float32(65) == 43
+    x = torch.zeros(66)
+    x[finite - 1 :] = largest
+    x[finite:] = INF
+    mixed = x[torch.randperm(66, generator=torch.Generator().manual_seed(0))].view(3, 22)
+    at_rank = x[43].item()
+    # The difference of two infinities is NaN, even with the weight 0.
+    expected = NAN if at_rank == INF and rule in ("linear", "midpoint") else at_rank
+    for number in (q, torch.tensor(q, device=device)):
+        for ignore_nan in (False, True):
+            got = OWN[ignore_nan](mixed.to(device), number, interpolation=rule)
+            assert_same(got, torch.tensor(expected, device=device))
+            if device.type == "cpu" and TORCH_HAS_FLOAT32_RANKS:
+                assert_same(got, TORCHS[ignore_nan](mixed, number, interpolation=rule))
+
+
 def test_kinds_of_q(device: torch.device) -> None:
     x = torch.arange(5.0, device=device)
     assert quantile(x, 0.5).item() == 2
@@ -166,6 +189,70 @@ def test_subnormals_are_numbers_in_every_mode(device: torch.device) -> None:
     for x in (values, values.repeat(300)):
         got = quantile(x.view(torch.float32).to(device), 0.75, interpolation="lower")
         assert got.view(torch.int32).item() == int(0.75 * (len(x) - 1)) // (len(x) // 1004) - 4
+
+
+def exact(numbers: list[Fraction], q: float, rule: str) -> Fraction:
+    """The quantile of numbers in order, by the real numbers; q * (n - 1) must be one of float32."""
+    rank = Fraction(q) * (len(numbers) - 1)
+    below, above = numbers[math.floor(rank)], numbers[math.ceil(rank)]
+    weight = {"linear": rank % 1, "midpoint": Fraction(1, 2)}.get(rule)
+    if weight is not None:
+        return below + (above - below) * weight
+    return {"lower": below, "higher": above, "nearest": numbers[round(rank)]}[rule]
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+def test_subnormals_are_interpolated_in_every_mode(
+    device: torch.device, dtype: torch.dtype, rule: str
+) -> None:
+    """Values are multiples of the smallest one, and so are right results once they are rounded."""
+    smallest = Fraction(torch.finfo(dtype).smallest_normal) * Fraction(torch.finfo(dtype).eps)
+    numbers = [smallest * k for k in (-5, -3, -2, -1, 0, 1, 2, 3, 5)]
+    x = torch.tensor([float(n) for n in numbers], dtype=torch.float64).to(device, dtype)
+    q = [i / 64 for i in range(65)]
+    many = x.expand(20_000, 9).contiguous()  # which torch interpolates in several threads
+    if not torch.set_flush_denormal(True):
+        pytest.skip("needs an x86 that flushes subnormals to zero")
+    try:
+        got = [OWN[ignore](x, q, interpolation=rule) for ignore in (False, True)]
+        columns = quantile(many, [0.25, 0.640625], 1, interpolation=rule)
+    finally:
+        torch.set_flush_denormal(False)
+    for result in got:
+        for number, value in zip(q, result.tolist(), strict=True):
+            error = abs(Fraction(value) - exact(numbers, number, rule))
+            assert error <= smallest / 2, (number, value)
+    assert_same(got[0], got[1])
+    assert_same(columns[0], got[0][16].expand(20_000))
+    assert_same(columns[1], got[0][41].expand(20_000))
+
+
+@pytest.mark.usefixtures("flush_denormal")
+@pytest.mark.parametrize(
+    ("dtype", "integers", "bits", "q"),
+    [
+        (torch.float32, torch.int32, 1 << 13, 2.0**-136),
+        (torch.float64, torch.int64, 1 << 42, 2.0**-1032),
+    ],
+)
+def test_a_subnormal_q_in_every_mode(
+    device: torch.device, dtype: torch.dtype, integers: torch.dtype, bits: int, q: float
+) -> None:
+    """Its weight is subnormal, and the product with a large value is not."""
+    x = torch.tensor([0.0, torch.finfo(dtype).max], dtype=dtype, device=device)
+    # The largest number is 2^128 or 2^1024, less one part in 2^24 or 2^53.
+    expected = torch.finfo(dtype).max * 2.0**-120 * 2.0 ** (-16 if dtype == torch.float32 else -912)
+    for number in (q, torch.tensor(bits, dtype=integers).view(dtype).to(device)):
+        assert quantile(x, number).item() == expected
+
+
+@pytest.mark.usefixtures("flush_denormal")
+def test_subnormals_with_ranks_in_float64(device: torch.device) -> None:
+    """More than 2^24 elements a slice."""
+    x = torch.tensor([1, 5], dtype=torch.int32).view(torch.float32).to(device)
+    got = quantile(x.expand((1 << 23) + 1, 2), [0.25, 0.5, 0.75])
+    assert got.view(torch.int32).tolist() == [1, 3, 5]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

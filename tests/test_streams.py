@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from matplotlib import pyplot
 from oracle import NUMBERS
 from torch import Tensor, nn
+from torch._subclasses import FakeTensorMode
 from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
 import torch_histo
@@ -157,6 +158,13 @@ def test_integers_beyond_float64_are_rounded_outwards() -> None:
     assert sketch.max == 2**53 + 2
 
 
+# Computed while subnormals are numbers, which they are not in the test.
+EXTREMES = {
+    torch.float32: np.array([-4, 7]) * 2.0**-149,
+    torch.float64: np.array([-4, 7]) * 2.0**-1074,
+}
+
+
 @pytest.mark.usefixtures("flush_denormal")
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_subnormals_are_numbers_in_every_mode(dtype: torch.dtype) -> None:
@@ -169,6 +177,10 @@ def test_subnormals_are_numbers_in_every_mode(dtype: torch.dtype) -> None:
     sketch.update(torch.cat((x[2:], -x[:4])))
     smallest = 2.0**-149 if dtype == torch.float32 else 5e-324
     assert (sketch.min.item(), sketch.max.item()) == (-4 * smallest, 7 * smallest)
+    # All values are tiny: half of the span's smallest magnitude is cut off at the extremes.
+    found = sketch.quantile([i / 8 for i in range(9)]).view(torch.int64)
+    low, high = EXTREMES[dtype].view(np.int64).tolist()
+    assert found.tolist() == [low] * 4 + [high] * 5
 
 
 def test_bins_are_symmetric_and_half_open() -> None:
@@ -344,6 +356,113 @@ def test_copies_and_states(make: Callable[[Any], Stream]) -> None:
     assert_same_state(empty, stream)
     stream.reset()
     assert_same_state(stream, make(2))
+
+
+COUNTS = st.lists(
+    st.integers(0, 3) | st.integers(0, 2**53) | st.integers(0, 2**60), min_size=7, max_size=7
+)
+ENDS = st.sampled_from([0.0, 5e-324, 0.5, 1 - 2.0**-53, 1.0])
+
+
+def quantile_of_counts(counts: list[int], rank: Fraction) -> Fraction:
+    """The place of a rank on the line through the cumulative counts; bins are 1 wide."""
+    below = 0
+    for at, count in enumerate(counts):
+        if count and rank <= below + count:
+            return at + max(rank - below, Fraction(0)) / count
+        below += count
+    raise AssertionError(rank)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COUNTS, st.floats(0, 1) | ENDS)
+def test_interpolated_quantiles_of_any_counts(counts: list[int], q: float) -> None:
+    """Ranks are right within 2^-20 beyond 2^53 counts, and those of float64 below."""
+    total = sum(counts)
+    stream = StreamingHistogram(7, (0, 7))
+    stream.hist[1:-2] = torch.tensor(counts)
+    got = float(stream.quantile(q))
+    if total == 0:
+        assert np.isnan(got)
+        return
+    rank = Fraction(q) * total
+    room = Fraction(total if total <= 2**53 else 2**33, 2**53)
+    low = quantile_of_counts(counts, max(rank - room, Fraction(0)))
+    high = quantile_of_counts(counts, min(rank + room, Fraction(total)))
+    assert low - Fraction(1, 2**49) <= Fraction(got) <= high + Fraction(1, 2**49)
+
+
+@settings(max_examples=300, deadline=None)
+@given(COUNTS, st.floats(0, 1) | ENDS)
+def test_order_statistics_of_any_counts(counts: list[int], q: float) -> None:
+    counts[1] += 1  # the extremes are there
+    counts[5] += 1
+    total = sum(counts)
+    sketch = QuantileSketch(bits=0, exponents=(0, 4))
+    sketch.update(torch.tensor([0.0, 1.5, 3.0, 6.0, 12.0, torch.inf, -torch.inf]))
+    places = sketch.hist.nonzero().flatten()
+    sketch.hist[places] = torch.tensor(counts)
+    got = float(sketch.quantile(q))
+    rank, room = Fraction(q) * (total - 1), Fraction(1, 2**20)
+    if total <= 2**53:
+        rank, room = Fraction(q * (total - 1)), Fraction(0)
+    last = np.array(counts, object).cumsum()
+    expected = {
+        np.searchsorted(last, round(near), side="right") for near in (rank - room, rank + room)
+    }
+    values = [-np.inf, 0, 1.5, 3, 6, 12, np.inf]
+    assert got in {values[at] for at in expected}
+
+
+@pytest.mark.parametrize("largest", [2**53, 2**54 + 3, 2**62])
+def test_the_last_of_very_many(largest: int, device: torch.device) -> None:
+    for counts in ([largest, 1], [1, largest], [largest, 2], [largest, largest - 1]):
+        sketch = QuantileSketch(bits=3).to(device)
+        sketch.update(torch.tensor([1.0, 8.0], device=device))
+        sketch.hist[sketch.hist.nonzero().flatten()] = torch.tensor(counts, device=device)
+        assert sketch.quantile([0.0, 1.0]).tolist() == [1, 8]
+        stream = StreamingHistogram(2, (0, 2)).to(device)
+        stream.hist[1:3] = torch.tensor(counts, device=device)
+        assert stream.quantile([0.0, 1.0]).tolist() == [0, 2]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: StreamingHistogram(4, (0, 1), channels=3),
+        lambda: StreamingHistogram(torch.tensor([0.0, 0.5, 1.0]), channels=3),
+        lambda: StreamingHistogram(torch.tensor([[0, 1], [2, 2], [5, 9]])),
+        lambda: StreamingHistogram([0.0, 0.5, 1.0], channels=3),
+        lambda: StreamingHistogram(4, (torch.zeros(3), torch.ones(3))),
+        lambda: QuantileSketch(3, bits=3),
+    ],
+)
+@pytest.mark.parametrize("mode", [FakeTensorMode, lambda: torch.device("meta")])
+def test_without_values(make: Callable[[], Stream], mode: Callable[[], Any]) -> None:
+    """Estimators of memory make models of fake tensors, whose values nobody can read."""
+    expected = make()
+    shape = expected.density().shape
+    with mode():
+        stream, other = make(), make()
+        stream.update(torch.empty(5, 3, device=stream.hist.device), 0)
+        assert stream(torch.empty(3, 5, device=stream.hist.device), 1).shape == (3, 5)
+        stream.merge(other)
+        stream.load_state_dict(other.state_dict())
+        assert stream.quantile([0.1, 0.2]).shape == (2, 3)
+        assert stream.quantile(0.5).shape == stream.count.shape == (3,)
+        assert stream.density().shape == shape
+        stream.reset()
+    for name, buffer in expected.named_buffers():
+        own = stream.get_buffer(name)
+        assert (own.shape, own.dtype) == (buffer.shape, buffer.dtype)
+
+
+def test_a_model_of_fake_tensors() -> None:
+    with FakeTensorMode():
+        model = Layer(QuantileSketch(3)), Layer(StreamingHistogram(16, (-2, 2), 3))
+        for layer in model:
+            layer(torch.empty(5, 4)).sum().backward()
+            assert sum(b.nbytes for b in layer.buffers()) >= layer.stream.hist.nbytes > 0
 
 
 def test_states_of_other_bins() -> None:

@@ -175,6 +175,11 @@ def is_dtensor(value: object) -> bool:
     return type(value).__name__ == "DTensor"  # importing its module takes long
 
 
+def has_values(tensor: Tensor) -> bool:
+    """Whether there are numbers to read: a meta tensor and a fake one have none."""
+    return not (tensor.is_meta or type(tensor).__name__ == "FakeTensor")
+
+
 def _has_palette(value: object) -> bool:
     """Whether it is an image of Pillow that has a palette."""
     return getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette")

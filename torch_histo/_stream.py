@@ -15,6 +15,7 @@ from typing_extensions import Self
 from torch_histo import distributed
 from torch_histo._arguments import (
     dimensions,
+    has_values,
     integer,
     is_compiling,
     is_dtensor,
@@ -26,9 +27,12 @@ from torch_histo._arguments import (
 )
 from torch_histo._plottable import Plottable
 from torch_histo.histograms import check_counted, density_of, histogram
+from torch_histo.quantiles import numbers_beside
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+_LOW_BITS = (1 << 31) - 1
 
 
 class Stream(Plottable, nn.Module):
@@ -103,7 +107,8 @@ class Stream(Plottable, nn.Module):
             sizes = list(self.hist.shape), list(other.hist.shape)
             raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
         device = self.hist.device
-        if not torch.equal(self.edge_bits, other.edge_bits.to(device)):
+        own, others = self.edge_bits, other.edge_bits.to(device)
+        if has_values(own) and has_values(others) and not torch.equal(own, others):
             raise RuntimeError(f"{name}: other must have the same edges, got others")
         self.hist.add_(other.hist.to(device))
         return self
@@ -155,7 +160,7 @@ class Stream(Plottable, nn.Module):
             TypeError: `q` is none of these.
         """
         below = self.hist[..., :-1].cumsum(-1)
-        fractions = _fractions(f"{type(self).__name__}.quantile", q, below.device)
+        fractions = _fractions(f"{type(self).__name__}.quantile", q, below)
         flat = fractions.reshape(-1)
         valid = (flat >= 0) & (flat <= 1)
         found = self._quantile(below, flat.where(valid, 0.0))
@@ -214,12 +219,12 @@ def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.device) -> Tensor:
-    """float64 of none or one dimension on a device."""
+def _fractions(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
+    """float64 of none or one dimension, where the counts are."""
     if isinstance(q, Tensor):
         if q.dim() > 1:
             raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
-        return q.detach().to(device, torch.float64)
+        return q.detach().to(counts.device, torch.float64)
     q = without_array(q)
     several: Sequence[Any] = q if isinstance(q, Sequence) and not isinstance(q, str) else [q]
     if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
@@ -227,11 +232,31 @@ def _fractions(name: str, q: float | Sequence[float] | Tensor, device: torch.dev
         raise TypeError(f"{name}: {expected}, got {shown(q)}")
     if not is_compiling() and not all(0 <= v <= 1 for v in several):
         raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
-    found = torch.empty(len(several), dtype=torch.float64, device=device)
-    for i, value in enumerate(several):
-        number: Any = value if isinstance(value, torch.SymFloat) else float(value)
-        found[i].fill_(number)  # a kernel each: a copy from the host would wait
+    # The numbers of a compiled program are symbols, which float() would fix.
+    is_symbol = is_compiling() or any(isinstance(v, torch.SymFloat) for v in several)
+    numbers = several if is_symbol else [float(v) for v in several]
+    found = numbers_beside(counts, numbers)
     return found if several is q else found.squeeze(0)
+
+
+def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
+    """q * last as an integer and a part from 0 up to 1, for int64 `last` and q from 0 to 1.
+
+    Up to 2^53 it is the product in float64. That has not all integers beyond: integers are
+    multiplied there, by the first 31 bits of q and by the rest. The result is right within 2^-20.
+    """
+    product = last * q
+    whole = product.floor()
+    high, low = last >> 31, last & _LOW_BITS
+    scaled = q * 2.0**31
+    steps = scaled.long()
+    rest = scaled - steps
+    low_steps = low * steps
+    fraction = high * rest + (low * rest + (low_steps & _LOW_BITS)) * 2.0**-31
+    carry = fraction.floor()
+    exact = high * steps + (low_steps >> 31) + carry.long()
+    is_float = last <= 1 << 53
+    return whole.long().where(is_float, exact), (product - whole).where(is_float, fraction - carry)
 
 
 def exact_double(values: Tensor) -> Tensor:

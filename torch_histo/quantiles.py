@@ -181,8 +181,13 @@ def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
         raise TypeError(
             f"{name}: q must be a number, a sequence of numbers or a tensor, got {shown(q)}"
         )
-    numbers = [_checked_number(name, number) for number in q]
-    if type(input) is Tensor and input.device.type == "cpu":
+    return numbers_beside(input, [_checked_number(name, number) for number in q])
+
+
+def numbers_beside(input: Tensor, numbers: Sequence[float]) -> Tensor:
+    """Numbers as float64 on the device of a tensor. Kernels write them: nothing waits."""
+    # A compiler would take the numbers of torch.tensor for constants, and compile for each.
+    if type(input) is Tensor and input.device.type == "cpu" and not is_compiling():
         return torch.tensor(numbers, dtype=torch.float64, device="cpu")
     if not numbers:
         return torch.empty(0, dtype=torch.float64, device=input.device)

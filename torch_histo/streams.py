@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import edges_or_number, renamed, shown
-from torch_histo._stream import Stream, channel_sizes, exact_double
+from torch_histo._arguments import edges_or_number, has_values, renamed, shown
+from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
 from torch_histo.histograms import Bound, are_edges, histogram
 from torch_histo.sketch import QuantileSketch
 
@@ -98,7 +98,7 @@ class StreamingHistogram(Stream):
         except (RuntimeError, TypeError) as error:
             raise renamed(error, name, "input") from None
         wide = exact_double(edges.detach())
-        if not edges.is_meta:
+        if has_values(edges):
             if not (wide.diff() >= 0).all():
                 expected = "edges must never decrease and hold no NaN"
                 raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
@@ -111,12 +111,12 @@ class StreamingHistogram(Stream):
         return f"bins={counts - 3}, channels={tuple(channels)}"
 
     def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
-        target = below[..., -1:] * q
+        whole, part = ranks_of(below[..., -1:], q)
         # No bin without values is taken: the least count of one is 1.
-        at = torch.searchsorted(below.double(), target.clamp(min=0.5))
+        at = torch.searchsorted(below, (whole + (part > 0)).clamp(min=1))
         at = at.clamp(max=below.shape[-1] - 1)
         counts = self.hist.gather(-1, at)
-        part = ((target - below.gather(-1, at) + counts) / counts).clamp(0, 1)
+        part = ((whole - below.gather(-1, at) + counts + part) / counts).clamp(0, 1)
         edges = self.edges
         bounds = torch.cat((edges[..., :1], edges, edges[..., -1:]), -1)
         bounds = bounds.expand(*below.shape[:-1], -1)

@@ -1,14 +1,19 @@
 // The operator `quantile`, but for the selection of values.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/stable/ops.h>
 
+#include "cpu/float_mode.h"
 #include "torch/arguments.h"
+#include "torch/describe.h"
+#include "torch/memory.h"
 
 namespace histo {
 
@@ -26,20 +31,47 @@ inline torch::stable::Tensor lerp(
 }
 
 /// Values are interpolated in the type of the ranks, and then rounded to that of the result.
-inline torch::stable::Tensor interpolate(const QuantileCall& call) {
+inline torch::stable::Tensor interpolate_between(
+    const QuantileCall& call,
+    const torch::stable::Tensor& below,
+    const torch::stable::Tensor& above,
+    const torch::stable::Tensor& weights) {
   using torch::headeronly::ScalarType;
+  const ScalarType between = call.selection.float64_ranks ? ScalarType::Double : ScalarType::Float;
+  return torch::stable::to(
+      lerp(torch::stable::to(below, between), torch::stable::to(above, between), weights),
+      call.result);
+}
+
+/// Subnormal numbers are numbers here, too, whatever torch.set_flush_denormal says.
+inline torch::stable::Tensor interpolate(const QuantileCall& call) {
+  using torch::stable::Tensor;
   const bool is_between = call.selection.interpolation == Interpolation::kLinear ||
                           call.selection.interpolation == Interpolation::kMidpoint;
   // The weight of an integer says whether there is a quantile at all.
   if (!is_between && !is_integer(call.selection.problem.type)) {
     return call.below;
   }
-  const ScalarType between = call.selection.float64_ranks ? ScalarType::Double : ScalarType::Float;
-  return torch::stable::to(
-      lerp(
-          torch::stable::to(call.below, between), torch::stable::to(call.above, between),
-          call.weights),
-      call.result);
+  const cpu::ExactFloats exact;
+  // torch shares the work on more elements with other threads, whose mode may differ.
+  constexpr int64_t kMostOnThisThread = 1 << 14;
+  const int64_t count = call.weights.numel();
+  if (count <= kMostOnThisThread || !call.weights.is_cpu()) {
+    return interpolate_between(call, call.below, call.above, call.weights);
+  }
+  const Tensor result =
+      allocate(call.weights, sizes_of(call.weights), call.result, "the quantiles");
+  for (int64_t first = 0; first < count; first += kMostOnThisThread) {
+    const auto part = [&](const Tensor& tensor) {
+      Tensor flat = torch::stable::flatten(tensor, 0, -1);
+      return torch::stable::narrow(flat, 0, first, std::min(kMostOnThisThread, count - first));
+    };
+    Tensor of_result = part(result);
+    torch::stable::copy_(
+        of_result,
+        interpolate_between(call, part(call.below), part(call.above), part(call.weights)));
+  }
+  return result;
 }
 
 /// `select(selection)` is the device's.

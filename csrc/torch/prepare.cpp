@@ -4,6 +4,7 @@
 
 #include <torch/csrc/stable/ops.h>
 
+#include "cpu/float_mode.h"
 #include "torch/arguments.h"
 #include "torch/describe.h"
 #include "torch/memory.h"
@@ -21,6 +22,12 @@ struct Read {
   Problem problem;
   Tensor input;
 };
+
+/// Subnormal numbers are numbers, whatever torch.set_flush_denormal says.
+Tensor exact_double(const Tensor& q) {
+  const cpu::ExactFloats exact;
+  return torch::stable::contiguous(torch::stable::to(q, ScalarType::Double));
+}
 
 Read read_of(const Tensor& input, const Checked& checked, int64_t num_counts) {
   std::vector<Extent> dimensions;
@@ -226,7 +233,7 @@ QuantileCall prepare_quantile(
       {read.problem, nullptr, q.numel(), float64_ranks, rule, ignore_nan, nullptr, nullptr,
        nullptr},
       read.input,
-      torch::stable::contiguous(torch::stable::to(q, ScalarType::Double)),
+      exact_double(q),
       allocate(input, shape, dtype, "the values"),
       allocate(input, shape, dtype, "the values"),
       allocate(input, shape, rank_dtype, "the weights"),

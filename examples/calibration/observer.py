@@ -7,6 +7,7 @@ Kullback-Leibler divergence.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,8 @@ except ImportError:
     from torch.ao.quantization.observer import AffineQuantizedObserverBase
 
 BINS = 2048
+LARGEST = 1e300
+"""Extremes beyond it are taken for it in a grid, whose widths would overflow."""
 METHODS = ("percentile", "mse", "kl")
 CANDIDATES = 21
 """Powers of two that a range is cut at, from the extreme down."""
@@ -72,13 +75,15 @@ class SketchObserver(AffineQuantizedObserverBase):
         return input
 
     def ranges(self) -> tuple[Tensor, Tensor]:
-        """The ends of each channel's range, float64. Zero is always in it."""
+        """The ends of each channel's range, float64. Zero is always in it.
+
+        Infinities and NaN are ignored. A channel without finite values has the range of zero."""
         if self.sketch is None:
             raise RuntimeError("SketchObserver: nothing was observed yet")
         if self.method == "percentile":
             rest = (1 - self.percentile) / 2
-            low, high = self.sketch.quantile([rest, 1 - rest])
-            low, high = low.clamp(max=0), high.clamp(min=0)
+            low, high = finite(self.sketch).quantile([rest, 1 - rest])
+            low, high = low.nan_to_num(0).clamp(max=0), high.nan_to_num(0).clamp(min=0)
             largest = torch.maximum(-low, high)
             return (-largest, largest) if self.symmetric else (low, high)
         shape = self.sketch.hist.shape[:-1]
@@ -102,10 +107,9 @@ class SketchObserver(AffineQuantizedObserverBase):
 
     def calculate_qparams(self) -> tuple[Tensor, Tensor]:
         scale, zero = self.qparams(*self.ranges())
-        return (
-            scale.to(self.scale_dtype or torch.float32),
-            zero.to(self.zero_point_dtype or torch.int32),
-        )
+        dtype = self.scale_dtype or torch.float32
+        scale = scale.clamp(max=torch.finfo(dtype).max)  # float64 has larger values
+        return scale.to(dtype), zero.to(self.zero_point_dtype or torch.int32)
 
     def least_error(self, values: Values) -> tuple[Tensor, Tensor]:
         """The ranges of least squared error, [channels, 1] each, from candidates."""
@@ -150,6 +154,14 @@ class SketchObserver(AffineQuantizedObserverBase):
         return low.where(is_better, smallest), high.where(is_better, largest)
 
 
+def finite(sketch: QuantileSketch) -> QuantileSketch:
+    """The sketch of the finite values alone: it has counted no infinity."""
+    found = deepcopy(sketch)
+    found.hist[..., 0].zero_()
+    found.hist[..., -2].zero_()
+    return found
+
+
 class Grid(NamedTuple):
     """BINS bins of equal width for each channel, and where zero is: all [channels, ...]."""
 
@@ -167,8 +179,8 @@ class Grid(NamedTuple):
 def grid_of(sketch: QuantileSketch, symmetric: bool) -> Grid:
     """The counts of a sketch in bins of equal width, those of its bins being spread evenly."""
     hist = sketch.hist.view(-1, sketch.hist.shape[-1])[:, 1:-2].double()
-    low = sketch.min.view(-1, 1).nan_to_num(0).clamp(max=0)
-    high = sketch.max.view(-1, 1).nan_to_num(0).clamp(min=0)
+    low = sketch.min.view(-1, 1).nan_to_num(0).clamp(-LARGEST, 0)
+    high = sketch.max.view(-1, 1).nan_to_num(0).clamp(0, LARGEST)
     if symmetric:
         high = torch.maximum(-low, high)
         low = -high

@@ -12,6 +12,7 @@
 
 #include "core/ranks.h"
 #include "cpu/count/schedule.h"
+#include "cpu/float_mode.h"
 #include "cpu/kernels.h"
 #include "cpu/select/key_reader.h"
 #include "cpu/select/select_brackets.h"
@@ -39,6 +40,7 @@ class Quantiles {
   std::vector<Wanted>& wanted(int64_t rows, int64_t nans) {
     wanted_.clear();
     ranks_.clear();
+    const ExactFloats exact; // q may be subnormal
     for (int64_t i = 0; i < selection_.num_q; ++i) {
       const Ranks ranks = ranks_of(selection_, selection_.q[i], rows, nans);
       ranks_.push_back(ranks);
@@ -59,6 +61,7 @@ class Quantiles {
     return static_cast<size_t>(selection_.num_q);
   }
   void write(int64_t channel) const {
+    const ExactFloats exact; // weights may be subnormal
     for (int64_t i = 0; i < selection_.num_q; ++i) {
       const Ranks& ranks = ranks_[static_cast<size_t>(i)];
       const int64_t at = i * selection_.problem.num_channels() + channel;
