@@ -96,7 +96,16 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     cpu = folder / "csrc/cpu/count"
     sources = [str(cpu / name) for name in ("count.cpp", "matrix_products.cpp", "bit_planes.cpp")]
     library = folder / "stand_in.so"
-    flags = ["-std=c++17", "-O2", "-g0", "-shared", "-fPIC", f"-I{cpu}", f"-I{folder / 'csrc'}", "-DHISTO_TARGET(sets)="]
+    flags = [
+        "-std=c++17",
+        "-O2",
+        "-g0",
+        "-shared",
+        "-fPIC",
+        f"-I{cpu}",
+        f"-I{folder / 'csrc'}",
+        "-DHISTO_TARGET(sets)=",
+    ]
     subprocess.run([compiler, *flags, *sources, "-o", str(library)], check=True)
     return ctypes.CDLL(str(library))
 

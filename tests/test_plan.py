@@ -106,7 +106,9 @@ def planner(
     """The program tests/emulator/plans.cpp: the planner, and what must hold for its plans."""
     folder = tmp_path_factory.mktemp("plans")
     compiler = Compiler(folder, cache_of(pytestconfig, folder))
-    sources = [f"csrc/{name}.cpp" for name in ("torch/loops", "emulator/invariants", "emulator/plans")]
+    sources = [
+        f"csrc/{name}.cpp" for name in ("torch/loops", "emulator/invariants", "emulator/plans")
+    ]
     sources += compiler.planner()
     with compiler.alone():
         program = compiler.link("plans", [compiler.object_of(source) for source in sources])

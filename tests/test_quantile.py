@@ -258,7 +258,7 @@ def test_subnormals_with_ranks_in_float64(device: torch.device) -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("rows", [50_000, 140_000])
 def test_samples_that_mislead(rows: int, dtype: torch.dtype) -> None:
-    """The CPU samples one value in each of so many parts (csrc/cpu/select/brackets.h): others differ."""
+    """The CPU samples one value of each of so many parts: others differ."""
     sampled = int(rows ** (2 / 3) * 0.6)
     part = torch.arange(sampled)
     within = (part * 0x9E3779B9 % 2**32).double() * 2**-32

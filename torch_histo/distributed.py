@@ -251,7 +251,7 @@ def _rows_of_all(
 
 
 def _values_at(ranks: Tensor, interpolation: str, search: _Search) -> Tensor:
-    """The values of ranks, which may lie between two: the rule of `ranks_of` in csrc/core/ranks.h."""
+    """The values of ranks, which may lie between two, as `ranks_of` in csrc/core/ranks.h has it."""
     rounded = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}
     if interpolation in rounded:
         return search.values_of(rounded[interpolation]().long()).to(ranks.dtype)

@@ -160,7 +160,9 @@ def build(variant: str, constants: Mapping[str, int]) -> tuple[Path, dict[str, t
             source, its = with_constants(on_host(file.read_text()), variant, constants)
             file.write_text(source)
             changed |= its
-        kernel.with_suffix(".cpp").write_text('#include "emulator/emulator.h"\n' + kernel.read_text())
+        kernel.with_suffix(".cpp").write_text(
+            '#include "emulator/emulator.h"\n' + kernel.read_text()
+        )
         main = folder / f"csrc/emulator/traced_{variant}.cpp"
         source = (folder / "csrc/emulator/traced.cpp").read_text()
         main.write_text(f"#define HISTO_VARIANT {variant}\n{source}")
