@@ -119,7 +119,7 @@ struct RowsOfBlock {
     if constexpr (kLoose) {
       return load_inner_word(from);
     } else {
-      return load_past_first_cache(reinterpret_cast<const uint32_t*>(from));
+      return load_past_l1(reinterpret_cast<const uint32_t*>(from));
     }
   }
   __device__ __forceinline__ void load_round(Load (&words)[kUnroll]) const {

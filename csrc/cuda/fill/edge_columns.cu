@@ -9,7 +9,7 @@ namespace histo::cuda {
 namespace {
 
 template <class T, int kWordBytes>
-using ShapeOf =
+using EdgeColumnReads =
     ReadShape<threads_of_columns(sizeof(T), Number<T>::kIsFloat), 1, kWordBytes == 8 ? 8 : 16>;
 
 /// Adds a step for each element of a thread's word.
@@ -111,11 +111,11 @@ void count_columns_between(
     constexpr int kLeast = bytes_of_word(sizeof(T)), kMost = kMostBytesOfWord;
     const unsigned log_words = plan.columns.log_words, word_bytes = plan.columns.word_bytes;
     if (log_words == 5 && word_bytes == kMost) {
-      with(count_columns_kernel<Count, kMost, 5, ShapeOf<T, kMost>, T>);
+      with(count_columns_kernel<Count, kMost, 5, EdgeColumnReads<T, kMost>, T>);
     } else if (log_words == 5 && word_bytes == kLeast) {
-      with(count_columns_kernel<Count, kLeast, 5, ShapeOf<T, kLeast>, T>);
+      with(count_columns_kernel<Count, kLeast, 5, EdgeColumnReads<T, kLeast>, T>);
     } else if (log_words == 3 && word_bytes == kLeast) {
-      with(count_columns_kernel<Count, kLeast, 3, ShapeOf<T, kLeast>, T>);
+      with(count_columns_kernel<Count, kLeast, 3, EdgeColumnReads<T, kLeast>, T>);
     } else {
       no_kernel("count_columns");
     }

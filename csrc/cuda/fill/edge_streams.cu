@@ -14,7 +14,7 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using ShapeOf = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
+using EdgeStreamReads = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
 constexpr int kThreadsOfCheck = 1024;
 
@@ -145,22 +145,23 @@ void count_streams_between(
       start(
           launch, "count_streams", kernel,
           LaunchShape{
-              grid_of(plan.blocks), ShapeOf<T>::kThreads, plan.shared_bytes, 1, plan.overlaps},
+              grid_of(plan.blocks), EdgeStreamReads<T>::kThreads, plan.shared_bytes, 1,
+              plan.overlaps},
           static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           totals_of(problem));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
       if (plan.streams.log_copies == 5) {
-        return with(count_streams_kernel<Count, 5, ShapeOf<T>, T>);
+        return with(count_streams_kernel<Count, 5, EdgeStreamReads<T>, T>);
       }
       if (plan.streams.log_copies == 3) {
-        return with(count_streams_kernel<Count, 3, ShapeOf<T>, T>);
+        return with(count_streams_kernel<Count, 3, EdgeStreamReads<T>, T>);
       }
     }
     if (plan.streams.log_copies != 0) {
       no_kernel("count_streams");
     }
-    with(count_streams_kernel<Count, 0, ShapeOf<T>, T>);
+    with(count_streams_kernel<Count, 0, EdgeStreamReads<T>, T>);
   });
 }
 

@@ -11,14 +11,14 @@ namespace histo::cuda {
 namespace {
 
 template <class T>
-using StreamShape = ReadShape<kThreadsOfExtremes, 1, 4>;
+using ExtremeStreamReads = ReadShape<kThreadsOfExtremes, 1, 4>;
 template <class T>
-using ColumnShape = ReadShape<kThreadsOfExtremes, 1, sizeof(T) == 8 ? 8 : 16>;
+using ExtremeColumnReads = ReadShape<kThreadsOfExtremes, 1, sizeof(T) == 8 ? 8 : 16>;
 constexpr int kThreads = 256;
 
 /// The extremes of what a thread has seen. Without a finite value low is above high.
 template <class T>
-struct Extremes {
+struct ThreadExtremes {
   using Wide = typename Number<T>::Wide;
   Wide low = std::numeric_limits<Wide>::max();
   Wide high = std::numeric_limits<Wide>::lowest();
@@ -48,15 +48,15 @@ __global__ void clear_extremes_kernel(long long* lows, long long* highs, int64_t
 }
 
 template <class T>
-__global__ __launch_bounds__(StreamShape<T>::kThreads, 1) void stream_extremes_kernel(
+__global__ __launch_bounds__(ExtremeStreamReads<T>::kThreads, 1) void stream_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
     long long* lows,
     long long* highs) {
   const int64_t channel = blockIdx.x / in.chunks;
   const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
-  Extremes<T> own;
-  stream.template for_each<StreamShape<T>>([&](T element) { own.add(element); });
+  ThreadExtremes<T> own;
+  stream.template for_each<ExtremeStreamReads<T>>([&](T element) { own.add(element); });
   // One lane adds for its warp.
   for (int step = kWarp / 2; step > 0; step /= 2) {
     own.low = min(own.low, __shfl_xor_sync(0xffffffff, own.low, step));
@@ -68,14 +68,14 @@ __global__ __launch_bounds__(StreamShape<T>::kThreads, 1) void stream_extremes_k
 }
 
 template <class T>
-__global__ __launch_bounds__(ColumnShape<T>::kThreads, 1) void column_extremes_kernel(
+__global__ __launch_bounds__(ExtremeColumnReads<T>::kThreads, 1) void column_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
     long long* lows,
     long long* highs) {
-  const ColumnOfThread<T> column(data, in, ColumnShape<T>::kThreads);
-  Extremes<T> own[ColumnOfThread<T>::kOfWord];
-  column.template for_each<ColumnShape<T>>(
+  const ColumnOfThread<T> column(data, in, ExtremeColumnReads<T>::kThreads);
+  ThreadExtremes<T> own[ColumnOfThread<T>::kOfWord];
+  column.template for_each<ExtremeColumnReads<T>>(
       [&](T element, int of_word) { own[of_word].add(element); });
 #pragma unroll
   for (int j = 0; j < ColumnOfThread<T>::kOfWord; ++j) {
@@ -119,11 +119,11 @@ void add_extremes(const Problem& problem, long long* lows, long long* highs, con
   if (plan.layout == EdgeLayout::kColumns) {
     start(
         launch, "column_extremes", column_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(ColumnShape<T>::kThreads), 0, data, plan.columns, lows, highs);
+        dim3(ExtremeColumnReads<T>::kThreads), 0, data, plan.columns, lows, highs);
   } else {
     start(
         launch, "stream_extremes", stream_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(StreamShape<T>::kThreads), 0, data, plan.streams, lows, highs);
+        dim3(ExtremeStreamReads<T>::kThreads), 0, data, plan.streams, lows, highs);
   }
 }
 

@@ -8,7 +8,7 @@
 
 namespace histo::cuda {
 
-/// The slot of a slot or of a threshold in shared memory, among 2^log_copies copies of each. A slot
+/// The word of a slot or of a threshold in shared memory, among 2^log_copies copies of each. A word
 /// is left out every few slots. Otherwise slots a power of two apart would share a bank, and data
 /// often hold such values.
 template <class N>
@@ -17,7 +17,7 @@ HISTO_HOST_DEVICE constexpr N word_of(N slot, unsigned log_copies) {
   return (slots_of_banks == 1 ? slot : slot + slot / slots_of_banks) << log_copies;
 }
 
-/// Slots for so many slots, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
+/// Words for so many slots, rounded up to a multiple of 4: what follows is then aligned to 16 bytes.
 template <class N>
 HISTO_HOST_DEVICE constexpr N words_of(N slots, unsigned log_copies) {
   return (word_of(slots, log_copies) + 3) / 4 * 4;

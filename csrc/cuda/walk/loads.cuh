@@ -5,8 +5,7 @@
 
 namespace histo::cuda {
 
-// The second-level cache fetches the whole line of 128 bytes, because another block may read the
-// rest soon. Half lines then arrive at the speed of whole lines, instead of 0.74 of it. Data that
+// L2 fetches the whole line of 128 bytes, because another block may read the rest soon. Half lines then arrive at the speed of whole lines, instead of 0.74 of it. Data that
 // are read once are the first to leave the cache.
 __device__ __forceinline__ uint32_t load_once(const uint32_t* address) {
   uint32_t word;
@@ -26,8 +25,8 @@ __device__ __forceinline__ uint4 load_once(const uint4* address) {
   return vec16;
 }
 
-/// Loads a word that does not stay in the first-level cache, because other lines need the room.
-__device__ __forceinline__ uint32_t load_past_first_cache(const uint32_t* address) {
+/// Loads a word that does not stay in L1, because other lines need the room.
+__device__ __forceinline__ uint32_t load_past_l1(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.L1::no_allocate.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));
   return word;
@@ -35,7 +34,7 @@ __device__ __forceinline__ uint32_t load_past_first_cache(const uint32_t* addres
 
 /// The same for a line that other blocks read too, at about the same time.
 ///
-/// It has the usual priority in the second-level cache. Lines that are the first to leave have
+/// It has the usual priority in L2. Lines that are the first to leave have
 /// little room there after other kernels left it full, and go before all blocks have come.
 __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address) {
 #if __CUDA_ARCH__ >= 900
@@ -58,7 +57,7 @@ __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   return word;
 }
 
-/// The second-level cache begins to fetch what a block reads soon: a multiple of 16 bytes.
+/// L2 begins to fetch what a block reads soon: a multiple of 16 bytes.
 __device__ __forceinline__ void fetch_ahead(const void* address, uint32_t bytes) {
 #if __CUDA_ARCH__ >= 900
   asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;" ::"l"(address), "r"(bytes) : "memory");

@@ -148,7 +148,7 @@ struct StreamOfBlock {
     return in.has_runs && in.rows[2].size == in.num_rows;
   }
 
-  /// Fetches the first elements of the run into the second-level cache.
+  /// Fetches the first elements of the run into L2.
   __device__ __forceinline__ void fetch_first() const {
     if (!in_turns() || threadIdx.x > 0) {
       return;

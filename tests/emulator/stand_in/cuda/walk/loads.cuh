@@ -9,7 +9,7 @@ template <class T>
 T load_once(const T* address) {
   return *address;
 }
-inline uint32_t load_past_first_cache(const uint32_t* address) {
+inline uint32_t load_past_l1(const uint32_t* address) {
   return *address;
 }
 inline uint32_t load_of_shared_line(const uint32_t* address) {
