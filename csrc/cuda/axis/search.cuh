@@ -6,8 +6,6 @@
 
 #include "core/locate.h"
 #include "cuda/policy.h"
-#include "cuda/storage/shared.cuh"
-#include "cuda/warp.cuh"
 
 namespace histo::cuda {
 
@@ -36,20 +34,20 @@ search_edges(const E& edges, int64_t channel, Real value, int64_t guess) {
   return low;
 }
 
-/// Whether some edges of a channel do not decrease and none is NaN: those of this thread, of `threads`.
+/// Whether edge k is not above the next one, and neither is NaN.
 template <class E>
-__device__ __forceinline__ bool are_valid(
-    const E& edges, int64_t channel, unsigned thread, unsigned threads) {
-  bool valid = true;
-  for (int64_t k = thread; k < edges.bins; k += threads) {
-    valid = valid && is_at_most(edges.at(channel, k), edges.at(channel, k + 1));
-  }
-  return valid;
+__device__ __forceinline__ bool is_ordered(const E& edges, int64_t channel, int64_t k) {
+  return is_at_most(edges.at(channel, k), edges.at(channel, k + 1));
 }
-/// The same of all edges, asked by a whole block.
+
+/// Whether the edges of a channel do not decrease and none is NaN, asked by a whole block.
 template <class E>
 __device__ __forceinline__ bool are_valid(const E& edges, int64_t channel) {
-  return __syncthreads_and(are_valid(edges, channel, threadIdx.x, blockDim.x));
+  bool valid = true;
+  for (int64_t k = threadIdx.x; k < edges.bins; k += blockDim.x) {
+    valid &= is_ordered(edges, channel, k);
+  }
+  return __syncthreads_and(valid);
 }
 
 /// The number that an element's bits are. Types are known only when a kernel runs, so that there is
@@ -146,24 +144,28 @@ struct EdgeAxis {
   }
 
  private:
-  /// Whether the edges of a thread's channel are valid: its `own`-th of the tile. The block asks for
-  /// all channels of the tile.
+  /// Whether the edges of a thread's channel are valid: its `own`-th of the tile. The threads of the
+  /// block share the edges of all channels of the tile.
   template <class Tile>
   __device__ __forceinline__ bool find_valid(const Tile& tile, int64_t channel, int own) const {
-    __shared__ bool of_tile[kMostTileChannels];
+    __shared__ unsigned invalid[kMostTileChannels];
     if (edges.shared || tile.channels == 1) {
       return are_valid(edges, channel);
     }
-    const unsigned lane = threadIdx.x % kWarp;
-    for (int c = threadIdx.x / kWarp; c < tile.channels; c += blockDim.x / kWarp) {
-      const bool is_valid =
-          __all_sync(kAllLanes, are_valid(edges, tile.first_channel + c, lane, kWarp));
-      if (lane == 0) {
-        of_tile[c] = is_valid;
+    if (threadIdx.x < kMostTileChannels) {
+      invalid[threadIdx.x] = 0;
+    }
+    __syncthreads();
+    // A tile has fewer bins than a table has words, so 32 bits suffice.
+    const auto bins = static_cast<unsigned>(edges.bins);
+    for (unsigned i = threadIdx.x; i < tile.channels * bins; i += blockDim.x) {
+      const unsigned c = i / bins, k = i - c * bins;
+      if (!is_ordered(edges, tile.first_channel + c, k)) {
+        atomicOr(&invalid[c], 1u);
       }
     }
     __syncthreads();
-    return of_tile[own];
+    return invalid[own] == 0;
   }
 };
 
