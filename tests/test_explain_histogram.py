@@ -6,6 +6,7 @@ import dataclasses
 import doctest
 import importlib
 import math
+import pickle
 import re
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,7 +18,7 @@ import torch
 from torch import Tensor
 
 import torch_histo
-from torch_histo import HistogramExplanation, explain_histogram, histogram
+from torch_histo import BinSearch, HistogramExplanation, explain_histogram, histogram
 from torch_histo.explain_histogram import WrongEdge
 
 DEVICES = ["cpu", "H100"]
@@ -406,9 +407,14 @@ def test_words(device: str, layout: str) -> None:
 
 def test_a_plan_is_a_value() -> None:
     plans = [explain_histogram((1000,), 10, range=(0, 1), device="H100") for _ in range(2)]
-    assert plans[0] == plans[1]
+    assert plans[0] == plans[1] == pickle.loads(pickle.dumps(plans[0]))
     with pytest.raises(dataclasses.FrozenInstanceError):
         plans[0].blocks = 1  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("kind", [BinSearch, HistogramExplanation, WrongEdge])
+def test_older_pickles_find_the_classes(kind: type) -> None:
+    assert pickle.loads(b"ctorch_histo.explain_histogram\n%b\n." % kind.__name__.encode()) is kind
 
 
 def test_examples_in_docstrings() -> None:

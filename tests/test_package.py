@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import importlib.metadata
+import importlib.util
 import inspect
 import os
 import pkgutil
@@ -13,6 +15,7 @@ import runpy
 import shutil
 import subprocess
 import sys
+from graphlib import TopologicalSorter
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +60,40 @@ MODULES = [
     for module in pkgutil.walk_packages(torch_histo.__path__, "torch_histo.")
     if module.name.split(".")[1] not in ("__main__", "_C", "_cuda")
 ]
+
+
+def imports(file: Path, package: str) -> set[str]:
+    """What a module imports outside functions, or for type checkers alone: "module.name"."""
+    found: set[str] = set()
+    nodes: list[ast.AST] = [ast.parse(file.read_text())]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            name = "." * node.level + (node.module or "")
+            module = importlib.util.resolve_name(name, package)
+            found.update(f"{module}.{alias.name}" for alias in node.names)
+        elif not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes += ast.iter_child_nodes(node)
+    return found
+
+
+def test_no_cycle_of_imports() -> None:
+    folder = Path(torch_histo.__file__).parent
+    found = {}
+    for file in folder.rglob("*.py"):
+        package = ".".join(file.parent.relative_to(folder.parent).parts)
+        module = package if file.stem == "__init__" else f"{package}.{file.stem}"
+        found[module] = imports(file, package)
+    graph = {
+        module: {name if name in found else name.rpartition(".")[0] for name in names} & set(found)
+        for module, names in found.items()
+    }
+    assert graph.keys() >= set(MODULES)
+    assert {"torch_histo._library", "torch_histo.explain"} <= graph["torch_histo"]
+    assert "torch_histo.messages" in graph["torch_histo.sources.base"]
+    TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import torch
 
-if TYPE_CHECKING:
-    from .devices import Device
-    from .explain import CpuExplanation, Explanation
-    from .explain_histogram import BinSearch, HistogramExplanation, WrongEdge
+from ._plan_facts import BinSearch, CpuFacts, GpuFacts, HistogramFacts, WrongEdge
+from .devices import Device
 
 
-def gpu_text(e: Explanation) -> str:
+def gpu_text(e: GpuFacts) -> str:
     return _text(_title(e, _on_gpu(e.device, e.device_is_assumed)), _lines(e))
 
 
-def cpu_text(e: CpuExplanation) -> str:
+def cpu_text(e: CpuFacts) -> str:
     return _text(_title(e, f"the CPU ({e.loops} loops)"), _cpu_lines(e))
 
 
-def histogram_text(e: HistogramExplanation) -> str:
+def histogram_text(e: HistogramFacts) -> str:
     if e.device is None:
         loops = e.keys.loops if e.keys else ""
         return _text(_title(e, f"the CPU ({loops} loops)", "histogram"), _histogram_lines(e))
@@ -34,7 +30,7 @@ def _text(title: str, lines: list[tuple[str, str]]) -> str:
 
 
 def _title(
-    e: Explanation | CpuExplanation | HistogramExplanation,
+    e: GpuFacts | CpuFacts | HistogramFacts,
     device: str,
     op: str = "channel_histogram",
 ) -> str:
@@ -51,7 +47,7 @@ def _on_gpu(device: Device, is_assumed: bool) -> str:
     return f"{assumed}{device.name} ({_count(device.sm_count, 'SM')}, {shared})"
 
 
-def _lines(e: Explanation) -> list[tuple[str, str]]:
+def _lines(e: GpuFacts) -> list[tuple[str, str]]:
     return [
         ("copy", _copy(e)),
         ("values", _values(e)),
@@ -66,7 +62,7 @@ def _lines(e: Explanation) -> list[tuple[str, str]]:
     ]
 
 
-def _cpu_lines(e: CpuExplanation) -> list[tuple[str, str]]:
+def _cpu_lines(e: CpuFacts) -> list[tuple[str, str]]:
     return [
         ("copy", _copy(e)),
         ("values", _values(e)),
@@ -78,7 +74,7 @@ def _cpu_lines(e: CpuExplanation) -> list[tuple[str, str]]:
     ]
 
 
-def _method(e: CpuExplanation) -> str:
+def _method(e: CpuFacts) -> str:
     words = {
         "streams": "one channel after another",
         "columns": "channels side by side, from tiles of rows",
@@ -90,7 +86,7 @@ def _method(e: CpuExplanation) -> str:
     return words.get(e.method, e.method) + neighbours
 
 
-def _cpu_tables(e: CpuExplanation) -> str:
+def _cpu_tables(e: CpuFacts) -> str:
     if not e.tables:
         return ""
     rows = _count(e.table_keys, "row")
@@ -102,7 +98,7 @@ def _cpu_tables(e: CpuExplanation) -> str:
     return f"{text}: {_bytes(e.table_bytes + e.byte_counters)} a thread"
 
 
-def _threads(e: CpuExplanation) -> str:
+def _threads(e: CpuFacts) -> str:
     if e.threads <= 1:
         return f"{e.threads}" if e.threads else "none"
     if e.tasks:
@@ -116,20 +112,20 @@ def _threads(e: CpuExplanation) -> str:
     return f"{e.threads}; {words[e.sharing]}"
 
 
-def _cpu_workspace(e: CpuExplanation) -> str:
+def _cpu_workspace(e: CpuFacts) -> str:
     if not e.workspace_bytes:
         return "none"
     what = "copies of the result" if e.sharing else "tables and tiles"
     return f"{_bytes(e.workspace_bytes)}: {what} of {_count(e.threads, 'thread')}"
 
 
-def _copy(e: Explanation | CpuExplanation | HistogramExplanation) -> str:
+def _copy(e: GpuFacts | CpuFacts | HistogramFacts) -> str:
     if not e.copies_input:
         return ""
     return f"PyTorch makes a contiguous one first, {_bytes(e.bytes_read)}: the strides are rare"
 
 
-def _values(e: Explanation | CpuExplanation) -> str:
+def _values(e: GpuFacts | CpuFacts) -> str:
     is_bool = e.dtype == torch.bool
     notes = ["false is 0, any other byte is 1"] if is_bool else []
     last = 1 if is_bool else torch.iinfo(e.dtype).max
@@ -138,7 +134,7 @@ def _values(e: Explanation | CpuExplanation) -> str:
     return "; ".join(notes)
 
 
-def _layout(e: Explanation) -> str:
+def _layout(e: GpuFacts) -> str:
     if e.method == "interleaved":
         return _layout_of_columns(e)
     if e.method == "runs":
@@ -155,7 +151,7 @@ def _layout(e: Explanation) -> str:
     return f"{tiles},{each} in {_count(e.chunks, 'chunk')} of rows"
 
 
-def _layout_of_columns(e: Explanation) -> str:
+def _layout_of_columns(e: GpuFacts) -> str:
     channels = e.channels + e.gap_channels
     if channels == 1:  # its columns are copies of it
         text = "one channel" if e.batches == 1 else f"{e.batches:,} channels one after another"
@@ -180,7 +176,7 @@ def _layout_of_columns(e: Explanation) -> str:
     return text + _gaps(e)
 
 
-def _gaps(e: Explanation) -> str:
+def _gaps(e: GpuFacts) -> str:
     """The elements between two rows, which are no channels of the input."""
     if not e.gap_channels:
         return ""
@@ -188,7 +184,7 @@ def _gaps(e: Explanation) -> str:
     return f"; {e.gap_channels:,} of them {lie} between rows"
 
 
-def _layout_of_runs(e: Explanation) -> str:
+def _layout_of_runs(e: GpuFacts) -> str:
     text = "" if e.batches == 1 else f"{e.batches:,} times "
     text += "one channel" if e.channels == 1 else f"{e.channels:,} channels"
     text += f", in {_count(e.runs, 'run')} of {_bytes(e.run_bytes)}"
@@ -197,7 +193,7 @@ def _layout_of_runs(e: Explanation) -> str:
     return text + (f"; {e.segments_per_block} of them a block" if e.segments_per_block > 1 else "")
 
 
-def _reads(e: Explanation) -> str:
+def _reads(e: GpuFacts) -> str:
     if not e.access:
         return ""
     aligned = ", put together from two aligned words" if e.access == "words put together" else ""
@@ -205,7 +201,7 @@ def _reads(e: Explanation) -> str:
     return f"{_count(e.load_bytes, 'byte')} a {who}{aligned}"
 
 
-def _table(e: Explanation) -> str:
+def _table(e: GpuFacts) -> str:
     shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
     if e.method == "interleaved":
         counters = _count(e.table_counters_per_key, "counter")
@@ -229,7 +225,7 @@ def _table(e: Explanation) -> str:
     return ""
 
 
-def _grid(e: Explanation) -> str:
+def _grid(e: GpuFacts) -> str:
     if not e.blocks:
         return ""
     clusters = f" in clusters of {e.cluster}" if e.cluster > 1 else ""
@@ -239,7 +235,7 @@ def _grid(e: Explanation) -> str:
     return f"{_count(e.blocks, 'block')} of {e.threads} threads{clusters}, up to {work} each"
 
 
-def _workspace(e: Explanation) -> str:
+def _workspace(e: GpuFacts) -> str:
     if e.reduce_blocks:
         reduce = _count(e.reduce_blocks, "block")
         return f"{_bytes(e.workspace_bytes)}, one table a block, summed by {reduce}"
@@ -255,12 +251,12 @@ def _workspace(e: Explanation) -> str:
     return "none: a block writes the counts of channels that it alone counts"
 
 
-def _memory(e: Explanation) -> str:
+def _memory(e: GpuFacts) -> str:
     gaps = f" and {_bytes(e.bytes_of_gaps)} between rows" if e.bytes_of_gaps else ""
     return f"reads {_bytes(e.bytes_read)}{gaps}, writes {_bytes(e.bytes_of_counts)} of counts"
 
 
-def _prediction(e: Explanation | HistogramExplanation) -> str:
+def _prediction(e: GpuFacts | HistogramFacts) -> str:
     device = e.device
     if device is None:
         return ""
@@ -275,7 +271,7 @@ def _prediction(e: Explanation | HistogramExplanation) -> str:
     return text
 
 
-def _histogram_lines(e: HistogramExplanation) -> list[tuple[str, str]]:
+def _histogram_lines(e: HistogramFacts) -> list[tuple[str, str]]:
     return [
         ("copy", _copy(e)),
         ("edges", _edges(e)),
@@ -289,7 +285,7 @@ def _histogram_lines(e: HistogramExplanation) -> list[tuple[str, str]]:
     ]
 
 
-def _edges(e: HistogramExplanation) -> str:
+def _edges(e: HistogramFacts) -> str:
     dtype = str(e.edge_dtype).removeprefix("torch.")
     text = f"{e.num_bins + 1:,} of {dtype}"
     if e.channels != 1:
@@ -301,7 +297,7 @@ def _edges(e: HistogramExplanation) -> str:
     return text + sources.get(e.edges, "")
 
 
-def _histogram_layout(e: HistogramExplanation) -> str:
+def _histogram_layout(e: HistogramFacts) -> str:
     if e.layout == "streams":
         text = "one channel" if e.channels == 1 else f"{e.channels:,} channels one after another"
         text += f", each in {_count(e.chunks, 'chunk')} of rows"
@@ -326,13 +322,13 @@ def _histogram_layout(e: HistogramExplanation) -> str:
     return layouts.get(e.layout, "nothing to count: the input is empty")
 
 
-def _lines_of_bins(e: HistogramExplanation) -> list[tuple[str, str]]:
+def _lines_of_bins(e: HistogramFacts) -> list[tuple[str, str]]:
     if not e.searches and e.invalid_channels < e.channels and e.layout != "nothing to count":
         return [("bins", "unknown: only data tell the edges")]
     return [("bins", _bins(e, search)) for search in e.searches]
 
 
-def _bins(e: HistogramExplanation, search: BinSearch) -> str:
+def _bins(e: HistogramFacts, search: BinSearch) -> str:
     memory = "in memory" if e.layout in ("bytes", "tiles", "scattered") else "in shared memory"
     words = {
         "formula": "by a formula alone",
@@ -349,11 +345,11 @@ def _bins(e: HistogramExplanation, search: BinSearch) -> str:
     return words if every else f"{_units(e, search.count)}: {words}"
 
 
-def _units(e: HistogramExplanation, count: int) -> str:
+def _units(e: HistogramFacts, count: int) -> str:
     return _count(count, {"part": "part of a channel"}.get(e.unit, e.unit))
 
 
-def _reasons(e: HistogramExplanation) -> list[str]:
+def _reasons(e: HistogramFacts) -> list[str]:
     """Why better guesses are not taken."""
     reasons = []
     for search in e.searches:
@@ -369,18 +365,18 @@ def _reasons(e: HistogramExplanation) -> list[str]:
     return list(dict.fromkeys(reasons))
 
 
-def _edge(e: HistogramExplanation, edge: WrongEdge) -> str:
+def _edge(e: HistogramFacts, edge: WrongEdge) -> str:
     channel = "" if e.shares_edges else f" of channel {edge.channel:,}"
     return f"edge {edge.number:,}{channel}, {edge.value:.9g}"
 
 
-def _invalid(e: HistogramExplanation) -> str:
+def _invalid(e: HistogramFacts) -> str:
     if not e.invalid_channels:
         return ""
     return f"{_count(e.invalid_channels, 'channel')}: edges that decrease or hold NaN count nothing"
 
 
-def _lines_of_keys(e: HistogramExplanation) -> list[tuple[str, str]]:
+def _lines_of_keys(e: HistogramFacts) -> list[tuple[str, str]]:
     if e.keys is None or not e.key_bytes:
         return []
     return [
@@ -391,7 +387,7 @@ def _lines_of_keys(e: HistogramExplanation) -> list[tuple[str, str]]:
     ]
 
 
-def _lines_of_grid(e: HistogramExplanation) -> list[tuple[str, str]]:
+def _lines_of_grid(e: HistogramFacts) -> list[tuple[str, str]]:
     lines = [("table", _table_of_histogram(e)), ("grid", _grid_of_histogram(e))]
     if e.raw_bytes is not None:
         counted = e.raw_bytes
@@ -404,7 +400,7 @@ def _lines_of_grid(e: HistogramExplanation) -> list[tuple[str, str]]:
     ]
 
 
-def _table_of_histogram(e: HistogramExplanation) -> str:
+def _table_of_histogram(e: HistogramFacts) -> str:
     shared = f"{_bytes(e.shared_bytes)} of shared memory a block"
     if e.layout == "streams":
         copies = f", in {e.copies} copies" if e.copies > 1 else ""
@@ -414,14 +410,14 @@ def _table_of_histogram(e: HistogramExplanation) -> str:
     return ""
 
 
-def _grid_of_histogram(e: HistogramExplanation) -> str:
+def _grid_of_histogram(e: HistogramFacts) -> str:
     if not e.blocks:
         return ""
     rows = f", up to {_count(e.rows_per_block, 'row')} each" if e.rows_per_block else ""
     return f"{_count(e.blocks, 'block')} of {e.threads} threads{rows}"
 
 
-def _memory_of_histogram(e: HistogramExplanation) -> str:
+def _memory_of_histogram(e: HistogramFacts) -> str:
     twice = " twice" if e.edges == "extremes" else ""
     return f"reads {_bytes(e.bytes_read)}{twice}, writes {_bytes(e.bytes_of_counts)} of counts"
 

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from ._arguments import dimensions, integer, only_name, shown, tensor_or_shape
+from ._plan_facts import CpuFacts, GpuFacts
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
 from .ops import _check_channel_histogram, channel_histogram
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation:
+class Explanation(GpuFacts):
     """A plan of `channel_histogram` on a GPU; its `repr()` and `str()` are the plan in words.
 
     Args:
@@ -74,67 +75,12 @@ class Explanation:
         bytes_moved: the least that moves to and from memory.
     """
 
-    device: Device
-    device_is_assumed: bool
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    dim: tuple[int, ...]
-    num_bins: int
-    method: str
-    copies_input: bool
-    launches: int
-    steps: tuple[str, ...]
-    bytes_read: int
-    bytes_of_counts: int
-    bytes_of_gaps: int
-    bytes_moved: int
-    access: str = ""
-    load_bytes: int = 0
-    stream: bool = False
-    counted_by: str = ""
-    columns: int = 0
-    columns_per_channel: int = 0
-    groups: int = 0
-    batches: int = 0
-    channels: int = 0
-    gap_channels: int = 0
-    tiles: int = 0
-    tile_channels: int = 0
-    chunks: int = 0
-    runs: int = 0
-    run_bytes: int = 0
-    run_bytes_between: int = 0
-    segments_per_block: int = 0
-    copies: int = 0
-    owners: int = 0
-    bins_per_owner: int = 0
-    rounds: int = 0
-    rows_per_block: int = 0
-    loads_per_block: int = 0
-    table_keys: int = 0
-    table_counters_per_key: int = 0
-    counter_bits: int = 0
-    blocks: int = 0
-    threads: int = 0
-    cluster: int = 1
-    shared_bytes: int = 0
-    workspace_bytes: int = 0
-    clears_counts: bool = False
-    shares_lines: bool = False
-    reduce_blocks: int = 0
-
-    @property
-    def predicted_seconds(self) -> float | None:
-        """`bytes_moved` at the device's bandwidth; None where that is not known."""
-        bandwidth = self.device.bytes_per_second
-        return self.bytes_moved / bandwidth if bandwidth else None
-
     def __repr__(self) -> str:
         return gpu_text(self)
 
 
 @dataclass(frozen=True, repr=False)
-class CpuExplanation:
+class CpuExplanation(CpuFacts):
     """A plan of `channel_histogram` on the CPU; its `repr()` and `str()` are the plan in words.
 
     Args:
@@ -158,28 +104,6 @@ class CpuExplanation:
         workspace_bytes: memory of all threads, besides the counts and the copy.
         bytes_read, bytes_of_counts: the elements of the input; the result.
     """
-
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    dim: tuple[int, ...]
-    num_bins: int
-    loops: str
-    method: str
-    copies_input: bool
-    bytes_read: int
-    bytes_of_counts: int
-    threads: int = 0
-    strip: int = 0
-    strips: int = 0
-    tasks: int = 0
-    sharing: str = ""
-    counter_bits: int = 0
-    neighbours: bool = False
-    byte_counters: int = 0
-    tables: int = 0
-    table_keys: int = 0
-    table_bytes: int = 0
-    workspace_bytes: int = 0
 
     def __repr__(self) -> str:
         return cpu_text(self)

@@ -6,12 +6,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from ._arguments import edges_or_number, kept_dimensions, tensor_or_shape
+from ._plan_facts import BinSearch as BinSearch
+from ._plan_facts import HistogramFacts
+from ._plan_facts import WrongEdge as WrongEdge
 from ._plan_text import histogram_text
 from .devices import Device
 from .explain import (
@@ -38,42 +41,8 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-class WrongEdge(NamedTuple):
-    """The first edge at which a guess is wrong: its channel, its number and its value."""
-
-    channel: int
-    number: int
-    value: float
-
-
-@dataclass(frozen=True)
-class BinSearch:
-    """How the bins of some channels, parts or stripes are found.
-
-    Args:
-        how: "formula" (a line gives the bin), "comparison" (a line gives the bin, or one too many;
-            a comparison with one edge corrects it, which only values close to an edge may need),
-            "cells" (a table gives the edges in a small part of the range,
-            which are searched by halves) or "search" (all edges are searched by halves).
-        count: how many channels, parts or stripes have their bins found so.
-        formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
-            channel that has one; None if it is right.
-        cells: what is cut into cells: the "values" of the range, or their "bits".
-        fullest_cell: the most edges in a cell.
-        num_cells: how many cells there are; 0 unless `how` is "cells".
-    """
-
-    how: str
-    count: int
-    formula_fails: WrongEdge | None = None
-    comparison_fails: WrongEdge | None = None
-    cells: str = ""
-    fullest_cell: int = 0
-    num_cells: int = 0
-
-
 @dataclass(frozen=True, repr=False)
-class HistogramExplanation:
+class HistogramExplanation(HistogramFacts):
     """A plan of `histogram`; its `repr()` and `str()` are the plan in words.
 
     Args:
@@ -114,63 +83,9 @@ class HistogramExplanation:
         bytes_moved: the least that moves to and from memory. Extremes take one more read.
     """
 
-    device: Device | None
-    device_is_assumed: bool
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    dim: tuple[int, ...]
-    num_bins: int
-    flow: bool
-    channels: int
-    edges: str
-    edge_dtype: torch.dtype
-    shares_edges: bool
-    searches: tuple[BinSearch, ...]
-    layout: str
-    copies_input: bool
-    bytes_read: int
-    bytes_of_counts: int
-    bytes_moved: int
-    invalid_channels: int = 0
+    # The fields of HistogramFacts, here with the classes that print themselves in words.
     keys: CpuExplanation | None = None
-    key_bytes: int = 0
     raw_bytes: Explanation | None = None
-    vec16s: bool = False
-    chunks: int = 0
-    rows_per_block: int = 0
-    parts: int = 1
-    part_bins: int = 0
-    copies: int = 0
-    columns: int = 0
-    rows: int = 0
-    left: int = 0
-    batches: int = 0
-    stripes: int = 0
-    stripe_words: int = 0
-    word_bytes: int = 0
-    blocks: int = 0
-    threads: int = 0
-    shared_bytes: int = 0
-    workspace_bytes: int = 0
-    clears_counts: bool = False
-    steps: tuple[str, ...] = ()
-
-    @property
-    def unit(self) -> str:
-        if self.layout == "columns":
-            return "stripe"
-        return "part" if self.parts > 1 else "channel"
-
-    @property
-    def launches(self) -> int:
-        """Kernels and fillings with zeros, once the edges are there."""
-        return len(self.steps)
-
-    @property
-    def predicted_seconds(self) -> float | None:
-        """`bytes_moved` at the device's bandwidth; None where that is not known."""
-        bandwidth = self.device.bytes_per_second if self.device else None
-        return self.bytes_moved / bandwidth if bandwidth else None
 
     def __repr__(self) -> str:
         return histogram_text(self)

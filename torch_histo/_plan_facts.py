@@ -1,0 +1,188 @@
+"""The facts of plans: `Explanation` and the like document them and put them into words."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+
+from .devices import Device
+
+
+@dataclass(frozen=True)
+class GpuFacts:
+    device: Device
+    device_is_assumed: bool
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: tuple[int, ...]
+    num_bins: int
+    method: str
+    copies_input: bool
+    launches: int
+    steps: tuple[str, ...]
+    bytes_read: int
+    bytes_of_counts: int
+    bytes_of_gaps: int
+    bytes_moved: int
+    access: str = ""
+    load_bytes: int = 0
+    stream: bool = False
+    counted_by: str = ""
+    columns: int = 0
+    columns_per_channel: int = 0
+    groups: int = 0
+    batches: int = 0
+    channels: int = 0
+    gap_channels: int = 0
+    tiles: int = 0
+    tile_channels: int = 0
+    chunks: int = 0
+    runs: int = 0
+    run_bytes: int = 0
+    run_bytes_between: int = 0
+    segments_per_block: int = 0
+    copies: int = 0
+    owners: int = 0
+    bins_per_owner: int = 0
+    rounds: int = 0
+    rows_per_block: int = 0
+    loads_per_block: int = 0
+    table_keys: int = 0
+    table_counters_per_key: int = 0
+    counter_bits: int = 0
+    blocks: int = 0
+    threads: int = 0
+    cluster: int = 1
+    shared_bytes: int = 0
+    workspace_bytes: int = 0
+    clears_counts: bool = False
+    shares_lines: bool = False
+    reduce_blocks: int = 0
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """`bytes_moved` at the device's bandwidth; None where that is not known."""
+        bandwidth = self.device.bytes_per_second
+        return self.bytes_moved / bandwidth if bandwidth else None
+
+
+@dataclass(frozen=True)
+class CpuFacts:
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: tuple[int, ...]
+    num_bins: int
+    loops: str
+    method: str
+    copies_input: bool
+    bytes_read: int
+    bytes_of_counts: int
+    threads: int = 0
+    strip: int = 0
+    strips: int = 0
+    tasks: int = 0
+    sharing: str = ""
+    counter_bits: int = 0
+    neighbours: bool = False
+    byte_counters: int = 0
+    tables: int = 0
+    table_keys: int = 0
+    table_bytes: int = 0
+    workspace_bytes: int = 0
+
+
+class WrongEdge(NamedTuple):
+    """The first edge at which a guess is wrong: its channel, its number and its value."""
+
+    channel: int
+    number: int
+    value: float
+
+
+@dataclass(frozen=True)
+class BinSearch:
+    """How the bins of some channels, parts or stripes are found.
+
+    Args:
+        how: "formula" (a line gives the bin), "comparison" (a line gives the bin, or one too many;
+            a comparison with one edge corrects it, which only values close to an edge may need),
+            "cells" (a table gives the edges in a small part of the range,
+            which are searched by halves) or "search" (all edges are searched by halves).
+        count: how many channels, parts or stripes have their bins found so.
+        formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
+            channel that has one; None if it is right.
+        cells: what is cut into cells: the "values" of the range, or their "bits".
+        fullest_cell: the most edges in a cell.
+        num_cells: how many cells there are; 0 unless `how` is "cells".
+    """
+
+    how: str
+    count: int
+    formula_fails: WrongEdge | None = None
+    comparison_fails: WrongEdge | None = None
+    cells: str = ""
+    fullest_cell: int = 0
+    num_cells: int = 0
+
+
+@dataclass(frozen=True)
+class HistogramFacts:
+    device: Device | None
+    device_is_assumed: bool
+    shape: tuple[int, ...]
+    dtype: torch.dtype
+    dim: tuple[int, ...]
+    num_bins: int
+    flow: bool
+    channels: int
+    edges: str
+    edge_dtype: torch.dtype
+    shares_edges: bool
+    searches: tuple[BinSearch, ...]
+    layout: str
+    copies_input: bool
+    bytes_read: int
+    bytes_of_counts: int
+    bytes_moved: int
+    invalid_channels: int = 0
+    keys: CpuFacts | None = None
+    key_bytes: int = 0
+    raw_bytes: GpuFacts | None = None
+    vec16s: bool = False
+    chunks: int = 0
+    rows_per_block: int = 0
+    parts: int = 1
+    part_bins: int = 0
+    copies: int = 0
+    columns: int = 0
+    rows: int = 0
+    left: int = 0
+    batches: int = 0
+    stripes: int = 0
+    stripe_words: int = 0
+    word_bytes: int = 0
+    blocks: int = 0
+    threads: int = 0
+    shared_bytes: int = 0
+    workspace_bytes: int = 0
+    clears_counts: bool = False
+    steps: tuple[str, ...] = ()
+
+    @property
+    def unit(self) -> str:
+        if self.layout == "columns":
+            return "stripe"
+        return "part" if self.parts > 1 else "channel"
+
+    @property
+    def launches(self) -> int:
+        """Kernels and fillings with zeros, once the edges are there."""
+        return len(self.steps)
+
+    @property
+    def predicted_seconds(self) -> float | None:
+        """`bytes_moved` at the device's bandwidth; None where that is not known."""
+        bandwidth = self.device.bytes_per_second if self.device else None
+        return self.bytes_moved / bandwidth if bandwidth else None
