@@ -11,20 +11,14 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from typing import Any
 
-import boost_histogram
-import hist
-import matplotlib
-import mplhep
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib import pyplot
 from oracle import NUMBERS
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
-from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
 import torch_histo
 from torch_histo import QuantileSketch, StreamingHistogram, histogram, sketch, streams
@@ -44,7 +38,8 @@ def make(request: pytest.FixtureRequest) -> Callable[[Any], Stream]:
 
 @pytest.fixture
 def figures() -> Iterator[None]:
-    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
     yield
     pyplot.close("all")
 
@@ -582,8 +577,8 @@ def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
     stream = make(None)
     values = torch.cat((normal(1000), torch.tensor([torch.nan, torch.inf, -torch.inf])))
     stream.update(values)
-    assert isinstance(stream, PlottableHistogram)
-    assert isinstance(stream.axes[0], PlottableAxisGeneric)
+    assert isinstance(stream, plottable.PlottableHistogram)
+    assert isinstance(stream.axes[0], plottable.PlottableAxisGeneric)
     counted = stream.hist[1:-2].double().numpy()
     for counts in (stream.values(), stream.counts(), stream.variances()):
         assert np.array_equal(counts, counted)
@@ -615,6 +610,10 @@ def test_plots(make: Callable[[Any], Stream]) -> None:
     ax.figure.canvas.draw()
     make(None).plot().figure.canvas.draw()  # of nothing
     open_ended = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
+    plottable = pytest.importorskip("uhi.typing.plottable")
+    mplhep = pytest.importorskip("mplhep")
+    hist = pytest.importorskip("hist")
+    boost_histogram = pytest.importorskip("boost_histogram")
     open_ended.update(normal(10))
     open_ended.plot().figure.canvas.draw()
 
