@@ -46,8 +46,8 @@ class StreamingHistogram(Stream):
     `quantile(q)` takes the values of a bin to be spread evenly over it. It lies between the values
     below it and above it: the result is in the bin of the order statistic of rank q * count, so it
     is wrong by at most the bin's width. Values below the first edge count as that edge, values
-    above the last as that one; a bin with an infinite edge gives the other one, or NaN where both
-    are infinite.
+    above the last as that one; a bin with an infinite edge gives the other one, or NaN between
+    -inf and +inf.
 
     `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
     hist look for (UHI's PlottableHistogram); `plot()` draws with matplotlib.
@@ -99,7 +99,7 @@ class StreamingHistogram(Stream):
             raise renamed(error, name, "input") from None
         wide = exact_double(edges.detach())
         if has_values(edges):
-            if not (wide.diff() >= 0).all():
+            if not (wide[..., 1:] >= wide[..., :-1]).all():
                 expected = "edges must never decrease and hold no NaN"
                 raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
             if not edges.is_floating_point() and not torch.equal(wide.to(edges.dtype), edges):
@@ -123,7 +123,8 @@ class StreamingHistogram(Stream):
         left, right = bounds.gather(-1, at), bounds.gather(-1, at + 1)
         low, high = left.where(left.isfinite(), right), right.where(right.isfinite(), left)
         # Not lerp, whose difference of the two may overflow.
-        return (low * (1 - part) + high * part).clamp(low, high)
+        inside = (low * (1 - part) + high * part).clamp(low, high)
+        return inside.where(low != high, low)  # infinity between two of them
 
 
 def _sizes_of(bins: int | Tensor | None, given: Sequence[Tensor]) -> Sequence[int]:
