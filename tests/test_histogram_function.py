@@ -258,15 +258,16 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"input": ["a"]},
         TypeError,
-        "input must be a tensor, an array, an image or a list of numbers, got list",
+        "input must be a tensor, an array, an image or a list of numbers, got list of str: "
+        "pass numpy.unique(input, return_inverse=True)[1], which numbers them",
     ),
     ({"bins": 0}, RuntimeError, "bins must be at least 1, got 0"),
     ({"bins": -3, "range": (0, 1)}, RuntimeError, "bins must be at least 1, got -3"),
     ({"bins": 2.5}, TypeError, f"{BINS} 2.5"),
     ({"bins": True}, TypeError, f"{BINS} True"),
     ({"bins": "auto"}, TypeError, f"{BINS} 'auto'"),
-    ({"bins": [torch.tensor(1)]}, TypeError, f"{BINS} [tensor(1)]: pass torch.stack(bins)"),
-    ({"bins": ["a", "b"]}, TypeError, f"{BINS} ['a', 'b']"),
+    ({"bins": [torch.tensor(1)]}, TypeError, f"{BINS} list of Tensor: pass torch.stack(bins)"),
+    ({"bins": ["a", "b"]}, TypeError, f"{BINS} list of str"),
     ({"bins": torch.tensor(2.5)}, TypeError, f"{BINS} tensor(2.5000)"),
     ({"bins": 1 << 63}, TypeError, f"bins must be an int of 64 bits, got {1 << 63}"),
     (

@@ -779,7 +779,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: StreamingHistogram([torch.tensor(1)]),
         TypeError,
         "StreamingHistogram: bins must be an int of 64 bits, or a tensor, an array or a list of "
-        "edges, got [tensor(1)]: pass torch.stack(bins)",
+        "edges, got list of Tensor: pass torch.stack(bins)",
     ),
     (
         lambda: StreamingHistogram(3, edges=torch.arange(3)),

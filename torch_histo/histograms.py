@@ -14,7 +14,6 @@ from torch import Tensor
 
 from torch_histo import _library
 from torch_histo._arguments import (
-    call_that_makes_a_tensor,
     describe,
     dimensions,
     edges_or_number,
@@ -29,6 +28,7 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
+    what_came,
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -94,7 +94,9 @@ def histogram(
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
             there is none. If both are equal, 0.5 is subtracted from one and added to the other.
-            An array or a list is a tensor on the CPU.
+            An array or a list is a tensor on the CPU. The pair may also be an array or a tensor
+            `[2]` or `[2, channels]`, such as np.percentile and torch.quantile return, but not if
+            the last of several sizes is 2, too: nobody knows then which dimension is the pair.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
         density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
@@ -254,11 +256,12 @@ def _reworded(bins: int | Tensor, message: str) -> str:
 
 
 def _number_of_bins(bins: object) -> int:
-    hint = ""
-    if not (is_compiling() or isinstance(bins, (int, Tensor))):
-        hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
     expected = "bins must be an int of 64 bits, or a tensor, an array or a list of edges"
-    return integer("histogram", bins, expected, hint)
+    if not (is_compiling() or isinstance(bins, (int, str, Tensor))):
+        if hasattr(bins, "__len__") and getattr(bins, "shape", None) != ():
+            got = what_came("bins", bins, are_edges=True)
+            raise TypeError(f"histogram: {expected}, got {got}")
+    return integer("histogram", bins, expected)
 
 
 def _is_small_float(value: Tensor) -> bool:

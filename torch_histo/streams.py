@@ -85,7 +85,8 @@ class StreamingHistogram(Stream):
                 raise TypeError(f"{name}: edges must be left out with bins, got both")
             bins = edges
         bins = None if bins is None else edges_or_number(f"{name}: bins", bins)
-        if range is None and hasattr(bins, "__index__") and not are_edges(bins):
+        is_number = hasattr(bins, "__index__") and getattr(bins, "shape", ()) == ()
+        if range is None and is_number:
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
         ends = [edges_or_number("", v) for v in range] if isinstance(range, (tuple, list)) else ()
