@@ -291,9 +291,19 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"range": ("0", "1")}, TypeError, f"{PAIR} ('0', '1')"),
     ({"range": (False, True)}, TypeError, f"{PAIR} (False, True)"),
     (
-        {"range": torch.tensor([0.0, 1.0])},
+        {"range": torch.tensor([0.0, 1.0, 2.0])},
         TypeError,
-        f"{PAIR} tensor([0., 1.]): pass tuple(range)",
+        f"{PAIR} tensor([0., 1., 2.])",
+    ),
+    (
+        {"range": torch.tensor([[0, 1], [2, 3]])},
+        TypeError,
+        f"{PAIR} tensor([[0, 1], [2, 3]]): pass tuple(range) or (range[..., 0], range[..., 1])",
+    ),
+    (
+        {"range": np.array([[0, 1], [2, 3], [4, 5]])},
+        TypeError,
+        f"{PAIR} array([[0, 1], [2, 3], [4, 5]]): pass (range[..., 0], range[..., 1])",
     ),
     ({"range": (1, 0)}, RuntimeError, f"{FINITE} (1, 0)"),
     ({"range": (0, math.inf)}, RuntimeError, f"{FINITE} (0, inf)"),
@@ -516,6 +526,8 @@ def test_arrays_in_a_graph() -> None:
         lambda x: histogram(x, np.int64(8), range=(np.float64(-1.1), np.float64(1.3))),
         lambda x: histogram(x, 8, range=(np.float32(-1.1), np.float32(1.3))),
         lambda x: histogram(x, 8, range=(x.min(0), x.max(0)), dim=0),
+        lambda x: histogram(x, 8, range=np.stack((x.min(0), x.max(0))), dim=0),
+        lambda x: histogram(x, 8, range=np.sort(x[0])[::3]),
     ]
     for call in calls:
         compiled = torch.compile(call, fullgraph=True, backend="aot_eager")

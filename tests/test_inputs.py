@@ -322,6 +322,7 @@ def test_floats_of_ml_dtypes_bit_for_bit(name: str) -> None:
     assert torch_histo.nanquantile(values, 0.5).item() in wide
     few = np.array([-1, 0, 0.5, 2], own)
     assert torch_histo.histogram([-1, 0.25, 0.5], few).hist.tolist() == [1, 1, 1]
+    assert torch_histo.histogram([-1, 0.25, 0.5], 2, range=few[::3]).hist.tolist() == [2, 1]
     assert torch_histo.quantile([1.0, 3], few[2]) == 2
 
 
@@ -367,10 +368,58 @@ def test_arrays_on_cuda_that_torch_does_not_share(changed: dict[str, Any]) -> No
         (QuantileSketch().update, "x"),
         (torch_histo.histogram, "input"),
         (lambda value: torch_histo.histogram([1], value), "bins"),
+        (lambda value: torch_histo.histogram([1], 2, range=value), "range"),
     ):
         helps = re.escape(f"torch.from_dlpack({name}.copy())")
         with pytest.raises(TypeError, match=f"{name} {line}{helps}$"):
             call(OnCuda(**changed))
+
+
+X = np.random.default_rng(0).normal(size=(500, 3))
+PAIRS = {
+    "percentile": np.percentile(X, [1, 99]),
+    "percentile of channels": np.percentile(X, [1, 99], axis=0),
+    "float32": np.array([-1, 1], np.float32),
+    "integers": np.array([-1, 1]),
+    "tensor": torch.tensor([-1.0, 1.0]),
+    "tensor of channels": torch.from_numpy(X).quantile(torch.tensor([0.01, 0.99]).double(), 0),
+    "one column": torch.tensor([[-1], [1]]),
+    "array of Python": array("d", [-1, 1]),
+    "list": [-1, 1],
+}
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("pair", PAIRS)
+def test_range_is_an_array_of_two(pair: str) -> None:
+    bounds: Any = PAIRS[pair]
+    rows = tuple(bounds)
+    expected = torch_histo.histogram(X, 8, range=rows, dim=0)
+    for function in (torch_histo.histogram, distributed.histogram):
+        assert same(tuple(function(X, 8, range=bounds, dim=0)), tuple(expected))
+    flat = [float(np.asarray(row).ravel()[0]) for row in rows]
+    if np.asarray(bounds).ndim == 1 or pair == "one column":
+        assert expected.hist[0].tolist() == np.histogram(X[:, 0], 8, flat)[0].tolist()
+    stream = StreamingHistogram(8, range=bounds, channels=3)
+    stream.update(X, 0)
+    assert torch.equal(stream.hist[:, 1:-2], expected.hist)
+    assert StreamingHistogram(8, bounds).hist.shape == StreamingHistogram(8, rows).hist.shape
+    plans = [torch_histo.explain_histogram(X, 8, range=r, dim=0) for r in (bounds, rows)]
+    assert plans[0] == plans[1]
+
+
+def test_range_that_is_ambiguous() -> None:
+    x = torch.randn(20, 2)
+    table = torch.tensor([[-1.0, -2], [1, 2]])
+    for bounds in (table, table.numpy()):
+        with pytest.raises(
+            TypeError, match=r": pass tuple\(range\) or \(range\[..., 0\], "
+        ) as line:
+            torch_histo.histogram(x, 4, range=bounds, dim=0)
+        for call in str(line.value).partition(": pass ")[2].split(" or "):
+            assert torch_histo.histogram(x, 4, range=eval(call, {"range": bounds}), dim=0)
+    rows = torch_histo.histogram(x, 4, range=tuple(table), dim=0).bin_edges[:, 0]
+    assert rows.tolist() == [-1, -2]
 
 
 def taken_dtypes(call: Callable[[Tensor], Any]) -> set[torch.dtype]:

@@ -610,6 +610,10 @@ def test_q_on_the_device_outside() -> None:
 @pytest.mark.usefixtures("figures")
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
+    plottable = pytest.importorskip("uhi.typing.plottable")
+    mplhep = pytest.importorskip("mplhep")
+    hist = pytest.importorskip("hist")
+    boost_histogram = pytest.importorskip("boost_histogram")
     stream = make(None)
     values = torch.cat((normal(1000), torch.tensor([torch.nan, torch.inf, -torch.inf])))
     stream.update(values)
@@ -646,10 +650,6 @@ def test_plots(make: Callable[[Any], Stream]) -> None:
     ax.figure.canvas.draw()
     make(None).plot().figure.canvas.draw()  # of nothing
     open_ended = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
-    plottable = pytest.importorskip("uhi.typing.plottable")
-    mplhep = pytest.importorskip("mplhep")
-    hist = pytest.importorskip("hist")
-    boost_histogram = pytest.importorskip("boost_histogram")
     open_ended.update(normal(10))
     open_ended.plot().figure.canvas.draw()
     StreamingHistogram([-torch.inf, torch.inf]).plot().figure.canvas.draw()  # no bin has a width
@@ -808,9 +808,9 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "QuantileSketch.channel: index must be 1 ints, one a dimension of channels, got 'a'",
     ),
     (
-        lambda: StreamingHistogram(2, np.array([0, 1])),
+        lambda: StreamingHistogram(2, np.array([0, 1, 2])),
         TypeError,
-        "StreamingHistogram: range must be a pair of numbers or of tensors, got array([0, 1])",
+        "StreamingHistogram: range must be a pair of numbers or of tensors, got array([0, 1, 2])",
     ),
     (
         lambda: QuantileSketch(11).plot(),

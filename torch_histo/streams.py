@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
 from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
-from torch_histo.histograms import Bound, are_edges, histogram
+from torch_histo.histograms import Range, are_edges, histogram, pair_of
 from torch_histo.sketch import QuantileSketch
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class StreamingHistogram(Stream):
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels; an array or a
             list will do, too. They are kept as float64, never decrease and hold no NaN.
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
-            tensors that broadcast to the channels. A stream has no extremes to take before it
-            ends: `QuantileSketch` is for values whose range nobody knows.
+            tensors that broadcast to the channels, as `torch_histo.histogram` takes it. A stream
+            has no extremes to take before it ends: `QuantileSketch` is for values whose range
+            nobody knows.
         channels: the sizes of the dimensions that `update` keeps, an int or several; None means
             those of edges and range, and so none for edges `[n + 1]` and a range of numbers.
         edges: another name of `bins`, where these are edges.
@@ -74,7 +75,7 @@ class StreamingHistogram(Stream):
     def __init__(
         self,
         bins: int | Tensor | ArrayLike | None = None,
-        range: Sequence[Bound] | None = None,
+        range: Range | None = None,
         channels: int | Sequence[int] | None = None,
         *,
         edges: Tensor | ArrayLike | None = None,
@@ -89,7 +90,7 @@ class StreamingHistogram(Stream):
         if range is None and is_number:
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
-        ends = [edges_or_number("", v) for v in range] if isinstance(range, (tuple, list)) else ()
+        ends = [edges_or_number(f"{name}: range", v) for v in pair_of(range)]
         given = [v for v in (bins, *ends) if isinstance(v, Tensor)]
         sizes = _sizes_of(bins, given) if channels is None else channel_sizes(name, channels)
         device = given[0].device if given else None
