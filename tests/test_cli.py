@@ -15,16 +15,15 @@ import shlex
 import signal
 import subprocess
 import sys
+import tempfile
 import zipfile
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, BinaryIO, Literal
 
-import matplotlib
 import numpy as np
 import pytest
-import safetensors.numpy as safetensors_numpy
-import safetensors.torch as safetensors_torch
 import torch
 from conftest import ENVIRONMENT, default_interrupt
 from PIL import Image, ImageSequence
@@ -32,11 +31,14 @@ from PIL import Image, ImageSequence
 import torch_histo
 from torch_histo import cli, counting, demo, measure, report, sources
 
-PHOTO = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
+FOLDER = tempfile.TemporaryDirectory()
+PHOTO = Path(FOLDER.name) / "photo.jpg"
+Image.fromarray(np.random.default_rng(0).integers(0, 256, (600, 512, 3), np.uint8)).save(PHOTO)
 TEXT = Path(argparse.__file__)
 COMMAND = [sys.executable, "-m", "torch_histo"]
 UTF_8 = {**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"}
 TIMEOUT = 120
+needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
 
 
 def run(
@@ -107,6 +109,7 @@ def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
 # Whole processes
 
 
+@needs_matplotlib
 def test_files_good_and_bad(tmp_path: Path) -> None:
     tokens = np.random.default_rng(0).integers(-5, 300, (70, 4))
     np.save(tmp_path / "tokens.npy", tokens)
@@ -220,6 +223,7 @@ def test_output_without_an_encoding(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", [b"two\nlines", b"\xe9"])
+@needs_matplotlib
 def test_awkward_names(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: bytes) -> None:
     """Names are bytes: not always a line, nor characters of an encoding."""
     path = tmp_path / os.fsdecode(name)
@@ -475,7 +479,7 @@ def test_arrays_of_npz_and_safetensors(tmp_path: Path, capsys: pytest.CaptureFix
     np.savez(tmp_path / "x.npz", **arrays)
     np.savez_compressed(tmp_path / "y.npz", **arrays)
     tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
-    safetensors_torch.save_file(tensors, tmp_path / "z.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(tensors, tmp_path / "z.safetensors")
     paths = [str(tmp_path / name) for name in ("x.npz", "y.npz", "z.safetensors")]
     assert cli.main(["--json", *paths]) == 2
     captured = capsys.readouterr()
@@ -542,7 +546,7 @@ def test_file_that_shrinks_while_it_is_read(
     elif suffix == "npz":
         np.savez(path, a=array)
     else:
-        safetensors_numpy.save_file({"a": array}, path)
+        pytest.importorskip("safetensors.numpy").save_file({"a": array}, path)
     good.write_bytes(b"abc")
     count = counting.channel_histogram
 
@@ -670,6 +674,7 @@ def test_numpy_agrees_about_floats(tmp_path: Path, capsys: pytest.CaptureFixture
     ],
 )
 @pytest.mark.parametrize("options", [[], ["--per-channel"]])
+@needs_matplotlib
 def test_odd_floats(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
@@ -721,7 +726,9 @@ def test_checkpoints(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: torch.dtype
 ) -> None:
     weight = torch.from_numpy(np.random.default_rng(13).normal(size=(20, 30))).to(dtype)
-    safetensors_torch.save_file({"w": weight}, path := tmp_path / "model.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(
+        {"w": weight}, path := tmp_path / "model.safetensors"
+    )
     for options, dim in ([], None), (["--per-channel"], 1):
         hist, edges = torch_histo.histogram(weight, 32, dim=dim)
         entry = counted(capsys, *options, "--bins", 32, path)
@@ -737,7 +744,9 @@ def test_a_line_for_each_array(tmp_path: Path, capsys: pytest.CaptureFixture[str
         "block.0.bias": torch.tensor([-2.0, torch.nan, torch.inf, 3.0]),
         "steps": torch.tensor(7),
     }
-    safetensors_torch.save_file(tensors, path := tmp_path / "model.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(
+        tensors, path := tmp_path / "model.safetensors"
+    )
     assert cli.main([str(path)]) == 0
     title, header, *lines, blank = capsys.readouterr().out.split("\n")[:-1]
     assert (title, blank) == (f"{path}: 3 arrays", "")
@@ -825,6 +834,7 @@ def test_logarithmic_bins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     "values",
     [[5e-324, 1.7e308], [3.0], [1.7e308], [5e-324], [np.nan], [1.0, 1 + 2.3e-16], [1e-320, 2e-320]],
 )
+@needs_matplotlib
 def test_logarithmic_bins_of_odd_floats(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], values: list[float]
 ) -> None:
@@ -895,7 +905,9 @@ def test_options_for_some_arrays_of_a_file(
 def test_safetensors_without_the_package(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    safetensors_torch.save_file({"a": torch.ones(3)}, path := tmp_path / "a.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(
+        {"a": torch.ones(3)}, path := tmp_path / "a.safetensors"
+    )
     monkeypatch.setitem(sys.modules, "safetensors", None)
     assert cli.main([str(path)]) == 2
     assert re.fullmatch("torch_histo: .*: pip install safetensors\n", capsys.readouterr().err)
@@ -1053,6 +1065,8 @@ def test_malformed_file(
     content: bytes,
     error: str,
 ) -> None:
+    if name.endswith(".safetensors"):
+        pytest.importorskip("safetensors")
     monkeypatch.chdir(tmp_path)
     Path(name).write_bytes(content)
     Path("good").write_bytes(b"abc")
@@ -1183,6 +1197,7 @@ def picture_of(path: Path) -> np.ndarray:
         return np.asarray(image.convert("RGB")).astype(int)
 
 
+@needs_matplotlib
 def test_plot_never_replaces_an_input(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     content = bytes(png(np.zeros((4, 4), np.uint8)))
     picture = tmp_path / "picture.png"
@@ -1199,6 +1214,7 @@ def test_plot_never_replaces_an_input(tmp_path: Path, capsys: pytest.CaptureFixt
     assert picture.read_bytes() == content
 
 
+@needs_matplotlib
 def test_plot_replaces_a_file_only_if_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -1214,6 +1230,7 @@ def test_plot_replaces_a_file_only_if_told(
     assert os.listdir(tmp_path) == ["plot.png"]
 
 
+@needs_matplotlib
 def test_plot_that_cannot_be_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -1237,6 +1254,7 @@ def drawn(tmp_path: Path, array: np.ndarray, *options: str) -> np.ndarray:
     return picture_of(plot)
 
 
+@needs_matplotlib
 def test_plot_lines_have_colours(tmp_path: Path) -> None:
     values = np.random.default_rng(8).integers(0, 200, (500, 5), np.uint8)
     colours = drawn(tmp_path, values).reshape(-1, 3)
@@ -1245,6 +1263,7 @@ def test_plot_lines_have_colours(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mode", ["CMYK", "LA", "LAB", "YCbCr"])
+@needs_matplotlib
 def test_plot_of_any_image_tells_its_channels_apart(tmp_path: Path, mode: str) -> None:
     bands = Image.new(mode, (1, 1)).getbands()
     pixels = np.random.default_rng(8).integers(0, 200, (40, 50, len(bands)), np.uint8)
@@ -1260,6 +1279,7 @@ def test_plot_of_any_image_tells_its_channels_apart(tmp_path: Path, mode: str) -
         assert (np.abs(picture - expected).max(1) < 10).sum() > 50, expected
 
 
+@needs_matplotlib
 def test_plot_of_a_heat_map_shows_its_first_bin(tmp_path: Path) -> None:
     values = np.random.default_rng(9).integers(0, 65536, (200, 1024), np.uint16)
     values[:180] = 0
@@ -1268,6 +1288,7 @@ def test_plot_of_a_heat_map_shows_its_first_bin(tmp_path: Path) -> None:
     assert yellow[:, : picture.shape[1] // 2].sum() > 100
 
 
+@needs_matplotlib
 def test_plot_of_a_sparse_heat_map_shows_it(tmp_path: Path) -> None:
     values = np.random.default_rng(9).integers(0, 65536, (128, 1024), np.uint16)
     picture = drawn(tmp_path, values)
@@ -1275,6 +1296,7 @@ def test_plot_of_a_sparse_heat_map_shows_it(tmp_path: Path) -> None:
     assert 0 < purple.sum() < 75_000
 
 
+@needs_matplotlib
 def test_plot_of_floats(tmp_path: Path) -> None:
     """Bars stand over their values: half of the axis is empty."""
     picture = drawn(tmp_path, np.append(np.linspace(0, 1, 1000), 2.0), "--bins", "64")
@@ -1283,6 +1305,7 @@ def test_plot_of_floats(tmp_path: Path) -> None:
     assert 0.4 < (right - left) / picture.shape[1] < 0.5
 
 
+@needs_matplotlib
 def test_plot_of_float_channels(tmp_path: Path) -> None:
     """A channel's counts stand over its own values in a heat map, where it has its own edges."""
     rows = np.linspace(0, 1, 1000) + np.arange(20)[:, None]
@@ -1293,6 +1316,7 @@ def test_plot_of_float_channels(tmp_path: Path) -> None:
     assert top.max() < 100 < 500 < bottom.min()
 
 
+@needs_matplotlib
 def test_plot_on_a_logarithmic_axis_shows_more_than_a_spike(tmp_path: Path) -> None:
     values = np.concatenate([np.zeros(100_000, np.uint8), np.arange(256, dtype=np.uint8)])
     blue = [
@@ -1302,6 +1326,7 @@ def test_plot_on_a_logarithmic_axis_shows_more_than_a_spike(tmp_path: Path) -> N
     assert blue[1] > 5 * blue[0]
 
 
+@needs_matplotlib
 def test_unused_panels_are_empty(tmp_path: Path) -> None:
     plot = tmp_path / "plot.png"
     assert cli.main([*[str(TEXT)] * 3, "--text", "--plot", str(plot)]) == 0
@@ -1319,6 +1344,7 @@ def test_plot_without_matplotlib(
     assert captured.out == ""
 
 
+@needs_matplotlib
 def test_plot_of_many_channels_text_and_odd_names(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

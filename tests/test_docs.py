@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import doctest
 import importlib
 import json
@@ -63,9 +64,21 @@ def skip_without_gpus(text: str) -> None:
         pytest.skip(needed[0].removeprefix("# "))
 
 
+def skip_without_packages(program: str) -> None:
+    if ".plot(" in program:
+        pytest.importorskip("matplotlib")
+    for node in ast.walk(ast.parse(program)):
+        names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        if isinstance(node, ast.ImportFrom):
+            names = [str(node.module)]
+        for name in names:
+            pytest.importorskip(name)
+
+
 @pytest.mark.parametrize("program", parameters(sessions=False))
 def test_programs_run(program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     skip_without_gpus(program)
+    skip_without_packages(program)
     monkeypatch.chdir(tmp_path)
     if "torch.distributed" not in program:
         exec(compile(program, "program", "exec"), {"__name__": "__main__"})
@@ -98,6 +111,7 @@ def test_commands_print_what_is_shown(
     monkeypatch.chdir(tmp_path)
     for language, text in blocks(document):
         if language == "python":
+            skip_without_packages(text)
             exec(compile(text, "program", "exec"), {"__name__": "__main__"})
     for command, shown in commands(document):
         program, *arguments = shlex.split(command.removeprefix("python -m "))

@@ -48,7 +48,7 @@ def test_torchmetrics(device: torch.device) -> None:
 def test_lightning(tmp_path: Path) -> None:
     lightning = pytest.importorskip("pytorch_lightning")
     loggers = pytest.importorskip("pytorch_lightning.loggers")
-    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
 
     class Model(lightning.LightningModule):
         def __init__(self) -> None:
@@ -75,6 +75,6 @@ def test_lightning(tmp_path: Path) -> None:
     )
     trainer.fit(Model(), torch.utils.data.DataLoader(torch.randn(20, 4), batch_size=4))
     logger.experiment.flush()
-    events = EventAccumulator(logger.log_dir, {"histograms": 0})
+    events = accumulator.EventAccumulator(logger.log_dir, {"histograms": 0})
     events.Reload()
     assert [event.step for event in events.Histograms("linear.weight.grad")] == [0, 2, 4]

@@ -258,15 +258,16 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"input": ["a"]},
         TypeError,
-        "input must be a tensor, an array, an image or a list of numbers, got list",
+        "input must be a tensor, an array, an image or a list of numbers, got list of str: "
+        "pass numpy.unique(input, return_inverse=True)[1], which numbers them",
     ),
     ({"bins": 0}, RuntimeError, "bins must be at least 1, got 0"),
     ({"bins": -3, "range": (0, 1)}, RuntimeError, "bins must be at least 1, got -3"),
     ({"bins": 2.5}, TypeError, f"{BINS} 2.5"),
     ({"bins": True}, TypeError, f"{BINS} True"),
     ({"bins": "auto"}, TypeError, f"{BINS} 'auto'"),
-    ({"bins": [torch.tensor(1)]}, TypeError, f"{BINS} [tensor(1)]: pass torch.stack(bins)"),
-    ({"bins": ["a", "b"]}, TypeError, f"{BINS} ['a', 'b']"),
+    ({"bins": [torch.tensor(1)]}, TypeError, f"{BINS} list of Tensor: pass torch.stack(bins)"),
+    ({"bins": ["a", "b"]}, TypeError, f"{BINS} list of str"),
     ({"bins": torch.tensor(2.5)}, TypeError, f"{BINS} tensor(2.5000)"),
     ({"bins": 1 << 63}, TypeError, f"bins must be an int of 64 bits, got {1 << 63}"),
     (
@@ -290,9 +291,19 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"range": ("0", "1")}, TypeError, f"{PAIR} ('0', '1')"),
     ({"range": (False, True)}, TypeError, f"{PAIR} (False, True)"),
     (
-        {"range": torch.tensor([0.0, 1.0])},
+        {"range": torch.tensor([0.0, 1.0, 2.0])},
         TypeError,
-        f"{PAIR} tensor([0., 1.]): pass tuple(range)",
+        f"{PAIR} tensor([0., 1., 2.])",
+    ),
+    (
+        {"range": torch.tensor([[0, 1], [2, 3]])},
+        TypeError,
+        f"{PAIR} tensor([[0, 1], [2, 3]]): pass tuple(range) or (range[..., 0], range[..., 1])",
+    ),
+    (
+        {"range": np.array([[0, 1], [2, 3], [4, 5]])},
+        TypeError,
+        f"{PAIR} array([[0, 1], [2, 3], [4, 5]]): pass (range[..., 0], range[..., 1])",
     ),
     ({"range": (1, 0)}, RuntimeError, f"{FINITE} (1, 0)"),
     ({"range": (0, math.inf)}, RuntimeError, f"{FINITE} (0, inf)"),
@@ -515,6 +526,8 @@ def test_arrays_in_a_graph() -> None:
         lambda x: histogram(x, np.int64(8), range=(np.float64(-1.1), np.float64(1.3))),
         lambda x: histogram(x, 8, range=(np.float32(-1.1), np.float32(1.3))),
         lambda x: histogram(x, 8, range=(x.min(0), x.max(0)), dim=0),
+        lambda x: histogram(x, 8, range=np.stack((x.min(0), x.max(0))), dim=0),
+        lambda x: histogram(x, 8, range=np.sort(x[0])[::3]),
     ]
     for call in calls:
         compiled = torch.compile(call, fullgraph=True, backend="aot_eager")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import matplotlib.pyplot as plt
 import pytest
 
 NOTEBOOK = Path(__file__).parents[1] / "examples" / "histograms.ipynb"
 
 
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    plt = pytest.importorskip("matplotlib.pyplot")
     plt.switch_backend("agg")
     plt.close("all")  # of other tests
     monkeypatch.chdir(tmp_path)

@@ -28,6 +28,7 @@ import torch_histo
 from torch_histo import _library
 
 ROOT = Path(__file__).parents[1]
+TESTS = ROOT / "tests"
 ASKED = "TORCH_HISTO_CUDA"
 LIBRARIES = _library.library_folder()
 
@@ -127,6 +128,24 @@ def test_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {torch_histo.__version__}\n" in citation
     assert f"## {torch_histo.__version__}" in (ROOT / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("path", sorted(TESTS.rglob("*.py")), ids=lambda path: path.name)
+def test_modules_of_tests_need_no_optional_package(path: Path) -> None:
+    """A test that needs one imports it by pytest.importorskip, so that the others run without."""
+    needed = {"numpy", "torch", "PIL", "tqdm", "typing_extensions", "torch_histo"}
+    needed |= {"pytest", "hypothesis", *sys.stdlib_module_names}
+    folders = ("tests", "tools", "benchmarks", "docs/tour")
+    own = {path.stem for folder in folders for path in (ROOT / folder).iterdir()}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [node.module or ""]
+        else:
+            continue
+        if node.col_offset == 0:
+            assert {name.partition(".")[0] for name in names} <= needed | own
 
 
 def test_schemas() -> None:

@@ -9,22 +9,17 @@ import pickle
 import re
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any
 
-import boost_histogram
-import hist
-import matplotlib
-import mplhep
 import numpy as np
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from matplotlib import pyplot
 from oracle import NUMBERS
 from torch import Tensor, nn
 from torch._subclasses import FakeTensorMode
-from uhi.typing.plottable import PlottableAxisGeneric, PlottableHistogram
 
 import torch_histo
 from torch_histo import QuantileSketch, StreamingHistogram, histogram, sketch, streams
@@ -44,7 +39,8 @@ def make(request: pytest.FixtureRequest) -> Callable[[Any], Stream]:
 
 @pytest.fixture
 def figures() -> Iterator[None]:
-    matplotlib.use("Agg")
+    pyplot = pytest.importorskip("matplotlib.pyplot")
+    pyplot.switch_backend("Agg")
     yield
     pyplot.close("all")
 
@@ -245,6 +241,41 @@ def test_quantiles_beside_the_bins() -> None:
     wide = StreamingHistogram(torch.tensor([-1.7e308, 1.7e308], dtype=torch.float64))
     wide.update(torch.ones(2))
     assert wide.quantile(0.5) == 0
+
+
+ENDS = (-np.inf, -1.0, 0.0, 2.5, np.inf)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, torch.tensor])
+@given(st.lists(st.sampled_from(ENDS), min_size=2, max_size=6), st.booleans())
+def test_edges_that_are_infinite_and_repeat(
+    kind: Callable[[list[float]], Any], ends: list[float], in_order: bool
+) -> None:
+    """As histogram takes them; counted by comparisons of Python's numbers."""
+    ends = sorted(ends) if in_order else ends
+    if any(left > right for left, right in pairwise(ends)):
+        with pytest.raises(RuntimeError, match=r"^StreamingHistogram: edges must never decrease"):
+            StreamingHistogram(kind(ends))
+        return
+    values = [-np.inf, -3.0, -1.0, 0.5, 2.5, 7.0, np.inf, np.inf, np.nan]
+    stream = StreamingHistogram(kind(ends))
+    stream.update(torch.tensor(values))
+    assert torch.equal(stream.hist, histogram(values, kind(ends), flow=True).hist)
+    last = len(ends) - 1
+    for k, (left, right) in enumerate(pairwise(ends), start=1):
+        inside = [left <= v < right or (k == last and v == right) for v in values]
+        assert stream.hist[k] == sum(inside)
+    q = torch.tensor([0.0, 0.3, 0.6, 1.0])
+    for fraction, found in zip(q.tolist(), stream.quantile(q).tolist(), strict=True):
+        place = int((stream.hist[:-1].cumsum(0) >= max(fraction * 8, 0.5)).int().argmax())
+        left, right = ends[max(place - 1, 0)], ends[min(place, last)]
+        if left == right or np.isinf(left) != np.isinf(right):
+            one = left if np.isfinite(left) or left == right else right
+            assert found == one
+        elif np.isinf(left):
+            assert np.isnan(found)
+        else:
+            assert left <= found <= right
 
 
 def test_quantiles_are_those_of_torch_where_the_order_statistic_is_a_middle() -> None:
@@ -579,11 +610,15 @@ def test_q_on_the_device_outside() -> None:
 @pytest.mark.usefixtures("figures")
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
+    plottable = pytest.importorskip("uhi.typing.plottable")
+    mplhep = pytest.importorskip("mplhep")
+    hist = pytest.importorskip("hist")
+    boost_histogram = pytest.importorskip("boost_histogram")
     stream = make(None)
     values = torch.cat((normal(1000), torch.tensor([torch.nan, torch.inf, -torch.inf])))
     stream.update(values)
-    assert isinstance(stream, PlottableHistogram)
-    assert isinstance(stream.axes[0], PlottableAxisGeneric)
+    assert isinstance(stream, plottable.PlottableHistogram)
+    assert isinstance(stream.axes[0], plottable.PlottableAxisGeneric)
     counted = stream.hist[1:-2].double().numpy()
     for counts in (stream.values(), stream.counts(), stream.variances()):
         assert np.array_equal(counts, counted)
@@ -617,6 +652,7 @@ def test_plots(make: Callable[[Any], Stream]) -> None:
     open_ended = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
     open_ended.update(normal(10))
     open_ended.plot().figure.canvas.draw()
+    StreamingHistogram([-torch.inf, torch.inf]).plot().figure.canvas.draw()  # no bin has a width
 
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -743,7 +779,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: StreamingHistogram([torch.tensor(1)]),
         TypeError,
         "StreamingHistogram: bins must be an int of 64 bits, or a tensor, an array or a list of "
-        "edges, got [tensor(1)]: pass torch.stack(bins)",
+        "edges, got list of Tensor: pass torch.stack(bins)",
     ),
     (
         lambda: StreamingHistogram(3, edges=torch.arange(3)),
@@ -772,9 +808,9 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         "QuantileSketch.channel: index must be 1 ints, one a dimension of channels, got 'a'",
     ),
     (
-        lambda: StreamingHistogram(2, np.array([0, 1])),
+        lambda: StreamingHistogram(2, np.array([0, 1, 2])),
         TypeError,
-        "StreamingHistogram: range must be a pair of numbers or of tensors, got array([0, 1])",
+        "StreamingHistogram: range must be a pair of numbers or of tensors, got array([0, 1, 2])",
     ),
     (
         lambda: QuantileSketch(11).plot(),

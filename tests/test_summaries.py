@@ -17,9 +17,7 @@ import numpy as np
 import pytest
 import torch
 from oracle import NUMBERS
-from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
 from torch import Tensor, nn
-from torch.utils.tensorboard import SummaryWriter
 
 import torch_histo
 from torch_histo import loggers, summaries, summarize
@@ -186,12 +184,22 @@ def test_sparse_gradients() -> None:
     assert (hist.tolist(), edges.tolist()) == ([6, 4], [0, 1, 2])
 
 
+def tensorboard_writer(folder: Path) -> Any:
+    return pytest.importorskip("torch.utils.tensorboard").SummaryWriter(str(folder))
+
+
+def events_of(folder: Path) -> Any:
+    accumulator = "tensorboard.backend.event_processing.event_accumulator"
+    events = pytest.importorskip(accumulator).EventAccumulator(str(folder), {"histograms": 0})
+    events.Reload()
+    return events
+
+
 def test_tensorboard(model: Model, tmp_path: Path) -> None:
     found = histograms(model)
-    with SummaryWriter(str(tmp_path)) as writer:
+    with tensorboard_writer(tmp_path) as writer:
         loggers.to_tensorboard(writer, found, step=7, prefix="model/")
-    events = EventAccumulator(str(tmp_path))
-    events.Reload()
+    events = events_of(tmp_path)
     assert set(events.Tags()["histograms"]) == {f"model/{name}" for name in found}
     (event,) = events.Histograms("model/first.weight")
     counts = found["first.weight"]
@@ -204,6 +212,7 @@ def test_tensorboard(model: Model, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("package", ["wandb", "trackio"])
 def test_boxes(model: Model, package: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip(package)
     found = histograms(model)
     boxed = getattr(loggers, f"to_{package}")(found, "model/")
     assert list(boxed) == [f"model/{name}" for name in found]
@@ -217,10 +226,9 @@ def test_boxes(model: Model, package: str, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def logged_by_tensorboard(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
-    with SummaryWriter(str(folder)) as writer:
+    with tensorboard_writer(folder) as writer:
         train(watch(writer))
-    events = EventAccumulator(str(folder), {"histograms": 0})
-    events.Reload()
+    events = events_of(folder)
     found = events.Histograms("my/first.weight")
     assert [event.step for event in found] == [0, 2]
     last = found[-1].histogram_value
@@ -228,7 +236,7 @@ def logged_by_tensorboard(watch: Callable[[Any], Watch], folder: Path) -> dict[s
 
 
 def logged_by_wandb(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
-    import wandb
+    wandb = pytest.importorskip("wandb")
 
     run = wandb.init(mode="disabled")
     train(watch(run))
@@ -237,13 +245,12 @@ def logged_by_wandb(watch: Callable[[Any], Watch], folder: Path) -> dict[str, An
 
 
 def logged_by_trackio(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
-    import trackio
-    from trackio.sqlite_storage import SQLiteStorage
-
+    trackio = pytest.importorskip("trackio")
+    storage = pytest.importorskip("trackio.sqlite_storage").SQLiteStorage
     run = trackio.init("test", embed=False, auto_log_gpu=False, auto_log_cpu=False)
     train(watch(trackio))
     run.finish()
-    logs = SQLiteStorage.get_logs("test", run.name)
+    logs = storage.get_logs("test", run.name)
     assert [log["step"] for log in logs] == [0, 2]
     return logs[-1]["my/first.weight"]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from array import array
 from collections.abc import Callable, Sequence
 from operator import index
 from typing import Any
@@ -12,6 +11,8 @@ import numpy as np
 import torch
 from torch import Tensor
 from torch.overrides import is_tensor_like
+
+from torch_histo._remedies import as_array, described, rounded
 
 is_compiling = torch.compiler.is_compiling  # one look-up less a call
 
@@ -51,7 +52,7 @@ def renamed(error: Exception, op: str, argument: str) -> Exception:
     called, colon, line = str(error).partition(": ")
     if not colon or not re.fullmatch(r"[\w.]+", called):
         return error
-    return type(error)(f"{op}: " + re.sub(r"\b(input|x)\b", lambda _: argument, line))
+    return type(error)(f"{op}: " + re.sub(r"(?<!')\b(input|x)\b(?!')", lambda _: argument, line))
 
 
 def shown(value: object) -> str:
@@ -110,6 +111,11 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
 
 
 TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
+_FLOATS_BEYOND_NUMPY = {
+    name: getattr(torch, name) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
+}
+"""Dtypes of torch by the names that the package ml_dtypes has for the same bits."""
+_FLOATS = {"float16", "float32", "float64", *_FLOATS_BEYOND_NUMPY}
 
 
 def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tensor:
@@ -119,18 +125,38 @@ def tensor_of(argument: str, value: object, expected: str = TENSOR_LIKE) -> Tens
     if isinstance(value, Tensor) or is_tensor_like(value):  # type: ignore[no-untyped-call]
         return value  # type: ignore[return-value]
     if hasattr(value, "__cuda_array_interface__"):
-        return torch.as_tensor(value)
+        return _shared_on_cuda(argument, value)
     numbers = _numbers_of(value)
     if numbers is None:
-        call = call_that_makes_a_tensor(value).format(argument.split()[-1])
-        call = "" if "as_tensor" in call else call  # which does not know it, either
-        raise TypeError(f"{argument} must be {expected}, got {type(value).__name__}{call}")
+        got = what_came(argument.split()[-1], value)
+        raise TypeError(f"{argument} must be {expected}, got {got}")
     if not numbers.dtype.isnative:
         numbers = numbers.astype(numbers.dtype.newbyteorder("="))
-    numbers = numbers.view(numbers.dtype.str)  # C's unsigned long long, which torch has not
-    if not numbers.flags.writeable or min(numbers.strides, default=0) < 0:
-        numbers = numbers.copy()  # torch takes no others
-    return torch.from_numpy(numbers)
+    dtype = _FLOATS_BEYOND_NUMPY.get(numbers.dtype.name)
+    # By their size: torch knows neither these floats nor C's unsigned long long.
+    numbers = numbers.view(f"u{numbers.itemsize}" if dtype else numbers.dtype.str)
+    if not _can_be_shared(numbers):
+        numbers = numbers.copy()
+    found = torch.from_numpy(numbers)
+    return found.view(dtype) if dtype else found
+
+
+def _shared_on_cuda(argument: str, value: object) -> Tensor:
+    try:
+        return torch.as_tensor(value)
+    except (TypeError, ValueError) as error:  # read-only, bfloat16, or of rare strides
+        why, remedy = str(error).split(".")[0], f"torch.from_dlpack({argument.split()[-1]}.copy())"
+        raise TypeError(
+            f"{argument} must be an array on CUDA that torch can share, "
+            f"got {type(value).__name__} ({why}): pass {remedy}"
+        ) from None
+
+
+def _can_be_shared(numbers: np.ndarray[Any, Any]) -> bool:
+    """Whether torch takes an array as it is: not one that cannot be written, or with a stride
+    that is negative or no number of elements, as a field of packed records has."""
+    strides = all(s >= 0 and s % numbers.itemsize == 0 for s in numbers.strides)
+    return strides and numbers.flags.writeable and numbers.flags.aligned
 
 
 def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | Tensor:
@@ -141,9 +167,13 @@ def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | 
         found = torch.as_tensor(value)
         return found if found.dim() >= least_ndim else value
     if not (is_compiling() or is_tensor_like(value)):  # type: ignore[no-untyped-call]
+        if hasattr(value, "__cuda_array_interface__"):
+            return tensor_of(argument, value)
         numbers = _numbers_of(value)
         if numbers is not None and numbers.ndim >= least_ndim:
-            return tensor_of(argument, numbers)
+            found = tensor_of(argument, numbers)
+            # An array has no float(), and float32 holds what smaller floats do.
+            return found.float() if found.is_floating_point() and found.itemsize < 4 else found
     return value  # type: ignore[no-any-return]
 
 
@@ -180,53 +210,22 @@ def has_values(tensor: Tensor) -> bool:
     return not (tensor.is_meta or type(tensor).__name__ == "FakeTensor")
 
 
-def _has_palette(value: object) -> bool:
-    """Whether it is an image of Pillow that has a palette."""
-    return getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette")
-
-
 def _numbers_of(value: object) -> np.ndarray[Any, Any] | None:
     """Numbers as an array, if there are some and none of them would change."""
-    if _has_palette(value):
-        return None  # its numbers are no colours
-    if isinstance(value, np.ma.MaskedArray):
+    found = as_array(value)
+    if found is None or rounded(value, found) is not None:
         return None
-    is_array = hasattr(value, "__array__") or hasattr(value, "__array_interface__")
-    if not is_array and not isinstance(value, (list, tuple, range, array)):
-        return None
-    first = value
-    while isinstance(first, (list, tuple)) and first:
-        first = first[0]
-    if isinstance(first, Tensor):
-        return None  # of a device
-    try:
-        found = np.asarray(value)
-    except (TypeError, ValueError, OverflowError):
-        return None
-    native = found.dtype.newbyteorder("=")
-    known = native.kind in "biu" or native in (np.float16, np.float32, np.float64)
+    known = found.dtype.kind in "biu" or found.dtype.name in _FLOATS
     return found if known else None
 
 
-def call_that_makes_a_tensor(value: object) -> str:
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        return ": pass torch.frombuffer(bytearray({}), dtype=torch.uint8)"
-    if _has_palette(value):
-        return ": pass {}.convert('RGB')"
-    if isinstance(value, np.ma.MaskedArray):
-        return ": pass {}.compressed()"
-    first, depth = value, 0
-    while isinstance(first, (list, tuple)) and first:
-        first, depth = first[0], depth + 1
-    if isinstance(first, Tensor):
-        return ": pass torch.stack({})" if depth == 1 else ""
-    if isinstance(first, (list, tuple, range, array, int, float)) or hasattr(
-        first, "__cuda_array_interface__"
-    ):
-        return ": pass torch.as_tensor({})"
-    if hasattr(first, "__array__") or hasattr(first, "__array_interface__"):
-        return f": pass torch.as_tensor(numpy.{'stack' if depth else 'asarray'}({{}}))"
-    return ""
+def what_came(name: str, value: object, *, are_edges: bool = False) -> str:
+    """What a value is that is not taken, and the call that makes numbers of it."""
+    return described(name, value, _is_taken, are_edges=are_edges)
+
+
+def _is_taken(value: object) -> bool:
+    return isinstance(value, Tensor) or _numbers_of(value) is not None
 
 
 def raise_from(check: torch._ops.OpOverload, *description: object) -> None:

@@ -153,4 +153,6 @@ class Plottable:
     def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
         """The bins that have a width to draw."""
         finite = edges.isfinite()
-        return counts[finite[1:] & finite[:-1]], edges[finite]
+        # matplotlib asks for an edge where there is no bin, too.
+        bounds = edges[finite] if finite.any() else edges.new_zeros(1)
+        return counts[finite[1:] & finite[:-1]], bounds

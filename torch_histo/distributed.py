@@ -16,7 +16,7 @@ from torch_histo._arguments import (
     reduced_dimensions,
     tensor_of,
 )
-from torch_histo.histograms import Bound, Histogram, histogram_of
+from torch_histo.histograms import Histogram, Range, histogram_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -85,7 +85,7 @@ def histogram(
     local_input: Tensor | ArrayLike,
     bins: int | Tensor | ArrayLike = 256,
     *,
-    range: Sequence[Bound] | None = None,
+    range: Range | None = None,
     dim: int | Sequence[int] | None = None,
     density: bool = False,
     flow: bool = False,

@@ -27,13 +27,14 @@ from .explain import (
     target,
 )
 from .histograms import (
-    Bound,
+    Range,
     UniformBins,
     check_call,
     check_counted,
     checked_call,
     edges_of,
     histogram,
+    pair_of,
     raise_in_own_words,
 )
 
@@ -95,7 +96,7 @@ def explain_histogram(
     input: Tensor | ArrayLike | Sequence[int],
     bins: int | Tensor | ArrayLike = 256,
     *,
-    range: Sequence[Bound] | None = None,
+    range: Range | None = None,
     dim: int | Sequence[int] | None = None,
     density: bool = False,
     flow: bool = False,
@@ -215,7 +216,7 @@ def _edges(
     input: Tensor | Sequence[int],
     shape: tuple[int, ...],
     bins: int | Tensor,
-    range: Sequence[Bound] | None,
+    range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
     flow: bool,
@@ -226,7 +227,7 @@ def _edges(
     if isinstance(input, Tensor) and not input.is_meta:
         like = input
     else:  # a tensor without data, where the edges are
-        numbers = [bins, *range] if isinstance(range, Sequence) else [bins]
+        numbers = [bins, *pair_of(range)]
         devices = [number.device for number in numbers if isinstance(number, Tensor)]
         like = torch.empty(0, dtype=dtype, device=devices[0] if devices else "cpu")
     dims, wanted = checked_call(like, bins, range, dim, density, flow)

@@ -9,12 +9,12 @@ from functools import partial
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from torch_histo import _library
 from torch_histo._arguments import (
-    call_that_makes_a_tensor,
     describe,
     dimensions,
     edges_or_number,
@@ -28,6 +28,7 @@ from torch_histo._arguments import (
     require,
     shown,
     tensor_of,
+    what_came,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 _library.load()  # the rules below need the operators
 
 Bound: TypeAlias = "float | Tensor | ArrayLike"
+Range: TypeAlias = "Sequence[Bound] | Tensor | ArrayLike"
 TensorBound = float | Tensor
 Combine = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
@@ -66,7 +68,7 @@ def histogram(
     input: Tensor | ArrayLike,
     bins: int | Tensor | ArrayLike = 256,
     *,
-    range: Sequence[Bound] | None = None,
+    range: Range | None = None,
     dim: int | Sequence[int] | None = None,
     density: bool = False,
     flow: bool = False,
@@ -94,7 +96,9 @@ def histogram(
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
             there is none. If both are equal, 0.5 is subtracted from one and added to the other.
-            An array or a list is a tensor on the CPU.
+            An array or a list is a tensor on the CPU. The pair may also be an array or a tensor
+            `[2]` or `[2, channels]`, such as np.percentile and torch.quantile return, but not if
+            the last of several sizes is 2, too: nobody knows then which dimension is the pair.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
         density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
@@ -145,7 +149,7 @@ def histogram(
 def histogram_of(
     input: Tensor,
     bins: int | Tensor | ArrayLike,
-    range: Sequence[Bound] | None,
+    range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
     flow: bool,
@@ -180,7 +184,7 @@ class UniformBins(NamedTuple):
 def checked_call(
     input: Tensor,
     bins: int | Tensor,
-    range: Sequence[Bound] | None,
+    range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
     flow: bool,
@@ -254,11 +258,13 @@ def _reworded(bins: int | Tensor, message: str) -> str:
 
 
 def _number_of_bins(bins: object) -> int:
-    hint = ""
-    if not (is_compiling() or isinstance(bins, (int, Tensor))):
-        hint = call_that_makes_a_tensor(bins).format("bins") if hasattr(bins, "__len__") else ""
     expected = "bins must be an int of 64 bits, or a tensor, an array or a list of edges"
-    return integer("histogram", bins, expected, hint)
+    if is_compiling() or isinstance(bins, (int, str, Tensor)):
+        return integer("histogram", bins, expected)
+    if hasattr(bins, "__len__") and getattr(bins, "shape", None) != ():
+        got = what_came("bins", bins, are_edges=True)
+        raise TypeError(f"histogram: {expected}, got {got}")
+    return integer("histogram", bins, expected)
 
 
 def _is_small_float(value: Tensor) -> bool:
@@ -296,15 +302,14 @@ def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     return torch.add(low, equal, alpha=-0.5), torch.add(high, equal, alpha=0.5)
 
 
-def _bounds(input: Tensor, range: Sequence[Bound]) -> tuple[Tensor, Tensor]:
+def _bounds(input: Tensor, range: Range) -> tuple[Tensor, Tensor]:
     """A range as tensors on the input's device, of the type that edges are computed in."""
-    pair = tuple(range) if isinstance(range, (tuple, list)) else ()
+    pair = pair_of(range)
     if not all(map(_is_bound, pair)):
-        pair = tuple(v if _is_bound(v) else edges_or_number("", v, least_ndim=0) for v in pair)
+        pair = tuple(v if _is_bound(v) else _as_bound(v) for v in pair)
     if len(pair) != 2 or not all(map(_is_bound, pair)):
         expected = "range must be a pair of numbers or of tensors"
-        hint = ": pass tuple(range)" if isinstance(range, Tensor) and range.shape == (2,) else ""
-        raise TypeError(f"histogram: {expected}, got {shown(range)}{hint}")
+        raise TypeError(f"histogram: {expected}, got {shown(range)}{_hint_for_range(range)}")
     in_float32 = all(
         _is_small_float(bound) if isinstance(bound, Tensor) else _is_float32_scalar(bound)
         for bound in pair
@@ -330,10 +335,40 @@ def _bounds(input: Tensor, range: Sequence[Bound]) -> tuple[Tensor, Tensor]:
     return filled(input, first, dtype), filled(input, last, dtype)
 
 
+def pair_of(range: Range | None) -> tuple[Any, ...]:
+    """A range as a tuple of two, or another tuple if it is none.
+
+    Arrays and tensors `[2, ...]` come from np.percentile and torch.quantile. Their rows are the
+    pair, unless their last dimension may be it as well."""
+    if isinstance(range, (tuple, list)):
+        return tuple(range)
+    found = edges_or_number("histogram: range", range)
+    if not isinstance(found, Tensor) or found.shape[:1] != (2,):
+        return ()
+    if found.dim() > 1 and found.shape[-1] == 2:
+        return ()
+    if found is range or is_compiling() or found.device.type != "cpu":
+        return found.unbind()
+    return tuple(np.asarray(range))  # numbers, which are on no device
+
+
+def _hint_for_range(range: object) -> str:
+    """How to make a pair of an array or a tensor that has the edges last."""
+    sizes = tuple(getattr(range, "shape", ()))
+    if len(sizes) < 2 or sizes[-1] != 2:
+        return ""
+    rows = "tuple(range) or " if sizes[0] == 2 else ""
+    return f": pass {rows}(range[..., 0], range[..., 1])"
+
+
 def _is_bound(value: object) -> bool:
     if isinstance(value, Tensor):
         return not value.is_complex() and value.dtype != torch.bool
     return isinstance(value, (Real, torch.SymInt, torch.SymFloat)) and not isinstance(value, bool)
+
+
+def _as_bound(value: Any) -> Any:
+    return edges_or_number("histogram: range", value, least_ndim=0)
 
 
 def _is_float32_scalar(value: object) -> bool:

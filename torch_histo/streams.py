@@ -10,7 +10,7 @@ from torch import Tensor
 
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
 from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
-from torch_histo.histograms import Bound, are_edges, histogram
+from torch_histo.histograms import Range, are_edges, histogram, pair_of
 from torch_histo.sketch import QuantileSketch
 
 if TYPE_CHECKING:
@@ -30,8 +30,9 @@ class StreamingHistogram(Stream):
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels; an array or a
             list will do, too. They are kept as float64, never decrease and hold no NaN.
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
-            tensors that broadcast to the channels. A stream has no extremes to take before it
-            ends: `QuantileSketch` is for values whose range nobody knows.
+            tensors that broadcast to the channels, as `torch_histo.histogram` takes it. A stream
+            has no extremes to take before it ends: `QuantileSketch` is for values whose range
+            nobody knows.
         channels: the sizes of the dimensions that `update` keeps, an int or several; None means
             those of edges and range, and so none for edges `[n + 1]` and a range of numbers.
         edges: another name of `bins`, where these are edges.
@@ -46,8 +47,8 @@ class StreamingHistogram(Stream):
     `quantile(q)` takes the values of a bin to be spread evenly over it. It lies between the values
     below it and above it: the result is in the bin of the order statistic of rank q * count, so it
     is wrong by at most the bin's width. Values below the first edge count as that edge, values
-    above the last as that one; a bin with an infinite edge gives the other one, or NaN where both
-    are infinite.
+    above the last as that one; a bin with an infinite edge gives the other one, or NaN between
+    -inf and +inf.
 
     `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
     hist look for (UHI's PlottableHistogram); `plot()` draws with matplotlib.
@@ -74,7 +75,7 @@ class StreamingHistogram(Stream):
     def __init__(
         self,
         bins: int | Tensor | ArrayLike | None = None,
-        range: Sequence[Bound] | None = None,
+        range: Range | None = None,
         channels: int | Sequence[int] | None = None,
         *,
         edges: Tensor | ArrayLike | None = None,
@@ -85,10 +86,11 @@ class StreamingHistogram(Stream):
                 raise TypeError(f"{name}: edges must be left out with bins, got both")
             bins = edges
         bins = None if bins is None else edges_or_number(f"{name}: bins", bins)
-        if range is None and hasattr(bins, "__index__") and not are_edges(bins):
+        is_number = hasattr(bins, "__index__") and getattr(bins, "shape", ()) == ()
+        if range is None and is_number:
             expected = "range must be a pair of numbers or of tensors where bins is a number"
             raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
-        ends = [edges_or_number("", v) for v in range] if isinstance(range, (tuple, list)) else ()
+        ends = [edges_or_number(f"{name}: range", v) for v in pair_of(range)]
         given = [v for v in (bins, *ends) if isinstance(v, Tensor)]
         sizes = _sizes_of(bins, given) if channels is None else channel_sizes(name, channels)
         device = given[0].device if given else None
@@ -99,7 +101,7 @@ class StreamingHistogram(Stream):
             raise renamed(error, name, "input") from None
         wide = exact_double(edges.detach())
         if has_values(edges):
-            if not (wide.diff() >= 0).all():
+            if not (wide[..., 1:] >= wide[..., :-1]).all():
                 expected = "edges must never decrease and hold no NaN"
                 raise RuntimeError(f"{name}: {expected}, got {shown(edges.tolist())}")
             if not edges.is_floating_point() and not torch.equal(wide.to(edges.dtype), edges):
@@ -123,7 +125,8 @@ class StreamingHistogram(Stream):
         left, right = bounds.gather(-1, at), bounds.gather(-1, at + 1)
         low, high = left.where(left.isfinite(), right), right.where(right.isfinite(), left)
         # Not lerp, whose difference of the two may overflow.
-        return (low * (1 - part) + high * part).clamp(low, high)
+        inside = (low * (1 - part) + high * part).clamp(low, high)
+        return inside.where(low != high, low)  # infinity between two of them
 
 
 def _sizes_of(bins: int | Tensor | None, given: Sequence[Tensor]) -> Sequence[int]:
