@@ -160,6 +160,23 @@ def test_the_rank_beside_infinity(device: torch.device, finite: int, rule: str) 
                 assert_same(got, TORCHS[ignore_nan](mixed, number, interpolation=rule))
 
 
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("nans", [1, 2, 40])
+def test_nan_of_both_signs(device: torch.device, nans: int, rule: str) -> None:
+    """torch on CUDA sorts NaN with a sign bit first; on a CPU all NaN are last."""
+    x = torch.arange(66.0)
+    x[torch.arange(nans) * 66 // nans] = -torch.tensor(NAN)
+    x[5] = NAN
+    assert x.signbit().any()
+    for q in (0.0, 43 / 65, 1.0):
+        assert OWN[False](x.to(device), q, interpolation=rule).isnan()
+        numbers = x[~x.isnan()]
+        expected = OWN[False](numbers, q, interpolation=rule)
+        assert_same(OWN[True](x.to(device), q, interpolation=rule), expected.to(device))
+        if TORCH_HAS_FLOAT32_RANKS:
+            assert_same(expected, torch.quantile(numbers, q, interpolation=rule))
+
+
 def test_kinds_of_q(device: torch.device) -> None:
     x = torch.arange(5.0, device=device)
     assert quantile(x, 0.5).item() == 2

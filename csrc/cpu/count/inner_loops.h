@@ -49,6 +49,16 @@ struct CounterShape {
   }
 };
 
+/// Fetches the counters of an index from all tables.
+template <class Shape, class Counter, class Index>
+[[gnu::always_inline]] inline void fetch_counters(
+    Counter* const (&table_at)[Shape::kTables], Index index) {
+#pragma GCC unroll 16
+  for (int table = 0; table < Shape::kTables; ++table) {
+    __builtin_prefetch(table_at[table] + Shape::kLanes * index, 1);
+  }
+}
+
 /// Adds one to a counter of every element of `size` batches; tables are `table_size` counters
 /// apart. It is a function of its own because the loop needs every register.
 template <class Shape, class Steps, class Counter, class T, class IndexOf>
@@ -88,15 +98,6 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
     }
     data += batch_step;
   };
-  const auto fetch_counters = [&] {
-    if constexpr (kFetched > 0) {
-      const auto index = index_of(data[kFetched * batch_step]);
-#pragma GCC unroll 16
-      for (int table = 0; table < Shape::kTables; ++table) {
-        __builtin_prefetch(table_at[table] + kLanes * index, 1);
-      }
-    }
-  };
   int64_t batch = 0;
   for (; batch + kBatches + kFetched <= size; batch += kBatches) {
 #pragma GCC unroll 8
@@ -107,7 +108,9 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
     for (int64_t i = 0; i < kBatches; i += Shape::kUnrolledBatches) {
 #pragma GCC unroll 16
       for (int64_t j = 0; j < Shape::kUnrolledBatches; ++j) {
-        fetch_counters();
+        if constexpr (kFetched > 0) {
+          fetch_counters<Shape>(table_at, index_of(data[kFetched * batch_step]));
+        }
         add_batch();
       }
     }

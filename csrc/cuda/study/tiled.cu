@@ -28,6 +28,44 @@ __device__ __forceinline__ int table_index(int channel) {
   return channel * kChannelWords + channel / 4;
 }
 
+/// A thread's four channels of the tile's rows.
+template <bool kAligned>
+struct TileWord {
+  const StudyInput& input;
+  int word;      // of a row
+  int count;     // of its channels: the last word may hold fewer than four, or none
+  int64_t first; // channel
+  int64_t end;   // row
+
+  __device__ LooseWord load(int64_t row) const {
+    if (count == 0 || row >= end) {
+      return {0, 0, 0};
+    }
+    const uint8_t* address = input.data + row * input.channels + first;
+    const Bounds bounds{input.data, input.data + input.length * input.channels};
+    return kAligned ? load_aligned_word(address) : load_loose_word(address, count, bounds);
+  }
+  template <class Binning, class AtomicPolicy>
+  __device__ void add(
+      int64_t row,
+      const LooseWord& word_of_row,
+      const Binning& binning,
+      AtomicPolicy atomics,
+      uint32_t* table) const {
+    if (row >= end) {
+      return;
+    }
+    const uint32_t bytes = kAligned ? word_of_row.low : word_of_row.bytes();
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int64_t bin = binning(byte_of(bytes, i));
+      if (i < count && bin != kNoBin) {
+        atomics.add_shared(&table[table_index(4 * word + i) + bin], 1);
+      }
+    }
+  }
+};
+
 template <bool kAligned, class Binning, class AtomicPolicy>
 __global__ __launch_bounds__(kTileThreads) void tiled_kernel(
     StudyInput input,
@@ -45,47 +83,24 @@ __global__ __launch_bounds__(kTileThreads) void tiled_kernel(
   const int channels =
       static_cast<int>(min(int64_t{kTileChannels}, input.channels - first_channel));
   const int word = threadIdx.x % kWordsPerRow;
-  // The last word of a row may hold fewer than four channels, or none.
-  const int count = min(max(channels - 4 * word, 0), 4);
   const int64_t end = min((blockIdx.y + 1) * rows_per_chunk, input.length);
-  const uint8_t* data = input.data + first_channel + 4 * word;
-  const Bounds bounds{input.data, input.data + input.length * input.channels};
-
-  const auto load = [&](int64_t row) -> LooseWord {
-    if (count == 0 || row >= end) {
-      return {0, 0, 0};
-    }
-    const uint8_t* address = data + row * input.channels;
-    return kAligned ? load_aligned_word(address) : load_loose_word(address, count, bounds);
-  };
-  const auto add = [&](int64_t row, const LooseWord& word_of_row) {
-    if (row >= end) {
-      return;
-    }
-    const uint32_t bytes = kAligned ? word_of_row.low : word_of_row.bytes();
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int64_t bin = binning(byte_of(bytes, i));
-      if (i < count && bin != kNoBin) {
-        atomics.add_shared(&table[table_index(4 * word + i) + bin], 1);
-      }
-    }
-  };
+  const TileWord<kAligned> own{
+      input, word, min(max(channels - 4 * word, 0), 4), first_channel + 4 * word, end};
 
   int64_t row = blockIdx.y * rows_per_chunk + threadIdx.x / kWordsPerRow;
   LooseWord now[kUnroll], next[kUnroll];
 #pragma unroll
   for (int i = 0; i < kUnroll; ++i) {
-    now[i] = load(row + i * kRowsPerStep);
+    now[i] = own.load(row + i * kRowsPerStep);
   }
   for (; row < end; row += kUnroll * kRowsPerStep) {
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      next[i] = load(row + (kUnroll + i) * kRowsPerStep);
+      next[i] = own.load(row + (kUnroll + i) * kRowsPerStep);
     }
 #pragma unroll
     for (int i = 0; i < kUnroll; ++i) {
-      add(row + i * kRowsPerStep, now[i]);
+      own.add(row + i * kRowsPerStep, now[i], binning, atomics, table);
       now[i] = next[i];
     }
   }

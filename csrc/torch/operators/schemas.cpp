@@ -14,7 +14,10 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def(
       "quantile(Tensor input, Tensor q, int[1]? dim=None, bool keepdim=False, *, "
       "str interpolation=\"linear\", bool ignore_nan=False) -> Tensor");
+}
 
+// What the package asks besides.
+STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   // The checks of the operators on a description of their input, for callers
   // that hold no data (fake tensors). They return the error, or an empty string.
   m.def(
