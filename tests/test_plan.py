@@ -241,6 +241,24 @@ def test_a_plan_is_of_elements_not_of_dimensions() -> None:
         assert plan_of(same, H200) == plan_of(case, H200), (case, same)
 
 
+@pytest.mark.parametrize(
+    "case",
+    [
+        contiguous((20, 21, 22, 23, 24, 25), torch.int32, dim=(0, 2, 4)),
+        contiguous((9, 2, 9, 2, 9, 2, 9, 2), torch.int64, dim=(0, 2, 4, 6)),
+        Case(torch.int32, (30, 40, 50, 60), (300_000, 7000, 130, 2), 256, (0, 1, 2, 3)),
+        Case(torch.int32, (30, 40, 50, 60, 1), (1, 30, 72_000, 1200, 1), 256, (4,)),
+    ],
+)
+def test_the_plan_of_a_copy_is_that_of_a_contiguous_input(case: Case) -> None:
+    """Kept dimensions come first in the copy."""
+    copy = contiguous((case.channels, case.rows), case.dtype, dim=(1,))
+    expected = plan_of(copy, H200)
+    assert not expected["copies_input"]
+    moved = expected["bytes_moved"] + 2 * expected["bytes_read"]
+    assert plan_of(case, H200) == {**expected, "copies_input": True, "bytes_moved": moved}
+
+
 @on_every_gpu
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.int64])
 @pytest.mark.parametrize("tail", [(), (3,), (64,), (511,), (512,)])

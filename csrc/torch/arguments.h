@@ -1,6 +1,7 @@
 // Tensor -> problem: the only place that validates.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -72,18 +73,44 @@ void check_edge_dtype(std::string_view dtype);
 Interpolation check_quantile(
     const Description& input, const Description& q, std::string_view interpolation);
 
-/// The problem of a tensor with these dimensions, without its memory. `copies`: its
-/// strides are too many loops; the problem is that of a contiguous copy, kept
-/// dimensions first.
+/// An operand without its memory: its type, and the sizes and strides of its dimensions.
+struct OperandShape {
+  ElementType type;
+  std::vector<Extent> dimensions;
+};
+
+/// For each operand that must be copied, the loops over the elements of the copy, which is
+/// contiguous. Outer loops come first. The others have none.
+using Copies = std::array<std::vector<Extent>, kMostOperands>;
+
+/// The problem of up to kMostOperands tensors, without its memory. The first one has the sizes of
+/// the problem, which the others broadcast to. `kept` are its dimensions that become channels.
+/// An operand is copied if its strides, beside those of the operands before it, are too many loops;
+/// the problem is that of the copy. Where it is broadcast, so is the copy, if loops suffice then.
 Problem loops_as_problem(
-    const std::vector<Extent>& dimensions, const Checked& checked, int64_t num_bins, bool& copies);
+    const std::vector<OperandShape>& operands,
+    const std::vector<int64_t>& kept,
+    int64_t num_bins,
+    Copies& copies);
+
+/// A problem without counts, and the tensors that it reads.
+struct Operands {
+  Problem problem;
+  std::vector<torch::stable::Tensor> tensors; // what its views point into
+};
+
+/// `tensors` and `kept` as for loops_as_problem; `num_counts` are those of a channel.
+Operands prepare_operands(
+    std::vector<torch::stable::Tensor> tensors,
+    const std::vector<int64_t>& kept,
+    int64_t num_counts);
 
 /// A checked call: the problem, and the tensors that own its memory.
 struct Call {
   Variant variant;
   Problem problem;
-  torch::stable::Tensor input;  // what `problem.data` points into
-  torch::stable::Tensor counts; // the result, not initialized
+  std::vector<torch::stable::Tensor> operands; // what the views of `problem` point into
+  torch::stable::Tensor counts;                // the result, not initialized
 };
 
 Call prepare_channel_histogram(
@@ -108,8 +135,7 @@ HistogramCall prepare_histogram(
 
 /// A checked call of finite_range.
 struct RangeCall {
-  Problem problem; // without counts
-  torch::stable::Tensor input;
+  Operands operands;
   torch::stable::Tensor low, high; // the results, float32 or float64
   bool in_float32;
 };
@@ -133,8 +159,9 @@ EdgesCall prepare_uniform_edges(
 
 /// A checked call of quantile.
 struct QuantileCall {
-  Selection selection;            // nothing is to be selected if there is no q or no channel
-  torch::stable::Tensor input, q; // what `selection` points into
+  Selection selection; // nothing is to be selected if there is no q or no channel
+  std::vector<torch::stable::Tensor> operands; // what `selection` points into
+  torch::stable::Tensor q;                     // the same
   torch::stable::Tensor below, above, weights; // the same; of the result's shape
   torch::headeronly::ScalarType result;
 

@@ -51,6 +51,21 @@ Tensor allocate_on_cpu(const std::vector<int64_t>& shape, ScalarType dtype) {
   return Tensor(tensor);
 }
 
+/// The elements of a tensor that lie at these strides from its first one, contiguous.
+Tensor contiguous_at(
+    const Tensor& tensor,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& strides,
+    std::string_view use) {
+  AtenTensorHandle handle = nullptr;
+  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
+      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &handle));
+  const Tensor view(handle);
+  return allocated(
+      tensor, sizes, describe(tensor).dtype, use, [&] { return torch::stable::contiguous(view); });
+}
+
 } // namespace
 
 Tensor allocate(
@@ -61,24 +76,13 @@ Tensor allocate(
   });
 }
 
-Tensor kept_first(const Tensor& input, std::vector<int64_t> order) {
-  for (int64_t d = 0; d < input.dim(); ++d) {
-    if (std::find(order.begin(), order.end(), d) == order.end()) {
-      order.push_back(d);
-    }
-  }
+Tensor contiguous_copy(const Tensor& input, const std::vector<Extent>& loops) {
   std::vector<int64_t> sizes, strides;
-  for (int64_t d : order) {
-    sizes.push_back(input.size(d));
-    strides.push_back(input.stride(d));
+  for (const Extent& loop : loops) {
+    sizes.push_back(loop.size);
+    strides.push_back(loop.stride);
   }
-  AtenTensorHandle view = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(
-      aoti_torch_as_strided(input.get(), sizes.data(), strides.data(), &view));
-  const Tensor permuted(view);
-  return allocated(input, sizes, describe(input).dtype, "a contiguous copy of the input", [&] {
-    return torch::stable::contiguous(permuted);
-  });
+  return contiguous_at(input, sizes, strides, "a contiguous copy of the input");
 }
 
 Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
@@ -90,14 +94,7 @@ Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
       strides[sizes.size() - 1 - static_cast<size_t>(d)] = tensor.stride(from);
     }
   }
-  AtenTensorHandle view = nullptr;
-  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
-      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &view));
-  const Tensor wide(view);
-  return allocated(tensor, sizes, describe(tensor).dtype, "a contiguous copy", [&] {
-    return torch::stable::contiguous(wide);
-  });
+  return contiguous_at(tensor, sizes, strides, "a contiguous copy");
 }
 
 void* Workspace::operator()(int64_t bytes) {

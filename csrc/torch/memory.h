@@ -17,8 +17,9 @@ torch::stable::Tensor allocate(
     torch::headeronly::ScalarType dtype,
     std::string_view use);
 
-/// The same elements as [dimensions of `order`, other dimensions], contiguous.
-torch::stable::Tensor kept_first(const torch::stable::Tensor& input, std::vector<int64_t> order);
+/// The elements that loops visit, outer ones first, as a contiguous tensor of their sizes.
+torch::stable::Tensor contiguous_copy(
+    const torch::stable::Tensor& input, const std::vector<Extent>& loops);
 
 /// A tensor as a contiguous one of these sizes, which it expands to, or has but for dimensions of
 /// one element.

@@ -1,6 +1,8 @@
 // Tensors -> problems, with the memory of the results.
 #include <algorithm>
+#include <iterator>
 #include <optional>
+#include <utility>
 
 #include <torch/csrc/stable/ops.h>
 
@@ -17,30 +19,19 @@ using torch::stable::Tensor;
 
 namespace {
 
-/// A problem without counts, and the tensor that it reads.
-struct Read {
-  Problem problem;
-  Tensor input;
-};
-
 /// Subnormal numbers are numbers, whatever torch.set_flush_denormal says.
 Tensor exact_double(const Tensor& q) {
   const cpu::ExactFloats exact;
   return torch::stable::contiguous(torch::stable::to(q, ScalarType::Double));
 }
 
-Read read_of(const Tensor& input, const Checked& checked, int64_t num_counts) {
-  std::vector<Extent> dimensions;
-  for (int64_t d = 0; d < input.dim(); ++d) {
-    dimensions.push_back({input.size(d), input.stride(d)});
+OperandShape shape_of(const Tensor& tensor) {
+  OperandShape shape{*element_type(dtype_name(tensor.scalar_type())), {}};
+  shape.dimensions.reserve(static_cast<size_t>(tensor.dim()));
+  for (int64_t d = 0; d < tensor.dim(); ++d) {
+    shape.dimensions.push_back({tensor.size(d), tensor.stride(d)});
   }
-  bool copies = false;
-  Read read{loops_as_problem(dimensions, checked, num_counts, copies), input};
-  if (copies) {
-    read.input = kept_first(input, checked.kept);
-  }
-  read.problem.data = read.input.const_data_ptr();
-  return read;
+  return shape;
 }
 
 /// `num_counts`: of a channel.
@@ -56,8 +47,8 @@ Call prepare(
   shape.push_back(num_counts);
   // The counts come first: a copy of the input may be what memory does not suffice for.
   const Tensor counts = allocate(input, shape, ScalarType::Long, use_of_counts);
-  const Read read = read_of(input, checked, num_counts);
-  Call call{checked.variant, read.problem, read.input, counts};
+  Operands operands = prepare_operands({input}, checked.kept, num_counts);
+  Call call{checked.variant, operands.problem, std::move(operands.tensors), counts};
   call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
   return call;
 }
@@ -98,6 +89,21 @@ void check_same_gpu(
 }
 
 } // namespace
+
+Operands prepare_operands(
+    std::vector<Tensor> tensors, const std::vector<int64_t>& kept, int64_t num_counts) {
+  std::vector<OperandShape> shapes;
+  std::transform(tensors.begin(), tensors.end(), std::back_inserter(shapes), shape_of);
+  Copies copies;
+  Problem problem = loops_as_problem(shapes, kept, num_counts, copies);
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    if (!copies[i].empty()) {
+      tensors[i] = contiguous_copy(tensors[i], copies[i]);
+    }
+    problem.operand(static_cast<int>(i)).data = tensors[i].const_data_ptr();
+  }
+  return {problem, std::move(tensors)};
+}
 
 Call prepare_channel_histogram(
     const Tensor& input,
@@ -166,9 +172,8 @@ RangeCall prepare_finite_range(
   }
   const bool in_float32 = !is_integer(checked.element) && checked.element != ElementType::kFloat64;
   const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
-  const Read read = read_of(input, checked, 1);
   return {
-      read.problem, read.input, allocate(input, shape, dtype, "the extremes"),
+      prepare_operands({input}, checked.kept, 1), allocate(input, shape, dtype, "the extremes"),
       allocate(input, shape, dtype, "the extremes"), in_float32};
 }
 
@@ -228,11 +233,11 @@ QuantileCall prepare_quantile(
 
   const ScalarType dtype = input.scalar_type();
   const ScalarType rank_dtype = float64_ranks ? ScalarType::Double : ScalarType::Float;
-  const Read read = read_of(input, checked, 1);
+  Operands operands = prepare_operands({input}, checked.kept, 1);
   QuantileCall call{
-      {read.problem, nullptr, q.numel(), float64_ranks, rule, ignore_nan, nullptr, nullptr,
+      {operands.problem, nullptr, q.numel(), float64_ranks, rule, ignore_nan, nullptr, nullptr,
        nullptr},
-      read.input,
+      std::move(operands.tensors),
       exact_double(q),
       allocate(input, shape, dtype, "the values"),
       allocate(input, shape, dtype, "the values"),

@@ -93,8 +93,8 @@ class Compiler:
             assert compiler.wait() == 0, built.name
             partial.rename(built)
 
-    def link(self, program: str, objects: list[Path]) -> Path:
+    def link(self, program: str, objects: list[Path], *flags: str) -> Path:
         self.finish()
-        arguments = ["g++", *map(str, objects), "-o", program]
+        arguments = ["g++", *map(str, objects), *flags, "-o", program]
         subprocess.run(arguments, cwd=self.folder, check=True)
         return self.folder / program

@@ -17,7 +17,7 @@ T read() {
 }
 
 /// The element type, the bins, the number of dimensions, their sizes and strides, the number of those
-/// that the result keeps, and which ones. `copies` as for loops_as_problem.
+/// that the result keeps, and which ones. `copies`: the strides are too many loops.
 inline Problem read_problem(bool& copies) {
   const auto type = static_cast<ElementType>(read());
   const int64_t num_bins = read();
@@ -26,11 +26,14 @@ inline Problem read_problem(bool& copies) {
     dimension.size = read();
     dimension.stride = read();
   }
-  Checked checked{Variant::kAuto, type, std::vector<int64_t>(read<size_t>())};
-  for (int64_t& kept : checked.kept) {
-    kept = read();
+  std::vector<int64_t> kept(read<size_t>());
+  for (int64_t& dimension : kept) {
+    dimension = read();
   }
-  return loops_as_problem(dimensions, checked, num_bins, copies);
+  Copies needed;
+  const Problem problem = loops_as_problem({{type, dimensions}}, kept, num_bins, needed);
+  copies = !needed[0].empty();
+  return problem;
 }
 
 /// The GPU's SMs, shared memory of a block and of an SM, and capability.

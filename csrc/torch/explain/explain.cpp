@@ -75,7 +75,10 @@ DescribedProblem describe_problem(
     last += (input.sizes[d] - 1) * input.strides[d];
   }
   DescribedProblem found{};
-  found.problem = loops_as_problem(dimensions, checked, num_counts, found.copies_input);
+  Copies copies;
+  found.problem =
+      loops_as_problem({{checked.element, dimensions}}, checked.kept, num_counts, copies);
+  found.copies_input = !copies[0].empty();
   const int64_t size = visit_number_type(found.problem.type, [](auto tag) {
     return static_cast<int64_t>(sizeof(typename decltype(tag)::type));
   });

@@ -53,9 +53,9 @@ std::tuple<Tensor, Tensor> finite_range(
     const Tensor& input, std::optional<std::vector<int64_t>> dim) {
   const RangeCall call = prepare_finite_range(input, dim);
   if (call.in_float32) {
-    cpu::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high));
+    cpu::finite_range(call.operands.problem, data_of<float>(call.low), data_of<float>(call.high));
   } else {
-    cpu::finite_range(call.problem, data_of<double>(call.low), data_of<double>(call.high));
+    cpu::finite_range(call.operands.problem, data_of<double>(call.low), data_of<double>(call.high));
   }
   return {call.low, call.high};
 }

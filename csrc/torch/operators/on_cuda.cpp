@@ -128,10 +128,11 @@ std::tuple<Tensor, Tensor> finite_range(
   const RangeCall call = prepare_finite_range(input, dim);
   on_device(input, [&](const cuda::Launch& launch) {
     if (call.in_float32) {
-      cuda::finite_range(call.problem, data_of<float>(call.low), data_of<float>(call.high), launch);
+      cuda::finite_range(
+          call.operands.problem, data_of<float>(call.low), data_of<float>(call.high), launch);
     } else {
       cuda::finite_range(
-          call.problem, data_of<double>(call.low), data_of<double>(call.high), launch);
+          call.operands.problem, data_of<double>(call.low), data_of<double>(call.high), launch);
     }
   });
   return {call.low, call.high};
