@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import safetensors.torch
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -238,7 +237,11 @@ def write_shards(folder: Path, suffix: str) -> Path:
     places = {}
     for shard, tensors in SHARDS.items():
         name = shard.replace("x", suffix)
-        save = safetensors.torch.save_file if suffix == "safetensors" else torch.save
+        save = (
+            pytest.importorskip("safetensors.torch").save_file
+            if suffix == "safetensors"
+            else torch.save
+        )
         save(tensors, folder / name)
         places |= dict.fromkeys(tensors, name)
     return write_index(folder, dict(reversed(places.items())))
@@ -259,7 +262,7 @@ def test_an_index_is_followed(tmp_path: Path, run: Any, suffix: str) -> None:
     found = values_of(index)
     assert equal({name: found[name] for name in merged}, merged)
     assert len(found) == 4
-    safetensors.torch.save_file(merged, tmp_path / "one.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(merged, tmp_path / "one.safetensors")
     in_one, _ = run("one.safetensors")
     in_several, errors = run(str(index))
     assert not errors
@@ -293,7 +296,9 @@ def test_shards_that_are_wrong(tmp_path: Path, run: Any) -> None:
 def test_an_index_leads_nowhere_else(tmp_path: Path, run: Any) -> None:
     folder = tmp_path / "folder"
     folder.mkdir()
-    safetensors.torch.save_file({"a": torch.ones(2)}, tmp_path / "secret.safetensors")
+    pytest.importorskip("safetensors.torch").save_file(
+        {"a": torch.ones(2)}, tmp_path / "secret.safetensors"
+    )
     for shard in ("../secret.safetensors", str(tmp_path / "secret.safetensors")):
         index = write_index(folder, {"a": shard})
         found, errors = run(str(index))
@@ -349,6 +354,7 @@ def narrow(code: int, exponent_bits: int, fraction_bits: int, bias: int) -> floa
     ],
 )
 def test_every_value_of_float8(tmp_path: Path, run: Any, kind: str, name: str, value: Any) -> None:
+    pytest.importorskip("safetensors")
     right = torch.tensor([value(code) for code in range(256)], dtype=torch.float64)
     safetensors_file(tmp_path / "x.safetensors", kind, [16, 16], bytes(range(256)))
     assert equal(values_of(tmp_path / "x.safetensors"), {"x": right})
@@ -378,6 +384,7 @@ def test_values_of_float4(
     tmp_path_factory: pytest.TempPathFactory, codes: list[int], columns: int, piece: int
 ) -> None:
     """Two values are in a byte, the lower half first; pieces may end between them."""
+    pytest.importorskip("safetensors")
     codes = codes * 2 * columns
     path = tmp_path_factory.mktemp("float4") / "x.safetensors"
     packed = bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2], strict=True))
@@ -398,7 +405,7 @@ def test_float4_of_torch(tmp_path: Path, run: Any, monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(torch.utils.deterministic, "fill_uninitialized_memory", False)
     codes = torch.arange(256).to(torch.uint8).view(8, 32)
     packed = codes.view(torch.float4_e2m1fn_x2)
-    safetensors.torch.save_file({"x": packed}, tmp_path / "x.safetensors")
+    pytest.importorskip("safetensors.torch").save_file({"x": packed}, tmp_path / "x.safetensors")
     torch.save({"x": packed}, tmp_path / "x.pt")
     found, errors = run(
         "x.safetensors", "x.pt", "--per-channel", "--bins", "12", "--range", "-6", "6"
