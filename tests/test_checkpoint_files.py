@@ -354,6 +354,7 @@ def narrow(code: int, exponent_bits: int, fraction_bits: int, bias: int) -> floa
     ],
 )
 def test_every_value_of_float8(tmp_path: Path, run: Any, kind: str, name: str, value: Any) -> None:
+    pytest.importorskip("safetensors")
     right = torch.tensor([value(code) for code in range(256)], dtype=torch.float64)
     safetensors_file(tmp_path / "x.safetensors", kind, [16, 16], bytes(range(256)))
     assert equal(values_of(tmp_path / "x.safetensors"), {"x": right})
@@ -383,6 +384,7 @@ def test_values_of_float4(
     tmp_path_factory: pytest.TempPathFactory, codes: list[int], columns: int, piece: int
 ) -> None:
     """Two values are in a byte, the lower half first; pieces may end between them."""
+    pytest.importorskip("safetensors")
     codes = codes * 2 * columns
     path = tmp_path_factory.mktemp("float4") / "x.safetensors"
     packed = bytes(low | high << 4 for low, high in zip(codes[::2], codes[1::2], strict=True))

@@ -916,6 +916,7 @@ def test_safetensors_without_the_package(
 def test_tensor_of_a_type_that_is_not_counted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    pytest.importorskip("safetensors")
     tensors = {
         "a": {"dtype": "F32", "shape": [3], "data_offsets": [0, 12]},
         "b": {"dtype": "F6_E2M3", "shape": [4], "data_offsets": [12, 15]},
@@ -1451,6 +1452,7 @@ def test_progress_on_a_terminal_only(
 
 
 @pytest.mark.parametrize("panels", [2, 3], ids=["too many", "enough"])
+@needs_matplotlib
 def test_a_plot_has_a_limit_and_progress(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],
