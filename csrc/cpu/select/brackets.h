@@ -1,6 +1,6 @@
-// A sample of all keys tells in which ranges the wanted keys are. The ranges hold few keys: one pass
-// of comparisons copies them and counts the others (Floyd and Rivest, "Expected time
-// bounds for selection", 1975). A sample may mislead: then the keys must be found in another way.
+// A sample of all keys tells in which ranges the wanted keys are. The ranges hold few keys: one
+// pass of comparisons copies them and counts the others (Floyd and Rivest, "Expected time bounds
+// for selection", 1975). A sample may mislead: then the keys must be found in another way.
 #pragma once
 
 #include <algorithm>
@@ -51,8 +51,8 @@ inline int64_t sample_size(int64_t keys, size_t num_q) {
   return std::min(static_cast<int64_t>(sampled), keys / tuning::kMinKeysPerSampled);
 }
 
-/// The row of a sampled key: there is one in each of `sampled` parts of all rows. Its place within
-/// the part varies, so that a sample does not follow a period of the data.
+/// The row of a sampled key: there is one in each of `sampled` parts of all rows. Its position
+/// within the part varies, so that a sample does not follow a period of the data.
 inline int64_t sampled_row(int64_t part, int64_t sampled, int64_t rows) {
   constexpr uint32_t kGoldenRatio = 0x9e3779b9; // of 2^32
   const double within = static_cast<uint32_t>(part) * kGoldenRatio * 0x1p-32;
@@ -102,8 +102,9 @@ class Brackets {
     return knots_;
   }
 
-  /// Sets the brackets, knowing the keys of the knots. A key that three neighbours have is frequent:
-  /// it is in no bracket but lies between two. The last bracket begins at NaN, and is empty.
+  /// Sets the brackets, knowing the keys of the knots. A key that three neighbours have is
+  /// frequent: it is in no bracket but lies between two. The last bracket begins at NaN, and is
+  /// empty.
   void set(const std::vector<Key>& keys) {
     for (const Span& span : spans_) {
       Key low = span.first < 0 ? Key{0} : keys[span.begin + kOuterKnots];
@@ -125,7 +126,7 @@ class Brackets {
   /// `from`: the counts of all `keys`; `copied`: the keys in brackets. Keeps the wanted keys that
   /// are copied, with their ranks among these, and writes the others to `found`. False: the
   /// sample misled.
-  bool place(
+  bool locate(
       int64_t keys,
       const std::vector<int64_t>& from,
       const Key* copied,

@@ -1,7 +1,7 @@
 // Quantiles without sorting. A sample tells where the wanted keys are, and one pass finds them.
-// Narrow types, many quantiles, and samples that misled need digits: the leading 16 bits of all keys
-// are counted, which tells the prefix of each wanted key. Then the keys with these prefixes are
-// copied, or counted by their next 16 bits if they are too many.
+// Narrow types, many quantiles, and samples that misled need digits: the leading 16 bits of all
+// keys are counted, which tells the prefix of each wanted key. Then the keys with these prefixes
+// are copied, or counted by their next 16 bits if they are too many.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -104,12 +104,12 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
       std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
   const int64_t keys_of_worker = (blocks.size + 1) * step;
   auto* scratch = static_cast<Key*>(allocate(workers * keys_of_worker * key_bytes));
-  Turns turns(blocks.count, workers);
+  TaskQueue tasks(blocks.count, workers);
   run_workers(workers, [&](int64_t worker) {
     Key* keys = scratch + worker * keys_of_worker;
     Quantiles<Key> quantiles(selection, reader);
     KeySelector<Key> selector;
-    turns.take([&](int64_t block) {
+    tasks.take([&](int64_t block) {
       const int64_t channels = blocks.size_of(block);
       reader.read(blocks.first(block), channels, 0, rows, keys, step);
       for (int64_t i = 0; i < channels; ++i) {
@@ -179,7 +179,7 @@ class BlockSelection {
     const int64_t room = capacity_ / channels_;
     const int64_t sampled = std::min(sample_size(rows_, quantiles_[0].size()), capacity_);
     KeySelector<Key> selector;
-    typename BracketPass<Key>::Channels all;
+    typename BracketPass<Key>::BracketedChannels all;
     for (int64_t i = 0; i < channels_; ++i) {
       const int64_t nans = sample(first_channel_ + i, sampled);
       Brackets<Key> brackets(quantiles_[static_cast<size_t>(i)].wanted(sampled, nans), sampled);
@@ -197,7 +197,7 @@ class BlockSelection {
       const int64_t nans = reader_.has_nan() ? channel.from.back() : 0;
       std::vector<Wanted>& wanted = quantiles.wanted(rows_, nans);
       if (channel.next > room ||
-          !channel.brackets.place(
+          !channel.brackets.locate(
               rows_, channel.from, channel.copied, channel.next, wanted, quantiles.found())) {
         return false;
       }
@@ -222,9 +222,9 @@ class BlockSelection {
   }
 
   void count_leading_digits() {
-    typename Pass::Targets all;
+    typename Pass::PrefixTargets all;
     for (int64_t i = 0; i < channels_; ++i) {
-      all.push_back(std::make_unique<Target<Key>>());
+      all.push_back(std::make_unique<PrefixTarget<Key>>());
       all.back()->prefix = {i, 0, Pass::kBits, rows_, nullptr, nullptr};
     }
     Pass(reader_, rows_, first_channel_, channels_, all).run();
@@ -239,7 +239,7 @@ class BlockSelection {
   }
 
   /// Knowing the counts of the next digits, finds which of them the wanted keys have.
-  void narrow(const Target<Key>& target) {
+  void narrow(const PrefixTarget<Key>& target) {
     const Prefix<Key>& prefix = target.prefix;
     const int shift = prefix.shift - Pass::kDigitBits;
     const auto count = [&](int64_t digit) { return target.counts[static_cast<size_t>(digit)]; };
@@ -257,7 +257,7 @@ class BlockSelection {
 
   /// One pass for as many of the prefixes as fit.
   void refine() {
-    typename Pass::Targets all;
+    typename Pass::PrefixTargets all;
     std::vector<Prefix<Key>> later;
     int64_t room = capacity_, counted = 0;
     for (const Prefix<Key>& prefix : waiting_) {
@@ -267,7 +267,7 @@ class BlockSelection {
         later.push_back(prefix);
         continue;
       }
-      all.push_back(std::make_unique<Target<Key>>());
+      all.push_back(std::make_unique<PrefixTarget<Key>>());
       all.back()->prefix = prefix;
       all.back()->gathered = gathers ? gathered_ + (capacity_ - room) : nullptr;
       room -= gathers ? prefix.keys : 0;
@@ -280,7 +280,7 @@ class BlockSelection {
     Pass(reader_, rows_, first_channel_, channels_, all).run();
     parallel_for(static_cast<int64_t>(all.size()), 1, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) {
-        const Target<Key>& target = *all[static_cast<size_t>(i)];
+        const PrefixTarget<Key>& target = *all[static_cast<size_t>(i)];
         if (target.gathered != nullptr) {
           KeySelector<Key> selector;
           selector.select(

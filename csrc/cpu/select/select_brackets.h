@@ -30,19 +30,19 @@ struct Bracketed {
 template <class Key>
 class BracketPass {
  public:
-  using Channels = std::vector<std::unique_ptr<Bracketed<Key>>>;
+  using BracketedChannels = std::vector<std::unique_ptr<Bracketed<Key>>>;
 
-  BracketPass(KeyReader<Key>& reader, int64_t first_channel, Channels& all)
+  BracketPass(KeyReader<Key>& reader, int64_t first_channel, BracketedChannels& all)
       : reader_(reader), first_channel_(first_channel), all_(all) {
   }
   void run(int64_t rows) {
-    read_tiles(rows, static_cast<int64_t>(all_.size()), [&] { return Worker(*this); });
+    read_tiles(rows, static_cast<int64_t>(all_.size()), [&] { return BracketWorker(*this); });
   }
 
  private:
-  class Worker {
+  class BracketWorker {
    public:
-    explicit Worker(BracketPass& pass) : pass_(pass), keys_(pass.all_.size() * kStep) {
+    explicit BracketWorker(BracketPass& pass) : pass_(pass), keys_(pass.all_.size() * kStep) {
       for (const auto& channel : pass.all_) {
         from_.emplace_back(channel->brackets.get().size());
       }
@@ -82,7 +82,7 @@ class BracketPass {
 
   KeyReader<Key>& reader_;
   int64_t first_channel_;
-  Channels& all_;
+  BracketedChannels& all_;
   std::mutex mutex_;
 };
 

@@ -1,5 +1,5 @@
-// A pass over all keys that finds those with given prefixes: it copies them, or counts them by their
-// next digit.
+// A pass over all keys that finds those with given prefixes: it copies them, or counts them by
+// their next digit.
 #pragma once
 
 #include <algorithm>
@@ -29,14 +29,14 @@ struct Prefix {
   Wanted* begin; // ranks count from the prefix's smallest key
   Wanted* end;
 
-  bool holds(Key key) const {
+  bool contains(Key key) const {
     return (key ^ first) >> shift == 0;
   }
 };
 
 /// A prefix in a pass. Its keys are copied, or counted by their next digit.
 template <class Key>
-struct Target {
+struct PrefixTarget {
   Prefix<Key> prefix;
   Key* gathered;                // or null: the next digits are counted
   std::vector<int64_t> counts;  // of digits
@@ -47,7 +47,7 @@ struct Target {
 template <class Key>
 class DigitPass {
  public:
-  using Targets = std::vector<std::unique_ptr<Target<Key>>>;
+  using PrefixTargets = std::vector<std::unique_ptr<PrefixTarget<Key>>>;
 
   static constexpr int kBits = 8 * sizeof(Key);
   static constexpr int kDigitBits = kBits < 16 ? kBits : 16;
@@ -55,7 +55,11 @@ class DigitPass {
 
   /// The targets of a channel follow each other in the order of their prefixes.
   DigitPass(
-      KeyReader<Key>& reader, int64_t rows, int64_t first_channel, int64_t channels, Targets& all)
+      KeyReader<Key>& reader,
+      int64_t rows,
+      int64_t first_channel,
+      int64_t channels,
+      PrefixTargets& all)
       : reader_(reader), rows_(rows), first_channel_(first_channel), channels_(channels) {
     for (auto& target : all) {
       const auto channel = static_cast<size_t>(target->prefix.channel);
@@ -77,7 +81,7 @@ class DigitPass {
   }
 
   void run() {
-    read_tiles(rows_, channels_, [&] { return Worker(*this); });
+    read_tiles(rows_, channels_, [&] { return DigitWorker(*this); });
   }
 
  private:
@@ -85,9 +89,9 @@ class DigitPass {
     return static_cast<size_t>(key >> (kBits - kDigitBits));
   }
 
-  class Worker {
+  class DigitWorker {
    public:
-    explicit Worker(DigitPass& pass)
+    explicit DigitWorker(DigitPass& pass)
         : pass_(pass),
           keys_(static_cast<size_t>(pass.channels_ * kStep)),
           tables_(pass.tables_ * 2 * kDigits) {
@@ -102,15 +106,15 @@ class DigitPass {
           take(channel, targets, keys_.data() + channel * kStep, size);
         }
       }
-      held_ += size;
-      if (held_ >= kMaxHeld) {
+      counted_ += size;
+      if (counted_ >= kMaxCounted) {
         finish();
       }
     }
     void finish() {
       const std::lock_guard<std::mutex> guard(pass_.mutex_);
       for (const auto& targets : pass_.of_channel_) {
-        for (Target<Key>* target : targets) {
+        for (PrefixTarget<Key>* target : targets) {
           if (target->gathered == nullptr) {
             const uint32_t* table = tables_.data() + target->table * 2 * kDigits;
             for (int64_t i = 0; i < kDigits; ++i) {
@@ -120,15 +124,18 @@ class DigitPass {
         }
       }
       std::fill(tables_.begin(), tables_.end(), 0);
-      held_ = 0;
+      counted_ = 0;
     }
 
    private:
     static constexpr int64_t kStep = tuning::kKeysPerTile + kLineKeys;
-    static constexpr int64_t kMaxHeld = int64_t{1} << 31;
+    static constexpr int64_t kMaxCounted = int64_t{1} << 31;
 
     void take(
-        int64_t channel, const std::vector<Target<Key>*>& targets, const Key* keys, int64_t size) {
+        int64_t channel,
+        const std::vector<PrefixTarget<Key>*>& targets,
+        const Key* keys,
+        int64_t size) {
       if (targets.size() == 1) {
         const Prefix<Key>& prefix = targets[0]->prefix;
         if (prefix.shift == kBits) { // all keys
@@ -137,7 +144,7 @@ class DigitPass {
         return keep(*targets[0], matching_.data(), match(prefix, keys, size));
       }
       if (targets.size() <= tuning::kMaxComparedPrefixes) {
-        for (Target<Key>* target : targets) {
+        for (PrefixTarget<Key>* target : targets) {
           keep(*target, matching_.data(), match(target->prefix, keys, size));
         }
         return;
@@ -176,7 +183,7 @@ class DigitPass {
     /// Hands keys to many targets, each all of its keys at once.
     void look_up(
         const std::vector<uint8_t>& map,
-        const std::vector<Target<Key>*>& targets,
+        const std::vector<PrefixTarget<Key>*>& targets,
         const Key* keys,
         int64_t size) {
       sort_by_target(find_matching(map, targets, keys, size), targets.size());
@@ -190,24 +197,24 @@ class DigitPass {
     /// Copies the keys that have a target; returns how many they are.
     int64_t find_matching(
         const std::vector<uint8_t>& map,
-        const std::vector<Target<Key>*>& targets,
+        const std::vector<PrefixTarget<Key>*>& targets,
         const Key* keys,
         int64_t size) {
       sizes_.fill(0);
       int64_t kept = 0;
       for (int64_t i = 0; i < size; ++i) {
-        const uint8_t slot = map[leading(keys[i])];
-        if (slot == 0) {
+        const uint8_t first = map[leading(keys[i])]; // 1 + the target, or 0
+        if (first == 0) {
           continue;
         }
-        size_t target = slot - size_t{1};
-        while (target < targets.size() && !targets[target]->prefix.holds(keys[i]) &&
+        size_t target = first - size_t{1};
+        while (target < targets.size() && !targets[target]->prefix.contains(keys[i]) &&
                targets[target]->prefix.first < keys[i]) {
           ++target;
         }
-        if (target < targets.size() && targets[target]->prefix.holds(keys[i])) {
+        if (target < targets.size() && targets[target]->prefix.contains(keys[i])) {
           matching_[static_cast<size_t>(kept)] = keys[i];
-          slots_[static_cast<size_t>(kept++)] = static_cast<uint8_t>(target);
+          target_of_[static_cast<size_t>(kept++)] = static_cast<uint8_t>(target);
           ++sizes_[target];
         }
       }
@@ -222,12 +229,12 @@ class DigitPass {
         offset += sizes_[target];
       }
       for (int64_t i = 0; i < kept; ++i) {
-        sorted_[static_cast<size_t>(ends_[slots_[static_cast<size_t>(i)]]++)] =
+        sorted_[static_cast<size_t>(ends_[target_of_[static_cast<size_t>(i)]]++)] =
             matching_[static_cast<size_t>(i)];
       }
     }
 
-    void keep(Target<Key>& target, const Key* keys, int64_t size) {
+    void keep(PrefixTarget<Key>& target, const Key* keys, int64_t size) {
       if (target.gathered != nullptr) {
         if (size > 0) {
           std::copy_n(keys, size, target.gathered + target.next.fetch_add(size));
@@ -246,17 +253,17 @@ class DigitPass {
     std::vector<uint32_t> tables_;
     std::array<Key, tuning::kKeysPerTile + 1> matching_;
     std::array<Key, tuning::kKeysPerTile> sorted_;
-    std::array<uint8_t, tuning::kKeysPerTile> slots_;
+    std::array<uint8_t, tuning::kKeysPerTile> target_of_;
     std::array<int64_t, tuning::kMaxPrefixes> sizes_;
     std::array<int64_t, tuning::kMaxPrefixes> ends_;
-    int64_t held_ = 0;
+    int64_t counted_ = 0;
   };
 
   KeyReader<Key>& reader_;
   int64_t rows_;
   int64_t first_channel_;
   int64_t channels_;
-  std::vector<std::vector<Target<Key>*>> of_channel_;
+  std::vector<std::vector<PrefixTarget<Key>*>> of_channel_;
   std::vector<std::vector<uint8_t>> maps_; // from a leading digit to 1 + the first target
   size_t tables_ = 0;
   std::mutex mutex_;

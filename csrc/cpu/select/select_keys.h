@@ -46,9 +46,9 @@ std::vector<WantedRange> ranges_of_digits(Wanted* begin, Wanted* end, const Coun
 
 /// Adds the digits of keys to two tables, which belong together. Neighbours are counted apart: a
 /// counter that was just written takes long to read.
-template <class Key, class Digit>
+template <class Key, class DigitOf>
 void count_digits(
-    const Key* keys, int64_t size, uint32_t* even, uint32_t* odd, const Digit& digit) {
+    const Key* keys, int64_t size, uint32_t* even, uint32_t* odd, const DigitOf& digit) {
   for (int64_t i = 0; i + 1 < size; i += 2) {
     ++even[digit(keys[i])];
     ++odd[digit(keys[i + 1])];
@@ -62,7 +62,7 @@ void count_digits(
 template <class Key>
 class KeySelector {
  public:
-  KeySelector() : tables_(std::make_unique<Tables>()) {
+  KeySelector() : tables_(std::make_unique<DigitTables>()) {
   }
 
   /// Writes the wanted keys, which are in order of their ranks, to `found`. `spare` is memory for
@@ -84,7 +84,7 @@ class KeySelector {
       }
       return;
     }
-    const Digit digit = leading_digit(low, high, size);
+    const KeyDigit digit = leading_digit(low, high, size);
     const std::vector<WantedRange> ranges = ranges_of(keys, size, digit, begin, end);
     if (digit.shift == 0) {
       return write(ranges, static_cast<Key>(low & ~digit.mask), found);
@@ -111,7 +111,7 @@ class KeySelector {
   static constexpr int kLongDigit = 11;
   static constexpr int64_t kDigits = 1 << kLongDigit;
 
-  struct Digit {
+  struct KeyDigit {
     int shift;
     uint64_t mask;
 
@@ -119,9 +119,9 @@ class KeySelector {
       return static_cast<size_t>(key >> shift & mask);
     }
   };
-  struct Tables {
+  struct DigitTables {
     uint32_t counts[2][kDigits];
-    uint16_t slots[kDigits];
+    uint16_t range_of[kDigits]; // 1 + the range, or 0
     Key* next[kDigits + 1];
     Key unwanted;
   };
@@ -141,7 +141,7 @@ class KeySelector {
   }
 
   /// The first bits in which keys from `low` to `high` differ.
-  static Digit leading_digit(Key low, Key high, int64_t size) {
+  static KeyDigit leading_digit(Key low, Key high, int64_t size) {
     const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
     int shift = 0;
     while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
@@ -152,7 +152,7 @@ class KeySelector {
 
   /// Counts the digits of the keys, and cuts the wanted ones into those of a digit each.
   std::vector<WantedRange> ranges_of(
-      const Key* keys, int64_t size, const Digit& digit, Wanted* begin, Wanted* end) {
+      const Key* keys, int64_t size, const KeyDigit& digit, Wanted* begin, Wanted* end) {
     for (uint32_t* counts : tables_->counts) {
       std::fill_n(counts, digit.mask + 1, 0);
     }
@@ -196,7 +196,7 @@ class KeySelector {
       copied += compare(keys + i, tile, brackets.get(), from.data(), spare + copied);
     }
     wanted.assign(begin, end);
-    if (copied > size / 2 || !brackets.place(size, from, spare, copied, wanted, found)) {
+    if (copied > size / 2 || !brackets.locate(size, from, spare, copied, wanted, found)) {
       return false;
     }
     Wanted* rest = wanted.data();
@@ -227,7 +227,7 @@ class KeySelector {
       const Key* keys,
       Key* out,
       int64_t size,
-      const Digit& digit,
+      const KeyDigit& digit,
       const std::vector<WantedRange>& ranges) {
     if (ranges.size() <= 2) {
       for (const WantedRange& range : ranges) {
@@ -241,21 +241,21 @@ class KeySelector {
       }
       return;
     }
-    std::fill_n(tables_->slots, digit.mask + 1, uint16_t{0});
+    std::fill_n(tables_->range_of, digit.mask + 1, uint16_t{0});
     tables_->next[0] = &tables_->unwanted;
     for (size_t i = 0; i < ranges.size(); ++i) {
-      tables_->slots[ranges[i].digit] = static_cast<uint16_t>(i + 1);
+      tables_->range_of[ranges[i].digit] = static_cast<uint16_t>(i + 1);
       tables_->next[i + 1] = out;
       out += ranges[i].keys;
     }
     for (int64_t i = 0; i < size; ++i) {
-      const uint16_t slot = tables_->slots[digit(keys[i])];
-      *tables_->next[slot] = keys[i];
-      tables_->next[slot] += slot != 0;
+      const uint16_t range = tables_->range_of[digit(keys[i])];
+      *tables_->next[range] = keys[i];
+      tables_->next[range] += range != 0;
     }
   }
 
-  std::unique_ptr<Tables> tables_;
+  std::unique_ptr<DigitTables> tables_;
 };
 
 } // namespace histo::cpu

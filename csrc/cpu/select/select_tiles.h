@@ -1,4 +1,4 @@
-// The tiles of keys that workers take in turns, to select quantiles of them.
+// The tiles of keys that workers take one after another, to select quantiles of them.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ namespace histo::cpu {
 
 constexpr int64_t kLineKeys = 64; // from one channel's keys to the next: not a power of two apart
 
-/// Tasks that workers take in turns, some at once.
-class Turns {
+/// Tasks that workers take as they become free, some at once.
+class TaskQueue {
  public:
-  Turns(int64_t tasks, int64_t workers)
+  TaskQueue(int64_t tasks, int64_t workers)
       : tasks_(tasks), batch_(std::max<int64_t>(1, tasks / (workers * tuning::kTasksPerThread))) {
   }
   /// Called by each worker: calls f(task) for what it takes.
@@ -37,17 +37,17 @@ class Turns {
   std::atomic<int64_t> next_{0};
 };
 
-/// Hands the tiles of all rows to workers: each is made by `make()`, and calls read(begin, size) for
-/// a tile and finish() after its last one.
+/// Hands the tiles of all rows to workers: each is made by `make()`, and calls read(begin, size)
+/// for a tile and finish() after its last one.
 template <class Make>
 void read_tiles(int64_t rows, int64_t channels, const Make& make) {
   const int64_t tiles = ceil_div(rows, tuning::kKeysPerTile);
   const int64_t workers =
       std::clamp<int64_t>(rows * channels / tuning::kMinElementsPerThread, 1, num_threads());
-  Turns turns(tiles, workers);
+  TaskQueue tasks(tiles, workers);
   run_workers(std::min(workers, tiles), [&](int64_t) {
     auto worker = make();
-    turns.take([&](int64_t tile) {
+    tasks.take([&](int64_t tile) {
       const int64_t begin = tile * tuning::kKeysPerTile;
       worker.read(begin, std::min(tuning::kKeysPerTile, rows - begin));
     });
