@@ -51,6 +51,6 @@ int main(int, char** arguments) {
       num_bins, counts.data()};
   Memory memory;
   const histo::ValueBinning binning{num_bins};
-  histo::cpu::count(problem, histo::cpu::axis_of(type, binning), memory);
+  histo::cpu::count(problem, histo::cpu::pattern_axis(type, binning), memory);
   return 0;
 }

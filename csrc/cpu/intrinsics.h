@@ -23,10 +23,12 @@
 
 namespace histo::cpu {
 
+using Vector = __m512i;
+
 /// Transposes the bytes of eight vectors, in each 16 bytes: bytes become words.
 [[HISTO_TARGET("avx512f,avx512bw"), gnu::always_inline]] inline void transpose_bytes(
-    __m512i (&v)[8]) {
-  __m512i a[8], b[8];
+    Vector (&v)[8]) {
+  Vector a[8], b[8];
 #pragma GCC unroll 8
   for (int i = 0; i < 4; ++i) {
     a[i] = _mm512_unpacklo_epi8(v[2 * i], v[2 * i + 1]);
@@ -47,14 +49,14 @@ namespace histo::cpu {
 
 /// Puts or adds the first `size` of eight counts, or all, or stores all past the caches.
 [[HISTO_TARGET("avx512f"), gnu::always_inline]] inline void put_eight(
-    __m512i counts, int64_t* place, int64_t size, bool add, bool past_caches) {
+    Vector counts, int64_t* to, int64_t size, bool add, bool past_caches) {
   if (past_caches) {
-    _mm512_stream_si512(reinterpret_cast<__m512i*>(place), counts);
+    _mm512_stream_si512(reinterpret_cast<Vector*>(to), counts);
     return;
   }
   const auto inside = static_cast<__mmask8>(0xff >> (8 - std::min<int64_t>(8, size)));
-  const __m512i old = _mm512_maskz_loadu_epi64(add ? inside : 0, place);
-  _mm512_mask_storeu_epi64(place, inside, _mm512_add_epi64(counts, old));
+  const Vector old = _mm512_maskz_loadu_epi64(add ? inside : 0, to);
+  _mm512_mask_storeu_epi64(to, inside, _mm512_add_epi64(counts, old));
 }
 
 } // namespace histo::cpu

@@ -5,7 +5,7 @@
 #include "core/edges.h"
 #include "core/problem.h"
 #include "core/ranks.h"
-#include "cpu/count/key_axis.h"
+#include "cpu/count/pattern_axis.h"
 
 namespace histo::cpu {
 
@@ -15,7 +15,7 @@ template <class Binning>
 void sequential(const Problem& problem, const Binning& binning);
 
 /// The engine: every thread of torch, each with tables of its own.
-void count(const Problem& problem, const Axis& axis, Allocator& allocate);
+void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate);
 
 /// The engine, for the bins between edges.
 void count_between(const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cpu/count/bit_planes.h"
-#include "cpu/count/key_axis.h"
 #include "cpu/count/matrix_products.h"
+#include "cpu/count/pattern_axis.h"
 #include "cpu/count/vectorized.h"
 #include "cpu/processor.h"
 #include "cpu/threads.h"
@@ -23,11 +23,11 @@ int64_t num_elements(const Problem& problem) {
   return problem.num_channels() * problem.num_rows();
 }
 
-/// The facts that decide how an input is counted.
-struct Facts {
+/// What decides how an input is counted.
+struct InputTraits {
   int64_t element_bytes;
   int64_t line;     // elements of a line of memory
-  int64_t own_bins; // keys below it are bins
+  int64_t own_bins; // patterns below it are bins
   int64_t workers;
   Extent channels; // the inner loops
   Extent rows;
@@ -35,7 +35,7 @@ struct Facts {
   bool interleaved; // channels lie side by side
   bool multiplied;  // columns of bytes are counted by products
 
-  explicit Facts(const Problem& problem)
+  explicit InputTraits(const Problem& problem)
       : element_bytes(size_of(problem.type)),
         line(kLineBytes / element_bytes),
         own_bins(own_bins_of(problem.type, problem.num_bins)),
@@ -57,149 +57,153 @@ struct Facts {
   }
   bool have_bit_planes() const {
     return has_columns_of_bytes() && rows.size >= kMinPlaneRun && num_rows >= kMinPlaneRows &&
-           foresees_stores() && has_bit_planes();
+           disambiguates_memory() && has_bit_planes();
   }
 };
 
-Group group_of(int64_t indices, int64_t slots, int64_t tables, int64_t counter_bytes) {
+Group group_of(int64_t indices, int64_t lanes, int64_t tables, int64_t counter_bytes) {
   const int64_t step = counter_bytes == 4 ? kTableStepOf32Bits : kTableStep;
-  const int64_t bytes = slots * indices * counter_bytes;
-  return Group{indices, slots, tables, round_up(bytes - step, 4096) + step};
+  const int64_t bytes = lanes * indices * counter_bytes;
+  return Group{indices, lanes, tables, round_up(bytes - step, 4096) + step};
 }
 
-Counting counting_of(const Facts& facts, int64_t indices, bool streams) {
+Counting counting_of(const InputTraits& input, int64_t indices, bool streams) {
   if (indices > kMaxBinsOfSmallTables + 1) {
-    return Counting::kStaged;
+    return Counting::kIndexed;
   }
-  const bool narrow = facts.element_bytes == 1 && !streams ? stores_narrow() : foresees_stores();
+  const bool narrow =
+      input.element_bytes == 1 && !streams ? forwards_16_bit_stores() : disambiguates_memory();
   return narrow ? Counting::kIn16Bits : Counting::kIn32Bits;
 }
 
 // --- Streams
 
-void choose_tables_of_16_bits(const Facts& facts, bool by_neighbours, Plan& plan) {
-  const int64_t slots = facts.element_bytes == 1 ? kSlotsOfBytes : kSlotsOfIndices;
+void choose_tables_of_16_bits(const InputTraits& input, bool by_neighbours, CpuPlan& plan) {
+  const int64_t lanes = input.element_bytes == 1 ? kLanesOfBytes : kLanesOfIndices;
   plan.joint = by_neighbours;
-  plan.few = by_neighbours ? group_of(kJointIndices, 1, 1, 2)
-                           : group_of(plan.indices, 1, kTablesWhereValuesDiffer, 2);
-  plan.many = group_of(plan.indices, slots, kCountersWhereValuesAgree / slots, 2);
+  plan.tables_if_distinct = by_neighbours ? group_of(kJointIndices, 1, 1, 2)
+                                          : group_of(plan.indices, 1, kTablesIfDistinct, 2);
+  plan.tables_if_repeated = group_of(plan.indices, lanes, kCountersIfRepeated / lanes, 2);
 }
 
 /// `share`: how many elements a thread counts before it reduces its tables.
-void choose_tables_of_32_bits(const Facts& facts, int64_t share, bool by_neighbours, Plan& plan) {
-  const int64_t run = facts.rows.size;
-  const bool dense_bytes = facts.element_bytes == 1 && facts.rows.stride == 1;
+void choose_tables_of_32_bits(
+    const InputTraits& input, int64_t share, bool by_neighbours, CpuPlan& plan) {
+  const int64_t run = input.rows.size;
+  const bool dense_bytes = input.element_bytes == 1 && input.rows.stride == 1;
   plan.products = dense_bytes && has_amx() && share >= kMinProductElements && run >= kMinProductRun;
   if (plan.products) {
-    plan.few = {kSums, 1, kProducts, kSums * 4};
+    plan.tables_if_distinct = {kSums, 1, kProducts, kSums * 4};
     return;
   }
   plan.joint = by_neighbours && share >= kMinPairElements && run >= kMinPairRun;
   if (plan.joint) {
-    plan.few = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
-  } else if (facts.element_bytes > 1) {
-    plan.few = group_of(plan.indices, 1, kFewTablesOf32Bits, 4);
+    plan.tables_if_distinct = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
+  } else if (input.element_bytes > 1) {
+    plan.tables_if_distinct = group_of(plan.indices, 1, kTablesOf32BitsIfDistinct, 4);
   }
-  plan.many = group_of(plan.indices, 1, kTablesOf32Bits, 4);
+  plan.tables_if_repeated = group_of(plan.indices, 1, kTablesOf32Bits, 4);
 }
 
-void choose_staged_tables(Plan& plan) {
-  plan.few = group_of(plan.indices, 1, 1, 2);
-  plan.many = group_of(plan.indices + 1, kSlotsPerPair, 1, 4); // make_indices() has one index more
+void choose_indexed_tables(CpuPlan& plan) {
+  plan.tables_if_distinct = group_of(plan.indices, 1, 1, 2);
+  plan.tables_if_repeated =
+      group_of(plan.indices + 1, kLanesPerPair, 1, 4); // make_indices() has one index more
   if (plan.channel_bytes() > kMaxTableBytes) {
-    plan.few = {}; // values that differ are counted as others are
+    plan.tables_if_distinct = {}; // values that differ are counted as others are
   }
 }
 
 /// How many values have a counter of 8 bits.
-int64_t byte_values_of(const Facts& facts, const Plan& plan, bool by_neighbours) {
-  if (facts.interleaved || plan.products) {
+int64_t byte_values_of(const InputTraits& input, const CpuPlan& plan, bool by_neighbours) {
+  if (input.interleaved || plan.products) {
     return 0;
   }
   if (plan.counting == Counting::kIn32Bits) {
     return by_neighbours ? kJointIndices : 0;
   }
-  if (plan.counting == Counting::kIn16Bits || facts.rows.stride != 1 ||
-      facts.own_bins > kMaxByteValues) {
+  if (plan.counting == Counting::kIn16Bits || input.rows.stride != 1 ||
+      input.own_bins > kMaxByteValues) {
     return 0;
   }
   int64_t values = 1;
-  while (values < facts.own_bins) {
+  while (values < input.own_bins) {
     values *= 2;
   }
   return values;
 }
 
-void plan_streams(const Problem& problem, const Facts& facts, Plan& plan) {
-  const int64_t share = std::min(facts.num_rows, num_elements(problem) / facts.workers);
+void plan_streams(const Problem& problem, const InputTraits& input, CpuPlan& plan) {
+  const int64_t share = std::min(input.num_rows, num_elements(problem) / input.workers);
   const bool by_neighbours =
-      facts.element_bytes == 1 && facts.rows.stride == 1 && share >= kMinJointElements;
+      input.element_bytes == 1 && input.rows.stride == 1 && share >= kMinJointElements;
   switch (plan.counting) {
     case Counting::kIn16Bits:
-      choose_tables_of_16_bits(facts, by_neighbours, plan);
+      choose_tables_of_16_bits(input, by_neighbours, plan);
       break;
     case Counting::kIn32Bits:
-      choose_tables_of_32_bits(facts, share, by_neighbours, plan);
+      choose_tables_of_32_bits(input, share, by_neighbours, plan);
       break;
-    case Counting::kStaged:
-      choose_staged_tables(plan);
+    case Counting::kIndexed:
+      choose_indexed_tables(plan);
       break;
   }
   const int64_t bytes = plan.channel_bytes();
-  if (bytes > kMaxTableBytes || facts.rows.size < kMinStream) {
+  if (bytes > kMaxTableBytes || input.rows.size < kMinStream) {
     return;
   }
   plan.way = Way::kStreams;
-  plan.strip = std::min(facts.interleaved ? facts.channels.size : 1, kMaxTableBytes / bytes);
+  plan.strip = std::min(input.interleaved ? input.channels.size : 1, kMaxTableBytes / bytes);
   plan.table_bytes = plan.strip * bytes;
-  plan.byte_values = byte_values_of(facts, plan, by_neighbours);
+  plan.byte_values = byte_values_of(input, plan, by_neighbours);
   plan.tile_bytes = plan.byte_room();
-  if (plan.counting == Counting::kStaged) {
-    plan.tile_bytes += kStagedElements * 4;
+  if (plan.counting == Counting::kIndexed) {
+    plan.tile_bytes += kIndexedElements * 4;
   }
 }
 
 // --- Columns
 
 /// All strips have the same number of whole groups.
-void plan_bit_planes(const Facts& facts, Plan& plan) {
-  const int64_t columns = facts.channels.size;
+void plan_bit_planes(const InputTraits& input, CpuPlan& plan) {
+  const int64_t columns = input.channels.size;
   const int64_t groups = ceil_div(columns, kPlaneColumns);
-  const int64_t most = are_far(facts.rows.stride) ? kFarLines * kLineBytes : kLineBytes;
+  const int64_t most = are_far(input.rows.stride) ? kFarLines * kLineBytes : kLineBytes;
   const int64_t groups_of_strip = ceil_div(groups, ceil_div(columns, most));
   plan.way = Way::kBitPlanes;
   plan.strip = std::min(columns, groups_of_strip * kPlaneColumns);
-  plan.few = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
-  plan.table_bytes = plan.few.bytes();
+  plan.tables_if_distinct = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
+  plan.table_bytes = plan.tables_if_distinct.bytes();
   plan.tile_bytes = kPlaneScratchBytes;
 }
 
 /// All strips have the same number of whole lines. Threads share a strip that has many rows.
-void plan_products(const Facts& facts, Plan& plan) {
-  const int64_t columns = facts.channels.size;
+void plan_products(const InputTraits& input, CpuPlan& plan) {
+  const int64_t columns = input.channels.size;
   const int64_t lines = ceil_div(columns, kLineBytes);
-  const int64_t alone = facts.rows.size < kMinSharedProductRows ? facts.workers : 1;
-  const int64_t most = are_far(facts.rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;
+  const int64_t alone = input.rows.size < kMinSharedProductRows ? input.workers : 1;
+  const int64_t most = are_far(input.rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;
   const int64_t strips = std::max(ceil_div(columns, most), alone);
   plan.way = Way::kProducts;
   plan.strip = std::min(columns, ceil_div(lines, strips) * kLineBytes);
-  plan.few = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
-  plan.table_bytes = plan.few.bytes();
+  plan.tables_if_distinct = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
+  plan.table_bytes = plan.tables_if_distinct.bytes();
   plan.tile_bytes = kProductScratchBytes;
 }
 
-/// The loop over tables takes whole turns. Nobody reads the slots without a channel.
-void plan_columns(Plan& plan) {
-  if (plan.counting == Counting::kStaged) {
+/// The loop over tables takes whole turns. Nobody reads the lanes without a channel.
+void plan_columns(CpuPlan& plan) {
+  if (plan.counting == Counting::kIndexed) {
     return;
   }
   if (plan.counting == Counting::kIn32Bits) {
-    plan.few = group_of(plan.indices, 1, round_up(plan.strip, kTablesOf32Bits), 4);
+    plan.tables_if_distinct = group_of(plan.indices, 1, round_up(plan.strip, kTablesOf32Bits), 4);
   } else {
-    const int64_t pairs = ceil_div(plan.strip, kSlotsPerPair);
-    plan.few = group_of(plan.indices, kSlotsPerPair, round_up(pairs, kPairsWhereValuesAgree), 2);
+    const int64_t pairs = ceil_div(plan.strip, kLanesPerPair);
+    plan.tables_if_distinct =
+        group_of(plan.indices, kLanesPerPair, round_up(pairs, kPairsIfRepeated), 2);
   }
-  plan.table_bytes = plan.few.bytes();
+  plan.table_bytes = plan.tables_if_distinct.bytes();
   if (plan.table_bytes <= kMaxTableBytes) {
     plan.way = Way::kColumns;
     plan.tile_bytes = kTileRows * kLineBytes;
@@ -239,34 +243,34 @@ int64_t workers_of(const Problem& problem) {
   return std::clamp<int64_t>(num_elements(problem) / kMinElementsPerThread, 1, num_threads());
 }
 
-Plan plan_of(const Problem& problem) {
-  const Facts facts(problem);
-  Plan plan{};
+CpuPlan plan_of(const Problem& problem) {
+  const InputTraits input(problem);
+  CpuPlan plan{};
   plan.way = Way::kDirect;
-  plan.strip = facts.interleaved ? std::min(facts.channels.size, facts.line) : 1;
-  if (facts.num_rows < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
+  plan.strip = input.interleaved ? std::min(input.channels.size, input.line) : 1;
+  if (input.num_rows < kMinRowsPerIndex * std::min<int64_t>(problem.num_bins, 256)) {
     return plan; // and no number below can overflow
   }
-  plan.indices = facts.element_bytes == 1 ? 256 : facts.own_bins + 1;
-  if (plan.indices > kMaxTableBytes || facts.num_rows < kMinRowsPerIndex * plan.indices) {
+  plan.indices = input.element_bytes == 1 ? 256 : input.own_bins + 1;
+  if (plan.indices > kMaxTableBytes || input.num_rows < kMinRowsPerIndex * plan.indices) {
     return plan;
   }
-  const bool streams = facts.are_streams();
-  plan.counting = counting_of(facts, plan.indices, streams);
+  const bool streams = input.are_streams();
+  plan.counting = counting_of(input, plan.indices, streams);
   if (streams) {
-    plan_streams(problem, facts, plan);
-  } else if (facts.have_bit_planes()) {
-    plan_bit_planes(facts, plan);
-  } else if (facts.multiplied) {
-    plan_products(facts, plan);
+    plan_streams(problem, input, plan);
+  } else if (input.have_bit_planes()) {
+    plan_bit_planes(input, plan);
+  } else if (input.multiplied) {
+    plan_products(input, plan);
   } else {
     plan_columns(plan);
   }
   return plan;
 }
 
-Plan plan_of_keys(const Problem& keys) {
-  return plan_of(without_gaps(keys));
+CpuPlan plan_of_slots(const Problem& slots) {
+  return plan_of(without_gaps(slots));
 }
 
 } // namespace histo::cpu

@@ -10,19 +10,20 @@ namespace histo::cpu {
 
 /// kDirect: in the result itself, without tables.
 /// kStreams: one channel after another; its elements go to several counters in turns.
-/// kColumns: channels lie side by side, and each has a slot.
+/// kColumns: channels lie side by side, and each has a lane of a table.
 /// kBitPlanes: columns of bytes, whose bits are counted.
 /// kProducts: columns of bytes, which are counted by multiplying matrices.
 enum class Way { kDirect, kStreams, kColumns, kBitPlanes, kProducts };
 
 /// How values are counted in tables: up to 4096 bins in counters of 16 bits, or of 32 where these
 /// are faster. With more bins indices may be made before they are counted.
-enum class Counting { kIn16Bits, kIn32Bits, kStaged };
+enum class Counting { kIn16Bits, kIn32Bits, kIndexed };
 
-/// Tables [index][slot] that are counted in together.
+/// Tables of counters [index][lane] that are counted in together. The lanes of an index lie
+/// together.
 struct Group {
   int64_t indices;
-  int64_t slots;
+  int64_t lanes;
   int64_t tables;
   int64_t table_bytes; // from one to the next
 
@@ -31,17 +32,17 @@ struct Group {
   }
 };
 
-struct Plan {
+struct CpuPlan {
   Way way;
   Counting counting;
-  int64_t strip;       // channels that share the tables at a time, at most
-  int64_t indices;     // of a table that is not joint
-  bool joint;          // streams of bytes: two neighbours are counted as one
-  bool products;       // streams of bytes: sums of matrix products, and no other counters
-  Group few;           // of all columns, or of each stream: the counters where values differ
-  Group many;          // behind them, of each stream: the counters where values agree
-  int64_t byte_values; // values below it have a counter of 8 bits, too, at the end of the tile
-  int64_t table_bytes; // of all groups
+  int64_t strip;            // channels that share the tables at a time, at most
+  int64_t indices;          // of a table that is not joint
+  bool joint;               // streams of bytes: two neighbours are counted as one
+  bool products;            // streams of bytes: sums of matrix products, and no other counters
+  Group tables_if_distinct; // of streams, while values are distinct; in other ways, the only tables
+  Group tables_if_repeated; // behind them, of streams, while values are repeated
+  int64_t byte_values;      // values below it have a counter of 8 bits, too, at the end of the tile
+  int64_t table_bytes;      // of all groups
   int64_t tile_bytes;
 
   /// Bytes for the counters of 8 bits: there is one for each number of 16 bits.
@@ -54,13 +55,13 @@ struct Plan {
   }
   /// Streams: bytes of the tables of one channel.
   int64_t channel_bytes() const {
-    return few.bytes() + many.bytes();
+    return tables_if_distinct.bytes() + tables_if_repeated.bytes();
   }
 };
 
-Plan plan_of(const Problem& problem);
-/// The plan of keys that are staged: they lie as the elements do, without gaps.
-Plan plan_of_keys(const Problem& keys);
+CpuPlan plan_of(const Problem& problem);
+/// The plan of slots that numbers are digitized to: they lie as the elements do, without gaps.
+CpuPlan plan_of_slots(const Problem& slots);
 
 /// The number of threads that the input is worth.
 int64_t workers_of(const Problem& problem);

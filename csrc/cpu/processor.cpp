@@ -109,12 +109,12 @@ bool has_amx() {
   return chosen_set() == InstructionSet::kAmx;
 }
 
-bool stores_narrow() {
+bool forwards_16_bit_stores() {
   static const bool found = unless_wanted(is_amd_with_avx512() || is_intel(), true);
   return found;
 }
 
-bool foresees_stores() {
+bool disambiguates_memory() {
   static const bool found = unless_wanted(is_amd_with_avx512() && !is_zen3_or_zen4(), false);
   return found;
 }

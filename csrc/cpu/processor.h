@@ -16,13 +16,15 @@ bool has_avx512();
 /// Whether matrices of bytes are multiplied, too.
 bool has_amx();
 
-/// Whether a counter of 16 bits is stored as fast as one of 32. AMD's processors with AVX-512 and
-/// Intel's do. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16 here, 32
-/// below) says otherwise.
-bool stores_narrow();
+/// Whether additions to a counter of 16 bits are as fast as to one of 32: each load of a counter
+/// takes what the store before it wrote (store forwarding). That holds on AMD's processors with
+/// AVX-512 and on Intel's. The environment variable TORCH_HISTO_CPU_COUNTERS=16, =32 or =mixed (16
+/// here, 32 below) says otherwise.
+bool forwards_16_bit_stores();
 
-/// Whether the processor also foresees which store an addition waits for. AMD's do from Zen 5 on.
-/// The same variable says otherwise.
-bool foresees_stores();
+/// Whether the processor also predicts which store the load of an addition depends on, in a table
+/// of counters of 16 bits (memory disambiguation). AMD's do from Zen 5 on. The same variable says
+/// otherwise.
+bool disambiguates_memory();
 
 } // namespace histo::cpu

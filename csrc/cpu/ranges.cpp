@@ -15,19 +15,20 @@
 namespace histo::cpu {
 namespace {
 
-/// The extremes of some channels, as keys. Without a finite value low is above high.
+/// The extremes of some channels, in the type that is compared. Without a finite value low is above
+/// high.
 template <class T>
-class Extremes {
+class ChannelExtremes {
  public:
-  using Key = typename Number<T>::Wide;
+  using Wide = typename Number<T>::Wide;
 
-  explicit Extremes(int64_t channels)
+  explicit ChannelExtremes(int64_t channels)
       : low_(static_cast<size_t>(channels), kMax), high_(static_cast<size_t>(channels), kMin) {
   }
   /// Adds a panel whose first channel is `first`.
-  void add(const Panel<T>& panel, int64_t first) {
-    Key* low = low_.data() + first;
-    Key* high = high_.data() + first;
+  void add(const InputPanel<T>& panel, int64_t first) {
+    Wide* low = low_.data() + first;
+    Wide* high = high_.data() + first;
     const auto& [data, channels, rows] = panel;
     if (channels.size > 1 && channels.stride < rows.stride) {
       for (int64_t row = 0; row < rows.size; ++row) {
@@ -38,7 +39,7 @@ class Extremes {
       return;
     }
     for (int64_t c = 0; c < channels.size; ++c) {
-      Key least = low[c], most = high[c];
+      Wide least = low[c], most = high[c];
       for (int64_t row = 0; row < rows.size; ++row) {
         add(data[row * rows.stride + c * channels.stride], least, most);
       }
@@ -46,7 +47,7 @@ class Extremes {
       high[c] = most;
     }
   }
-  void add(const Extremes& other) {
+  void add(const ChannelExtremes& other) {
     for (size_t c = 0; c < low_.size(); ++c) {
       low_[c] = std::min(low_[c], other.low_[c]);
       high_[c] = std::max(high_[c], other.high_[c]);
@@ -62,17 +63,17 @@ class Extremes {
   }
 
  private:
-  static constexpr Key kMax = std::numeric_limits<Key>::max();
-  static constexpr Key kMin = std::numeric_limits<Key>::lowest();
+  static constexpr Wide kMax = std::numeric_limits<Wide>::max();
+  static constexpr Wide kMin = std::numeric_limits<Wide>::lowest();
 
-  static void add(T element, Key& low, Key& high) {
-    const Key key = Number<T>::wide(element);
-    const bool finite = key >= kMin && key <= kMax; // all integers are
-    low = finite && key < low ? key : low;
-    high = finite && key > high ? key : high;
+  static void add(T element, Wide& low, Wide& high) {
+    const Wide wide = Number<T>::wide(element);
+    const bool finite = wide >= kMin && wide <= kMax; // all integers are
+    low = finite && wide < low ? wide : low;
+    high = finite && wide > high ? wide : high;
   }
 
-  std::vector<Key> low_, high_;
+  std::vector<Wide> low_, high_;
 };
 
 } // namespace
@@ -86,19 +87,19 @@ void finite_range(const Problem& input, T* low, T* high) {
     // Threads have rows, or channels where these are the more.
     const bool by_rows = rows >= channels;
     std::mutex mutex;
-    Extremes<Element> all(channels);
+    ChannelExtremes<Element> all(channels);
     run_workers(workers, [&](int64_t worker) {
       const ExactFloats exact;
       const int64_t first = by_rows ? 0 : cut(channels, worker, workers);
       const int64_t end = by_rows ? channels : cut(channels, worker + 1, workers);
       const int64_t begin_row = by_rows ? cut(rows, worker, workers) : 0;
       const int64_t end_row = by_rows ? cut(rows, worker + 1, workers) : rows;
-      Extremes<Element> own(channels);
+      ChannelExtremes<Element> own(channels);
       const auto* data = static_cast<const Element*>(input.data);
       int64_t channel = first;
       for_each_run(input.channels, first, end, [&](int64_t offset, const Extent& run) {
         for_each_run(input.rows, begin_row, end_row, [&](int64_t row, const Extent& size) {
-          own.add(Panel<Element>{data + offset + row, run, size}, channel);
+          own.add(InputPanel<Element>{data + offset + row, run, size}, channel);
         });
         channel += run.size;
       });

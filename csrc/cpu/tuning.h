@@ -1,7 +1,7 @@
 // The numbers the CPU engine was tuned with. A row is a number and the benchmark case that gave it,
 // with the distribution of its values, on one thread of a Zen 5 or the processor that is named; or
-// the case that it is "shown by", because it matters there. All are in benchmarks/cases.py. A number
-// without a case was set by reasoning. docs/tuning.md tells what else was tried.
+// the case that it is "shown by", because it matters there. All are in benchmarks/cases.py. A
+// number without a case was set by reasoning. docs/tuning.md tells what else was tried.
 #pragma once
 
 #include <cstddef>
@@ -51,21 +51,22 @@ constexpr int64_t kMaxBinsOfSmallTables = 4096; // int16 [2^25], 4096 bins, unif
 /// Elements of one turn of a loop.
 constexpr int64_t kUnrolledElements = 16; // uint8 [2^17, 512], constant
 
-/// 16-bit counters, if values differ: the tables, and the neighbours that each gets in turn.
-constexpr int kTablesWhereValuesDiffer = 4;        // uint8 [2^26], normal
-constexpr int kRunWhereValuesDiffer = 4;           // uint8 [2^26], normal
-constexpr int64_t kUnrolledWhereValuesDiffer = 32; // uint8 [2^26], normal
-/// 16-bit counters, if values agree: the counters of a value, and how many of them lie together.
-constexpr int kCountersWhereValuesAgree = 16; // uint8 [2^26], constant
-constexpr int kSlotsOfBytes = 16;             // uint8 [2^26], two values
-constexpr int kSlotsOfIndices = 4;            // int16 [2^25], 4096 bins, run-length
+/// 16-bit counters, if values are distinct: the tables, and the neighbours that each gets in turn.
+constexpr int kTablesIfDistinct = 4;        // uint8 [2^26], normal
+constexpr int kRunIfDistinct = 4;           // uint8 [2^26], normal
+constexpr int64_t kUnrolledIfDistinct = 32; // uint8 [2^26], normal
+/// 16-bit counters, if values are repeated: the counters of a value, and how many of them lie
+/// together.
+constexpr int kCountersIfRepeated = 16; // uint8 [2^26], constant
+constexpr int kLanesOfBytes = 16;       // uint8 [2^26], two values
+constexpr int kLanesOfIndices = 4;      // int16 [2^25], 4096 bins, run-length
 /// One element in 16 has its counters prefetched this far ahead, unless a sample has no new value.
 constexpr int64_t kElementsFetched = 32;  // int16 [2^25], 4096 bins, run-length
 constexpr int64_t kUnfetchedSample = 512; // int16 [2^25], 4096 bins, constant
 /// 32-bit counters: the tables that elements go to in turns.
-constexpr int kTablesOf32Bits = 8;        // uint8 [2^26], constant, Zen 3
-constexpr int64_t kUnrolledOf32Bits = 32; // uint8 [2^26], run-length, Zen 3
-constexpr int kFewTablesOf32Bits = 2;     // int16 [2^25], 4096 bins, uniform, Zen 3
+constexpr int kTablesOf32Bits = 8;           // uint8 [2^26], constant, Zen 3
+constexpr int64_t kUnrolledOf32Bits = 32;    // uint8 [2^26], run-length, Zen 3
+constexpr int kTablesOf32BitsIfDistinct = 2; // int16 [2^25], 4096 bins, uniform, Zen 3
 
 // --- Streams of bytes
 
@@ -96,15 +97,15 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 
 // --- Bins between edges
 
-/// Keys that are staged before they are counted.
-constexpr int64_t kStagedKeys = 1 << 15; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
+/// Elements that are digitized before their slots are counted.
+constexpr int64_t kDigitizedElements = 1 << 15; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
 /// Values that are searched at once, where they are converted first, or have bins of their own.
 constexpr int64_t kSearched = 512; // shown by float32 [2^17, 64], 255 bins own ranges
-/// The cells of a channel, with fewer and with at least kMinValuesOfManyCells values between its edges.
-/// Most of the many cells have no threshold, but they take longer to fill.
-constexpr int32_t kFewCells = 4096;
-constexpr int32_t kManyCells = 16384; // shown by float32 [2^22], 255 bins by random edges
-constexpr int64_t kMinValuesOfManyCells = 1 << 18;
+/// The buckets of a channel, with fewer and with at least kMinValuesOfManyBuckets values between
+/// its edges. Most of the many buckets have no threshold, but they take longer to fill.
+constexpr int32_t kFewBuckets = 4096;
+constexpr int32_t kManyBuckets = 16384; // shown by float32 [2^22], 255 bins by random edges
+constexpr int64_t kMinValuesOfManyBuckets = 1 << 18;
 /// Lines that values are fetched ahead of a search.
 constexpr int64_t kSearchedAhead = 64; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
 /// Values of one or two bytes: with fewer rows the bins of all patterns take longer to find than
@@ -114,12 +115,12 @@ constexpr int64_t kMinRowsOfTwoBytes = 1 << 20; // shown by bfloat16 [2^24], 255
 /// Patterns whose bins a thread finds before it takes others.
 constexpr int64_t kPatternsPerTask = 1 << 16;
 /// Channels whose thresholds are found together, where no table says how many.
-constexpr int64_t kStagedChannels = 64;
+constexpr int64_t kDigitizedChannels = 64;
 
 // --- More than kMaxBinsOfSmallTables bins
 
 /// Indices that are made together, and the elements that a sample is taken of.
-constexpr int64_t kStagedElements = 4096;    // int32 [2^24], 2^16 bins, text
+constexpr int64_t kIndexedElements = 4096;   // int32 [2^24], 2^16 bins, text
 constexpr int64_t kWideChunkElements = 8192; // int32 [2^24], 2^16 bins, text
 /// Ends of runs that are found at once, without a branch for each.
 constexpr int64_t kEndsAtOnce = 4; // int32 [2^24], 2^16 bins, run-length
@@ -137,8 +138,8 @@ constexpr int64_t kByteChunkElements = 1 << 17; // int32 [2^24], 2^16 bins, unif
 constexpr int64_t kMinByteElements = 1 << 16;
 /// Values for each counter, on average: counts are moved after the first number. Counters that wrap
 /// before the second one are not used again.
-constexpr int64_t kMaxHeldPerByte = 176; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
-constexpr int64_t kMinHeldPerByte = 4;
+constexpr int64_t kMaxPerByteCounter = 176; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
+constexpr int64_t kMinPerByteCounter = 4;
 /// One sample of kWideChunkElements is taken in this many elements.
 constexpr int64_t kBytesSampledEach = 1 << 15; // int32 [2^24], 2^16 bins, uniform, Granite Rapids
 /// Chunks that are counted in another way, after neighbours agreed, and after counters wrapped or
@@ -148,16 +149,16 @@ constexpr int64_t kPauseOfUncounted = 64;
 
 // --- Columns in tables
 
-/// Rows of a tile, which is counted from the first-level cache.
+/// Rows of a tile, which is counted from the L1 cache.
 constexpr int64_t kTileRows = 256; // uint8 [2^17, 512], uniform
 /// Counters of 16 bits: two columns are a pair and share a table.
-constexpr int64_t kSlotsPerPair = 2;
+constexpr int64_t kLanesPerPair = 2;
 /// Pairs that are counted at once, and the rows of each in a turn.
-constexpr int kPairsWhereValuesDiffer = 2;     // uint8 [2^17, 512], normal
-constexpr int kRowsWhereValuesDiffer = 8;      // uint8 [2^17, 512], normal
-constexpr int kPairsWhereValuesAgree = 4;      // uint8 [2^17, 512], alternating
-constexpr int kMorePairsWhereValuesAgree = 8;  // uint8 [2^17, 512], two values
-constexpr int kMostPairsWhereValuesAgree = 16; // uint8 [3355, 20000], run-length
+constexpr int kPairsIfDistinct = 2;      // uint8 [2^17, 512], normal
+constexpr int kRowsIfDistinct = 8;       // uint8 [2^17, 512], normal
+constexpr int kPairsIfRepeated = 4;      // uint8 [2^17, 512], alternating
+constexpr int kMorePairsIfRepeated = 8;  // uint8 [2^17, 512], two values
+constexpr int kMostPairsIfRepeated = 16; // uint8 [3355, 20000], run-length
 
 // --- Bit planes
 

@@ -1,5 +1,6 @@
-// In place of the compiler's header: the vector instructions that csrc/cpu/count/matrix_products.cpp and
-// bit_planes.cpp use, as plain loops. Intel's Intrinsics Guide defines each.
+// In place of the compiler's header: the vector instructions that
+// csrc/cpu/count/matrix_products.cpp and bit_planes.cpp use, as plain loops. Intel's Intrinsics
+// Guide defines each.
 #pragma once
 
 #include <cstdint>
@@ -167,8 +168,8 @@ inline __m512i _mm512_popcnt_epi64(const __m512i& v) {
 inline __m512i _mm512_srli_epi16(const __m512i& v, unsigned bits) {
   return stand_in::lanes<uint16_t>([&](int i) { return v.get<uint16_t>(i) >> bits; });
 }
-/// Each bit of a byte of the result: whether the byte of x has an odd number of bits in common with a
-/// row of the matrix, of which the last row is for the lowest bit.
+/// Each bit of a byte of the result: whether the byte of x has an odd number of bits in common with
+/// a row of the matrix, of which the last row is for the lowest bit.
 inline __m512i _mm512_gf2p8affine_epi64_epi8(const __m512i& x, const __m512i& matrix, int added) {
   return stand_in::lanes<uint8_t>([&](int i) {
     int result = 0;
@@ -180,17 +181,17 @@ inline __m512i _mm512_gf2p8affine_epi64_epi8(const __m512i& x, const __m512i& ma
   });
 }
 
-inline __m512i _mm512_shuffle_epi8(const __m512i& v, const __m512i& places) {
+inline __m512i _mm512_shuffle_epi8(const __m512i& v, const __m512i& indices) {
   return stand_in::lanes<uint8_t>([&](int i) {
-    return places.bytes[i] & 0x80 ? 0 : v.bytes[i / 16 * 16 + places.bytes[i] % 16];
+    return indices.bytes[i] & 0x80 ? 0 : v.bytes[i / 16 * 16 + indices.bytes[i] % 16];
   });
 }
-inline __m512i _mm512_permutexvar_epi8(const __m512i& places, const __m512i& v) {
-  return stand_in::lanes<uint8_t>([&](int i) { return v.bytes[places.bytes[i] % 64]; });
+inline __m512i _mm512_permutexvar_epi8(const __m512i& indices, const __m512i& v) {
+  return stand_in::lanes<uint8_t>([&](int i) { return v.bytes[indices.bytes[i] % 64]; });
 }
-inline __m512i _mm512_shuffle_i64x2(const __m512i& a, const __m512i& b, int places) {
+inline __m512i _mm512_shuffle_i64x2(const __m512i& a, const __m512i& b, int indices) {
   return stand_in::lanes<uint64_t>([&](int i) {
-    const int from = places >> i / 2 * 2 & 3;
+    const int from = indices >> i / 2 * 2 & 3;
     return (i < 4 ? a : b).get<uint64_t>(2 * from + i % 2);
   });
 }

@@ -66,14 +66,14 @@ void multiply_tiles() {
   for (int row = 0; row < kUppers; ++row) {
     for (int column = 0; column < 16; ++column) {
       uint32_t sum;
-      uint8_t* place = loaded_tile(kRegister).rows[row] + 4 * column;
-      std::memcpy(&sum, place, sizeof sum);
+      uint8_t* entry = loaded_tile(kRegister).rows[row] + 4 * column;
+      std::memcpy(&sum, entry, sizeof sum);
       for (int k = 0; k < kLowers; ++k) {
         for (int i = 0; i < 4; ++i) {
           sum += uint32_t{first.rows[row][4 * k + i]} * second.rows[k][4 * column + i];
         }
       }
-      std::memcpy(place, &sum, sizeof sum);
+      std::memcpy(entry, &sum, sizeof sum);
     }
   }
 }

@@ -142,7 +142,7 @@ struct Poisoned final : Allocator {
 
 void count(const Problem& problem) {
   Poisoned memory;
-  cpu::count(problem, cpu::axis_of(problem.type, ValueBinning{problem.num_bins}), memory);
+  cpu::count(problem, cpu::pattern_axis(problem.type, ValueBinning{problem.num_bins}), memory);
 }
 
 } // namespace

@@ -16,8 +16,6 @@ namespace {
 #define HISTO_BITS [[HISTO_TARGET("avx512f,avx512bw,avx512vbmi,avx512vpopcntdq,gfni")]]
 #define HISTO_INLINE HISTO_BITS [[gnu::always_inline]] inline
 
-using Vector = __m512i;
-
 constexpr int kBits = 8;
 constexpr int kHalves = 16; // values of half a byte
 constexpr int64_t kLine = tuning::kLineBytes;
@@ -25,10 +23,10 @@ constexpr int64_t kGroupsOfLine = kLine / kPlaneColumns;
 constexpr int64_t kBlocks = tuning::kPlaneRows / kPlaneBlockRows;
 
 /// The order of columns that makes make_planes put column c into word c % 8 of group c / 8.
-struct Order {
+struct ColumnOrder {
   alignas(kLine) uint8_t column_at[kLine];
 
-  constexpr Order() : column_at() {
+  constexpr ColumnOrder() : column_at() {
     for (int c = 0; c < kLine; ++c) {
       const int group = c / 8, word = c % 8;
       const int at = word / 2 * 16 + (group / 2 * 2 + word % 2) * 2 + group % 2;
@@ -37,14 +35,14 @@ struct Order {
   }
 };
 
-constexpr Order kOrder;
+constexpr ColumnOrder kColumnOrder;
 
 /// Turns 64 rows into planes [group][bit]. A word has one bit of 64 rows of a column; the rows come
 /// in any order. Groups are kBlocks blocks apart. Calls fetch(i) after each eighth of the rows.
 template <class Fetch>
 HISTO_BITS void make_planes(
     const uint8_t* data, int64_t stride, Vector* planes, const Fetch& fetch) {
-  const Vector order = _mm512_load_si512(kOrder.column_at);
+  const Vector order = _mm512_load_si512(kColumnOrder.column_at);
   const Vector identity = _mm512_set1_epi64(static_cast<int64_t>(0x8040201008040201));
   Vector bits[8][8];
   for (int64_t i = 0; i < 8; ++i) {
@@ -80,7 +78,7 @@ HISTO_BITS void make_planes(
   }
 }
 
-/// Finds the places at which two bits have each value.
+/// Finds the positions at which two bits have each value.
 HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[0] = _mm512_ternarylogic_epi64(low, low, high, 0x11);
   found[1] = _mm512_andnot_si512(high, low);
@@ -88,7 +86,7 @@ HISTO_INLINE void find_two(Vector low, Vector high, Vector (&found)[4]) {
   found[3] = _mm512_and_si512(low, high);
 }
 
-/// Finds the places at which four bits have each value.
+/// Finds the positions at which four bits have each value.
 HISTO_INLINE void find_values(const Vector* bits, Vector* found) {
   Vector low[4], high[4];
   find_two(bits[0], bits[1], low);
@@ -165,7 +163,7 @@ HISTO_BITS void make_block(
   };
   for (int64_t column = 0; column < tile.columns; column += kLine) {
     alignas(kLine) FilledLines filled;
-    const auto [data, stride] = lines_of(tile, row, column, filled);
+    const auto [data, stride] = line_block_of(tile, row, column, filled);
     Vector* to = planes + column / kPlaneColumns * kBlocks * kBits;
     if (!are_far(tile.stride)) {
       make_planes(data, stride, to, fetch_pages);
@@ -232,8 +230,8 @@ HISTO_BITS void put_group(const int64_t* table, const Histograms& to) {
 #pragma GCC unroll 8
     for (int i = 0; i < 8; ++i) {
       if (i < to.columns) {
-        int64_t* place = to.counts + i * to.num_bins + value;
-        put_eight(v[i], place, to.values - value, to.add, past_caches);
+        int64_t* first = to.counts + i * to.num_bins + value;
+        put_eight(v[i], first, to.values - value, to.add, past_caches);
       }
     }
   }

@@ -1,4 +1,4 @@
-// Columns of bytes that are counted many at once, and the places of their counts.
+// Columns of bytes that are counted many at once, and where their counts go.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +23,7 @@ constexpr bool are_far(int64_t stride) {
 }
 
 /// 64 rows of up to 64 columns, as whole lines that are `stride` apart.
-struct Lines {
+struct LineBlock {
   const uint8_t* data;
   int64_t stride;
 };
@@ -31,9 +31,10 @@ struct Lines {
 /// A copy of a block of lines. Rows and columns that the tile does not have are 0.
 using FilledLines = uint8_t[tuning::kLineBytes * tuning::kLineBytes];
 
-/// The lines of a tile from `row` and `column` on. They are read in place if the bytes behind the
-/// columns may be read, too. Otherwise they are copied.
-inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
+/// The lines of a tile from `row` and `column` on. They are not copied if the bytes behind the
+/// columns may be read, too.
+inline LineBlock line_block_of(
+    const ByteColumns& tile, int64_t row, int64_t column, FilledLines& filled) {
   constexpr int64_t kLine = tuning::kLineBytes;
   const int64_t width = std::min(kLine, tile.columns - column);
   const int64_t rows = std::min(kLine, tile.rows - row);
@@ -50,20 +51,21 @@ inline Lines lines_of(const ByteColumns& tile, int64_t row, int64_t column, Fill
   return {filled, kLine};
 }
 
-/// The place of the counts of some columns.
+/// Where the counts of some columns go.
 struct Histograms {
   int64_t* counts;
   int64_t num_bins; // counters from one histogram to the next
   int64_t columns;
-  int64_t values; // only these first keys are bins
+  int64_t values; // only these first values are bins
   bool add;
   bool past_caches; // stores go past the caches, if are_lines()
 
   /// Whether all counts are stored as whole lines, which need not be read before.
   bool are_lines() const {
-    const auto places = reinterpret_cast<uintptr_t>(counts) | static_cast<uintptr_t>(num_bins * 8) |
-                        static_cast<uintptr_t>(values * 8);
-    return past_caches && !add && places % tuning::kLineBytes == 0;
+    const auto multiples = reinterpret_cast<uintptr_t>(counts) |
+                           static_cast<uintptr_t>(num_bins * 8) |
+                           static_cast<uintptr_t>(values * 8);
+    return past_caches && !add && multiples % tuning::kLineBytes == 0;
   }
 };
 

@@ -35,8 +35,8 @@ void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_
 void count_streams(const Job& job, int64_t worker) {
   if (job.plan.products) {
     count_product_streams(job, worker);
-  } else if (job.plan.counting == Counting::kStaged) {
-    count_staged_streams(job, worker);
+  } else if (job.plan.counting == Counting::kIndexed) {
+    count_indexed_streams(job, worker);
   } else if (job.axis.num_bytes > 0) {
     count_byte_streams(job, worker);
   } else {
@@ -63,9 +63,9 @@ void count_job(const Job& job, int64_t worker) {
 
 void count_in_tables(
     const Problem& problem,
-    const Axis& axis,
-    const Plan& plan,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const CpuPlan& plan,
+    const Digitization* digitization,
     Allocator& allocate) {
   const Schedule schedule(problem, plan);
   // A strip that is one task writes all its counts.
@@ -78,7 +78,7 @@ void count_in_tables(
   char* scratch =
       scratch_bytes <= kStackBytes ? on_stack : static_cast<char*>(allocate(scratch_bytes));
   Tasks tasks(schedule);
-  const Job job{problem, axis, plan, schedule, tasks, scratch, staging};
+  const Job job{problem, axis, plan, schedule, tasks, scratch, digitization};
   run_workers(schedule.workers, [&](int64_t worker) { count_job(job, worker); });
 }
 
@@ -93,21 +93,21 @@ namespace {
 
 void count(
     const Problem& problem,
-    const Axis& axis,
-    const Plan& plan,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const CpuPlan& plan,
+    const Digitization* digitization,
     Allocator& allocate) {
   advise_huge_pages(problem.counts, problem.num_counts());
   if (plan.way == Way::kDirect) {
-    count_directly(problem, axis, plan, staging, allocate);
+    count_directly(problem, axis, plan, digitization, allocate);
   } else {
-    count_in_tables(problem, axis, plan, staging, allocate);
+    count_in_tables(problem, axis, plan, digitization, allocate);
   }
 }
 
 } // namespace
 
-void count(const Problem& problem, const Axis& axis, Allocator& allocate) {
+void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate) {
   if (problem.num_counts() > 0) {
     count(problem, axis, plan_of(problem), nullptr, allocate);
   }
@@ -118,11 +118,11 @@ void count_between(
   if (input.num_counts() == 0 || count_patterns(input, edges, flow, allocate)) {
     return;
   }
-  const std::unique_ptr<Staging> staging = stage_between(edges, flow, input);
-  Problem keys = input;
-  keys.type = staging->key_type;
-  const Axis axis = axis_of(keys.type, ValueBinning{keys.num_bins});
-  count(keys, axis, plan_of_keys(keys), staging.get(), allocate);
+  const std::unique_ptr<Digitization> digitization = digitize_between(edges, flow, input);
+  Problem slots = input;
+  slots.type = digitization->slot_type;
+  const PatternAxis axis = pattern_axis(slots.type, ValueBinning{slots.num_bins});
+  count(slots, axis, plan_of_slots(slots), digitization.get(), allocate);
 }
 
 } // namespace histo::cpu

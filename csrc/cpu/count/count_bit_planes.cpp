@@ -12,13 +12,15 @@ using namespace tuning;
 
 class BitPlaneColumns {
  public:
-  using Key = uint8_t;
+  using Pattern = uint8_t;
 
-  BitPlaneColumns(const Plan& plan, Result& result, char* scratch)
-      : result_(result), tables_(plan.few, scratch), tile_(scratch + plan.table_bytes) {
+  BitPlaneColumns(const CpuPlan& plan, Result& result, char* scratch)
+      : result_(result),
+        tables_(plan.tables_if_distinct, scratch),
+        tile_(scratch + plan.table_bytes) {
   }
 
-  void count(const Panel<uint8_t>& panel, const uint8_t* next) {
+  void count(const InputPanel<uint8_t>& panel, const uint8_t* next) {
     const int64_t columns = panel.channels.size;
     const Extent& rows = panel.rows;
     const int64_t blocks = ceil_div(rows.size, kPlaneBlockRows);
@@ -38,7 +40,7 @@ class BitPlaneColumns {
   }
 
  private:
-  using OneCounter = Shape<1, 1, 1, 1>;
+  using PlaneShape = TableShape<1, 1, 1, 1>;
 
   void put_groups() const {
     const int64_t* table = tables_.counts();
@@ -54,7 +56,7 @@ class BitPlaneColumns {
   }
 
   Result& result_;
-  Tables<int64_t, OneCounter> tables_;
+  CounterTables<int64_t, PlaneShape> tables_;
   char* tile_;
 };
 

@@ -30,21 +30,25 @@ Bytes from(const Bytes& bytes, int64_t counted) {
 /// Counts in 16 bits: in a joint table of two neighbours, or in 16 counters of each byte.
 class JointStreams {
  public:
-  using Key = uint8_t;
+  using Pattern = uint8_t;
 
-  JointStreams(const Plan& plan, Result& result, char* scratch)
+  JointStreams(const CpuPlan& plan, Result& result, char* scratch)
       : result_(result),
-        joint_(plan.few, scratch, plan.strip, plan.channel_bytes()),
-        many_(plan.many, scratch + plan.few.bytes(), plan.strip, plan.channel_bytes()) {
+        joint_(plan.tables_if_distinct, scratch, plan.strip, plan.channel_bytes()),
+        bytes_(
+            plan.tables_if_repeated,
+            scratch + plan.tables_if_distinct.bytes(),
+            plan.strip,
+            plan.channel_bytes()) {
   }
 
-  void count(const Panel<uint8_t>& panel, const uint8_t*) {
-    const Chunks chunks(panel, kChunkElements, kAheadBytes);
+  void count(const InputPanel<uint8_t>& panel, const uint8_t*) {
+    const StreamChunks chunks(panel, kChunkElements, kAheadBytes);
     int64_t size = 0;
-    for (Panel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
+    for (InputPanel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
       size = chunks.size(rest);
-      joint_.hold_counted(size / 2, [&] { reduce_joint_table(); });
-      many_.hold(share_of_counter<ManyTables>(size), [&] { put_streams<0>(many_, result_); });
+      joint_.reserve_counted(size / 2, [&] { reduce_joint_table(); });
+      bytes_.reserve(share_of_counter<ByteTables>(size), [&] { put_streams<0>(bytes_, result_); });
       Ahead ahead = chunks.ahead(rest, size);
       for_each_stream(rest.first(size), [&](const Bytes& bytes, int64_t channel) {
         count_chunk(bytes, channel, ahead);
@@ -54,27 +58,27 @@ class JointStreams {
 
   void reduce() {
     joint_.reduce([&] { reduce_joint_table(); });
-    many_.reduce([&] { put_streams<0>(many_, result_); });
+    bytes_.reduce([&] { put_streams<0>(bytes_, result_); });
   }
 
  private:
-  using Single = Shape<1, 1, 1, kUnrolledElements>;
-  using Many = Shape<
-      kCountersWhereValuesAgree / kSlotsOfBytes,
-      kSlotsOfBytes,
-      kSlotsOfBytes,
+  using JointShape = TableShape<1, 1, 1, kUnrolledElements>;
+  using BytesShape = TableShape<
+      kCountersIfRepeated / kLanesOfBytes,
+      kLanesOfBytes,
+      kLanesOfBytes,
       kUnrolledElements>;
-  using ManyTables = Tables<uint16_t, Many>;
+  using ByteTables = CounterTables<uint16_t, BytesShape>;
 
   void count_chunk(const Bytes& bytes, int64_t channel, Ahead& ahead) {
     int64_t counted = 0;
     if (neighbours_differ(bytes) || takes_turns(bytes)) {
       const auto index = [](TwoBytes both) { return both.index(); };
-      count_stream<Single>(neighbours_of(bytes), index, joint_, channel, ahead);
+      count_stream<JointShape>(neighbours_of(bytes), index, joint_, channel, ahead);
       counted = bytes.size / 2 * 2;
     }
     if (counted < bytes.size) {
-      count_stream<Many>(from(bytes, counted), IndexOf<uint8_t>{}, many_, channel, ahead);
+      count_stream<BytesShape>(from(bytes, counted), IndexOf<uint8_t>{}, bytes_, channel, ahead);
     }
   }
 
@@ -95,28 +99,32 @@ class JointStreams {
   }
 
   Result& result_;
-  Tables<uint16_t, Single> joint_; // one for each channel, followed by many_
-  ManyTables many_;
+  CounterTables<uint16_t, JointShape> joint_; // one for each channel, followed by bytes_
+  ByteTables bytes_;
 };
 
 /// Counts in 32 bits: in counters of pairs if values agree. If they differ, neighbours are counted
 /// in 8 bits. Short channels and the bytes that are left are counted in tables of bytes.
 class PairStreams {
  public:
-  using Key = uint8_t;
+  using Pattern = uint8_t;
 
-  PairStreams(const Plan& plan, Result& result, char* scratch)
+  PairStreams(const CpuPlan& plan, Result& result, char* scratch)
       : result_(result),
         in_pairs_(plan.joint),
-        pairs_(plan.few, scratch, plan.strip, plan.channel_bytes()),
-        many_(plan.many, scratch + plan.few.bytes(), plan.strip, plan.channel_bytes()),
+        pairs_(plan.tables_if_distinct, scratch, plan.strip, plan.channel_bytes()),
+        bytes_(
+            plan.tables_if_repeated,
+            scratch + plan.tables_if_distinct.bytes(),
+            plan.strip,
+            plan.channel_bytes()),
         wrapping_(plan, scratch + plan.scratch_bytes() - plan.byte_room()) {
   }
 
-  void count(const Panel<uint8_t>& panel, const uint8_t*) {
-    const Chunks chunks(panel, kChunkElements, kAheadBytes);
+  void count(const InputPanel<uint8_t>& panel, const uint8_t*) {
+    const StreamChunks chunks(panel, kChunkElements, kAheadBytes);
     int64_t size = 0;
-    for (Panel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
+    for (InputPanel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
       size = wrapping_.count(
           rest.data, rest.rows.size, [this](const uint8_t* counters) { add_wrapped(counters); });
       if (size == 0) {
@@ -129,18 +137,18 @@ class PairStreams {
   void reduce() {
     wrapping_.reduce([this](const uint8_t* counters) { add_wrapped(counters); });
     pairs_.reduce([&] { reduce_pair_tables(); });
-    many_.reduce([&] { put_streams<0>(many_, result_); });
+    bytes_.reduce([&] { put_streams<0>(bytes_, result_); });
   }
 
  private:
-  using Pairs = Shape<kTablesOfPairs, 1, 1, kUnrolledOf32Bits>;
-  using Many = Shape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
-  using ManyTables = Tables<uint32_t, Many>;
+  using PairsShape = TableShape<kTablesOfPairs, 1, 1, kUnrolledOf32Bits>;
+  using BytesShape = TableShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
+  using ByteTables = CounterTables<uint32_t, BytesShape>;
 
-  void count_rows_of(const Panel<uint8_t>& chunk, Ahead ahead) {
+  void count_rows_of(const InputPanel<uint8_t>& chunk, Ahead ahead) {
     const int64_t size = chunk.rows.size;
-    pairs_.hold(size / 2, [&] { reduce_pair_tables(); });
-    many_.hold(share_of_counter<ManyTables>(size), [&] { put_streams<0>(many_, result_); });
+    pairs_.reserve(size / 2, [&] { reduce_pair_tables(); });
+    bytes_.reserve(share_of_counter<ByteTables>(size), [&] { put_streams<0>(bytes_, result_); });
     for_each_stream(chunk, [&](const Bytes& bytes, int64_t channel) {
       int64_t counted = 0;
       // Pairs are faster if neighbours agree, here or in the larger part that was sampled before.
@@ -148,7 +156,7 @@ class PairStreams {
         counted = count_pairs(bytes.data, bytes.size, pairs_.at(channel));
       }
       if (counted < bytes.size) {
-        count_stream<Many>(from(bytes, counted), IndexOf<uint8_t>{}, many_, channel, ahead);
+        count_stream<BytesShape>(from(bytes, counted), IndexOf<uint8_t>{}, bytes_, channel, ahead);
       }
     });
   }
@@ -171,8 +179,8 @@ class PairStreams {
 
   Result& result_;
   bool in_pairs_;
-  Tables<uint32_t, Pairs> pairs_; // for each channel, followed by many_
-  ManyTables many_;
+  CounterTables<uint32_t, PairsShape> pairs_; // for each channel, followed by bytes_
+  ByteTables bytes_;
   WrappingCounters<uint8_t> wrapping_;
 };
 

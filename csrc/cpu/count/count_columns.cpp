@@ -1,11 +1,11 @@
 // Channels that lie side by side: rows are copied to a tile of lines, and each column is counted
-// from the first-level cache.
+// from the L1 cache.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
 
+#include "cpu/count/indices.h"
 #include "cpu/count/inner_loops.h"
-#include "cpu/count/stage.h"
 #include "cpu/count/strips.h"
 #include "cpu/count/tables.h"
 
@@ -15,21 +15,21 @@ namespace {
 using namespace tuning;
 
 template <class T, class TheCounter>
-class Columns {
+class ValueColumns {
  public:
-  using Key = T;
+  using Pattern = T;
   using Counter = TheCounter;
 
-  Columns(const Plan& plan, Result& result, char* scratch)
+  ValueColumns(const CpuPlan& plan, Result& result, char* scratch)
       : result_(result),
         index_{result.axis().own_bins},
-        tables_(plan.few, scratch),
+        tables_(plan.tables_if_distinct, scratch),
         tile_(reinterpret_cast<T*>(scratch + plan.table_bytes)) {
-    // Slots without a channel are counted too, so all of the tile is initialized.
+    // Lanes without a channel are counted, too, so all of the tile is initialized.
     std::memset(tile_, 0, static_cast<size_t>(plan.tile_bytes));
   }
 
-  void count(const Panel<T>& panel, const T* next) {
+  void count(const InputPanel<T>& panel, const T* next) {
     const int64_t rows = panel.rows.size;
     const int64_t tiles = ceil_div(rows, kTileRows);
     for (int64_t i = 0; i < tiles; ++i) {
@@ -37,7 +37,7 @@ class Columns {
       const int64_t size = cut(rows, i + 1, tiles) - row;
       copy_rows(panel.from(row), size);
       Ahead ahead = rows_after(panel, row + size, next);
-      tables_.hold(size, [&] { reduce_tables(); });
+      tables_.reserve(size, [&] { reduce_tables(); });
       count_tile(panel.channels.size, size, ahead);
     }
   }
@@ -49,29 +49,28 @@ class Columns {
  private:
   static constexpr bool kIn32Bits = std::is_same_v<Counter, uint32_t>;
   static constexpr int64_t kLine = kLineBytes / static_cast<int64_t>(sizeof(T));
-  static constexpr int64_t kSlots = kIn32Bits ? 1 : kSlotsPerPair;
+  static constexpr int64_t kLanes = kIn32Bits ? 1 : kLanesPerPair;
   /// Pairs of channels that are counted at once, and rows of each that take turns.
   template <int kPairs, int kRows = 1>
-  using Pairs = Shape<kPairs, kSlotsPerPair, kRows * kSlotsPerPair, kUnrolledElements>;
-  using Singles = Shape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
+  using ColumnPairs = TableShape<kPairs, kLanesPerPair, kRows * kLanesPerPair, kUnrolledElements>;
+  using SingleColumns = TableShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
   /// Each column has one counter of an index.
-  using OneSlot = Shape<1, 1, 1, 1>;
+  using OneColumnShape = TableShape<1, 1, 1, 1>;
 
   void count_tile(int64_t channels, int64_t rows, Ahead& ahead) {
     if constexpr (kIn32Bits) {
-      count_in<Singles>(tile_, channels, rows, ahead);
+      count_in<SingleColumns>(tile_, channels, rows, ahead);
     } else {
-      const auto are_whole = [=](int64_t pairs) { return channels % (kSlotsPerPair * pairs) == 0; };
+      const auto are_whole = [=](int64_t pairs) { return channels % (kLanesPerPair * pairs) == 0; };
       const Agreement agreement = agreement_in_tile(rows);
       if (agreement <= Agreement::kRare) {
-        count_in<Pairs<kPairsWhereValuesDiffer, kRowsWhereValuesDiffer>>(
-            tile_, channels, rows, ahead);
-      } else if (agreement == Agreement::kUsual && are_whole(kMostPairsWhereValuesAgree)) {
-        count_in<Pairs<kMostPairsWhereValuesAgree>>(tile_, channels, rows, ahead);
-      } else if (agreement != Agreement::kComplete && are_whole(kMorePairsWhereValuesAgree)) {
-        count_in<Pairs<kMorePairsWhereValuesAgree>>(tile_, channels, rows, ahead);
+        count_in<ColumnPairs<kPairsIfDistinct, kRowsIfDistinct>>(tile_, channels, rows, ahead);
+      } else if (agreement == Agreement::kUsual && are_whole(kMostPairsIfRepeated)) {
+        count_in<ColumnPairs<kMostPairsIfRepeated>>(tile_, channels, rows, ahead);
+      } else if (agreement != Agreement::kComplete && are_whole(kMorePairsIfRepeated)) {
+        count_in<ColumnPairs<kMorePairsIfRepeated>>(tile_, channels, rows, ahead);
       } else {
-        count_in<Pairs<kPairsWhereValuesAgree>>(tile_, channels, rows, ahead);
+        count_in<ColumnPairs<kPairsIfRepeated>>(tile_, channels, rows, ahead);
       }
     }
   }
@@ -86,23 +85,23 @@ class Columns {
   template <class Shape>
   void count_in(const T* tile, int64_t channels, int64_t rows, Ahead& ahead) {
     constexpr int64_t kTurns = Shape::kTurns;
-    const FixedSteps<1, kLine + 1 - kSlots, kSlots, kTurns * kLine> steps;
+    const FixedSteps<1, kLine + 1 - kLanes, kLanes, kTurns * kLine> steps;
     const int64_t table_size = tables_.table_size();
     const int64_t turns = rows / kTurns;
-    for (int64_t channel = 0; channel < channels; channel += Shape::kTables * kSlots) {
-      Counter* tables = tables_.at() + channel / kSlots * table_size;
+    for (int64_t channel = 0; channel < channels; channel += Shape::kTables * kLanes) {
+      Counter* tables = tables_.at() + channel / kLanes * table_size;
       count_batches<Shape>(tile + channel, steps, turns, index_, tables, table_size, ahead);
     }
     if constexpr (kTurns > 1) {
       if (const int64_t counted = turns * kTurns; counted < rows) {
-        count_in<Pairs<kPairsWhereValuesAgree>>(
+        count_in<ColumnPairs<kPairsIfRepeated>>(
             tile + counted * kLine, channels, rows - counted, ahead);
       }
     }
   }
 
   /// Copies the first rows to lines of the tile. A line may have more bytes behind the channels.
-  void copy_rows(const Panel<T>& panel, int64_t size) const {
+  void copy_rows(const InputPanel<T>& panel, int64_t size) const {
     const auto& [data, channels, rows] = panel;
     if (channels.stride != 1) {
       for (int64_t row = 0; row < size; ++row) {
@@ -127,30 +126,31 @@ class Columns {
     constexpr int64_t kFirst = IndexOf<T>::kFirst;
     result_.locked([&] {
       for (int64_t channel = 0; channel < result_.num_channels(); ++channel) {
-        const Counter* table = tables_.counts() + channel / kSlots * tables_.table_size();
-        const Counter* slot = table + channel % kSlots;
-        result_.put(channel, [=](int64_t key) { return int64_t{slot[kSlots * (key + kFirst)]}; });
+        const Counter* table = tables_.counts() + channel / kLanes * tables_.table_size();
+        const Counter* lane = table + channel % kLanes;
+        result_.put(
+            channel, [=](int64_t pattern) { return int64_t{lane[kLanes * (pattern + kFirst)]}; });
       }
     });
   }
 
   Result& result_;
   IndexOf<T> index_;
-  Tables<Counter, OneSlot> tables_;
+  CounterTables<Counter, OneColumnShape> tables_;
   T* tile_;
 };
 
 } // namespace
 
 void count_columns(const Job& job, int64_t worker) {
-  visit_key_type(size_of(job.problem.type), [&](auto tag) {
+  visit_pattern_type(size_of(job.problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
     switch (job.plan.counting) {
       case Counting::kIn16Bits:
-        return count_strips<Columns<T, uint16_t>>(job, worker);
+        return count_strips<ValueColumns<T, uint16_t>>(job, worker);
       case Counting::kIn32Bits:
-        return count_strips<Columns<T, uint32_t>>(job, worker);
-      case Counting::kStaged:
+        return count_strips<ValueColumns<T, uint32_t>>(job, worker);
+      case Counting::kIndexed:
         break;
     }
     throw InternalError("count_columns: more bins than tables have");

@@ -13,16 +13,16 @@
 namespace histo::cpu {
 namespace {
 
-/// The bin of a key, or kNoBin. The compiler loads own_bins again for every key, because it cannot
-/// know that no count lies there. With a copy in a register, int64 in 2^20 bins takes 1.5 times as
-/// long on Granite Rapids. Workaround gcc-12-load-own-bins: see docs/tuning.md.
+/// The bin of a pattern, or kNoBin. The compiler loads own_bins again for every pattern, because it
+/// cannot know that no count lies there. With a copy in a register, int64 in 2^20 bins takes 1.5
+/// times as long on Granite Rapids. Workaround gcc-12-load-own-bins: see docs/tuning.md.
 template <class T>
-int64_t bin_of(T key, const Axis& axis) {
-  if (key < static_cast<uint64_t>(axis.own_bins)) {
-    return static_cast<int64_t>(key);
+int64_t bin_of(T pattern, const PatternAxis& axis) {
+  if (pattern < static_cast<uint64_t>(axis.own_bins)) {
+    return static_cast<int64_t>(pattern);
   }
   if constexpr (sizeof(T) == 1) {
-    return axis.bin_of_byte[key];
+    return axis.bin_of_byte[pattern];
   } else {
     return kNoBin;
   }
@@ -41,7 +41,7 @@ void add_to(int64_t number, int64_t* count) {
 /// Adds one panel to histograms that lie num_bins apart. kShared: other threads add to the
 /// same ones.
 template <bool kShared, class T>
-void count_panel(const Panel<T>& panel, const Axis& axis, int64_t* histograms) {
+void count_panel(const InputPanel<T>& panel, const PatternAxis& axis, int64_t* histograms) {
   const auto [data, channels, rows] = panel;
   const int64_t num_bins = axis.num_bins;
   const auto add = [&axis](const T& element, int64_t* histogram) {
@@ -75,26 +75,26 @@ struct Range {
   int64_t end;
 };
 
-/// Adds rows of channels whose elements are staged first.
+/// Adds rows of channels whose elements are digitized first.
 template <bool kShared, class T>
-void count_staged_range(
+void count_digitized_range(
     const Problem& problem,
-    const Axis& axis,
-    Stager& stager,
+    const PatternAxis& axis,
+    Digitizer& digitizer,
     Range channels,
     Range rows,
     int64_t* counts) {
-  std::vector<char> keys;
-  for (int64_t first = channels.begin; first < channels.end; first += tuning::kStagedChannels) {
-    const int64_t size = std::min(tuning::kStagedChannels, channels.end - first);
+  std::vector<char> slots;
+  for (int64_t first = channels.begin; first < channels.end; first += tuning::kDigitizedChannels) {
+    const int64_t size = std::min(tuning::kDigitizedChannels, channels.end - first);
     int64_t* histograms = counts + first * problem.num_bins;
-    stager.choose(first, size);
-    for_each_staged_panel<T>(
-        stager, problem, first, size, rows.begin, rows.end, keys,
-        [&](const Panel<T>& panel, int64_t channel) {
+    digitizer.choose(first, size);
+    for_each_digitized_panel<T>(
+        digitizer, problem, first, size, rows.begin, rows.end, slots,
+        [&](const InputPanel<T>& panel, int64_t channel) {
           count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
         });
-    for (const int64_t count : stager.outside()) {
+    for (const int64_t count : digitizer.outside()) {
       add_to<kShared>(-count, histograms);
       histograms += problem.num_bins;
     }
@@ -105,23 +105,23 @@ void count_staged_range(
 template <bool kShared>
 void count_range(
     const Problem& problem,
-    const Axis& axis,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const Digitization* digitization,
     Range channels,
     Range rows,
     int64_t* counts) {
-  visit_key_type(size_of(problem.type), [&](auto tag) {
+  visit_pattern_type(size_of(problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (staging != nullptr) {
-      const std::unique_ptr<Stager> stager = staging->stager();
-      return count_staged_range<kShared, T>(problem, axis, *stager, channels, rows, counts);
+    if (digitization != nullptr) {
+      const std::unique_ptr<Digitizer> digitizer = digitization->digitizer();
+      return count_digitized_range<kShared, T>(problem, axis, *digitizer, channels, rows, counts);
     }
     const auto* data = static_cast<const T*>(problem.data);
     int64_t* histograms = counts + channels.begin * problem.num_bins;
     for_each_run(
         problem.channels, channels.begin, channels.end, [&](int64_t channel, const Extent& run) {
           for_each_run(problem.rows, rows.begin, rows.end, [&](int64_t row, const Extent& size) {
-            const Panel<T> panel{data + channel + row, run, size};
+            const InputPanel<T> panel{data + channel + row, run, size};
             count_panel<kShared>(panel, axis, histograms);
           });
           histograms += run.size * problem.num_bins;
@@ -136,8 +136,8 @@ Range part_of(int64_t size, int64_t part, int64_t parts) {
 /// Each thread has channels of its own. Channels that share cache lines stay together.
 void count_own_channels(
     const Problem& problem,
-    const Axis& axis,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const Digitization* digitization,
     int64_t strip,
     int64_t workers) {
   const int64_t channels = problem.num_channels();
@@ -147,7 +147,7 @@ void count_own_channels(
         std::min(channels, strips.begin * strip), std::min(channels, strips.end * strip)};
     int64_t* counts = problem.counts;
     std::fill(counts + own.begin * problem.num_bins, counts + own.end * problem.num_bins, 0);
-    count_range<false>(problem, axis, staging, own, {0, problem.num_rows()}, counts);
+    count_range<false>(problem, axis, digitization, own, {0, problem.num_rows()}, counts);
   });
 }
 
@@ -165,8 +165,8 @@ void add_copies(const int64_t* copies, int64_t num_copies, int64_t size, int64_t
 /// Each thread counts in a copy of the result, and the copies are added.
 void count_copies(
     const Problem& problem,
-    const Axis& axis,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const Digitization* digitization,
     int64_t workers,
     Allocator& allocate) {
   const int64_t size = problem.num_counts();
@@ -176,18 +176,22 @@ void count_copies(
     int64_t* copy = copies + worker * size;
     std::fill_n(copy, size, 0);
     const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<false>(problem, axis, staging, {0, problem.num_channels()}, rows, copy);
+    count_range<false>(problem, axis, digitization, {0, problem.num_channels()}, rows, copy);
   });
   add_copies(copies, workers, size, problem.counts);
 }
 
 /// All threads add to the same counts.
 void count_shared(
-    const Problem& problem, const Axis& axis, const Staging* staging, int64_t workers) {
+    const Problem& problem,
+    const PatternAxis& axis,
+    const Digitization* digitization,
+    int64_t workers) {
   fill_zero(problem.counts, problem.num_counts());
   run_workers(workers, [&](int64_t worker) {
     const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<true>(problem, axis, staging, {0, problem.num_channels()}, rows, problem.counts);
+    count_range<true>(
+        problem, axis, digitization, {0, problem.num_channels()}, rows, problem.counts);
   });
 }
 
@@ -195,18 +199,18 @@ void count_shared(
 
 void count_directly(
     const Problem& problem,
-    const Axis& axis,
-    const Plan& plan,
-    const Staging* staging,
+    const PatternAxis& axis,
+    const CpuPlan& plan,
+    const Digitization* digitization,
     Allocator& allocate) {
   const int64_t workers = workers_of(problem);
   switch (sharing_of(problem, plan)) {
     case Sharing::kChannels:
-      return count_own_channels(problem, axis, staging, plan.strip, workers);
+      return count_own_channels(problem, axis, digitization, plan.strip, workers);
     case Sharing::kCopies:
-      return count_copies(problem, axis, staging, workers, allocate);
+      return count_copies(problem, axis, digitization, workers, allocate);
     case Sharing::kAtomic:
-      return count_shared(problem, axis, staging, workers);
+      return count_shared(problem, axis, digitization, workers);
   }
   throw InternalError("count_directly: not a way to share a result");
 }

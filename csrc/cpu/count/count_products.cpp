@@ -10,23 +10,23 @@ namespace {
 
 using namespace tuning;
 
-using Sums = Tables<uint32_t, Shape<1, 1, 1, 1>>;
+using ProductSums = CounterTables<uint32_t, TableShape<1, 1, 1, 1>>;
 
 class ProductStreams {
  public:
-  using Key = uint8_t;
+  using Pattern = uint8_t;
 
-  ProductStreams(const Plan& plan, Result& result, char* scratch)
-      : result_(result), sums_(plan.few, scratch, plan.strip, plan.channel_bytes()) {
+  ProductStreams(const CpuPlan& plan, Result& result, char* scratch)
+      : result_(result), sums_(plan.tables_if_distinct, scratch, plan.strip, plan.channel_bytes()) {
   }
 
-  void count(const Panel<uint8_t>& panel, const uint8_t*) {
-    const Chunks chunks(panel, kProducts * kMaxProductBytes, kAheadBytes);
+  void count(const InputPanel<uint8_t>& panel, const uint8_t*) {
+    const StreamChunks chunks(panel, kProducts * kMaxProductBytes, kAheadBytes);
     int64_t size = 0;
-    for (Panel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
+    for (InputPanel<uint8_t> rest = panel; rest.rows.size > 0; rest = rest.from(size)) {
       size = chunks.size(rest);
       const int64_t of_sum = ceil_div(size, kProducts * kLineBytes) * kLineBytes;
-      sums_.hold(of_sum, [&] { put_sums(); }, kMaxProductBytes);
+      sums_.reserve(of_sum, [&] { put_sums(); }, kMaxProductBytes);
       for_each_stream(rest.first(size), [&](const Stream<uint8_t>& stream, int64_t channel) {
         add_products(stream.data, stream.size, sums_.at(channel));
       });
@@ -49,18 +49,20 @@ class ProductStreams {
   }
 
   Result& result_;
-  Sums sums_;
+  ProductSums sums_;
 };
 
 class ProductColumns {
  public:
-  using Key = uint8_t;
+  using Pattern = uint8_t;
 
-  ProductColumns(const Plan& plan, Result& result, char* scratch)
-      : result_(result), sums_(plan.few, scratch), tile_(scratch + plan.table_bytes) {
+  ProductColumns(const CpuPlan& plan, Result& result, char* scratch)
+      : result_(result),
+        sums_(plan.tables_if_distinct, scratch),
+        tile_(scratch + plan.table_bytes) {
   }
 
-  void count(const Panel<uint8_t>& panel, const uint8_t* next) {
+  void count(const InputPanel<uint8_t>& panel, const uint8_t* next) {
     const int64_t columns = panel.channels.size;
     const Extent& rows = panel.rows;
     const int64_t turns = ceil_div(rows.size, kProductTurnRows);
@@ -69,7 +71,7 @@ class ProductColumns {
     for (int64_t i = 0; i < tiles; ++i) {
       const int64_t row = cut(turns, i, tiles) * kProductTurnRows;
       const int64_t end = std::min(cut(turns, i + 1, tiles) * kProductTurnRows, rows.size);
-      sums_.hold(end - row, [&] { put_sums(); }, kMaxProductBytes);
+      sums_.reserve(end - row, [&] { put_sums(); }, kMaxProductBytes);
       add_column_products(
           {panel.from(row).data, columns, end - row, rows.stride, rows.size - row},
           rows_after(panel, end, next), tile_, sums_.at());
@@ -95,7 +97,7 @@ class ProductColumns {
   }
 
   Result& result_;
-  Sums sums_;
+  ProductSums sums_;
   char* tile_;
 };
 

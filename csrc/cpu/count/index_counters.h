@@ -1,4 +1,4 @@
-// Counts staged indices (stage.h) of many bins. Each index has a pair of 32-bit counters.
+// Counts indices (indices.h) of many bins. Each index has a pair of 32-bit counters.
 #pragma once
 
 #include <algorithm>
@@ -12,14 +12,14 @@
 
 namespace histo::cpu {
 
-/// Adds the length of every run of equal indices to its counter [index][kSlots].
-template <int kSlots, class Counter>
+/// Adds the length of every run of equal indices to its counter [index][kLanes].
+template <int kLanes, class Counter>
 [[gnu::noinline]] void count_runs(
     const uint32_t* indices, int64_t size, Counter* table, Ahead& ahead) {
   constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof *indices);
   constexpr int64_t kBlock = 64;
-  static_assert(tuning::kStagedElements <= UINT16_MAX);
-  uint16_t ends[tuning::kStagedElements + tuning::kEndsAtOnce];
+  static_assert(tuning::kIndexedElements <= UINT16_MAX);
+  uint16_t ends[tuning::kIndexedElements + tuning::kEndsAtOnce];
   int64_t runs = 0;
   int64_t i = 1;
   for (; i + kBlock <= size; i += kBlock) {
@@ -57,14 +57,14 @@ template <int kSlots, class Counter>
   ends[runs] = static_cast<uint16_t>(size);
   Counter begin = 0;
   for (int64_t run = 0; run <= runs; ++run) {
-    table[kSlots * indices[begin]] += ends[run] - begin;
+    table[kLanes * indices[begin]] += ends[run] - begin;
     begin = ends[run];
   }
 }
 
-/// Adds the counts of two indices to their counters [index][kSlots]. If there are other indices, it
+/// Adds the counts of two indices to their counters [index][kLanes]. If there are other indices, it
 /// adds nothing and returns false.
-template <int kSlots, class Counter>
+template <int kLanes, class Counter>
 [[gnu::noinline]] bool count_two_values(const uint32_t* indices, int64_t size, Counter* table) {
   const uint32_t first = indices[0];
   const auto* other =
@@ -83,16 +83,16 @@ template <int kSlots, class Counter>
     }
     firsts += found;
   }
-  table[kSlots * first] += firsts;
-  table[kSlots * second] += static_cast<Counter>(size) - firsts;
+  table[kLanes * first] += firsts;
+  table[kLanes * second] += static_cast<Counter>(size) - firsts;
   return true;
 }
 
 using IndexShape =
-    Shape<1, tuning::kSlotsPerPair, tuning::kSlotsPerPair, tuning::kUnrolledElements>;
-using IndexTables = Tables<uint32_t, IndexShape>;
+    TableShape<1, tuning::kLanesPerPair, tuning::kLanesPerPair, tuning::kUnrolledElements>;
+using IndexTables = CounterTables<uint32_t, IndexShape>;
 
-/// Counts up to kStagedElements indices. The number of equal neighbours decides how.
+/// Counts up to kIndexedElements indices. The number of equal neighbours decides how.
 inline void count_indices(
     const uint32_t* indices,
     int64_t size,
@@ -100,11 +100,11 @@ inline void count_indices(
     IndexTables& tables,
     int64_t channel,
     Ahead& ahead) {
-  constexpr int kSlots = IndexShape::kSlots;
+  constexpr int kLanes = IndexShape::kLanes;
   uint32_t* table = tables.at(channel);
   if (neighbours == Agreement::kComplete) {
-    count_runs<kSlots>(indices, size, table, ahead);
-  } else if (neighbours != Agreement::kUsual || !count_two_values<kSlots>(indices, size, table)) {
+    count_runs<kLanes>(indices, size, table, ahead);
+  } else if (neighbours != Agreement::kUsual || !count_two_values<kLanes>(indices, size, table)) {
     const auto same = [](uint32_t index) { return static_cast<size_t>(index); };
     count_stream<IndexShape>(Stream<uint32_t>{indices, 1, size}, same, tables, channel, ahead);
   }

@@ -1,4 +1,4 @@
-#include "cpu/count/stage.h"
+#include "cpu/count/indices.h"
 
 #include <algorithm>
 
@@ -7,16 +7,16 @@
 namespace histo::cpu {
 
 template <class T>
-void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indices) {
+void make_indices(const T* patterns, int64_t size, int64_t own_bins, uint32_t* indices) {
   const auto most = static_cast<uint32_t>(own_bins + 1);
   run_widest([=]() __attribute__((always_inline)) {
     const uint32_t limit = most; // a copy: stores to indices could change the captured one
     for (int64_t i = 0; i < size; ++i) {
-      auto index = static_cast<uint32_t>(keys[i]) + 1; // or 0 for the largest key of 32 bits
+      auto index = static_cast<uint32_t>(patterns[i]) + 1; // or 0 for the largest of 32 bits
       if constexpr (sizeof(T) == 8) {
-        index = keys[i] < limit ? index : 0;
+        index = patterns[i] < limit ? index : 0;
       }
-      // Compilers may load a key for each of its uses, and another thread may write it in between.
+      // Compilers may load a pattern for each of its uses, and another thread may write in between.
       // So the limit is applied last, after all comparisons.
       indices[i] = std::min(index, limit);
     }

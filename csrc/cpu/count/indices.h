@@ -1,6 +1,6 @@
-// Staging: values become indices of counters before they are counted. Any way of counting may
-// follow. Index 0 counts nowhere; the index of a bin is one more than its number. Bytes need no
-// stage: they are counted raw.
+// The indices of patterns in tables of counters. With many bins, an array of indices is made before
+// they are counted. Index 0 counts nowhere; the index of a bin is one more than its number. A byte
+// is its own index.
 #pragma once
 
 #include <cstddef>
@@ -11,18 +11,18 @@
 
 namespace histo::cpu {
 
-/// The index of one key.
+/// The index of one pattern.
 template <class T>
 struct IndexOf {
   static constexpr int64_t kFirst = sizeof(T) == 1 ? 0 : 1; // the index of bin 0
   int64_t own_bins;
 
-  size_t operator()(T key) const {
+  size_t operator()(T pattern) const {
     if constexpr (sizeof(T) == 1) {
-      return key;
+      return pattern;
     } else {
       // The conversion is done once for all uses.
-      const uint64_t wide = read_once(uint64_t{key});
+      const uint64_t wide = read_once(uint64_t{pattern});
       int64_t bin = wide < static_cast<uint64_t>(own_bins) ? static_cast<int64_t>(wide) : kNoBin;
       // Without this the compiler makes a branch, which data could make mispredicted. Workaround
       // gcc-12-no-branch: see docs/tuning.md.
@@ -32,9 +32,9 @@ struct IndexOf {
   }
 };
 
-/// indices[i] = keys[i] + 1 where keys[i] < own_bins, else 0 or own_bins + 1, which are no bin's.
-/// own_bins < 2^31. Indices are in this range even if another thread changes keys meanwhile.
+/// indices[i] = patterns[i] + 1 where patterns[i] < own_bins, else 0 or own_bins + 1, which are no
+/// bin's. own_bins < 2^31. Indices are in this range even if another thread changes patterns.
 template <class T>
-void make_indices(const T* keys, int64_t size, int64_t own_bins, uint32_t* indices);
+void make_indices(const T* patterns, int64_t size, int64_t own_bins, uint32_t* indices);
 
 } // namespace histo::cpu

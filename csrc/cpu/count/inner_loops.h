@@ -11,35 +11,35 @@
 
 namespace histo::cpu {
 
-/// Distances between elements: of neighbouring slots; from the last slot to the next element of the
-/// first slot; of neighbouring tables; and of neighbouring batches.
+/// Distances between elements: of neighbouring lanes; from the last lane to the next element of the
+/// first lane; of neighbouring tables; and of neighbouring batches.
 struct Steps {
-  int64_t slot;
+  int64_t lane;
   int64_t turn;
   int64_t table;
   int64_t batch;
 };
 
 /// Constant steps, which the compiler adds up in advance.
-template <int64_t kSlot, int64_t kTurn, int64_t kTable, int64_t kBatch>
+template <int64_t kLane, int64_t kTurn, int64_t kTable, int64_t kBatch>
 struct FixedSteps {
-  static constexpr int64_t slot = kSlot;
+  static constexpr int64_t lane = kLane;
   static constexpr int64_t turn = kTurn;
   static constexpr int64_t table = kTable;
   static constexpr int64_t batch = kBatch;
 };
 
-/// Tables of counters [index][slot], and how elements are shared out among them. A batch has kRun
-/// elements for each table, and the slots of the table take them in turns. The loop is unrolled to
-/// kUnrolled elements. The counters of one element of each batch are prefetched, kFetched elements
-/// ahead; 0 means not at all.
-template <int kTheTables, int kTheSlots, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
-struct Shape {
+/// Tables of counters [index][lane], and how elements are shared out among them. A lane is one of
+/// the counters of an index, which lie together. A batch has kRun elements for each table, and the
+/// lanes of the table take them in turns. The loop is unrolled to kUnrolled elements. The counters
+/// of one element of each batch are prefetched, kFetched elements ahead; 0 means not at all.
+template <int kTheTables, int kTheLanes, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
+struct TableShape {
   static constexpr int kTables = kTheTables;
-  static constexpr int kSlots = kTheSlots;
+  static constexpr int kLanes = kTheLanes;
   static constexpr int kRun = kTheRun;
-  static constexpr int kTurns = kRun / kSlots;           // of each slot
-  static constexpr int64_t kCounters = kTables * kSlots; // of an index
+  static constexpr int kTurns = kRun / kLanes;           // of each lane
+  static constexpr int64_t kCounters = kTables * kLanes; // of an index
   static constexpr int64_t kPerBatch = kTables * kRun;
   static constexpr int64_t kUnrolledBatches = std::max<int64_t>(1, kUnrolled / kPerBatch);
   static constexpr int64_t kFetchedBatches = kFetched / kPerBatch;
@@ -60,7 +60,7 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
     Counter* tables,
     int64_t table_size,
     Ahead& ahead) {
-  constexpr int kSlots = Shape::kSlots;
+  constexpr int kLanes = Shape::kLanes;
   constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
   constexpr int64_t kBatches = Shape::batches_of_turn(kLine);
   constexpr int64_t kFetched = Shape::kFetchedBatches;
@@ -81,9 +81,9 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
       const T* element = data + table * steps.table;
 #pragma GCC unroll 16
       for (int i = 0; i < Shape::kRun; ++i) {
-        const int slot = i % kSlots;
-        ++table_at[table][kSlots * index_of(*element) + slot];
-        element += slot + 1 < kSlots ? steps.slot : steps.turn;
+        const int lane = i % kLanes;
+        ++table_at[table][kLanes * index_of(*element) + lane];
+        element += lane + 1 < kLanes ? steps.lane : steps.turn;
       }
     }
     data += batch_step;
@@ -93,7 +93,7 @@ template <class Shape, class Steps, class Counter, class T, class IndexOf>
       const auto index = index_of(data[kFetched * batch_step]);
 #pragma GCC unroll 16
       for (int table = 0; table < Shape::kTables; ++table) {
-        __builtin_prefetch(table_at[table] + kSlots * index, 1);
+        __builtin_prefetch(table_at[table] + kLanes * index, 1);
       }
     }
   };

@@ -17,8 +17,6 @@ namespace {
 
 #define HISTO_PRODUCTS [[HISTO_TARGET("avx512f,avx512bw,avx512vbmi")]]
 
-using Vector = __m512i;
-
 constexpr uint8_t kFactor = 255;
 constexpr int64_t kLine = tuning::kLineBytes;
 constexpr int64_t kTurnBytes = kProducts * kLine;
@@ -28,11 +26,11 @@ static_assert(kProducts == 4 && kSums == kUppers * kLowers);
 /// The matrices of the next products. They are made early: a load of bytes that were just stored
 /// waits.
 struct Matrices {
-  struct Pair {
+  struct Factors {
     alignas(kLine) char uppers[kUppers * kLine];
     char lowers[kLowers * kLine];
   };
-  Pair of[kProducts];
+  Factors of[kProducts];
 };
 constexpr int kAhead = kProducts - 1;
 
@@ -70,14 +68,14 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline Constants make_constants() {
 /// is of four bytes; the four entries of one n lie together.
 template <class F>
 HISTO_PRODUCTS [[gnu::always_inline]] inline void make_matrices(
-    const Constants& the, const uint8_t* bytes, Matrices::Pair& of, const F& f) {
+    const Constants& the, const uint8_t* bytes, Matrices::Factors& of, const F& f) {
   const Vector upper = _mm512_srli_epi16(_mm512_loadu_si512(bytes), 4);
   const Vector halves = _mm512_and_si512(upper, the.lower_half);
   char* rows = of.uppers;
   // Without this the compiler takes bytes out of the vector, or has an address for each row.
   // Workaround gcc-12-addresses: see docs/tuning.md.
   __asm__("" : "+r"(bytes), "+r"(rows));
-  static_assert(offsetof(Matrices::Pair, lowers) == kUppers * kLine);
+  static_assert(offsetof(Matrices::Factors, lowers) == kUppers * kLine);
 #pragma GCC unroll 16
   for (int row = 0; row < kLowers; ++row) {
     if (row == kLowers - 1) {
@@ -182,7 +180,7 @@ HISTO_PRODUCTS [[gnu::always_inline]] inline Vector four_rows(const uint8_t* dat
 
 /// Transposes 64 rows of `sixteens` times 16 columns to pairs that lie `step` apart. The rows come
 /// in any order.
-HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step, char* pairs) {
+HISTO_PRODUCTS void transpose(const LineBlock& lines, int64_t sixteens, int64_t step, char* pairs) {
   for (int64_t i = 0; i < sixteens; ++i) {
     Vector rows[2][8];
 #pragma GCC unroll 2
@@ -202,8 +200,8 @@ HISTO_PRODUCTS void transpose(const Lines& lines, int64_t sixteens, int64_t step
   }
 }
 
-/// Prefetches the next lines, four at a time. They follow each other if rows are near. Far rows wait
-/// for a page each, so the lines are one of each of four rows.
+/// Prefetches the next lines, four at a time. They follow each other if rows are near. Far rows
+/// wait for a page each, so the lines are one of each of four rows.
 struct RowsAhead {
   const char* at;
   int64_t line; // from one of four to the next
@@ -224,8 +222,8 @@ struct RowsAhead {
   }
 
   void fetch(int i) const {
-    constexpr int kToSecondLevel = 2;
-    __builtin_prefetch(at + i * line, 0, kToSecondLevel);
+    constexpr int kToL2 = 2;
+    __builtin_prefetch(at + i * line, 0, kToL2);
   }
 
   void end_turn() {
@@ -320,7 +318,7 @@ void add_column_products(
     for (int64_t row = 0; row < rows; row += kLine) {
       alignas(kLine) FilledLines filled;
       transpose(
-          lines_of(tile, row, column, filled), ceil_div(width, 16), turns * kTurnBytes,
+          line_block_of(tile, row, column, filled), ceil_div(width, 16), turns * kTurnBytes,
           scratch + row / kLine * kPairBytes);
     }
     multiply_pairs(

@@ -10,17 +10,17 @@
 
 namespace histo::cpu {
 
-/// `channels x rows` keys.
+/// `channels x rows` elements.
 template <class T>
-struct Panel {
+struct InputPanel {
   const T* data;
   Extent channels;
   Extent rows;
 
-  Panel from(int64_t row) const {
+  InputPanel from(int64_t row) const {
     return {data + row * rows.stride, channels, {rows.size - row, rows.stride}};
   }
-  Panel first(int64_t size) const {
+  InputPanel first(int64_t size) const {
     return {data, channels, {size, rows.stride}};
   }
 };
@@ -40,7 +40,7 @@ struct Ahead {
 
 /// The rows of a panel from `row` on, or the elements after the last row.
 template <class T>
-Ahead rows_after(const Panel<T>& panel, int64_t row, const T* next) {
+Ahead rows_after(const InputPanel<T>& panel, int64_t row, const T* next) {
   const T* first = row < panel.rows.size ? panel.from(row).data : next;
   return {
       reinterpret_cast<const char*>(first), panel.rows.stride * static_cast<int64_t>(sizeof(T))};

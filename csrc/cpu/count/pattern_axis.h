@@ -1,5 +1,5 @@
-// The bins of values. The engine knows a value by its key: the bytes of the value as an unsigned
-// number. So no code is instantiated for each binning, nor for signed types.
+// The bins of patterns. A pattern is the bits of a value as an unsigned integer. The engine knows
+// values by their patterns, so no code is instantiated for each binning, nor for signed types.
 #pragma once
 
 #include <algorithm>
@@ -12,16 +12,17 @@
 
 namespace histo::cpu {
 
-struct Axis {
+struct PatternAxis {
   int64_t num_bins;
-  /// A key below it is its own bin. A key of several bytes that is not below it counts nowhere.
+  /// A pattern below it is its own bin. A pattern of several bytes that is not below it
+  /// counts nowhere.
   int64_t own_bins;
-  /// One-byte types: they are counted raw, and the counts of bytes are mapped to bins.
+  /// One-byte types: they are counted as they are, and the counts of bytes are mapped to bins.
   int64_t num_bytes;        // 256, or 0 for wider types
   int16_t bin_of_byte[256]; // kNoBin: counts nowhere
 };
 
-/// The number of keys, from 0 on, that are in bins of their own number.
+/// The number of patterns, from 0 on, that are in bins of their own number.
 inline int64_t own_bins_of(ElementType type, int64_t num_bins) {
   return visit_element_type(type, [=](auto tag) {
     using T = typename decltype(tag)::type;
@@ -34,8 +35,8 @@ inline int64_t own_bins_of(ElementType type, int64_t num_bins) {
   });
 }
 
-inline Axis axis_of(ElementType type, const ValueBinning& binning) {
-  Axis axis;
+inline PatternAxis pattern_axis(ElementType type, const ValueBinning& binning) {
+  PatternAxis axis;
   axis.num_bins = binning.num_bins;
   axis.own_bins = own_bins_of(type, binning.num_bins);
   axis.num_bytes = is_one_byte(type) ? 256 : 0;
@@ -50,17 +51,17 @@ inline Axis axis_of(ElementType type, const ValueBinning& binning) {
   return axis;
 }
 
-inline Axis axis_of(ElementType, const LetterBinning& binning) {
-  Axis axis{LetterBinning::num_bins, 0, 256, {}};
+inline PatternAxis pattern_axis(ElementType, const LetterBinning& binning) {
+  PatternAxis axis{LetterBinning::num_bins, 0, 256, {}};
   for (int byte = 0; byte < 256; ++byte) {
     axis.bin_of_byte[byte] = static_cast<int16_t>(binning(static_cast<uint8_t>(byte)));
   }
   return axis;
 }
 
-/// Calls f(TypeTag<T>{}) with the unsigned type of keys of this size in bytes.
+/// Calls f(TypeTag<T>{}) with the unsigned type of patterns of this size in bytes.
 template <class F>
-decltype(auto) visit_key_type(int64_t bytes, const F& f) {
+decltype(auto) visit_pattern_type(int64_t bytes, const F& f) {
   switch (bytes) {
     case 1:
       return f(TypeTag<uint8_t>{});
@@ -71,7 +72,7 @@ decltype(auto) visit_key_type(int64_t bytes, const F& f) {
     case 8:
       return f(TypeTag<uint64_t>{});
   }
-  throw InternalError("visit_key_type: not the size of an element");
+  throw InternalError("visit_pattern_type: not the size of an element");
 }
 
 } // namespace histo::cpu

@@ -1,4 +1,4 @@
-// The place of the counts of a strip.
+// Where the counts of a strip go.
 #pragma once
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "core/problem.h"
 #include "cpu/count/byte_columns.h"
-#include "cpu/count/key_axis.h"
+#include "cpu/count/pattern_axis.h"
 #include "cpu/tuning.h"
 
 namespace histo::cpu {
@@ -19,7 +19,7 @@ constexpr bool are_in_huge_pages(int64_t counts) {
 /// The histograms of the channels that one thread counts at a time.
 class Result {
  public:
-  Result(const Problem& problem, const Axis& axis) : problem_(problem), axis_(axis) {
+  Result(const Problem& problem, const PatternAxis& axis) : problem_(problem), axis_(axis) {
   }
 
   /// Chooses channels. With a lock, other threads may add to the same counts while they hold it.
@@ -34,7 +34,7 @@ class Result {
   int64_t num_channels() const {
     return num_channels_;
   }
-  const Axis& axis() const {
+  const PatternAxis& axis() const {
     return axis_;
   }
   /// Whether the whole result is better stored past the caches, or lies in huge pages.
@@ -56,7 +56,7 @@ class Result {
     fresh_ = false;
   }
 
-  /// Adds the count of every key to its bin. A fresh histogram is written instead.
+  /// Adds the count of every pattern to its bin. A fresh histogram is written instead.
   template <class CountOf>
   void put(int64_t channel, const CountOf& count_of) const {
     int64_t* histogram = histogram_of(channel);
@@ -98,7 +98,7 @@ class Result {
     return axis_.own_bins < axis_.num_bins || axis_.own_bins < axis_.num_bytes;
   }
 
-  /// The places of keys that are their own bins, for loops that put counts in vectors.
+  /// Where the counts of patterns go that are their own bins, for loops that put counts in vectors.
   Histograms own_bins_of(int64_t first_channel, int64_t channels, bool past_caches) const {
     return {histogram_of(first_channel),
             axis_.num_bins,
@@ -114,7 +114,7 @@ class Result {
   }
 
   const Problem& problem_;
-  const Axis& axis_;
+  const PatternAxis& axis_;
   int64_t* histograms_ = nullptr;
   int64_t num_channels_ = 0;
   std::mutex* lock_ = nullptr;

@@ -6,7 +6,7 @@ namespace histo::cpu {
 
 using namespace tuning;
 
-Schedule::Schedule(const Problem& problem, const Plan& plan)
+Schedule::Schedule(const Problem& problem, const CpuPlan& plan)
     : strips(problem, plan.strip), workers(workers_of(problem)) {
   const int64_t rows = problem.num_rows();
   const bool whole_strips = workers == 1 || (problem.num_counts() >= kMinCountsPastCaches &&
@@ -23,13 +23,13 @@ Tasks::Tasks(const Schedule& schedule)
     : num_ranges_(std::min(schedule.workers, kMaxRanges)),
       batch_(std::max<int64_t>(1, schedule.tasks / (schedule.workers * kTasksPerThread * 8))) {
   for (int64_t i = 0; i < num_ranges_; ++i) {
-    Range& range = ranges_[static_cast<size_t>(i)];
+    TaskRange& range = ranges_[static_cast<size_t>(i)];
     range.next = cut(schedule.tasks, i, num_ranges_);
     range.end = cut(schedule.tasks, i + 1, num_ranges_);
   }
 }
 
-Sharing sharing_of(const Problem& problem, const Plan& plan) {
+Sharing sharing_of(const Problem& problem, const CpuPlan& plan) {
   const int64_t workers = workers_of(problem);
   if (ceil_div(problem.num_channels(), plan.strip) >= workers) {
     return Sharing::kChannels;

@@ -41,9 +41,9 @@ struct Schedule {
   int64_t pieces; // of the rows of each strip; each is a task
   int64_t tasks;
 
-  Schedule(const Problem& problem, const Plan& plan);
+  Schedule(const Problem& problem, const CpuPlan& plan);
   /// The tables of all threads.
-  int64_t scratch_bytes(const Plan& plan) const {
+  int64_t scratch_bytes(const CpuPlan& plan) const {
     return workers * (plan.scratch_bytes() + tuning::kScratchGap) - tuning::kScratchGap;
   }
 };
@@ -58,7 +58,7 @@ class Tasks {
   template <class F>
   void run(int64_t worker, const F& f) {
     for (int64_t i = 0; i < num_ranges_; ++i) {
-      Range& range = ranges_[static_cast<size_t>((worker + i) % num_ranges_)];
+      TaskRange& range = ranges_[static_cast<size_t>((worker + i) % num_ranges_)];
       for (int64_t begin; (begin = range.next.fetch_add(batch_)) < range.end;) {
         for (int64_t task = begin; task < std::min(range.end, begin + batch_); ++task) {
           f(task);
@@ -69,12 +69,12 @@ class Tasks {
 
  private:
   /// Tasks that follow each other. Each range has a line of its own.
-  struct alignas(tuning::kLineBytes) Range {
+  struct alignas(tuning::kLineBytes) TaskRange {
     std::atomic<int64_t> next;
     int64_t end;
   };
 
-  std::array<Range, tuning::kMaxRanges> ranges_;
+  std::array<TaskRange, tuning::kMaxRanges> ranges_;
   int64_t num_ranges_;
   int64_t batch_;
 };
@@ -85,6 +85,6 @@ enum class Sharing {
   kCopies,   // each has a copy of the result, and these are added
   kAtomic,   // all add to the same counts
 };
-Sharing sharing_of(const Problem& problem, const Plan& plan);
+Sharing sharing_of(const Problem& problem, const CpuPlan& plan);
 
 } // namespace histo::cpu

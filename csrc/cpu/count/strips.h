@@ -19,31 +19,32 @@ namespace histo::cpu {
 std::mutex& lock_of(int64_t strip);
 
 /// Counts the rows [begin_row, end_row) of `size` channels from `first` on, which lie in one run.
-template <class Way>
+template <class CountingWay>
 void count_rows_of_strip(
-    Way& way,
+    CountingWay& way,
     const Problem& problem,
     int64_t first,
     int64_t size,
     int64_t begin_row,
     int64_t end_row) {
-  using Key = typename Way::Key;
+  using Pattern = typename CountingWay::Pattern;
   for_each_run(problem.channels, first, first + size, [&](int64_t offset, const Extent& run) {
-    const Key* data = static_cast<const Key*>(problem.data) + offset;
+    const Pattern* data = static_cast<const Pattern*>(problem.data) + offset;
     for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
-      const Panel<Key> panel{data + row, run, rows};
+      const InputPanel<Pattern> panel{data + row, run, rows};
       // The next elements are more rows, or else the next strip.
-      const Key* next = end_row < problem.num_rows() ? panel.data + rows.size * rows.stride
-                                                     : data + run.size * run.stride;
+      const Pattern* next = end_row < problem.num_rows() ? panel.data + rows.size * rows.stride
+                                                         : data + run.size * run.stride;
       way.count(panel, next);
     });
   });
 }
 
-/// Calls f(panel of keys, index of its first channel) for staged rows of channels, tile after tile.
-template <class Key, class F>
-void for_each_staged_panel(
-    Stager& stager,
+/// Calls f(panel of slots, index of its first channel) for digitized rows of channels, tile after
+/// tile.
+template <class Slot, class F>
+void for_each_digitized_panel(
+    Digitizer& digitizer,
     const Problem& problem,
     int64_t first,
     int64_t size,
@@ -54,16 +55,17 @@ void for_each_staged_panel(
   int64_t channel = 0;
   for_each_run(problem.channels, first, first + size, [&](int64_t offset, const Extent& run) {
     for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
-      const int64_t most = std::max<int64_t>(1, tuning::kStagedKeys / run.size);
+      const int64_t most = std::max<int64_t>(1, tuning::kDigitizedElements / run.size);
       const bool side_by_side = run.size > 1 && run.stride < rows.stride;
       for (int64_t begin = 0; begin < rows.size; begin += most) {
         const int64_t tile = std::min(most, rows.size - begin);
-        room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Key)));
-        Key* keys = reinterpret_cast<Key*>(room.data());
-        stager.stage(offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, keys);
+        room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Slot)));
+        Slot* slots = reinterpret_cast<Slot*>(room.data());
+        digitizer.digitize(
+            offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, slots);
         f(
-            Panel<Key>{
-                keys, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
+            InputPanel<Slot>{
+                slots, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
             channel);
       }
     });
@@ -72,22 +74,23 @@ void for_each_staged_panel(
 }
 
 /// Counts the tasks of a worker. Those of one strip follow each other and are reduced together.
-template <class Way>
+template <class CountingWay>
 void count_strips(const Job& job, int64_t worker) {
   const Strips& strips = job.schedule.strips;
   const int64_t pieces = job.schedule.pieces;
   const int64_t rows = job.problem.num_rows();
   Result result(job.problem, job.axis);
-  Way way(job.plan, result, job.scratch_of(worker));
-  const std::unique_ptr<Stager> stager = job.staging ? job.staging->stager() : nullptr;
-  std::vector<char> keys;
+  CountingWay way(job.plan, result, job.scratch_of(worker));
+  const std::unique_ptr<Digitizer> digitizer =
+      job.digitization ? job.digitization->digitizer() : nullptr;
+  std::vector<char> slots;
   int64_t chosen = -1;
   const auto finish = [&] {
     way.reduce();
-    if (stager && !stager->outside().empty()) {
+    if (digitizer && !digitizer->outside().empty()) {
       result.locked([&] {
         int64_t channel = 0;
-        for (const int64_t count : stager->outside()) {
+        for (const int64_t count : digitizer->outside()) {
           result.take(channel++, count);
         }
       });
@@ -100,14 +103,14 @@ void count_strips(const Job& job, int64_t worker) {
       finish();
       result.choose(first, size, pieces == 1 ? nullptr : &lock_of(strip));
       chosen = strip;
-      if (stager) {
-        stager->choose(first, size);
+      if (digitizer) {
+        digitizer->choose(first, size);
       }
     }
     const int64_t begin = cut(rows, piece, pieces), end = cut(rows, piece + 1, pieces);
-    if (stager) {
-      for_each_staged_panel<typename Way::Key>(
-          *stager, job.problem, first, size, begin, end, keys,
+    if (digitizer) {
+      for_each_digitized_panel<typename CountingWay::Pattern>(
+          *digitizer, job.problem, first, size, begin, end, slots,
           [&](const auto& panel, int64_t) { way.count(panel, panel.data); });
     } else {
       count_rows_of_strip(way, job.problem, first, size, begin, end);

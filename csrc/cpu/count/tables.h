@@ -23,15 +23,15 @@ constexpr int64_t max_count_of() {
   }
 }
 
-/// Tables [index][slot] for each of some channels. Shape says how they are used (loops.h).
+/// Tables [index][lane] for each of some channels. Shape says how they are used (inner_loops.h).
 template <class TheCounter, class TheShape>
-class Tables {
+class CounterTables {
  public:
   using Counter = TheCounter;
   using Shape = TheShape;
 
   /// The tables of a channel lie `channel_bytes` behind those of the one before.
-  Tables(const Group& group, char* scratch, int64_t channels = 1, int64_t channel_bytes = 0)
+  CounterTables(const Group& group, char* scratch, int64_t channels = 1, int64_t channel_bytes = 0)
       : group_(group), scratch_(scratch), channels_(channels), channel_bytes_(channel_bytes) {
   }
 
@@ -56,30 +56,30 @@ class Tables {
 
   /// Makes room for `count` more in every counter. Reduces the tables if there is none.
   template <class Reduce>
-  void hold(int64_t count, const Reduce& reduce, int64_t max_count = kMaxCount) {
-    if (held_ + count > max_count) {
+  void reserve(int64_t count, const Reduce& reduce, int64_t max_count = kMaxCount) {
+    if (reserved_ + count > max_count) {
       this->reduce(reduce);
     }
-    held_ += count;
+    reserved_ += count;
   }
 
   /// The same, but looks at the counters first. Most of 2^16 counters have room for long.
   template <class Reduce>
-  void hold_counted(int64_t count, const Reduce& reduce) {
+  void reserve_counted(int64_t count, const Reduce& reduce) {
     static_assert(std::is_same_v<Counter, uint16_t> && Shape::kCounters == 1);
-    if (in_use_ && held_ + count > kMaxCount) {
-      held_ = 0;
+    if (in_use_ && reserved_ + count > kMaxCount) {
+      reserved_ = 0;
       for (int64_t channel = 0; channel < channels_; ++channel) {
-        held_ |= bound_of(tables_of(channel), group_.indices);
+        reserved_ |= bound_of(tables_of(channel), group_.indices);
       }
     }
-    hold(count, reduce);
+    reserve(count, reduce);
   }
 
   /// Calls f() to add the counts to the result, if anything has been counted.
   template <class Reduce>
   void reduce(const Reduce& f) {
-    held_ = 0;
+    reserved_ = 0;
     if (in_use_) {
       in_use_ = false;
       f();
@@ -97,7 +97,7 @@ class Tables {
     for (int64_t channel = 0; channel < channels_; ++channel) {
       Counter* table = tables_of(channel);
       for (int64_t i = 0; i < group_.tables; ++i, table += table_size()) {
-        std::fill_n(table, group_.slots * group_.indices, 0);
+        std::fill_n(table, group_.lanes * group_.indices, 0);
       }
     }
   }
@@ -106,7 +106,7 @@ class Tables {
   char* scratch_; // of the first channel
   int64_t channels_;
   int64_t channel_bytes_;
-  int64_t held_ = 0; // no counter has more
+  int64_t reserved_ = 0; // no counter has more
   bool in_use_ = false;
 };
 

@@ -90,26 +90,26 @@ template <int kAdded>
   return i;
 }
 
-/// Counts keys that differ. Two neighbouring bytes are one key. If a counter wraps, the sum of all
-/// counters is 256 too small. The last elements are then taken back.
+/// Counts distinct values: patterns of several bytes, or two neighbouring bytes. If a counter
+/// wraps, the sum of all counters is 256 too small. The last elements are then taken back.
 template <class T>
 class WrappingCounters {
  public:
-  /// Pairs of bytes, or keys.
-  using Value = std::conditional_t<sizeof(T) == 1, TwoBytes, T>;
+  /// Two bytes, or a pattern.
+  using Counted = std::conditional_t<sizeof(T) == 1, TwoBytes, T>;
 
-  WrappingCounters(const Plan& plan, char* counters)
+  WrappingCounters(const CpuPlan& plan, char* counters)
       : counters_(reinterpret_cast<uint8_t*>(counters)),
         values_(plan.byte_values),
-        max_held_(
-            tuning::kMaxHeldPerByte * (sizeof(T) == 1 ? plan.byte_values : plan.indices - 1)) {
+        max_counted_(
+            tuning::kMaxPerByteCounter * (sizeof(T) == 1 ? plan.byte_values : plan.indices - 1)) {
   }
 
-  /// Counts keys up to one that has no counter. Returns how many, or 0 where another way is likely
-  /// to be faster. move(counters) adds the counts elsewhere when the counters get full.
+  /// Counts elements up to one that has no counter. Returns how many, or 0 where another way is
+  /// likely to be faster. move(counters) adds the counts elsewhere when the counters get full.
   template <class Move>
   int64_t count(const T* data, int64_t size, const Move& move) {
-    size = std::min(size / kKeys, tuning::kByteChunkElements);
+    size = std::min(size / kElements, tuning::kByteChunkElements);
     if (values_ == 0 || size < tuning::kMinByteElements) {
       return 0;
     }
@@ -118,19 +118,19 @@ class WrappingCounters {
       return 0;
     }
     pause_ = tuning::kPauseOfAgreeing; // unless all are counted
-    const auto* values = reinterpret_cast<const Value*>(data);
+    const auto* values = reinterpret_cast<const Counted*>(data);
     if (agree(values, size)) {
       return 0;
     }
     pause_ = tuning::kPauseOfUncounted;
-    if (held_ == 0) {
+    if (counted_ == 0) {
       std::fill_n(counters_, values_, 0);
     }
     const int64_t counted = add<1>(data, size);
     if (counted == 0) {
       return 0;
     }
-    if (sum_of(counters_, values_) != held_ + counted) {
+    if (sum_of(counters_, values_) != counted_ + counted) {
       add<-1>(data, counted);
       shorten();
       reduce(move);
@@ -139,17 +139,17 @@ class WrappingCounters {
     if (counted == size) {
       pause_ = 0;
     }
-    held_ += counted;
-    if (held_ > max_held_) {
+    counted_ += counted;
+    if (counted_ > max_counted_) {
       reduce(move);
     }
-    return kKeys * counted;
+    return kElements * counted;
   }
 
   template <class Move>
   void reduce(const Move& move) {
-    if (held_ > 0) {
-      held_ = 0;
+    if (counted_ > 0) {
+      counted_ = 0;
       move(counters_);
     }
   }
@@ -164,11 +164,11 @@ class WrappingCounters {
   }
 
  private:
-  static constexpr int64_t kKeys = sizeof(Value) / sizeof(T); // of a value
+  static constexpr int64_t kElements = sizeof(Counted) / sizeof(T); // of a value
 
   /// Whether neighbours agree, in a sample.
-  static bool agree(const Value* values, int64_t size) {
-    const auto index = [](Value value) {
+  static bool agree(const Counted* values, int64_t size) {
+    const auto index = [](Counted value) {
       if constexpr (sizeof(T) == 1) {
         return value.index();
       } else {
@@ -198,16 +198,16 @@ class WrappingCounters {
 
   /// From now on, counters are moved before they wrap, or no longer used.
   void shorten() {
-    max_held_ = held_ / 8 * 7;
-    if (max_held_ < tuning::kMinHeldPerByte * values_) {
+    max_counted_ = counted_ / 8 * 7;
+    if (max_counted_ < tuning::kMinPerByteCounter * values_) {
       pause_ = std::numeric_limits<int64_t>::max();
     }
   }
 
   uint8_t* counters_;
   int64_t values_;
-  int64_t held_ = 0; // by all counters
-  int64_t max_held_;
+  int64_t counted_ = 0; // by all counters
+  int64_t max_counted_;
   int64_t pause_ = 1; // chunks that are counted in another way first
 };
 

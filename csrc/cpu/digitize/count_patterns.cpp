@@ -28,23 +28,23 @@ void add_patterns(
   std::iota(patterns.begin(), patterns.end(), Pattern{0});
   Problem each = input;
   each.data = patterns.data();
-  const int64_t first = flow.shown ? 0 : 1; // staged with flow, places are keys
-  const auto staging = stage_between(edges, Flow{true}, each);
-  visit_key_type(size_of(staging->key_type), [&](auto tag) {
-    using Key = typename decltype(tag)::type;
+  const int64_t first = flow.shown ? 0 : 1; // slots with flow begin with underflow
+  const auto digitization = digitize_between(edges, Flow{true}, each);
+  visit_pattern_type(size_of(digitization->slot_type), [&](auto tag) {
+    using Slot = typename decltype(tag)::type;
     parallel_for(
         input.num_channels(), tuning::kPatternsPerTask / kSize, [&](int64_t begin, int64_t end) {
-          const std::unique_ptr<Stager> stager = staging->stager();
-          std::vector<Key> keys(kSize);
+          const std::unique_ptr<Digitizer> digitizer = digitization->digitizer();
+          std::vector<Slot> slots(kSize);
           for (int64_t channel = begin; channel < end; ++channel) {
             if (channel == begin || !edges.shared) {
-              stager->choose(channel, 1);
-              stager->stage(0, 0, {1, 0}, {kSize, 1}, keys.data());
+              digitizer->choose(channel, 1);
+              digitizer->digitize(0, 0, {1, 0}, {kSize, 1}, slots.data());
             }
             int64_t* histogram = input.counts + channel * input.num_bins;
             std::fill_n(histogram, input.num_bins, 0);
             for (int64_t i = 0; i < kSize; ++i) {
-              const auto bin = static_cast<int64_t>(keys[static_cast<size_t>(i)]) - first;
+              const auto bin = static_cast<int64_t>(slots[static_cast<size_t>(i)]) - first;
               if (bin >= 0 && bin < input.num_bins) {
                 histogram[bin] += counts[channel * kSize + i];
               }
@@ -83,7 +83,7 @@ bool count_patterns(
   }
   const int64_t bytes = raw->num_counts() * static_cast<int64_t>(sizeof(int64_t));
   raw->counts = static_cast<int64_t*>(allocate(bytes));
-  count(*raw, axis_of(raw->type, ValueBinning{raw->num_bins}), allocate);
+  count(*raw, pattern_axis(raw->type, ValueBinning{raw->num_bins}), allocate);
   const auto add =
       raw->type == ElementType::kUInt8 ? add_patterns<uint8_t> : add_patterns<uint16_t>;
   add(input, edges, flow, raw->counts);

@@ -15,22 +15,22 @@ namespace {
 
 using tuning::kSearched;
 
-/// The keys that stand for places. Without flow bin 0 has the key 0. Values outside all bins have a
-/// key that no bin has; that of underflow is the largest key.
-struct Keys {
+/// The slots of a call. Without flow bin 0 has the slot 0. Values outside all bins have a slot that
+/// no bin has; that of underflow is the largest number of its type.
+struct SlotFormat {
   int64_t bins;
   bool flow;
 
-  /// 256 bins leave no byte for values outside them. These get the key 0, and are counted apart.
+  /// 256 bins leave no byte for values outside them. These get the slot 0, and are counted apart.
   bool outside_is_counted() const {
     return !flow && bins == 256;
   }
-  /// A key that counts nowhere.
+  /// A slot that counts nowhere.
   int32_t none() const {
     return flow ? static_cast<int32_t>(bins + 3) : -1;
   }
-  KeyRule rule() const {
-    return flow ? KeyRule{0, static_cast<int32_t>(bins + 2)} : KeyRule{-1, -1};
+  SlotRule rule() const {
+    return flow ? SlotRule{0, static_cast<int32_t>(bins + 2)} : SlotRule{-1, -1};
   }
   ElementType type() const {
     // One counts nowhere.
@@ -41,10 +41,10 @@ struct Keys {
   }
 };
 
-/// Elements in the order of their keys.
+/// Elements in the order in which their slots are stored.
 template <class T>
-struct Elements {
-  using Key = SearchKey<T>;
+struct OrderedElements {
+  using Compared = ComparedAs<T>;
 
   const T* data;
   Extent outer;
@@ -53,31 +53,31 @@ struct Elements {
   int64_t size() const {
     return outer.size * inner.size;
   }
-  /// Calls f(values, size, keys) for the elements [first, first + size): once, if they lie in memory
-  /// as searches take them; otherwise for converted parts, one after another.
+  /// Calls f(values, size, slots) for the elements [first, first + size): once, if they lie in
+  /// memory as searches take them; otherwise for converted parts, one after another.
   template <class Out, class F>
-  void visit(int64_t first, int64_t size, Out* keys, const F& f) const {
+  void visit(int64_t first, int64_t size, Out* slots, const F& f) const {
     if constexpr (
-        std::is_same_v<T, Key> || std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
+        std::is_same_v<T, Compared> || std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>) {
       if (inner.stride == 1 && (outer.size == 1 || outer.stride == inner.size)) {
-        return f(data + first, size, keys);
+        return f(data + first, size, slots);
       }
     }
-    Key values[kSearched];
+    Compared values[kSearched];
     for (int64_t done = 0; done < size; done += kSearched) {
       const int64_t part = std::min(kSearched, size - done);
       load(first + done, part, values);
-      f(values, part, keys + done);
+      f(values, part, slots + done);
     }
   }
 
  private:
-  void load(int64_t first, int64_t size, Key* values) const {
+  void load(int64_t first, int64_t size, Compared* values) const {
     int64_t i = first % inner.size;
     const T* line = data + first / inner.size * outer.stride;
-    for (Key* end = values + size; values < end; line += outer.stride, i = 0) {
+    for (Compared* end = values + size; values < end; line += outer.stride, i = 0) {
       for (; i < inner.size && values < end; ++i) {
-        *values++ = static_cast<Key>(Number<T>::wide(line[i * inner.stride]));
+        *values++ = static_cast<Compared>(Number<T>::wide(line[i * inner.stride]));
       }
     }
   }
@@ -86,9 +86,9 @@ struct Elements {
 /// The searches of channels that lie side by side. Few channels are repeated, so that many values
 /// are searched at once.
 template <class T>
-class Columns {
+class ColumnSearches {
  public:
-  using Key = SearchKey<T>;
+  using Compared = ComparedAs<T>;
 
   void find(const ChannelBins<T>& bins, int64_t first, int64_t channels) {
     period_ = channels * std::max<int64_t>(1, kSearched / channels);
@@ -109,9 +109,9 @@ class Columns {
       const auto& of = bins[first + c];
       for (auto i = static_cast<size_t>(c); i < static_cast<size_t>(period_);
            i += static_cast<size_t>(channels)) {
-        origins_[i] = of.comparison.origin;
-        scales_[i] = of.comparison.scale;
-        lifts_[i] = of.comparison.lift;
+        origins_[i] = of.nearest.origin;
+        scales_[i] = of.nearest.scale;
+        lifts_[i] = of.nearest.lift;
         bases_[i] = static_cast<int32_t>(c * bins.stride());
         limits_[i] = of.search.limit;
       }
@@ -121,7 +121,7 @@ class Columns {
     return period_;
   }
   /// The search of elements that begin with channel `c`, or a repetition of it.
-  ColumnSearch<Key> from(int64_t c) const {
+  ColumnSearch<Compared> from(int64_t c) const {
     return {origins_.data() + c, scales_.data() + c, lifts_.data() + c, bases_.data() + c, most_,
             thresholds_,         limits_.data() + c};
   }
@@ -131,20 +131,21 @@ class Columns {
   }
 
  private:
-  using G = GuessOf<Key>;
+  using G = GuessOf<Compared>;
   static constexpr int64_t kLanes = 16; // that are read behind the last
 
   int64_t period_ = 0;
   G most_ = 0;
-  const Key* thresholds_ = nullptr;
+  const Compared* thresholds_ = nullptr;
   std::vector<G> origins_, scales_, lifts_;
   std::vector<int32_t> bases_, limits_;
   std::vector<int64_t> others_;
 };
 
-/// Rows of keys that lie side by side: those of 256 and more become 0, and are counted.
+/// Makes slots of one byte from rows of wider ones that lie side by side: slots of 256 and more
+/// become 0, and are counted.
 void narrow_rows(
-    const uint16_t* wide, int64_t channels, int64_t rows, uint8_t* keys, int64_t* outside) {
+    const uint16_t* wide, int64_t channels, int64_t rows, uint8_t* slots, int64_t* outside) {
   // Several rows together, so that the inner loop is long.
   const int64_t together = std::max<int64_t>(1, kSearched / channels);
   std::vector<uint16_t> found(static_cast<size_t>(together * channels));
@@ -152,9 +153,9 @@ void narrow_rows(
   for (int64_t begin = 0; begin < size; begin += step) {
     const int64_t part = std::min(step, size - begin);
     run_widest([=, sums = found.data()]() __attribute__((always_inline)) {
-      // Local copies: the compiler must think that stores to keys change captured variables.
+      // Local copies: the compiler must think that stores to slots change captured variables.
       const uint16_t* from = wide + begin;
-      uint8_t* to = keys + begin;
+      uint8_t* to = slots + begin;
       uint16_t* more = sums;
       const int64_t end = part;
       for (int64_t i = 0; i < end; ++i) {
@@ -171,19 +172,22 @@ void narrow_rows(
 }
 
 template <class T>
-class EdgeStager final : public Stager {
+class EdgeDigitizer final : public Digitizer {
  public:
-  EdgeStager(
-      const Edges& edges, const Keys& keys, const Problem& input, const ChannelBins<T>* shared)
+  EdgeDigitizer(
+      const Edges& edges,
+      const SlotFormat& format,
+      const Problem& input,
+      const ChannelBins<T>* shared)
       : edges_(edges),
-        keys_(keys),
+        format_(format),
         input_(input),
         bins_(shared != nullptr ? *shared : own_),
         is_shared_(shared != nullptr) {
   }
 
   void choose(int64_t first_channel, int64_t channels) override {
-    outside_.assign(static_cast<size_t>(keys_.outside_is_counted() ? channels : 0), 0);
+    outside_.assign(static_cast<size_t>(format_.outside_is_counted() ? channels : 0), 0);
     if (!is_shared_) {
       const ExactFloats exact;
       own_.find(edges_, first_channel, channels, input_.num_rows());
@@ -191,24 +195,28 @@ class EdgeStager final : public Stager {
     }
   }
 
-  void stage(int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys)
-      override {
+  void digitize(
+      int64_t offset,
+      int64_t first,
+      const Extent& channels,
+      const Extent& rows,
+      void* slots) override {
     const ExactFloats exact;
     const T* data = static_cast<const T*>(input_.data) + offset;
-    if (keys_.outside_is_counted()) {
+    if (format_.outside_is_counted()) {
       wide_.resize(static_cast<size_t>(channels.size * rows.size));
-      stage_as(data, first, channels, rows, wide_.data());
-      return narrow(first, channels, rows, static_cast<uint8_t*>(keys));
+      digitize_as(data, first, channels, rows, wide_.data());
+      return narrow(first, channels, rows, static_cast<uint8_t*>(slots));
     }
-    switch (keys_.type()) {
+    switch (format_.type()) {
       case ElementType::kUInt8:
-        return stage_as(data, first, channels, rows, static_cast<uint8_t*>(keys));
+        return digitize_as(data, first, channels, rows, static_cast<uint8_t*>(slots));
       case ElementType::kUInt16:
-        return stage_as(data, first, channels, rows, static_cast<uint16_t*>(keys));
+        return digitize_as(data, first, channels, rows, static_cast<uint16_t*>(slots));
       case ElementType::kUInt32:
-        return stage_as(data, first, channels, rows, static_cast<uint32_t*>(keys));
+        return digitize_as(data, first, channels, rows, static_cast<uint32_t*>(slots));
       default:
-        throw InternalError("stage: not a type of keys");
+        throw InternalError("digitize: not a type of slots");
     }
   }
 
@@ -217,40 +225,42 @@ class EdgeStager final : public Stager {
   }
 
  private:
-  /// Keys of a byte, from those of two bytes.
-  void narrow(int64_t first, const Extent& channels, const Extent& rows, uint8_t* keys) {
+  /// Makes slots of one byte from those of two.
+  void narrow(int64_t first, const Extent& channels, const Extent& rows, uint8_t* slots) {
     int64_t* outside = outside_.data() + first;
     const uint16_t* wide = wide_.data();
     if (channels.size > 1 && channels.stride < rows.stride) {
-      return narrow_rows(wide, channels.size, rows.size, keys, outside);
+      return narrow_rows(wide, channels.size, rows.size, slots, outside);
     }
     for (int64_t c = 0; c < channels.size; ++c) {
-      narrow_rows(wide + c * rows.size, 1, rows.size, keys + c * rows.size, outside + c);
+      narrow_rows(wide + c * rows.size, 1, rows.size, slots + c * rows.size, outside + c);
     }
   }
 
   template <class Out>
-  void stage_as(
-      const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* keys) {
+  void digitize_as(
+      const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* slots) {
     if (are_searched_together(channels, rows, is_shared_)) {
-      return stage_columns({data, rows, channels}, first, keys);
+      return digitize_columns({data, rows, channels}, first, slots);
     }
     if (channels.size > 1 && channels.stride < rows.stride) {
-      return stage_elements({data, rows, channels}, bins_[0], keys);
+      return digitize_elements({data, rows, channels}, bins_[0], slots);
     }
     for (int64_t c = 0; c < channels.size; ++c) {
       const auto& bins = bins_[is_shared_ ? 0 : first + c];
-      stage_elements({data + c * channels.stride, {1, 0}, rows}, bins, keys + c * rows.size);
+      digitize_elements({data + c * channels.stride, {1, 0}, rows}, bins, slots + c * rows.size);
     }
   }
 
   /// Elements that have the same bins.
   template <class Out>
-  void stage_elements(
-      const Elements<T>& elements, const typename ChannelBins<T>::Channel& bins, Out* keys) const {
-    const KeyRule rule = keys_.rule();
-    const int32_t none = keys_.none();
-    elements.visit(0, elements.size(), keys, [&](const auto* values, int64_t size, Out* to) {
+  void digitize_elements(
+      const OrderedElements<T>& elements,
+      const typename ChannelBins<T>::Channel& bins,
+      Out* slots) const {
+    const SlotRule rule = format_.rule();
+    const int32_t none = format_.none();
+    elements.visit(0, elements.size(), slots, [&](const auto* values, int64_t size, Out* to) {
       if (bins.valid) {
         return search(bins.search, rule, values, size, to);
       }
@@ -263,7 +273,7 @@ class EdgeStager final : public Stager {
 
   /// Rows of channels that have bins of their own.
   template <class Out>
-  void stage_columns(const Elements<T>& rows, int64_t first, Out* keys) {
+  void digitize_columns(const OrderedElements<T>& rows, int64_t first, Out* slots) {
     const int64_t channels = rows.inner.size;
     if (columns_are_of_.first != first || columns_are_of_.channels != channels) {
       columns_.find(bins_, first, channels);
@@ -273,39 +283,39 @@ class EdgeStager final : public Stager {
     for (int64_t i = 0; i < size; i += period) {
       int64_t c = 0;
       rows.visit(
-          i, std::min(period, size - i), keys + i, [&](const auto* values, int64_t part, Out* to) {
-            search(columns_.from(c), keys_.rule(), values, part, to);
+          i, std::min(period, size - i), slots + i, [&](const auto* values, int64_t part, Out* to) {
+            search(columns_.from(c), format_.rule(), values, part, to);
             c += part;
           });
     }
     for (const int64_t c : columns_.others()) {
-      stage_column(rows, c, bins_[first + c], keys);
+      digitize_column(rows, c, bins_[first + c], slots);
     }
   }
   template <class Out>
-  void stage_column(
-      const Elements<T>& rows,
+  void digitize_column(
+      const OrderedElements<T>& rows,
       int64_t c,
       const typename ChannelBins<T>::Channel& bins,
-      Out* keys) const {
+      Out* slots) const {
     const auto& [data, outer, inner] = rows;
     Out found[kSearched];
     for (int64_t row = 0; row < outer.size; row += kSearched) {
       const Extent part{std::min(kSearched, outer.size - row), outer.stride};
-      stage_elements({data + row * outer.stride + c * inner.stride, {1, 0}, part}, bins, found);
+      digitize_elements({data + row * outer.stride + c * inner.stride, {1, 0}, part}, bins, found);
       for (int64_t i = 0; i < part.size; ++i) {
-        keys[(row + i) * inner.size + c] = found[i];
+        slots[(row + i) * inner.size + c] = found[i];
       }
     }
   }
 
   const Edges& edges_;
-  const Keys keys_;
+  const SlotFormat format_;
   const Problem& input_;
   ChannelBins<T> own_;
   const ChannelBins<T>& bins_;
   const bool is_shared_;
-  Columns<T> columns_;
+  ColumnSearches<T> columns_;
   std::vector<uint16_t> wide_;
   std::vector<int64_t> outside_;
   struct {
@@ -314,38 +324,39 @@ class EdgeStager final : public Stager {
 };
 
 template <class T>
-class EdgeStaging final : public Staging {
+class EdgeDigitization final : public Digitization {
  public:
-  EdgeStaging(const Edges& edges, const Keys& keys, const Problem& input)
-      : edges_(edges), keys_(keys), input_(input) {
-    key_type = keys.type();
+  EdgeDigitization(const Edges& edges, const SlotFormat& format, const Problem& input)
+      : edges_(edges), format_(format), input_(input) {
+    slot_type = format.type();
     if (edges.shared) {
       const ExactFloats exact;
       shared_.find(edges, 0, 1, input.num_channels() * input.num_rows());
     }
   }
-  std::unique_ptr<Stager> stager() const override {
-    return std::make_unique<EdgeStager<T>>(
-        edges_, keys_, input_, edges_.shared ? &shared_ : nullptr);
+  std::unique_ptr<Digitizer> digitizer() const override {
+    return std::make_unique<EdgeDigitizer<T>>(
+        edges_, format_, input_, edges_.shared ? &shared_ : nullptr);
   }
 
  private:
   const Edges edges_;
-  const Keys keys_;
+  const SlotFormat format_;
   const Problem& input_;
   ChannelBins<T> shared_;
 };
 
 } // namespace
 
-ElementType key_type_of(int64_t bins, const Flow& flow) {
-  return Keys{bins, flow.shown}.type();
+ElementType slot_type_of(int64_t bins, const Flow& flow) {
+  return SlotFormat{bins, flow.shown}.type();
 }
 
-std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input) {
-  return visit_number_type(input.type, [&](auto tag) -> std::unique_ptr<Staging> {
+std::unique_ptr<Digitization> digitize_between(
+    const Edges& edges, const Flow& flow, const Problem& input) {
+  return visit_number_type(input.type, [&](auto tag) -> std::unique_ptr<Digitization> {
     using T = typename decltype(tag)::type;
-    return std::make_unique<EdgeStaging<T>>(edges, Keys{edges.bins, flow.shown}, input);
+    return std::make_unique<EdgeDigitization<T>>(edges, SlotFormat{edges.bins, flow.shown}, input);
   });
 }
 

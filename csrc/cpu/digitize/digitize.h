@@ -1,5 +1,6 @@
-// Staging: elements become keys before they are counted. A key below the number of counts is the
-// place of its count. Any way of counting may follow.
+// Digitizing: numbers become slots, by the bins between edges, before they are counted. A slot is
+// an unsigned integer. One below the number of a channel's counts is the index of its count; others
+// count nowhere. Any way of counting may follow.
 #pragma once
 
 #include <cstdint>
@@ -11,36 +12,36 @@
 
 namespace histo::cpu {
 
-/// One thread's part of a stage.
-class Stager {
+/// One thread's part of a digitization.
+class Digitizer {
  public:
-  virtual ~Stager() = default;
+  virtual ~Digitizer() = default;
 
-  /// The channels whose elements are staged next.
+  /// The channels whose elements are digitized next.
   virtual void choose(int64_t first_channel, int64_t channels) = 0;
 
-  /// Writes the keys of `channels x rows` elements from `offset` on, which begin with channel
-  /// `first` of the chosen ones. Keys lie as elements do, without gaps: channels side by side if
+  /// Writes the slots of `channels x rows` elements from `offset` on, which begin with channel
+  /// `first` of the chosen ones. Slots lie as elements do, without gaps: channels side by side if
   /// their stride is the smaller one.
-  virtual void stage(
-      int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* keys) = 0;
+  virtual void digitize(
+      int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* slots) = 0;
 
-  /// How many elements of each chosen channel have had the key 0 though they are in no bin. It is
-  /// empty if there are no such keys.
+  /// How many elements of each chosen channel have had the slot 0 though they are in no bin. It is
+  /// empty if there are no such slots.
   virtual const std::vector<int64_t>& outside() const = 0;
 };
 
-/// The values of a call, which each thread stages with a stager of its own.
-class Staging {
+/// The numbers of a call, which each thread digitizes with a digitizer of its own.
+class Digitization {
  public:
-  virtual ~Staging() = default;
-  virtual std::unique_ptr<Stager> stager() const = 0;
+  virtual ~Digitization() = default;
+  virtual std::unique_ptr<Digitizer> digitizer() const = 0;
 
-  ElementType key_type; // an unsigned integer
+  ElementType slot_type; // an unsigned integer
 };
 
-/// The type of keys of the places of `bins` bins.
-ElementType key_type_of(int64_t bins, const Flow& flow);
+/// The type of the slots of `bins` bins.
+ElementType slot_type_of(int64_t bins, const Flow& flow);
 
 /// Whether channels that have edges of their own lie side by side, so that elements of all are
 /// searched together: by a line and one comparison, where that is right.
@@ -48,7 +49,8 @@ inline bool are_searched_together(const Extent& channels, const Extent& rows, bo
   return !shared && channels.size > 1 && channels.stride < rows.stride;
 }
 
-/// The stage that finds the bins between edges.
-std::unique_ptr<Staging> stage_between(const Edges& edges, const Flow& flow, const Problem& input);
+/// Digitizes the input of a call between its edges.
+std::unique_ptr<Digitization> digitize_between(
+    const Edges& edges, const Flow& flow, const Problem& input);
 
 } // namespace histo::cpu

@@ -9,77 +9,82 @@ namespace histo::cpu {
 namespace {
 
 /// A vector of one value.
-template <class Key>
+template <class Compared>
 struct One {
   static constexpr int64_t kLanes = 1;
-  using Values = Key;
-  using Guesses = GuessOf<Key>;
-  using Places = int32_t;
+  using Values = Compared;
+  using Guesses = GuessOf<Compared>;
+  using Integers = int32_t;
 
   template <class T>
-  static Key load(const T* data) {
+  static Compared load(const T* data) {
     return Number<T>::wide(*data);
   }
   static Guesses load_guesses(const Guesses* guesses) {
     return *guesses;
   }
-  static Places load_places(const int32_t* places) {
-    return *places;
+  static Integers load_integers(const int32_t* integers) {
+    return *integers;
   }
   template <class Out>
-  static void store(Out* keys, Places places) {
-    *keys = static_cast<Out>(places);
+  static void store(Out* slots, Integers integers) {
+    *slots = static_cast<Out>(integers);
   }
   static Guesses all(Guesses value) {
     return value;
   }
-  static Places all_places(int32_t place) {
-    return place;
+  static Integers all_integers(int32_t value) {
+    return value;
   }
-  static Places add(Places a, Places b) {
+  static Integers add(Integers a, Integers b) {
     return a + b;
   }
-  static Places lesser(Places a, Places b) {
+  static Integers lesser(Integers a, Integers b) {
     return std::min(a, b);
   }
-  static Places greater(Places a, Places b) {
+  static Integers greater(Integers a, Integers b) {
     return std::max(a, b);
   }
-  static Places inverted(Places places) {
-    return ~places;
+  static Integers inverted(Integers integers) {
+    return ~integers;
   }
-  static bool any_is_negative(Places places) {
-    return places < 0;
+  static bool any_is_negative(Integers integers) {
+    return integers < 0;
   }
-  static Guesses line(Key value, Guesses origin, Guesses scale, Guesses lift) {
+  static Guesses line(Compared value, Guesses origin, Guesses scale, Guesses lift) {
     return Line<Guesses>{origin, scale, lift, 0}.at(static_cast<Guesses>(value));
   }
   /// NaN becomes the least.
   static Guesses clamped(Guesses line, Guesses least, Guesses most) {
     return histo::clamped(line, least, most);
   }
-  static Places whole(Guesses line) {
-    return static_cast<Places>(line);
+  static Integers whole(Guesses line) {
+    return static_cast<Integers>(line);
   }
   /// How far a line is beyond its whole part.
-  static Guesses beyond(Guesses line, Places whole) {
+  static Guesses beyond(Guesses line, Integers whole) {
     return line - static_cast<Guesses>(whole);
   }
   static bool any_is_below(Guesses a, Guesses b) {
     return a < b;
   }
-  static Places bit_buckets(Key value, const BitBuckets<Guesses>& bits) {
-    return static_cast<Places>(bits.at(static_cast<Guesses>(value)));
+  static Integers bit_buckets(Compared value, const BitBuckets<Guesses>& bits) {
+    return static_cast<Integers>(bits.at(static_cast<Guesses>(value)));
   }
-  static Places lookup(const int32_t* table, Places index) {
+  static Integers lookup(const int32_t* table, Integers index) {
     return table[index];
   }
-  /// The places, plus `width` where values reach the thresholds at the index.
-  static Places step(Key value, const Key* thresholds, Places index, Places place, Places width) {
-    return place + (value >= thresholds[index] ? width : 0);
+  /// How many are reached: `width` more where values reach the thresholds at the index.
+  static Integers step(
+      Compared value,
+      const Compared* thresholds,
+      Integers index,
+      Integers reached,
+      Integers width) {
+    return reached + (value >= thresholds[index] ? width : 0);
   }
-  static Places unless_nan(Key value, Places place, Places nan) {
-    return is_nan(value) ? nan : place;
+  static Integers unless_nan(Compared value, Integers slot, Integers nan) {
+    return is_nan(value) ? nan : slot;
   }
 };
 
@@ -90,40 +95,44 @@ constexpr bool kHasVectors = Number<T>::kIsFloat;
 
 template <class T, class Out>
 void search(
-    const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, Out* keys) {
+    const ChannelSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
 #ifdef __x86_64__
   if constexpr (kHasVectors<T>) {
     // Vectors have no buckets over the bits of doubles.
-    const bool in_vectors = sizeof(SearchKey<T>) == 4 || of.buckets == nullptr || !of.over_bits;
+    const bool in_vectors = sizeof(ComparedAs<T>) == 4 || of.buckets == nullptr || !of.over_bits;
     if (in_vectors && has_avx512()) {
-      return avx512::search(of, rule, data, size, keys);
+      return avx512::search(of, rule, data, size, slots);
     }
     if (in_vectors && chosen_set() == InstructionSet::kAvx2) {
-      return avx2::search(of, rule, data, size, keys);
+      return avx2::search(of, rule, data, size, slots);
     }
   }
 #endif
-  search_line<One<SearchKey<T>>>(of, rule, data, size, keys);
+  search_line<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
 template <class T, class Out>
 void search(
-    const ColumnSearch<SearchKey<T>>& of,
-    const KeyRule& rule,
+    const ColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
     const T* data,
     int64_t size,
-    Out* keys) {
+    Out* slots) {
 #ifdef __x86_64__
   if constexpr (kHasVectors<T>) {
     if (has_avx512()) {
-      return avx512::search(of, rule, data, size, keys);
+      return avx512::search(of, rule, data, size, slots);
     }
     if (chosen_set() == InstructionSet::kAvx2) {
-      return avx2::search(of, rule, data, size, keys);
+      return avx2::search(of, rule, data, size, slots);
     }
   }
 #endif
-  search_columns<One<SearchKey<T>>>(of, rule, data, size, keys);
+  search_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
 HISTO_SEARCHES(float)

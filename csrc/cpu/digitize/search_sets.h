@@ -5,15 +5,15 @@
 
 namespace histo::cpu {
 
-#define HISTO_DECLARE_SEARCHES                                                                \
-  template <class T, class Out>                                                               \
-  void search(                                                                                \
-      const Search<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size,       \
-      Out* keys);                                                                             \
-  template <class T, class Out>                                                               \
-  void search(                                                                                \
-      const ColumnSearch<SearchKey<T>>& of, const KeyRule& rule, const T* data, int64_t size, \
-      Out* keys);
+#define HISTO_DECLARE_SEARCHES                                                                   \
+  template <class T, class Out>                                                                  \
+  void search(                                                                                   \
+      const ChannelSearch<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size, \
+      Out* slots);                                                                               \
+  template <class T, class Out>                                                                  \
+  void search(                                                                                   \
+      const ColumnSearch<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size,  \
+      Out* slots);
 namespace avx512 {
 HISTO_DECLARE_SEARCHES
 }
@@ -22,10 +22,12 @@ HISTO_DECLARE_SEARCHES
 }
 #undef HISTO_DECLARE_SEARCHES
 
-/// Instantiates the searches of a type, with keys of each size.
-#define HISTO_SEARCHES_TO(T, Out)                                                             \
-  template void search(const Search<SearchKey<T>>&, const KeyRule&, const T*, int64_t, Out*); \
-  template void search(const ColumnSearch<SearchKey<T>>&, const KeyRule&, const T*, int64_t, Out*);
+/// Instantiates the searches of a type, with slots of each size.
+#define HISTO_SEARCHES_TO(T, Out)                                                     \
+  template void search(                                                               \
+      const ChannelSearch<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*); \
+  template void search(                                                               \
+      const ColumnSearch<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*);
 #define HISTO_SEARCHES(T) \
   HISTO_SEARCHES_TO(T, uint8_t) HISTO_SEARCHES_TO(T, uint16_t) HISTO_SEARCHES_TO(T, uint32_t)
 

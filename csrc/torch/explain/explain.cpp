@@ -114,7 +114,7 @@ const char* name_of(cpu::Way way) {
 }
 
 /// The widest counters of a table; values that differ may have narrower ones besides.
-int64_t counter_bits_of(const cpu::Plan& plan) {
+int64_t counter_bits_of(const cpu::CpuPlan& plan) {
   const bool narrow = plan.counting == cpu::Counting::kIn16Bits;
   return plan.way == cpu::Way::kDirect || plan.way == cpu::Way::kBitPlanes ? 64
          : plan.way == cpu::Way::kProducts || !narrow                      ? 32
@@ -123,7 +123,7 @@ int64_t counter_bits_of(const cpu::Plan& plan) {
 
 } // namespace
 
-void add_plan(Facts& facts, const Problem& problem, const cpu::Plan& plan) {
+void add_plan(Facts& facts, const Problem& problem, const cpu::CpuPlan& plan) {
   facts.add("method", plan.products ? "products" : name_of(plan.way));
   facts.add("strip", plan.strip);
   facts.add("counter_bits", counter_bits_of(plan));
@@ -145,8 +145,9 @@ void add_plan(Facts& facts, const Problem& problem, const cpu::Plan& plan) {
   facts.add("tasks", schedule.tasks);
   facts.add("neighbours", plan.joint);
   facts.add("byte_counters", plan.byte_values);
-  facts.add("tables", plan.few.tables + plan.many.tables);
-  facts.add("table_keys", std::max(plan.few.indices, plan.many.indices));
+  facts.add("tables", plan.tables_if_distinct.tables + plan.tables_if_repeated.tables);
+  facts.add(
+      "table_keys", std::max(plan.tables_if_distinct.indices, plan.tables_if_repeated.indices));
   facts.add("table_bytes", plan.table_bytes);
   facts.add("workspace_bytes", schedule.scratch_bytes(plan));
 }

@@ -60,7 +60,7 @@ DescribedProblem describe_problem(
     Facts& facts);
 
 /// The way of counting on the CPU.
-void add_plan(Facts& facts, const Problem& problem, const cpu::Plan& plan);
+void add_plan(Facts& facts, const Problem& problem, const cpu::CpuPlan& plan);
 
 /// Less is read if elements share memory (torch.Tensor.expand). A copy is written and read again.
 void add_bytes(Facts& facts, const DescribedProblem& asked, int64_t bytes_of_gaps);

@@ -38,7 +38,7 @@ void add_findings(Facts& facts, const Findings& findings) {
     way.add("how", found.how);
     way.add("count", found.count);
     add_wrong(way, "formula_fails_in", "formula_fails_at", found.affine);
-    add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.comparison);
+    add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.then_compare);
     way.add("num_cells", int64_t{found.buckets});
     way.add("over_bits", found.over_bits);
     way.add("fullest_cell", found.fullest);
@@ -67,16 +67,16 @@ std::string plan_on_cpu(
     facts.add("layout", "nothing to count");
   } else {
     const std::optional<Problem> patterns = cpu::patterns_of(asked.problem);
-    Problem keys = patterns.value_or(asked.problem);
+    Problem counted = patterns.value_or(asked.problem); // patterns, or slots
     if (patterns) {
-      add_plan(counting, keys, cpu::plan_of(keys));
+      add_plan(counting, counted, cpu::plan_of(counted));
     } else {
-      keys.type = cpu::key_type_of(num_bins, {flow});
-      add_plan(counting, keys, cpu::plan_of_keys(keys));
+      counted.type = cpu::slot_type_of(num_bins, {flow});
+      add_plan(counting, counted, cpu::plan_of_slots(counted));
     }
     facts.add("layout", patterns ? "patterns" : "staged");
-    facts.add("key_bytes", cpu::size_of(keys.type));
-    facts.add("workspace_bytes", patterns ? keys.num_counts() * int64_t{sizeof(int64_t)} : 0);
+    facts.add("key_bytes", cpu::size_of(counted.type));
+    facts.add("workspace_bytes", patterns ? counted.num_counts() * int64_t{sizeof(int64_t)} : 0);
     if (edges.has_value()) {
       findings =
           find_on_cpu(asked.problem, edges_of(edges, num_bins, asked.problem.num_channels()));

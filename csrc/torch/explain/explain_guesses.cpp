@@ -17,11 +17,11 @@ namespace {
 struct CheckedChannel {
   bool valid = true;
   WrongEdge affine;
-  WrongEdge comparison;
+  WrongEdge then_compare;
   bool affine_except_top_is_right = true;
 };
 
-/// In streams of a GPU the comparison is that of values close to an edge only.
+/// In streams of a GPU only values close to an edge are compared.
 template <class T, class G, Arithmetic kBy>
 CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_streams = false) {
   const auto lines =
@@ -37,26 +37,26 @@ CheckedChannel check_channel(const Edges& edges, int64_t channel, bool in_stream
       found.affine = here;
     }
     const bool nearest_is_right = in_streams ? edge.then_compare_is_right : edge.nearest_is_right;
-    if (!nearest_is_right && found.comparison.channel < 0) {
-      found.comparison = here;
+    if (!nearest_is_right && found.then_compare.channel < 0) {
+      found.then_compare = here;
     }
   }
   return found;
 }
 
-/// The bins by the best guess that the checks leave. An open affine is a affine, too.
+/// The bins by the best guess that the checks leave. Both guesses by a line alone are a formula.
 FoundBins found_bins(const CheckedChannel& checked, int64_t count, const char* otherwise) {
   switch (best_guess(
       checked.affine.channel < 0, checked.affine_except_top_is_right,
-      checked.comparison.channel < 0)) {
+      checked.then_compare.channel < 0)) {
     case Guess::kAffine:
     case Guess::kAffineExceptTop:
-      return {"formula", count, {}, checked.comparison};
+      return {"formula", count, {}, checked.then_compare};
     case Guess::kAffineThenCompare:
-      return {"comparison", count, checked.affine, checked.comparison};
+      return {"comparison", count, checked.affine, checked.then_compare};
     case Guess::kBucketed:
     case Guess::kBucketedBits:
-      return {otherwise, count, checked.affine, checked.comparison};
+      return {otherwise, count, checked.affine, checked.then_compare};
   }
   fail("explain: a guess without a name");
 }
@@ -74,11 +74,11 @@ void add(Findings& findings, const FoundBins& found) {
 }
 
 /// Different edges, and the channels that each of them belongs to.
-struct Rows {
+struct DifferentEdges {
   int64_t size;  // of different edges
   int64_t count; // of channels that share them
 
-  Rows(const Problem& input, const Edges& edges)
+  DifferentEdges(const Problem& input, const Edges& edges)
       : size(edges.shared ? 1 : input.num_channels()),
         count(edges.shared ? input.num_channels() : 1) {
   }
@@ -87,10 +87,10 @@ struct Rows {
 /// The most thresholds in one of some buckets, if the bucket of threshold k is bucket_of(k).
 template <class F>
 int64_t fullest_of(int32_t buckets, int64_t thresholds, const F& bucket_of) {
-  std::vector<int64_t> in_cell(static_cast<size_t>(buckets));
+  std::vector<int64_t> in_bucket(static_cast<size_t>(buckets));
   int64_t most = 0;
   for (int64_t k = 0; k < thresholds; ++k) {
-    most = std::max(most, ++in_cell[static_cast<size_t>(bucket_of(k))]);
+    most = std::max(most, ++in_bucket[static_cast<size_t>(bucket_of(k))]);
   }
   return most;
 }
@@ -119,21 +119,21 @@ FoundBins search_of_channel(
 template <class T>
 Findings find_on_cpu(const Problem& input, const Edges& edges) {
   const cpu::ExactFloats exact;
-  const Rows rows(input, edges);
+  const DifferentEdges different(input, edges);
   const bool together = !cpu::patterns_of(input) &&
                         cpu::are_searched_together(input.channels[1], input.rows[2], edges.shared);
   Findings findings;
   cpu::ChannelBins<T> bins;
-  for (int64_t row = 0; row < rows.size; ++row) {
+  for (int64_t channel = 0; channel < different.size; ++channel) {
     const CheckedChannel checked =
-        check_channel<T, typename cpu::ChannelBins<T>::G, Arithmetic::kHost>(edges, row);
+        check_channel<T, typename cpu::ChannelBins<T>::G, Arithmetic::kHost>(edges, channel);
     if (!checked.valid) {
-      findings.invalid_channels += rows.count;
-    } else if (together && checked.comparison.channel < 0) {
-      add(findings, {"comparison", rows.count, checked.affine, checked.comparison});
+      findings.invalid_channels += different.count;
+    } else if (together && checked.then_compare.channel < 0) {
+      add(findings, {"comparison", different.count, checked.affine, checked.then_compare});
     } else {
-      bins.find(edges, row, 1, rows.count * input.num_rows());
-      add(findings, search_of_channel(bins, checked, rows.count));
+      bins.find(edges, channel, 1, different.count * input.num_rows());
+      add(findings, search_of_channel(bins, checked, different.count));
     }
   }
   return findings;
@@ -170,20 +170,20 @@ void choose_buckets(const Edges& edges, int64_t channel, int32_t buckets, FoundB
   }
 }
 
-bool is_valid(const Edges& edges, int64_t row) {
+bool is_valid(const Edges& edges, int64_t channel) {
   bool valid = true;
   for (int64_t k = 0; k < edges.bins; ++k) {
-    valid = valid && is_at_most(edges.at(row, k), edges.at(row, k + 1));
+    valid = valid && is_at_most(edges.at(channel, k), edges.at(channel, k + 1));
   }
   return valid;
 }
 
 /// Without guesses.
 Findings search_all(const Problem& input, const Edges& edges) {
-  const Rows rows(input, edges);
+  const DifferentEdges different(input, edges);
   Findings findings;
-  for (int64_t row = 0; row < rows.size; ++row) {
-    findings.invalid_channels += is_valid(edges, row) ? 0 : rows.count;
+  for (int64_t channel = 0; channel < different.size; ++channel) {
+    findings.invalid_channels += is_valid(edges, channel) ? 0 : different.count;
   }
   if (findings.invalid_channels < input.num_channels()) {
     add(findings, {"search", input.num_channels() - findings.invalid_channels, {}, {}});
@@ -194,20 +194,20 @@ Findings search_all(const Problem& input, const Edges& edges) {
 template <class T>
 Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
   using G = GuessOf<typename Number<T>::Wide>;
-  const Rows rows(input, edges);
+  const DifferentEdges different(input, edges);
   Findings findings;
-  for (int64_t row = 0; row < rows.size; ++row) {
-    if (!is_valid(edges, row)) {
-      findings.invalid_channels += rows.count;
+  for (int64_t channel = 0; channel < different.size; ++channel) {
+    if (!is_valid(edges, channel)) {
+      findings.invalid_channels += different.count;
       continue;
     }
     for (unsigned index = 0; index < plan.streams.parts; ++index) {
       const Edges part = plan.streams.part(edges, index);
       const CheckedChannel checked =
-          check_channel<T, G, Arithmetic::kDevice>(part, row, /*in_streams=*/true);
-      FoundBins found = found_bins(checked, rows.count, "cells");
+          check_channel<T, G, Arithmetic::kDevice>(part, channel, /*in_streams=*/true);
+      FoundBins found = found_bins(checked, different.count, "cells");
       if (found.how == std::string("cells")) {
-        choose_buckets<T>(part, row, plan.streams.buckets, found);
+        choose_buckets<T>(part, channel, plan.streams.buckets, found);
       }
       add(findings, found);
     }
@@ -219,14 +219,14 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
 template <class T>
 Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
   using G = GuessOf<typename Number<T>::Wide>;
-  const Rows rows(input, edges);
+  const DifferentEdges different(input, edges);
   const cuda::ChannelColumns& in = plan.columns;
   std::vector<CheckedChannel> checked;
   Findings findings;
-  for (int64_t row = 0; row < rows.size; ++row) {
-    checked.push_back(check_channel<T, G, Arithmetic::kDevice>(edges, row));
+  for (int64_t channel = 0; channel < different.size; ++channel) {
+    checked.push_back(check_channel<T, G, Arithmetic::kDevice>(edges, channel));
     checked.back().affine_except_top_is_right = false; // columns do not know it
-    findings.invalid_channels += checked.back().valid ? 0 : rows.count;
+    findings.invalid_channels += checked.back().valid ? 0 : different.count;
   }
   if (edges.shared) {
     add(findings, found_bins(checked[0], in.batches * in.stripes, "search"));
@@ -241,8 +241,8 @@ Findings find_in_columns(const Problem& input, const Edges& edges, const cuda::E
       const int64_t channel = in.channel(stripe / in.stripes, c);
       const CheckedChannel& own = checked[static_cast<size_t>(channel)];
       of_stripe.affine = of_stripe.affine.channel < 0 ? own.affine : of_stripe.affine;
-      of_stripe.comparison =
-          of_stripe.comparison.channel < 0 ? own.comparison : of_stripe.comparison;
+      of_stripe.then_compare =
+          of_stripe.then_compare.channel < 0 ? own.then_compare : of_stripe.then_compare;
     }
     add(findings, found_bins(of_stripe, 1, "search"));
   }

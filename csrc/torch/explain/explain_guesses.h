@@ -21,7 +21,7 @@ struct FoundBins {
   const char* how; // "formula", "comparison", "cells", "search" or "nothing"
   int64_t count;   // how many they are
   WrongEdge affine;
-  WrongEdge comparison;
+  WrongEdge then_compare;
   int32_t buckets = 0;    // 0: not found by buckets
   bool over_bits = false; // the buckets are those of bits
   int64_t fullest = 0;    // thresholds in the fullest of all

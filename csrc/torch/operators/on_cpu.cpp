@@ -22,7 +22,7 @@ Tensor run(const Call& call, const Binning& binning) {
     cpu::sequential(call.problem, binning);
   } else {
     Workspace workspace(call.counts);
-    cpu::count(call.problem, cpu::axis_of(call.problem.type, binning), workspace);
+    cpu::count(call.problem, cpu::pattern_axis(call.problem.type, binning), workspace);
   }
   return call.counts;
 }
