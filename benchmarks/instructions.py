@@ -118,7 +118,7 @@ def main() -> None:
         f"# Instructions an element\n\n{common.describe(record)}, {version}\n\n"
         "An element is one read, and the addition to its counter one instruction, which callgrind "
         "counts as one write; in one channel of bytes a read and an addition count two neighbours. "
-        "The rest is looking at what the values are like, staging indices, and clearing and "
+        "The rest is looking at what the values are like, making indices, and clearing and "
         "reducing tables. Valgrind knows no AVX-512: these are the loops of processors without it, "
         "but for counters of 16 bits, which AMD's processors with it have.\n\n"
         + "\n\n".join(tables)
