@@ -40,7 +40,7 @@ class BitPlaneColumns {
   }
 
  private:
-  using PlaneShape = TableShape<1, 1, 1, 1>;
+  using PlaneShape = CounterShape<1, 1, 1, 1>;
 
   void put_groups() const {
     const int64_t* table = tables_.counts();

@@ -10,20 +10,20 @@ namespace {
 
 using namespace tuning;
 
-using Bytes = Stream<uint8_t>;
+using ByteStream = Stream<uint8_t>;
 
 /// Dense bytes as pairs of neighbours, without the last byte if their number is odd.
-Stream<TwoBytes> neighbours_of(const Bytes& bytes) {
+Stream<TwoBytes> neighbours_of(const ByteStream& bytes) {
   return {reinterpret_cast<const TwoBytes*>(bytes.data), 1, bytes.size / 2};
 }
 
-bool neighbours_differ(const Bytes& bytes) {
+bool neighbours_differ(const ByteStream& bytes) {
   const auto& [data, step, size] = neighbours_of(bytes);
   const auto index = [](TwoBytes both) { return both.index(); };
   return agreement_of(data, size - 1, step, 1, index) <= Agreement::kRare;
 }
 
-Bytes from(const Bytes& bytes, int64_t counted) {
+ByteStream from(const ByteStream& bytes, int64_t counted) {
   return {bytes.data + counted * bytes.step, bytes.step, bytes.size - counted};
 }
 
@@ -50,7 +50,7 @@ class JointStreams {
       joint_.reserve_counted(size / 2, [&] { reduce_joint_table(); });
       bytes_.reserve(share_of_counter<ByteTables>(size), [&] { put_streams<0>(bytes_, result_); });
       Ahead ahead = chunks.ahead(rest, size);
-      for_each_stream(rest.first(size), [&](const Bytes& bytes, int64_t channel) {
+      for_each_stream(rest.first(size), [&](const ByteStream& bytes, int64_t channel) {
         count_chunk(bytes, channel, ahead);
       });
     }
@@ -62,15 +62,15 @@ class JointStreams {
   }
 
  private:
-  using JointShape = TableShape<1, 1, 1, kUnrolledElements>;
-  using BytesShape = TableShape<
+  using JointShape = CounterShape<1, 1, 1, kUnrolledElements>;
+  using BytesShape = CounterShape<
       kCountersIfRepeated / kLanesOfBytes,
       kLanesOfBytes,
       kLanesOfBytes,
       kUnrolledElements>;
   using ByteTables = CounterTables<uint16_t, BytesShape>;
 
-  void count_chunk(const Bytes& bytes, int64_t channel, Ahead& ahead) {
+  void count_chunk(const ByteStream& bytes, int64_t channel, Ahead& ahead) {
     int64_t counted = 0;
     if (neighbours_differ(bytes) || takes_turns(bytes)) {
       const auto index = [](TwoBytes both) { return both.index(); };
@@ -83,7 +83,7 @@ class JointStreams {
   }
 
   /// Whether the first bytes are all the same, or two in turns.
-  static bool takes_turns(const Bytes& bytes) {
+  static bool takes_turns(const ByteStream& bytes) {
     const auto part = static_cast<size_t>(bytes.size / kPartOfAlternating);
     return std::memcmp(bytes.data, bytes.data + 2, part) == 0;
   }
@@ -141,15 +141,15 @@ class PairStreams {
   }
 
  private:
-  using PairsShape = TableShape<kTablesOfPairs, 1, 1, kUnrolledOf32Bits>;
-  using BytesShape = TableShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
+  using PairsShape = CounterShape<kTablesOfPairs, 1, 1, kUnrolledOf32Bits>;
+  using BytesShape = CounterShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
   using ByteTables = CounterTables<uint32_t, BytesShape>;
 
   void count_rows_of(const InputPanel<uint8_t>& chunk, Ahead ahead) {
     const int64_t size = chunk.rows.size;
     pairs_.reserve(size / 2, [&] { reduce_pair_tables(); });
     bytes_.reserve(share_of_counter<ByteTables>(size), [&] { put_streams<0>(bytes_, result_); });
-    for_each_stream(chunk, [&](const Bytes& bytes, int64_t channel) {
+    for_each_stream(chunk, [&](const ByteStream& bytes, int64_t channel) {
       int64_t counted = 0;
       // Pairs are faster if neighbours agree, here or in the larger part that was sampled before.
       if (in_pairs_ && (wrapping_.is_paused() || !neighbours_differ(bytes))) {

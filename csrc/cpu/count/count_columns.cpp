@@ -52,10 +52,10 @@ class ValueColumns {
   static constexpr int64_t kLanes = kIn32Bits ? 1 : kLanesPerPair;
   /// Pairs of channels that are counted at once, and rows of each that take turns.
   template <int kPairs, int kRows = 1>
-  using ColumnPairs = TableShape<kPairs, kLanesPerPair, kRows * kLanesPerPair, kUnrolledElements>;
-  using SingleColumns = TableShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
+  using ColumnPairs = CounterShape<kPairs, kLanesPerPair, kRows * kLanesPerPair, kUnrolledElements>;
+  using SingleColumns = CounterShape<kTablesOf32Bits, 1, 1, kUnrolledOf32Bits>;
   /// Each column has one counter of an index.
-  using OneColumnShape = TableShape<1, 1, 1, 1>;
+  using OneColumnShape = CounterShape<1, 1, 1, 1>;
 
   void count_tile(int64_t channels, int64_t rows, Ahead& ahead) {
     if constexpr (kIn32Bits) {

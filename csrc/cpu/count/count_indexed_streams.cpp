@@ -58,7 +58,7 @@ class IndexedStreams {
   }
 
  private:
-  using SingleShape = TableShape<1, 1, 1, kUnrolledElements>;
+  using SingleShape = CounterShape<1, 1, 1, kUnrolledElements>;
   static constexpr int64_t kFirst = IndexOf<T>::kFirst;
 
   void count_chunk(const Stream<T>& stream, int64_t channel, Ahead& ahead) {

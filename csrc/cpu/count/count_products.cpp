@@ -10,7 +10,7 @@ namespace {
 
 using namespace tuning;
 
-using ProductSums = CounterTables<uint32_t, TableShape<1, 1, 1, 1>>;
+using ProductSums = CounterTables<uint32_t, CounterShape<1, 1, 1, 1>>;
 
 class ProductStreams {
  public:

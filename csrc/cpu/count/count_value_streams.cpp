@@ -51,13 +51,13 @@ class ValueStreams {
   static constexpr bool kIn32Bits = std::is_same_v<Counter, uint32_t>;
   using DistinctShape = std::conditional_t<
       kIn32Bits,
-      TableShape<kTablesOf32BitsIfDistinct, 1, 1, kUnrolledOf32Bits>,
-      TableShape<kTablesIfDistinct, 1, kRunIfDistinct, kUnrolledIfDistinct>>;
+      CounterShape<kTablesOf32BitsIfDistinct, 1, 1, kUnrolledOf32Bits>,
+      CounterShape<kTablesIfDistinct, 1, kRunIfDistinct, kUnrolledIfDistinct>>;
   static constexpr int kRepeatedLanes = kIn32Bits ? 1 : kBytes ? kLanesOfBytes : kLanesOfIndices;
   static constexpr int kRepeatedCounters = kIn32Bits ? kTablesOf32Bits : kCountersIfRepeated;
   static constexpr int64_t kUnrolled = kIn32Bits ? kUnrolledOf32Bits : kUnrolledElements;
   template <int64_t kFetched>
-  using RepeatedShapeFetching = TableShape<
+  using RepeatedShapeFetching = CounterShape<
       kRepeatedCounters / kRepeatedLanes,
       kRepeatedLanes,
       kRepeatedLanes,

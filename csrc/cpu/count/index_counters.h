@@ -89,7 +89,7 @@ template <int kLanes, class Counter>
 }
 
 using IndexShape =
-    TableShape<1, tuning::kLanesPerPair, tuning::kLanesPerPair, tuning::kUnrolledElements>;
+    CounterShape<1, tuning::kLanesPerPair, tuning::kLanesPerPair, tuning::kUnrolledElements>;
 using IndexTables = CounterTables<uint32_t, IndexShape>;
 
 /// Counts up to kIndexedElements indices. The number of equal neighbours decides how.

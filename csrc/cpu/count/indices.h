@@ -24,8 +24,8 @@ struct IndexOf {
       // The conversion is done once for all uses.
       const uint64_t wide = read_once(uint64_t{pattern});
       int64_t bin = wide < static_cast<uint64_t>(own_bins) ? static_cast<int64_t>(wide) : kNoBin;
-      // Without this the compiler makes a branch, which data could make mispredicted. Workaround
-      // gcc-12-no-branch: see docs/tuning.md.
+      // Without this the compiler makes a branch, which data could make mispredicted.
+      // Workaround gcc-12-no-branch: see docs/tuning.md.
       __asm__ volatile("" : "+r"(bin));
       return static_cast<size_t>(bin + 1);
     }

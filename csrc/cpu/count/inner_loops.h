@@ -34,7 +34,7 @@ struct FixedSteps {
 /// lanes of the table take them in turns. The loop is unrolled to kUnrolled elements. The counters
 /// of one element of each batch are prefetched, kFetched elements ahead; 0 means not at all.
 template <int kTheTables, int kTheLanes, int kTheRun, int64_t kUnrolled, int64_t kFetched = 0>
-struct TableShape {
+struct CounterShape {
   static constexpr int kTables = kTheTables;
   static constexpr int kLanes = kTheLanes;
   static constexpr int kRun = kTheRun;

@@ -84,7 +84,7 @@ class KeySelector {
       }
       return;
     }
-    const KeyDigit digit = leading_digit(low, high, size);
+    const LeadingDigit digit = leading_digit(low, high, size);
     const std::vector<WantedRange> ranges = ranges_of(keys, size, digit, begin, end);
     if (digit.shift == 0) {
       return write(ranges, static_cast<Key>(low & ~digit.mask), found);
@@ -111,7 +111,7 @@ class KeySelector {
   static constexpr int kLongDigit = 11;
   static constexpr int64_t kDigits = 1 << kLongDigit;
 
-  struct KeyDigit {
+  struct LeadingDigit {
     int shift;
     uint64_t mask;
 
@@ -141,7 +141,7 @@ class KeySelector {
   }
 
   /// The first bits in which keys from `low` to `high` differ.
-  static KeyDigit leading_digit(Key low, Key high, int64_t size) {
+  static LeadingDigit leading_digit(Key low, Key high, int64_t size) {
     const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
     int shift = 0;
     while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
@@ -152,7 +152,7 @@ class KeySelector {
 
   /// Counts the digits of the keys, and cuts the wanted ones into those of a digit each.
   std::vector<WantedRange> ranges_of(
-      const Key* keys, int64_t size, const KeyDigit& digit, Wanted* begin, Wanted* end) {
+      const Key* keys, int64_t size, const LeadingDigit& digit, Wanted* begin, Wanted* end) {
     for (uint32_t* counts : tables_->counts) {
       std::fill_n(counts, digit.mask + 1, 0);
     }
@@ -227,7 +227,7 @@ class KeySelector {
       const Key* keys,
       Key* out,
       int64_t size,
-      const KeyDigit& digit,
+      const LeadingDigit& digit,
       const std::vector<WantedRange>& ranges) {
     if (ranges.size() <= 2) {
       for (const WantedRange& range : ranges) {
