@@ -1,8 +1,10 @@
 // Counts one input with the CPU engine, for callgrind. Torch is left out: one thread needs none
 // of it. Arguments: the type ("uint8"), bins, rows, channels, "uniform" or "constant".
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -46,11 +48,18 @@ int main(int, char** arguments) {
     std::memcpy(data.data() + i * size, &value, static_cast<size_t>(size));
   }
   std::vector<int64_t> counts(static_cast<size_t>(channels * num_bins));
-  const histo::Problem problem{
-      type,     data.data(),  {{1, 0}, {channels, 1}}, {{1, 0}, {rows, channels}},
-      num_bins, counts.data()};
+  histo::Problem problem{};
+  static_cast<histo::View&>(problem) = {
+      type, data.data(), {{1, 0}, {channels, 1}}, {{1, 0}, {1, 0}, {rows, channels}}};
+  problem.num_bins = num_bins;
+  problem.counts = counts.data();
   Memory memory;
   const histo::ValueBinning binning{num_bins};
   histo::cpu::count(problem, histo::cpu::pattern_axis(type, binning), memory);
+  const int64_t counted = std::accumulate(counts.begin(), counts.end(), int64_t{0});
+  if (counted != rows * channels) {
+    std::fprintf(stderr, "instructions: counted %lld elements\n", static_cast<long long>(counted));
+    return 1;
+  }
   return 0;
 }
