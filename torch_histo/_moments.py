@@ -28,8 +28,9 @@ _LOW_HALF = (1 << _HALF) - 1
 class Moments(NamedTuple):
     """Number, mean and squared deviations of the finite values of each channel.
 
-    The unit of `mean` and `rest` is 2^exponent, near the largest magnitude, and that of `squares`
-    is its square. So nothing overflows, and moments of 1e-300 are as exact as those of 1."""
+    The unit of `mean` and `rest` is 2^exponent, and that of `squares` is its square. For float64 it
+    is near the largest magnitude, so nothing overflows, and moments of 1e-300 are as exact as those
+    of 1. Other types need no unit."""
 
     number: Tensor
     """How many there are, in float64, as all that follows but the exponent."""
@@ -77,10 +78,10 @@ def moments_of(x: Tensor, dim: Sequence[int], low: Tensor, high: Tensor, number:
     """
     low, high = exact_double(low), exact_double(high)
     largest = torch.maximum(low.abs(), high.abs()).where(number > 0, 0.0)  # infinite without any
-    exponent = _exponent_for(x, largest)
+    exponent = _exponent(largest) if _needs_scale(x) else torch.zeros_like(number)
     scale = power_of_two(-exponent)
     divisor = number.double().clamp(min=1)
-    (total,) = _finite_sums(x, dim, scale)
+    (total,) = _finite_sums(x, dim, scale, None, squares=False)
     shift = total / divisor
     if not x.is_floating_point():
         shift = shift.round()  # which differ from integers by integers: exactly
@@ -100,42 +101,66 @@ def _exact_sum(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
     return total, (a - (total - of_b)) + (b - of_b)
 
 
-def sums_of(x: Tensor, dim: Sequence[int], largest: Tensor) -> tuple[Tensor, Tensor]:
-    """The sum and the sum of squares of the finite values, none of which is beyond `largest`.
+def sums_of(x: Tensor, dim: Sequence[int], bounds: Tensor) -> tuple[Tensor, Tensor]:
+    """The sum and the sum of squares of the finite values, which lie between some of `bounds`.
 
     Beyond float64 they are infinite or 0, and never NaN."""
-    exponent = _exponent_for(x, exact_double(largest))
-    scale = power_of_two(-exponent)
-    total, squares = _finite_sums(x, dim, scale, torch.zeros_like(scale))
-    unit = power_of_two(exponent)
+    if not _needs_scale(x):
+        total, squares = _finite_sums(x, dim, None, None)
+        return total, squares
+    exponent = _exponent(exact_double(bounds).abs().amax(-1))
+    scale, unit = power_of_two(-exponent), power_of_two(exponent)
+    total, squares = _finite_sums(x, dim, scale, None)
     return total * unit, squares * unit * unit
 
 
-def _finite_sums(x: Tensor, dim: Sequence[int], scale: Tensor, *shift: Tensor) -> list[Tensor]:
-    """Sums of scale * value for each channel in float64; integers are not scaled.
+def _needs_scale(x: Tensor) -> bool:
+    """Whether squares may be beyond float64: those of all types but float64 are not."""
+    return x.dtype == torch.float64
 
-    With a shift: sums of scale * value - shift, and of its square."""
+
+def _finite_sums(
+    x: Tensor,
+    dim: Sequence[int],
+    scale: Tensor | None,
+    shift: Tensor | None,
+    *,
+    squares: bool = True,
+) -> list[Tensor]:
+    """Sums of scale * value - shift for each channel in float64, and of its square.
+
+    Only float64 is scaled."""
     x = x.detach()
     x = x.unsqueeze(0) if x.dim() == 0 else x
     dims = sorted(reduced_dimensions(x.dim(), dim))
-    by_channel = [scale, *shift]
     for d in dims:
-        by_channel = [tensor.unsqueeze(d) for tensor in by_channel]
-    return [found.squeeze(dims) for found in _sums(x, dims, by_channel)]
+        scale = None if scale is None else scale.unsqueeze(d)
+        shift = None if shift is None else shift.unsqueeze(d)
+    scale = scale if _needs_scale(x) else None
+    return [found.squeeze(dims) for found in _sums(x, dims, scale, shift, squares)]
 
 
-def _sums(x: Tensor, dims: list[int], by_channel: Sequence[Tensor]) -> list[Tensor]:
+def _sums(
+    x: Tensor, dims: list[int], scale: Tensor | None, shift: Tensor | None, squares: bool
+) -> list[Tensor]:
     """The reduced dimensions are kept, of size 1, in what is by channel and in the results."""
     if is_compiling() or x.numel() <= _block(x.device):
-        y = _shifted(x, *by_channel)
+        y = _shifted(x, scale, shift)
         total = y.sum(dims, keepdim=True)
-        return [total] if len(by_channel) == 1 else [total, y.mul_(y).sum(dims, keepdim=True)]
+        return [total, y.mul_(y).sum(dims, keepdim=True)] if squares else [total]
     longest = max(range(x.dim()), key=lambda d: x.shape[d])
+    parts = x.tensor_split(2, longest)
     if longest in dims:
-        halves = [_sums(half, dims, by_channel) for half in x.tensor_split(2, longest)]
+        halves = [_sums(half, dims, scale, shift, squares) for half in parts]
         return [some + others for some, others in zip(*halves, strict=True)]
-    split = (tensor.tensor_split(2, longest) for tensor in (x, *by_channel))
-    halves = [_sums(half, dims, own) for half, *own in zip(*split, strict=True)]
+    scales, shifts = (
+        (None, None) if tensor is None else tensor.tensor_split(2, longest)
+        for tensor in (scale, shift)
+    )
+    halves = [
+        _sums(*own, squares=squares)
+        for own in zip(parts, (dims, dims), scales, shifts, strict=True)
+    ]
     return [torch.cat(pair, longest) for pair in zip(*halves, strict=True)]
 
 
@@ -144,11 +169,10 @@ def _block(device: torch.device) -> int:
     return _BLOCK if device.type != "cpu" else _BLOCK_OF_THREAD * torch.get_num_threads()
 
 
-def _shifted(x: Tensor, scale: Tensor, shift: Tensor | None = None) -> Tensor:
+def _shifted(x: Tensor, scale: Tensor | None, shift: Tensor | None) -> Tensor:
     """A new float64 tensor: 0 for what is not finite."""
     if x.is_floating_point():
-        x = x.double() if x.dtype.itemsize == 1 else x  # torch promotes no float8
-        y = torch.mul(x, scale)
+        y = x * scale if scale is not None else x.to(torch.float64, copy=True)
         y = y if shift is None else y.sub_(shift)
         return y.nan_to_num_(0.0, 0.0, 0.0)
     if shift is None or x.dtype not in (torch.int64, torch.uint64):
@@ -159,12 +183,6 @@ def _shifted(x: Tensor, scale: Tensor, shift: Tensor | None = None) -> Tensor:
     shift_high = (shift / size).floor()
     shift_low = shift - shift_high * size
     return ((high - shift_high) * size).add_((bits & _LOW_HALF) - shift_low)
-
-
-def _exponent_for(x: Tensor, largest: Tensor) -> Tensor:
-    exponent = _exponent(largest)
-    # No square of an integer overflows.
-    return exponent if x.is_floating_point() else torch.zeros_like(exponent)
 
 
 def _exponent(magnitude: Tensor) -> Tensor:

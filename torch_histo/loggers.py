@@ -89,11 +89,10 @@ def histograms(
             raise renamed(error, "histograms", f"tensors[{name!r}]") from None
         devices[name] = hist.device
         edges = edges.double()
-        largest = torch.maximum(edges[0].abs(), edges[-1].abs())
         values = tensor_of(f"histograms: tensors[{name!r}]", tensor)
-        sums = sums_of(values, (), largest)
+        total, squares = sums_of(values, (), edges)
         # As the bits of float64: one type, so that one copy takes all.
-        numbers = torch.cat((edges, torch.stack(sums))).view(torch.int64)
+        numbers = torch.cat((edges, total[None], squares[None])).view(torch.int64)
         parts.setdefault(hist.device, []).extend((hist, numbers))
     arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
     return {name: next(arrays[device]) for name, device in devices.items()}
