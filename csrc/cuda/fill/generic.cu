@@ -39,9 +39,11 @@ __global__ __launch_bounds__(kGenericThreads) void count_generic_kernel(
 template <class T, bool kSets>
 using TableShape = TileShape<true, kSets, !kSets>;
 /// With more bins than a table has, one kernel serves rows of one loop and of three. Bytes with so
-/// many bins are rare, so there is no code for their vec16s.
+/// many bins are rare, so there is no code for their vec16s. Elements of 8 bytes have fewer loads in
+/// flight, or registers would spill.
 template <class T>
-using ResultShape = TileShape<(sizeof(T) > 1), true, true>;
+using ResultShape =
+    TileShape<(sizeof(T) > 1), true, true, sizeof(T) == 8 ? kGenericUnroll / 2 : kGenericUnroll>;
 
 template <class T>
 ValueAxis<T> axis_of(const Problem& problem, const ByteAxis& bytes) {
