@@ -22,14 +22,14 @@ struct TileShape {
   static constexpr bool kVec16s = kHasVec16s;
   static constexpr bool kSets = kHasSets;
   static constexpr bool kOneLoop = kHasOneLoop;
-  static constexpr int kInFlight = kLoads; // single elements of a thread
+  static constexpr int kInFlight = kLoads; // of a thread, or as many vec16s if these are fewer
 };
 
 /// The tile of a block. A thread has one of its channels.
 template <class T, class Shape>
 struct TileOfBlock {
   static constexpr int kOfVec16 = kVec16Bytes / sizeof(T);
-  static constexpr int kUnroll = kGenericVec16s<sizeof(T)>;
+  static constexpr int kUnroll = std::min(kGenericVec16s<sizeof(T)>, Shape::kInFlight);
 
   const Generic& in;
   unsigned chunks;
