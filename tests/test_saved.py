@@ -53,7 +53,7 @@ def program(name: str, torch_of_file: str) -> torch.nn.Module:
 def test_program_of_functions_and_operators(results: dict[str, Any]) -> None:
     loaded = program("calls.pt2", results["torch"])
     assert_same(loaded(VALUES, TOKENS, TEXT, EDGES), results["calls"])
-    # Of other sizes it is what the functions of today give.
+    # With other sizes the program gives what the functions of today give.
     values, tokens = VALUES[:7], TOKENS[:7]
     assert_same(
         loaded(values, tokens, TEXT, EDGES), dict(make.Calls()(values, tokens, TEXT, EDGES))

@@ -13,10 +13,10 @@ from torch_histo._stream import exact_double
 
 RELATIVE_ERROR = 2.0**-40
 """The largest error of a standard deviation, as a share of it, and of a mean, as a share of the
-mean magnitude. It bounds the rounding of float64 sums; most are 1,000 times as near."""
+mean magnitude. It bounds the rounding of float64 sums; most results are 1,000 times closer."""
 
 _BLOCK, _BLOCK_OF_THREAD = 1 << 22, 1 << 16
-"""Most elements that a GPU and that a thread of a CPU makes float64 copies of at a time."""
+"""The most elements that are converted to float64 at a time: on a GPU, and by a thread of a CPU."""
 
 _EXPONENT_BIAS = 1023
 _LARGEST_EXPONENT = 1022
@@ -66,7 +66,7 @@ class Moments(NamedTuple):
 
 
 def no_moments(like: Tensor) -> Moments:
-    """Those of no values, for channels of the sizes of a tensor, on its device."""
+    """The moments of no values, for channels of the sizes of a tensor, on its device."""
     number, mean, rest, squares = torch.zeros((4, *like.shape), device=like.device).double()
     return Moments(number, mean, rest, squares, _exponent(mean))
 
@@ -77,14 +77,14 @@ def moments_of(x: Tensor, dim: Sequence[int], low: Tensor, high: Tensor, number:
     `low` and `high` are what `finite_range` returns, and `number` is how many values are finite.
     """
     low, high = exact_double(low), exact_double(high)
-    largest = torch.maximum(low.abs(), high.abs()).where(number > 0, 0.0)  # infinite without any
+    largest = torch.maximum(low.abs(), high.abs()).where(number > 0, 0.0)  # no value: infinite
     exponent = _exponent(largest) if _needs_scale(x) else torch.zeros_like(number)
     scale = power_of_two(-exponent)
     divisor = number.double().clamp(min=1)
     (total,) = _finite_sums(x, dim, scale, None, squares=False)
     shift = total / divisor
     if not x.is_floating_point():
-        shift = shift.round()  # which differ from integers by integers: exactly
+        shift = shift.round()  # so that the differences are integers, too, and exact
     difference, squares = _finite_sums(x, dim, scale, shift)
     more = difference / divisor
     mean, rest = _exact_sum(shift, more)
@@ -143,7 +143,7 @@ def _finite_sums(
 def _sums(
     x: Tensor, dims: list[int], scale: Tensor | None, shift: Tensor | None, squares: bool
 ) -> list[Tensor]:
-    """The reduced dimensions are kept, of size 1, in what is by channel and in the results."""
+    """The same. Reduced dimensions stay, of size 1, in `scale`, `shift` and the results."""
     if is_compiling() or x.numel() <= _block(x.device):
         y = _shifted(x, scale, shift)
         total = y.sum(dims, keepdim=True)
@@ -165,7 +165,7 @@ def _sums(
 
 
 def _block(device: torch.device) -> int:
-    """Most elements that float64 copies are made of at a time: they fit the caches of a CPU."""
+    """The most elements that are converted at a time: their copies fit the caches of a CPU."""
     return _BLOCK if device.type != "cpu" else _BLOCK_OF_THREAD * torch.get_num_threads()
 
 

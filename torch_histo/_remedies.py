@@ -54,7 +54,7 @@ def _result(call: str, value: object) -> Any:
 
 
 def has_palette(value: object) -> bool:
-    """Whether it is an image of Pillow that has a palette: its numbers are no colours."""
+    """Whether it is an image of Pillow with a palette: its numbers are not colours."""
     return getattr(value, "mode", None) in ("P", "PA") and hasattr(value, "getpalette")
 
 
@@ -66,7 +66,7 @@ def as_array(value: object) -> np.ndarray[Any, Any] | None:
     if not is_array and not isinstance(value, (list, tuple, range, array)):
         return None
     if isinstance(_first(value), Tensor):
-        return None  # of a device
+        return None  # NumPy would wait for a GPU
     try:
         found = np.asarray(value)
     except (TypeError, ValueError, OverflowError):
@@ -107,7 +107,7 @@ def _may_round(value: object, found: np.ndarray[Any, Any]) -> bool:
 
 
 def _contents(value: object, numbers: np.ndarray[Any, Any]) -> str:
-    """The dtype, or what is in the way if that does not tell."""
+    """The dtype, or what the values are if they have no dtype of numbers."""
     item = rounded(value, numbers)
     if item is not None:
         return f"integers that no dtype holds together, such as {item}"
@@ -147,7 +147,7 @@ def _calls(value: object, numbers: np.ndarray[Any, Any]) -> Iterator[tuple[str, 
     elif "complex" in dtype.name:
         yield "numpy.real({})", " or numpy.imag({})"
         yield f"{array}.astype('complex128').real", ""
-    else:  # a dtype of another package that torch has not
+    else:  # a dtype of another package, which torch does not have
         yield f"{array}.astype('{'int8' if 'int' in dtype.name else 'float32'}')", ""
     if dtype.kind in "OUST":
         yield "numpy.unique({}, return_inverse=True)[1]", _NUMBERS_THEM
@@ -155,7 +155,7 @@ def _calls(value: object, numbers: np.ndarray[Any, Any]) -> Iterator[tuple[str, 
 
 def _calls_of_bytes(array: str, size: int) -> Iterator[tuple[str, str]]:
     bits = f"{array}.view('u{size}')"
-    # NumPy saves bfloat16 of ml_dtypes so.
+    # NumPy reads saved bfloat16 arrays of ml_dtypes as raw bytes.
     floats = f", or torch.from_numpy({bits}).view(torch.bfloat16)" if size == 2 else ""
     yield bits, f", which has its bits{floats}"
     yield f"{array}.view('u1')", ", which has its bytes"
@@ -170,7 +170,7 @@ def _calls_of_objects(array: str, items: list[Any]) -> Iterator[tuple[str, str]]
     rounds = any(abs(item) < 1 << 1023 and float(item) != item for item in integers)
     none = ", where None is NaN" if None in items else ""
     yield f"{array}.astype('float64')", none or _ROUNDS * rounds
-    yield f"{array}.astype('Float64')", ""  # pandas has it for its NA
+    yield f"{array}.astype('Float64')", ""  # takes the NA of pandas
     for kind, type_ in (("datetime", datetime.date), ("timedelta", datetime.timedelta)):
         if any(isinstance(item, type_) for item in items):
             yield f"{array}.astype('{kind}64[us]').astype('int64')", ""

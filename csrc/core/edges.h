@@ -16,8 +16,8 @@ constexpr bool is_type_of_edges(ElementType type) {
          (is_integer(type) && type != ElementType::kBool);
 }
 
-/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share. Or a part of
-/// the bins of each channel.
+/// The edges of a call: [channels, bins + 1], or [bins + 1] that all channels share. `part` gives
+/// the edges of some of the bins.
 struct Edges {
   const void* data;
   ElementType type; // float32, float64 or an integer

@@ -1,5 +1,5 @@
-// The slot of a value, guessed by a line or by buckets. A guess is used only where it is right on both
-// sides of every edge, which is checked here.
+// The slot of a value, guessed by a line or by buckets. A guess is used only where it is right on
+// both sides of every edge, which is checked here.
 #pragma once
 
 #include <cmath>
@@ -52,7 +52,8 @@ HISTO_HOST_DEVICE float fused_down(float a, float b, float c) {
 #endif
 }
 
-/// As a device converts: a negative number becomes 0, and one that is too large the largest integer.
+/// As a device converts: a negative number becomes 0, and one that is too large the largest
+/// integer.
 template <class G>
 HISTO_HOST_DEVICE unsigned converted(G value) {
 #ifdef __CUDA_ARCH__
@@ -138,8 +139,8 @@ HISTO_HOST_DEVICE constexpr Guess best_guess(
                                       : Guess::kBucketed;
 }
 
-/// The slot of a value by `Lines::affine_except_top`. It is rounded down, so that a value a little below
-/// an edge stays below it.
+/// The slot of a value by `Lines::affine_except_top`. It is rounded down, so that a value a little
+/// below an edge stays below it.
 HISTO_HOST_DEVICE unsigned slot_except_top(
     const Line<float, Arithmetic::kDevice>& line, float end, float value, unsigned bins) {
   const unsigned whole = converted(fused_down(value, line.scale, line.at_zero));
@@ -147,21 +148,21 @@ HISTO_HOST_DEVICE unsigned slot_except_top(
   return value == end ? bins : slot;
 }
 
-/// A slot by `Lines::close`. If the value is close to the edge below that slot, a comparison with
-/// this edge decides between the slot and the one before.
+/// A slot by `Lines::then_compare`. If the value is close to the edge below that slot, a
+/// comparison with this edge decides between the slot and the one before.
 struct CloseSlot {
   unsigned slot;
   bool is_close;
 };
 
-/// A value is close if it is less than this part of a bin from an edge. The line is lifted by as much,
-/// so its fraction is then below twice that. The host skips the comparison of a vector without close
-/// values; a device compares without a branch. Shown by: float16 [2^29], 2048 bins in (-3.7, 4.1), and
-/// on the CPU float32 [2^24], 255 bins in (-3.7, 4.1)
+/// A value is close if it is less than this part of a bin from an edge. The line is lifted by as
+/// much, so its fraction is then below twice that. The host skips the comparison of a vector
+/// without close values; a device compares without a branch. Shown by: float16 [2^29], 2048 bins in
+/// (-3.7, 4.1), and on the CPU float32 [2^24], 255 bins in (-3.7, 4.1).
 template <Arithmetic kBy>
 constexpr double kClose = kBy == Arithmetic::kDevice ? 0x1p-6 : 0x1p-10;
-/// The host clamps the line to [0.5, bins + 1.5]: values far outside are half a bin from the start of
-/// their slot, so they are not close. Floats have halves up to 2^23; the limit leaves a margin.
+/// The host clamps the line to [0.5, bins + 1.5]: values far outside are half a bin from the start
+/// of their slot, so they are not close. Floats have halves up to 2^23; the limit leaves a margin.
 constexpr double kEndOfSlots = 0.5;
 constexpr int64_t kMostBinsOfClose = int64_t{1} << 20;
 
@@ -212,8 +213,8 @@ struct Lines {
   }
 };
 
-/// The line of buckets over the values: its whole part is the bucket. The range has all buckets but the
-/// first and the last, so these rarely have an edge, and values outside need no comparison.
+/// The line of buckets over the values: its whole part is the bucket. The range has all buckets but
+/// the first and the last, so these rarely have an edge, and values outside need no comparison.
 template <class G, Arithmetic kBy = kOwnArithmetic>
 HISTO_HOST_DEVICE Line<G, kBy> bucket_line(Real low, Real high, int32_t buckets) {
   return Line<G, kBy>::through(low.high, (buckets - 3) / (high.high - low.high), 1);

@@ -121,8 +121,8 @@ struct SmallFloat<Float8E5M2> {
   static constexpr float kScale = 0x1p112f;
 };
 
-/// The type that kernels compare (`Wide`), and the order of a type's values: they are numbered from kFirst
-/// to kLast, from the smallest to the largest. +0 and -0 are one value; NaN has no number.
+/// The type that kernels compare (`Wide`), and the order of a type's values: they are numbered from
+/// kFirst to kLast, from the smallest to the largest. +0 and -0 are one value; NaN has no number.
 template <class T, class = void>
 struct Number {
   // The floats of 8 and 16 bits.

@@ -41,9 +41,10 @@ struct Extent {
   int64_t stride;
 };
 
-/// One operand: the elements that the loops of a problem visit. Outer loops come first; what a
-/// tensor does not need has size 1. Element (c0, c1, r0, r1, r2) lies at the sum of its index times
-/// stride, in elements, from `data`. A loop of stride 0 repeats an element: a broadcast.
+/// One operand: the elements that the loops of a problem visit. Outer loops come first; those that
+/// a tensor does not need have size 1. Element (c0, c1, r0, r1, r2) is as many elements behind
+/// `data` as the sum of each index times its stride. A loop of stride 0 repeats an element: a
+/// broadcast.
 struct View {
   ElementType type;
   const void* data;
@@ -62,9 +63,9 @@ struct View {
 constexpr int kMostOperands = 4;
 
 /// Count the elements of `rows[0] x rows[1] x rows[2]` for each channel of
-/// `channels[0] x channels[1]`. The loops have the same sizes in each operand, and strides of its
-/// own: one step visits one element of each. The first operand drives the vector loads. A problem
-/// of one operand is that view.
+/// `channels[0] x channels[1]`. The loops have the same sizes in all operands, and each operand has
+/// strides of its own: one step visits one element of each. The first operand drives the vector
+/// loads. A problem of one operand is that view.
 struct Problem : View {
   View others[kMostOperands - 1]; // the operands after the first
   int num_operands = 1;

@@ -34,7 +34,7 @@ OperandShape shape_of(const Tensor& tensor) {
   return shape;
 }
 
-/// `num_counts`: of a channel.
+/// Each channel has `num_counts` counts.
 Call prepare(
     const Tensor& input,
     const Checked& checked,
@@ -45,7 +45,7 @@ Call prepare(
     shape.push_back(input.size(d));
   }
   shape.push_back(num_counts);
-  // The counts come first: a copy of the input may be what memory does not suffice for.
+  // The counts come first: memory may be too small for a copy of the input.
   const Tensor counts = allocate(input, shape, ScalarType::Long, use_of_counts);
   Operands operands = prepare_operands({input}, checked.kept, num_counts);
   Call call{checked.variant, operands.problem, std::move(operands.tensors), counts};

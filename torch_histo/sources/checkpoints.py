@@ -134,13 +134,13 @@ def _tensor_source(tensor: Tensor, dim: Dim) -> Source:
 def index_parts(name: str, file: BinaryIO, dim: Dim, stack: ExitStack) -> Sequence[Part]:
     """The tensors that an index, such as model.safetensors.index.json, finds in other files."""
     with decoding("an index of the files of a checkpoint"):
-        places = json.load(file)["weight_map"]
-        shards = sorted(set(places.values()))
+        shard_of = json.load(file)["weight_map"]
+        shards = sorted(set(shard_of.values()))
         if not all(isinstance(shard, str) for shard in shards):
             raise ValueError("expected names of files in its weight_map")
     opened = _Shards(Path(name).parent, dim, stack)
     tensors: dict[str, list[str]] = {shard: [] for shard in shards}
-    for tensor, shard in places.items():
+    for tensor, shard in shard_of.items():
         tensors[shard].append(tensor)
     parts: list[Part] = []
     for shard, held in tensors.items():

@@ -36,7 +36,7 @@ FORMATS = (
         "fetch the file that it stands for (git lfs pull)",
         rb"version https://git-lfs\.github\.com/",
     ),
-    # What holds files
+    # Files that hold other files
     _compressed("a gzip file", rb"\x1f\x8b\x08", "gzip"),
     _compressed("a file of compress", rb"\x1f\x9d[\x80-\x90]", "gzip"),
     _compressed("a bzip2 file", rb"BZh[1-9](1AY&SY|\x17\x72\x45\x38\x50\x90)", "bzip2"),

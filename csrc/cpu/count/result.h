@@ -1,4 +1,4 @@
-// Where the counts of a strip go.
+// The counts of a strip on their way to the result.
 #pragma once
 
 #include <algorithm>

@@ -64,8 +64,7 @@ std::optional<Problem> patterns_of(const Problem& input) {
     raw.type = ElementType::kUInt8;
     raw.num_bins = kPatterns<uint8_t>;
   } else if (
-      // The counters of one channel fill the cache, so values that lie in one piece are counted
-      // alone.
+      // The counters of one channel fill the cache, so this pays only for contiguous values.
       bytes == 2 && input.rows[2].stride == 1 && input.num_rows() >= tuning::kMinRowsOfTwoBytes) {
     raw.type = ElementType::kUInt16;
     raw.num_bins = kPatterns<uint16_t>;

@@ -21,7 +21,8 @@ struct SlotFormat {
   int64_t bins;
   bool flow;
 
-  /// 256 bins leave no byte for values outside them. These get the slot 0, and are counted apart.
+  /// 256 bins leave no byte for values outside them. These get the slot 0, and are counted
+  /// separately.
   bool outside_is_counted() const {
     return !flow && bins == 256;
   }
@@ -33,7 +34,7 @@ struct SlotFormat {
     return flow ? SlotRule{0, static_cast<int32_t>(bins + 2)} : SlotRule{-1, -1};
   }
   ElementType type() const {
-    // One counts nowhere.
+    // One slot counts nowhere.
     const int64_t needed = bins + (flow ? 4 : outside_is_counted() ? 0 : 1);
     return needed <= 256     ? ElementType::kUInt8
            : needed <= 65536 ? ElementType::kUInt16

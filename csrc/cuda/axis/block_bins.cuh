@@ -12,9 +12,9 @@
 
 namespace histo::cuda {
 
-/// Calls f with the guess as a constant. kKnowsExceptTop and kKnowsBits: whether channels may have these
-/// guesses here. The tests compile it with -Werror=switch, which wants a
-/// case for each guess: a trap behind the switch would make the kernels spill more registers.
+/// Calls f with the guess as a constant. kKnowsExceptTop and kKnowsBits: whether channels may have
+/// these guesses here. The tests compile it with -Werror=switch, which wants a case for each guess:
+/// a trap behind the switch would make the kernels spill more registers.
 template <bool kKnowsExceptTop, bool kKnowsBits, class F>
 __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
   switch (guess) {
@@ -42,8 +42,8 @@ __device__ __forceinline__ void visit_guess(Guess guess, const F& f) {
 }
 
 /// A bucket's word: the upper half counts its thresholds. The lower half is the slot of values that
-/// reach the first of these, or of all values in a bucket without thresholds. Both fit 16 bits: a block
-/// has 8 bytes or more of shared memory for each threshold, so fewer than 2^15 of them.
+/// reach the first of these, or of all values in a bucket without thresholds. Both fit 16 bits: a
+/// block has 8 bytes or more of shared memory for each threshold, so fewer than 2^15 of them.
 constexpr uint32_t kOneInBucket = 1u << 16;
 
 /// The bins of one channel.
@@ -59,7 +59,7 @@ struct BlockBins {
   bool valid;
   Guess guess;
   Line<G> line; // of the guess
-  G end;        // that an open affine does not find
+  G end;        // the last edge, whose own value kAffineExceptTop does not find by the line
   BitBuckets<G> bit_buckets;
 
   template <Guess kGuess>

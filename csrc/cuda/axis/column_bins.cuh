@@ -10,7 +10,6 @@
 #include "cuda/pdl.cuh"
 #include "cuda/plan/edge_plan.h"
 #include "cuda/storage/room.h"
-#include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
 
@@ -46,7 +45,7 @@ __device__ __forceinline__ unsigned threshold_word(
   return (of_word / kOfBank * words + word) * kOfBank + of_word % kOfBank;
 }
 
-/// Four counts tell what the checks of some edges of a column found. A word holds them in its bytes.
+/// Four counts tell what the checks of some edges of a column found. They fit the bytes of a word.
 struct Checks {
   unsigned existing = 0; // thresholds that some value reaches
   unsigned invalid = 0;

@@ -1,5 +1,5 @@
-// Edges that are compared where they are: for channels of few rows, for more bins than a table has, and
-// for the 256 values of a byte.
+// Edges that are compared where they lie: for channels of few rows, for more bins than a table has,
+// and for the 256 values of a byte.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace histo::cuda {
 
-/// How many thresholds of a channel a number reaches. Edges and number are compared as they are. The
-/// search begins at edge `guess` and looks beside it, in steps that double. `edges` are Edges, or
-/// have the same `bins` and `at`.
+/// How many thresholds of a channel a number reaches. Edges and number are compared as they are.
+/// The search begins at edge `guess` and looks beside it, in steps that double. `edges` are Edges,
+/// or have the same `bins` and `at`.
 template <class E>
 __device__ __forceinline__ int64_t
 search_edges(const E& edges, int64_t channel, Real value, int64_t guess) {
@@ -106,7 +106,7 @@ struct EdgesOfThread {
   int64_t channel;
   bool valid;
   double low;
-  double scale; // bins of one width a number, if bins have one
+  double scale; // bins for each unit of the values, if all bins have one width
 
   /// The bin of an element among all counts of the channel, or kNoBin.
   __device__ __forceinline__ int64_t find(Bits bits) const {
@@ -144,8 +144,8 @@ struct EdgeAxis {
   }
 
  private:
-  /// Whether the edges of a thread's channel are valid: its `own`-th of the tile. The threads of the
-  /// block share the edges of all channels of the tile.
+  /// Whether the edges of a thread's channel, number `own` of the tile, are valid. The threads of
+  /// the block share the edges of all channels of the tile.
   template <class Tile>
   __device__ __forceinline__ bool find_valid(const Tile& tile, int64_t channel, int own) const {
     __shared__ unsigned invalid[kMostTileChannels];

@@ -1,7 +1,5 @@
 // Types of one byte: the integer engine counts raw bytes, and here the 256 sums of a channel are
 // mapped to its bins, or to the extremes of its values.
-#include <limits>
-
 #include "cuda/axis/search.cuh"
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/extremes.h"
@@ -36,8 +34,8 @@ struct CopiedEdges {
   }
 };
 
-/// The slot of a byte's value among the counts with flow, or -1 if it is not counted. All threads of
-/// the block must call it: they wait for each other.
+/// The slot of a byte's value among the counts with flow, or kNoBin if it is not counted. All
+/// threads of the block must call it: they wait for each other.
 template <class T, class E>
 __device__ __forceinline__ int64_t slot_of_byte(const E& edges, int64_t channel) {
   const bool valid = are_valid(edges, channel);

@@ -4,6 +4,7 @@
 #include "cuda/fill/fill.h"
 #include "cuda/storage/column_table.cuh"
 #include "cuda/storage/room.h"
+#include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
 namespace {

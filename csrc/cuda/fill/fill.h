@@ -24,10 +24,6 @@ void count_columns_between(
     const Edges& edges,
     const Flow& flow,
     const Launch& launch);
-/// Whether the edges of channels do not decrease and none is NaN: a byte for each channel, or one
-/// if they share them.
-const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
-
 void count_tiles_between(
     const EdgePlan& plan,
     const Problem& problem,
@@ -36,6 +32,10 @@ void count_tiles_between(
     const Launch& launch);
 void count_bytes_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+
+/// Whether the edges of channels do not decrease and none is NaN: a byte for each channel, or one
+/// if they share them.
+const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch& launch);
 
 /// The smallest and the largest finite value of each channel, rounded outwards to T, float or
 /// double; infinity and -infinity where there is none.

@@ -2,7 +2,7 @@
 //
 // A block takes a tile: a few channels and a chunk of rows. Neighbouring threads read neighbouring
 // memory, along channels or along rows. A table in shared memory counts the tile. If the bins are
-// too many for one, the block counts in the result, and lanes that agree on a counter add once.
+// too many for one, the block counts in the result, except for the hot bins.
 #include <algorithm>
 
 #include "cuda/axis/search.cuh"
@@ -11,6 +11,7 @@
 #include "cuda/fill/fill.h"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/tile_table.cuh"
+#include "cuda/walk/tile.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -36,7 +37,7 @@ __global__ __launch_bounds__(kGenericThreads) void count_generic_kernel(
 }
 
 /// A tile with a table counts rows of one loop in a kernel of their own, but not rows of three.
-template <class T, bool kSets>
+template <bool kSets>
 using TableShape = TileShape<true, kSets, !kSets>;
 /// With more bins than a table has, one kernel serves rows of one loop and of three. Bytes with so
 /// many bins are rare, so there is no code for their vec16s. Elements of 8 bytes have fewer loads in
@@ -73,8 +74,8 @@ void count_generic(
     using Table = TileTable<Count>;
     const auto kernel = in.table_stride == 0
                             ? count_generic_kernel<TileInResult, ResultShape<T>, Axis, T>
-                        : in.sets ? count_generic_kernel<Table, TableShape<T, true>, Axis, T>
-                                  : count_generic_kernel<Table, TableShape<T, false>, Axis, T>;
+                        : in.sets ? count_generic_kernel<Table, TableShape<true>, Axis, T>
+                                  : count_generic_kernel<Table, TableShape<false>, Axis, T>;
     start(
         launch, "count_generic", kernel,
         LaunchShape{

@@ -10,7 +10,6 @@
 namespace histo::cuda {
 namespace {
 
-template <class T>
 using ExtremeStreamReads = ReadShape<kThreadsOfExtremes, 1, 4>;
 template <class T>
 using ExtremeColumnReads = ReadShape<kThreadsOfExtremes, 1, sizeof(T) == 8 ? 8 : 16>;
@@ -48,7 +47,7 @@ __global__ void clear_extremes_kernel(long long* lows, long long* highs, int64_t
 }
 
 template <class T>
-__global__ __launch_bounds__(ExtremeStreamReads<T>::kThreads, 1) void stream_extremes_kernel(
+__global__ __launch_bounds__(ExtremeStreamReads::kThreads, 1) void stream_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
     long long* lows,
@@ -56,7 +55,7 @@ __global__ __launch_bounds__(ExtremeStreamReads<T>::kThreads, 1) void stream_ext
   const int64_t channel = blockIdx.x / in.chunks;
   const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
   ThreadExtremes<T> own;
-  stream.template for_each<ExtremeStreamReads<T>>([&](T element) { own.add(element); });
+  stream.template for_each<ExtremeStreamReads>([&](T element) { own.add(element); });
   // One lane adds for its warp.
   for (int step = kWarp / 2; step > 0; step /= 2) {
     own.low = min(own.low, __shfl_xor_sync(0xffffffff, own.low, step));
@@ -123,7 +122,7 @@ void add_extremes(const Problem& problem, long long* lows, long long* highs, con
   } else {
     start(
         launch, "stream_extremes", stream_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(ExtremeStreamReads<T>::kThreads), 0, data, plan.streams, lows, highs);
+        dim3(ExtremeStreamReads::kThreads), 0, data, plan.streams, lows, highs);
   }
 }
 

@@ -1,4 +1,4 @@
-// What a plan knows about the values of a problem and their bins.
+// The values of a problem and their bins, as a plan knows them.
 #pragma once
 
 #include "core/axis.h"

@@ -35,7 +35,7 @@ __device__ __forceinline__ unsigned find_prefixes(
 
 /// The table of a block, and the prefixes of its slots: both [slot][column].
 template <class Bits>
-struct ColumnTable {
+struct DigitColumns {
   static constexpr unsigned kOfWord = ColumnOfThread<Bits>::kOfWord;
   static constexpr unsigned kWidth = kOfWord << kLogWords;
 
@@ -55,7 +55,7 @@ __device__ __forceinline__ void count_first_digits(
     const Column& column,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
-    const ColumnTable<Bits>& table) {
+    const DigitColumns<Bits>& table) {
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, values = digit.values();
   column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
@@ -71,9 +71,9 @@ __device__ __forceinline__ void count_next_digits(
     const Column& column,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
-    const ColumnTable<Bits>& table,
+    const DigitColumns<Bits>& table,
     const unsigned* used) {
-  using Table = ColumnTable<Bits>;
+  using Table = DigitColumns<Bits>;
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, bits = digit.bits, values = digit.values();
   column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
@@ -98,8 +98,8 @@ __device__ __forceinline__ void put_digit_counts(
     const ChannelColumns& in,
     const SelectPass& pass,
     const unsigned* used,
-    const ColumnTable<Bits>& table) {
-  constexpr unsigned kOfWord = ColumnTable<Bits>::kOfWord, kWidth = ColumnTable<Bits>::kWidth;
+    const DigitColumns<Bits>& table) {
+  constexpr unsigned kOfWord = DigitColumns<Bits>::kOfWord, kWidth = DigitColumns<Bits>::kWidth;
   constexpr unsigned kWarps = ColumnReads<Bits>::kThreads / kWarp;
   const KeyDigit& digit = pass.digit;
   const unsigned lane = threadIdx.x % kWarp;
@@ -126,13 +126,13 @@ __global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_co
     unsigned targets) {
   using Column = ColumnOfThread<Bits>;
   constexpr unsigned kThreads = ColumnReads<Bits>::kThreads;
-  constexpr unsigned kWidth = ColumnTable<Bits>::kWidth;
+  constexpr unsigned kWidth = DigitColumns<Bits>::kWidth;
   __shared__ unsigned used[kWidth];
   extern __shared__ __align__(16) unsigned char shared[];
   auto* prefixes = reinterpret_cast<Bits*>(shared); // [slot][column]
   const KeyDigit& digit = pass.digit;
   const Column column(data, in, kThreads);
-  const ColumnTable<Bits> table{
+  const DigitColumns<Bits> table{
       prefixes, reinterpret_cast<uint32_t*>(prefixes + (kFirst ? 0 : pass.slots * kWidth)),
       digit.counters() << kLogWords, pass.slots};
   for (unsigned i = threadIdx.x; i < table.size(); i += kThreads) {

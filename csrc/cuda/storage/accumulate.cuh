@@ -1,5 +1,5 @@
-// How accumulators add: a step to a local value in shared memory, and a block's local value to a total
-// in the result.
+// How accumulators add: a step to a local value in shared memory, and a block's local value to a
+// total in the result.
 #pragma once
 
 #include "core/accumulator.h"

@@ -5,17 +5,17 @@
 
 namespace histo::cuda {
 
-/// Clears counts in a kernel that the next one overlaps, if `overlaps`. That one waits for it itself.
+/// Clears counts. If `overlaps`, a kernel does it; the next kernel starts early and waits for it.
 void clear(const Launch& launch, int64_t* counts, int64_t size, bool overlaps);
 inline void clear(const Launch& launch, const Problem& problem, bool overlaps) {
   clear(launch, problem.counts, problem.num_counts(), overlaps);
 }
 
 struct Prepared {
-  uint4* partials; // where tables go that are to be reduced; null where none are
+  uint4* partials; // memory for the tables that are to be reduced; null if none are
   bool starts_early;
 };
-/// For the kernels of Columns.
+/// For the kernels that count columns.
 Prepared prepare(const CountPlan& plan, const Problem& problem, const Launch& launch);
 
 } // namespace histo::cuda

@@ -6,7 +6,8 @@
 
 namespace histo::cuda {
 
-/// [column of the word][slot][word]: the lanes of a warp have different words, and so different banks.
+/// [column of the word][slot][word]: the lanes of a warp have different words, and so different
+/// banks.
 template <class Accumulator, int kOfWord, int kLogWords>
 struct ColumnTable {
   using Local = typename Accumulator::Local;
@@ -39,8 +40,8 @@ struct ColumnTable {
   __device__ __forceinline__ void add(unsigned slot, int of_word, Step step) const {
     add_step(address(slot, of_word), step);
   }
-  /// Moves the table so that `at` meets no lane in a bank, neither along slots nor along columns. All
-  /// threads of the block have added, and call it together.
+  /// Moves the table so that `at` causes no bank conflict, neither along slots nor along columns.
+  /// All threads of the block have added, and call it together.
   __device__ __forceinline__ void rotate() const {
     rotate_rows<kLogWords>(memory, size());
     __syncthreads();

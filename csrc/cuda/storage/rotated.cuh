@@ -7,9 +7,9 @@
 
 namespace histo::cuda {
 
-/// The index of a word in a rotated table. The table's rows lie one after another, and each 32 words
-/// of it are moved within their rows, by one word more than the 32 before. Lanes then meet in no
-/// bank, neither along a row nor down a column.
+/// The index of a word in a rotated table. The table's rows lie one after another, and each 32
+/// words of it are moved within their rows, by one word more than the 32 before. Lanes then have no
+/// bank conflict, neither along a row nor down a column.
 template <int kLogWords>
 __device__ __forceinline__ unsigned rotated(unsigned row, unsigned word) {
   constexpr unsigned kWords = 1u << kLogWords;

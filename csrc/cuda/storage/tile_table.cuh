@@ -1,13 +1,17 @@
-// Where a block of the generic kernel keeps the slots of its tile: in shared memory, or in the result.
+// The slots of a tile, for the generic kernel: in shared memory, or in the result.
 #pragma once
 
+#include <cstdint>
+
+#include "core/axis.h"
+#include "cuda/cluster.cuh"
+#include "cuda/plan/layouts.h"
 #include "cuda/storage/accumulate.cuh"
 #include "cuda/storage/hot_bins.cuh"
-#include "cuda/walk/tile.cuh"
 
 namespace histo::cuda {
 
-/// A table in shared memory: [channel][slot], and a slot more for what counts nowhere.
+/// A table in shared memory: [channel][slot], and one more slot for elements that count nowhere.
 template <class Accumulator>
 struct TileTable {
   using Local = typename Accumulator::Local;
@@ -69,7 +73,7 @@ struct TileTable {
     wait_for_readers();
   }
   __device__ __forceinline__ void put_table() const {
-    const int slots = static_cast<int>(num_slots); // of a shared table are few enough for an int
+    const int slots = static_cast<int>(num_slots); // shared memory has fewer than 2^31
     __syncthreads();
     for (int i = threadIdx.x; i < channels * slots; i += kGenericThreads) {
       const Local sum = memory[i / slots * in.table_stride + i % slots];

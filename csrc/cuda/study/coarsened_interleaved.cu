@@ -3,7 +3,7 @@
 //
 // Lesson: neighbouring threads read neighbouring words, so a warp's load
 // is one line of memory, and a grid that just fills the GPU clears and merges as
-// few histograms as can be.
+// few histograms as possible.
 #include "cuda/study/study.cuh"
 
 namespace histo::cuda {

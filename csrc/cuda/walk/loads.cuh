@@ -5,8 +5,9 @@
 
 namespace histo::cuda {
 
-// L2 fetches the whole line of 128 bytes, because another block may read the rest soon. Half lines then arrive at the speed of whole lines, instead of 0.74 of it. Data that
-// are read once are the first to leave the cache.
+// L2 fetches the whole line of 128 bytes, because another block may read the rest soon. Half lines
+// then arrive at the speed of whole lines, instead of 0.74 of it. Data that are read once are the
+// first to leave the cache.
 __device__ __forceinline__ uint32_t load_once(const uint32_t* address) {
   uint32_t word;
   asm volatile("ld.global.cs.L2::128B.u32 %0, [%1];" : "=r"(word) : "l"(address));
@@ -32,10 +33,9 @@ __device__ __forceinline__ uint32_t load_past_l1(const uint32_t* address) {
   return word;
 }
 
-/// The same for a line that other blocks read too, at about the same time.
-///
-/// It has the usual priority in L2. Lines that are the first to leave have
-/// little room there after other kernels left it full, and go before all blocks have come.
+/// The same for a line that other blocks read too, at about the same time. It has the usual
+/// priority in L2. Lines that are the first to leave have little room there after other kernels
+/// left it full, and are gone before all blocks have read them.
 __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address) {
 #if __CUDA_ARCH__ >= 900
   // createpolicy makes this of L2::evict_normal; made in the loop it takes 12 % longer.

@@ -15,8 +15,8 @@ HISTO_HOST_DEVICE int64_t offset_of(const Extent (&loops)[2], int64_t i) {
              : i / loops[1].size * loops[0].stride + i % loops[1].size * loops[1].stride;
 }
 
-/// How a kernel walks over tiles. kVec16s: it has code for rows that are vec16s. kSets: and for rows
-/// that are three loops. kOneLoop: and for rows that are one.
+/// How a kernel walks over tiles. kVec16s: it has code for rows that are vec16s. kSets: it has code
+/// for rows that are three loops. kOneLoop: it has code of its own for rows that are one loop.
 template <bool kHasVec16s, bool kHasSets, bool kHasOneLoop, int kLoads = kGenericUnroll>
 struct TileShape {
   static constexpr bool kVec16s = kHasVec16s;

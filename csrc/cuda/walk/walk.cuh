@@ -82,8 +82,8 @@ struct Pack {
   T elements[kSize];
 };
 
-/// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Packed16, or as
-/// Pack<T> if f takes that, or else one by one.
+/// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Packed16, or
+/// as Pack<T> if f takes that, or else one by one.
 template <class T, class F>
 __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
   if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Packed16>) {

@@ -16,7 +16,7 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "str interpolation=\"linear\", bool ignore_nan=False) -> Tensor");
 }
 
-// What the package asks besides.
+// Functions for the package itself.
 STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   // The checks of the operators on a description of their input, for callers
   // that hold no data (fake tensors). They return the error, or an empty string.
