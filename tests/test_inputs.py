@@ -231,6 +231,10 @@ REFUSED = [(example, call) for _, example, call in rows_of("refused")] + [
     ("pd.to_datetime(pd.Series(['2024-02-29']))", "x.astype('int64')"),
     ("pd.to_datetime(pd.Series(['2024-02-29'])).dt.tz_localize('UTC')", "x.astype('int64')"),
     ("pd.DataFrame({'a': [1, 2], 'b': ['x', 'y']})", "x.select_dtypes('number')"),
+    (
+        "np.array([np.ones(2), np.ones(1)], object)",
+        "numpy.concatenate([numpy.ravel(part) for part in x])",
+    ),
     ("deque([3, 1])", "list(x)"),
     ("SimpleNamespace(toarray=lambda: np.eye(3))", "x.toarray()"),
 ]
@@ -281,6 +285,7 @@ def test_what_came_is_told() -> None:
         ("np.array(['a'])", "ndarray of str"),
         ("np.array([1], np.longdouble)", r"ndarray of (float\d+|longdouble)"),
         ("np.array([1, None])", "ndarray of object, which holds None"),
+        ("np.array([np.ones(2), None], object)", "ndarray of object, which holds ndarray"),
         ("[1, 2**70]", f"list of integers beyond 64 bits, such as {2**70}"),
         ("[1, 10**999]", "list of integers beyond 64 bits, such as one of 3319 bits"),
         ("[0.5, 2**53 + 1]", f"list of integers that no dtype holds together, such as {2**53 + 1}"),

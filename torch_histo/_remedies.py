@@ -168,7 +168,8 @@ def _calls_of_objects(array: str, items: list[Any]) -> Iterator[tuple[str, str]]
             if all(np.iinfo(dtype).min <= item <= np.iinfo(dtype).max for item in integers):
                 yield f"{array}.astype('{dtype}')", ""
     rounds = any(abs(item) < 1 << 1023 and float(item) != item for item in integers)
-    none = ", where None is NaN" if None in items else ""
+    # `in` would compare arrays among the items, which has no truth value.
+    none = ", where None is NaN" if any(item is None for item in items) else ""
     yield f"{array}.astype('float64')", none or _ROUNDS * rounds
     yield f"{array}.astype('Float64')", ""  # takes the NA of pandas
     for kind, type_ in (("datetime", datetime.date), ("timedelta", datetime.timedelta)):
