@@ -1,4 +1,4 @@
-// What a histogram keeps for a bin. An accumulator names what one element adds (Step), what a block
+// Accumulators: they say what a histogram keeps for a bin. Each names what one element adds (Step), what a block
 // or thread keeps for a slot while it reads (Local), and what the result has (Total). How these are
 // added stands beside the memory that they lie in: cuda/storage/accumulate.cuh.
 #pragma once
