@@ -1460,10 +1460,12 @@ def test_a_plot_has_a_limit_and_progress(
     panels: int,
 ) -> None:
     drawn = []
+    steps = []
 
     def plot(results: Sequence[report.Result], *arguments: Any, **options: Any) -> None:
         drawn.extend(result.name.rpartition(":")[2] for result in results)
-        original(results, *arguments, **options)
+        update = options.pop("progress")
+        original(results, *arguments, progress=lambda: (steps.append(1), update()), **options)
 
     original = report.plot
     monkeypatch.setattr(report, "plot", plot)
@@ -1478,7 +1480,9 @@ def test_a_plot_has_a_limit_and_progress(
     assert capsys.readouterr().out.count("float64") == 3
     line = "argument --plot: draws the first 2 of 3 histograms"
     assert (line in terminal.getvalue()) == (panels == 2)
-    assert "drawing: 100%" in terminal.getvalue()
+    # The bar shows a step only if it shows none of the last 0.1 s, so the calls are counted.
+    assert "drawing:   0%" in terminal.getvalue()
+    assert len(steps) == report.PLOT_STEPS * panels
 
 
 @pytest.mark.usefixtures("small_demo")
