@@ -51,4 +51,17 @@ HISTO_HOST_DEVICE T uniform_edge(T low, T high, int64_t bins, int64_t k) {
   return edge < high ? edge : high;
 }
 
+/// The range that a channel's extremes give: 0 and 1 if there is no finite value (low > high), and
+/// 0.5 more on either side if both are equal.
+template <class T>
+HISTO_HOST_DEVICE void range_of_extremes(T& low, T& high) {
+  if (low > high) {
+    low = 0;
+    high = 1;
+  } else if (low == high) {
+    low = rounded_sum(low, T{-0.5});
+    high = rounded_sum(high, T{0.5});
+  }
+}
+
 } // namespace histo

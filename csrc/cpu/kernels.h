@@ -20,6 +20,19 @@ void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate)
 /// The engine, for the bins between edges.
 void count_between(const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
 
+/// Bins of one width between two numbers that all channels share, or between the finite extremes
+/// of each channel.
+struct UniformBins {
+  int64_t bins;
+  const double* range; // both numbers; null for the extremes
+  void* edges;         // not initialized: [bins + 1], or [channels, bins + 1] for the extremes
+  ElementType type;    // of the edges: float32 for floats of up to 32 bits, or float64
+};
+
+/// Writes the edges, and counts between them.
+void count_uniform(
+    const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate);
+
 /// The smallest and the largest finite value of each channel, rounded outwards to T, float or
 /// double; infinity and -infinity where there is none.
 template <class T>

@@ -133,6 +133,20 @@ HistogramCall prepare_histogram(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow);
 
+/// A checked call of a histogram in bins of one width.
+struct UniformCall {
+  Call call;                   // num_bins of its problem are all counts of a channel
+  torch::stable::Tensor edges; // not initialized
+  ElementType type;            // of the edges
+};
+/// Channels have edges of their own, or share them.
+UniformCall prepare_uniform_histogram(
+    const torch::stable::Tensor& input,
+    int64_t num_bins,
+    bool own_edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+
 /// A checked call of finite_range.
 struct RangeCall {
   Operands operands;

@@ -34,6 +34,14 @@ OperandShape shape_of(const Tensor& tensor) {
   return shape;
 }
 
+/// Whether it is a float of up to 32 bits, whose edges are float32.
+bool fits_in_float32(ElementType type) {
+  return !is_integer(type) && type != ElementType::kFloat64;
+}
+
+constexpr std::string_view kUseOfCounts =
+    "the counts: pass fewer bins, or fewer channels at a time";
+
 /// Each channel has `num_counts` counts.
 Call prepare(
     const Tensor& input,
@@ -151,14 +159,36 @@ HistogramCall prepare_histogram(
         join_numbers(full), ", got ", join_numbers(given)));
   }
   HistogramCall prepared{
-      prepare(
-          input, checked, Flow{flow}.num_counts(bins),
-          "the counts: pass fewer bins, or fewer channels at a time"),
+      prepare(input, checked, Flow{flow}.num_counts(bins), kUseOfCounts),
       {},
       Flow{flow},
       expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
   prepared.edges = Edges::all(
       prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
+  return prepared;
+}
+
+UniformCall prepare_uniform_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    bool own_edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  const Checked checked = check_numbers(kHistogram, describe(input), dim);
+  if (num_bins < 1) {
+    fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
+  }
+  UniformCall prepared{
+      prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts), {}, {}};
+  std::vector<int64_t> shape;
+  for (size_t i = 0; own_edges && i < checked.kept.size(); ++i) {
+    shape.push_back(input.size(checked.kept[i]));
+  }
+  shape.push_back(num_bins + 1);
+  const bool in_float32 = fits_in_float32(checked.element);
+  prepared.edges =
+      allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges");
+  prepared.type = in_float32 ? ElementType::kFloat32 : ElementType::kFloat64;
   return prepared;
 }
 
@@ -170,7 +200,7 @@ RangeCall prepare_finite_range(
   for (int64_t d : checked.kept) {
     shape.push_back(input.size(d));
   }
-  const bool in_float32 = !is_integer(checked.element) && checked.element != ElementType::kFloat64;
+  const bool in_float32 = fits_in_float32(checked.element);
   const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
   return {
       prepare_operands({input}, checked.kept, 1), allocate(input, shape, dtype, "the extremes"),

@@ -44,6 +44,20 @@ Tensor histogram(
   return prepared.call.counts;
 }
 
+std::tuple<Tensor, Tensor> uniform_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, !range, dim, flow);
+  const cpu::UniformBins bins{
+      num_bins, range ? range->data() : nullptr, prepared.edges.mutable_data_ptr(), prepared.type};
+  Workspace workspace(prepared.call.counts);
+  cpu::count_uniform(prepared.call.problem, bins, Flow{flow}, workspace);
+  return {prepared.call.counts, prepared.edges};
+}
+
 template <class T>
 T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
@@ -298,6 +312,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
+  m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {

@@ -39,6 +39,12 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_check_quantile(str device, str dtype, str layout, int ndim, str q_device, str q_dtype, "
       "str q_layout, int q_ndim, int[]? dim, str interpolation) -> str");
 
+  // Counts in bins of one width, and their edges, in one call: between the two numbers of `range`,
+  // or the finite extremes of each channel. For tensors on the CPU.
+  m.def(
+      "_uniform_histogram(Tensor input, SymInt num_bins, float[]? range, int[]? dim, bool flow) "
+      "-> (Tensor, Tensor)");
+
   // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
   // `address` is that of the first element, or how it is aligned.
   m.def(
