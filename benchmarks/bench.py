@@ -1,8 +1,9 @@
 """Times torch_histo and its peers, beside the time that only reading takes.
 
 `--suite histogram` times histogram, with floats and with edges; `quantile`
-times quantile, and `logging` logging.Watch. Every result is checked.
-Peers may return something else: the results tell how much. Then all
+times quantile, and `logging` logging.Watch. `layers` times all that is asked
+of the layers of a model, and what a call costs the host. Every result is
+checked. Peers may return something else: the results tell how much. Then all
 implementations take turns on one input.
 
 Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
@@ -26,8 +27,10 @@ from pathlib import Path
 from typing import Any
 
 import bins
+import calls
 import cases
 import common
+import layer_peers
 import report
 import torch
 from cases import Case
@@ -64,6 +67,10 @@ class Suite:
     """Whether the case has the distribution."""
     wrong: Callable[[Tensor, Tensor], int] = misplaced_counts
     """How far a result is from the right one."""
+    limit: Callable[[Case, list[Tensor]], common.Run] = lambda case, inputs: read_only(inputs)
+    """What is timed as the limit: only reading, and more where that is in the suite's words."""
+    calls: bool = False
+    """Whether the host's time of calls is measured, too."""
 
 
 def integers(case: Case, distribution: str, device: torch.device) -> list[Tensor]:
@@ -143,11 +150,25 @@ LOGGING = Suite(
     inputs=numbers,
     reference=bucketize_bincount,
 )
+LAYERS = Suite(
+    name="layers",
+    cases={"cuda": cases.LAYER_CASES, "cpu": cases.LAYER_CPU_CASES, "quick": cases.LAYER_QUICK},
+    peers=layer_peers.LAYER_PEERS,
+    distributions={name: ["normal", "constant", "ReLU"] for name in ("cuda", "cpu", "quick")},
+    peer_distributions=["normal"],
+    quick_peers=[],
+    inputs=numbers,
+    reference=layer_peers.reference,
+    wrong=layer_peers.wrong,
+    limit=layer_peers.limit,
+    calls=True,
+)
 SUITES = {
     "channel_histogram": CHANNEL_HISTOGRAM,
     "histogram": HISTOGRAM,
     "quantile": QUANTILE,
     "logging": LOGGING,
+    "layers": LAYERS,
     "tuning": TUNING,
 }
 SLOW_TO_COMPILE = "torch.compile"
@@ -191,7 +212,7 @@ class Bench:
                 continue
             inputs = self.suite.inputs(case, distribution, self.device)
             expected = self.suite.reference(case)(inputs[0]).flatten()
-            limit = limit or read_only(inputs)
+            limit = limit or self.suite.limit(case, inputs)
             measured = []
             misplaced: dict[str, int] = {}
             for peers in self.sets_of_turns(distribution):
@@ -378,6 +399,8 @@ def measure(arguments: argparse.Namespace, suite: Suite, chosen: Chosen) -> tupl
     peers = [peer for peer in suite.peers if peer.name in [OURS, *chosen.peers]]
     bench = Bench(device, peers, suite, quick=quick)
     record = {"machine": common.machine(device), "notes": bench.notes, "records": []}
+    if suite.calls:
+        record["calls"] = calls.measure(device)
     steps = (step for case in chosen.cases for step in bench.measure(case, chosen.distributions))
     for records in progress(steps, len(chosen.cases) * len(chosen.distributions)):
         record["records"] += records

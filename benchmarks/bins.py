@@ -53,6 +53,7 @@ def byte_edges(count: int) -> Tensor:
 
 BINS = {
     "in (-3.7, 4.1)": Bins(-3.7, 4.1),
+    "in (-4.1, 4.3)": Bins(-4.1, 4.3),
     "in (-4, 4)": Bins(-4, 4),
     "in (1.75, 6.05)": Bins(1.75, 6.05),
     "in (0, 1)": Bins(0, 1),
@@ -68,7 +69,7 @@ BINS = {
 
 QUANTILES = {"median": [0.5], "nine quantiles": [k / 10 for k in range(1, 10)]}
 """The q of quantile's cases, which have no bins."""
-BINS |= {name: Bins(-4, 4) for name in QUANTILES}
+BINS |= {name: Bins(-4, 4) for name in [*QUANTILES, "extremes", "summary"]}
 
 
 def is_float(case: Case) -> bool:

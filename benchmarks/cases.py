@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -269,3 +269,94 @@ LOGGING_CASES = [
 ]
 
 LOGGING_QUICK = [Case("float32", (8, 1 << 10), (1,), num_bins=64, bins="of all values")]
+
+# --- layers -----------------------------------------------------------------------------
+
+LAYERS = {
+    # What a calibration, a logger or a quantizer meets, one tensor after another.
+    "transformer, activations": Case("bfloat16", (8192, 4096)),
+    "transformer, MLP weight by output": Case("bfloat16", (4096, 11008), (1,)),
+    "transformer, batch of tokens": Case("bfloat16", (2, 2048, 4096), (0, 1)),
+    "CNN, first stage": Case("float32", (128, 64, 56, 56), (0, 2, 3)),
+    "CNN, bottleneck": Case("float32", (32, 256, 56, 56), (0, 2, 3)),
+    "ViT, tokens": Case("float16", (16, 197, 768), (0, 1)),
+    "GNN, atoms": Case("float32", (2_000_000, 11)),
+    "table of features": Case("float32", (1_000_003, 30)),
+    "one tensor of 40 MB": Case("float32", (10_000_000,)),
+    "one bias": Case("float32", (1000,)),
+    # Short channels.
+    "transformer, tokens by position": Case("bfloat16", (8192, 2048), (1,)),
+    "ViT, tokens by image": Case("float16", (32, 197, 768), (1,)),
+    "CNN, last stage but one": Case("float32", (256, 1024, 14, 14), (0, 2, 3)),
+    "CNN, planes": Case("float32", (256, 1024, 14, 14), (2, 3)),
+    "CNN, planes of 49": Case("float32", (16, 960, 7, 7), (2, 3)),
+    "CNN, weight by output": Case("float32", (512, 512, 3, 3), (1, 2, 3)),
+    "patches": Case("float32", (64, 577, 64), (1,)),
+    # Of well-known models.
+    "GPT-2, MLP weight": Case("float32", (3072, 768), (1,)),
+    "GPT-2, embeddings by token": Case("float32", (50_257, 768), (1,)),
+    "Llama 3 8B, down projection": Case("bfloat16", (4096, 14_336), (1,)),
+    "Mixtral, weights by expert": Case("bfloat16", (8, 1792, 4096), (1, 2)),
+    "BERT, hidden states": Case("float32", (32, 128, 768), (0, 1)),
+    "BERT, attention by head": Case("float16", (32, 12, 128, 128), (0, 2, 3)),
+    "KV cache by head": Case("bfloat16", (4, 32, 2048, 128), (0, 2)),
+    "Whisper, encoder": Case("float16", (8, 1500, 1280), (0, 1)),
+    "ConvNeXt, channels last": Case("float32", (32, 56, 56, 128), (0, 1, 2)),
+    "U-Net, latents": Case("float16", (8, 320, 64, 64), (0, 2, 3)),
+    "U-Net, volume": Case("float32", (2, 32, 96, 96, 96), (0, 2, 3, 4)),
+    "DLRM, embeddings": Case("float32", (400_000, 64)),
+    "ogbn-arxiv, features": Case("float32", (169_343, 128)),
+    "PointNet, points": Case("float32", (32, 64, 2048), (0, 2)),
+}
+"""Layers of models and their names, before an operation is chosen."""
+
+CPU_LAYERS = {
+    "transformer, activations": Case("bfloat16", (2048, 4096)),
+    "token embeddings by row": Case("float32", (4096, 1024), (1,)),
+    "ViT, tokens": LAYERS["ViT, tokens"],
+    "GNN, atoms": Case("float32", (200_000, 11)),
+    "patches": LAYERS["patches"],
+    "planes of 49": Case("float32", (20_000, 49), (1,)),
+    "CNN, bottleneck": Case("float32", (4, 256, 28, 28), (0, 2, 3)),
+    "ConvNeXt, channels last": Case("float32", (4, 56, 56, 128), (0, 1, 2)),
+    "one tensor of 16 MB": Case("float32", (4_000_000,)),
+    "one bias": LAYERS["one bias"],
+    "GPT-2, MLP weight": LAYERS["GPT-2, MLP weight"],
+    "Mixtral, weights by expert": Case("bfloat16", (8, 256, 1024), (1, 2)),
+    "BERT, attention by head": Case("float16", (2, 12, 128, 128), (0, 2, 3)),
+    "KV cache by head": Case("bfloat16", (1, 32, 512, 64), (0, 2)),
+    "U-Net, volume": Case("float32", (1, 16, 32, 64, 64), (0, 2, 3, 4)),
+    "PointNet, points": Case("float32", (4, 64, 2048), (0, 2)),
+}
+QUICK_LAYERS = {
+    "tokens": Case("bfloat16", (64, 32)),
+    "planes of 49": Case("float32", (40, 49), (1,)),
+    "images": Case("float32", (2, 3, 8, 8), (0, 2, 3)),
+    "one bias": Case("float32", (1000,)),
+}
+
+OPERATIONS = [
+    ("in (-4.1, 4.3)", 256),
+    ("of all values", 256),
+    ("of all values", 2048),
+    ("median", 256),
+    ("extremes", 256),
+    ("summary", 256),
+]
+"""What is asked of each layer; the last three have no bins."""
+
+
+def asked_of(layers: dict[str, Case]) -> list[Case]:
+    return [
+        replace(layer, bins=bins, num_bins=num_bins)
+        for layer in layers.values()
+        for bins, num_bins in OPERATIONS
+    ]
+
+
+LAYER_CASES = asked_of(LAYERS)
+LAYER_CPU_CASES = asked_of(CPU_LAYERS)
+LAYER_QUICK = asked_of(QUICK_LAYERS)
+NAMES_OF_LAYERS = {
+    layer: name for layers in (QUICK_LAYERS, CPU_LAYERS, LAYERS) for name, layer in layers.items()
+}

@@ -6,13 +6,16 @@ import json
 import math
 import re
 import statistics
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
+import calls
 import common
-from cases import Case
+from cases import NAMES_OF_LAYERS, Case
 from histogram_peers import HISTOGRAM_PEERS
+from layer_peers import LAYER_PEERS
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS
 from quantile_peers import QUANTILE_PEERS
@@ -42,7 +45,7 @@ STYLES = {
     OURS: ("#0072B2", "o"),
     **{
         name: mark
-        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, QUANTILE_PEERS)
+        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, LAYER_PEERS, QUANTILE_PEERS)
         for name, mark in zip([p.name for p in peers if p.name != OURS], cycle(MARKS), strict=False)
     },
 }
@@ -127,6 +130,43 @@ def by_distribution(table: Table) -> str:
         for case, rows in table.items()
     ]
     return common.markdown_table(["share of the limit", *names], lines)
+
+
+LAYERS_IN_DOCUMENTS = 10
+
+
+def by_layer(table: Table, most: int | None = None) -> str:
+    """A row a layer, a column an operation: the time, and the shares of all distributions."""
+    main = main_distribution(table)
+    layers: dict[Case, dict[str, str]] = {}
+    for case, rows in table.items():
+        operation = f"{case.bins}, {case.num_bins} bins" if "in" in case.bins else case.bins
+        operation = f"{case.num_bins} {case.bins}" if case.bins == "of all values" else operation
+        found = shares(rows)
+        cell = f"{us(rows[main][OURS]['seconds'])} ({min(found):.2f} to {max(found):.2f})"
+        layers.setdefault(replace(case, bins="", num_bins=256), {})[operation] = cell
+    operations = list(dict.fromkeys(name for cells in layers.values() for name in cells))
+    lines = [
+        [f"{NAMES_OF_LAYERS.get(layer, '')}: {layer}", *(cells.get(o, "") for o in operations)]
+        for layer, cells in list(layers.items())[:most]
+    ]
+    return common.markdown_table(["us (share of the limit)", *operations], lines)
+
+
+def of_layers(record: Record) -> list[str]:
+    """The parts of results that only layers have."""
+    return [
+        "Here the limit is to read the input, twice where the range is that of the values, and to "
+        "write what is returned, counts and edges, into new memory. Shares are the least and the "
+        "largest of all distributions.",
+        by_layer(table_of(record)),
+        "What a call costs the host, eager calls one after another:",
+        calls.table(record["calls"], device_of(record)),
+    ]
+
+
+def device_of(record: Record) -> str:
+    return "cpu" if record["machine"]["units"].endswith("threads") else "cuda"
 
 
 def speedups(table: Table) -> str:
@@ -229,6 +269,7 @@ def markdown(record: Record) -> str:
             f"unless it says otherwise. Times are microseconds for {main} data. Shares are of the "
             "time that only reading the input takes, measured in turns with the rest; slowest and "
             f"fastest are torch_histo's shares over all distributions.{channels}",
+            *(of_layers(record) if "calls" in record else []),
             by_case(table),
             f"{OURS}'s share of the limit by distribution; an entropy is that of each bit:",
             by_distribution(table),
@@ -263,7 +304,9 @@ def document_table(document: str, record: Record) -> str:
     table = table_of(record)
     if document == "README.md":
         return in_short(table)
-    if record["machine"]["units"].endswith("threads"):
+    if "calls" in record:
+        return by_layer(table, LAYERS_IN_DOCUMENTS)
+    if device_of(record) == "cpu":
         return speeds(table)
     return by_case(table, every_peer=False)
 
@@ -290,6 +333,8 @@ def write(record: Record, path: Path) -> None:
             file = DOCUMENTS / document
             text = with_table(document, file.read_text(), record, path.name)
             file.write_text(with_processors(text))
+    if "calls" in record:
+        return  # too many rows for a picture
     try:
         draw(record, path)
     except ImportError:

@@ -87,6 +87,57 @@ def test_bench_of_logging(tmp_path: Path) -> None:
         assert row.get("misplaced", 0) <= 8
 
 
+def test_bench_of_layers(tmp_path: Path) -> None:
+    command = [sys.executable, str(BENCHMARKS / "bench.py"), "--suite", "layers", "--quick"]
+    command += ["--device", "cpu", "--threads", "1", "--out", str(tmp_path)]
+    some = ["--cases", "1000|49", "--peers", "Observer|var_mean|sort", "--distributions", "normal"]
+    subprocess.run([*command, *some], check=True, env=ENVIRONMENT, timeout=120)
+    record = json.loads((tmp_path / "layers-quick-cpu-1-threads.json").read_text())
+    asked = {(row["bins"], row["num_bins"]) for row in record["records"]}
+    assert len(record["records"]) >= 2 * len(asked) == 2 * 6
+    names = {row["implementation"] for row in record["records"]}
+    observers = {"HistogramObserver", "MinMaxObserver"}
+    assert names == {"torch_histo", "torch.sort", "var_mean, amin, amax, sum", *observers}
+    for row in record["records"]:
+        exact = row["implementation"] in ("torch_histo", "torch.sort", "MinMaxObserver")
+        assert not exact or "misplaced" not in row
+    calls = {row["call"]: row for row in record["calls"]}
+    assert calls["torch.histogram"]["ratio"] == 1
+    assert {"histogram", "StreamingHistogram.update", "summarize"} <= calls.keys()
+    tables = (tmp_path / "layers-quick-cpu-1-threads.md").read_text()
+    assert "planes of 49: float32 [40, 49] over (1)" in tables
+    assert "times torch.histogram" in tables
+
+
+def test_layers_have_right_answers(common: ModuleType) -> None:
+    """Peers that are exact, and torch_histo, find the same as the references."""
+    bench, cases, peers = map(importlib.import_module, ("bench", "cases", "layer_peers"))
+    cpu = torch.device("cpu")
+    every = cases.LAYER_CASES + cases.LAYER_CPU_CASES
+    small = {replace(c, shape=tuple(min(n, 9) for n in c.shape)) for c in every}
+    assert {case.bins for case in small} == {bins for bins, _ in cases.OPERATIONS}
+    for case in small:
+        for name in ("constant", "ReLU"):
+            (x,) = bench.numbers(case, name, cpu)
+            expected = peers.reference(case)(x).flatten()
+            for peer in peers.LAYER_PEERS:
+                if peer.exact and "cpu" in peer.devices and peer.supports(case):
+                    try:
+                        run = peer.prepare(case)
+                    except ImportError:  # not installed
+                        continue
+                    found = peer.finish(case, run(x)).flatten()
+                    assert not peers.wrong(found, expected), (case, name, peer.name)
+
+
+def test_a_wrong_answer_of_a_layer_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    peers = importlib.import_module("layer_peers")
+    counts, numbers = torch.tensor([1, 2]), torch.tensor([1.0, torch.nan], dtype=torch.float64)
+    assert (peers.wrong(counts, counts), peers.wrong(counts + 1, counts)) == (0, 2)
+    assert (peers.wrong(numbers, numbers), peers.wrong(numbers * 1.00001, numbers)) == (0, 1)
+
+
 def test_the_reference_of_histogram_is_the_oracle(common: ModuleType) -> None:
     """And peers that are exact count the same, for every kind of bins and of values."""
     bench, bins, cases, peers = (
