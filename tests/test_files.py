@@ -196,7 +196,7 @@ def test_a_raw_photo_is_not_its_preview(run: Any) -> None:
     check_refused(run, "x.dng", Path("x.tif").read_bytes(), "a raw photo: develop it into a TIFF")
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(
     content=st.one_of(
         st.binary(min_size=1, max_size=400), st.text(min_size=1, max_size=400).map(str.encode)

@@ -101,8 +101,24 @@ for channels, n, flow in [(2, 101, True), (3, 257, False), (17, 101, True), (64,
 """
 
 
-@pytest.mark.parametrize("flush", ["flush", "keep"])
-@pytest.mark.parametrize("loops", ["portable", "avx2", "avx512", ""])
+@pytest.mark.parametrize(
+    ("loops", "flush"),
+    [
+        ("portable", "flush"),
+        ("avx2", "keep"),
+        ("avx512", "keep"),
+        ("", "flush"),
+        *(
+            pytest.param(*others, marks=pytest.mark.long)
+            for others in (
+                ("portable", "keep"),
+                ("avx2", "flush"),
+                ("avx512", "flush"),
+                ("", "keep"),
+            )
+        ),
+    ],
+)
 def test_every_set_finds_the_bins_of_the_oracle(loops: str, flush: str) -> None:
     variables = {"TORCH_HISTO_CPU": loops, "PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{TESTS}"}
     ran = subprocess.run(
