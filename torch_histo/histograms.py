@@ -25,6 +25,7 @@ from torch_histo._arguments import (
     what_came,
 )
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
+from torch_histo._one_call import counts_and_edges
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -137,6 +138,11 @@ def histogram(
     """
     if not isinstance(input, Tensor):
         input = tensor_of("histogram: input", input)
+    if not unknown and type(density) is type(flow) is bool and not (density and flow):
+        found = counts_and_edges(input, bins, range, dim, flow)
+        if found is not None:
+            hist, edges = found
+            return Histogram(density_of(hist, edges) if density else hist, edges)
     return histogram_of(input, bins, range, dim, density, flow, unknown)
 
 
