@@ -82,7 +82,7 @@ def ops(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -
     compiler = Compiler(folder, cache_of(pytestconfig, folder))
     folder.joinpath("csrc/cpu").mkdir()
     shutil.copy(CSRC / "cpu/float_mode.h", folder / "csrc/cpu")
-    names = ("loops", "prepare", "memory", "describe", "checks")
+    names = ("loops", "counts", "prepare", "memory", "describe", "checks")
     sources = [*(f"csrc/torch/{name}.cpp" for name in names), "csrc/emulator/operands.cpp"]
     with compiler.alone():
         objects = [compiler.object_of(source, "-fPIC") for source in sources]

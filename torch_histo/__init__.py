@@ -1,9 +1,10 @@
 """Exact per-channel histograms of tensors, as PyTorch operators for CPU and CUDA.
 
 Importing the package registers `torch.ops.histo.channel_histogram`, `text_histogram`,
-`histogram`, `finite_range`, `uniform_edges` and `quantile`. The first two have functions here, the
-same with types; the function `histogram` is made of the next three, and the modules
-`StreamingHistogram` and `QuantileSketch` of it; `quantile` and `nanquantile` are made of the last.
+`histogram`, `histogram_add_`, `finite_range`, `uniform_edges` and `quantile`. The first two have
+functions here, the same with types. The function `histogram` is made of `histogram`, `finite_range`
+and `uniform_edges`, and `QuantileSketch` of that function. `StreamingHistogram` calls
+`histogram_add_`, which adds to counts in place. `quantile` and `nanquantile` are made of the last.
 """
 
 import sys

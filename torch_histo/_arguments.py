@@ -10,11 +10,24 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn import Parameter
 from torch.overrides import is_tensor_like
 
 from torch_histo._remedies import as_array, described, rounded
 
 is_compiling = torch.compiler.is_compiling  # one look-up less a call
+
+
+def is_plain(value: object) -> bool:
+    """Whether operators on a value go straight to their kernels: it is a tensor of torch's own, and
+    no compiler, tracer, transform or mode sees the call."""
+    return (
+        not is_compiling()
+        and (type(value) is Tensor or type(value) is Parameter)
+        and not torch._C._len_torch_dispatch_stack()
+        and not torch._C._are_functorch_transforms_active()
+        and torch._C._get_tracing_state() is None
+    )
 
 
 def raise_as_python_would(

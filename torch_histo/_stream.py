@@ -19,19 +19,23 @@ from torch_histo._arguments import (
     integer,
     is_compiling,
     is_dtensor,
+    is_plain,
     kept_dimensions,
+    raise_as_python_would,
     renamed,
     shown,
     tensor_of,
     without_array,
 )
+from torch_histo._histogram_rules import check_counted
 from torch_histo._plottable import Plottable
-from torch_histo.histograms import check_counted, density_of, histogram
+from torch_histo.histograms import density_of, histogram
 from torch_histo.quantiles import numbers_beside
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
+_histogram_add = torch.ops.histo.histogram_add_.default
 _LOW_BITS = (1 << 31) - 1
 
 
@@ -77,7 +81,15 @@ class Stream(Plottable, nn.Module):
                 holds.
         """
         x = self._tensor_of(x)
-        self.hist.add_(self._counts_of(x, dim))
+        # The operator checks all that it is given; its errors are made those of this class later.
+        is_checked = not is_plain(x)
+        dims = self._checked_dim(x, dim) if is_checked else self._dimensions(dim)
+        try:
+            _histogram_add(self.hist, x, self.edges, dims, flow=True)
+        except (RuntimeError, TypeError) as error:
+            if not is_checked:
+                self._checked_dim(x, dim)
+            raise self._in_own_words(error, x) from None
 
     def forward(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> Tensor:
         """Updates, and returns `x` as a tensor."""
@@ -192,7 +204,11 @@ class Stream(Plottable, nn.Module):
     def _tensor_of(self, x: Tensor | ArrayLike) -> Tensor:
         return x if isinstance(x, Tensor) else tensor_of(f"{type(self).__name__}.update: x", x)
 
-    def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
+    def _dimensions(self, dim: int | Sequence[int] | None) -> list[int] | None:
+        return None if dim is None else dimensions(f"{type(self).__name__}.update", dim) or None
+
+    def _checked_dim(self, x: Tensor, dim: int | Sequence[int] | None) -> list[int] | None:
+        """The dimensions to count over, of a tensor that has the channels and the device."""
         name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
         if is_dtensor(x):
             expected = "x must be what this process holds"
@@ -200,15 +216,30 @@ class Stream(Plottable, nn.Module):
         if x.device != self.hist.device:
             expected = f"x must be on the device of the module, {self.hist.device}"
             raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
-        dims = dimensions(name, dim)
+        dims = self._dimensions(dim)
         try:
-            if [x.shape[d] for d in kept_dimensions(x.dim(), dims)] != channels:
+            if [x.shape[d] for d in kept_dimensions(x.dim(), dims or ())] != channels:
                 check_counted("histogram", x, x.dim(), dims)
                 expected = f"x must have the channels' sizes, {channels}, beside dim"
                 raise RuntimeError(f"{name}: {expected}, got {list(x.shape)} over dim={dim}")
-            return histogram(x, self.edges, dim=dims or None, flow=True).hist
         except (RuntimeError, TypeError) as error:
             raise renamed(error, name, "x") from None
+        return dims
+
+    def _in_own_words(self, error: Exception, x: Tensor) -> Exception:
+        """An operator's error as that of `update`."""
+        try:
+            raise_as_python_would(error, "histogram_add_: input", x)
+        except (RuntimeError, TypeError) as found:
+            error = found
+        return renamed(error, f"{type(self).__name__}.update", "x")
+
+    def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
+        dims = self._checked_dim(x, dim)
+        try:
+            return histogram(x, self.edges, dim=dims, flow=True).hist
+        except (RuntimeError, TypeError) as error:
+            raise renamed(error, f"{type(self).__name__}.update", "x") from None
 
 
 def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:

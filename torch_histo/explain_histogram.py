@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from ._arguments import edges_or_number, kept_dimensions, tensor_or_shape
+from ._histogram_rules import check_call, check_counted
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import HistogramFacts
 from ._plan_facts import WrongEdge as WrongEdge
@@ -29,8 +30,6 @@ from .explain import (
 from .histograms import (
     Range,
     UniformBins,
-    check_call,
-    check_counted,
     checked_call,
     edges_of,
     histogram,

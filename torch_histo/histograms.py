@@ -1,4 +1,4 @@
-"""Histograms of any numbers in any bins: the function, and the rules of its operators."""
+"""Histograms of any numbers in any bins."""
 
 from __future__ import annotations
 
@@ -13,28 +13,23 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_histo import _library
 from torch_histo._arguments import (
-    describe,
     dimensions,
     edges_or_number,
     integer,
     is_compiling,
     is_dtensor,
-    kept_dimensions,
     raise_as_python_would,
-    raise_from,
-    reduced_dimensions,
-    require,
     shown,
     tensor_of,
     what_came,
 )
+from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
+from torch_histo._one_call import counts_and_edges
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-_library.load()  # the rules below need the operators
 
 Bound: TypeAlias = "float | Tensor | ArrayLike"
 Range: TypeAlias = "Sequence[Bound] | Tensor | ArrayLike"
@@ -143,6 +138,11 @@ def histogram(
     """
     if not isinstance(input, Tensor):
         input = tensor_of("histogram: input", input)
+    if not unknown and type(density) is type(flow) is bool and not (density and flow):
+        found = counts_and_edges(input, bins, range, dim, flow)
+        if found is not None:
+            hist, edges = found
+            return Histogram(density_of(hist, edges) if density else hist, edges)
     return histogram_of(input, bins, range, dim, density, flow, unknown)
 
 
@@ -218,7 +218,7 @@ def edges_of(
         return bins
     num_bins, bounds = bins
     low, high = _extremes(input, dims, combine) if bounds is None else bounds
-    dtype = torch.float32 if _is_small_float(input) else torch.float64
+    dtype = torch.float32 if is_small_float(input) else torch.float64
     edges: Tensor = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
     return edges
 
@@ -267,11 +267,6 @@ def _number_of_bins(bins: object) -> int:
     return integer("histogram", bins, expected)
 
 
-def _is_small_float(value: Tensor) -> bool:
-    """Whether float32 holds the values."""
-    return value.is_floating_point() and value.dtype != torch.float64
-
-
 def _extremes(
     input: Tensor, dims: list[int] | None, combine: Combine | None
 ) -> tuple[Tensor, Tensor]:
@@ -311,7 +306,7 @@ def _bounds(input: Tensor, range: Range) -> tuple[Tensor, Tensor]:
         expected = "range must be a pair of numbers or of tensors"
         raise TypeError(f"histogram: {expected}, got {shown(range)}{_hint_for_range(range)}")
     in_float32 = all(
-        _is_small_float(bound) if isinstance(bound, Tensor) else _is_float32_scalar(bound)
+        is_small_float(bound) if isinstance(bound, Tensor) else _is_float32_scalar(bound)
         for bound in pair
     )
     dtype = torch.float32 if in_float32 else torch.float64
@@ -430,148 +425,3 @@ def _added(hist: Any) -> Any:
 
     placements = [Replicate() if p.is_partial() else p for p in hist.placements]
     return hist.redistribute(placements=placements)
-
-
-def check_call(
-    input: Tensor, shape: Sequence[int], dims: Sequence[int] | None, edges: Tensor
-) -> None:
-    """Raises what the operator would, for an input of this shape."""
-    _check_edges(input, len(shape), dims, edges, edges.dim())
-    _check_edge_sizes(edges.shape, [shape[d] for d in kept_dimensions(len(shape), dims or ())])
-
-
-def check_counted(op: str, input: Tensor, ndim: int, dim: Sequence[int] | None) -> None:
-    """Raises what the kernels would, for a tensor of which only the metadata count."""
-    check = torch.ops.histo._check_numbers.default
-    raise_from(check, op, *describe(input), ndim, None if dim is None else list(dim))
-
-
-def _check_edges(
-    input: Tensor, ndim: int, dim: Sequence[int] | None, edges: Tensor, edges_ndim: int
-) -> None:
-    check_counted("histogram", input, ndim, dim)
-    check = torch.ops.histo._check_edges.default
-    raise_from(check, *describe(input), ndim, *describe(edges), edges_ndim)
-
-
-def _check_edge_sizes(given: Sequence[int], kept: Sequence[int]) -> None:
-    """The same for sizes, which may be symbols that nothing may make constants of."""
-    *rows, edges = given
-    require(
-        edges >= 2,
-        "histogram: edges must hold at least two edges in the last dimension, got {}",
-        edges,
-    )
-    pairs = zip(reversed(rows), reversed(kept), strict=False)
-    for fits in (len(rows) <= len(kept), *((a == 1) | (a == b) for a, b in pairs)):
-        require(
-            fits,
-            "histogram: edges must be [n + 1], or have sizes that broadcast to the kept "
-            "dimensions and n + 1, {}, got {}",
-            [*kept, edges],
-            given,
-        )
-
-
-def _check_bounds(low: Tensor, high: Tensor, num_bins: int, dtype: torch.dtype) -> None:
-    if isinstance(num_bins, torch.SymInt):
-        require(num_bins >= 1, "uniform_edges: num_bins must be at least 1, got {}", num_bins)
-        num_bins = 1
-    check = torch.ops.histo._check_bounds.default
-    name = str(dtype).removeprefix("torch.")
-    raise_from(check, *describe(low), *describe(high), num_bins, name)
-
-
-@torch.library.register_fake("histo::histogram")  # type: ignore[untyped-decorator]
-def _(
-    input: Tensor, edges: Tensor, dim: Sequence[int] | None = None, *, flow: bool = False
-) -> Tensor:
-    check_call(input, input.shape, dim, edges)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
-    counts = edges.shape[-1] - 1 + (3 if flow else 0)
-    return input.new_empty([*kept, counts], dtype=torch.int64)
-
-
-@torch.library.register_fake("histo::finite_range")  # type: ignore[untyped-decorator]
-def _(input: Tensor, dim: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
-    check_counted("finite_range", input, input.dim(), dim)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
-    dtype = torch.float32 if _is_small_float(input) else torch.float64
-    return input.new_empty(kept, dtype=dtype), input.new_empty(kept, dtype=dtype)
-
-
-@torch.library.register_fake("histo::uniform_edges")  # type: ignore[untyped-decorator]
-def _(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
-    _check_bounds(low, high, num_bins, dtype)
-    try:
-        sizes = torch.broadcast_shapes(low.shape, high.shape)  # type: ignore[no-untyped-call]
-    except RuntimeError as error:
-        raise RuntimeError(
-            "uniform_edges: high must have sizes that broadcast with those of low, "
-            f"{list(low.shape)}, got {list(high.shape)}"
-        ) from error
-    return low.new_empty([*sizes, num_bins + 1], dtype=dtype)
-
-
-def _samples_first(batch: Tensor, at: int | None, ndim: int) -> Tensor:
-    """A batch as [samples, sizes of 1 up to ndim dimensions, dimensions of a sample]; what all
-    samples share is one sample."""
-    batch = batch.unsqueeze(0) if at is None else batch.movedim(at, 0)
-    return batch.reshape(batch.shape[0], *[1] * (ndim + 1 - batch.dim()), *batch.shape[1:])
-
-
-@torch.library.register_vmap("histo::histogram")  # type: ignore[untyped-decorator]
-def _(
-    info: Any,
-    in_dims: tuple[int | None, ...],
-    input: Tensor,
-    edges: Tensor,
-    dim: Sequence[int] | None = None,
-    *,
-    flow: bool = False,
-) -> tuple[Tensor, int]:
-    at, edges_at = in_dims[:2]
-    if at is None:  # strides of 0: nothing is copied
-        input, at = input.expand(info.batch_size, *input.shape), 0
-    ndim, edges_ndim = input.dim() - 1, edges.dim() - (edges_at is not None)
-    _check_edges(input, ndim, dim, edges, edges_ndim)
-    if ndim == 0:  # numbers, each a 1-D sample of one element
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim or ())
-    sample = [size for d, size in enumerate(input.shape) if d != at]
-    kept = [size for d, size in enumerate(sample) if d not in reduced]
-    _check_edge_sizes([size for d, size in enumerate(edges.shape) if d != edges_at], kept)
-    place = at - sum(d < at for d in reduced)
-    edges = _samples_first(edges, edges_at, len(kept) + 1).movedim(0, place)
-    dims = [d + (d >= at) for d in reduced]
-    return torch.ops.histo.histogram(input, edges, dims, flow=flow), place
-
-
-@torch.library.register_vmap("histo::finite_range")  # type: ignore[untyped-decorator]
-def _(
-    info: Any, in_dims: tuple[int, ...], input: Tensor, dim: Sequence[int] | None = None
-) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    at, ndim = in_dims[0], input.dim() - 1
-    check_counted("finite_range", input, ndim, dim)
-    if ndim == 0:
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim or ())
-    place = at - sum(d < at for d in reduced)
-    low, high = torch.ops.histo.finite_range(input, [d + (d >= at) for d in reduced])
-    return (low, high), (place, place)
-
-
-@torch.library.register_vmap("histo::uniform_edges")  # type: ignore[untyped-decorator]
-def _(
-    info: Any,
-    in_dims: tuple[int | None, ...],
-    low: Tensor,
-    high: Tensor,
-    num_bins: int,
-    *,
-    dtype: torch.dtype,
-) -> tuple[Tensor, int]:
-    pairs = list(zip((low, high), in_dims[:2], strict=True))
-    ndim = max(bound.dim() - (at is not None) for bound, at in pairs)
-    low, high = (_samples_first(bound, at, ndim) for bound, at in pairs)
-    return torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype), 0

@@ -65,7 +65,9 @@ Checked check_text_histogram(const Description& text, std::string_view variant);
 /// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
 Checked check_numbers(
     std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim);
-void check_edges(const Description& input, const Description& edges);
+void check_edges(std::string_view op, const Description& input, const Description& edges);
+/// Counts that are added to, but for their sizes.
+void check_counts(const Description& input, const Description& counts);
 void check_bounds(const Description& low, const Description& high, int64_t num_bins);
 /// The type of edges that uniform_edges makes: float32 or float64.
 void check_edge_dtype(std::string_view dtype);
@@ -133,17 +135,33 @@ HistogramCall prepare_histogram(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow);
 
+/// A checked call that adds to counts of the caller.
+struct HistogramAddCall {
+  HistogramCall histogram;
+  /// The counts before the call, and those of the call: [2, sizes]. A CPU needs none of them: it
+  /// counts where the counts are, if no other tensor of the call shares their memory.
+  std::optional<torch::stable::Tensor> terms;
+};
+HistogramAddCall prepare_histogram_add(
+    const torch::stable::Tensor& counts,
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+/// Ends a call whose terms are counted.
+void add_terms(const torch::stable::Tensor& counts, const HistogramAddCall& call);
+
 /// A checked call of a histogram in bins of one width.
 struct UniformCall {
   Call call;                   // num_bins of its problem are all counts of a channel
+  std::vector<double> range;   // both ends, which differ; empty for the extremes of each channel
   torch::stable::Tensor edges; // not initialized
   ElementType type;            // of the edges
 };
-/// Channels have edges of their own, or share them.
 UniformCall prepare_uniform_histogram(
     const torch::stable::Tensor& input,
     int64_t num_bins,
-    bool own_edges,
+    const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow);
 

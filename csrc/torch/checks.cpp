@@ -211,21 +211,33 @@ Checked check_numbers(
   return checked;
 }
 
-void check_edges(const Description& input, const Description& edges) {
-  check_input(kHistogram, "edges", edges);
+void check_edges(std::string_view op, const Description& input, const Description& edges) {
+  check_input(op, "edges", edges);
   const std::optional<ElementType> element = element_type(edges.dtype);
   if (!element || !is_type_of_edges(*element)) {
     fail(join(
-        kHistogram, ": edges must be float32, float64 or integers, got ", edges.dtype,
+        op, ": edges must be float32, float64 or integers, got ", edges.dtype,
         element ? ": pass edges.float()" : ""));
   }
   if (edges.device != input.device) {
     fail(join(
-        kHistogram, ": edges must be on the device of input, ", input.device, ", got ",
-        edges.device, ": pass edges.to(input.device)"));
+        op, ": edges must be on the device of input, ", input.device, ", got ", edges.device,
+        ": pass edges.to(input.device)"));
   }
   if (edges.ndim == 0) {
-    fail(join(kHistogram, ": edges must have at least one dimension, got a 0-D tensor"));
+    fail(join(op, ": edges must have at least one dimension, got a 0-D tensor"));
+  }
+}
+
+void check_counts(const Description& input, const Description& counts) {
+  check_input(kHistogramAdd, "counts", counts);
+  if (counts.dtype != "int64") {
+    fail(join(kHistogramAdd, ": counts must be int64, got ", counts.dtype));
+  }
+  if (counts.device != input.device) {
+    fail(join(
+        kHistogramAdd, ": counts must be on the device of input, ", input.device, ", got ",
+        counts.device));
   }
 }
 

@@ -1,6 +1,7 @@
 #include "torch/memory.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 #include <torch/csrc/stable/ops.h>
@@ -86,6 +87,11 @@ Tensor contiguous_copy(const Tensor& input, const std::vector<Extent>& loops) {
 }
 
 Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes) {
+  const auto multiplied = [](int64_t product, int64_t size) { return product * size; };
+  if (tensor.is_contiguous() &&
+      tensor.numel() == std::accumulate(sizes.begin(), sizes.end(), int64_t{1}, multiplied)) {
+    return tensor; // no element is repeated
+  }
   std::vector<int64_t> strides(sizes.size(), 0);
   const int64_t ndim = tensor.dim();
   for (int64_t d = 0; d < std::min(ndim, static_cast<int64_t>(sizes.size())); ++d) {

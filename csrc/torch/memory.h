@@ -21,8 +21,7 @@ torch::stable::Tensor allocate(
 torch::stable::Tensor contiguous_copy(
     const torch::stable::Tensor& input, const std::vector<Extent>& loops);
 
-/// A tensor as a contiguous one of these sizes, which it expands to, or has but for dimensions of
-/// one element.
+/// A contiguous tensor of the elements that this one has when it is expanded to `sizes`.
 torch::stable::Tensor expanded(
     const torch::stable::Tensor& tensor, const std::vector<int64_t>& sizes);
 

@@ -13,6 +13,7 @@ namespace histo {
 constexpr std::string_view kChannelHistogram = "channel_histogram";
 constexpr std::string_view kTextHistogram = "text_histogram";
 constexpr std::string_view kHistogram = "histogram";
+constexpr std::string_view kHistogramAdd = "histogram_add_";
 constexpr std::string_view kUniformEdges = "uniform_edges";
 constexpr std::string_view kQuantile = "quantile";
 

@@ -1,13 +1,16 @@
 // Tensors -> problems, with the memory of the results.
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <utility>
 
 #include <torch/csrc/stable/ops.h>
 
+#include "core/uniform_edges.h"
 #include "cpu/float_mode.h"
 #include "torch/arguments.h"
+#include "torch/counts.h"
 #include "torch/describe.h"
 #include "torch/memory.h"
 #include "torch/messages.h"
@@ -42,23 +45,35 @@ bool fits_in_float32(ElementType type) {
 constexpr std::string_view kUseOfCounts =
     "the counts: pass fewer bins, or fewer channels at a time";
 
-/// Each channel has `num_counts` counts.
+/// The sizes of the dimensions that a result keeps, and then `last`.
+std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(checked.kept.size() + 1);
+  for (int64_t d : checked.kept) {
+    sizes.push_back(input.size(d));
+  }
+  sizes.push_back(last);
+  return sizes;
+}
+
+/// Each channel has `num_counts` counts, in a tensor of their sizes.
+Call prepare(
+    const Tensor& input, const Checked& checked, int64_t num_counts, const Tensor& counts) {
+  Operands operands = prepare_operands({input}, checked.kept, num_counts);
+  Call call{checked.variant, operands.problem, std::move(operands.tensors), counts};
+  call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
+  return call;
+}
+
 Call prepare(
     const Tensor& input,
     const Checked& checked,
     int64_t num_counts,
     std::string_view use_of_counts) {
-  std::vector<int64_t> shape;
-  for (int64_t d : checked.kept) {
-    shape.push_back(input.size(d));
-  }
-  shape.push_back(num_counts);
   // The counts come first: memory may be too small for a copy of the input.
-  const Tensor counts = allocate(input, shape, ScalarType::Long, use_of_counts);
-  Operands operands = prepare_operands({input}, checked.kept, num_counts);
-  Call call{checked.variant, operands.problem, std::move(operands.tensors), counts};
-  call.problem.counts = static_cast<int64_t*>(call.counts.mutable_data_ptr());
-  return call;
+  const Tensor counts =
+      allocate(input, kept_sizes(input, checked, num_counts), ScalarType::Long, use_of_counts);
+  return prepare(input, checked, num_counts, counts);
 }
 
 /// Whether a tensor of these sizes expands to others. Both end with the same dimension.
@@ -94,6 +109,64 @@ void check_same_gpu(
         op, ": ", argument, " must be on GPU ", std::to_string(other.get_device_index()), ", got ",
         std::to_string(tensor.get_device_index())));
   }
+}
+
+/// A call whose counts `counts_of(sizes)` gives: those of the kept dimensions, then a channel's.
+template <class CountsOf>
+HistogramCall prepare_between(
+    std::string_view op,
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    const CountsOf& counts_of) {
+  const Description of_input = describe(input), of_edges = describe(edges);
+  const Checked checked = check_numbers(op, of_input, dim);
+  check_edges(op, of_input, of_edges);
+  check_same_gpu(op, "edges", edges, input);
+  const std::vector<int64_t> given = sizes_of(edges);
+  const int64_t bins = given.back() - 1;
+  if (bins < 1) {
+    fail(join(
+        op, ": edges must hold at least two edges in the last dimension, got ",
+        std::to_string(given.back())));
+  }
+  const std::vector<int64_t> full = kept_sizes(input, checked, bins + 1);
+  const bool shared =
+      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
+  if (!broadcasts(given, full)) {
+    fail(join(
+        op,
+        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
+        "and n + 1, ",
+        join_numbers(full), ", got ", join_numbers(given)));
+  }
+  const int64_t num_counts = Flow{flow}.num_counts(bins);
+  HistogramCall prepared{
+      prepare(input, checked, num_counts, counts_of(kept_sizes(input, checked, num_counts))),
+      {},
+      Flow{flow},
+      expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
+  prepared.edges = Edges::all(
+      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
+  return prepared;
+}
+
+/// A range of numbers, which 0.5 more on either side widen if both are equal.
+std::vector<double> checked_range(std::vector<double> range) {
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  if (range.size() != 2 ||
+      !(-kInfinity < range[0] && range[0] <= range[1] && range[1] < kInfinity)) {
+    std::string got;
+    for (double number : range) {
+      got += (got.empty() ? "" : ", ") + std::to_string(number);
+    }
+    fail(join(
+        kHistogram, ": range must be two finite numbers, the first not above the second, got [",
+        got, "]"));
+  }
+  range_of_extremes(range[0], range[1]);
+  return range;
 }
 
 } // namespace
@@ -133,45 +206,38 @@ HistogramCall prepare_histogram(
     const Tensor& edges,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow) {
-  const Description of_input = describe(input), of_edges = describe(edges);
-  const Checked checked = check_numbers(kHistogram, of_input, dim);
-  check_edges(of_input, of_edges);
-  check_same_gpu(kHistogram, "edges", edges, input);
-  const std::vector<int64_t> given = sizes_of(edges);
-  const int64_t bins = given.back() - 1;
-  if (bins < 1) {
-    fail(join(
-        kHistogram, ": edges must hold at least two edges in the last dimension, got ",
-        std::to_string(given.back())));
-  }
-  std::vector<int64_t> full;
-  for (int64_t d : checked.kept) {
-    full.push_back(input.size(d));
-  }
-  full.push_back(bins + 1);
-  const bool shared =
-      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
-  if (!broadcasts(given, full)) {
-    fail(join(
-        kHistogram,
-        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
-        "and n + 1, ",
-        join_numbers(full), ", got ", join_numbers(given)));
-  }
-  HistogramCall prepared{
-      prepare(input, checked, Flow{flow}.num_counts(bins), kUseOfCounts),
-      {},
-      Flow{flow},
-      expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
-  prepared.edges = Edges::all(
-      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
-  return prepared;
+  return prepare_between(kHistogram, input, edges, dim, flow, [&](const auto& sizes) {
+    return allocate(input, sizes, ScalarType::Long, kUseOfCounts);
+  });
+}
+
+HistogramAddCall prepare_histogram_add(
+    const Tensor& counts,
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  std::optional<Tensor> terms;
+  const auto counts_of = [&](std::vector<int64_t> sizes) {
+    check_counts(counts, input, sizes);
+    mark_changed(counts);
+    if (counts.is_cpu() && counts.is_contiguous() && !share_memory(counts, input) &&
+        !share_memory(counts, edges)) {
+      return counts;
+    }
+    sizes.insert(sizes.begin(), 2);
+    terms = allocate(input, sizes, ScalarType::Long, kUseOfCounts);
+    return torch::stable::select(*terms, 0, 1);
+  };
+  HistogramCall prepared = prepare_between(kHistogramAdd, input, edges, dim, flow, counts_of);
+  prepared.call.problem.adds = !terms;
+  return {std::move(prepared), terms};
 }
 
 UniformCall prepare_uniform_histogram(
     const Tensor& input,
     int64_t num_bins,
-    bool own_edges,
+    const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
@@ -179,12 +245,12 @@ UniformCall prepare_uniform_histogram(
     fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
   }
   UniformCall prepared{
-      prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts), {}, {}};
-  std::vector<int64_t> shape;
-  for (size_t i = 0; own_edges && i < checked.kept.size(); ++i) {
-    shape.push_back(input.size(checked.kept[i]));
-  }
-  shape.push_back(num_bins + 1);
+      prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts),
+      range ? checked_range(*range) : std::vector<double>(),
+      {},
+      {}};
+  const std::vector<int64_t> shape =
+      !range ? kept_sizes(input, checked, num_bins + 1) : std::vector<int64_t>{num_bins + 1};
   const bool in_float32 = fits_in_float32(checked.element);
   prepared.edges =
       allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges");

@@ -69,7 +69,7 @@ void count_in_tables(
     Allocator& allocate) {
   const Schedule schedule(problem, plan);
   // A strip that is one task writes all its counts.
-  if (schedule.pieces > 1) {
+  if (schedule.pieces > 1 && !problem.adds) {
     fill_zero(problem.counts, problem.num_counts());
   }
   const int64_t scratch_bytes = schedule.scratch_bytes(plan);

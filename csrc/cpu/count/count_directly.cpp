@@ -146,15 +146,23 @@ void count_own_channels(
     const Range own{
         std::min(channels, strips.begin * strip), std::min(channels, strips.end * strip)};
     int64_t* counts = problem.counts;
-    std::fill(counts + own.begin * problem.num_bins, counts + own.end * problem.num_bins, 0);
+    if (!problem.adds) {
+      std::fill(counts + own.begin * problem.num_bins, counts + own.end * problem.num_bins, 0);
+    }
     count_range<false>(problem, axis, digitization, own, {0, problem.num_rows()}, counts);
   });
 }
 
-void add_copies(const int64_t* copies, int64_t num_copies, int64_t size, int64_t* counts) {
+void add_copies(const int64_t* copies, int64_t num_copies, const Problem& problem) {
+  const int64_t size = problem.num_counts();
+  int64_t* counts = problem.counts;
   parallel_for(size, tuning::kMinCountersPerTask, [&](int64_t begin, int64_t end) {
-    std::copy(copies + begin, copies + end, counts + begin);
-    for (int64_t copy = 1; copy < num_copies; ++copy) {
+    int64_t copy = 0;
+    if (!problem.adds) {
+      std::copy(copies + begin, copies + end, counts + begin);
+      copy = 1;
+    }
+    for (; copy < num_copies; ++copy) {
       for (int64_t i = begin; i < end; ++i) {
         counts[i] += copies[copy * size + i];
       }
@@ -178,7 +186,7 @@ void count_copies(
     const Range rows = part_of(problem.num_rows(), worker, workers);
     count_range<false>(problem, axis, digitization, {0, problem.num_channels()}, rows, copy);
   });
-  add_copies(copies, workers, size, problem.counts);
+  add_copies(copies, workers, problem);
 }
 
 /// All threads add to the same counts.
@@ -187,7 +195,9 @@ void count_shared(
     const PatternAxis& axis,
     const Digitization* digitization,
     int64_t workers) {
-  fill_zero(problem.counts, problem.num_counts());
+  if (!problem.adds) {
+    fill_zero(problem.counts, problem.num_counts());
+  }
   run_workers(workers, [&](int64_t worker) {
     const Range rows = part_of(problem.num_rows(), worker, workers);
     count_range<true>(

@@ -23,12 +23,13 @@ class Result {
   }
 
   /// Chooses channels. With a lock, other threads may add to the same counts while they hold it.
-  /// Without a lock no other thread does, and the counts are not initialized.
+  /// Without a lock no other thread does, and the counts are not initialized unless the problem
+  /// adds.
   void choose(int64_t first_channel, int64_t channels, std::mutex* lock) {
     histograms_ = problem_.counts + first_channel * axis_.num_bins;
     num_channels_ = channels;
     lock_ = lock;
-    fresh_ = lock == nullptr;
+    fresh_ = lock == nullptr && !problem_.adds;
   }
 
   int64_t num_channels() const {

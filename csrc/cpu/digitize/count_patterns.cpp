@@ -42,7 +42,9 @@ void add_patterns(
               digitizer->digitize(0, 0, {1, 0}, {kSize, 1}, slots.data());
             }
             int64_t* histogram = input.counts + channel * input.num_bins;
-            std::fill_n(histogram, input.num_bins, 0);
+            if (!input.adds) {
+              std::fill_n(histogram, input.num_bins, 0);
+            }
             for (int64_t i = 0; i < kSize; ++i) {
               const auto bin = static_cast<int64_t>(slots[static_cast<size_t>(i)]) - first;
               if (bin >= 0 && bin < input.num_bins) {
@@ -60,6 +62,7 @@ std::optional<Problem> patterns_of(const Problem& input) {
   const auto bytes =
       visit_number_type(input.type, [](auto tag) { return sizeof(typename decltype(tag)::type); });
   Problem raw = input;
+  raw.adds = false;
   if (bytes == 1 && input.num_rows() >= tuning::kMinRowsOfOneByte) {
     raw.type = ElementType::kUInt8;
     raw.num_bins = kPatterns<uint8_t>;

@@ -1,4 +1,4 @@
-// The operators on the CPU, and the answer to tensors of every other kind.
+// The operators on the CPU, and the checks for callers that hold no data.
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -44,15 +44,29 @@ Tensor histogram(
   return prepared.call.counts;
 }
 
+void histogram_add(
+    const Tensor& counts,
+    const Tensor& input,
+    const Tensor& edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
+  const HistogramCall& histogram = prepared.histogram;
+  Workspace workspace(input);
+  cpu::count_between(histogram.call.problem, histogram.edges, histogram.flow, workspace);
+  add_terms(counts, prepared);
+}
+
 std::tuple<Tensor, Tensor> uniform_histogram(
     const Tensor& input,
     int64_t num_bins,
     std::optional<std::vector<double>> range,
     std::optional<std::vector<int64_t>> dim,
     bool flow) {
-  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, !range, dim, flow);
+  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
   const cpu::UniformBins bins{
-      num_bins, range ? range->data() : nullptr, prepared.edges.mutable_data_ptr(), prepared.type};
+      num_bins, range ? prepared.range.data() : nullptr, prepared.edges.mutable_data_ptr(),
+      prepared.type};
   Workspace workspace(prepared.call.counts);
   cpu::count_uniform(prepared.call.problem, bins, Flow{flow}, workspace);
   return {prepared.call.counts, prepared.edges};
@@ -152,6 +166,7 @@ std::string numbers_error(
 }
 
 std::string edges_error(
+    std::string op,
     std::string device,
     std::string dtype,
     std::string layout,
@@ -162,8 +177,21 @@ std::string edges_error(
     int64_t edges_ndim) {
   return error_of([&] {
     check_edges(
-        {device, dtype, layout, false, ndim},
+        op, {device, dtype, layout, false, ndim},
         {edges_device, edges_dtype, edges_layout, false, edges_ndim});
+  });
+}
+
+std::string counts_error(
+    std::string device,
+    std::string dtype,
+    std::string layout,
+    std::string counts_device,
+    std::string counts_dtype,
+    std::string counts_layout) {
+  return error_of([&] {
+    check_counts(
+        {device, dtype, layout, false, 0}, {counts_device, counts_dtype, counts_layout, false, 0});
   });
 }
 
@@ -202,106 +230,6 @@ std::string quantile_error(
   });
 }
 
-[[noreturn]] void fail_without_cuda(const char* op) {
-  fail(
-      std::string(op) +
-      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
-      "Toolkit (TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of "
-      "torch");
-}
-
-/// torch.ops makes an undefined tensor of None.
-const Tensor& defined(const char* op, const char* argument, const Tensor& tensor) {
-  if (!tensor.defined()) {
-    fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
-  }
-  return tensor;
-}
-
-// Tensors that no kernel is registered for end here: sparse, quantized, other
-// devices, and CUDA without the CUDA library. The checks name the error.
-Tensor channel_histogram_elsewhere(
-    const Tensor& input, int64_t num_bins, std::vector<int64_t> dim, std::string variant) {
-  const Description description = describe(defined("channel_histogram", "input", input));
-  check_channel_histogram(description, num_bins, dim, variant);
-  fail_without_cuda("channel_histogram");
-}
-
-Tensor text_histogram_elsewhere(const Tensor& text, std::string variant) {
-  check_text_histogram(describe(defined("text_histogram", "text", text)), variant);
-  fail_without_cuda("text_histogram");
-}
-
-Tensor histogram_elsewhere(
-    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool) {
-  const Description of_input = describe(defined("histogram", "input", input));
-  check_numbers("histogram", of_input, dim);
-  check_edges(of_input, describe(defined("histogram", "edges", edges)));
-  fail_without_cuda("histogram");
-}
-
-std::tuple<Tensor, Tensor> finite_range_elsewhere(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
-  check_numbers("finite_range", describe(defined("finite_range", "input", input)), dim);
-  fail_without_cuda("finite_range");
-}
-
-Tensor uniform_edges_elsewhere(
-    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType) {
-  check_bounds(
-      describe(defined("uniform_edges", "low", low)),
-      describe(defined("uniform_edges", "high", high)), num_bins);
-  fail_without_cuda("uniform_edges");
-}
-
-Tensor quantile_elsewhere(
-    const Tensor& input,
-    const Tensor& q,
-    std::optional<std::vector<int64_t>> dim,
-    bool,
-    std::string interpolation,
-    bool) {
-  const Description of_input = describe(defined("quantile", "input", input));
-  check_numbers("quantile", of_input, dim);
-  check_quantile(of_input, describe(defined("quantile", "q", q)), interpolation);
-  fail_without_cuda("quantile");
-}
-
-[[noreturn]] void fail_nested(const char* op, const char* argument) {
-  fail(
-      std::string(op) + ": " + argument +
-      " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
-}
-
-Tensor channel_histogram_nested(const Tensor&, int64_t, std::vector<int64_t>, std::string) {
-  fail_nested("channel_histogram", "input");
-}
-
-Tensor text_histogram_nested(const Tensor&, std::string) {
-  fail_nested("text_histogram", "text");
-}
-
-Tensor histogram_nested(const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
-  fail_nested("histogram", "input");
-}
-
-std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, std::optional<std::vector<int64_t>>) {
-  fail_nested("finite_range", "input");
-}
-
-Tensor quantile_nested(
-    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool, std::string, bool) {
-  fail_nested("quantile", "input");
-}
-
-void refuse_nested(torch::stable::detail::StableLibrary& m) {
-  m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
-  m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
-  m.impl("histogram", TORCH_BOX(&histogram_nested));
-  m.impl("finite_range", TORCH_BOX(&finite_range_nested));
-  m.impl("quantile", TORCH_BOX(&quantile_nested));
-}
-
 } // namespace
 } // namespace histo
 
@@ -309,6 +237,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
   m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
@@ -316,28 +245,11 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
 }
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
-  m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram_elsewhere));
-  m.impl("text_histogram", TORCH_BOX(&histo::text_histogram_elsewhere));
-  m.impl("histogram", TORCH_BOX(&histo::histogram_elsewhere));
-  m.impl("finite_range", TORCH_BOX(&histo::finite_range_elsewhere));
-  m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges_elsewhere));
-  m.impl("quantile", TORCH_BOX(&histo::quantile_elsewhere));
   m.impl("_check_quantile", TORCH_BOX(&histo::quantile_error));
   m.impl("_check_numbers", TORCH_BOX(&histo::numbers_error));
   m.impl("_check_edges", TORCH_BOX(&histo::edges_error));
+  m.impl("_check_counts", TORCH_BOX(&histo::counts_error));
   m.impl("_check_bounds", TORCH_BOX(&histo::bounds_error));
   m.impl("_check_channel_histogram", TORCH_BOX(&histo::channel_histogram_error));
   m.impl("_check_text_histogram", TORCH_BOX(&histo::text_histogram_error));
-}
-
-// The first key takes both layouts, strided and jagged. The other two take tensors that were made
-// in inference mode.
-STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCPU, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCUDA, m) {
-  histo::refuse_nested(m);
 }

@@ -102,9 +102,7 @@ Tensor text_histogram(const Tensor& text, std::string variant) {
   return call.counts;
 }
 
-Tensor histogram(
-    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
-  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+void count_between(const Tensor& input, const HistogramCall& prepared) {
   const Problem& problem = prepared.call.problem;
   on_device(input, [&](const cuda::Launch& launch) {
     if (problem.num_counts() == 0) {
@@ -115,7 +113,24 @@ Tensor histogram(
     }
     cuda::count_between(problem, prepared.edges, prepared.flow, launch);
   });
+}
+
+Tensor histogram(
+    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
+  const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
+  count_between(input, prepared);
   return prepared.call.counts;
+}
+
+void histogram_add(
+    const Tensor& counts,
+    const Tensor& input,
+    const Tensor& edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
+  count_between(input, prepared.histogram);
+  add_terms(counts, prepared);
 }
 
 template <class T>
@@ -212,6 +227,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("channel_histogram", TORCH_BOX(&histo::channel_histogram));
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
   m.impl("histogram", TORCH_BOX(&histo::histogram));
+  m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));

@@ -8,6 +8,9 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def("text_histogram(Tensor text, *, str variant=\"auto\") -> Tensor");
 
   m.def("histogram(Tensor input, Tensor edges, int[1]? dim=None, *, bool flow=False) -> Tensor");
+  m.def(
+      "histogram_add_(Tensor(a!) counts, Tensor input, Tensor edges, int[1]? dim=None, *, "
+      "bool flow=False) -> ()");
   m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
   m.def("uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
 
@@ -29,8 +32,11 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
 
   m.def("_check_numbers(str op, str device, str dtype, str layout, int ndim, int[]? dim) -> str");
   m.def(
-      "_check_edges(str device, str dtype, str layout, int ndim, str edges_device, "
+      "_check_edges(str op, str device, str dtype, str layout, int ndim, str edges_device, "
       "str edges_dtype, str edges_layout, int edges_ndim) -> str");
+  m.def(
+      "_check_counts(str device, str dtype, str layout, str counts_device, str counts_dtype, "
+      "str counts_layout) -> str");
   m.def(
       "_check_bounds(str device, str dtype, str layout, str high_device, str high_dtype, "
       "str high_layout, int num_bins, str edge_dtype) -> str");

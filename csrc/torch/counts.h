@@ -1,0 +1,23 @@
+// Counts that a caller keeps, and a call adds to.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "torch/arguments.h"
+
+namespace histo {
+
+/// Throws unless these are int64 counts of `sizes` beside the input, each in memory of its own.
+void check_counts(
+    const torch::stable::Tensor& counts,
+    const torch::stable::Tensor& input,
+    const std::vector<int64_t>& sizes);
+
+/// Whether two tensors on the CPU may have bytes in common.
+bool share_memory(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
+
+/// Tells autograd that a tensor is about to change, as torch's own operators do: by its version.
+void mark_changed(const torch::stable::Tensor& tensor);
+
+} // namespace histo

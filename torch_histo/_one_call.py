@@ -1,0 +1,40 @@
+"""Histograms of plain tensors on the CPU, by one call of one operator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from torch_histo import _library
+from torch_histo._arguments import dimensions, is_plain
+
+_library.load()
+
+_uniform_histogram = torch.ops.histo._uniform_histogram.default
+_NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQed")}
+"""Types of numbers between which edges are computed in float64."""
+
+
+def counts_and_edges(
+    input: Tensor, bins: object, range: Any, dim: int | Sequence[int] | None, flow: bool
+) -> tuple[Tensor, Tensor] | None:
+    """What `histogram` returns, for a number of bins and a range of numbers or None.
+
+    Other calls give None, and so do those that end in an error: the longer way tells what it is."""
+    if not (is_plain(input) and input.is_cpu and type(bins) is int):
+        return None
+    try:
+        if range is not None:
+            if type(range) not in (tuple, list) or not _NUMBERS.issuperset(map(type, range)):
+                return None
+            range = list(map(float, range))
+        dims = None if dim is None else dimensions("histogram", dim)
+        if input.requires_grad:
+            input = input.detach()  # edges have no gradient
+        return _uniform_histogram(input, bins, range, dims, flow)  # type: ignore[no-any-return]
+    except (RuntimeError, TypeError, OverflowError):
+        return None
