@@ -1,6 +1,8 @@
 // The tensors of a sketch -> what its kernels take.
 #include <algorithm>
+#include <array>
 
+#include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
 #include "torch/arguments.h"
@@ -73,6 +75,17 @@ bool overlaps(const View& view, const Tensor& written) {
          other < begin + (last + 1) * kMostBytes;
 }
 
+/// Tells autograd that a tensor is about to change, as torch's own operators do: by its version.
+void mark_changed(const Tensor& tensor) {
+  // It changes nothing but the version.
+  std::array<StableIValue, 3> stack{
+      torch::stable::detail::from(tensor), torch::stable::detail::from(int64_t{0}),
+      torch::stable::detail::from(int64_t{0})};
+  STABLE_TORCH_ERROR_CODE_CHECK(
+      torch_call_dispatcher("aten::transpose_", "", stack.data(), TORCH_ABI_VERSION));
+  torch::stable::detail::to<Tensor>(stack[0]); // which this frees
+}
+
 } // namespace
 
 SketchAddCall prepare_sketch_add(
@@ -97,6 +110,9 @@ SketchAddCall prepare_sketch_add(
     // It is counted as it was before.
     call.operands =
         prepare_operands({torch::stable::clone(input)}, checked.kept, bins.num_counts());
+  }
+  for (const Tensor& buffer : {hist, min_key, max_key}) {
+    mark_changed(buffer);
   }
   return call;
 }
