@@ -69,7 +69,7 @@ double value_of(const SketchBins& bins, double place, int64_t index) {
 double quantile(
     const SketchQuantiles& call, int64_t channel, const std::vector<int64_t>& below, double q) {
   const int64_t total = below.back();
-  if (!(q >= 0 && q <= 1) || total == 0) {
+  if (!(q >= 0 && q <= 1) || total <= 0) {
     return std::numeric_limits<double>::quiet_NaN();
   }
   const int64_t rank = nearest_rank(q, total - 1);
