@@ -172,7 +172,7 @@ class Stream(Plottable, nn.Module):
             TypeError: `q` is none of these.
         """
         below = self.hist[..., :-1].cumsum(-1)
-        fractions = _fractions(f"{type(self).__name__}.quantile", q, below)
+        fractions = fractions_of(f"{type(self).__name__}.quantile", q, below)
         flat = fractions.reshape(-1)
         valid = (flat >= 0) & (flat <= 1)
         found = self._quantile(below, flat.where(valid, 0.0))
@@ -250,7 +250,7 @@ def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _fractions(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
+def fractions_of(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
     """float64 of none or one dimension, where the counts are."""
     if isinstance(q, Tensor):
         if q.dim() > 1:

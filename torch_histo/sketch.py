@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -11,8 +12,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import dimensions, has_values, integer, shown
-from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
+from torch_histo._arguments import dimensions, has_values, integer, is_plain_on_cpu, shown
+from torch_histo._sketch_operators import sketch_add, sketch_quantile
+from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -21,6 +23,9 @@ _INT64 = torch.iinfo(torch.int64)
 _FRACTION_BITS = 52
 _EXPONENT_BIAS = 1023
 _MOST_BITS = 16
+_INFINITY_KEY = (2 * _EXPONENT_BIAS + 1) << _FRACTION_BITS
+"""That of +inf; the key of -inf has the opposite bits."""
+_MOST_CACHED = 1 << 17
 
 
 class QuantileSketch(Stream):
@@ -30,8 +35,9 @@ class QuantileSketch(Stream):
     bits of the fraction, for the exponents of a span. Bins of their own count zero, what is
     smaller than the span (tiny) and larger (huge), by sign; -inf, +inf and NaN are counted as
     underflow, overflow and NaN. So every value of every dtype is counted. Counts are exact, and
-    the same bits however the stream is divided. An update reads its input twice: to count, and to
-    find the extremes.
+    the same bits however the stream is divided. On a CPU an update reads its input once, and adds
+    to the counts where they are; compiled and on CUDA it reads it twice: to count, and to find the
+    extremes.
 
     Args:
         channels: the sizes of the dimensions that `update` keeps, an int or several; None means
@@ -109,13 +115,12 @@ class QuantileSketch(Stream):
             )
         self.exponents = (first, last)
         sizes = () if channels is None else channel_sizes(name, channels)
-        edges = _logarithmic_edges(self.bits, first, last, device)
-        hist = torch.zeros(*sizes, len(edges) + 2, dtype=torch.int64, device=device)
-        super().__init__(edges, hist)
+        counts = (2 * (last - first) << self.bits) + 8
+        hist = torch.zeros(*sizes, counts, dtype=torch.int64, device=device)
+        super().__init__(_edges_beside(hist, self.bits, first, last), hist)
         # Keys of the extremes: integers in the order of the floats, of +inf and -inf at first.
-        none = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
-        self.register_buffer("min_key", _key(none))
-        self.register_buffer("max_key", _key(-none))
+        for name, key in (("min_key", _INFINITY_KEY), ("max_key", ~_INFINITY_KEY)):
+            self.register_buffer(name, torch.full(sizes, key, dtype=torch.int64, device=device))
 
     def extra_repr(self) -> str:
         channels = tuple(self.hist.shape[:-1])
@@ -133,11 +138,42 @@ class QuantileSketch(Stream):
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
     def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
-        counts, low, high = self._read(self._tensor_of(x), dim)
-        self.hist.add_(counts)
-        self._widen(_key(low), _key(high))
+        x = self._tensor_of(x)
+        if not self._adds_in_place(x, dim):
+            counts, low, high = self._read(x, dim)
+            self.hist.add_(counts)
+            self._widen(_key(low), _key(high))
 
     update.__doc__ = Stream.update.__doc__
+
+    def _adds_in_place(self, x: Tensor, dim: int | Sequence[int] | None) -> bool:
+        """Whether the operator of the CPU has added the counts and the extremes."""
+        if not (is_plain_on_cpu(x) and is_plain_on_cpu(self.hist)):
+            return False
+        dims = dimensions(f"{type(self).__name__}.update", dim) or None
+        x = x.detach() if x.requires_grad else x
+        state = self.hist, self.min_key, self.max_key
+        try:
+            sketch_add(*state, x, self.bits, *self.exponents, dims)
+        except RuntimeError:  # nothing has changed; the other way says what is wrong, or counts
+            return False
+        return True
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+        if is_plain_on_cpu(self.hist):
+            fractions = fractions_of(f"{type(self).__name__}.quantile", q, self.hist)
+            state = self.hist, self.min_key, self.max_key
+            try:
+                found: Tensor = sketch_quantile(
+                    *state, fractions, self.bits, *self.exponents, self._place
+                )
+            except RuntimeError:  # buffers that are not contiguous
+                pass
+            else:
+                return found
+        return super().quantile(q)
+
+    quantile.__doc__ = Stream.quantile.__doc__
 
     def _read(self, x: Tensor, dim: int | Sequence[int] | None) -> tuple[Tensor, Tensor, Tensor]:
         """The counts and the finite extremes of a tensor."""
@@ -157,9 +193,8 @@ class QuantileSketch(Stream):
     def reset(self) -> None:
         """Forgets all that came."""
         super().reset()
-        none = torch.full_like(self.min_key, torch.inf, dtype=torch.float64)
-        self.min_key.copy_(_key(none))
-        self.max_key.copy_(_key(-none))
+        self.min_key.fill_(_INFINITY_KEY)
+        self.max_key.fill_(~_INFINITY_KEY)
 
     def merge(self, other: Self) -> Self:
         super().merge(other)
@@ -330,6 +365,18 @@ def _float(key: Tensor) -> Tensor:
 def _ordered(bits: Tensor) -> Tensor:
     """From the bits of float64 to keys, and back: negatives have their order turned round."""
     return bits ^ ((bits >> 63) & _INT64.max)
+
+
+def _edges_beside(hist: Tensor, bits: int, first: int, last: int) -> Tensor:
+    """The edges on the device of the counts."""
+    if is_plain_on_cpu(hist) and hist.shape[-1] <= _MOST_CACHED:
+        return _edges_on_cpu(bits, first, last).clone()
+    return _logarithmic_edges(bits, first, last, hist.device)
+
+
+@lru_cache(maxsize=8)
+def _edges_on_cpu(bits: int, first: int, last: int) -> Tensor:
+    return _logarithmic_edges(bits, first, last, "cpu")
 
 
 def _logarithmic_edges(

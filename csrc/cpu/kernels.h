@@ -5,6 +5,7 @@
 #include "core/edges.h"
 #include "core/problem.h"
 #include "core/ranks.h"
+#include "core/sketch.h"
 #include "cpu/count/pattern_axis.h"
 
 namespace histo::cpu {
@@ -41,6 +42,13 @@ void finite_range(const Problem& input, T* low, T* high);
 /// Evenly spaced edges of `rows` ranges.
 template <class T, class Edge>
 void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges);
+
+/// Adds counts and extremes to the state of a sketch.
+void add_to_sketch(
+    const Problem& input, const SketchBins& bins, const SketchState& to, Allocator& allocate);
+
+/// Writes the quantiles of a sketch.
+void sketch_quantiles(const SketchQuantiles& call);
 
 /// The values between which quantiles lie.
 void select(const Selection& selection, Allocator& allocate);

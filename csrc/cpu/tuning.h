@@ -201,6 +201,15 @@ constexpr int64_t kMinSampledPerThread = 4096; // shown by float32 [2^24] median
 constexpr int64_t kSortedKeys = 256;           // shown by float32 [4096, 100] over (1) median
 constexpr int64_t kMinKeysOfLongDigits = 4096; // shown by float32 [64, 2^16] over (1) median
 
+// --- Sketches
+
+constexpr int64_t kSketchElements =
+    512; // of one channel that are looked at before they are counted
+/// The same of channels side by side, whose counts stay in the cache of the second level.
+constexpr int64_t kSketchChannels = 16;
+constexpr int64_t kSketchRows = 256;
+constexpr int64_t kSketchRowsAhead = 16; // are fetched
+
 // --- The result
 
 /// Results of at least this size are put in huge pages, if the system has them.

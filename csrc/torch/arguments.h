@@ -15,6 +15,7 @@
 #include "core/edges.h"
 #include "core/problem.h"
 #include "core/ranks.h"
+#include "core/sketch.h"
 
 // Older headers of torch have another name for it.
 #ifndef STABLE_TORCH_ERROR_CODE_CHECK
@@ -208,6 +209,34 @@ QuantileCall prepare_quantile(
     bool keepdim,
     std::string_view interpolation,
     bool ignore_nan);
+
+/// A checked call that adds to a sketch on the CPU.
+struct SketchAddCall {
+  Operands operands;
+  SketchBins bins;
+  SketchState state;
+};
+SketchAddCall prepare_sketch_add(
+    const torch::stable::Tensor& hist,
+    const torch::stable::Tensor& min_key,
+    const torch::stable::Tensor& max_key,
+    const torch::stable::Tensor& input,
+    const SketchBins& bins,
+    const std::optional<std::vector<int64_t>>& dim);
+
+/// A checked call for quantiles of a sketch on the CPU.
+struct SketchQuantileCall {
+  SketchQuantiles quantiles;
+  torch::stable::Tensor q;     // what `quantiles` points into
+  torch::stable::Tensor found; // the same; the result
+};
+SketchQuantileCall prepare_sketch_quantile(
+    const torch::stable::Tensor& hist,
+    const torch::stable::Tensor& min_key,
+    const torch::stable::Tensor& max_key,
+    const torch::stable::Tensor& q,
+    const SketchBins& bins,
+    double place);
 
 /// Uninitialized memory on the device of `like`, held until this object goes.
 class Workspace final : public Allocator {

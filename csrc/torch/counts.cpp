@@ -88,15 +88,15 @@ bool share_memory(const Tensor& a, const Tensor& b) {
   return of_a.begin < of_b.end && of_b.begin < of_a.end;
 }
 
-void mark_changed(const Tensor& tensor) {
+void mark_changed(std::string_view op, std::string_view argument, const Tensor& tensor) {
   // It changes nothing but the version.
   std::array<StableIValue, 3> stack{
       torch::stable::detail::from(tensor), torch::stable::detail::from(int64_t{0}),
       torch::stable::detail::from(int64_t{0})};
   if (torch_call_dispatcher("aten::transpose_", "", stack.data(), TORCH_ABI_VERSION) != 0) {
     fail(join(
-        kHistogramAdd, ": counts must be a tensor that may change here, got one that was made in ",
-        "inference mode: pass counts.clone()"));
+        op, ": ", argument, " must be a tensor that may change here, got one that was made in ",
+        "inference mode: pass ", argument, ".clone()"));
   }
   torch::stable::detail::to<Tensor>(stack[0]); // which this frees
 }

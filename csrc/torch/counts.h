@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 #include <vector>
 
 #include "torch/arguments.h"
@@ -17,7 +18,8 @@ void check_counts(
 /// Whether two tensors on the CPU may have bytes in common.
 bool share_memory(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
 
-/// Tells autograd that a tensor is about to change, as torch's own operators do: by its version.
-void mark_changed(const torch::stable::Tensor& tensor);
+/// Tells autograd that an argument is about to change, as torch's own operators do: by its version.
+void mark_changed(
+    std::string_view op, std::string_view argument, const torch::stable::Tensor& tensor);
 
 } // namespace histo

@@ -72,6 +72,36 @@ std::tuple<Tensor, Tensor> uniform_histogram(
   return {prepared.call.counts, prepared.edges};
 }
 
+void sketch_add(
+    Tensor hist,
+    Tensor min_key,
+    Tensor max_key,
+    const Tensor& input,
+    int64_t bits,
+    int64_t first,
+    int64_t last,
+    std::optional<std::vector<int64_t>> dim) {
+  const SketchAddCall call =
+      prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
+  Workspace workspace(hist);
+  cpu::add_to_sketch(call.operands.problem, call.bins, call.state, workspace);
+}
+
+Tensor sketch_quantile(
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& q,
+    int64_t bits,
+    int64_t first,
+    int64_t last,
+    double place) {
+  const SketchQuantileCall call =
+      prepare_sketch_quantile(hist, min_key, max_key, q, {bits, first, last}, place);
+  cpu::sketch_quantiles(call.quantiles);
+  return call.found;
+}
+
 template <class T>
 T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
@@ -242,6 +272,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
   m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
+  m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
+  m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
 }
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {

@@ -51,6 +51,16 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_uniform_histogram(Tensor input, SymInt num_bins, float[]? range, int[]? dim, bool flow) "
       "-> (Tensor, Tensor)");
 
+  // Adds the counts and the extremes of the input to the buffers of a quantile sketch, whose bins
+  // are those of `bits` and the exponents from `first` up to `last`; and finds quantiles of it. For
+  // tensors on the CPU.
+  m.def(
+      "_sketch_add_(Tensor(a!) hist, Tensor(b!) min_key, Tensor(c!) max_key, Tensor input, "
+      "int bits, int first, int last, int[]? dim) -> ()");
+  m.def(
+      "_sketch_quantile(Tensor hist, Tensor min_key, Tensor max_key, Tensor q, int bits, "
+      "int first, int last, float place) -> Tensor");
+
   // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
   // `address` is that of the first element, or how it is aligned.
   m.def(

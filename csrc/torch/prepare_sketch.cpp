@@ -1,0 +1,120 @@
+// The tensors of a sketch -> what its kernels take.
+#include <torch/csrc/stable/ops.h>
+
+#include "torch/arguments.h"
+#include "torch/counts.h"
+#include "torch/describe.h"
+#include "torch/memory.h"
+#include "torch/messages.h"
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+SketchBins check_bins(std::string_view op, int64_t bits, int64_t first, int64_t last) {
+  if (bits < 0 || bits > SketchBins::kMostBits) {
+    fail(join(op, ": bits must be between 0 and 16, got ", std::to_string(bits)));
+  }
+  if (first < SketchBins::kLeastExponent || first >= last || last > SketchBins::kMostExponent) {
+    fail(join(
+        op, ": first and last must be from -1022 to 1023, the first below the last, got ",
+        join_numbers({first, last})));
+  }
+  return {bits, first, last};
+}
+
+/// Checks a buffer of a sketch.
+void check_buffer(
+    std::string_view op,
+    std::string_view argument,
+    const Tensor& buffer,
+    const std::vector<int64_t>& sizes) {
+  const std::vector<int64_t> given = sizes_of(buffer);
+  const bool takes = buffer.is_cpu() && buffer.scalar_type() == ScalarType::Long;
+  if (!takes || given != sizes || !buffer.is_contiguous()) {
+    fail(join(
+        op, ": ", argument, " must be contiguous int64 on the CPU, ", join_numbers(sizes), ", got ",
+        dtype_name(buffer.scalar_type()), " ", join_numbers(given)));
+  }
+}
+
+SketchState state_of(
+    std::string_view op,
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    std::vector<int64_t> channels,
+    const SketchBins& bins) {
+  check_buffer(op, "min_key", min_key, channels);
+  check_buffer(op, "max_key", max_key, channels);
+  channels.push_back(bins.num_counts());
+  check_buffer(op, "hist", hist, channels);
+  const auto data = [](const Tensor& tensor) {
+    return static_cast<int64_t*>(tensor.mutable_data_ptr());
+  };
+  return {data(hist), data(min_key), data(max_key)};
+}
+
+} // namespace
+
+SketchAddCall prepare_sketch_add(
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& input,
+    const SketchBins& given,
+    const std::optional<std::vector<int64_t>>& dim) {
+  const std::string_view op = "_sketch_add_";
+  const SketchBins bins = check_bins(op, given.bits, given.first, given.last);
+  const Checked checked = check_numbers(op, describe(input), dim);
+  std::vector<int64_t> channels;
+  for (int64_t d : checked.kept) {
+    channels.push_back(input.size(d));
+  }
+  SketchAddCall call{
+      prepare_operands({input}, checked.kept, bins.num_counts()), bins,
+      state_of(op, hist, min_key, max_key, std::move(channels), bins)};
+  const auto shares = [&](const Tensor& buffer) { return share_memory(input, buffer); };
+  if (shares(hist) || shares(min_key) || shares(max_key)) {
+    // It is counted as it was before.
+    call.operands =
+        prepare_operands({torch::stable::clone(input)}, checked.kept, bins.num_counts());
+  }
+  mark_changed(op, "hist", hist);
+  mark_changed(op, "min_key", min_key);
+  mark_changed(op, "max_key", max_key);
+  return call;
+}
+
+SketchQuantileCall prepare_sketch_quantile(
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& q,
+    const SketchBins& given,
+    double place) {
+  const std::string_view op = "_sketch_quantile";
+  const SketchBins bins = check_bins(op, given.bits, given.first, given.last);
+  const Tensor numbers = torch::stable::contiguous(q);
+  if (!q.is_cpu() || q.scalar_type() != ScalarType::Double || q.dim() > 1) {
+    fail(join(op, ": q must be float64 on the CPU, 0-D or 1-D, got ", dtype_name(q.scalar_type())));
+  }
+  std::vector<int64_t> channels = sizes_of(min_key), shape = sizes_of(q);
+  shape.insert(shape.end(), channels.begin(), channels.end());
+  const SketchState state = state_of(op, hist, min_key, max_key, std::move(channels), bins);
+  SketchQuantileCall call{{}, numbers, allocate(hist, shape, ScalarType::Double, "the quantiles")};
+  call.quantiles = {
+      state,
+      min_key.numel(),
+      bins,
+      place,
+      static_cast<const double*>(call.q.const_data_ptr()),
+      call.q.numel(),
+      static_cast<double*>(call.found.mutable_data_ptr())};
+  return call;
+}
+
+} // namespace histo
