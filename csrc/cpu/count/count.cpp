@@ -114,11 +114,15 @@ void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate)
 }
 
 void count_between(
-    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
-  if (input.num_counts() == 0 || count_patterns(input, edges, flow, allocate)) {
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate) {
+  if (input.num_counts() == 0 || count_patterns(input, edges, ranges, flow, allocate)) {
     return;
   }
-  const std::unique_ptr<Digitization> digitization = digitize_between(edges, flow, input);
+  const std::unique_ptr<Digitization> digitization = digitize_between(edges, ranges, flow, input);
   Problem slots = input;
   slots.type = digitization->slot_type;
   const PatternAxis axis = pattern_axis(slots.type, ValueBinning{slots.num_bins});
