@@ -119,6 +119,8 @@ constexpr int64_t kPatternsPerTask = 1 << 16;
 constexpr int64_t kMinValuesPerSharedEdge = 16; // float32 [1000], 256 bins in (-4, 4)
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kDigitizedChannels = 64;
+/// Counts of channels that are cleared, digitized and counted together.
+constexpr int64_t kDigitizedCounts = 1 << 14; // float32 [20000, 49] over (1), 256 bins
 
 // --- More than kMaxBinsOfSmallTables bins
 

@@ -22,30 +22,51 @@ struct OrderedElements {
     return outer.size * inner.size;
   }
   /// Calls f(values, size, slots) for the elements [first, first + size): once, if they lie in
-  /// memory as searches take them; otherwise for converted parts, one after another.
+  /// memory as searches take them; otherwise for copied parts, one after another.
   template <class Out, class F>
   void visit(int64_t first, int64_t size, Out* slots, const F& f) const {
-    constexpr bool kIs16Bits = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
-    if constexpr (std::is_same_v<T, Compared> || (kIs16Bits && std::is_same_v<Compared, float>)) {
-      if (inner.stride == 1 && (outer.size == 1 || outer.stride == inner.size)) {
+    if (inner.stride == 1 && (outer.size == 1 || outer.stride == inner.size)) {
+      if constexpr (kIsSearched) {
         return f(data + first, size, slots);
       }
     }
-    Compared values[tuning::kSearched];
+    Staged values[tuning::kSearched];
     for (int64_t done = 0; done < size; done += tuning::kSearched) {
       const int64_t part = std::min(tuning::kSearched, size - done);
-      load(first + done, part, values);
+      stage(first + done, part, values);
       f(values, part, slots + done);
     }
   }
 
  private:
-  void load(int64_t first, int64_t size, Compared* values) const {
+  static constexpr bool kIs16Bits = std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>;
+  /// Whether searches convert the elements.
+  static constexpr bool kIsSearched =
+      std::is_same_v<T, Compared> || (kIs16Bits && std::is_same_v<Compared, float>);
+  using Staged = std::conditional_t<kIsSearched, T, Compared>;
+
+  void stage(int64_t first, int64_t size, Staged* values) const {
     int64_t i = first % inner.size;
     const T* line = data + first / inner.size * outer.stride;
-    for (Compared* end = values + size; values < end; line += outer.stride, i = 0) {
-      for (; i < inner.size && values < end; ++i) {
-        *values++ = static_cast<Compared>(Number<T>::wide(line[i * inner.stride]));
+    for (Staged* end = values + size; values < end; line += outer.stride, i = 0) {
+      const int64_t run = std::min(inner.size - i, static_cast<int64_t>(end - values));
+      copy(line + i * inner.stride, run, values);
+      values += run;
+    }
+  }
+  void copy(const T* from, int64_t size, Staged* to) const {
+    if constexpr (kIsSearched) {
+      constexpr int64_t kMinCopied = 8; // fewer take longer than in a loop
+      if (inner.stride == 1 && size >= kMinCopied) {
+        std::copy_n(from, size, to);
+        return;
+      }
+      for (int64_t i = 0; i < size; ++i) {
+        to[i] = from[i * inner.stride];
+      }
+    } else {
+      for (int64_t i = 0; i < size; ++i) {
+        to[i] = static_cast<Compared>(Number<T>::wide(from[i * inner.stride]));
       }
     }
   }

@@ -8,8 +8,38 @@
 
 namespace histo::cpu {
 
+namespace {
+
+/// The same of one channel. Returns how many slots became 0.
+int64_t narrow_run(const uint16_t* wide, int64_t size, uint8_t* slots) {
+  int64_t outside = 0;
+  for (int64_t begin = 0; begin < size; begin += tuning::kSearched) {
+    run_widest([=, &outside]() __attribute__((always_inline)) {
+      // Local copies: the compiler must think that stores to slots change captured variables.
+      const uint16_t* from = wide + begin;
+      uint8_t* to = slots + begin;
+      const int64_t part = std::min(tuning::kSearched, size - begin);
+      for (int64_t i = 0; i < part; ++i) {
+        to[i] = static_cast<uint8_t>(from[i] > UINT8_MAX ? 0 : from[i]);
+      }
+      uint16_t found = 0;
+      for (int64_t i = 0; i < part; ++i) {
+        found = static_cast<uint16_t>(found + (from[i] > UINT8_MAX));
+      }
+      outside += found;
+    });
+  }
+  return outside;
+}
+
+} // namespace
+
 void narrow_rows(
     const uint16_t* wide, int64_t channels, int64_t rows, uint8_t* slots, int64_t* outside) {
+  if (channels == 1) {
+    *outside += narrow_run(wide, rows, slots);
+    return;
+  }
   // Several rows together, so that the inner loop is long.
   const int64_t together = std::max<int64_t>(1, tuning::kSearched / channels);
   std::vector<uint16_t> found(static_cast<size_t>(together * channels));
@@ -30,8 +60,10 @@ void narrow_rows(
       }
     });
   }
-  for (int64_t i = 0; i < step; ++i) {
-    outside[i % channels] += found[static_cast<size_t>(i)];
+  for (int64_t i = 0; i < step; i += channels) {
+    for (int64_t c = 0; c < channels; ++c) {
+      outside[c] += found[static_cast<size_t>(i + c)];
+    }
   }
 }
 
