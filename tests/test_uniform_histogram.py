@@ -51,7 +51,7 @@ RANGES = {
 }
 """A range is also the extremes of values, where it is None."""
 
-BINS = (1, 2, 3, 10, 100, 255, 256, 257, 1000, 2048, 5000, 70_000)
+BINS = (1, 2, 10, 255, 256, 257, 2048, 5000, 70_000)
 
 
 def extremes(values: Tensor, dim: Dim) -> tuple[Tensor, Tensor]:
@@ -130,7 +130,9 @@ def check_edges(dtypes: Sequence[torch.dtype], some: int = 1) -> None:
             check(with_specials(values), bins, of, None, bool(i % 2), name)
             check(values, bins, None, None, bool(i % 2), name)
             check(values[:7], bins, of, None, bool(i % 2), name)
-            # The range is found among values, and all channels but two have a usual one.
+            if bins > 5000:
+                continue  # stored edges of six channels take long
+            # The range is found among values, and half of the channels have a usual one.
             columns = torch.stack([values, reversed_rows(values)] * 3, 1)
             columns[:, 1::2] = random_values((len(values), 3), values.dtype, low=-4, high=4)
             check(columns, bins, None, [0], bool(i % 2), name)
@@ -165,14 +167,14 @@ def check_layouts(dtypes: Sequence[torch.dtype]) -> None:
             ]
             views += [whole[1:], whole[..., ::2]]
             for i, values in enumerate(views):
-                for bins in (10, 255, 256, 2048):
+                for bins in (10, 255, 256, 2048) if i == 0 else (10, 256):
                     for of in (None, (-4.0, 4.5)):
                         check(values, bins, of, dim, bool(i % 2))
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_values_at_edges(dtype: torch.dtype) -> None:
-    check_edges([dtype])
+    check_edges([dtype], 1 if dtype in FLOATS else 4)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
@@ -245,6 +247,28 @@ def test_threads(threads: int) -> None:
 
 
 FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize("far", [False, True])
+def test_ranges_at_the_limit(dtype: torch.dtype, far: bool) -> None:
+    """A bin is about as wide as it must be for computed edges, and all edges meet values."""
+    generator = torch.Generator().manual_seed(0)
+    for bins in (1, 7, 256, 2048, 30_000):
+        for _ in range(20):
+            magnitude, part = torch.rand(2, generator=generator, dtype=torch.float64).tolist()
+            least = 4 * torch.finfo(dtype).eps * (1 + magnitude)
+            width = bins * least * (0.9 + part / 2)
+            low = 1 + magnitude - (width if far else 0)
+            both = torch.tensor([low, low + width], dtype=torch.float64)
+            low, high = both.mul(-1 if part < 0.5 else 1).sort()[0]
+            ends = torch.stack([low, high]).to(dtype)
+            edges = torch.ops.histo.uniform_edges(*ends.unbind(), bins, dtype=dtype)
+            beside = [edges.nextafter(torch.tensor(end, dtype=dtype)) for end in (-INF, INF)]
+            values = torch.cat([edges, *beside, edges]).clamp(*ends.tolist())
+            check(values, bins, None, None, True)
+            check(values.view(4, -1), bins, None, [1], False)
+            check(values.view(4, -1), bins, (ends[0].item(), ends[1].item()), [1], False)
 
 
 @settings(deadline=None, max_examples=300)
