@@ -1,9 +1,11 @@
 // Histograms in bins of one width: the edges are made here, and returned with the counts.
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
 #include "core/uniform_edges.h"
 #include "cpu/float_mode.h"
+#include "cpu/huge_pages.h"
 #include "cpu/kernels.h"
 #include "cpu/run_widest.h"
 #include "cpu/threads.h"
@@ -26,6 +28,7 @@ void count_between_extremes(
     range_of_extremes(low[channel], high[channel]);
   }
   auto* edges = static_cast<Edge*>(bins.edges);
+  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
   uniform_edges(low.data(), high.data(), channels, bins.bins, edges);
   const UniformRanges ranges{low.data(), high.data(), kTypeOf<T>, false};
   const bool are_computed = sizeof(T) == sizeof(Edge);

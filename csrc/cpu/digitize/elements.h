@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "core/numbers.h"
@@ -43,6 +44,11 @@ struct OrderedElements {
   /// Whether searches convert the elements.
   static constexpr bool kIsSearched =
       std::is_same_v<T, Compared> || (kIs16Bits && std::is_same_v<Compared, float>);
+  /// Processors without AVX-512 convert integers of 32 bits in vectors, not those of 64.
+  static constexpr bool kFitsInt32 = std::numeric_limits<int32_t>::min() <= Number<T>::kFirst &&
+                                     Number<T>::kLast <= std::numeric_limits<int32_t>::max();
+  using Exact =
+      std::conditional_t<!Number<T>::kIsFloat && kFitsInt32, int32_t, typename Number<T>::Wide>;
   using Staged = std::conditional_t<kIsSearched, T, Compared>;
 
   void stage(int64_t first, int64_t size, Staged* values) const {
@@ -66,7 +72,7 @@ struct OrderedElements {
       }
     } else {
       for (int64_t i = 0; i < size; ++i) {
-        to[i] = static_cast<Compared>(Number<T>::wide(from[i * inner.stride]));
+        to[i] = static_cast<Compared>(static_cast<Exact>(Number<T>::wide(from[i * inner.stride])));
       }
     }
   }
