@@ -9,8 +9,8 @@
 
 namespace histo::cpu {
 
-/// Asks for huge pages if a result is large. With small ones, half of the time of a call would go to
-/// page faults. It does no harm if the system has no such pages.
+/// Asks for huge pages if a result is large. With small ones, half of the time of a call would go
+/// to page faults. It does no harm if the system has no such pages.
 inline void advise_huge_pages([[maybe_unused]] void* result, [[maybe_unused]] int64_t bytes) {
 #ifdef MADV_HUGEPAGE
   if (bytes >= tuning::kMinHugeBytes) {

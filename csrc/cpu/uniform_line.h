@@ -17,18 +17,18 @@ struct UniformLine {
   T scale; // bins for each 1
 };
 
-/// Whether uniform_edge() gives such edges, rounded to `Edge`, and a guess of a value's bin is off
-/// by one edge at most.
+/// Sets the line of a range. Returns whether uniform_edge() gives its edges, rounded to `Edge`, and
+/// the edge nearest to a value is guessed so well that one comparison finds the bin.
 ///
-/// Let u be half of epsilon. In widths of a bin, with n bins, and M the larger magnitude of low and
-/// high: (value - low) * scale + 0.5 is rounded five times and is off by less than 6nu. The edge is
-/// off by less than 4nu for the rounded width, step and product, and by 2 Mu / step, u that of
-/// Edge, for the sum and the conversion. The conditions make this 10/64 + 1/4 or less. So
-/// the edge whose number is the whole part of the guess is less than a width from the value: the
-/// value is not below the edge before it, and below the edge behind it. One comparison decides.
+/// The proof: let u be half of epsilon, n the bins, M the larger magnitude of low and high, and a
+/// width of a bin the unit. The guess (value - low) * scale + 0.5 is rounded five times, and is off
+/// by less than 6(n + 1)u. An edge is off by less than 4nu for the rounded width, step and product,
+/// and by 2Mu / step for the sum and the conversion, with the u of Edge. The conditions make the
+/// sum 11/64 + 1/4 or less, which is below a half. So the edge whose number is the whole part of
+/// the guess is the last one that the value reaches, or the one behind that.
 ///
-/// Numbers in M * 4 * epsilon <= step are normal, so no operation loses more than that, and all
-/// edges are below `high`, as their distance from it is at least 3/4 of a width.
+/// A step of a normal number keeps underflow from losing more. Edges but the last are more than half
+/// a width below `high`.
 template <class T, class Edge>
 bool find_line(T low, T high, int64_t bins, UniformLine<T>& line) {
   using Narrow = std::conditional_t<sizeof(Edge) < sizeof(T), Edge, T>;

@@ -115,7 +115,7 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
     const auto* high = static_cast<const Compared*>(ranges_.high) + first_channel;
     Search common{};
     common.most = static_cast<Compared>(bins) - Compared{0.5};
-    common.bins = static_cast<int32_t>(bins);
+    common.bins = static_cast<int32_t>(std::min(bins, int64_t{1} << 30)); // more have stored edges
     searches_.resize(static_cast<size_t>(channels));
     for (int64_t c = 0; c < channels; ++c) {
       Search& search = searches_[static_cast<size_t>(c)];
