@@ -54,6 +54,8 @@ class HistogramExplanation(HistogramFacts):
         edge_dtype: of the edges.
         shares_edges: all channels have the same edges.
         searches: how the bins are found, the first one first; empty where nobody knows the edges.
+            That is among stored edges: a call on the CPU computes the edges of each channel's own
+            range, or of few values, where that is exact (docs/bins.md).
         unit: what `searches` counts: "channel", "part" (of a channel's bins, for each of which
             the rows are read) or "stripe" (of columns, in which all bins are found alike).
         invalid_channels: channels that count nothing: their edges decrease or hold NaN.

@@ -18,8 +18,22 @@ void sequential(const Problem& problem, const Binning& binning);
 /// The engine: every thread of torch, each with tables of its own.
 void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate);
 
-/// The engine, for the bins between edges.
-void count_between(const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
+/// The ranges that edges of one width were made of by uniform_edges(): [channels] of them, or one
+/// that all channels share.
+struct UniformRanges {
+  const void* low;
+  const void* high;
+  ElementType type; // of both: float32 or float64
+  bool shared;
+};
+
+/// The engine, for the bins between edges. `ranges` are those of edges of one width, or null.
+void count_between(
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate);
 
 /// Bins of one width between two numbers that all channels share, or between the finite extremes
 /// of each channel.

@@ -1,79 +1,215 @@
-// Finite extremes, and evenly spaced edges.
+// Finite extremes.
 #include <algorithm>
-#include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
-#include "core/uniform_edges.h"
+#include "core/edges.h"
 #include "cpu/count/panel.h"
 #include "cpu/float_mode.h"
 #include "cpu/kernels.h"
 #include "cpu/plan.h"
+#include "cpu/run_widest.h"
 #include "cpu/threads.h"
 
 namespace histo::cpu {
 namespace {
 
-/// The extremes of some channels, in the type that is compared. Without a finite value low is above
-/// high.
+/// The number of a value in the order of its type: its bits, and the order of negative floats is
+/// turned around. -0 is before +0.
 template <class T>
-class ChannelExtremes {
- public:
-  using Wide = typename Number<T>::Wide;
+struct Order {
+  static constexpr bool kIsFloat = Number<T>::kIsFloat;
+  static constexpr bool kIsSigned = kIsFloat || std::is_signed_v<T>;
+  using Unsigned = typename UnsignedOf<sizeof(T)>::type;
+  using Integer = std::conditional_t<kIsSigned, std::make_signed_t<Unsigned>, Unsigned>;
 
-  explicit ChannelExtremes(int64_t channels)
-      : low_(static_cast<size_t>(channels), kMax), high_(static_cast<size_t>(channels), kMin) {
+  /// The numbers of finite values are between these two.
+  static constexpr Integer least() {
+    return kIsFloat ? static_cast<Integer>(-most() - 1) : std::numeric_limits<Integer>::min();
   }
-  /// Adds a panel whose first channel is `first`.
-  void add(const InputPanel<T>& panel, int64_t first) {
-    Wide* low = low_.data() + first;
-    Wide* high = high_.data() + first;
-    const auto& [data, channels, rows] = panel;
-    if (channels.size > 1 && channels.stride < rows.stride) {
-      for (int64_t row = 0; row < rows.size; ++row) {
-        for (int64_t c = 0; c < channels.size; ++c) {
-          add(data[row * rows.stride + c * channels.stride], low[c], high[c]);
-        }
-      }
-      return;
-    }
-    for (int64_t c = 0; c < channels.size; ++c) {
-      Wide least = low[c], most = high[c];
-      for (int64_t row = 0; row < rows.size; ++row) {
-        add(data[row * rows.stride + c * channels.stride], least, most);
-      }
-      low[c] = least;
-      high[c] = most;
+  static constexpr Integer most() {
+    if constexpr (std::is_floating_point_v<T>) {
+      return static_cast<Integer>(Number<T>::kLast - 1);
+    } else if constexpr (kIsFloat) {
+      return static_cast<Integer>(SmallFloat<T>::kInfinity - 1);
+    } else {
+      return std::numeric_limits<Integer>::max();
     }
   }
-  void add(const ChannelExtremes& other) {
-    for (size_t c = 0; c < low_.size(); ++c) {
-      low_[c] = std::min(low_[c], other.low_[c]);
-      high_[c] = std::max(high_[c], other.high_[c]);
+  [[gnu::always_inline]] static Integer number(T value) {
+    if constexpr (std::is_same_v<T, Boolean>) {
+      return value.byte != 0;
+    } else {
+      return turned(bits_as<Integer>(value));
     }
   }
-  template <class To>
-  void put(To* low, To* high) const {
-    for (size_t c = 0; c < low_.size(); ++c) {
-      const bool any = low_[c] <= high_[c];
-      low[c] = any ? rounded_down<To>(low_[c]) : std::numeric_limits<To>::infinity();
-      high[c] = any ? rounded_up<To>(high_[c]) : -std::numeric_limits<To>::infinity();
+  static typename Number<T>::Wide wide(Integer number) {
+    if constexpr (std::is_same_v<T, Boolean>) {
+      return number;
+    } else {
+      return Number<T>::wide(bits_as<T>(turned(number)));
     }
   }
 
  private:
-  static constexpr Wide kMax = std::numeric_limits<Wide>::max();
-  static constexpr Wide kMin = std::numeric_limits<Wide>::lowest();
+  [[gnu::always_inline]] static Integer turned(Integer bits) {
+    if constexpr (kIsFloat) {
+      constexpr Integer kMagnitude = std::numeric_limits<Integer>::max();
+      return static_cast<Integer>(bits ^ ((bits >> (8 * sizeof(T) - 1)) & kMagnitude));
+    } else {
+      return bits;
+    }
+  }
+};
 
-  static void add(T element, Wide& low, Wide& high) {
-    const Wide wide = Number<T>::wide(element);
-    const bool finite = wide >= kMin && wide <= kMax; // all integers are
-    low = finite && wide < low ? wide : low;
-    high = finite && wide > high ? wide : high;
+/// The extremes of one channel, as distances of their numbers from those of the finite values of
+/// the type. Values that are not finite are farther than all others, since distances wrap. So two
+/// minima are all that there is to compute, in vectors of the type's own width.
+template <class T>
+struct Extremes {
+  using Distance = typename Order<T>::Unsigned;
+  static constexpr Distance kNone = std::numeric_limits<Distance>::max();
+
+  Distance low = kNone;  // from the least
+  Distance high = kNone; // from the most
+
+  [[gnu::always_inline]] static Distance from_least(T value) {
+    return static_cast<Distance>(
+        static_cast<Distance>(Order<T>::number(value)) - static_cast<Distance>(Order<T>::least()));
+  }
+  [[gnu::always_inline]] static Distance from_most(T value) {
+    return static_cast<Distance>(
+        static_cast<Distance>(Order<T>::most()) - static_cast<Distance>(Order<T>::number(value)));
+  }
+  void add(const Extremes& other) {
+    low = std::min(low, other.low);
+    high = std::min(high, other.high);
+  }
+  /// Rounded outwards; infinity and -infinity if no value was finite.
+  template <class To>
+  void put(To& to_low, To& to_high) const {
+    using Integer = typename Order<T>::Integer;
+    constexpr auto kLeast = static_cast<Distance>(Order<T>::least());
+    constexpr auto kMost = static_cast<Distance>(Order<T>::most());
+    constexpr auto kSpan = static_cast<Distance>(kMost - kLeast);
+    const auto first = static_cast<Integer>(static_cast<Distance>(kLeast + low));
+    const auto last = static_cast<Integer>(static_cast<Distance>(kMost - high));
+    const bool any = low <= kSpan && first <= last;
+    constexpr To kInfinity = std::numeric_limits<To>::infinity();
+    to_low = any ? rounded_down<To>(Order<T>::wide(first)) : kInfinity;
+    to_high = any ? rounded_up<To>(Order<T>::wide(last)) : -kInfinity;
+  }
+};
+
+template <class T>
+Extremes<T> extremes_of(const T* data, int64_t size, int64_t stride) {
+  using E = Extremes<T>;
+  E found;
+  if (stride != 1) {
+    for (int64_t i = 0; i < size; ++i) {
+      found.add({E::from_least(data[i * stride]), E::from_most(data[i * stride])});
+    }
+    return found;
+  }
+  run_widest([=, &found]() __attribute__((always_inline)) {
+    typename E::Distance low = E::kNone, high = E::kNone;
+    for (int64_t i = 0; i < size; ++i) {
+      low = std::min(low, E::from_least(data[i]));
+      high = std::min(high, E::from_most(data[i]));
+    }
+    found = {low, high};
+  });
+  return found;
+}
+
+/// Adds rows of elements that lie side by side, an element of each to a distance of its own.
+template <class T>
+void add_rows(
+    const T* data,
+    int64_t size,
+    const Extent& rows,
+    typename Extremes<T>::Distance* low,
+    typename Extremes<T>::Distance* high) {
+  run_widest([=]() __attribute__((always_inline)) {
+    using E = Extremes<T>;
+    for (int64_t row = 0; row < rows.size; ++row) {
+      const T* const __restrict from = data + row * rows.stride;
+      typename E::Distance* const __restrict lows = low;
+      typename E::Distance* const __restrict highs = high;
+      for (int64_t c = 0; c < size; ++c) {
+        lows[c] = std::min(lows[c], E::from_least(from[c]));
+        highs[c] = std::min(highs[c], E::from_most(from[c]));
+      }
+    }
+  });
+}
+
+/// The extremes of some channels.
+template <class T>
+class ChannelExtremes {
+ public:
+  using E = Extremes<T>;
+
+  explicit ChannelExtremes(int64_t channels)
+      : low_(static_cast<size_t>(channels), E::kNone), high_(low_) {
+  }
+  /// Adds a panel whose first channel is `first`.
+  void add(const InputPanel<T>& panel, int64_t first) {
+    const auto& [data, channels, rows] = panel;
+    if (channels.size == 1 || channels.stride != 1 || rows.stride == 1) {
+      for (int64_t c = 0; c < channels.size; ++c) {
+        add(extremes_of(data + c * channels.stride, rows.size, rows.stride), first + c);
+      }
+    } else if (channels.size < kTogether && rows.stride == channels.size) {
+      add_dense_rows(data, channels.size, rows.size, first);
+    } else {
+      add_rows(data, channels.size, rows, low_.data() + first, high_.data() + first);
+    }
+  }
+  void add(const ChannelExtremes& other) {
+    for (int64_t c = 0; c < static_cast<int64_t>(low_.size()); ++c) {
+      add(other.at(c), c);
+    }
+  }
+  template <class To>
+  void put(To* low, To* high) const {
+    for (int64_t c = 0; c < static_cast<int64_t>(low_.size()); ++c) {
+      at(c).put(low[c], high[c]);
+    }
   }
 
-  std::vector<Wide> low_, high_;
+ private:
+  /// Elements that are compared together: loops over fewer take longer.
+  static constexpr int64_t kTogether = 128;
+
+  /// Rows of few channels without gaps: several are one.
+  void add_dense_rows(const T* data, int64_t channels, int64_t rows, int64_t first) {
+    const int64_t repeated = kTogether / channels, size = repeated * channels;
+    typename E::Distance low[kTogether], high[kTogether];
+    std::fill_n(low, size, E::kNone);
+    std::fill_n(high, size, E::kNone);
+    const int64_t wholes = rows / repeated;
+    add_rows(data, size, {wholes, size}, low, high);
+    add_rows(data + wholes * size, rows % repeated * channels, {1, 0}, low, high);
+    for (int64_t i = 0; i < size; ++i) {
+      add(E{low[i], high[i]}, first + i % channels);
+    }
+  }
+  E at(int64_t channel) const {
+    const auto c = static_cast<size_t>(channel);
+    return {low_[c], high_[c]};
+  }
+  void add(const E& extremes, int64_t channel) {
+    const auto c = static_cast<size_t>(channel);
+    low_[c] = std::min(low_[c], extremes.low);
+    high_[c] = std::min(high_[c], extremes.high);
+  }
+
+  std::vector<typename E::Distance> low_, high_;
 };
 
 } // namespace
@@ -88,44 +224,35 @@ void finite_range(const Problem& input, T* low, T* high) {
     const bool by_rows = rows >= channels;
     std::mutex mutex;
     ChannelExtremes<Element> all(channels);
-    run_workers(workers, [&](int64_t worker) {
-      const ExactFloats exact;
+    const auto add_part = [&](int64_t worker, ChannelExtremes<Element>& to) {
       const int64_t first = by_rows ? 0 : cut(channels, worker, workers);
       const int64_t end = by_rows ? channels : cut(channels, worker + 1, workers);
       const int64_t begin_row = by_rows ? cut(rows, worker, workers) : 0;
       const int64_t end_row = by_rows ? cut(rows, worker + 1, workers) : rows;
-      ChannelExtremes<Element> own(channels);
       const auto* data = static_cast<const Element*>(input.data);
       int64_t channel = first;
       for_each_run(input.channels, first, end, [&](int64_t offset, const Extent& run) {
         for_each_run(input.rows, begin_row, end_row, [&](int64_t row, const Extent& size) {
-          own.add(InputPanel<Element>{data + offset + row, run, size}, channel);
+          to.add(InputPanel<Element>{data + offset + row, run, size}, channel);
         });
         channel += run.size;
       });
-      const std::lock_guard<std::mutex> lock(mutex);
-      all.add(own);
-    });
+    };
+    if (workers == 1) {
+      add_part(0, all);
+    } else {
+      run_workers(workers, [&](int64_t worker) {
+        ChannelExtremes<Element> own(channels);
+        add_part(worker, own);
+        const std::lock_guard<std::mutex> lock(mutex);
+        all.add(own);
+      });
+    }
+    const ExactFloats exact;
     all.put(low, high);
   });
 }
 template void finite_range(const Problem&, float*, float*);
 template void finite_range(const Problem&, double*, double*);
-
-template <class T, class Edge>
-void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges) {
-  const int64_t size = bins + 1;
-  parallel_for(rows * size, 1 << 15, [&](int64_t begin, int64_t end) {
-    const ExactFloats exact;
-    for (int64_t i = begin; i < end; ++i) {
-      const int64_t row = i / size;
-      edges[i] = static_cast<Edge>(uniform_edge(low[row], high[row], bins, i % size));
-    }
-  });
-}
-template void uniform_edges(const float*, const float*, int64_t, int64_t, float*);
-template void uniform_edges(const float*, const float*, int64_t, int64_t, double*);
-template void uniform_edges(const double*, const double*, int64_t, int64_t, float*);
-template void uniform_edges(const double*, const double*, int64_t, int64_t, double*);
 
 } // namespace histo::cpu

@@ -114,8 +114,13 @@ constexpr int64_t kMinRowsOfOneByte = 1 << 10;  // shown by uint8 [2^17, 512], 1
 constexpr int64_t kMinRowsOfTwoBytes = 1 << 20; // shown by bfloat16 [2^24], 255 bins in (-4, 4)
 /// Patterns whose bins a thread finds before it takes others.
 constexpr int64_t kPatternsPerTask = 1 << 16;
+/// With fewer values for each edge of a range that all channels share, edges are computed: checking
+/// all of them takes longer.
+constexpr int64_t kMinValuesPerSharedEdge = 16; // float32 [1000], 256 bins in (-4, 4)
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kDigitizedChannels = 64;
+/// Counts of channels that are cleared, digitized and counted together.
+constexpr int64_t kDigitizedCounts = 1 << 14; // float32 [20000, 49] over (1), 256 bins
 
 // --- More than kMaxBinsOfSmallTables bins
 

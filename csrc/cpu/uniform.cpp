@@ -1,12 +1,21 @@
 // Histograms in bins of one width: the edges are made here, and returned with the counts.
+#include <algorithm>
+#include <cstdint>
 #include <vector>
 
 #include "core/uniform_edges.h"
+#include "cpu/float_mode.h"
+#include "cpu/huge_pages.h"
 #include "cpu/kernels.h"
+#include "cpu/run_widest.h"
 #include "cpu/threads.h"
+#include "cpu/uniform_line.h"
 
 namespace histo::cpu {
 namespace {
+
+template <class T>
+constexpr ElementType kTypeOf = sizeof(T) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
 
 template <class T, class Edge>
 void count_between_extremes(
@@ -14,12 +23,18 @@ void count_between_extremes(
   const int64_t channels = input.num_channels();
   std::vector<T> low(static_cast<size_t>(channels)), high(low.size());
   finite_range(input, low.data(), high.data());
+  const ExactFloats exact;
   for (size_t channel = 0; channel < low.size(); ++channel) {
     range_of_extremes(low[channel], high[channel]);
   }
   auto* edges = static_cast<Edge*>(bins.edges);
+  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
   uniform_edges(low.data(), high.data(), channels, bins.bins, edges);
-  count_between(input, Edges::all(edges, bins.type, bins.bins, false), flow, allocate);
+  const UniformRanges ranges{low.data(), high.data(), kTypeOf<T>, false};
+  const bool are_computed = sizeof(T) == sizeof(Edge);
+  count_between(
+      input, Edges::all(edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr, flow,
+      allocate);
 }
 
 template <class Edge>
@@ -32,7 +47,31 @@ void count_uniform(
   }
   auto* edges = static_cast<Edge*>(bins.edges);
   uniform_edges(bins.range, bins.range + 1, 1, bins.bins, edges);
-  count_between(input, Edges::all(edges, bins.type, bins.bins, true), flow, allocate);
+  const UniformRanges range{bins.range, bins.range + 1, ElementType::kFloat64, true};
+  count_between(input, Edges::all(edges, bins.type, bins.bins, true), &range, flow, allocate);
+}
+
+/// The edges [begin, end) of one range.
+template <class T, class Edge>
+void write_edges(T low, T high, int64_t bins, int64_t begin, int64_t end, Edge* edges) {
+  UniformLine<T> line;
+  if (!find_line<T, Edge>(low, high, bins, line)) {
+    for (int64_t k = begin; k < end; ++k) {
+      edges[k] = static_cast<Edge>(uniform_edge(low, high, bins, k));
+    }
+    return;
+  }
+  const auto first = static_cast<int32_t>(begin);
+  run_widest([=]() __attribute__((always_inline)) {
+    const auto size = static_cast<int32_t>(end - begin);
+    for (int32_t i = 0; i < size; ++i) {
+      const T after = static_cast<T>(first + i) * line.step + line.low;
+      edges[first + i] = static_cast<Edge>(after);
+    }
+  });
+  if (end > bins) {
+    edges[bins] = static_cast<Edge>(high);
+  }
 }
 
 } // namespace
@@ -42,5 +81,23 @@ void count_uniform(
   bins.type == ElementType::kFloat32 ? count_uniform<float>(input, bins, flow, allocate)
                                      : count_uniform<double>(input, bins, flow, allocate);
 }
+
+template <class T, class Edge>
+void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges) {
+  const int64_t size = bins + 1;
+  parallel_for(rows * size, 1 << 15, [&](int64_t begin, int64_t end) {
+    const ExactFloats exact;
+    for (int64_t i = begin; i < end;) {
+      const int64_t row = i / size, first = i % size;
+      const int64_t last = std::min(size, first + end - i);
+      write_edges(low[row], high[row], bins, first, last, edges + row * size);
+      i += last - first;
+    }
+  });
+}
+template void uniform_edges(const float*, const float*, int64_t, int64_t, float*);
+template void uniform_edges(const float*, const float*, int64_t, int64_t, double*);
+template void uniform_edges(const double*, const double*, int64_t, int64_t, float*);
+template void uniform_edges(const double*, const double*, int64_t, int64_t, double*);
 
 } // namespace histo::cpu

@@ -1,8 +1,6 @@
 // The CPU engine. Channels are cut into strips that share tables of small counters, and
 // strips into tasks by their rows; a thread takes a task, counts in its tables and reduces
 // them into the result. ways.h lists the ways of counting, plan.h says when each is taken.
-#include <sys/mman.h>
-
 #include <array>
 #include <memory>
 #include <mutex>
@@ -12,25 +10,13 @@
 #include "cpu/count/ways.h"
 #include "cpu/digitize/digitize.h"
 #include "cpu/digitize/patterns.h"
+#include "cpu/huge_pages.h"
 #include "cpu/kernels.h"
 
 namespace histo::cpu {
 namespace {
 
 using namespace tuning;
-
-/// Asks for huge pages. With small ones, half of the time of a call would go to page faults.
-void advise_huge_pages([[maybe_unused]] int64_t* counts, [[maybe_unused]] int64_t size) {
-#ifdef MADV_HUGEPAGE
-  if (are_in_huge_pages(size)) {
-    const auto begin = reinterpret_cast<uintptr_t>(counts);
-    const auto first = (begin + 4095) / 4096 * 4096;
-    // It does no harm if the system has no such pages.
-    const auto end = reinterpret_cast<uintptr_t>(counts + size);
-    (void)madvise(reinterpret_cast<void*>(first), end - first, MADV_HUGEPAGE);
-  }
-#endif
-}
 
 void count_streams(const Job& job, int64_t worker) {
   if (job.plan.products) {
@@ -97,7 +83,7 @@ void count(
     const CpuPlan& plan,
     const Digitization* digitization,
     Allocator& allocate) {
-  advise_huge_pages(problem.counts, problem.num_counts());
+  advise_huge_pages(problem.counts, problem.num_counts() * static_cast<int64_t>(sizeof(int64_t)));
   if (plan.way == Way::kDirect) {
     count_directly(problem, axis, plan, digitization, allocate);
   } else {
@@ -114,11 +100,15 @@ void count(const Problem& problem, const PatternAxis& axis, Allocator& allocate)
 }
 
 void count_between(
-    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
-  if (input.num_counts() == 0 || count_patterns(input, edges, flow, allocate)) {
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate) {
+  if (input.num_counts() == 0 || count_patterns(input, edges, ranges, flow, allocate)) {
     return;
   }
-  const std::unique_ptr<Digitization> digitization = digitize_between(edges, flow, input);
+  const std::unique_ptr<Digitization> digitization = digitize_between(edges, ranges, flow, input);
   Problem slots = input;
   slots.type = digitization->slot_type;
   const PatternAxis axis = pattern_axis(slots.type, ValueBinning{slots.num_bins});

@@ -75,19 +75,32 @@ struct Range {
   int64_t end;
 };
 
-/// Adds rows of channels whose elements are digitized first.
+/// Channels that are digitized together: their counts stay in the cache.
+int64_t num_digitized(const Problem& problem, int64_t strip) {
+  const int64_t most = tuning::kDigitizedCounts / problem.num_bins / strip * strip;
+  return std::clamp(most, strip, std::max(strip, tuning::kDigitizedChannels));
+}
+
+/// Adds rows of channels whose elements are digitized first, to counts that are cleared before, or
+/// not.
 template <bool kShared, class T>
 void count_digitized_range(
     const Problem& problem,
     const PatternAxis& axis,
     Digitizer& digitizer,
+    int64_t strip,
     Range channels,
     Range rows,
+    bool clears,
     int64_t* counts) {
+  const int64_t together = num_digitized(problem, strip);
   std::vector<char> slots;
-  for (int64_t first = channels.begin; first < channels.end; first += tuning::kDigitizedChannels) {
-    const int64_t size = std::min(tuning::kDigitizedChannels, channels.end - first);
+  for (int64_t first = channels.begin; first < channels.end; first += together) {
+    const int64_t size = std::min(together, channels.end - first);
     int64_t* histograms = counts + first * problem.num_bins;
+    if (clears) {
+      std::fill_n(histograms, size * problem.num_bins, 0);
+    }
     digitizer.choose(first, size);
     for_each_digitized_panel<T>(
         digitizer, problem, first, size, rows.begin, rows.end, slots,
@@ -101,20 +114,28 @@ void count_digitized_range(
   }
 }
 
-/// Adds some rows of some channels. Both may lie in several runs.
+/// Adds some rows of some channels, to counts that are cleared before, or not. Rows and channels may
+/// lie in several runs.
 template <bool kShared>
 void count_range(
     const Problem& problem,
     const PatternAxis& axis,
     const Digitization* digitization,
+    int64_t strip,
     Range channels,
     Range rows,
+    bool clears,
     int64_t* counts) {
   visit_pattern_type(size_of(problem.type), [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (digitization != nullptr) {
       const std::unique_ptr<Digitizer> digitizer = digitization->digitizer();
-      return count_digitized_range<kShared, T>(problem, axis, *digitizer, channels, rows, counts);
+      return count_digitized_range<kShared, T>(
+          problem, axis, *digitizer, strip, channels, rows, clears, counts);
+    }
+    if (clears) {
+      std::fill(
+          counts + channels.begin * problem.num_bins, counts + channels.end * problem.num_bins, 0);
     }
     const auto* data = static_cast<const T*>(problem.data);
     int64_t* histograms = counts + channels.begin * problem.num_bins;
@@ -145,11 +166,9 @@ void count_own_channels(
     const Range strips = part_of(ceil_div(channels, strip), worker, workers);
     const Range own{
         std::min(channels, strips.begin * strip), std::min(channels, strips.end * strip)};
-    int64_t* counts = problem.counts;
-    if (!problem.adds) {
-      std::fill(counts + own.begin * problem.num_bins, counts + own.end * problem.num_bins, 0);
-    }
-    count_range<false>(problem, axis, digitization, own, {0, problem.num_rows()}, counts);
+    count_range<false>(
+        problem, axis, digitization, strip, own, {0, problem.num_rows()}, !problem.adds,
+        problem.counts);
   });
 }
 
@@ -175,6 +194,7 @@ void count_copies(
     const Problem& problem,
     const PatternAxis& axis,
     const Digitization* digitization,
+    int64_t strip,
     int64_t workers,
     Allocator& allocate) {
   const int64_t size = problem.num_counts();
@@ -182,9 +202,9 @@ void count_copies(
   auto* copies = static_cast<int64_t*>(allocate(copies_bytes));
   run_workers(workers, [&](int64_t worker) {
     int64_t* copy = copies + worker * size;
-    std::fill_n(copy, size, 0);
     const Range rows = part_of(problem.num_rows(), worker, workers);
-    count_range<false>(problem, axis, digitization, {0, problem.num_channels()}, rows, copy);
+    count_range<false>(
+        problem, axis, digitization, strip, {0, problem.num_channels()}, rows, true, copy);
   });
   add_copies(copies, workers, problem);
 }
@@ -194,6 +214,7 @@ void count_shared(
     const Problem& problem,
     const PatternAxis& axis,
     const Digitization* digitization,
+    int64_t strip,
     int64_t workers) {
   if (!problem.adds) {
     fill_zero(problem.counts, problem.num_counts());
@@ -201,7 +222,8 @@ void count_shared(
   run_workers(workers, [&](int64_t worker) {
     const Range rows = part_of(problem.num_rows(), worker, workers);
     count_range<true>(
-        problem, axis, digitization, {0, problem.num_channels()}, rows, problem.counts);
+        problem, axis, digitization, strip, {0, problem.num_channels()}, rows, false,
+        problem.counts);
   });
 }
 
@@ -218,9 +240,9 @@ void count_directly(
     case Sharing::kChannels:
       return count_own_channels(problem, axis, digitization, plan.strip, workers);
     case Sharing::kCopies:
-      return count_copies(problem, axis, digitization, workers, allocate);
+      return count_copies(problem, axis, digitization, plan.strip, workers, allocate);
     case Sharing::kAtomic:
-      return count_shared(problem, axis, digitization, workers);
+      return count_shared(problem, axis, digitization, plan.strip, workers);
   }
   throw InternalError("count_directly: not a way to share a result");
 }

@@ -22,14 +22,18 @@ constexpr int64_t kPatterns = int64_t{1} << 8 * sizeof(Pattern);
 /// Adds the counts of patterns to their bins. `counts` is [channels, patterns].
 template <class Pattern>
 void add_patterns(
-    const Problem& input, const Edges& edges, const Flow& flow, const int64_t* counts) {
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    const int64_t* counts) {
   constexpr int64_t kSize = kPatterns<Pattern>;
   std::vector<Pattern> patterns(kSize);
   std::iota(patterns.begin(), patterns.end(), Pattern{0});
   Problem each = input;
   each.data = patterns.data();
   const int64_t first = flow.shown ? 0 : 1; // slots with flow begin with underflow
-  const auto digitization = digitize_between(edges, Flow{true}, each);
+  const auto digitization = digitize_between(edges, ranges, Flow{true}, each);
   visit_pattern_type(size_of(digitization->slot_type), [&](auto tag) {
     using Slot = typename decltype(tag)::type;
     parallel_for(
@@ -78,7 +82,11 @@ std::optional<Problem> patterns_of(const Problem& input) {
 }
 
 bool count_patterns(
-    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate) {
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate) {
   std::optional<Problem> raw = patterns_of(input);
   if (!raw) {
     return false;
@@ -88,7 +96,7 @@ bool count_patterns(
   count(*raw, pattern_axis(raw->type, ValueBinning{raw->num_bins}), allocate);
   const auto add =
       raw->type == ElementType::kUInt8 ? add_patterns<uint8_t> : add_patterns<uint16_t>;
-  add(input, edges, flow, raw->counts);
+  add(input, edges, ranges, flow, raw->counts);
   return true;
 }
 

@@ -9,6 +9,7 @@
 
 #include "core/edges.h"
 #include "core/problem.h"
+#include "cpu/kernels.h"
 
 namespace histo::cpu {
 
@@ -40,8 +41,8 @@ class Digitization {
   ElementType slot_type; // an unsigned integer
 };
 
-/// The type of the slots of `bins` bins.
-ElementType slot_type_of(int64_t bins, const Flow& flow);
+/// The type of the slots of an input in `bins` bins.
+ElementType slot_type_of(const Problem& input, int64_t bins, const Flow& flow);
 
 /// Whether channels that have edges of their own lie side by side, so that elements of all are
 /// searched together: by a line and one comparison, where that is right.
@@ -49,8 +50,18 @@ inline bool are_searched_together(const Extent& channels, const Extent& rows, bo
   return !shared && channels.size > 1 && channels.stride < rows.stride;
 }
 
-/// Digitizes the input of a call between its edges.
+/// Digitizes the input of a call between its edges. `ranges` are those of edges of one width, or
+/// null.
 std::unique_ptr<Digitization> digitize_between(
-    const Edges& edges, const Flow& flow, const Problem& input);
+    const Edges& edges, const UniformRanges* ranges, const Flow& flow, const Problem& input);
+
+/// The same by edges that are computed where values are near them. Channels whose edges cannot be
+/// are given to `by_edges`. It is null if the channels share such a range.
+std::unique_ptr<Digitization> digitize_uniform(
+    const UniformRanges& ranges,
+    int64_t bins,
+    const Flow& flow,
+    const Problem& input,
+    std::unique_ptr<Digitization> by_edges);
 
 } // namespace histo::cpu

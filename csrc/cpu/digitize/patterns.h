@@ -5,6 +5,7 @@
 
 #include "core/edges.h"
 #include "core/problem.h"
+#include "cpu/kernels.h"
 
 namespace histo::cpu {
 
@@ -13,7 +14,12 @@ namespace histo::cpu {
 std::optional<Problem> patterns_of(const Problem& input);
 
 /// Counts the patterns of values. If that is not worth it, it does nothing and returns false.
+/// `ranges` are those of edges of one width, or null.
 bool count_patterns(
-    const Problem& input, const Edges& edges, const Flow& flow, Allocator& allocate);
+    const Problem& input,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate);
 
 } // namespace histo::cpu

@@ -81,7 +81,21 @@ struct One {
       Integers index,
       Integers reached,
       Integers width) {
-    return reached + (value >= thresholds[index] ? width : 0);
+    return reach(value, thresholds[index], reached, width);
+  }
+  /// `width` more where values reach these ends.
+  static Integers reach(Compared value, Compared end, Integers reached, Integers width) {
+    return reached + (value >= end ? width : 0);
+  }
+  /// The edges of such numbers.
+  static Compared edge(Integers number, Guesses step, Guesses low) {
+    return static_cast<Compared>(static_cast<Guesses>(number) * step + low);
+  }
+  static Compared in_float32(Compared value) {
+    return static_cast<Compared>(static_cast<float>(value));
+  }
+  static Integers unless_above(Compared value, Compared last, Integers slot, Integers above) {
+    return value > last ? above : slot;
   }
   static Integers unless_nan(Compared value, Integers slot, Integers nan) {
     return is_nan(value) ? nan : slot;
@@ -135,11 +149,47 @@ void search(
   search_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
+template <class T, class Out>
+void search(
+    const UniformSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+#ifdef __x86_64__
+  if (has_avx512()) {
+    return avx512::search(of, rule, data, size, slots);
+  }
+  if (chosen_set() == InstructionSet::kAvx2) {
+    return avx2::search(of, rule, data, size, slots);
+  }
+#endif
+  search_uniform<One<ComparedAs<T>>>(of, rule, data, size, slots);
+}
+
+template <class T, class Out>
+void search(
+    const UniformColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+#ifdef __x86_64__
+  if (has_avx512()) {
+    return avx512::search(of, rule, data, size, slots);
+  }
+  if (chosen_set() == InstructionSet::kAvx2) {
+    return avx2::search(of, rule, data, size, slots);
+  }
+#endif
+  search_uniform_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
+}
+
 HISTO_SEARCHES(float)
 HISTO_SEARCHES(double)
 HISTO_SEARCHES(Float16)
 HISTO_SEARCHES(BFloat16)
-HISTO_SEARCHES(int64_t)
-HISTO_SEARCHES(uint64_t)
+HISTO_SEARCHES_OF_INTEGERS(int64_t)
+HISTO_SEARCHES_OF_INTEGERS(uint64_t)
 
 } // namespace histo::cpu

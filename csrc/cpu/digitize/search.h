@@ -57,6 +57,31 @@ struct ColumnSearch {
   const int32_t* limits; // as in ChannelSearch
 };
 
+/// The search of a channel whose bins have one width: the edge near a value is computed
+/// (uniform_line.h), and compared with it.
+template <class Compared>
+struct UniformSearch {
+  Compared low;
+  Compared step;
+  Compared scale;
+  Compared last; // the last edge; larger values are overflow
+  Compared most; // of a guess: bins - 0.5
+  int32_t bins;
+  bool edges_in_float32; // computed edges are rounded to it
+};
+
+/// The same of channels that lie side by side. There is an element of each array for each of the
+/// values.
+template <class Compared>
+struct UniformColumnSearch {
+  const Compared* lows;
+  const Compared* steps;
+  const Compared* scales;
+  const Compared* lasts;
+  Compared most;
+  int32_t bins;
+};
+
 /// The slot of a value is the number of thresholds that it reaches plus `offset`; NaN has its own.
 struct SlotRule {
   int32_t offset;
@@ -75,6 +100,21 @@ void search(
 template <class T, class Out>
 void search(
     const ColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots);
+/// T is float, double, Float16 or BFloat16.
+template <class T, class Out>
+void search(
+    const UniformSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots);
+template <class T, class Out>
+void search(
+    const UniformColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
     const T* data,
     int64_t size,

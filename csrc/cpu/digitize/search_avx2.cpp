@@ -108,9 +108,21 @@ struct Avx2Floats {
   }
   static Integers step(
       Values values, const float* thresholds, Integers index, Integers reached, Integers width) {
-    const __m256 ends = _mm256_i32gather_ps(thresholds, index, 4);
+    return reach(values, _mm256_i32gather_ps(thresholds, index, 4), reached, width);
+  }
+  static Integers reach(Values values, Values ends, Integers reached, Integers width) {
     const __m256i takes_step = _mm256_castps_si256(_mm256_cmp_ps(values, ends, _CMP_GE_OQ));
     return _mm256_add_epi32(reached, _mm256_and_si256(takes_step, width));
+  }
+  static Values edge(Integers number, Guesses step, Guesses low) {
+    return _mm256_add_ps(_mm256_mul_ps(_mm256_cvtepi32_ps(number), step), low);
+  }
+  static Values in_float32(Values values) {
+    return values;
+  }
+  static Integers unless_above(Values values, Values last, Integers slots, Integers above) {
+    const __m256i is_above = _mm256_castps_si256(_mm256_cmp_ps(values, last, _CMP_GT_OQ));
+    return _mm256_blendv_epi8(slots, above, is_above);
   }
   static Integers unless_nan(Values values, Integers slots, Integers nan) {
     const __m256i is_nan = _mm256_castps_si256(_mm256_cmp_ps(values, values, _CMP_UNORD_Q));
@@ -189,9 +201,21 @@ struct Avx2Doubles {
   }
   static Integers step(
       Values values, const double* thresholds, Integers index, Integers reached, Integers width) {
-    const __m256d ends = _mm256_i32gather_pd(thresholds, index, 8);
+    return reach(values, _mm256_i32gather_pd(thresholds, index, 8), reached, width);
+  }
+  static Integers reach(Values values, Values ends, Integers reached, Integers width) {
     const __m128i takes_step = of_doubles(_mm256_cmp_pd(values, ends, _CMP_GE_OQ));
     return _mm_add_epi32(reached, _mm_and_si128(takes_step, width));
+  }
+  static Values edge(Integers number, Guesses step, Guesses low) {
+    return _mm256_add_pd(_mm256_mul_pd(_mm256_cvtepi32_pd(number), step), low);
+  }
+  static Values in_float32(Values values) {
+    return _mm256_cvtps_pd(_mm256_cvtpd_ps(values));
+  }
+  static Integers unless_above(Values values, Values last, Integers slots, Integers above) {
+    const __m128i is_above = of_doubles(_mm256_cmp_pd(values, last, _CMP_GT_OQ));
+    return _mm_blendv_epi8(slots, above, is_above);
   }
   static Integers unless_nan(Values values, Integers slots, Integers nan) {
     const __m128i is_nan = of_doubles(_mm256_cmp_pd(values, values, _CMP_UNORD_Q));
@@ -231,6 +255,26 @@ void search(
     int64_t size,
     Out* slots) {
   search_columns<Avx2Vectors<T>>(of, rule, data, size, slots);
+}
+
+template <class T, class Out>
+void search(
+    const UniformSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  search_uniform<Avx2Vectors<T>>(of, rule, data, size, slots);
+}
+
+template <class T, class Out>
+void search(
+    const UniformColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  search_uniform_columns<Avx2Vectors<T>>(of, rule, data, size, slots);
 }
 
 HISTO_SEARCHES(float)

@@ -102,9 +102,20 @@ struct Avx512Floats {
   }
   static Integers step(
       Values values, const float* thresholds, Integers index, Integers reached, Integers width) {
-    const __m512 ends = _mm512_i32gather_ps(index, thresholds, 4);
+    return reach(values, _mm512_i32gather_ps(index, thresholds, 4), reached, width);
+  }
+  static Integers reach(Values values, Values ends, Integers reached, Integers width) {
     const __mmask16 takes_step = _mm512_cmp_ps_mask(values, ends, _CMP_GE_OQ);
     return _mm512_mask_add_epi32(reached, takes_step, reached, width);
+  }
+  static Values edge(Integers number, Guesses step, Guesses low) {
+    return _mm512_add_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(number), step), low);
+  }
+  static Values in_float32(Values values) {
+    return values;
+  }
+  static Integers unless_above(Values values, Values last, Integers slots, Integers above) {
+    return _mm512_mask_mov_epi32(slots, _mm512_cmp_ps_mask(values, last, _CMP_GT_OQ), above);
   }
   static Integers unless_nan(Values values, Integers slots, Integers nan) {
     return _mm512_mask_mov_epi32(slots, _mm512_cmp_ps_mask(values, values, _CMP_UNORD_Q), nan);
@@ -180,9 +191,20 @@ struct Avx512Doubles {
   }
   static Integers step(
       Values values, const double* thresholds, Integers index, Integers reached, Integers width) {
-    const __m512d ends = _mm512_i32gather_pd(index, thresholds, 8);
+    return reach(values, _mm512_i32gather_pd(index, thresholds, 8), reached, width);
+  }
+  static Integers reach(Values values, Values ends, Integers reached, Integers width) {
     const __mmask8 takes_step = _mm512_cmp_pd_mask(values, ends, _CMP_GE_OQ);
     return _mm256_mask_add_epi32(reached, takes_step, reached, width);
+  }
+  static Values edge(Integers number, Guesses step, Guesses low) {
+    return _mm512_add_pd(_mm512_mul_pd(_mm512_cvtepi32_pd(number), step), low);
+  }
+  static Values in_float32(Values values) {
+    return _mm512_cvtps_pd(_mm512_cvtpd_ps(values));
+  }
+  static Integers unless_above(Values values, Values last, Integers slots, Integers above) {
+    return _mm256_mask_mov_epi32(slots, _mm512_cmp_pd_mask(values, last, _CMP_GT_OQ), above);
   }
   static Integers unless_nan(Values values, Integers slots, Integers nan) {
     return _mm256_mask_mov_epi32(slots, _mm512_cmp_pd_mask(values, values, _CMP_UNORD_Q), nan);
@@ -213,6 +235,26 @@ void search(
     int64_t size,
     Out* slots) {
   search_columns<Avx512Vectors<T>>(of, rule, data, size, slots);
+}
+
+template <class T, class Out>
+void search(
+    const UniformSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  search_uniform<Avx512Vectors<T>>(of, rule, data, size, slots);
+}
+
+template <class T, class Out>
+void search(
+    const UniformColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  search_uniform_columns<Avx512Vectors<T>>(of, rule, data, size, slots);
 }
 
 HISTO_SEARCHES(float)

@@ -198,5 +198,73 @@ void search_columns(
   });
 }
 
+/// What all channels of bins of one width have in common.
+template <class V, class Compared>
+struct UniformVectors {
+  SlotRuleVectors<V, Compared> as;
+  typename V::Guesses half, least, most;
+  typename V::Integers one, overflow;
+
+  UniformVectors(const SlotRule& rule, Compared most_guess, int32_t bins)
+      : as(rule),
+        half(V::all(Compared{0.5})),
+        least(V::all(0)),
+        most(V::all(most_guess)),
+        one(V::all_integers(1)),
+        overflow(V::all_integers(bins + 1)) {
+  }
+  /// The whole part of a guess is the number of an edge; it is reached, or the one before it is.
+  typename V::Integers guess(
+      typename V::Values values, typename V::Guesses low, typename V::Guesses scale) const {
+    return V::whole(V::clamped(V::line(values, low, scale, half), least, most));
+  }
+  typename V::Integers slots(
+      typename V::Values values,
+      typename V::Values edges,
+      typename V::Integers guess,
+      typename V::Values last) const {
+    const auto reached = V::reach(values, edges, guess, one);
+    return as.slots(values, V::unless_above(values, last, reached, overflow), one);
+  }
+};
+
+template <class V, class T, class Out>
+void search_uniform(
+    const UniformSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  const UniformVectors<V, ComparedAs<T>> common(rule, of.most, of.bins);
+  const auto low = V::all(of.low), scale = V::all(of.scale), step = V::all(of.step);
+  const auto last = V::all(of.last);
+  if (of.edges_in_float32) {
+    return for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+      const auto guess = common.guess(values, low, scale);
+      return common.slots(values, V::in_float32(V::edge(guess, step, low)), guess, last);
+    });
+  }
+  for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+    const auto guess = common.guess(values, low, scale);
+    return common.slots(values, V::edge(guess, step, low), guess, last);
+  });
+}
+
+template <class V, class T, class Out>
+void search_uniform_columns(
+    const UniformColumnSearch<ComparedAs<T>>& of,
+    const SlotRule& rule,
+    const T* data,
+    int64_t size,
+    Out* slots) {
+  const UniformVectors<V, ComparedAs<T>> common(rule, of.most, of.bins);
+  for_each_vector<V>(data, size, slots, [=](auto values, int64_t i) {
+    const auto low = V::load_guesses(of.lows + i);
+    const auto guess = common.guess(values, low, V::load_guesses(of.scales + i));
+    const auto edges = V::edge(guess, V::load_guesses(of.steps + i), low);
+    return common.slots(values, edges, guess, V::load_guesses(of.lasts + i));
+  });
+}
+
 } // namespace
 } // namespace histo::cpu

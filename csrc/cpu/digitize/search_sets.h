@@ -5,15 +5,16 @@
 
 namespace histo::cpu {
 
-#define HISTO_DECLARE_SEARCHES                                                                   \
-  template <class T, class Out>                                                                  \
-  void search(                                                                                   \
-      const ChannelSearch<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size, \
-      Out* slots);                                                                               \
-  template <class T, class Out>                                                                  \
-  void search(                                                                                   \
-      const ColumnSearch<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size,  \
+#define HISTO_DECLARE_SEARCH(Search)                                                      \
+  template <class T, class Out>                                                           \
+  void search(                                                                            \
+      const Search<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size, \
       Out* slots);
+#define HISTO_DECLARE_SEARCHES        \
+  HISTO_DECLARE_SEARCH(ChannelSearch) \
+  HISTO_DECLARE_SEARCH(ColumnSearch)  \
+  HISTO_DECLARE_SEARCH(UniformSearch) \
+  HISTO_DECLARE_SEARCH(UniformColumnSearch)
 namespace avx512 {
 HISTO_DECLARE_SEARCHES
 }
@@ -21,14 +22,19 @@ namespace avx2 {
 HISTO_DECLARE_SEARCHES
 }
 #undef HISTO_DECLARE_SEARCHES
+#undef HISTO_DECLARE_SEARCH
 
-/// Instantiates the searches of a type, with slots of each size.
-#define HISTO_SEARCHES_TO(T, Out)                                                     \
-  template void search(                                                               \
-      const ChannelSearch<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*); \
-  template void search(                                                               \
-      const ColumnSearch<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*);
-#define HISTO_SEARCHES(T) \
-  HISTO_SEARCHES_TO(T, uint8_t) HISTO_SEARCHES_TO(T, uint16_t) HISTO_SEARCHES_TO(T, uint32_t)
+/// Instantiates a search, or all searches, of a type, with slots of each size.
+#define HISTO_SEARCH_TO(Search, T, Out) \
+  template void search(const Search<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*);
+#define HISTO_SEARCH(Search, T)        \
+  HISTO_SEARCH_TO(Search, T, uint8_t)  \
+  HISTO_SEARCH_TO(Search, T, uint16_t) \
+  HISTO_SEARCH_TO(Search, T, uint32_t)
+#define HISTO_SEARCHES_OF_INTEGERS(T) HISTO_SEARCH(ChannelSearch, T) HISTO_SEARCH(ColumnSearch, T)
+#define HISTO_SEARCHES(T)        \
+  HISTO_SEARCHES_OF_INTEGERS(T)  \
+  HISTO_SEARCH(UniformSearch, T) \
+  HISTO_SEARCH(UniformColumnSearch, T)
 
 } // namespace histo::cpu

@@ -71,7 +71,7 @@ std::string plan_on_cpu(
     if (patterns) {
       add_plan(counting, counted, cpu::plan_of(counted));
     } else {
-      counted.type = cpu::slot_type_of(num_bins, {flow});
+      counted.type = cpu::slot_type_of(asked.problem, num_bins, {flow});
       add_plan(counting, counted, cpu::plan_of_slots(counted));
     }
     facts.add("layout", patterns ? "patterns" : "staged");

@@ -40,7 +40,7 @@ Tensor histogram(
     const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
   const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
   Workspace workspace(prepared.call.counts);
-  cpu::count_between(prepared.call.problem, prepared.edges, prepared.flow, workspace);
+  cpu::count_between(prepared.call.problem, prepared.edges, nullptr, prepared.flow, workspace);
   return prepared.call.counts;
 }
 
