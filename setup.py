@@ -89,7 +89,8 @@ def found(*patterns: str) -> list[str]:
 
 
 host = ["torch/*.cpp", "torch/explain/*.cpp", "torch/operators/schemas.cpp"]
-sources = found(*host, "torch/operators/on_cpu.cpp", "cpu/**/*.cpp", "cuda/plan/*.cpp")
+cpu = ["torch/operators/on_cpu.cpp", "torch/operators/summary.cpp", "cpu/**/*.cpp"]
+sources = found(*host, *cpu, "cuda/plan/*.cpp")
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
     shown = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--version"], text=True)
