@@ -53,22 +53,22 @@ void count_others(const T* values, int size, Channel<T>& channel) {
 template <class T, class Wide, class Key>
 [[gnu::always_inline]] inline void look(
     const T* values, int size, Wide* wide_values, Look<Key>& found) {
-  using Bits = std::make_unsigned_t<Key>;
   constexpr auto kInfinity = static_cast<Key>(sizeof(Key) == 4 ? 0x7f800000 : 0x7ff0000000000000);
   constexpr Key kMost = std::numeric_limits<Key>::max();
   Key low = kMost, high = -kMost;
   Key zeros = 0, others = 0;
   for (int i = 0; i < size; ++i) {
+    // Masks instead of conditions, which the compiler would make branches of.
     const auto bits = bits_as<Key>(Number<T>::wide(values[i]));
     const Key magnitude = bits & kMost;
-    const bool finite = magnitude < kInfinity;
-    const Key sign = bits < 0 ? -1 : 0;
-    const Key key = (magnitude ^ sign) - sign;
-    low = std::min(low, finite ? key : kMost);
-    high = std::max(high, finite ? key : -kMost);
-    zeros += magnitude == 0 ? 1 : 0;
-    others += finite ? 0 : 1;
-    wide_values[i] = bits_as<Wide>(static_cast<Bits>(finite ? bits : 0));
+    const Key finite = -static_cast<Key>(magnitude < kInfinity);
+    const Key sign = bits >> (8 * sizeof(Key) - 1);
+    const Key key = ((magnitude ^ sign) - sign) & finite;
+    low = std::min<Key>(low, key | (~finite & kMost));
+    high = std::max<Key>(high, key | (~finite & -kMost));
+    zeros += static_cast<Key>(magnitude == 0);
+    others += finite + 1;
+    wide_values[i] = bits_as<Wide>(static_cast<Key>(bits & finite));
   }
   found.low = low;
   found.high = high;
@@ -147,7 +147,7 @@ struct Adder<T, float> {
   static void add(const T* values, int size, Channel<T>& channel) {
     alignas(64) float wide[kBlock + kTurn];
     Look<int32_t> found;
-    run_widest([&]() [[gnu::always_inline]] { look(values, size, wide, found); });
+    run_widest([&]() __attribute__((always_inline)) { look(values, size, wide, found); });
     found.add_to(channel);
     if (found.others > 0) {
       count_others(values, size, channel);
@@ -162,8 +162,9 @@ struct Adder<T, float> {
     const int exponent = std::max(largest >> 23, 1) - 126;
     LeadingSums sum(exponent), squares(2 * exponent);
     bool any_left = false;
-    run_widest([&]()
-                   [[gnu::always_inline]] { any_left = add_leading(wide, padded, sum, squares); });
+    run_widest([&]() __attribute__((always_inline)) {
+      any_left = add_leading(wide, padded, sum, squares);
+    });
     channel.expect_additions(size + 2);
     sum.add_to(channel.digits, channel.kSum.lowest);
     squares.add_to(channel.squares(), channel.kSquares.lowest);
@@ -182,7 +183,7 @@ struct Adder<T, double> {
   static void add(const double* values, int size, Channel<double>& channel) {
     alignas(64) double finite[kBlock];
     Look<int64_t> found;
-    run_widest([&]() [[gnu::always_inline]] { look(values, size, finite, found); });
+    run_widest([&]() __attribute__((always_inline)) { look(values, size, finite, found); });
     found.add_to(channel);
     if (found.others > 0) {
       count_others(values, size, channel);
@@ -274,7 +275,7 @@ struct Adder {
   static void add(const T* values, int size, Channel<T>& channel) {
     Look<Wide> found;
     IntegerSums<T> sums;
-    run_widest([&]() [[gnu::always_inline]] { add_integers(values, size, found, sums); });
+    run_widest([&]() __attribute__((always_inline)) { add_integers(values, size, found, sums); });
     found.add_to(channel);
     channel.expect_additions(8);
     sums.add_to(channel);
