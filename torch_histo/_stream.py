@@ -160,7 +160,7 @@ class Stream(Plottable, nn.Module):
             TypeError: `q` is none of these.
         """
         below = self.hist[..., :-1].cumsum(-1)
-        fractions = _fractions(f"{type(self).__name__}.quantile", q, below)
+        fractions = fractions_of(f"{type(self).__name__}.quantile", q, below)
         flat = fractions.reshape(-1)
         valid = (flat >= 0) & (flat <= 1)
         found = self._quantile(below, flat.where(valid, 0.0))
@@ -219,7 +219,7 @@ def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def _fractions(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
+def fractions_of(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
     """float64 of none or one dimension, where the counts are."""
     if isinstance(q, Tensor):
         if q.dim() > 1:
@@ -261,6 +261,8 @@ def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
 
 def exact_double(values: Tensor) -> Tensor:
     """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
+    if values.dtype == torch.bfloat16:
+        values = values.float()
     wide = values.double()
     if values.dtype != torch.float32 or values.device.type != "cpu":
         return wide
