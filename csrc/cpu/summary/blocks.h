@@ -22,6 +22,8 @@ constexpr int kBlockBits = 10;
 /// Elements that are added in turn. A block is filled up with zeros to a multiple.
 constexpr int kTurn = 8;
 
+using UInt128 = unsigned __int128;
+
 /// What one look at a block finds.
 template <class Key>
 struct Look {
@@ -178,6 +180,32 @@ struct Adder<T, float> {
 
 // --- float64
 
+/// Values of one exponent have a common lowest bit, so their integers are summed: 53 bits and those
+/// of a block fit into 64, and squares into 128.
+struct SumsByExponent {
+  static constexpr int kExponents = 64; // below the largest; there are few others
+  static constexpr int kMinSize = 32;   // fewer values are faster to add one by one
+
+  int64_t sums[kExponents] = {};
+  UInt128 squares[kExponents] = {};
+};
+
+/// A float64 as an integer times 2^(position - 1074).
+struct Scaled {
+  uint64_t magnitude;
+  int position;
+  bool is_negative;
+
+  explicit Scaled(double value) {
+    const auto bits = bits_as<uint64_t>(value);
+    const auto field = static_cast<int>((bits >> 52) & 0x7ff);
+    const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
+    magnitude = fraction | static_cast<uint64_t>(field != 0) << 52;
+    position = field - (field != 0 ? 1 : 0);
+    is_negative = bits >> 63 != 0;
+  }
+};
+
 template <class T>
 struct Adder<T, double> {
   static void add(const double* values, int size, Channel<double>& channel) {
@@ -188,21 +216,48 @@ struct Adder<T, double> {
     if (found.others > 0) {
       count_others(values, size, channel);
     }
-    channel.expect_additions(2 * size);
-    for (int i = 0; i < size; ++i) {
-      add_value(finite[i], channel);
+    if (found.low > found.high) {
+      return;
     }
+    channel.expect_additions(2 * size + 2 * SumsByExponent::kExponents);
+    if (size < SumsByExponent::kMinSize) {
+      for (int i = 0; i < size; ++i) {
+        add_value(Scaled(finite[i]), channel);
+      }
+      return;
+    }
+    const int64_t largest = std::max(-found.low, found.high);
+    add_by_exponents(finite, size, Scaled(bits_as<double>(largest)).position, channel);
   }
 
  private:
-  static void add_value(double value, Channel<double>& channel) {
-    const auto bits = bits_as<uint64_t>(value);
-    const auto field = static_cast<int>((bits >> 52) & 0x7ff);
-    const uint64_t fraction = bits & ((uint64_t{1} << 52) - 1);
-    const uint64_t magnitude = field == 0 ? fraction : fraction | (uint64_t{1} << 52);
-    const int position = field == 0 ? 0 : field - 1; // of the lowest bit
-    add_at(channel.digits, position, magnitude, bits >> 63 != 0);
-    const auto square = static_cast<unsigned __int128>(magnitude) * magnitude;
+  static void add_by_exponents(const double* values, int size, int last, Channel<double>& channel) {
+    SumsByExponent all;
+    for (int i = 0; i < size; ++i) {
+      const Scaled value(values[i]);
+      const int below = last - value.position;
+      if (below >= SumsByExponent::kExponents) {
+        add_value(value, channel);
+        continue;
+      }
+      const auto magnitude = static_cast<int64_t>(value.magnitude);
+      all.sums[below] += value.is_negative ? -magnitude : magnitude;
+      all.squares[below] += UInt128{value.magnitude} * value.magnitude;
+    }
+    for (int below = 0; below < SumsByExponent::kExponents; ++below) {
+      if (all.squares[below] != 0) {
+        const int64_t sum = all.sums[below];
+        const auto magnitude = static_cast<uint64_t>(sum < 0 ? -sum : sum);
+        add_at(channel.digits, last - below, magnitude, sum < 0);
+        add_square(all.squares[below], last - below, channel);
+      }
+    }
+  }
+  static void add_value(const Scaled& value, Channel<double>& channel) {
+    add_at(channel.digits, value.position, value.magnitude, value.is_negative);
+    add_square(UInt128{value.magnitude} * value.magnitude, value.position, channel);
+  }
+  static void add_square(UInt128 square, int position, Channel<double>& channel) {
     add_at(channel.squares(), 2 * position, static_cast<uint64_t>(square), false);
     add_at(channel.squares(), 2 * position + 64, static_cast<uint64_t>(square >> 64), false);
   }
@@ -223,7 +278,7 @@ struct IntegerSums {
       sum_high += static_cast<int64_t>(value >> 32);
       const uint64_t magnitude =
           value < 0 ? -static_cast<uint64_t>(value) : static_cast<uint64_t>(value);
-      const auto square = static_cast<unsigned __int128>(magnitude) * magnitude;
+      const auto square = UInt128{magnitude} * magnitude;
       const auto low = static_cast<uint64_t>(square), high = static_cast<uint64_t>(square >> 64);
       squares[0] += low & kDigitMask;
       squares[1] += low >> 32;
