@@ -60,6 +60,11 @@ def test_against_numpy(device: torch.device, dtype: torch.dtype) -> None:
     torch.testing.assert_close(sketched, found.quantiles[2], rtol=2.0**-8, atol=0)
 
 
+def nested(layout: torch.layout) -> Tensor:
+    return torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=layout)
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
 def test_arguments() -> None:
     x = some(torch.float32, 5, 4, 3)
     assert summarize(x).mean.shape == ()
@@ -77,6 +82,9 @@ def test_arguments() -> None:
     for expected, call in (
         ("input must be a tensor, an array", lambda: summarize("a")),
         ("input must have a real dtype .*: count input.real", lambda: summarize(x.cfloat())),
+        ("input must be a dense tensor, got a nested", lambda: summarize(nested(torch.jagged))),
+        ("input must be a dense tensor, got a nested", lambda: summarize(nested(torch.strided))),
+        ("input must be a dense tensor, got layout", lambda: summarize(torch.eye(3).to_sparse())),
         ("dim must be an int or a sequence", lambda: summarize(x, "a")),
         ("dim must be between -3 and 2 for a 3-D input, got 5", lambda: summarize(x, 5)),
         ("bits must be between 0 and 16", lambda: summarize(x, bits=17)),

@@ -28,7 +28,8 @@ _DIGIT_BITS = 32
 def has_exact_sums(x: Tensor) -> bool:
     """Whether the operators below are for a tensor; the sums of others are `_moments`'."""
     is_plain = type(x) is Tensor or type(x) is nn.Parameter
-    return is_plain and x.is_cpu and x.layout == torch.strided and not is_compiling()
+    is_dense = x.layout == torch.strided and not x.is_nested
+    return is_plain and is_dense and x.is_cpu and not is_compiling()
 
 
 class Read(NamedTuple):

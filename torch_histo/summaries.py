@@ -187,9 +187,9 @@ _NUMBERS = 9
 def _numbers(input: Tensor, dims: list[int], sketch: QuantileSketch | None) -> tuple[Tensor, ...]:
     """The fields of a summary before its quantiles, without exact sums."""
     if sketch is None:
+        low, high = torch.ops.histo.finite_range(input.detach(), dims)
         edges = numbers_beside(input, SIGNS)
         counts = histogram(input, edges, dim=dims or None, flow=True).hist
-        low, high = torch.ops.histo.finite_range(input.detach(), dims)
         low, high = exact_double(low), exact_double(high)
         is_any = low <= high
         extremes = low.where(is_any, torch.nan), high.where(is_any, torch.nan)
