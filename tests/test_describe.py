@@ -76,7 +76,7 @@ def test_arrays(
         np.save("x.npy", np.asarray(values, order=order))
         (found,) = json.loads(run("x.npy", *BOTH, *arguments))["files"]
         error = found["relative_error"]
-        assert error == 2**-40
+        assert error == 2**-53
         assert_numbers(found, values, error)
         dims = {"[]": (0, 1, 2), "['--per-channel']": (1, 2), "['--dim=0']": (0,)}
         dim = dims.get(str(arguments), (0, 2))

@@ -292,6 +292,8 @@ def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
 
 def exact_double(values: Tensor) -> Tensor:
     """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
+    if values.dtype == torch.bfloat16:
+        values = values.float()
     wide = values.double()
     if values.dtype != torch.float32 or values.device.type != "cpu":
         return wide

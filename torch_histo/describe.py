@@ -10,20 +10,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import report
+from . import _exact, report
 from ._moments import RELATIVE_ERROR, Moments, moments_of, no_moments
 from ._stream import exact_double
 from .histograms import histogram
 from .messages import printable
 from .quantiles import nanquantile
 from .sources import Piece, Source, SourceError
+from .summaries import SIGNS
 
 MAX_CHANNELS = 1 << 19
 """More rows are for no reader, and take some GiB."""
-
-LARGEST, SMALLEST = torch.finfo(torch.float64).max, 2.0**-1074
-SIGNS = -LARGEST, 0.0, SMALLEST, LARGEST
-"""Edges. The counts are those of -inf, negatives, zeros, positives, +inf and NaN."""
 
 ROWS = 8
 """Most channels of an array in a table."""
@@ -51,6 +48,8 @@ class Description:
     source: Source
     q: tuple[float, ...]
     has_summary: bool
+    error: float
+    """What bounds the error of a mean and of a deviation."""
     whole: Row
     channels: tuple[Row, ...]
     channel_names: tuple[str, ...]
@@ -66,7 +65,7 @@ class Description:
             **self._numbers(self.whole),
         }
         if self.has_summary:
-            found["relative_error"] = RELATIVE_ERROR
+            found["relative_error"] = self.error
         named = zip(self.channel_names, self.channels, strict=True)
         found["channels"] = [{"name": name, **self._numbers(row)} for name, row in named]
         return found
@@ -115,46 +114,104 @@ def describe(
         source=source,
         q=tuple(q),
         has_summary=with_summary,
+        error=read.seen.sums.error if read.seen.sums else _exact.RELATIVE_ERROR,
         whole=_rows(seen and seen.of_all(), count, nan.sum(), quantiles)[0],
         channels=tuple(rows),
         channel_names=names if channels > 1 else (),
     )
 
 
-@dataclass(frozen=True)
 class _Seen:
     """What a summary needs of the values of each channel. Its size does not depend on theirs."""
 
-    signs: Tensor
-    """Counts between `SIGNS`, [channels..., 6]."""
-    low: Tensor
-    high: Tensor
-    moments: Moments
-
-    @staticmethod
-    def nothing(channels: Sequence[int], device: torch.device) -> _Seen:
-        signs = torch.zeros((*channels, len(SIGNS) + 2), dtype=torch.int64, device=device)
-        low = torch.full(tuple(channels), torch.inf, dtype=torch.float64, device=device)
-        return _Seen(signs, low, -low, no_moments(low))
+    def __init__(self, channels: Sequence[int], device: torch.device) -> None:
+        sizes = tuple(channels)
+        self.nan, self.inf, self.zeros, self.finite = (
+            torch.zeros(sizes, dtype=torch.int64, device=device) for _ in range(4)
+        )
+        self.low = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
+        self.high = -self.low
+        self.sums: _Digits | _Moments | None = None
 
     def add(self, values: Tensor, dim: tuple[int, ...], channels: tuple[slice, ...]) -> None:
-        edges = torch.tensor(SIGNS, dtype=torch.float64, device=values.device)
-        signs = histogram(values, edges, dim=dim or None, flow=True).hist
-        low, high = map(exact_double, torch.ops.histo.finite_range(values, dim))
-        self.signs[channels] += signs
+        if _exact.has_exact_sums(values):
+            found = _exact.read(values, dim, digits=True)
+            counts = found.nan, found.inf, found.zeros, found.finite
+            low, high = found.min.nan_to_num(torch.inf), found.max.nan_to_num(-torch.inf)
+            self.sums = self.sums or _Digits(self.low.shape, values.dtype)
+            self.sums.add(found.digits, channels)
+        else:
+            edges = torch.tensor(SIGNS, dtype=torch.float64, device=values.device)
+            signs = histogram(values, edges, dim=dim or None, flow=True).hist
+            finite = signs[..., 1:-2].sum(-1)
+            counts = signs[..., -1], signs[..., 0] + signs[..., -2], signs[..., 2], finite
+            low, high = map(exact_double, torch.ops.histo.finite_range(values, dim))
+            self.sums = self.sums or _Moments(no_moments(self.low))
+            self.sums.add(moments_of(values, dim, low, high, finite), channels)
+        for own, new in zip(self.counts(), counts, strict=True):
+            own[channels] += new
         self.low[channels] = torch.minimum(self.low[channels], low)
         self.high[channels] = torch.maximum(self.high[channels], high)
-        new = moments_of(values, dim, low, high, signs[..., 1:-2].sum(-1))
+
+    def counts(self) -> tuple[Tensor, ...]:
+        return self.nan, self.inf, self.zeros, self.finite
+
+    def of_all(self) -> _Seen:
+        """Of all channels together."""
+        every = _Seen((), self.low.device)
+        every.nan, every.inf, every.zeros, every.finite = (own.sum() for own in self.counts())
+        every.low, every.high = self.low.amin(), self.high.amax()
+        every.sums = self.sums and self.sums.of_all()
+        return every
+
+    def mean_and_std(self) -> tuple[Tensor, Tensor]:
+        if self.sums is None:
+            none = torch.full_like(self.low, torch.nan)
+            return none, none
+        return self.sums.mean_and_std(self.finite)
+
+
+class _Digits:
+    """Exact sums of each channel."""
+
+    error = _exact.RELATIVE_ERROR
+
+    def __init__(self, channels: Sequence[int], dtype: torch.dtype) -> None:
+        self.dtype = dtype
+        self.digits = torch.zeros((*channels, _exact.num_digits(dtype)), dtype=torch.int64)
+
+    def add(self, digits: Any, channels: tuple[slice, ...]) -> None:
+        self.digits[channels] += digits
+
+    def of_all(self) -> _Digits:
+        every = _Digits((), self.dtype)
+        every.digits = _exact.sum_of_channels(self.digits)
+        return every
+
+    def mean_and_std(self, number: Tensor) -> tuple[Tensor, Tensor]:
+        mean, _, std, *_ = _exact.moments_of_digits(self.digits, number, self.dtype)
+        return mean, std
+
+
+@dataclass(frozen=True)
+class _Moments:
+    """Moments of each channel, in float64."""
+
+    moments: Moments
+    error = RELATIVE_ERROR
+
+    def add(self, new: Any, channels: tuple[slice, ...]) -> None:
         own = [tensor[channels] for tensor in self.moments]
         pairs = zip(own, new, strict=True)
         for tensor, both in zip(own, Moments(*map(torch.stack, pairs)).together(), strict=True):
             tensor.copy_(both)
 
-    def of_all(self) -> _Seen:
-        """Of all channels together."""
-        moments = Moments(*(tensor.flatten() for tensor in self.moments)).together()
-        signs = self.signs.reshape(-1, self.signs.shape[-1]).sum(0)
-        return _Seen(signs, self.low.amin(), self.high.amax(), moments)
+    def of_all(self) -> _Moments:
+        return _Moments(Moments(*(tensor.flatten() for tensor in self.moments)).together())
+
+    def mean_and_std(self, number: Tensor) -> tuple[Tensor, Tensor]:
+        mean, _, std = self.moments.mean_var_std()
+        return mean, std
 
 
 class _Read:
@@ -162,7 +219,7 @@ class _Read:
 
     def __init__(self, source: Source, with_summary: bool, device: torch.device) -> None:
         self.source, self.with_summary, self.device = source, with_summary, device
-        self.seen = _Seen.nothing(source.channel_shape if with_summary else (), device)
+        self.seen = _Seen(source.channel_shape if with_summary else (), device)
         self.count = 0
         self.kept_nan = torch.zeros(source.channel_shape, dtype=torch.int64, device=device)
         self.kept: dict[tuple[tuple[int, int], ...], list[Tensor]] = {}  # by ranges of channels
@@ -185,7 +242,7 @@ class _Read:
 
     def nan(self) -> Tensor:
         """How many values of each channel are NaN."""
-        return self.seen.signs[..., -1] if self.with_summary else self.kept_nan
+        return self.seen.nan if self.with_summary else self.kept_nan
 
     def quantiles(self, q: Sequence[float]) -> Tensor:
         """[q, channels...] of what was kept."""
@@ -219,11 +276,11 @@ def _quantiles(values: Tensor, q: Sequence[float]) -> Tensor:
 def _rows(seen: _Seen | None, count: int, nan: Tensor, quantiles: Tensor) -> list[Row]:
     columns: dict[str, list[Any]] = {}
     if seen is not None:
-        mean, _, std = seen.moments.mean_var_std()
+        mean, std = seen.mean_and_std()
         is_any = seen.low <= seen.high
         named = {
-            "inf": seen.signs[..., 0] + seen.signs[..., -2],
-            "zeros": seen.signs[..., 2],
+            "inf": seen.inf,
+            "zeros": seen.zeros,
             "min": seen.low.where(is_any, torch.nan),
             "max": seen.high.where(is_any, torch.nan),
             "mean": mean,

@@ -102,19 +102,9 @@ class QuantileSketch(Stream):
         device: torch.device | str | None = None,
     ) -> None:
         name = type(self).__name__
-        self.bits = integer(name, bits, "bits must be an int")
-        if not 0 <= self.bits <= _MOST_BITS:
-            raise RuntimeError(f"{name}: bits must be between 0 and {_MOST_BITS}, got {bits}")
-        if not (isinstance(exponents, (tuple, list)) and len(exponents) == 2):
-            raise TypeError(f"{name}: exponents must be a pair of ints, got {shown(exponents)}")
-        first, last = (integer(name, e, "exponents must be a pair of ints") for e in exponents)
-        if not -_EXPONENT_BIAS < first < last <= _EXPONENT_BIAS:
-            raise RuntimeError(
-                f"{name}: exponents must be two ints from -1022 to 1023, the first below the "
-                f"second, got {shown(exponents)}"
-            )
-        self.exponents = (first, last)
+        self.bits, self.exponents = checked_bins(name, bits, exponents)
         sizes = () if channels is None else channel_sizes(name, channels)
+        first, last = self.exponents
         counts = (2 * (last - first) << self.bits) + 8
         hist = torch.zeros(*sizes, counts, dtype=torch.int64, device=device)
         super().__init__(_edges_beside(hist, self.bits, first, last), hist)
@@ -133,6 +123,10 @@ class QuantileSketch(Stream):
     @property
     def max(self) -> Tensor:
         return self._extreme(self.max_key)
+
+    def _extremes(self) -> tuple[Tensor, Tensor]:
+        """The finite extremes; +inf and -inf where there are none."""
+        return _float(self.min_key), _float(self.max_key)
 
     def _extreme(self, key: Tensor) -> Tensor:
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
@@ -322,6 +316,22 @@ class QuantileSketch(Stream):
         if can_compare and not bits.cpu().equal(expected.cpu()):
             rest[-1].append(f"{prefix}edge_bits are of other bits or exponents: {self}")
         super()._load_from_state_dict(state_dict, prefix, *rest)
+
+
+def checked_bins(name: str, bits: int, exponents: tuple[int, int]) -> tuple[int, tuple[int, int]]:
+    """The bits and the span of a sketch, as ints that are right."""
+    bits = integer(name, bits, "bits must be an int")
+    if not 0 <= bits <= _MOST_BITS:
+        raise RuntimeError(f"{name}: bits must be between 0 and {_MOST_BITS}, got {bits}")
+    if not (isinstance(exponents, (tuple, list)) and len(exponents) == 2):
+        raise TypeError(f"{name}: exponents must be a pair of ints, got {shown(exponents)}")
+    first, last = (integer(name, e, "exponents must be a pair of ints") for e in exponents)
+    if not -_EXPONENT_BIAS < first < last <= _EXPONENT_BIAS:
+        raise RuntimeError(
+            f"{name}: exponents must be two ints from -1022 to 1023, the first below the "
+            f"second, got {shown(exponents)}"
+        )
+    return bits, (first, last)
 
 
 class SketchMoments(tuple[Tensor, Tensor]):

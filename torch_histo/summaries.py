@@ -4,14 +4,27 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import dimensions, kept_dimensions, renamed, tensor_of
+from torch_histo import _exact
+from torch_histo._arguments import (
+    dimensions,
+    is_compiling,
+    is_dtensor,
+    kept_dimensions,
+    reduced_dimensions,
+    renamed,
+    tensor_of,
+)
 from torch_histo._moments import moments_of
+from torch_histo._stream import exact_double, fractions_of
+from torch_histo.histograms import histogram
+from torch_histo.quantiles import numbers_beside
+from torch_histo.sketch import checked_bins
 from torch_histo.streams import QuantileSketch
 
 if TYPE_CHECKING:
@@ -19,10 +32,46 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary", "summarize"]
 
+LARGEST, SMALLEST = torch.finfo(torch.float64).max, 2.0**-1074
+SIGNS = -LARGEST, 0.0, SMALLEST, LARGEST
+"""Edges. The counts are those of -inf, negatives, zeros, positives, +inf and NaN."""
+
+
+class _Source(NamedTuple):
+    """What a sketch is made from."""
+
+    input: Tensor
+    dims: list[int]
+    bits: int
+    exponents: tuple[int, int]
+    version: int | None
+    """How often torch had written the input; None if it does not know."""
+
+    def sketch(self) -> QuantileSketch:
+        if self.was_written():
+            raise RuntimeError(
+                "Summary.sketch: input must be what it was when it was summarized, but it was "
+                "written since: ask for the sketch before, or call summarize again"
+            )
+        return _sketch(self.input, self.dims, self.bits, self.exponents)
+
+    def was_written(self) -> bool:
+        return self.version != _version(self.input)
+
+
+def _version(x: Tensor) -> int | None:
+    return None if x.is_inference() else x._version
+
 
 @dataclass(frozen=True, eq=False)
 class Summary:
-    """The result of `summarize`: tensors of the kept dimensions, on the device of the input."""
+    """The result of `summarize`: tensors of the kept dimensions, on the device of the input.
+
+    `sketch` is made when it is first asked for, from the input, which is kept until then. That is
+    an error of one line if torch has written the input since. Writes to an array of NumPy, or to a
+    tensor of `torch.inference_mode`, are not seen: the sketch is then of what is there. A copy and
+    a pickle have the sketch, and not the input.
+    """
 
     count: Tensor
     nan: Tensor
@@ -34,7 +83,29 @@ class Summary:
     var: Tensor
     std: Tensor
     quantiles: Tensor
-    sketch: QuantileSketch
+    _sketch: QuantileSketch | _Source | None = field(repr=False)
+
+    @property
+    def sketch(self) -> QuantileSketch:
+        """The `QuantileSketch` of the input, for other quantiles and for plots."""
+        if self._sketch is None:
+            raise RuntimeError(
+                "Summary.sketch: the summary must be copied or pickled before its input is "
+                "written, but the input was written before: call summarize again"
+            )
+        if isinstance(self._sketch, _Source):
+            object.__setattr__(self, "_sketch", self._sketch.sketch())
+        return self._sketch  # type: ignore[return-value]
+
+    def __getstate__(self) -> dict[str, Any]:
+        state = {f.name: getattr(self, f.name) for f in fields(self)}
+        if isinstance(self._sketch, _Source):
+            state["_sketch"] = None if self._sketch.was_written() else self.sketch
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            object.__setattr__(self, "_sketch" if name == "sketch" else name, value)
 
 
 def summarize(
@@ -45,32 +116,36 @@ def summarize(
     bits: int = 7,
     exponents: tuple[int, int] = (-32, 32),
 ) -> Summary:
-    """Summarizes the numbers of a tensor, channel by channel, in four reads on the device.
+    """Summarizes the numbers of a tensor, channel by channel.
 
-    The first read counts in the bins of a `QuantileSketch`, the second finds the extremes; two
-    more find the mean, and the deviations from it, in float64. Only a part of the tensor is
-    converted at a time; a compiler does so as it reads. Nothing synchronizes or fails, whatever
-    the numbers are.
+    On the CPU one read finds all but the quantiles. Sums are exact, so the results have the same
+    bits for every number of threads and every order of the elements. On CUDA and in compiled
+    programs four reads find them: of these, two find the mean and the deviations from it, in
+    float64. There nothing synchronizes. Nothing fails, whatever the numbers are.
 
     Args:
         input: what `torch_histo.histogram` takes.
         dim: the dimension or dimensions to summarize; None means all. The others are kept.
         q: which quantiles, from 0 to 1.
         bits, exponents: of the sketch, as `torch_histo.QuantileSketch` takes them: a channel needs
-            128 KiB by default, and 8 KiB with 3 bits.
+            128 KiB by default, and 8 KiB with 3 bits. They do not change the other results.
 
     Returns:
         Tensors of the kept dimensions. `count`, `nan`, `inf` (of both signs) and `zeros`: int64,
         exact; `count` is that of all elements. `min` and `max` of the finite values: float64,
         exact, but rounded outwards for integers beyond 2^53. `mean`, `var` and `std` of the
-        finite values, from the values: float64, NaN where torch.mean, torch.var and torch.std are.
-        `std` is wrong by at most 2^-40 of itself, and `mean` by 2^-40 of the mean magnitude, most
-        by 1,000 times less; `var` is infinite or 0 where float64 cannot hold it.
-        `quantiles` `[q, kept...]`, infinities among them: float64, within 2^-(bits + 1) for
-        magnitudes in the span of the exponents; exact for bool and dtypes whose fraction has at
-        most `bits` bits, such as bfloat16, float8 and integers of 8 bits: there each bin of the
-        span has one value.
-        `sketch`: the `QuantileSketch` of the input, for other quantiles and for plots.
+        finite values: float64, NaN where torch.mean, torch.var and torch.std are. `var` is
+        infinite or 0 where float64 cannot hold it, and `std` is right there, too.
+        On the CPU each is the float64 that is nearest to the exact number. On CUDA and in compiled
+        programs `std` is wrong by at most 2^-40 of itself, and `mean` by 2^-40 of the mean
+        magnitude.
+        `quantiles` `[q, kept...]`: float64, exact: values of the input, infinities among them.
+        Each is what torch.nanquantile takes with interpolation="nearest", of the rank
+        q * (n - 1) rounded to the nearest integer, half to even, for n values that are not NaN;
+        as there, the product is float32 for floats of up to 32 bits and up to 2^24 elements a
+        channel. Integers beyond 2^53 are rounded to float64. NaN where every value is NaN.
+        `sketch`: the `QuantileSketch` of the input, for other quantiles and for plots. It is made
+        when it is asked for: see `torch_histo.Summary`.
 
     Raises:
         RuntimeError, TypeError: what `torch_histo.histogram` and `torch_histo.QuantileSketch`
@@ -87,31 +162,71 @@ def summarize(
     """
     input = tensor_of("summarize: input", input)
     dims = dimensions("summarize", dim)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
+    bits, exponents = checked_bins("summarize", bits, exponents)
+    if is_dtensor(input):
+        expected = "input must be what this process holds"
+        raise TypeError(f"summarize: {expected}, got a DTensor: pass input.to_local()")
     try:
-        sketch = QuantileSketch(kept, bits, exponents, device=input.device)
-        counts, low, high = sketch._read(input, dims or None)
-        sketch._set(counts, low, high)
-        if fraction_bits(input.dtype) <= bits:
-            sketch._place = 0.0
-        quantiles = sketch.quantile(q)
+        if _exact.has_exact_sums(input):
+            numbers = tuple(_exact.read(input, dims)[:_NUMBERS])
+            sketch = None
+        else:
+            sketch = _sketch(input, dims, bits, exponents) if is_compiling() else None
+            numbers = _numbers(input, dims, sketch)
+        quantiles = _quantiles(input, dims, q, numbers[0])
     except (RuntimeError, TypeError) as error:
         raise renamed(error, "summarize", "input") from None
+    made = sketch if sketch is not None else _Source(input, dims, bits, exponents, _version(input))
+    return Summary(*numbers, quantiles, made)  # type: ignore[call-arg, arg-type]
+
+
+_NUMBERS = 9
+"""The fields of a summary before its quantiles."""
+
+
+def _numbers(input: Tensor, dims: list[int], sketch: QuantileSketch | None) -> tuple[Tensor, ...]:
+    """The fields of a summary before its quantiles, without exact sums."""
+    if sketch is None:
+        low, high = torch.ops.histo.finite_range(input.detach(), dims)
+        edges = numbers_beside(input, SIGNS)
+        counts = histogram(input, edges, dim=dims or None, flow=True).hist
+        low, high = exact_double(low), exact_double(high)
+        is_any = low <= high
+        extremes = low.where(is_any, torch.nan), high.where(is_any, torch.nan)
+    else:  # its counts tell the same
+        counts, extremes = sketch.hist, (sketch.min, sketch.max)
+        low, high = sketch._extremes()
     finite = counts[..., 1:-2].sum(-1)
-    mean, var, std = moments_of(input, dims, low, high, finite).mean_var_std()
-    return Summary(
-        count=counts.sum(-1),
-        nan=counts[..., -1],
-        inf=counts[..., 0] + counts[..., -2],
-        zeros=counts[..., counts.shape[-1] // 2 - 1],
-        min=sketch.min,
-        max=sketch.max,
-        mean=mean,
-        var=var,
-        std=std,
-        quantiles=quantiles,
-        sketch=sketch,
+    return (
+        counts.sum(-1),
+        counts[..., -1],
+        counts[..., 0] + counts[..., -2],
+        counts[..., counts.shape[-1] // 2 - 1],
+        *extremes,
+        *moments_of(input, dims, low, high, finite).mean_var_std(),
     )
+
+
+def _quantiles(input: Tensor, dims: list[int], q: Any, counts: Tensor) -> Tensor:
+    fractions = fractions_of("summarize", q, counts)
+    if not all(input.shape[d] for d in reduced_dimensions(input.dim(), dims)):
+        sizes = (*fractions.shape, *counts.shape)
+        return torch.full(sizes, torch.nan, dtype=torch.float64, device=input.device)
+    found = torch.ops.histo.quantile(
+        input.detach(), fractions, dims or None, interpolation="nearest", ignore_nan=True
+    )
+    return exact_double(found)
+
+
+def _sketch(
+    input: Tensor, dims: list[int], bits: int, exponents: tuple[int, int]
+) -> QuantileSketch:
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
+    sketch = QuantileSketch(kept, bits, exponents, device=input.device)
+    sketch._set(*sketch._read(input, dims or None))
+    if fraction_bits(input.dtype) <= bits:
+        sketch._place = 0.0
+    return sketch
 
 
 def fraction_bits(dtype: torch.dtype) -> int:

@@ -53,6 +53,21 @@ void count_uniform(
 template <class T>
 void finite_range(const Problem& input, T* low, T* high);
 
+/// What a summary says of each channel; k counts or numbers of all channels, one after another.
+struct Summary {
+  int64_t* counts; // [kSummaryCounts, channels]
+  double* numbers; // [kSummaryNumbers, channels]
+  int64_t* digits; // [channels, digits of the sum, of the sum of squares], canonical; or null
+};
+/// Elements, NaN, -inf, +inf and zeros.
+constexpr int64_t kSummaryCounts = 5;
+/// Of the finite values: the extremes, rounded outwards and NaN for no value, then mean, variance,
+/// standard deviation, sum and sum of squares, as `Moments` has them.
+constexpr int64_t kSummaryNumbers = 7;
+
+/// Reads the input once.
+void summarize(const Problem& input, const Summary& summary);
+
 /// Evenly spaced edges of `rows` ranges.
 template <class T, class Edge>
 void uniform_edges(const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges);

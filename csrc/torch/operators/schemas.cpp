@@ -61,6 +61,16 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_sketch_quantile(Tensor hist, Tensor min_key, Tensor max_key, Tensor q, int bits, "
       "int first, int last, float place) -> Tensor");
 
+  // What a summary says of each channel, for tensors on the CPU: `counts` [5, kept...] of elements,
+  // NaN, -inf, +inf and zeros; `numbers` [7, kept...]: min, max, mean, var, std, sum and sum of
+  // squares of the finite values; and the digits of the exact sums, [kept..., n], if they are wanted.
+  m.def(
+      "_summary(Tensor input, int[]? dim, bool digits) "
+      "-> (Tensor counts, Tensor numbers, Tensor digits)");
+  // Digits of several inputs can be added. Mean, var, std, sum and sum of squares, [5, kept...], of
+  // `number` values of a dtype, [kept...].
+  m.def("_moments_of_digits(Tensor digits, Tensor number, ScalarType dtype) -> Tensor");
+
   // How the CUDA engine would count such an input on a GPU with these limits, as JSON;
   // `address` is that of the first element, or how it is aligned.
   m.def(

@@ -1,0 +1,141 @@
+"""Counts, extremes and exact sums of channels by one read: the operators of the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torch_histo import _library
+from torch_histo._arguments import (
+    is_compiling,
+    kept_dimensions,
+    reduced_dimensions,
+)
+from torch_histo.histograms import check_counted
+
+_library.load()  # the rules below need the operators
+
+RELATIVE_ERROR = 2.0**-53
+"""The largest error of a mean and of a standard deviation, which are rounded once."""
+
+_COUNTS, _NUMBERS, _MOMENTS = 5, 7, 5
+_DIGIT_BITS = 32
+
+
+def has_exact_sums(x: Tensor) -> bool:
+    """Whether the operators below are for a tensor; the sums of others are `_moments`'."""
+    is_plain = type(x) is Tensor or type(x) is nn.Parameter
+    is_dense = x.layout == torch.strided and not x.is_nested
+    return is_plain and is_dense and x.is_cpu and not is_compiling()
+
+
+class Read(NamedTuple):
+    """What one read finds: tensors of the channels, [channels...]."""
+
+    elements: Tensor
+    """int64, as the next three: of all elements."""
+    nan: Tensor
+    inf: Tensor
+    zeros: Tensor
+    min: Tensor
+    """Of the finite values, in float64, as all that follows: NaN where there is none."""
+    max: Tensor
+    mean: Tensor
+    var: Tensor
+    std: Tensor
+    sum: Tensor
+    squares: Tensor
+    digits: Tensor
+    """int64 [channels..., n]: the exact sums of values and of squares. Those of parts of a tensor
+    can be added."""
+
+    @property
+    def finite(self) -> Tensor:
+        """How many values are finite."""
+        return self.elements - self.nan - self.inf
+
+
+def read(x: Tensor, dim: Sequence[int], *, digits: bool = False) -> Read:
+    """Reads a tensor that `has_exact_sums`; there are no digits if none are wanted."""
+    counts, numbers, sums = torch.ops.histo._summary(x.detach(), list(dim) or None, digits)
+    elements, nan, below, above, zeros = counts.unbind(0)
+    return Read._make((elements, nan, below + above, zeros, *numbers.unbind(0), sums))
+
+
+def moments_of_digits(digits: Tensor, number: Tensor, dtype: torch.dtype) -> Tensor:
+    """[5, channels...]: mean, var, std, sum and sum of squares of `number` values of a dtype."""
+    found: Tensor = torch.ops.histo._moments_of_digits(digits, number, dtype)
+    return found
+
+
+def sum_of_channels(digits: Tensor) -> Tensor:
+    """The digits of all channels together, [n]. There may be many: the sums are carried first."""
+    flat = digits.reshape(-1, digits.shape[-1]).clone()
+    of_values = flat.shape[-1] // 3  # squares have twice as many digits
+    for part in (flat[:, :of_values], flat[:, of_values:]):
+        for i in range(part.shape[-1] - 1):
+            part[:, i + 1] += part[:, i] >> _DIGIT_BITS
+            part[:, i] &= (1 << _DIGIT_BITS) - 1
+    return flat.sum(0)
+
+
+def num_digits(dtype: torch.dtype) -> int:
+    """Of the sum of values and the sum of squares of a channel, together."""
+    if dtype == torch.float64:
+        return 3 * 67
+    if dtype in (torch.float32, torch.bfloat16):
+        return 3 * 10
+    return 3 * (3 if dtype.is_floating_point else 4)
+
+
+@torch.library.register_fake("histo::_summary")  # type: ignore[untyped-decorator]
+def _(input: Tensor, dim: Sequence[int] | None, digits: bool) -> tuple[Tensor, Tensor, Tensor]:
+    check_counted("summarize", input, input.dim(), dim)
+    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    size = num_digits(input.dtype) if digits else 0
+    return (
+        input.new_empty([_COUNTS, *kept], dtype=torch.int64),
+        input.new_empty([_NUMBERS, *kept], dtype=torch.float64),
+        input.new_empty([*kept, size], dtype=torch.int64),
+    )
+
+
+@torch.library.register_fake("histo::_moments_of_digits")  # type: ignore[untyped-decorator]
+def _(digits: Tensor, number: Tensor, dtype: torch.dtype) -> Tensor:
+    return digits.new_empty([_MOMENTS, *number.shape], dtype=torch.float64)
+
+
+@torch.library.register_vmap("histo::_summary")  # type: ignore[untyped-decorator]
+def _(
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    input: Tensor,
+    dim: Sequence[int] | None,
+    digits: bool,
+) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
+    at, ndim = in_dims[0], input.dim() - 1
+    assert at is not None
+    check_counted("summarize", input, ndim, dim)
+    if ndim == 0:
+        input, ndim = input.unsqueeze(1), 1
+    reduced = reduced_dimensions(ndim, dim or ())
+    place = at - sum(d < at for d in reduced)
+    found = torch.ops.histo._summary(input, [d + (d >= at) for d in reduced], digits)
+    return found, (place + 1, place + 1, place)
+
+
+@torch.library.register_vmap("histo::_moments_of_digits")  # type: ignore[untyped-decorator]
+def _(
+    info: Any,
+    in_dims: tuple[int | None, ...],
+    digits: Tensor,
+    number: Tensor,
+    dtype: torch.dtype,
+) -> tuple[Tensor, int]:
+    pairs = zip((digits, number), in_dims[:2], strict=True)
+    size = info.batch_size
+    first = [x.expand(size, *x.shape) if at is None else x.movedim(at, 0) for x, at in pairs]
+    return torch.ops.histo._moments_of_digits(*first, dtype), 1
