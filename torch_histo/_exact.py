@@ -14,7 +14,7 @@ from torch_histo._arguments import (
     kept_dimensions,
     reduced_dimensions,
 )
-from torch_histo.histograms import check_counted
+from torch_histo._histogram_rules import check_counted
 
 _library.load()  # the rules below need the operators
 

@@ -53,7 +53,7 @@ void histogram_add(
   const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
   const HistogramCall& histogram = prepared.histogram;
   Workspace workspace(input);
-  cpu::count_between(histogram.call.problem, histogram.edges, histogram.flow, workspace);
+  cpu::count_between(histogram.call.problem, histogram.edges, nullptr, histogram.flow, workspace);
   add_terms(counts, prepared);
 }
 
