@@ -58,10 +58,10 @@ HISTO_HOST_DEVICE void range_of_extremes(T& low, T& high) {
   if (low > high) {
     low = 0;
     high = 1;
-  } else if (low == high) {
-    low = rounded_sum(low, T{-0.5});
-    high = rounded_sum(high, T{0.5});
   }
+  const T more = low == high ? T{0.5} : T{0};
+  low = rounded_sum(low, -more);
+  high = rounded_sum(high, more); // the sum makes 0 of -0
 }
 
 } // namespace histo

@@ -165,7 +165,9 @@ std::vector<double> checked_range(std::vector<double> range) {
         kHistogram, ": range must be two finite numbers, the first not above the second, got [",
         got, "]"));
   }
-  range_of_extremes(range[0], range[1]);
+  if (range[0] == range[1]) {
+    range_of_extremes(range[0], range[1]);
+  }
   return range;
 }
 
