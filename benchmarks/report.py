@@ -305,7 +305,8 @@ def document_table(document: str, record: Record) -> str:
     if document == "README.md":
         return in_short(table)
     if "calls" in record:
-        return by_layer(table, LAYERS_IN_DOCUMENTS)
+        host = calls.table(record["calls"], device_of(record))
+        return f"\n{by_layer(table, LAYERS_IN_DOCUMENTS)}\n\n{host}\n"
     if device_of(record) == "cpu":
         return speeds(table)
     return by_case(table, every_peer=False)

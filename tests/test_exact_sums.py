@@ -222,7 +222,7 @@ def test_digits_are_rounded_once(dtype: torch.dtype) -> None:
     assert_rounded(patterns, dtype)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(st.integers(-(2**62), 2**62), min_size=67, max_size=67))
 def test_any_digits(digits: list[int]) -> None:
     assert_rounded([digits], F64)

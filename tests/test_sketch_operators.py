@@ -118,7 +118,7 @@ def any_numbers(dtype: torch.dtype) -> st.SearchStrategy[list[int]]:
     return st.lists(st.integers(-(2**bits), 2**bits - 1), min_size=1, max_size=70)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.sampled_from(NUMBERS), st.integers(0, 16), st.data())
 def test_any_bits(dtype: torch.dtype, bits: int, data: Any) -> None:
     first = data.draw(st.integers(-1022, 1022))

@@ -220,7 +220,9 @@ def test_integers_that_float64_rounds(dtype: torch.dtype, ends: tuple[int, int])
 @pytest.mark.parametrize("of", [(NAN, 1.0), (NAN, NAN), (3.0, -1.0), (-INF, INF), (0.0, INF)])
 def test_ranges_that_are_none(of: tuple[float, float]) -> None:
     for dtype in (torch.float32, torch.float64, torch.int32):
-        check(with_specials(random_values((50,), dtype)), 10, of, None, True)
+        values = with_specials(random_values((50,), dtype))
+        with pytest.raises(RuntimeError, match=r"^histogram: range must be two finite numbers"):
+            torch.ops.histo._uniform_histogram(values, 10, of, None, True)
 
 
 def test_against_the_oracle() -> None:
@@ -273,7 +275,7 @@ def test_ranges_at_the_limit(dtype: torch.dtype, far: bool) -> None:
             check(values.view(4, -1), bins, (ends[0].item(), ends[1].item()), [1], False)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=100)
 @given(
     low=FLOAT32,
     width=st.one_of(st.floats(0, 1e6, width=32), st.floats(0, 2.0**-100, width=32), FLOAT32),

@@ -116,11 +116,11 @@ constexpr int64_t kMinRowsOfTwoBytes = 1 << 20; // shown by bfloat16 [2^24], 255
 constexpr int64_t kPatternsPerTask = 1 << 16;
 /// With fewer values for each edge of a range that all channels share, edges are computed: checking
 /// all of them takes longer.
-constexpr int64_t kMinValuesPerSharedEdge = 16; // float32 [1000], 256 bins in (-4, 4)
+constexpr int64_t kMinValuesPerSharedEdge = 16; // float32 [1000] in (-4.1, 4.3)
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kDigitizedChannels = 64;
 /// Counts of channels that are cleared, digitized and counted together.
-constexpr int64_t kDigitizedCounts = 1 << 14; // float32 [20000, 49] over (1), 256 bins
+constexpr int64_t kDigitizedCounts = 1 << 14; // float32 [20000, 49] over (1) in (-4.1, 4.3)
 
 // --- More than kMaxBinsOfSmallTables bins
 
@@ -208,12 +208,13 @@ constexpr int64_t kMinKeysOfLongDigits = 4096; // shown by float32 [64, 2^16] ov
 
 // --- Sketches
 
-constexpr int64_t kSketchElements =
-    512; // of one channel that are looked at before they are counted
+/// Elements of one channel that are looked at before they are counted.
+constexpr int64_t kSketchElements = 512;
 /// The same of channels side by side, whose counts stay in the cache of the second level.
 constexpr int64_t kSketchChannels = 16;
 constexpr int64_t kSketchRows = 256;
-constexpr int64_t kSketchRowsAhead = 16; // are fetched
+/// Rows that are fetched ahead.
+constexpr int64_t kSketchRowsAhead = 16;
 
 // --- The result
 
