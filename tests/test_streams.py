@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import NUMBERS
 from torch import Tensor, nn
@@ -425,6 +425,7 @@ def test_interpolated_quantiles_of_any_counts(counts: list[int], q: float) -> No
 
 @settings(max_examples=300, deadline=None)
 @given(COUNTS, st.floats(0, 1) | ENDS)
+@example([0, 0, 0, 0, 0, 2**53 - 1, 1], 1 - 2**-53)
 def test_order_statistics_of_any_counts(counts: list[int], q: float) -> None:
     counts[1] += 1  # the extremes are there
     counts[5] += 1

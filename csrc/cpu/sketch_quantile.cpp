@@ -32,7 +32,7 @@ WholeAndPart product(double q, int64_t last) {
   const double rest = scaled - static_cast<double>(steps);
   const int64_t low_steps = low * steps;
   const double of_low =
-      static_cast<double>(low) * rest + static_cast<double>(low_steps & kLow) * 0x1p-31;
+      (static_cast<double>(low) * rest + static_cast<double>(low_steps & kLow)) * 0x1p-31;
   const double fraction = static_cast<double>(high) * rest + of_low;
   const double carry = std::floor(fraction);
   return {high * steps + (low_steps >> 31) + static_cast<int64_t>(carry), fraction - carry};
