@@ -89,7 +89,7 @@ def found(*patterns: str) -> list[str]:
 
 
 host = ["torch/*.cpp", "torch/explain/*.cpp", "torch/operators/schemas.cpp"]
-on_cpu = [f"torch/operators/{name}.cpp" for name in ("on_cpu", "refusals", "summary")]
+on_cpu = [f"torch/operators/{name}.cpp" for name in ("on_cpu", "refusals", "summary_on_cpu")]
 sources = found(*host, *on_cpu, "cpu/**/*.cpp", "cuda/plan/*.cpp")
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:

@@ -273,7 +273,7 @@ LOGGING_QUICK = [Case("float32", (8, 1 << 10), (1,), num_bins=64, bins="of all v
 # --- layers -----------------------------------------------------------------------------
 
 LAYERS = {
-    # What a calibration, a logger or a quantizer meets, one tensor after another.
+    # A calibration, a logger or a quantizer meets them, one tensor after another.
     "transformer, activations": Case("bfloat16", (8192, 4096)),
     "transformer, MLP weight by output": Case("bfloat16", (4096, 11008), (1,)),
     "transformer, batch of tokens": Case("bfloat16", (2, 2048, 4096), (0, 1)),
@@ -292,7 +292,7 @@ LAYERS = {
     "CNN, planes of 49": Case("float32", (16, 960, 7, 7), (2, 3)),
     "CNN, weight by output": Case("float32", (512, 512, 3, 3), (1, 2, 3)),
     "patches": Case("float32", (64, 577, 64), (1,)),
-    # Of well-known models.
+    # Layers of well-known models.
     "GPT-2, MLP weight": Case("float32", (3072, 768), (1,)),
     "GPT-2, embeddings by token": Case("float32", (50_257, 768), (1,)),
     "Llama 3 8B, down projection": Case("bfloat16", (4096, 14_336), (1,)),

@@ -12,12 +12,10 @@ from torch import Tensor
 
 from . import _exact, report
 from ._moments import RELATIVE_ERROR, Moments, moments_of, no_moments
-from ._stream import exact_double
-from .histograms import histogram
 from .messages import printable
 from .quantiles import nanquantile
 from .sources import Piece, Source, SourceError
-from .summaries import SIGNS
+from .summaries import signs_and_extremes
 
 MAX_CHANNELS = 1 << 19
 """More rows are for no reader, and take some GiB."""
@@ -141,11 +139,9 @@ class _Seen:
             self.sums = self.sums or _Digits(self.low.shape, values.dtype)
             self.sums.add(found.digits, channels)
         else:
-            edges = torch.tensor(SIGNS, dtype=torch.float64, device=values.device)
-            signs = histogram(values, edges, dim=dim or None, flow=True).hist
+            signs, low, high = signs_and_extremes(values, dim)
             finite = signs[..., 1:-2].sum(-1)
             counts = signs[..., -1], signs[..., 0] + signs[..., -2], signs[..., 2], finite
-            low, high = map(exact_double, torch.ops.histo.finite_range(values, dim))
             self.sums = self.sums or _Moments(no_moments(self.low))
             self.sums.add(moments_of(values, dim, low, high, finite), channels)
         for own, new in zip(self.counts(), counts, strict=True):

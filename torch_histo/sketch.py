@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import dimensions, has_values, integer, is_plain_on_cpu, shown
+from torch_histo._arguments import has_values, integer, is_plain_on_cpu, shown
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
 from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
 
@@ -144,7 +144,7 @@ class QuantileSketch(Stream):
         """Whether the operator of the CPU has added the counts and the extremes."""
         if not (is_plain_on_cpu(x) and is_plain_on_cpu(self.hist)):
             return False
-        dims = dimensions(f"{type(self).__name__}.update", dim) or None
+        dims = self._dimensions(dim)
         x = x.detach() if x.requires_grad else x
         state = self.hist, self.min_key, self.max_key
         try:
@@ -172,8 +172,7 @@ class QuantileSketch(Stream):
     def _read(self, x: Tensor, dim: int | Sequence[int] | None) -> tuple[Tensor, Tensor, Tensor]:
         """The counts and the finite extremes of a tensor."""
         counts = self._counts_of(x, dim)
-        dims = None if dim is None else dimensions("QuantileSketch.update", dim)
-        return counts, *torch.ops.histo.finite_range(x.detach(), dims)
+        return counts, *torch.ops.histo.finite_range(x.detach(), self._dimensions(dim))
 
     def _set(self, counts: Tensor, low: Tensor, high: Tensor) -> None:
         """Makes these all that came. They may be a tracer's, which no buffer can add."""

@@ -184,13 +184,19 @@ _NUMBERS = 9
 """The fields of a summary before its quantiles."""
 
 
+def signs_and_extremes(input: Tensor, dims: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
+    """The counts between `SIGNS` with flow, and the finite extremes in float64; low > high where
+    there are none."""
+    low, high = torch.ops.histo.finite_range(input.detach(), dims)
+    edges = numbers_beside(input, SIGNS)
+    counts = histogram(input, edges, dim=dims or None, flow=True).hist
+    return counts, exact_double(low), exact_double(high)
+
+
 def _numbers(input: Tensor, dims: list[int], sketch: QuantileSketch | None) -> tuple[Tensor, ...]:
     """The fields of a summary before its quantiles, without exact sums."""
     if sketch is None:
-        low, high = torch.ops.histo.finite_range(input.detach(), dims)
-        edges = numbers_beside(input, SIGNS)
-        counts = histogram(input, edges, dim=dims or None, flow=True).hist
-        low, high = exact_double(low), exact_double(high)
+        counts, low, high = signs_and_extremes(input, dims)
         is_any = low <= high
         extremes = low.where(is_any, torch.nan), high.where(is_any, torch.nan)
     else:  # its counts tell the same

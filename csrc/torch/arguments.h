@@ -53,6 +53,9 @@ struct Checked {
   std::vector<int64_t> kept; // dimensions of the input that the result keeps, in order
 };
 
+/// The sizes of the dimensions that a result keeps.
+std::vector<int64_t> kept_sizes(const torch::stable::Tensor& input, const Checked& checked);
+
 /// The type of elements of a dtype by torch's name, if it is taken anywhere.
 std::optional<ElementType> element_type(std::string_view dtype);
 

@@ -45,13 +45,9 @@ bool fits_in_float32(ElementType type) {
 constexpr std::string_view kUseOfCounts =
     "the counts: pass fewer bins, or fewer channels at a time";
 
-/// The sizes of the dimensions that a result keeps, and then `last`.
+/// The same, and then `last`.
 std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last) {
-  std::vector<int64_t> sizes;
-  sizes.reserve(checked.kept.size() + 1);
-  for (int64_t d : checked.kept) {
-    sizes.push_back(input.size(d));
-  }
+  std::vector<int64_t> sizes = kept_sizes(input, checked);
   sizes.push_back(last);
   return sizes;
 }
@@ -173,6 +169,15 @@ std::vector<double> checked_range(std::vector<double> range) {
 
 } // namespace
 
+std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked) {
+  std::vector<int64_t> sizes;
+  sizes.reserve(checked.kept.size() + 1); // a result has a dimension more
+  for (int64_t d : checked.kept) {
+    sizes.push_back(input.size(d));
+  }
+  return sizes;
+}
+
 Operands prepare_operands(
     std::vector<Tensor> tensors, const std::vector<int64_t>& kept, int64_t num_counts) {
   std::vector<OperandShape> shapes;
@@ -264,10 +269,7 @@ RangeCall prepare_finite_range(
     const Tensor& input, const std::optional<std::vector<int64_t>>& dim) {
   const std::string_view op = "finite_range";
   const Checked checked = check_numbers(op, describe(input), dim);
-  std::vector<int64_t> shape;
-  for (int64_t d : checked.kept) {
-    shape.push_back(input.size(d));
-  }
+  const std::vector<int64_t> shape = kept_sizes(input, checked);
   const bool in_float32 = fits_in_float32(checked.element);
   const ScalarType dtype = in_float32 ? ScalarType::Float : ScalarType::Double;
   return {

@@ -70,13 +70,9 @@ SketchAddCall prepare_sketch_add(
   const std::string_view op = "_sketch_add_";
   const SketchBins bins = check_bins(op, given.bits, given.first, given.last);
   const Checked checked = check_numbers(op, describe(input), dim);
-  std::vector<int64_t> channels;
-  for (int64_t d : checked.kept) {
-    channels.push_back(input.size(d));
-  }
   SketchAddCall call{
       prepare_operands({input}, checked.kept, bins.num_counts()), bins,
-      state_of(op, hist, min_key, max_key, std::move(channels), bins)};
+      state_of(op, hist, min_key, max_key, kept_sizes(input, checked), bins)};
   const auto shares = [&](const Tensor& buffer) { return share_memory(input, buffer); };
   if (shares(hist) || shares(min_key) || shares(max_key)) {
     // It is counted as it was before.

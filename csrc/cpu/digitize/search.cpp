@@ -105,6 +105,28 @@ struct One {
 template <class T>
 constexpr bool kHasVectors = Number<T>::kIsFloat;
 
+/// Searches in the vectors of the chosen instruction set. Without such vectors it does nothing and
+/// returns false.
+template <class Search, class T, class Out>
+bool search_in_vectors(
+    [[maybe_unused]] const Search& of,
+    [[maybe_unused]] const SlotRule& rule,
+    [[maybe_unused]] const T* data,
+    [[maybe_unused]] int64_t size,
+    [[maybe_unused]] Out* slots) {
+#ifdef __x86_64__
+  if (has_avx512()) {
+    avx512::search(of, rule, data, size, slots);
+    return true;
+  }
+  if (chosen_set() == InstructionSet::kAvx2) {
+    avx2::search(of, rule, data, size, slots);
+    return true;
+  }
+#endif
+  return false;
+}
+
 } // namespace
 
 template <class T, class Out>
@@ -114,18 +136,13 @@ void search(
     const T* data,
     int64_t size,
     Out* slots) {
-#ifdef __x86_64__
   if constexpr (kHasVectors<T>) {
     // Vectors have no buckets over the bits of doubles.
     const bool in_vectors = sizeof(ComparedAs<T>) == 4 || of.buckets == nullptr || !of.over_bits;
-    if (in_vectors && has_avx512()) {
-      return avx512::search(of, rule, data, size, slots);
-    }
-    if (in_vectors && chosen_set() == InstructionSet::kAvx2) {
-      return avx2::search(of, rule, data, size, slots);
+    if (in_vectors && search_in_vectors(of, rule, data, size, slots)) {
+      return;
     }
   }
-#endif
   search_line<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
@@ -136,16 +153,11 @@ void search(
     const T* data,
     int64_t size,
     Out* slots) {
-#ifdef __x86_64__
   if constexpr (kHasVectors<T>) {
-    if (has_avx512()) {
-      return avx512::search(of, rule, data, size, slots);
-    }
-    if (chosen_set() == InstructionSet::kAvx2) {
-      return avx2::search(of, rule, data, size, slots);
+    if (search_in_vectors(of, rule, data, size, slots)) {
+      return;
     }
   }
-#endif
   search_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
@@ -156,15 +168,9 @@ void search(
     const T* data,
     int64_t size,
     Out* slots) {
-#ifdef __x86_64__
-  if (has_avx512()) {
-    return avx512::search(of, rule, data, size, slots);
+  if (!search_in_vectors(of, rule, data, size, slots)) {
+    search_uniform<One<ComparedAs<T>>>(of, rule, data, size, slots);
   }
-  if (chosen_set() == InstructionSet::kAvx2) {
-    return avx2::search(of, rule, data, size, slots);
-  }
-#endif
-  search_uniform<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
 template <class T, class Out>
@@ -174,15 +180,9 @@ void search(
     const T* data,
     int64_t size,
     Out* slots) {
-#ifdef __x86_64__
-  if (has_avx512()) {
-    return avx512::search(of, rule, data, size, slots);
+  if (!search_in_vectors(of, rule, data, size, slots)) {
+    search_uniform_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
   }
-  if (chosen_set() == InstructionSet::kAvx2) {
-    return avx2::search(of, rule, data, size, slots);
-  }
-#endif
-  search_uniform_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
 }
 
 HISTO_SEARCHES(float)

@@ -198,7 +198,7 @@ void search_columns(
   });
 }
 
-/// What all channels of bins of one width have in common.
+/// Constants in vectors, for the search in bins of one width: the same for all channels.
 template <class V, class Compared>
 struct UniformVectors {
   SlotRuleVectors<V, Compared> as;

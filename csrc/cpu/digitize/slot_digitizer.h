@@ -1,4 +1,4 @@
-// What all digitizers have in common: the format of slots.
+// The base of all digitizers, and the format of their slots.
 #pragma once
 
 #include <cstddef>

@@ -37,10 +37,7 @@ std::vector<int64_t> joined(int64_t first, std::vector<int64_t> rest) {
 std::tuple<Tensor, Tensor, Tensor> summary(
     const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
   const Checked checked = check_numbers("summarize", describe(input), dim);
-  std::vector<int64_t> kept;
-  for (int64_t d : checked.kept) {
-    kept.push_back(input.size(d));
-  }
+  std::vector<int64_t> kept = kept_sizes(input, checked);
   const Operands operands = prepare_operands({input}, checked.kept, 1);
   const Tensor counts =
       allocate(input, joined(cpu::kSummaryCounts, kept), ScalarType::Long, "the counts");
