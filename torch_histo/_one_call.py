@@ -1,4 +1,4 @@
-"""Histograms of plain tensors on the CPU, by one call of one operator."""
+"""Histograms of plain tensors, by one call of one operator."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_histo import _library
-from torch_histo._arguments import dimensions, is_plain_on_cpu
+from torch_histo._arguments import dimensions, is_plain
 
 _library.load()
 
@@ -25,7 +25,7 @@ def counts_and_edges(
     """What `histogram` returns, for a number of bins and a range of numbers or None.
 
     Other calls give None, and so do those that end in an error: the longer way tells what it is."""
-    if not (is_plain_on_cpu(input) and type(bins) is int):
+    if not (is_plain(input) and type(bins) is int):
         return None
     try:
         if range is not None:

@@ -8,6 +8,15 @@
 
 namespace histo {
 
+/// Bins of one width between two numbers that all channels share, or between the finite extremes
+/// of each channel.
+struct UniformBins {
+  int64_t bins;
+  const double* range; // both numbers; null for the extremes
+  void* edges;         // not initialized: [bins + 1], or [channels, bins + 1] for the extremes
+  ElementType type;    // of the edges: float32 for floats of up to 32 bits, or float64
+};
+
 /// Edge k of `bins` bins of the same width between low and high, as np.linspace has it:
 /// k * ((high - low) / bins) + low, each operation rounded once in T. NumPy refuses a range with
 /// too few numbers between its ends for so many bins. If such a step is below the normal

@@ -6,6 +6,7 @@
 #include "core/problem.h"
 #include "core/ranks.h"
 #include "core/sketch.h"
+#include "core/uniform_edges.h"
 #include "cpu/count/pattern_axis.h"
 
 namespace histo::cpu {
@@ -34,15 +35,6 @@ void count_between(
     const UniformRanges* ranges,
     const Flow& flow,
     Allocator& allocate);
-
-/// Bins of one width between two numbers that all channels share, or between the finite extremes
-/// of each channel.
-struct UniformBins {
-  int64_t bins;
-  const double* range; // both numbers; null for the extremes
-  void* edges;         // not initialized: [bins + 1], or [channels, bins + 1] for the extremes
-  ElementType type;    // of the edges: float32 for floats of up to 32 bits, or float64
-};
 
 /// Writes the edges, and counts between them.
 void count_uniform(

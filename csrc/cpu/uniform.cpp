@@ -4,12 +4,12 @@
 #include <vector>
 
 #include "core/uniform_edges.h"
+#include "core/uniform_line.h"
 #include "cpu/float_mode.h"
 #include "cpu/huge_pages.h"
 #include "cpu/kernels.h"
 #include "cpu/run_widest.h"
 #include "cpu/threads.h"
-#include "cpu/uniform_line.h"
 
 namespace histo::cpu {
 namespace {

@@ -16,6 +16,7 @@
 #include "core/problem.h"
 #include "core/ranks.h"
 #include "core/sketch.h"
+#include "core/uniform_edges.h"
 
 // Older headers of torch have another name for it.
 #ifndef STABLE_TORCH_ERROR_CODE_CHECK
@@ -157,10 +158,15 @@ void add_terms(const torch::stable::Tensor& counts, const HistogramAddCall& call
 
 /// A checked call of a histogram in bins of one width.
 struct UniformCall {
-  Call call;                   // num_bins of its problem are all counts of a channel
+  Call call; // num_bins of its problem are all counts of a channel
+  int64_t num_bins;
   std::vector<double> range;   // both ends, which differ; empty for the extremes of each channel
   torch::stable::Tensor edges; // not initialized
   ElementType type;            // of the edges
+
+  UniformBins bins() const {
+    return {num_bins, range.empty() ? nullptr : range.data(), edges.mutable_data_ptr(), type};
+  }
 };
 UniformCall prepare_uniform_histogram(
     const torch::stable::Tensor& input,

@@ -253,6 +253,7 @@ UniformCall prepare_uniform_histogram(
   }
   UniformCall prepared{
       prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts),
+      num_bins,
       range ? checked_range(*range) : std::vector<double>(),
       {},
       {}};

@@ -6,13 +6,13 @@
 #include <utility>
 #include <vector>
 
+#include "core/uniform_line.h"
 #include "cpu/digitize/digitize.h"
 #include "cpu/digitize/elements.h"
 #include "cpu/digitize/search.h"
 #include "cpu/digitize/slot_digitizer.h"
 #include "cpu/plan.h"
 #include "cpu/tuning.h"
-#include "cpu/uniform_line.h"
 
 namespace histo::cpu {
 namespace {

@@ -9,6 +9,15 @@ void count_between(
   if (plan.clears) {
     clear(launch, problem, plan.overlaps);
   }
+  count_by(plan, problem, edges, flow, launch);
+}
+
+void count_by(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
   switch (plan.layout) {
     case EdgeLayout::kBytes:
       return count_bytes_between(problem, edges, flow, launch);

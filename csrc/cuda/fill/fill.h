@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/edges.h"
+#include "core/uniform_edges.h"
 #include "cuda/launch.h"
 #include "cuda/plan/edge_plan.h"
 
@@ -10,6 +11,18 @@ namespace histo::cuda {
 /// Counts a problem whose num_bins are all counts of a channel.
 void count_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+
+/// The same by its plan, in counts that are cleared if the plan says so.
+void count_by(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+
+/// Writes edges of one width, and counts between them.
+void count_uniform(
+    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch);
 
 // The layouts of EdgePlan.
 void count_streams_between(

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "core/uniform_edges.h"
+#include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/extremes.h"
 #include "cuda/pdl.cuh"
 #include "cuda/walk/walk.cuh"
@@ -84,26 +85,66 @@ __global__ __launch_bounds__(ExtremeColumnReads<T>::kThreads, 1) void column_ext
 
 template <class T, class To>
 __global__ void round_extremes_kernel(
-    const long long* lows, const long long* highs, int64_t channels, To* low, To* high) {
+    const long long* lows,
+    const long long* highs,
+    int64_t channels,
+    bool widened,
+    To* low,
+    To* high) {
+  constexpr To kInfinity = std::numeric_limits<To>::infinity();
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < channels; i += step) {
     const bool any = lows[i] <= highs[i];
-    low[i] =
-        any ? rounded_down<To>(wide_of_ordinal<T>(lows[i])) : std::numeric_limits<To>::infinity();
-    high[i] =
-        any ? rounded_up<To>(wide_of_ordinal<T>(highs[i])) : -std::numeric_limits<To>::infinity();
+    To of_low = any ? rounded_down<To>(wide_of_ordinal<T>(lows[i])) : kInfinity;
+    To of_high = any ? rounded_up<To>(wide_of_ordinal<T>(highs[i])) : -kInfinity;
+    if (widened) {
+      range_of_extremes(of_low, of_high);
+    }
+    low[i] = of_low;
+    high[i] = of_high;
   }
 }
 
-template <class T, class Edge>
+/// A range of numbers for all rows.
+struct OneRange {
+  double low;
+  double high;
+};
+template <class T>
+__device__ __forceinline__ T low_of(const Ranges<T>& ranges, int64_t row) {
+  return ranges.low[row];
+}
+template <class T>
+__device__ __forceinline__ T high_of(const Ranges<T>& ranges, int64_t row) {
+  return ranges.high[row];
+}
+__device__ __forceinline__ double low_of(const OneRange& range, int64_t) {
+  return range.low;
+}
+__device__ __forceinline__ double high_of(const OneRange& range, int64_t) {
+  return range.high;
+}
+
+/// Writes the edges of rows, and clears counts.
+template <class AnyRanges, class Edge>
 __global__ void uniform_edges_kernel(
-    const T* low, const T* high, int64_t size, int64_t bins, Edge* edges) {
-  wait_for_previous(); // it computes the range
+    AnyRanges ranges,
+    int64_t size,
+    int64_t bins,
+    Edge* edges,
+    int64_t* counts,
+    int64_t num_counts) {
+  wait_for_previous(); // it computes the ranges
   let_next_start();
   const int64_t step = int64_t{gridDim.x} * kThreads;
-  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < size; i += step) {
+  const int64_t first = blockIdx.x * int64_t{kThreads} + threadIdx.x;
+  for (int64_t i = first; i < size; i += step) {
     const int64_t row = i / (bins + 1);
-    edges[i] = static_cast<Edge>(uniform_edge(low[row], high[row], bins, i % (bins + 1)));
+    edges[i] = static_cast<Edge>(
+        uniform_edge(low_of(ranges, row), high_of(ranges, row), bins, i % (bins + 1)));
+  }
+  for (int64_t i = first; i < num_counts; i += step) {
+    counts[i] = 0;
   }
 }
 
@@ -126,10 +167,30 @@ void add_extremes(const Problem& problem, long long* lows, long long* highs, con
   }
 }
 
-} // namespace
+/// Rows of edges, and counts to clear.
+template <class AnyRanges, class Edge>
+void set_up(
+    const AnyRanges& ranges,
+    int64_t rows,
+    int64_t bins,
+    Edge* edges,
+    int64_t* counts,
+    int64_t num_counts,
+    const Launch& launch) {
+  const int64_t size = rows * (bins + 1);
+  if (size > 0) {
+    start(
+        launch, "uniform_edges", uniform_edges_kernel<AnyRanges, Edge>,
+        LaunchShape{
+            grid_for(std::max(size, num_counts), launch), kThreads, 0, 1,
+            launch.limits.has_clusters()},
+        ranges, size, bins, edges, counts, num_counts);
+  }
+}
 
+/// Finds the extremes of channels; if `widened`, the ranges that these give.
 template <class To>
-void finite_range(const Problem& problem, To* low, To* high, const Launch& launch) {
+void find_extremes(const Problem& problem, bool widened, To* low, To* high, const Launch& launch) {
   const int64_t channels = problem.num_channels();
   if (channels == 0) {
     return;
@@ -152,8 +213,15 @@ void finite_range(const Problem& problem, To* low, To* high, const Launch& launc
     start(
         launch, "round_extremes", round_extremes_kernel<T, To>, grid_for(channels, launch),
         dim3(kThreads), 0, static_cast<const long long*>(lows),
-        static_cast<const long long*>(highs), channels, low, high);
+        static_cast<const long long*>(highs), channels, widened, low, high);
   });
+}
+
+} // namespace
+
+template <class To>
+void finite_range(const Problem& problem, To* low, To* high, const Launch& launch) {
+  find_extremes(problem, false, low, high, launch);
 }
 template void finite_range(const Problem&, float*, float*, const Launch&);
 template void finite_range(const Problem&, double*, double*, const Launch&);
@@ -161,17 +229,68 @@ template void finite_range(const Problem&, double*, double*, const Launch&);
 template <class T, class Edge>
 void uniform_edges(
     const T* low, const T* high, int64_t rows, int64_t bins, Edge* edges, const Launch& launch) {
-  const int64_t size = rows * (bins + 1);
-  if (size > 0) {
-    start(
-        launch, "uniform_edges", uniform_edges_kernel<T, Edge>,
-        LaunchShape{grid_for(size, launch), kThreads, 0, 1, launch.limits.has_clusters()}, low,
-        high, size, bins, edges);
-  }
+  set_up(Ranges<T>{low, high}, rows, bins, edges, nullptr, 0, launch);
 }
 template void uniform_edges(const float*, const float*, int64_t, int64_t, float*, const Launch&);
 template void uniform_edges(const float*, const float*, int64_t, int64_t, double*, const Launch&);
 template void uniform_edges(const double*, const double*, int64_t, int64_t, float*, const Launch&);
 template void uniform_edges(const double*, const double*, int64_t, int64_t, double*, const Launch&);
+
+namespace {
+
+/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended.
+void count_behind(
+    EdgePlan plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
+  plan.overlaps = false;
+  count_by(plan, problem, edges, flow, launch);
+}
+
+template <class E>
+void count_between_extremes(
+    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
+  const int64_t channels = problem.num_channels();
+  auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
+  E* high = low + channels;
+  find_extremes(problem, true, low, high, launch);
+  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, false);
+  const EdgePlan plan = plan_edges(problem, edges, launch.limits);
+  set_up(
+      Ranges<E>{low, high}, channels, bins.bins, static_cast<E*>(bins.edges), problem.counts,
+      plan.clears ? problem.num_counts() : 0, launch);
+  count_behind(plan, problem, edges, flow, launch);
+}
+
+template <class Edge>
+void count_uniform(
+    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
+  const int64_t rows = bins.range != nullptr ? 1 : problem.num_channels();
+  if (bins.range == nullptr && problem.num_rows() > 0 && problem.num_counts() > 0) {
+    return count_between_extremes<Edge>(problem, bins, flow, launch);
+  }
+  // NumPy computes the edges of no elements in float64.
+  const OneRange range =
+      bins.range != nullptr ? OneRange{bins.range[0], bins.range[1]} : OneRange{0, 1};
+  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
+  const bool counts = problem.num_rows() > 0 && problem.num_counts() > 0;
+  const EdgePlan plan = counts ? plan_edges(problem, edges, launch.limits) : EdgePlan{};
+  set_up(
+      range, rows, bins.bins, static_cast<Edge*>(bins.edges), problem.counts,
+      !counts || plan.clears ? problem.num_counts() : 0, launch);
+  if (counts) {
+    count_behind(plan, problem, edges, flow, launch);
+  }
+}
+
+} // namespace
+
+void count_uniform(
+    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
+  bins.type == ElementType::kFloat32 ? count_uniform<float>(problem, bins, flow, launch)
+                                     : count_uniform<double>(problem, bins, flow, launch);
+}
 
 } // namespace histo::cuda

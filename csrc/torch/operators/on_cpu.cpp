@@ -64,11 +64,8 @@ std::tuple<Tensor, Tensor> uniform_histogram(
     std::optional<std::vector<int64_t>> dim,
     bool flow) {
   const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
-  const cpu::UniformBins bins{
-      num_bins, range ? prepared.range.data() : nullptr, prepared.edges.mutable_data_ptr(),
-      prepared.type};
   Workspace workspace(prepared.call.counts);
-  cpu::count_uniform(prepared.call.problem, bins, Flow{flow}, workspace);
+  cpu::count_uniform(prepared.call.problem, prepared.bins(), Flow{flow}, workspace);
   return {prepared.call.counts, prepared.edges};
 }
 

@@ -133,6 +133,19 @@ void histogram_add(
   add_terms(counts, prepared);
 }
 
+std::tuple<Tensor, Tensor> uniform_histogram(
+    const Tensor& input,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::count_uniform(prepared.call.problem, prepared.bins(), Flow{flow}, launch);
+  });
+  return {prepared.call.counts, prepared.edges};
+}
+
 template <class T>
 T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
@@ -228,6 +241,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("text_histogram", TORCH_BOX(&histo::text_histogram));
   m.impl("histogram", TORCH_BOX(&histo::histogram));
   m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
+  m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));

@@ -46,7 +46,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "str q_layout, int q_ndim, int[]? dim, str interpolation) -> str");
 
   // Counts in bins of one width, and their edges, in one call: between the two numbers of `range`,
-  // or the finite extremes of each channel. For tensors on the CPU.
+  // or the finite extremes of each channel.
   m.def(
       "_uniform_histogram(Tensor input, SymInt num_bins, float[]? range, int[]? dim, bool flow) "
       "-> (Tensor, Tensor)");
