@@ -1,4 +1,4 @@
-"""Plain calls of histogram on the CPU, which one operator serves: the same as by the longer way."""
+"""Plain calls of histogram, which one operator serves: the same as by the longer way."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import oracle
 import pytest
 import torch
 from conftest import Dispatches
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import NUMBERS, random_values
 from torch import Tensor
@@ -55,6 +55,7 @@ def assert_same(got: torch_histo.Histogram, expected: torch_histo.Histogram) -> 
         assert ours.dtype == theirs.dtype
         assert ours.shape == theirs.shape
         assert ours.is_contiguous()
+        assert ours.device == theirs.device
         bits = [t.view(torch.int32 if t.itemsize == 4 else torch.int64) for t in (ours, theirs)]
         assert torch.equal(*bits)
 
@@ -76,8 +77,10 @@ RANGES = [
 
 @pytest.mark.parametrize("range", RANGES, ids=str)
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_types_and_ranges(calls: list[int], dtype: torch.dtype, range: Any) -> None:
-    values = random_values((40, 6), dtype)
+def test_types_and_ranges(
+    calls: list[int], dtype: torch.dtype, range: Any, device: torch.device
+) -> None:
+    values = random_values((40, 6), dtype).to(device)
     for dim in (None, 0, (1,), [0, -1]):
         assert_same(
             histogram(values, 7, range=range, dim=dim), the_longer_way(values, 7, range, dim)
@@ -93,18 +96,24 @@ def test_types_and_ranges(calls: list[int], dtype: torch.dtype, range: Any) -> N
     flow=st.booleans(),
     data=st.data(),
 )
-@settings(deadline=None)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_call(
-    sizes: list[int], bins: int, ends: Any, density: bool, flow: bool, data: st.DataObject
+    device: torch.device,
+    sizes: list[int],
+    bins: int,
+    ends: Any,
+    density: bool,
+    flow: bool,
+    data: st.DataObject,
 ) -> None:
     flow = flow and not density
     dims = data.draw(st.none() | st.sets(st.integers(0, max(len(sizes) - 1, 0))).map(sorted))
-    values = random_values(sizes, torch.float64, low=-3, high=3)
+    values = random_values(sizes, torch.float64, low=-3, high=3).to(device)
     got = histogram(values, bins, range=ends, dim=dims, density=density, flow=flow)
     assert_same(got, the_longer_way(values, bins, ends, dims, density, flow))
     if not density:
-        reference = oracle.histogram(values, got.bin_edges, dims, flow=flow)
-        assert torch.equal(got.hist, reference)
+        reference = oracle.histogram(values.cpu(), got.bin_edges.cpu(), dims, flow=flow)
+        assert torch.equal(got.hist.cpu(), reference)
 
 
 ERRORS: dict[str, tuple[Any, dict[str, Any]]] = {
@@ -229,8 +238,9 @@ def test_arguments_of_other_types(calls: list[int], arguments: dict[str, Any]) -
 
 
 @pytest.mark.parametrize("range", [None, (0, 3)])
-def test_inputs_that_require_gradients(calls: list[int], range: Any) -> None:
-    for values in (torch.nn.Parameter(VALUES), VALUES.clone().requires_grad_() * 2):
+def test_inputs_that_require_gradients(calls: list[int], range: Any, device: torch.device) -> None:
+    of_device = VALUES.to(device)
+    for values in (torch.nn.Parameter(of_device), of_device.clone().requires_grad_() * 2):
         found = histogram(values, 8, range=range, density=True)
         assert not any(tensor.requires_grad for tensor in found)
         assert_same(found, the_longer_way(values.detach(), 8, range, density=True))

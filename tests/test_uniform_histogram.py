@@ -1,5 +1,5 @@
-"""Bins of one width on the CPU: edges that are computed where values meet them count what stored
-edges count, and are those of NumPy, bit for bit."""
+"""Bins of one width: edges that are computed where values meet them count what stored edges count,
+and are those of NumPy, bit for bit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import oracle
 import pytest
 import torch
 from conftest import ENVIRONMENT
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracle import FLOATS, NUMBERS, assert_counts, random_values
 from torch import Tensor
@@ -66,7 +66,10 @@ def extremes(values: Tensor, dim: Dim) -> tuple[Tensor, Tensor]:
 def by_edges(values: Tensor, bins: int, of: Range, dim: Dim, flow: bool) -> tuple[Tensor, Tensor]:
     """The operators whose edges are stored, and searched."""
     narrow = values.dtype in FLOATS and values.dtype != torch.float64
-    ends = extremes(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
+    if of is None:
+        ends = tuple(end.to(values.device) for end in extremes(values.cpu(), dim))
+    else:
+        ends = torch.tensor(of, dtype=torch.float64, device=values.device).unbind()
     dtype = torch.float32 if narrow else torch.float64
     edges = torch.ops.histo.uniform_edges(*ends, bins, dtype=dtype)
     return torch.ops.histo.histogram(values, edges, dim, flow=flow), edges
@@ -79,7 +82,17 @@ def check(values: Tensor, bins: int, of: Range, dim: Dim, flow: bool, about: obj
     if of is not None and of[0] == of[1]:
         of = of[0] - 0.5, of[1] + 0.5
     counts, expected = by_edges(values, bins, of, dim, flow)
-    about = (values.dtype, list(values.shape), values.stride(), bins, of, dim, flow, about)
+    about = (
+        values.device,
+        values.dtype,
+        list(values.shape),
+        values.stride(),
+        bins,
+        of,
+        dim,
+        flow,
+        about,
+    )
     same = edges == expected
     assert edges.dtype == expected.dtype, about
     assert edges.shape == expected.shape, about
@@ -106,13 +119,16 @@ def values_at(edges: Tensor, dtype: torch.dtype, seed: int = 0) -> Tensor:
 
 
 def reversed_rows(values: Tensor) -> Tensor:
-    return values[torch.arange(len(values)).flip(0)]  # float8 has no flip
+    backwards = torch.arange(len(values), device=values.device).flip(0)
+    return values[backwards]  # float8 has no flip
 
 
 def with_specials(values: Tensor) -> Tensor:
     if values.dtype not in FLOATS:
         return values
-    special = torch.tensor([NAN, -NAN, INF, -INF, 0.0, -0.0, TINY, -TINY, MAX, -MAX])
+    special = torch.tensor(
+        [NAN, -NAN, INF, -INF, 0.0, -0.0, TINY, -TINY, MAX, -MAX], device=values.device
+    )
     return torch.cat([values.float(), special]).to(values.dtype)
 
 
@@ -125,9 +141,10 @@ def edge_cases(dtypes: Sequence[torch.dtype] = NUMBERS) -> Iterator[tuple[Any, .
                 yield values_at(edges, dtype), bins, (low, high), name
 
 
-def check_edges(dtypes: Sequence[torch.dtype], some: int = 1) -> None:
+def check_edges(dtypes: Sequence[torch.dtype], some: int = 1, device: Any = "cpu") -> None:
     """Values at edges and beside them: many, which are counted in tables, and few."""
     for i, (values, bins, of, name) in enumerate(edge_cases(dtypes)):
+        values = values.to(device)
         if i % some == 0:
             check(with_specials(values), bins, of, None, bool(i % 2), name)
             check(values, bins, None, None, bool(i % 2), name)
@@ -136,7 +153,8 @@ def check_edges(dtypes: Sequence[torch.dtype], some: int = 1) -> None:
                 continue  # stored edges of six channels take long
             # The range is found among values, and half of the channels have a usual one.
             columns = torch.stack([values, reversed_rows(values)] * 3, 1)
-            columns[:, 1::2] = random_values((len(values), 3), values.dtype, low=-4, high=4)
+            usual = random_values((len(values), 3), values.dtype, low=-4, high=4)
+            columns[:, 1::2] = usual.to(device)
             check(columns, bins, None, [0], bool(i % 2), name)
             check(columns.t().contiguous(), bins, None, [1], bool(i % 2), name)
 
@@ -158,10 +176,10 @@ LAYOUTS: list[tuple[tuple[int, ...], Dim]] = [
 ]
 
 
-def check_layouts(dtypes: Sequence[torch.dtype]) -> None:
+def check_layouts(dtypes: Sequence[torch.dtype], device: Any = "cpu") -> None:
     for dtype in dtypes:
         for shape, dim in LAYOUTS:
-            whole = random_values(shape, dtype, low=-5, high=9)
+            whole = random_values(shape, dtype, low=-5, high=9).to(device)
             views = [
                 whole,
                 reversed_rows(whole),
@@ -175,13 +193,51 @@ def check_layouts(dtypes: Sequence[torch.dtype]) -> None:
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_values_at_edges(dtype: torch.dtype) -> None:
-    check_edges([dtype], 1 if dtype in FLOATS else 4)
+def test_values_at_edges(dtype: torch.dtype, device: torch.device) -> None:
+    check_edges([dtype], 1 if dtype in FLOATS else 4, device)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_layouts(dtype: torch.dtype) -> None:
-    check_layouts([dtype])
+def test_layouts(dtype: torch.dtype, device: torch.device) -> None:
+    check_layouts([dtype], device)
+
+
+LARGER: list[tuple[tuple[int, ...], Dim]] = [
+    # One or few long channels; rows of an odd length; images, whose rows are short; columns.
+    ((3_000_001,), None),
+    ((7, 100_003), [1]),
+    ((300, 11_008), [1]),
+    ((301, 4097), [1]),
+    ((3000, 1023), [1]),
+    ((20_000, 49), [1]),
+    ((3000, 196), [1]),
+    ((40, 70, 14, 14), [0, 2, 3]),
+    ((16, 64, 7, 7), [0, 2, 3]),
+    ((32, 20, 56, 56), [0, 2, 3]),
+    ((8, 5, 61, 63), [0, 2, 3]),
+    ((4, 6, 200, 128), [0, 2]),
+    ((4097, 512), [0]),
+    ((8, 577, 64), [1]),
+    ((6, 197, 768), [1]),
+    ((6, 197, 768), [0, 1]),
+    ((100_000, 11), [0]),
+    ((70_001, 30), [0]),
+    ((9000, 3, 5), [0, 2]),
+]
+
+
+@pytest.mark.parametrize(("shape", "dim"), LARGER, ids=str)
+def test_larger_layouts(shape: tuple[int, ...], dim: Dim, device: torch.device) -> None:
+    if device.type == "cpu":
+        shape = (max(1, shape[0] // 16), *shape[1:])
+    dtypes = (torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.int16, torch.int64)
+    for i, dtype in enumerate(dtypes):
+        whole = random_values(shape, dtype, low=-5, high=9).to(device)
+        shifted = whole.flatten()[1:][: whole[1:].numel()].view_as(whole[1:])  # not aligned
+        for values in (whole, shifted):
+            for bins in (256, 2048):
+                for of in (None, (-4.0, 4.5)):
+                    check(values, bins, of, dim, bool(i % 2))
 
 
 @pytest.mark.parametrize("loops", ["portable", "avx2", "avx512"])
@@ -206,12 +262,14 @@ check_layouts([torch.float16, torch.float32, torch.int16])
 
 @pytest.mark.parametrize("dtype", [torch.int64, torch.uint64], ids=str)
 @pytest.mark.parametrize("ends", [(2**53 - 300, 2**53 - 1), (2**53 - 300, 2**53 + 300), (-5, 9)])
-def test_integers_that_float64_rounds(dtype: torch.dtype, ends: tuple[int, int]) -> None:
+def test_integers_that_float64_rounds(
+    dtype: torch.dtype, ends: tuple[int, int], device: torch.device
+) -> None:
     low, high = ends
     inside = [max(0, low), *range(max(0, low), high, 37), high]
     beyond = [2**53 - 1, 2**53, 2**53 + 1, 2**53 + 2, 2**62 + 1]
     for numbers in (inside, inside + beyond):
-        values = torch.tensor(numbers).to(dtype)
+        values = torch.tensor(numbers, device=device).to(dtype)
         for bins in (1, 7, 256, 599):
             check(values, bins, None, None, True)
             check(values, bins, (float(low), float(high)), None, True)
@@ -225,13 +283,14 @@ def test_ranges_that_are_none(of: tuple[float, float]) -> None:
             torch.ops.histo._uniform_histogram(values, 10, of, None, True)
 
 
-def test_against_the_oracle() -> None:
+def test_against_the_oracle(device: torch.device) -> None:
     """It knows nothing of the library, and its edges are those of np.linspace."""
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32):
         values = random_values((300, 40), dtype)
         low, high = extremes(values, [0])
         for bins in (10, 256, 2048):
-            hist, edges = torch.ops.histo._uniform_histogram(values, bins, None, [0], True)
+            found = torch.ops.histo._uniform_histogram(values.to(device), bins, None, [0], True)
+            hist, edges = (tensor.cpu() for tensor in found)
             assert torch.equal(edges, oracle.uniform_edges(low, high, bins, dtype=edges.dtype))
             assert_counts(hist, oracle.histogram(values, edges, 0, flow=True))
 
@@ -255,7 +314,7 @@ FLOAT32 = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 @pytest.mark.parametrize("far", [False, True])
-def test_ranges_at_the_limit(dtype: torch.dtype, far: bool) -> None:
+def test_ranges_at_the_limit(dtype: torch.dtype, far: bool, device: torch.device) -> None:
     """A bin is about as wide as it must be for computed edges, and all edges meet values."""
     generator = torch.Generator().manual_seed(0)
     for bins in (1, 7, 256, 2048, 30_000):
@@ -269,13 +328,15 @@ def test_ranges_at_the_limit(dtype: torch.dtype, far: bool) -> None:
             ends = torch.stack([low, high]).to(dtype)
             edges = torch.ops.histo.uniform_edges(*ends.unbind(), bins, dtype=dtype)
             beside = [edges.nextafter(torch.tensor(end, dtype=dtype)) for end in (-INF, INF)]
-            values = torch.cat([edges, *beside, edges]).clamp(*ends.tolist())
+            values = torch.cat([edges, *beside, edges]).clamp(*ends.tolist()).to(device)
             check(values, bins, None, None, True)
             check(values.view(4, -1), bins, None, [1], False)
             check(values.view(4, -1), bins, (ends[0].item(), ends[1].item()), [1], False)
 
 
-@settings(deadline=None, max_examples=100)
+@settings(
+    deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     low=FLOAT32,
     width=st.one_of(st.floats(0, 1e6, width=32), st.floats(0, 2.0**-100, width=32), FLOAT32),
@@ -285,11 +346,17 @@ def test_ranges_at_the_limit(dtype: torch.dtype, far: bool) -> None:
     seed=st.integers(0, 99),
 )
 def test_any_range(
-    low: float, width: float, bins: int, dtype: torch.dtype, own: bool, seed: int
+    device: torch.device,
+    low: float,
+    width: float,
+    bins: int,
+    dtype: torch.dtype,
+    own: bool,
+    seed: int,
 ) -> None:
     ends = torch.tensor([low, low + abs(width)], dtype=torch.float64)
     edges = torch.ops.histo.uniform_edges(*ends.unbind(), bins, dtype=torch.float64)
-    values = values_at(edges, dtype, seed)
+    values = values_at(edges, dtype, seed).to(device)
     of = None if own else (ends[0].item(), ends[1].item())
     check(values if own else with_specials(values), bins, of, None, bool(seed % 2))
     check(values[:50].view(2, -1) if len(values) >= 50 else values, bins, of, [-1], False)
