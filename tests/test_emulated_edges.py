@@ -43,6 +43,7 @@ class Count(Protocol):
         flow: bool | None = ...,
         offset: int = ...,
         gpu: Device = ...,
+        adds: bool = ...,
     ) -> set[str]: ...
 
 
@@ -50,7 +51,8 @@ class Count(Protocol):
 def count(programs: Programs) -> Count:
     """Counts `values`, which begin `offset` elements behind an aligned address.
 
-    Compares the counts with the oracle's, with flow and without it unless one is asked for.
+    Compares the counts with the oracle's, with flow and without it unless one is asked for. If the
+    kernels add to counts, those of before are OLD.
     Returns words about the plan (tests/emulator/program.cpp).
     """
 
@@ -62,9 +64,10 @@ def count(programs: Programs) -> Count:
         flow: bool | None = None,
         offset: int = 0,
         gpu: Device = TWO_SMS,
+        adds: bool = False,
     ) -> set[str]:
         if flow is None:
-            run(values, edges, dim=dim, flow=False, offset=offset, gpu=gpu)
+            run(values, edges, dim=dim, flow=False, offset=offset, gpu=gpu, adds=adds)
         shown = flow is None or flow
         bins = edges.shape[-1] - 1
         kept = [values.shape[d] for d in range(values.ndim) if d not in dim]
@@ -79,18 +82,20 @@ def count(programs: Programs) -> Count:
         words, counts = run_emulated(
             programs.emulator,
             "histogram",
-            [*problem, *array, int(shown), *limits_of(gpu)],
+            [*problem, *array, int(shown), int(adds), *limits_of(gpu)],
             data + of_edges,
             f"{about} on {gpu.name}",
         )
         result = torch.frombuffer(counts, dtype=torch.int64).view(*kept, num_counts)
-        expected = oracle.histogram(values, edges, dim, flow=shown)
+        expected = oracle.histogram(values, edges, dim, flow=shown) + (OLD if adds else 0)
         assert_counts(result, expected, f"{about} on {gpu.name}: {words}")
         return words
 
     return run
 
 
+OLD = 0x1111111111111111
+"""A count before kernels add to it (tests/emulator/program.cpp)."""
 BITS = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
 SHORT, SINGLE, DOUBLE = (torch.float16, torch.bfloat16), torch.float32, torch.float64
@@ -173,7 +178,7 @@ class Case(NamedTuple):
     gpu: Device = TWO_SMS
     offset: int = 0
 
-    def check(self, count: Count) -> None:
+    def check(self, count: Count, *, adds: bool = False) -> None:
         edges = {"": logarithmic(self.bins)} if self.bins else guesses_of(self.dtype)
         for guess, row in edges.items():
             channels = [self.shape[d] for d in range(len(self.shape)) if d not in self.dim]
@@ -181,7 +186,9 @@ class Case(NamedTuple):
             kept = [values.shape[d] for d in range(values.ndim) if d not in self.dim]
             rows = of_channels(row, math.prod(kept)).view(*kept, -1)
             for some in (row, rows) if channels else (row,):
-                words = count(values, some, dim=self.dim, gpu=self.gpu, offset=self.offset)
+                words = count(
+                    values, some, dim=self.dim, gpu=self.gpu, offset=self.offset, adds=adds
+                )
                 assert {*self.words.split()} <= words, words
             if "streams" in self.words or "columns" in self.words:
                 assert guess in {*words, ""}
@@ -240,9 +247,10 @@ CASES = {
 }
 
 
+@pytest.mark.parametrize("adds", [False, True])
 @pytest.mark.parametrize("name", CASES)
-def test_cases(count: Count, name: str) -> None:
-    CASES[name].check(count)
+def test_cases(count: Count, name: str, adds: bool) -> None:
+    CASES[name].check(count, adds=adds)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
@@ -367,7 +375,7 @@ def test_more_generated(count: Count, check_range: CheckRange, gpu: Device, seed
 
 def generate(count: Count, check_range: CheckRange, gpu: Device, seed: int, problems: int) -> None:
     rng = Random(f"{gpu.name} {seed}")
-    for _ in range(problems):
+    for number in range(problems):
         problem = fuzz_histogram.random_problem(rng)
         values, edges = problem.tensors()
         if values.numel() == 0:
@@ -379,7 +387,15 @@ def generate(count: Count, check_range: CheckRange, gpu: Device, seed: int, prob
             if isinstance(problem, fuzz_histogram.RangeProblem):
                 check_range(values, dim=dim, offset=offset, gpu=gpu)
             else:
-                count(values, edges, dim=dim, flow=problem.flow, offset=offset, gpu=gpu)
+                count(
+                    values,
+                    edges,
+                    dim=dim,
+                    flow=problem.flow,
+                    offset=offset,
+                    gpu=gpu,
+                    adds=number % 2 == 1,
+                )
 
 
 # The extremes of channels, and evenly spaced edges

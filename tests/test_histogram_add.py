@@ -194,6 +194,45 @@ def test_the_cpu_allocates_no_counts() -> None:
     assert max(own, default=0) < counts.nbytes // 10
 
 
+needs_gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+
+@needs_gpu
+def test_a_gpu_allocates_no_counts() -> None:
+    counts = torch.zeros(1000, 203, dtype=torch.int64, device="cuda")
+    values = torch.zeros(1000, 50, device="cuda")
+    edges = torch.linspace(-1, 1, 201, device="cuda")
+
+    def most_allocated(call: Callable[[], Any]) -> int:
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        call()
+        return torch.cuda.max_memory_allocated() - before
+
+    others = most_allocated(lambda: torch.ops.histo.histogram(values, edges, [1], flow=True))
+    assert others >= counts.nbytes
+    own = most_allocated(lambda: ADD(counts, values, edges, [1], flow=True))
+    assert own < counts.nbytes // 10
+
+
+@needs_gpu
+@pytest.mark.parametrize("way", WAYS)
+def test_graphs_add_at_each_replay(way: str) -> None:
+    sizes, dtype, bins, dim = WAYS[way]
+    values = random_values(sizes, dtype)
+    edges = torch.linspace(-10, 250, bins + 1)
+    expected = counted(values, edges, dim, flow=True)
+    before = old_counts(expected.shape)
+    counts, on_gpu, edges_there = before.cuda(), values.cuda(), edges.cuda()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        for _ in range(2):
+            ADD(counts, on_gpu, edges_there, dim, flow=True)
+    for replays in range(3):
+        assert torch.equal(counts.cpu(), before + 2 * replays * expected)
+        graph.replay()
+
+
 # Errors
 
 ERRORS: dict[str, tuple[Callable[[], Any], str]] = {

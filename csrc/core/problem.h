@@ -69,7 +69,7 @@ constexpr int kMostOperands = 4;
 struct Problem : View {
   View others[kMostOperands - 1]; // the operands after the first
   int num_operands = 1;
-  bool adds = false; // CPU: the counts hold numbers, to which those of this call are added
+  bool adds = false; // the counts hold numbers, to which those of this call are added
   int64_t num_bins;
   int64_t* counts; // [channels[0], channels[1], num_bins], not initialized unless `adds`
 

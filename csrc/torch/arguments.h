@@ -143,8 +143,8 @@ HistogramCall prepare_histogram(
 /// A checked call that adds to counts of the caller.
 struct HistogramAddCall {
   HistogramCall histogram;
-  /// The counts before the call, and those of the call: [2, sizes]. A CPU needs none of them: it
-  /// counts where the counts are, if no other tensor of the call shares their memory.
+  /// The counts before the call, and those of the call: [2, sizes]. None if the counts are
+  /// contiguous and share no memory with another tensor of the call: they are counted in place.
   std::optional<torch::stable::Tensor> terms;
 };
 HistogramAddCall prepare_histogram_add(

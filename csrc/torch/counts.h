@@ -15,7 +15,7 @@ void check_counts(
     const torch::stable::Tensor& input,
     const std::vector<int64_t>& sizes);
 
-/// Whether two tensors on the CPU may have bytes in common.
+/// Whether two tensors on one device may have bytes in common.
 bool share_memory(const torch::stable::Tensor& a, const torch::stable::Tensor& b);
 
 /// Tells autograd that an argument is about to change, as torch's own operators do: by its version.

@@ -228,8 +228,7 @@ HistogramAddCall prepare_histogram_add(
   const auto counts_of = [&](std::vector<int64_t> sizes) {
     check_counts(counts, input, sizes);
     mark_changed(kHistogramAdd, "counts", counts);
-    if (counts.is_cpu() && counts.is_contiguous() && !share_memory(counts, input) &&
-        !share_memory(counts, edges)) {
+    if (counts.is_contiguous() && !share_memory(counts, input) && !share_memory(counts, edges)) {
       return counts;
     }
     sizes.insert(sizes.begin(), 2);

@@ -190,8 +190,10 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
   return words;
 }
 
-/// The problem, the input, the edges (their type, bins, whether channels share them), flow.
+/// The problem, the input, the edges (their type, bins, whether channels share them), flow, whether
+/// the counts are added to numbers, whose bytes are all kByteOfOld.
 void histogram() {
+  constexpr uint8_t kByteOfOld = 0x11;
   Problem problem = read_loops();
   const Array input;
   const auto type = read<ElementType>();
@@ -199,11 +201,17 @@ void histogram() {
   const bool shared = read() != 0;
   const Array array;
   const Flow flow{read() != 0};
+  problem.adds = read() != 0;
   const cuda::Launch launch{nullptr, read_limits(), workspace};
   end_of_line();
   const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
   problem.data = input.data();
   problem.counts = counts.data<int64_t>();
+  if (problem.adds) {
+    emulated::fill(
+        counts.data<uint8_t>(), kByteOfOld,
+        static_cast<size_t>(problem.num_counts()) * sizeof(int64_t));
+  }
   const Edges edges = Edges::all(array.data(), type, bins, shared);
   std::cout << words_of(plan_edges(problem, edges, launch.limits), problem, edges) << '\n';
   cuda::count_between(problem, edges, flow, launch);

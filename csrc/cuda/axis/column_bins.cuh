@@ -142,14 +142,15 @@ FoundColumns<T> find_columns(
   auto* thresholds = memory.take<typename Found::Threshold>(columns * (edges.bins + 1));
   auto* checks = memory.take<uint32_t>(columns * room.parts);
   const Found found{lines, thresholds, checks, static_cast<unsigned>(room.parts), room.stripes};
-  const int64_t clearing = std::min(
-      ceil_div(problem.num_counts(), kThreadsOfFoundColumns), int64_t{launch.limits.sm_count});
+  const int64_t cleared = problem.adds ? 0 : problem.num_counts();
+  const int64_t clearing =
+      std::min(ceil_div(cleared, kThreadsOfFoundColumns), int64_t{launch.limits.sm_count});
   start(
       launch, "find_columns", find_columns_kernel<T>,
       LaunchShape{
           grid_of(std::max(room.stripes * room.parts, clearing)), kThreadsOfFoundColumns, 0, 1,
           launch.limits.has_clusters()},
-      in, edges, found, totals_of(problem), problem.num_counts());
+      in, edges, found, totals_of(problem), cleared);
   return found;
 }
 

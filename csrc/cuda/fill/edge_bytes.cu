@@ -16,6 +16,7 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
   Problem bytes = problem;
   bytes.type = ElementType::kUInt8;
   bytes.num_bins = kBytes;
+  bytes.adds = false;
   bytes.counts = static_cast<int64_t*>(
       launch.allocate(channels * kBytes * static_cast<int64_t>(sizeof(int64_t))));
   count(bytes, ValueBinning{kBytes}, launch);
@@ -51,6 +52,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
     const unsigned long long* __restrict__ sums,
     const __grid_constant__ Edges edges,
     Flow flow,
+    bool adds,
     unsigned long long* __restrict__ counts) {
   __shared__ Real copy[CopiedEdges::kMost + 1];
   wait_for_previous(); // it counts the bytes
@@ -58,7 +60,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   const int64_t num_counts = flow.num_counts(edges.bins);
   unsigned long long* histogram = counts + channel * num_counts;
   const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
-  for (int64_t i = threadIdx.x; i < num_counts; i += kBytes) {
+  for (int64_t i = threadIdx.x; i < num_counts && !adds; i += kBytes) {
     histogram[i] = 0;
   }
   int64_t slot;
@@ -71,7 +73,7 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
   } else {
     slot = slot_of_byte<T>(edges, channel);
   }
-  // The threads have waited, so the counts are zero.
+  // The threads have waited, so the counts are zero, or those of before.
   const int64_t at = flow.shown || slot < 0 ? slot : slot - 1;
   if (sum > 0 && at >= 0 && at < num_counts) {
     atomicAdd(&histogram[at], sum);
@@ -114,7 +116,7 @@ void count_bytes_between(
     start(
         launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
         LaunchShape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()},
-        sums, edges, flow, totals_of(problem));
+        sums, edges, flow, problem.adds, totals_of(problem));
   });
 }
 

@@ -106,8 +106,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   wait_for_previous(); // it clears the result
   const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
   put_slots(
-      table, part, edges, is_valid, flow, in.chunks > 1,
-      totals + channel * flow.num_counts(edges.bins));
+      table, part, edges, is_valid, flow, in.adds, totals + channel * flow.num_counts(edges.bins));
 }
 
 __global__ __launch_bounds__(kThreadsOfCheck) void check_edges_kernel(

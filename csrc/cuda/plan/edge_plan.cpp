@@ -105,7 +105,8 @@ bool plan_streams(
   }
   plan.streams.buckets = buckets;
   plan.shared_bytes = bytes_with(buckets);
-  plan.clears = plan.streams.chunks > 1;
+  plan.streams.adds = plan.streams.chunks > 1 || problem.adds;
+  plan.clears = plan.streams.adds && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
   return true;
 }

@@ -30,6 +30,7 @@ struct EdgeStreams : ChannelStreams {
   int64_t part_bins;
   unsigned log_copies; // of the table and of the thresholds, which lanes take in turns
   int32_t buckets;     // a power of two; they find thresholds if no line does
+  bool adds;           // counts hold numbers: those of other blocks, or of other calls
 
   HISTO_HOST_DEVICE Edges part(const Edges& edges, unsigned index) const {
     const int64_t first_bin = index * part_bins, left = edges.bins - first_bin;

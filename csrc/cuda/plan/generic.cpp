@@ -89,6 +89,8 @@ CountPlan plan_generic(const Request& request) {
   in.chunks = chunks.count;
   in.rows_per_chunk = chunks.rows;
   in.clustered = chunks.clustered;
+  const bool meet = !has_table || (in.chunks > 1 && !in.clustered); // blocks, in a count
+  in.adds = meet || problem.adds;
   in.sets = problem.rows[0].size > 1;
   in.set_stride = problem.rows[0].stride;
 
@@ -98,7 +100,7 @@ CountPlan plan_generic(const Request& request) {
   plan.threads = kGenericThreads;
   plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
   plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kHotBins} * kCounterBytes;
-  plan.clears = !has_table || (in.chunks > 1 && !in.clustered);
+  plan.clears = meet && !problem.adds;
   return plan;
 }
 

@@ -247,6 +247,7 @@ struct Generic {
   bool vec16s;       // and each thread reads 16 aligned bytes
   bool clustered;    // the blocks of a tile are a cluster, which reduces its tables
   bool sets;         // the rows have a third loop, around the others
+  bool adds;         // counts hold numbers: those of other blocks, or of other calls
   int64_t set_stride;
 };
 // A larger argument makes the kernel slower. Workaround nvcc-13.0-small-argument: see

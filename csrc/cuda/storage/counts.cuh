@@ -5,9 +5,10 @@
 
 namespace histo::cuda {
 
-/// kAdd: other blocks add to the same counter. Otherwise this is its only writer.
-template <bool kAdd>
-__device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
+/// kAdd: other blocks add to the same counter, or it holds a number that is kept. Otherwise this is
+/// its only writer.
+template <bool kAdd, class Sum>
+__device__ __forceinline__ void put(unsigned long long* counter, Sum sum) {
   if (!kAdd) {
     *counter = sum;
   } else if (sum != 0) {
@@ -15,7 +16,8 @@ __device__ __forceinline__ void put(unsigned long long* counter, uint32_t sum) {
   }
 }
 
-__device__ __forceinline__ void put_or_add(unsigned long long* counter, uint32_t sum, bool add) {
+template <class Sum>
+__device__ __forceinline__ void put_or_add(unsigned long long* counter, Sum sum, bool add) {
   add ? put<true>(counter, sum) : put<false>(counter, sum);
 }
 

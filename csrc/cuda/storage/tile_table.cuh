@@ -50,7 +50,7 @@ struct TileTable {
   }
 
  private:
-  /// Sums the tables of a cluster. A block sums some of the slots, and is their only writer.
+  /// Sums the tables of a cluster. A block sums some of the slots, which no other one writes.
   __device__ __forceinline__ void put_sums_of_cluster() const {
     const int slots = static_cast<int>(num_slots);
     const auto chunks = static_cast<unsigned>(in.chunks);
@@ -65,7 +65,7 @@ struct TileTable {
       for (unsigned rank = 0; rank < chunks; ++rank) {
         sum += load_from_rank(local, rank);
       }
-      totals[i] = sum;
+      put_or_add(&totals[i], sum, in.adds);
       i += static_cast<int>(chunks) * kGenericThreads;
       channel = i / slots;
     }
@@ -77,7 +77,7 @@ struct TileTable {
     __syncthreads();
     for (int i = threadIdx.x; i < channels * slots; i += kGenericThreads) {
       const Local sum = memory[i / slots * in.table_stride + i % slots];
-      put_or_add(&totals[i], sum, in.chunks != 1);
+      put_or_add(&totals[i], sum, in.adds);
     }
   }
 };

@@ -109,7 +109,7 @@ void count_between(const Tensor& input, const HistogramCall& prepared) {
       return;
     }
     if (problem.num_rows() == 0) {
-      return cuda::clear_counts(launch, problem);
+      return problem.adds ? void() : cuda::clear_counts(launch, problem);
     }
     cuda::count_between(problem, prepared.edges, prepared.flow, launch);
   });
