@@ -119,8 +119,8 @@ def values_at(edges: Tensor, dtype: torch.dtype, seed: int = 0) -> Tensor:
 
 
 def reversed_rows(values: Tensor) -> Tensor:
-    backwards = torch.arange(len(values), device=values.device).flip(0)
-    return values[backwards]  # float8 has no flip
+    backwards = torch.arange(len(values)).flip(0)  # float8 has no flip
+    return values.cpu()[backwards].to(values.device)  # unsigned integers have no index on CUDA
 
 
 def with_specials(values: Tensor) -> Tensor:
