@@ -294,6 +294,25 @@ constexpr int threads_of_columns(int64_t element, bool is_float) {
 }
 // Shown by: float32 [2^28] of all values
 constexpr int kThreadsOfExtremes = 768;
+// Columns in small tables: the threads of a block at most, and the blocks of a multiprocessor that
+// have so many.
+constexpr int kMostThreadsOfStripes = 384;
+constexpr int kStripesOfSm = 2;
+// Loads in flight of a thread. The bins of integers and doubles take twice the registers.
+constexpr int stripe_loads(int64_t element, bool is_float) {
+  return element == 8 || (element == 2 && !is_float) ? 8 : 16;
+}
+// Buckets that find the thresholds that all columns share, where no line does.
+constexpr int32_t kBucketsOfStripes = 1024;
+constexpr int kFewestThreadsOfStripes = 96;
+// Threads are fewer until each loads at least so many words.
+constexpr int64_t kEnoughLoadsOfStripes = 8;
+// Shared memory of static arrays, and what setting a block out takes besides its table.
+constexpr int64_t kReservedOfStripes = 4096;
+constexpr int64_t kSetupOfStripes = 16 << 10;
+// With fewer rows for each slot, copies of columns in a table cost more than they save.
+constexpr int64_t kRowsPerSlotOfLanes = 4;
+constexpr int64_t kMostRowsOfPackedStripe = 65534; // one more is added by joined rows
 // The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
 // bfloat16 [2^20, 512], 128 bins of own ranges.
 constexpr unsigned kThreadsOfFoundColumns = 256;

@@ -61,6 +61,77 @@ bool plan_columns(
   return false;
 }
 
+/// The words of a stripe and the rows of a block.
+void plan_rows_of_stripes(
+    const Problem& problem, int64_t table_bytes, const DeviceLimits& limits, EdgeStripes& in) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  DeviceLimits at_once = limits;
+  at_once.sm_count *= kStripesOfSm;
+  for (const unsigned log_words : {5u, 3u}) {
+    if (log_words > in.log_lanes) {
+      continue;
+    }
+    static_cast<ChannelColumns&>(in) = columns_of(
+        problem, bytes_of_word(element_bytes), log_words, kSetupOfStripes + 3 * table_bytes,
+        at_once);
+    const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+    if (in.share * row_bytes >= kMinReadsOfWide * table_bytes) {
+      break;
+    }
+  }
+  if (element_bytes == 2 && in.share > kMostRowsOfPackedStripe) {
+    in.chunks = static_cast<unsigned>(ceil_div(in.rows, kMostRowsOfPackedStripe));
+    in.share = ceil_div(in.rows, int64_t{in.chunks});
+  }
+}
+
+/// Tables of columns in stripes of 32 or of 8 words. `bytes_of_bins`: shared memory of a block for
+/// its bins.
+bool plan_stripes(
+    const Problem& problem,
+    int64_t bins,
+    int64_t bytes_of_bins,
+    const DeviceLimits& limits,
+    EdgePlan& plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  if (element_bytes == 1 || !are_columns(problem, bytes_of_word(element_bytes))) {
+    return false;
+  }
+  EdgeStripes& in = plan.stripes;
+  const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
+                       kReservedBytes - kReservedOfStripes - bytes_of_bins;
+  const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
+  const bool has_few_rows = problem.rows[2].size < kRowsPerSlotOfLanes * (bins + 3);
+  in.log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
+  if (table_bytes(in.log_lanes) > room) {
+    return false;
+  }
+  plan_rows_of_stripes(problem, table_bytes(in.log_lanes), limits, in);
+  in.clustered = in.chunks > 1 && in.chunks <= kMaxCluster && limits.has_clusters();
+  in.adds = (in.chunks > 1 && !in.clustered) || in.columns != in.channels;
+  plan.layout = EdgeLayout::kStripes;
+  plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
+  plan.threads = kMostThreadsOfStripes;
+  const int64_t blocks_of_sm =
+      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kReservedOfStripes);
+  while (plan.threads > kFewestThreadsOfStripes &&
+         blocks_of_sm * plan.threads >= 2 * kStripesOfSm * kMostThreadsOfStripes &&
+         in.share << in.log_words < kEnoughLoadsOfStripes * plan.threads) {
+    plan.threads /= 2;
+  }
+  const int64_t works = in.batches * in.stripes * in.chunks;
+  const int64_t at_once =
+      int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
+  in.works = static_cast<unsigned>(works);
+  plan.blocks = std::min(works, at_once / in.chunks * in.chunks);
+  if (!in.clustered) {
+    plan.blocks = std::min(works, at_once);
+  }
+  plan.clears = in.adds;
+  plan.overlaps = plan.clears && limits.has_clusters();
+  return works <= INT32_MAX;
+}
+
 /// Bytes of a table and its thresholds, in 2^log_copies copies, and of buckets.
 int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t buckets) {
   return words_of(bins + 3, log_copies) * (4 + bytes_of_wide(type)) + buckets * 4;
@@ -135,6 +206,11 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     plan.threads = kThreadsOfBytes;
     return plan;
   }
+  const int64_t bytes_of_bins =
+      words_of(edges.bins + 3, 0u) * bytes_of_wide(problem.type) + kBucketsOfStripes * 4;
+  if (edges.shared && plan_stripes(problem, edges.bins, bytes_of_bins, limits, plan)) {
+    return plan;
+  }
   if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
                                           plan_streams(problem, edges.bins, limits, plan))) {
     return plan;
@@ -149,6 +225,11 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   plan.clears = plan.tiles.clears;
   plan.overlaps = plan.clears && limits.has_clusters();
   return plan;
+}
+
+bool plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+  return plan_stripes(problem, bins, 0, limits, plan);
 }
 
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {

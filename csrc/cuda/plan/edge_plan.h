@@ -57,10 +57,30 @@ struct ColumnMemory {
   static ColumnMemory of(const ChannelColumns& in, const Edges& edges, ElementType type);
 };
 
+/// A block counts stripes of columns one after another. Its table is small, so that a
+/// multiprocessor has several blocks.
+struct EdgeStripes : ChannelColumns {
+  unsigned log_lanes; // of a table: columns have several lanes if a stripe has fewer words
+  bool clustered;     // the chunks of a stripe are blocks of a cluster, which sum their tables
+  bool adds;          // several blocks add to the counts of a channel
+  unsigned works;     // the chunks of all stripes
+
+  /// The index of a piece of work in the order that columns have: neighbours read the same rows.
+  /// The blocks of a cluster have the chunks of a stripe.
+  HISTO_HOST_DEVICE unsigned block_of(unsigned work) const {
+    if (!clustered) {
+      return work;
+    }
+    const unsigned stripe = work / chunks;
+    return (stripe / stripes * chunks + work % chunks) * stripes + stripe % stripes;
+  }
+};
+
 enum class EdgeLayout {
   kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
   kStreams,
   kColumns,
+  kStripes, // columns in small tables, if channels share their edges
   kTiles, // of few rows, or of more bins than a table of streams has: fill/generic.cu
 };
 
@@ -70,6 +90,7 @@ struct EdgePlan {
   EdgeLayout layout;
   EdgeStreams streams;
   ChannelColumns columns;
+  EdgeStripes stripes;
   CountPlan tiles; // its layout is Generic
   int64_t blocks;
   int threads;
@@ -88,6 +109,11 @@ struct EdgePlan {
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+
+/// The plan of columns whose bins have one width between ranges of their own. Returns whether they
+/// are counted in stripes.
+bool plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan);
 
 /// The same for the extremes of channels, which need no table.
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);

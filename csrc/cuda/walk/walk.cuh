@@ -206,11 +206,15 @@ struct ColumnOfThread {
 
   __device__ __forceinline__
   ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads)
+      : ColumnOfThread(all, columns, threads, blockIdx.x) {
+  }
+  __device__ __forceinline__
+  ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads, unsigned block)
       : in(columns) {
     // Neighbouring blocks read the same rows.
-    stripe = blockIdx.x % in.stripes;
-    chunk = blockIdx.x / in.stripes % in.chunks;
-    batch = blockIdx.x / in.stripes / in.chunks;
+    stripe = block % in.stripes;
+    chunk = block / in.stripes % in.chunks;
+    batch = block / in.stripes / in.chunks;
     data = all + batch * in.batch_stride;
     word = threadIdx.x & ((1u << in.log_words) - 1);
     column = ((int64_t{stripe} << in.log_words) + word) * kOfWord;

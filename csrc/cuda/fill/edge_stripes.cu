@@ -1,0 +1,285 @@
+// Counts channels that lie side by side in small tables: of edges that all channels share, which a
+// block finds once, and of ranges of their own, whose edges are computed where values meet them.
+#include "cuda/axis/block_bins.cuh"
+#include "cuda/axis/uniform_bins.cuh"
+#include "cuda/fill/stripes.h"
+#include "cuda/pdl.cuh"
+#include "cuda/storage/room.h"
+#include "cuda/storage/stripe_table.cuh"
+#include "cuda/walk/walk.cuh"
+
+namespace histo::cuda {
+namespace {
+
+template <class T>
+constexpr int kColumnsOfWord = static_cast<int>(bytes_of_word(sizeof(T)) / sizeof(T));
+template <class T>
+using StripeReads =
+    ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T), Number<T>::kIsFloat)>;
+
+using SearchReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, 1>;
+
+/// Counts the elements of a thread's word.
+template <class T, class Find, class Table>
+struct CountWord {
+  Find find; // (values, slots, the column of the first)
+  const Table& table;
+  unsigned nan_slot;
+
+  __device__ __forceinline__ void operator()(T element, int of_word) const {
+    count(Pack<T, 1>{element}, of_word);
+  }
+  __device__ __forceinline__ void operator()(const Pack<T, kColumnsOfWord<T>>& pack) const {
+    count(pack, 0);
+  }
+
+ private:
+  template <int kSize>
+  __device__ __forceinline__ void count(const Pack<T, kSize>& pack, int first) const {
+    typename Number<T>::Wide values[kSize];
+    unsigned slots[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      values[j] = Number<T>::wide(pack.elements[j]);
+    }
+    find(values, slots, first);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if constexpr (Number<T>::kIsFloat) {
+        slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
+      }
+      table.add(slots[j], first + j);
+    }
+  }
+};
+template <class T, class Find, class Table>
+__device__ __forceinline__ CountWord<T, Find, Table> count_word(
+    const Find& find, const Table& table, unsigned nan_slot) {
+  return {find, table, nan_slot};
+}
+
+/// Calls f(channel, a column of the stripe, index) for `size` indices of each channel of a stripe.
+/// Neighbouring lanes have neighbouring indices. `blocks` blocks share them.
+template <class T, class F>
+__device__ __forceinline__ void for_each_of_channels(
+    const ColumnOfThread<T>& column, unsigned size, unsigned block, unsigned blocks, const F& f) {
+  const ChannelColumns& in = column.in;
+  const unsigned log_width = in.log_words + (kColumnsOfWord<T> == 2 ? 1 : 0);
+  const int64_t first = column.first_column(), of_batch = column.batch * in.channels;
+  const auto columns =
+      static_cast<unsigned>(min(min(in.channels, in.columns - first), int64_t{1} << log_width));
+  const int64_t first_channel = first % in.channels;
+  const unsigned warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp;
+  const unsigned units = (size + kWarp - 1) / kWarp << log_width;
+  for (unsigned unit = block * warps + warp; unit < units; unit += blocks * warps) {
+    const unsigned c = unit & ((1u << log_width) - 1);
+    const unsigned i = (unit >> log_width) * kWarp + threadIdx.x % kWarp;
+    if (c < columns && i < size) {
+      const int64_t channel = first_channel + c;
+      f(of_batch + (channel < in.channels ? channel : channel - in.channels), c, i);
+    }
+  }
+}
+
+/// Writes the counts of a stripe, or adds them, and clears the table for the next.
+template <class T, class Table>
+__device__ __forceinline__ void put_stripe(
+    const Table& table,
+    const ColumnOfThread<T>& column,
+    const EdgeStripes& in,
+    unsigned bins,
+    bool valid,
+    Flow flow,
+    Count::Total* __restrict__ totals) {
+  __syncthreads();
+  table.rotate();
+  const unsigned blocks = in.clustered ? in.chunks : 1;
+  in.clustered ? sync_cluster() : __syncthreads();
+  const unsigned width = in.width(sizeof(T)), words = 1u << in.log_words;
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(bins));
+  for_each_of_channels(
+      column, num_counts, in.clustered ? column.chunk : 0, blocks,
+      [&](int64_t channel, unsigned first, unsigned i) {
+        const unsigned slot = i + (flow.shown ? 0 : 1);
+        Count::Total sum = 0;
+        for (int64_t c = first; c < width; c += in.channels) {
+          sum += table.sum(slot, static_cast<unsigned>(c), words, blocks);
+        }
+        sum = valid || slot == bins + 2 ? sum : 0;
+        Count::Total* total = &totals[channel * num_counts + i];
+        if (!in.adds) {
+          *total = sum;
+        } else if (sum > 0) {
+          atomicAdd(total, sum);
+        }
+      });
+  in.clustered ? sync_cluster() : __syncthreads();
+}
+
+template <int kLogLanes, class T>
+__global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_shared_stripes_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ EdgeStripes in,
+    const __grid_constant__ Edges edges,
+    Flow flow,
+    Count::Total* __restrict__ totals) {
+  using Table = StripeTable<kColumnsOfWord<T>, kLogLanes>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  const auto bins = static_cast<unsigned>(edges.bins), slots = bins + 3;
+  Room room(shared); // thresholds may be wide, so they come first
+  auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, 0u));
+  auto* buckets = room.take<uint32_t>(kBucketsOfStripes);
+  const Table table(room.take<uint32_t>(0), slots);
+  wait_for_previous(); // it may make the edges, or clear the result
+  const auto found = find_bins<T, 0>(edges, 0, thresholds, buckets, kBucketsOfStripes);
+  const unsigned nan_slot = flow.shown ? bins + 2 : 0;
+  for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
+    const ColumnOfThread<T> column(data, in, blockDim.x, in.block_of(work));
+    table.clear();
+    __syncthreads();
+    visit_guess<kKnowsAffineExceptTop<T>, true>(found.guess, [&](auto guess) {
+      const auto find = [&](const auto& values, auto& of_values, int) {
+        found.template find<guess()>(values, of_values);
+      };
+      column.template for_each<StripeReads<T>>(count_word<T>(find, table, nan_slot));
+    });
+    put_stripe(table, column, in, bins, found.valid, flow, totals);
+  }
+}
+
+template <int kLogLanes, class T>
+__global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own_stripes_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ EdgeStripes in,
+    Ranges<UniformEdgeOf<T>> ranges,
+    unsigned bins,
+    Flow flow,
+    UniformEdgeOf<T>* __restrict__ edges,
+    Count::Total* __restrict__ totals) {
+  constexpr int kOfWord = kColumnsOfWord<T>;
+  using Table = StripeTable<kOfWord, kLogLanes>;
+  using Bins = UniformBinsOfChannel<T>;
+  __shared__ Bins of_columns[kOfWord * kWarp];
+  extern __shared__ __align__(16) unsigned char shared[];
+  const Table table(reinterpret_cast<uint32_t*>(shared), bins + 3);
+  const unsigned nan_slot = flow.shown ? bins + 2 : 0;
+  wait_for_previous(); // it may make the ranges, or clear the result
+  for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
+    const ColumnOfThread<T> column(data, in, blockDim.x, in.block_of(work));
+    table.clear();
+    bool has_line = true;
+    if (threadIdx.x < in.width(sizeof(T))) {
+      const int64_t channel = in.channel(column.batch, column.first_column() + threadIdx.x);
+      of_columns[threadIdx.x] = Bins(ranges.low[channel], ranges.high[channel], bins);
+      has_line = of_columns[threadIdx.x].has_line;
+    }
+    const bool have_lines = __syncthreads_and(has_line);
+    if (column.chunk == 0 && column.first_column() < in.channels) {
+      for_each_of_channels(column, bins + 1, 0, 1, [&](int64_t channel, unsigned c, unsigned k) {
+        if (column.first_column() + c < in.channels) {
+          edges[channel * (bins + 1) + k] = of_columns[c].edge(k);
+        }
+      });
+    }
+    Bins own[kOfWord];
+#pragma unroll
+    for (int j = 0; j < kOfWord; ++j) {
+      own[j] = of_columns[column.word * kOfWord + j];
+    }
+    const auto count = [&](auto has_line) {
+      const auto find = [&](const auto& values, auto& slots, int first) {
+        constexpr int kSize = std::extent_v<std::remove_reference_t<decltype(values)>>;
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) {
+          slots[j] =
+              own[kSize == 1 && kOfWord > 1 ? first : j].template slot<has_line()>(values[j]);
+        }
+      };
+      // A search calls a function, which all words in flight would be saved for.
+      using Reads = std::conditional_t<has_line(), StripeReads<T>, SearchReads>;
+      column.template for_each<Reads>(count_word<T>(find, table, nan_slot));
+    };
+    have_lines ? count(std::true_type{}) : count(std::false_type{});
+    put_stripe(table, column, in, bins, true, flow, totals);
+  }
+}
+
+LaunchShape shape_of(const EdgePlan& plan, const Launch& launch) {
+  return {
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+      plan.stripes.clustered ? static_cast<int>(plan.stripes.chunks) : 1,
+      launch.limits.has_clusters()};
+}
+
+/// Calls f(the lanes of a table, as a constant).
+template <class F>
+void visit_lanes(unsigned log_lanes, const F& f) {
+  if (log_lanes == 5) {
+    f(std::integral_constant<int, 5>{});
+  } else if (log_lanes == 3) {
+    f(std::integral_constant<int, 3>{});
+  } else {
+    no_kernel("count_stripes");
+  }
+}
+
+} // namespace
+
+void count_stripes_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
+  visit_wide_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
+      start(
+          launch, "count_stripes", count_shared_stripes_kernel<log_lanes(), T>,
+          shape_of(plan, launch), static_cast<const T*>(problem.data), plan.stripes, edges, flow,
+          totals_of(problem));
+    });
+  });
+}
+
+template <class E>
+void count_own_stripes(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Ranges<E>& ranges,
+    int64_t bins,
+    const Flow& flow,
+    E* edges,
+    const Launch& launch) {
+  visit_wide_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<UniformEdgeOf<T>, E>) {
+      visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
+        start(
+            launch, "count_own_stripes", count_own_stripes_kernel<log_lanes(), T>,
+            shape_of(plan, launch), static_cast<const T*>(problem.data), plan.stripes, ranges,
+            static_cast<unsigned>(bins), flow, edges, totals_of(problem));
+      });
+    } else {
+      throw InternalError("count_own_stripes: edges of another type");
+    }
+  });
+}
+template void count_own_stripes(
+    const EdgePlan&,
+    const Problem&,
+    const Ranges<float>&,
+    int64_t,
+    const Flow&,
+    float*,
+    const Launch&);
+template void count_own_stripes(
+    const EdgePlan&,
+    const Problem&,
+    const Ranges<double>&,
+    int64_t,
+    const Flow&,
+    double*,
+    const Launch&);
+
+} // namespace histo::cuda
