@@ -304,12 +304,17 @@ constexpr int stripe_loads(int64_t element, bool is_float) {
 }
 // Buckets that find the thresholds that all columns share, where no line does.
 constexpr int32_t kBucketsOfStripes = 1024;
+constexpr int64_t kMinRowsOfStripes = 32;
 constexpr int kFewestThreadsOfStripes = 96;
 // Threads are fewer until each loads at least so many words.
 constexpr int64_t kEnoughLoadsOfStripes = 8;
 // Shared memory of static arrays, and what setting a block out takes besides its table.
 constexpr int64_t kReservedOfStripes = 4096;
-constexpr int64_t kSetupOfStripes = 16 << 10;
+constexpr int64_t kSetupOfStripes = 64 << 10;
+// Clearing and summing a table takes as long as reading so many times its bytes; adding it to counts
+// that others add to takes so many times more.
+constexpr int64_t kReadsOfStripeTable = 2;
+constexpr int64_t kReadsOfAddedTable = 4;
 // With fewer rows for each slot, copies of columns in a table cost more than they save.
 constexpr int64_t kRowsPerSlotOfLanes = 4;
 constexpr int64_t kMostRowsOfPackedStripe = 65534; // one more is added by joined rows

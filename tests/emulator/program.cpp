@@ -164,7 +164,7 @@ std::string words_of_stripes(const cuda::EdgeStripes& in, const cuda::EdgePlan& 
   std::string words = "stripes " + std::to_string(1 << in.log_words) + "-words " +
                       std::to_string(1 << in.log_lanes) + "-lanes";
   words += in.columns > in.channels ? " joined" : "";
-  words += in.clustered ? " cluster" : in.chunks > 1 ? " chunks" : "";
+  words += in.chunks > 1 ? " chunks" : "";
   words += in.stripes > 1 ? " several" : "";
   words += in.works > plan.blocks ? " in-turn" : "";
   return words;

@@ -4,6 +4,7 @@
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/stripes.h"
 #include "cuda/pdl.cuh"
+#include "cuda/storage/counts.cuh"
 #include "cuda/storage/room.h"
 #include "cuda/storage/stripe_table.cuh"
 #include "cuda/walk/walk.cuh"
@@ -58,30 +59,81 @@ __device__ __forceinline__ CountWord<T, Find, Table> count_word(
   return {find, table, nan_slot};
 }
 
-/// Calls f(channel, a column of the stripe, index) for `size` indices of each channel of a stripe.
-/// Neighbouring lanes have neighbouring indices. `blocks` blocks share them.
-template <class T, class F>
-__device__ __forceinline__ void for_each_of_channels(
-    const ColumnOfThread<T>& column, unsigned size, unsigned block, unsigned blocks, const F& f) {
-  const ChannelColumns& in = column.in;
-  const unsigned log_width = in.log_words + (kColumnsOfWord<T> == 2 ? 1 : 0);
-  const int64_t first = column.first_column(), of_batch = column.batch * in.channels;
-  const auto columns =
-      static_cast<unsigned>(min(min(in.channels, in.columns - first), int64_t{1} << log_width));
-  const int64_t first_channel = first % in.channels;
-  const unsigned warps = blockDim.x / kWarp, warp = threadIdx.x / kWarp;
-  const unsigned units = (size + kWarp - 1) / kWarp << log_width;
-  for (unsigned unit = block * warps + warp; unit < units; unit += blocks * warps) {
-    const unsigned c = unit & ((1u << log_width) - 1);
-    const unsigned i = (unit >> log_width) * kWarp + threadIdx.x % kWarp;
-    if (c < columns && i < size) {
-      const int64_t channel = first_channel + c;
-      f(of_batch + (channel < in.channels ? channel : channel - in.channels), c, i);
+/// The columns of a stripe that have channels of their own.
+template <class T>
+struct ChannelsOfStripe {
+  int64_t first;     // channel
+  unsigned size;     // columns; those behind have the same channels again, or none
+  unsigned to_first; // columns until channel 0 of the batch follows the last one
+  int64_t channels;  // of a batch
+
+  __device__ __forceinline__ explicit ChannelsOfStripe(const ColumnOfThread<T>& column)
+      : channels(column.in.channels) {
+    const int64_t begin = column.first_column(), of_batch = begin % channels;
+    const int64_t width = column.in.width(sizeof(T));
+    first = column.batch * channels + of_batch;
+    size = static_cast<unsigned>(min(min(channels, column.in.columns - begin), width));
+    to_first = static_cast<unsigned>(min(channels - of_batch, width));
+  }
+  __device__ __forceinline__ int64_t channel(unsigned c) const {
+    return first + c - (c < to_first ? 0 : channels);
+  }
+};
+
+/// Writes the counts of a stripe of 8 words, or adds them.
+template <class T, class Table>
+__device__ __forceinline__ void put_narrow(
+    const Table& table,
+    const ChannelsOfStripe<T>& stripe,
+    const EdgeStripes& in,
+    unsigned bins,
+    bool valid,
+    Flow flow,
+    Count::Total* __restrict__ totals) {
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(bins));
+  for (unsigned i = threadIdx.x; i < num_counts; i += blockDim.x) {
+    const unsigned slot = i + (flow.shown ? 0 : 1);
+    const bool counts = valid || slot == bins + 2;
+    uint32_t words[8];
+    table.sum_lanes(slot, words);
+#pragma unroll
+    for (unsigned c = 0; c < 8 * kColumnsOfWord<T>; ++c) {
+      if (c < stripe.size) {
+        const uint32_t sum = Table::count_in(words[c / kColumnsOfWord<T>], c % kColumnsOfWord<T>);
+        put_or_add(&totals[stripe.channel(c) * num_counts + i], counts ? sum : 0, in.adds);
+      }
     }
   }
 }
 
-/// Writes the counts of a stripe, or adds them, and clears the table for the next.
+/// The same for wider stripes, and for those whose columns share channels. A warp has a channel.
+template <class T, class Table>
+__device__ __forceinline__ void put_any(
+    const Table& table,
+    const ChannelsOfStripe<T>& stripe,
+    const EdgeStripes& in,
+    unsigned bins,
+    bool valid,
+    Flow flow,
+    Count::Total* __restrict__ totals) {
+  table.rotate();
+  __syncthreads();
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(bins));
+  const unsigned width = in.width(sizeof(T)), words = 1u << in.log_words;
+  for (unsigned c = threadIdx.x / kWarp; c < stripe.size; c += blockDim.x / kWarp) {
+    Count::Total* of_channel = totals + stripe.channel(c) * num_counts;
+    for (unsigned i = threadIdx.x % kWarp; i < num_counts; i += kWarp) {
+      const unsigned slot = i + (flow.shown ? 0 : 1);
+      Count::Total sum = 0;
+      for (unsigned same = c; same < width; same += stripe.size) {
+        sum += table.sum(slot, same, words);
+      }
+      put_or_add(&of_channel[i], valid || slot == bins + 2 ? sum : 0, in.adds);
+    }
+  }
+}
+
+/// Writes the counts of a stripe, or adds them. The table can then be cleared.
 template <class T, class Table>
 __device__ __forceinline__ void put_stripe(
     const Table& table,
@@ -91,29 +143,14 @@ __device__ __forceinline__ void put_stripe(
     bool valid,
     Flow flow,
     Count::Total* __restrict__ totals) {
+  const ChannelsOfStripe<T> stripe(column);
   __syncthreads();
-  table.rotate();
-  const unsigned blocks = in.clustered ? in.chunks : 1;
-  in.clustered ? sync_cluster() : __syncthreads();
-  const unsigned width = in.width(sizeof(T)), words = 1u << in.log_words;
-  const auto num_counts = static_cast<unsigned>(flow.num_counts(bins));
-  for_each_of_channels(
-      column, num_counts, in.clustered ? column.chunk : 0, blocks,
-      [&](int64_t channel, unsigned first, unsigned i) {
-        const unsigned slot = i + (flow.shown ? 0 : 1);
-        Count::Total sum = 0;
-        for (int64_t c = first; c < width; c += in.channels) {
-          sum += table.sum(slot, static_cast<unsigned>(c), words, blocks);
-        }
-        sum = valid || slot == bins + 2 ? sum : 0;
-        Count::Total* total = &totals[channel * num_counts + i];
-        if (!in.adds) {
-          *total = sum;
-        } else if (sum > 0) {
-          atomicAdd(total, sum);
-        }
-      });
-  in.clustered ? sync_cluster() : __syncthreads();
+  if (in.log_words == 3 && in.channels >= 8 * kColumnsOfWord<T>) {
+    put_narrow<T>(table, stripe, in, bins, valid, flow, totals);
+  } else {
+    put_any<T>(table, stripe, in, bins, valid, flow, totals);
+  }
+  __syncthreads();
 }
 
 template <int kLogLanes, class T>
@@ -130,11 +167,12 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
   auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, 0u));
   auto* buckets = room.take<uint32_t>(kBucketsOfStripes);
   const Table table(room.take<uint32_t>(0), slots);
+  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(); // while the bins are found
   wait_for_previous(); // it may make the edges, or clear the result
   const auto found = find_bins<T, 0>(edges, 0, thresholds, buckets, kBucketsOfStripes);
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
   for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    const ColumnOfThread<T> column(data, in, blockDim.x, in.block_of(work));
+    const ColumnOfThread<T> column(data, in, blockDim.x, work);
     table.clear();
     __syncthreads();
     visit_guess<kKnowsAffineExceptTop<T>, true>(found.guess, [&](auto guess) {
@@ -165,7 +203,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
   wait_for_previous(); // it may make the ranges, or clear the result
   for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    const ColumnOfThread<T> column(data, in, blockDim.x, in.block_of(work));
+    const ColumnOfThread<T> column(data, in, blockDim.x, work);
     table.clear();
     bool has_line = true;
     if (threadIdx.x < in.width(sizeof(T))) {
@@ -174,12 +212,13 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
       has_line = of_columns[threadIdx.x].has_line;
     }
     const bool have_lines = __syncthreads_and(has_line);
-    if (column.chunk == 0 && column.first_column() < in.channels) {
-      for_each_of_channels(column, bins + 1, 0, 1, [&](int64_t channel, unsigned c, unsigned k) {
-        if (column.first_column() + c < in.channels) {
-          edges[channel * (bins + 1) + k] = of_columns[c].edge(k);
+    if (column.chunk == 0) {
+      const ChannelsOfStripe<T> stripe(column);
+      for (unsigned k = threadIdx.x; k <= bins; k += blockDim.x) {
+        for (unsigned c = 0; c < stripe.size; ++c) {
+          edges[stripe.channel(c) * (bins + 1) + k] = of_columns[c].edge(k);
         }
-      });
+      }
     }
     Bins own[kOfWord];
 #pragma unroll
@@ -206,8 +245,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
 
 LaunchShape shape_of(const EdgePlan& plan, const Launch& launch) {
   return {
-      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-      plan.stripes.clustered ? static_cast<int>(plan.stripes.chunks) : 1,
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
       launch.limits.has_clusters()};
 }
 

@@ -61,27 +61,50 @@ bool plan_columns(
   return false;
 }
 
+/// How many blocks share the rows of a stripe. Each clears and sums a table, which takes as long as
+/// reading `table_bytes` some times; several add to counts, which costs all blocks more.
+int64_t chunks_of_stripe(
+    const EdgeStripes& in, int64_t at_once, int64_t row_bytes, int64_t table_bytes) {
+  const int64_t stripes = in.batches * in.stripes;
+  const int64_t setup_bytes = kSetupOfStripes + kReadsOfStripeTable * table_bytes;
+  int64_t best = 1, least_cost = INT64_MAX;
+  for (int64_t chunks = 1;
+       chunks <= std::max<int64_t>(kMoreWaves * at_once / stripes, 1) && chunks <= in.rows;
+       ++chunks) {
+    const int64_t waves = ceil_div(stripes * chunks, at_once);
+    int64_t cost = waves * (ceil_div(in.rows, chunks) * row_bytes + setup_bytes);
+    if (chunks > 1) {
+      cost += stripes * chunks * kReadsOfAddedTable * table_bytes / at_once;
+    }
+    if (cost < least_cost) {
+      least_cost = cost;
+      best = chunks;
+    }
+  }
+  return best;
+}
+
 /// The words of a stripe and the rows of a block.
 void plan_rows_of_stripes(
-    const Problem& problem, int64_t table_bytes, const DeviceLimits& limits, EdgeStripes& in) {
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgeStripes& in) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  DeviceLimits at_once = limits;
-  at_once.sm_count *= kStripesOfSm;
   for (const unsigned log_words : {5u, 3u}) {
     if (log_words > in.log_lanes) {
       continue;
     }
-    static_cast<ChannelColumns&>(in) = columns_of(
-        problem, bytes_of_word(element_bytes), log_words, kSetupOfStripes + 3 * table_bytes,
-        at_once);
+    static_cast<ChannelColumns&>(in) =
+        columns_of(problem, bytes_of_word(element_bytes), log_words, kSetupBytes, limits);
     const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+    const int64_t table_bytes = (bins + 3) * 4 << log_words;
+    int64_t chunks =
+        chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
+    const int64_t most_rows = element_bytes == 2 ? kMostRowsOfPackedStripe : int64_t{1} << 30;
+    chunks = std::max(chunks, ceil_div(in.rows, most_rows));
+    in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
+    in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
     if (in.share * row_bytes >= kMinReadsOfWide * table_bytes) {
       break;
     }
-  }
-  if (element_bytes == 2 && in.share > kMostRowsOfPackedStripe) {
-    in.chunks = static_cast<unsigned>(ceil_div(in.rows, kMostRowsOfPackedStripe));
-    in.share = ceil_div(in.rows, int64_t{in.chunks});
   }
 }
 
@@ -94,7 +117,8 @@ bool plan_stripes(
     const DeviceLimits& limits,
     EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  if (element_bytes == 1 || !are_columns(problem, bytes_of_word(element_bytes))) {
+  if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
+      !are_columns(problem, bytes_of_word(element_bytes))) {
     return false;
   }
   EdgeStripes& in = plan.stripes;
@@ -106,9 +130,9 @@ bool plan_stripes(
   if (table_bytes(in.log_lanes) > room) {
     return false;
   }
-  plan_rows_of_stripes(problem, table_bytes(in.log_lanes), limits, in);
-  in.clustered = in.chunks > 1 && in.chunks <= kMaxCluster && limits.has_clusters();
-  in.adds = (in.chunks > 1 && !in.clustered) || in.columns != in.channels;
+  plan_rows_of_stripes(problem, bins, limits, in);
+  const bool meet = in.chunks > 1 || in.columns != in.channels; // in a count
+  in.adds = meet || problem.adds;
   plan.layout = EdgeLayout::kStripes;
   plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
   plan.threads = kMostThreadsOfStripes;
@@ -123,11 +147,8 @@ bool plan_stripes(
   const int64_t at_once =
       int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
   in.works = static_cast<unsigned>(works);
-  plan.blocks = std::min(works, at_once / in.chunks * in.chunks);
-  if (!in.clustered) {
-    plan.blocks = std::min(works, at_once);
-  }
-  plan.clears = in.adds;
+  plan.blocks = std::min(works, at_once);
+  plan.clears = meet && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters();
   return works <= INT32_MAX;
 }

@@ -61,19 +61,8 @@ struct ColumnMemory {
 /// multiprocessor has several blocks.
 struct EdgeStripes : ChannelColumns {
   unsigned log_lanes; // of a table: columns have several lanes if a stripe has fewer words
-  bool clustered;     // the chunks of a stripe are blocks of a cluster, which sum their tables
-  bool adds;          // several blocks add to the counts of a channel
+  bool adds;          // counts hold numbers: those of other blocks, or of other calls
   unsigned works;     // the chunks of all stripes
-
-  /// The index of a piece of work in the order that columns have: neighbours read the same rows.
-  /// The blocks of a cluster have the chunks of a stripe.
-  HISTO_HOST_DEVICE unsigned block_of(unsigned work) const {
-    if (!clustered) {
-      return work;
-    }
-    const unsigned stripe = work / chunks;
-    return (stripe / stripes * chunks + work % chunks) * stripes + stripe % stripes;
-  }
 };
 
 enum class EdgeLayout {
@@ -81,7 +70,7 @@ enum class EdgeLayout {
   kStreams,
   kColumns,
   kStripes, // columns in small tables, if channels share their edges
-  kTiles, // of few rows, or of more bins than a table of streams has: fill/generic.cu
+  kTiles,   // of few rows, or of more bins than a table of streams has: fill/generic.cu
 };
 
 constexpr int kThreadsOfBytes = 256; // each has a value

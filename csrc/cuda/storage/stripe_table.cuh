@@ -3,7 +3,6 @@
 #pragma once
 
 #include "core/accumulator.h"
-#include "cuda/cluster.cuh"
 #include "cuda/storage/rotated.cuh"
 
 namespace histo::cuda {
@@ -40,26 +39,58 @@ struct StripeTable {
   __device__ __forceinline__ void rotate() const {
     rotate_rows<kLogLanes>(memory, slots << kLogLanes);
   }
-  /// The count of a column, after `rotate`, in the tables of `blocks` blocks of a cluster.
+  /// The count of a column of a stripe of so many words, after `rotate`.
   __device__ __forceinline__ Count::Total sum(
-      unsigned slot, unsigned column, unsigned words, unsigned blocks) const {
+      unsigned slot, unsigned column, unsigned words) const {
     Count::Total sum = 0;
     for (unsigned lane = column / kOfWord; lane < kLanes; lane += words) {
-      const uint32_t* counter = &memory[rotated<kLogLanes>(slot, lane)];
-      if (blocks == 1) {
-        sum += part(*counter, column);
-      } else {
-        for (unsigned rank = 0; rank < blocks; ++rank) {
-          sum += part(load_from_rank(counter, rank), column);
-        }
-      }
+      sum += count_in(memory[rotated<kLogLanes>(slot, lane)], column % kOfWord);
     }
     return sum;
   }
+  /// Sums the lanes of each word of a slot, for stripes of 8 words that were not rotated. Lanes of a
+  /// warp should ask for slots that follow each other. The sum of 16-bit counters fits 16 bits: a
+  /// block has fewer rows.
+  __device__ __forceinline__ void sum_lanes(unsigned slot, uint32_t (&words)[8]) const {
+    const auto* row = reinterpret_cast<const uint4*>(memory + (slot << kLogLanes));
+    if constexpr (kLogLanes == 3) {
+      const uint4 low = row[0], high = row[1];
+      set(words, low, high, false);
+    } else {
+      static_assert(kLogLanes == 5, "8 lanes, or 4 for each of 8 words");
+      // Eight lanes of a warp read eight different vec16s of their rows: no bank conflict.
+      const unsigned lane = threadIdx.x;
+      const bool swaps = lane & 4;
+      uint4 low{}, high{};
+#pragma unroll
+      for (unsigned copy = 0; copy < 4; ++copy) {
+        const uint4* both = row + (copy + lane) % 4 * 2;
+        add(low, both[swaps ? 1 : 0]);
+        add(high, both[swaps ? 0 : 1]);
+      }
+      set(words, low, high, swaps);
+    }
+  }
+  /// The count of a column in a word of the table.
+  __device__ __forceinline__ static uint32_t count_in(uint32_t word, unsigned of_word) {
+    return kOfWord == 1 ? word : word >> (of_word * 16) & 0xffff;
+  }
 
  private:
-  __device__ __forceinline__ static uint32_t part(uint32_t word, unsigned column) {
-    return kOfWord == 1 ? word : word >> (column % 2 * 16) & 0xffff;
+  __device__ __forceinline__ static void add(uint4& sum, const uint4& more) {
+    sum.x += more.x;
+    sum.y += more.y;
+    sum.z += more.z;
+    sum.w += more.w;
+  }
+  __device__ __forceinline__ static void set(
+      uint32_t (&words)[8], const uint4& low, const uint4& high, bool swapped) {
+    const uint32_t a[] = {low.x, low.y, low.z, low.w}, b[] = {high.x, high.y, high.z, high.w};
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      words[i] = swapped ? b[i] : a[i];
+      words[4 + i] = swapped ? a[i] : b[i];
+    }
   }
 };
 

@@ -227,6 +227,19 @@ struct ColumnOfThread {
     return column - word * kOfWord;
   }
 
+  /// Fetches the first rows into L2: so many words of each thread.
+  __device__ __forceinline__ void fetch_first() const {
+    constexpr int64_t kWords = 16;
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    const int64_t begin = chunk * in.share + first_row;
+    if (!has_words || word > 0) {
+      return;
+    }
+    for (int64_t i = 0; i < kWords && begin + i * row_step < end; ++i) {
+      fetch_line(data + (begin + i * row_step) * in.row_stride + column);
+    }
+  }
+
   /// Calls f(element, which of the word), or f(all elements of a word) if f takes these.
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
