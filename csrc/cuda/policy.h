@@ -298,10 +298,13 @@ constexpr int kThreadsOfExtremes = 768;
 // have so many.
 constexpr int kMostThreadsOfStripes = 384;
 constexpr int kStripesOfSm = 2;
-// Loads in flight of a thread. The bins of integers and doubles take twice the registers.
-constexpr int stripe_loads(int64_t element, bool is_float) {
-  return element == 8 || (element == 2 && !is_float) ? 8 : 16;
+// Loads in flight of a thread. More make the compiler find all bins before it counts one.
+constexpr int stripe_loads(int64_t element) {
+  return element == 8 ? 4 : 8;
 }
+// Rows of each thread that L2 fetches while bins are found, and while a stripe is written.
+constexpr int kRowsFetchedFirst = 64;
+constexpr int kRowsFetchedNext = 16;
 // Buckets that find the thresholds that all columns share, where no line does.
 constexpr int32_t kBucketsOfStripes = 1024;
 constexpr int64_t kMinRowsOfStripes = 32;

@@ -15,13 +15,12 @@ namespace {
 template <class T>
 constexpr int kColumnsOfWord = static_cast<int>(bytes_of_word(sizeof(T)) / sizeof(T));
 template <class T>
-using StripeReads =
-    ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T), Number<T>::kIsFloat)>;
+using StripeReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T))>;
 
 using SearchReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, 1>;
 
-/// Counts the elements of a thread's word.
-template <class T, class Find, class Table>
+/// Counts the elements of a thread's word. kNanIsFirst: NaN is found in slot 0.
+template <bool kNanIsFirst, class T, class Find, class Table>
 struct CountWord {
   Find find; // (values, slots, the column of the first)
   const Table& table;
@@ -37,8 +36,11 @@ struct CountWord {
  private:
   template <int kSize>
   __device__ __forceinline__ void count(const Pack<T, kSize>& pack, int first) const {
+    constexpr bool kSelects = Number<T>::kIsFloat && !kNanIsFirst;
+    constexpr bool kMoves = Number<T>::kIsFloat && kNanIsFirst;
     typename Number<T>::Wide values[kSize];
     unsigned slots[kSize];
+    bool any_nan = false;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       values[j] = Number<T>::wide(pack.elements[j]);
@@ -46,17 +48,35 @@ struct CountWord {
     find(values, slots, first);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      if constexpr (Number<T>::kIsFloat) {
+      if constexpr (kSelects) {
         slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
+      }
+      if constexpr (kMoves) {
+        any_nan = any_nan || is_nan(values[j]);
       }
       table.add(slots[j], first + j);
     }
+    if (kMoves && any_nan && nan_slot > 0) {
+      for (int j = 0; j < kSize; ++j) {
+        if (is_nan(values[j])) {
+          table.move(0, nan_slot, first + j);
+        }
+      }
+    }
   }
 };
-template <class T, class Find, class Table>
-__device__ __forceinline__ CountWord<T, Find, Table> count_word(
+template <bool kNanIsFirst, class T, class Find, class Table>
+__device__ __forceinline__ CountWord<kNanIsFirst, T, Find, Table> count_word(
     const Find& find, const Table& table, unsigned nan_slot) {
   return {find, table, nan_slot};
+}
+
+/// L2 fetches the rows that a block counts next, while it writes counts.
+template <class T>
+__device__ __forceinline__ void fetch_next(const T* data, const EdgeStripes& in, unsigned work) {
+  if (work + gridDim.x < in.works) {
+    ColumnOfThread<T>(data, in, blockDim.x, work + gridDim.x).fetch_first(kRowsFetchedNext);
+  }
 }
 
 /// The columns of a stripe that have channels of their own.
@@ -167,7 +187,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
   auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, 0u));
   auto* buckets = room.take<uint32_t>(kBucketsOfStripes);
   const Table table(room.take<uint32_t>(0), slots);
-  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(); // while the bins are found
+  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(kRowsFetchedFirst);
   wait_for_previous(); // it may make the edges, or clear the result
   const auto found = find_bins<T, 0>(edges, 0, thresholds, buckets, kBucketsOfStripes);
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
@@ -179,8 +199,9 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
       const auto find = [&](const auto& values, auto& of_values, int) {
         found.template find<guess()>(values, of_values);
       };
-      column.template for_each<StripeReads<T>>(count_word<T>(find, table, nan_slot));
+      column.template for_each<StripeReads<T>>(count_word<false, T>(find, table, nan_slot));
     });
+    fetch_next(data, in, work);
     put_stripe(table, column, in, bins, found.valid, flow, totals);
   }
 }
@@ -201,6 +222,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
   extern __shared__ __align__(16) unsigned char shared[];
   const Table table(reinterpret_cast<uint32_t*>(shared), bins + 3);
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
+  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(kRowsFetchedNext);
   wait_for_previous(); // it may make the ranges, or clear the result
   for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
     const ColumnOfThread<T> column(data, in, blockDim.x, work);
@@ -214,8 +236,10 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
     const bool have_lines = __syncthreads_and(has_line);
     if (column.chunk == 0) {
       const ChannelsOfStripe<T> stripe(column);
+      // Joined rows have each channel in several columns. The first one writes its edges.
+      const int64_t left = in.channels - column.first_column();
       for (unsigned k = threadIdx.x; k <= bins; k += blockDim.x) {
-        for (unsigned c = 0; c < stripe.size; ++c) {
+        for (unsigned c = 0; c < stripe.size && c < left; ++c) {
           edges[stripe.channel(c) * (bins + 1) + k] = of_columns[c].edge(k);
         }
       }
@@ -236,17 +260,18 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
       };
       // A search calls a function, which all words in flight would be saved for.
       using Reads = std::conditional_t<has_line(), StripeReads<T>, SearchReads>;
-      column.template for_each<Reads>(count_word<T>(find, table, nan_slot));
+      column.template for_each<Reads>(count_word<true, T>(find, table, nan_slot));
     };
     have_lines ? count(std::true_type{}) : count(std::false_type{});
+    fetch_next(data, in, work);
     put_stripe(table, column, in, bins, true, flow, totals);
   }
 }
 
-LaunchShape shape_of(const EdgePlan& plan, const Launch& launch) {
+LaunchShape shape_of(const EdgePlan& plan, bool overlaps) {
   return {
       grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
-      launch.limits.has_clusters()};
+      overlaps};
 }
 
 /// Calls f(the lanes of a table, as a constant).
@@ -274,8 +299,8 @@ void count_stripes_between(
     visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
       start(
           launch, "count_stripes", count_shared_stripes_kernel<log_lanes(), T>,
-          shape_of(plan, launch), static_cast<const T*>(problem.data), plan.stripes, edges, flow,
-          totals_of(problem));
+          shape_of(plan, plan.overlaps), static_cast<const T*>(problem.data), plan.stripes, edges,
+          flow, totals_of(problem));
     });
   });
 }
@@ -295,8 +320,8 @@ void count_own_stripes(
       visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
         start(
             launch, "count_own_stripes", count_own_stripes_kernel<log_lanes(), T>,
-            shape_of(plan, launch), static_cast<const T*>(problem.data), plan.stripes, ranges,
-            static_cast<unsigned>(bins), flow, edges, totals_of(problem));
+            shape_of(plan, launch.limits.has_clusters()), static_cast<const T*>(problem.data),
+            plan.stripes, ranges, static_cast<unsigned>(bins), flow, edges, totals_of(problem));
       });
     } else {
       throw InternalError("count_own_stripes: edges of another type");

@@ -240,14 +240,15 @@ template void uniform_edges(const double*, const double*, int64_t, int64_t, doub
 
 namespace {
 
-/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended.
+/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended. Stripes
+/// wait for it.
 void count_behind(
     EdgePlan plan,
     const Problem& problem,
     const Edges& edges,
     const Flow& flow,
     const Launch& launch) {
-  plan.overlaps = false;
+  plan.overlaps = plan.layout == EdgeLayout::kStripes && launch.limits.has_clusters();
   count_by(plan, problem, edges, flow, launch);
 }
 

@@ -227,15 +227,11 @@ struct ColumnOfThread {
     return column - word * kOfWord;
   }
 
-  /// Fetches the first rows into L2: so many words of each thread.
-  __device__ __forceinline__ void fetch_first() const {
-    constexpr int64_t kWords = 16;
+  /// Fetches the first rows into L2: for each thread so many as it reads at most.
+  __device__ __forceinline__ void fetch_first(int words) const {
     const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
     const int64_t begin = chunk * in.share + first_row;
-    if (!has_words || word > 0) {
-      return;
-    }
-    for (int64_t i = 0; i < kWords && begin + i * row_step < end; ++i) {
+    for (int i = 0; i < words && has_words && word == 0 && begin + i * row_step < end; ++i) {
       fetch_line(data + (begin + i * row_step) * in.row_stride + column);
     }
   }
