@@ -388,7 +388,7 @@ LINES = {
   layout     64 columns side by side, in \d+ stripes? of \d+ words of 4 bytes
   bins       by a formula and one comparison with the nearest edge
   why        the formula is wrong at edge 0, 0
-  table      counters of 100 bins for each column, in 4 copies, and edges: [\d.]+ KiB of shared memory a block
+  table      counters of 100 bins a column, 4 copies, and edges: [\d.]+ KiB of shared memory a block
   grid       \d+ blocks of \d+ threads, up to [\d,]+ rows each
   launches   2: \w+, count_stripes
   workspace  none

@@ -406,10 +406,8 @@ def _table_of_histogram(e: HistogramFacts) -> str:
         copies = f", in {e.copies} copies" if e.copies > 1 else ""
         return f"counters and edges of {_count(e.part_bins, 'bin')}{copies}, and cells: {shared}"
     if e.layout == "stripes":
-        copies = f", in {e.copies} copies" if e.copies > 1 else ""
-        return (
-            f"counters of {_count(e.num_bins, 'bin')} for each column{copies}, and edges: {shared}"
-        )
+        copies = f", {e.copies} copies" if e.copies > 1 else ""
+        return f"counters of {_count(e.num_bins, 'bin')} a column{copies}, and edges: {shared}"
     if e.layout == "columns":
         return f"counters and edges of {_count(e.num_bins, 'bin')} for each column: {shared}"
     return ""

@@ -298,12 +298,19 @@ constexpr int kThreadsOfExtremes = 768;
 // have so many.
 constexpr int kMostThreadsOfStripes = 384;
 constexpr int kStripesOfSm = 2;
-// Loads in flight of a thread. More make the compiler find all bins before it counts one.
-constexpr int stripe_loads(int64_t element) {
-  return element == 8 ? 4 : 8;
+// Loads in flight of a thread. The bins of integers and doubles take twice the registers.
+constexpr int stripe_loads(int64_t element, bool is_float) {
+  return element == 8 || (element == 2 && !is_float) ? 8 : 16;
 }
+// The words of a stripe. The blocks beside it read the rest of each line.
+constexpr unsigned kLogWordsOfStripe = 3;
+// Blocks that would read more are counted sooner in wide stripes (edge_columns.cu): in the first
+// case if stripes are more than blocks at a time and share their edges. Cases: float32 [4096, 4096]
+// in (-4.1, 4.3), bfloat16 [2^19, 512].
+constexpr int64_t kMostBytesOfLaterStripes = 64 << 10;
+constexpr int64_t kMostBytesOfStripe = 1 << 20;
 // Rows of each thread that L2 fetches while bins are found, and while a stripe is written.
-constexpr int kRowsFetchedFirst = 64;
+constexpr int kRowsFetchedFirst = 16;
 constexpr int kRowsFetchedNext = 16;
 // Buckets that find the thresholds that all columns share, where no line does.
 constexpr int32_t kBucketsOfStripes = 1024;

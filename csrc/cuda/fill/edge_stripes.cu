@@ -15,12 +15,13 @@ namespace {
 template <class T>
 constexpr int kColumnsOfWord = static_cast<int>(bytes_of_word(sizeof(T)) / sizeof(T));
 template <class T>
-using StripeReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T))>;
+using StripeReads =
+    ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T), Number<T>::kIsFloat)>;
 
 using SearchReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, 1>;
 
-/// Counts the elements of a thread's word. kNanIsFirst: NaN is found in slot 0.
-template <bool kNanIsFirst, class T, class Find, class Table>
+/// Counts the elements of a thread's word.
+template <class T, class Find, class Table>
 struct CountWord {
   Find find; // (values, slots, the column of the first)
   const Table& table;
@@ -36,11 +37,8 @@ struct CountWord {
  private:
   template <int kSize>
   __device__ __forceinline__ void count(const Pack<T, kSize>& pack, int first) const {
-    constexpr bool kSelects = Number<T>::kIsFloat && !kNanIsFirst;
-    constexpr bool kMoves = Number<T>::kIsFloat && kNanIsFirst;
     typename Number<T>::Wide values[kSize];
     unsigned slots[kSize];
-    bool any_nan = false;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       values[j] = Number<T>::wide(pack.elements[j]);
@@ -48,25 +46,15 @@ struct CountWord {
     find(values, slots, first);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      if constexpr (kSelects) {
+      if constexpr (Number<T>::kIsFloat) {
         slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
-      }
-      if constexpr (kMoves) {
-        any_nan = any_nan || is_nan(values[j]);
       }
       table.add(slots[j], first + j);
     }
-    if (kMoves && any_nan && nan_slot > 0) {
-      for (int j = 0; j < kSize; ++j) {
-        if (is_nan(values[j])) {
-          table.move(0, nan_slot, first + j);
-        }
-      }
-    }
   }
 };
-template <bool kNanIsFirst, class T, class Find, class Table>
-__device__ __forceinline__ CountWord<kNanIsFirst, T, Find, Table> count_word(
+template <class T, class Find, class Table>
+__device__ __forceinline__ CountWord<T, Find, Table> count_word(
     const Find& find, const Table& table, unsigned nan_slot) {
   return {find, table, nan_slot};
 }
@@ -100,9 +88,9 @@ struct ChannelsOfStripe {
   }
 };
 
-/// Writes the counts of a stripe of 8 words, or adds them.
+/// Writes the counts of a stripe whose columns are all of different channels, or adds them.
 template <class T, class Table>
-__device__ __forceinline__ void put_narrow(
+__device__ __forceinline__ void put_columns(
     const Table& table,
     const ChannelsOfStripe<T>& stripe,
     const EdgeStripes& in,
@@ -126,9 +114,9 @@ __device__ __forceinline__ void put_narrow(
   }
 }
 
-/// The same for wider stripes, and for those whose columns share channels. A warp has a channel.
+/// The same if columns share channels. A warp has a channel.
 template <class T, class Table>
-__device__ __forceinline__ void put_any(
+__device__ __forceinline__ void put_channels(
     const Table& table,
     const ChannelsOfStripe<T>& stripe,
     const EdgeStripes& in,
@@ -165,10 +153,10 @@ __device__ __forceinline__ void put_stripe(
     Count::Total* __restrict__ totals) {
   const ChannelsOfStripe<T> stripe(column);
   __syncthreads();
-  if (in.log_words == 3 && in.channels >= 8 * kColumnsOfWord<T>) {
-    put_narrow<T>(table, stripe, in, bins, valid, flow, totals);
+  if (in.channels >= 8 * kColumnsOfWord<T>) {
+    put_columns<T>(table, stripe, in, bins, valid, flow, totals);
   } else {
-    put_any<T>(table, stripe, in, bins, valid, flow, totals);
+    put_channels<T>(table, stripe, in, bins, valid, flow, totals);
   }
   __syncthreads();
 }
@@ -199,7 +187,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
       const auto find = [&](const auto& values, auto& of_values, int) {
         found.template find<guess()>(values, of_values);
       };
-      column.template for_each<StripeReads<T>>(count_word<false, T>(find, table, nan_slot));
+      column.template for_each<StripeReads<T>>(count_word<T>(find, table, nan_slot));
     });
     fetch_next(data, in, work);
     put_stripe(table, column, in, bins, found.valid, flow, totals);
@@ -260,7 +248,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
       };
       // A search calls a function, which all words in flight would be saved for.
       using Reads = std::conditional_t<has_line(), StripeReads<T>, SearchReads>;
-      column.template for_each<Reads>(count_word<true, T>(find, table, nan_slot));
+      column.template for_each<Reads>(count_word<T>(find, table, nan_slot));
     };
     have_lines ? count(std::true_type{}) : count(std::false_type{});
     fetch_next(data, in, work);

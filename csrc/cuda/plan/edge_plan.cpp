@@ -84,36 +84,28 @@ int64_t chunks_of_stripe(
   return best;
 }
 
-/// The words of a stripe and the rows of a block.
+/// The rows of a block.
 void plan_rows_of_stripes(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgeStripes& in) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  for (const unsigned log_words : {5u, 3u}) {
-    if (log_words > in.log_lanes) {
-      continue;
-    }
-    static_cast<ChannelColumns&>(in) =
-        columns_of(problem, bytes_of_word(element_bytes), log_words, kSetupBytes, limits);
-    const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
-    const int64_t table_bytes = (bins + 3) * 4 << log_words;
-    int64_t chunks =
-        chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
-    const int64_t most_rows = element_bytes == 2 ? kMostRowsOfPackedStripe : int64_t{1} << 30;
-    chunks = std::max(chunks, ceil_div(in.rows, most_rows));
-    in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
-    in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
-    if (in.share * row_bytes >= kMinReadsOfWide * table_bytes) {
-      break;
-    }
-  }
+  static_cast<ChannelColumns&>(in) =
+      columns_of(problem, bytes_of_word(element_bytes), kLogWordsOfStripe, kSetupBytes, limits);
+  const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const int64_t table_bytes = (bins + 3) * 4 << kLogWordsOfStripe;
+  const int64_t chunks =
+      chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
+  const int64_t most_rows = element_bytes == 2 ? kMostRowsOfPackedStripe : int64_t{1} << 30;
+  in.share = ceil_div(in.rows, std::max({chunks, ceil_div(in.rows, most_rows), int64_t{1}}));
+  in.share = std::max<int64_t>(in.share, 1);
+  in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
 }
 
-/// Tables of columns in stripes of 32 or of 8 words. `bytes_of_bins`: shared memory of a block for
-/// its bins.
+/// Tables of columns in stripes of 8 words. `bytes_of_bins`: shared memory of a block for its bins.
 bool plan_stripes(
     const Problem& problem,
     int64_t bins,
     int64_t bytes_of_bins,
+    bool shares_edges,
     const DeviceLimits& limits,
     EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
@@ -144,6 +136,12 @@ bool plan_stripes(
     plan.threads /= 2;
   }
   const int64_t works = in.batches * in.stripes * in.chunks;
+  const int64_t bytes_of_block =
+      in.share * in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const bool later = shares_edges && works > int64_t{limits.sm_count} * kStripesOfSm;
+  if (bytes_of_block > (later ? kMostBytesOfLaterStripes : kMostBytesOfStripe)) {
+    return false;
+  }
   const int64_t at_once =
       int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
   in.works = static_cast<unsigned>(works);
@@ -229,9 +227,10 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   }
   const int64_t bytes_of_bins =
       words_of(edges.bins + 3, 0u) * bytes_of_wide(problem.type) + kBucketsOfStripes * 4;
-  if (edges.shared && plan_stripes(problem, edges.bins, bytes_of_bins, limits, plan)) {
+  if (edges.shared && plan_stripes(problem, edges.bins, bytes_of_bins, true, limits, plan)) {
     return plan;
   }
+  plan = EdgePlan{};
   if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
                                           plan_streams(problem, edges.bins, limits, plan))) {
     return plan;
@@ -250,7 +249,7 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 
 bool plan_own_stripes(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
-  return plan_stripes(problem, bins, 0, limits, plan);
+  return plan_stripes(problem, bins, 0, false, limits, plan);
 }
 
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {

@@ -34,11 +34,6 @@ struct StripeTable {
   __device__ __forceinline__ void add(unsigned slot, int of_word) const {
     add_shared(own + sizeof(uint32_t) * (slot << kLogLanes), 1u << (of_word * kBits % 32));
   }
-  /// Counts an element that this thread has added to a slot in another one.
-  __device__ __forceinline__ void move(unsigned from, unsigned to, int of_word) const {
-    add_shared(own + sizeof(uint32_t) * (from << kLogLanes), 0u - (1u << (of_word * kBits % 32)));
-    add(to, of_word);
-  }
   /// Moves the table so that `sum` causes no bank conflict. All threads of the block have added, and
   /// call it together.
   __device__ __forceinline__ void rotate() const {
