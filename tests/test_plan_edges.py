@@ -72,7 +72,7 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         else:
             assert plan.blocks <= works
             assert plan.shares_edges
-            assert size > 2 or plan.rows_per_block < (1 << 16) - 1
+            assert size > 2 or plan.rows_per_block < (1 << 16) - 1  # counters have 16 bits
             assert plan.num_bins * plan.stripe_words * plan.copies * 4 < plan.shared_bytes
             joined = plan.columns * plan.batches > plan.channels
             assert plan.clears_counts == (plan.chunks > 1 or joined)

@@ -309,6 +309,8 @@ constexpr unsigned kLogWordsOfStripe = 3;
 // in (-4.1, 4.3), bfloat16 [2^19, 512].
 constexpr int64_t kMostBytesOfLaterStripes = 64 << 10;
 constexpr int64_t kMostBytesOfStripe = 1 << 20;
+static_assert(
+    kMostBytesOfStripe / (4 << kLogWordsOfStripe) < kMaxPacked16, "columns of 16 bits share words");
 // Rows of each thread that L2 fetches while bins are found, and while a stripe is written.
 constexpr int kRowsFetchedFirst = 16;
 constexpr int kRowsFetchedNext = 16;
@@ -327,7 +329,6 @@ constexpr int64_t kReadsOfStripeTable = 2;
 constexpr int64_t kReadsOfAddedTable = 4;
 // With fewer rows for each slot, copies of columns in a table cost more than they save.
 constexpr int64_t kRowsPerSlotOfLanes = 4;
-constexpr int64_t kMostRowsOfPackedStripe = 65534; // one more is added by joined rows
 // The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
 // bfloat16 [2^20, 512], 128 bins of own ranges.
 constexpr unsigned kThreadsOfFoundColumns = 256;

@@ -94,9 +94,7 @@ void plan_rows_of_stripes(
   const int64_t table_bytes = (bins + 3) * 4 << kLogWordsOfStripe;
   const int64_t chunks =
       chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
-  const int64_t most_rows = element_bytes == 2 ? kMostRowsOfPackedStripe : int64_t{1} << 30;
-  in.share = ceil_div(in.rows, std::max({chunks, ceil_div(in.rows, most_rows), int64_t{1}}));
-  in.share = std::max<int64_t>(in.share, 1);
+  in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
   in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
 }
 
