@@ -61,13 +61,17 @@ def test_ranges(
 
 
 def test_formula_below_the_last_edge() -> None:
-    """A GPU compares floats with the last edge; a line finds the rest, but not in columns."""
+    """A GPU compares floats with the last edge; a line finds the rest, but not in columns whose
+    tables have thresholds."""
     for dtype in (torch.float16, torch.float32):
-        for shape, how in (((5000,), "formula"), ((5000, 40), "comparison")):
+        for shape in ((5000,), (5000, 40)):
             plan = explain_histogram(
                 shape, 256, range=(-128, 128), dim=0, dtype=dtype, device="H100"
             )
-            assert {search.how for search in plan.searches} == {how}
+            assert {search.how for search in plan.searches} == {"formula"}
+        edges = torch.linspace(-128, 128, 257).expand(40, -1).contiguous()
+        plan = explain_histogram((5000, 40), edges, dim=0, dtype=dtype, device="H100")
+        assert {search.how for search in plan.searches} == {"comparison"}
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -87,8 +91,13 @@ def test_cells(device: str) -> None:
 
 
 def test_search() -> None:
-    for shape, dim, layout in (((5000, 64), 0, "columns"), ((10, 64), 1, "tiles")):
-        plan = explain_histogram(shape, torch.logspace(-3, 3, 30), dim=dim, device="H100")
+    edges = torch.logspace(-3, 3, 30)
+    own = edges.expand(64, -1).contiguous()
+    for shape, dim, given, layout in (
+        ((5000, 64), 0, own, "columns"),
+        ((10, 64), 1, edges, "tiles"),
+    ):
+        plan = explain_histogram(shape, given, dim=dim, device="H100")
         assert plan.layout == layout
         assert [search.how for search in plan.searches] == ["search"]
     raw = explain_histogram((5000, 64), 10, range=(0, 256), dtype=torch.uint8, device="H100")
@@ -310,7 +319,7 @@ def test_an_assumed_device() -> None:
     [
         ((1 << 20,), None, torch.float32, "streams", "count_streams"),
         ((4, 1 << 16), 1, torch.bfloat16, "streams", "count_streams"),
-        ((1 << 16, 64), 0, torch.float64, "columns", "count_columns"),
+        ((1 << 16, 64), 0, torch.float64, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
         ((1 << 16, 64), 1, torch.float32, "tiles", "count_tiles"),
     ],
@@ -374,15 +383,15 @@ def test_keys_are_counted_as_integers_are() -> None:
 
 
 LINES = {
-    ("H100", "columns"): r"""histogram of \[65536, 64\] float32 over dim 0, 100 bins, on H100 .*
+    ("H100", "stripes"): r"""histogram of \[65536, 64\] float32 over dim 0, 100 bins, on H100 .*
   edges      101 of float32, the same for all channels, of bins of one width
-  layout     64 columns side by side, in 2 stripes of 32 words of 4 bytes
+  layout     64 columns side by side, in \d+ stripes? of \d+ words of 4 bytes
   bins       by a formula and one comparison with the nearest edge
   why        the formula is wrong at edge 0, 0
-  table      counters and edges of 100 bins for each column: [\d.]+ KiB of shared memory a block
+  table      counters of 100 bins a column, 4 copies, and edges: [\d.]+ KiB of shared memory a block
   grid       \d+ blocks of \d+ threads, up to [\d,]+ rows each
-  launches   2: \w+, count_columns
-  workspace  [\d.]+ KiB
+  launches   2: \w+, count_stripes
+  workspace  none
   memory     reads 16 MiB, writes 50 KiB of counts
   predicted  at least [\d.]+ us, at 3.35 TB/s""",
     ("cpu", "staged"): r"""histogram of \[65536, 64\] float32 over dim 0, 100 bins, on the CPU .*

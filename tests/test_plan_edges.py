@@ -57,16 +57,26 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         counters_and_edges = plan.part_bins * (4 + (8 if size == 8 else 4)) * plan.copies
         assert counters_and_edges < plan.shared_bytes
         assert plan.clears_counts == (plan.chunks > 1)
-    elif plan.layout == "columns":
+    elif plan.layout in ("columns", "stripes"):
         width = plan.stripe_words * plan.word_bytes // size
         assert plan.stripes * width >= plan.columns > (plan.stripes - 1) * width
         assert plan.batches * (plan.rows * plan.columns + plan.left) == elements
         assert 0 <= plan.left < plan.columns
         assert plan.chunks * plan.rows_per_block >= plan.rows
         assert plan.rows > (plan.chunks - 1) * plan.rows_per_block or plan.chunks == 1
-        assert plan.blocks == plan.batches * plan.stripes * plan.chunks
         assert plan.columns * plan.batches % plan.channels == 0
-        assert plan.num_bins * width * (4 + 2) < plan.shared_bytes
+        works = plan.batches * plan.stripes * plan.chunks
+        if plan.layout == "columns":
+            assert plan.blocks == works
+            assert plan.num_bins * width * (4 + 2) < plan.shared_bytes
+        else:
+            assert plan.blocks <= works
+            assert plan.shares_edges
+            assert size > 2 or plan.rows_per_block < (1 << 16) - 1  # counters have 16 bits
+            assert plan.num_bins * plan.stripe_words * plan.copies * 4 < plan.shared_bytes
+            joined = plan.columns * plan.batches > plan.channels
+            assert plan.clears_counts == (plan.chunks > 1 or joined)
+            assert 2 * plan.shared_bytes < gpu.shared_bytes_per_sm
     else:
         assert plan.layout in ("bytes", "tiles", "scattered")
         if plan.layout == "bytes":

@@ -306,7 +306,7 @@ def _histogram_layout(e: HistogramFacts) -> str:
                 f"; {e.parts} parts of up to {_count(e.part_bins, 'bin')}, and all is read for each"
             )
         return text
-    if e.layout == "columns":
+    if e.layout in ("columns", "stripes"):
         text = "" if e.batches == 1 else f"{e.batches:,} times "
         text += f"{_count(e.columns, 'column')} side by side"
         text += f", in {_count(e.stripes, 'stripe')} of {_count(e.stripe_words, 'word')}"
@@ -405,6 +405,9 @@ def _table_of_histogram(e: HistogramFacts) -> str:
     if e.layout == "streams":
         copies = f", in {e.copies} copies" if e.copies > 1 else ""
         return f"counters and edges of {_count(e.part_bins, 'bin')}{copies}, and cells: {shared}"
+    if e.layout == "stripes":
+        copies = f", {e.copies} copies" if e.copies > 1 else ""
+        return f"counters of {_count(e.num_bins, 'bin')} a column{copies}, and edges: {shared}"
     if e.layout == "columns":
         return f"counters and edges of {_count(e.num_bins, 'bin')} for each column: {shared}"
     return ""

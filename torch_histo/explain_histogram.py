@@ -60,8 +60,9 @@ class HistogramExplanation(HistogramFacts):
             the rows are read) or "stripe" (of columns, in which all bins are found alike).
         invalid_channels: channels that count nothing: their edges decrease or hold NaN.
         layout: on a GPU "streams" (a block counts rows of one channel), "columns" (channels side by
-            side; a block counts a stripe of columns), "bytes" (raw bytes are counted, and the sums
-            mapped to bins), "tiles" (few rows; a block counts some channels) or "scattered"
+            side; a block counts a stripe of columns), "stripes" (the same with shared edges, in
+            small tables, several blocks a multiprocessor), "bytes" (raw bytes are counted, and the
+            sums mapped to bins), "tiles" (few rows; a block counts some channels) or "scattered"
             (element by element, in the result itself); on the CPU "staged" (elements become keys,
             which are counted) or "patterns" (the bits of elements are counted, and the sums mapped
             to bins); or "nothing to count".
@@ -72,10 +73,10 @@ class HistogramExplanation(HistogramFacts):
         vec16s: "streams": elements are loaded 16 bytes at a time.
         chunks, rows_per_block: blocks across the rows; rows of a block at most.
         parts, part_bins, copies: "streams": the parts of a channel's bins; bins of each; copies
-            of a table, which lanes take in turns.
-        columns, rows, left: "columns": of a row, with those of joined rows; the joined rows; the
-            elements behind the last one.
-        batches, stripes, stripe_words, word_bytes: "columns": sets of channels that lie apart;
+            of a table, which lanes take in turns, in "stripes", too.
+        columns, rows, left: "columns" and "stripes": of a row, with those of joined rows; the
+            joined rows; the elements behind the last one.
+        batches, stripes, stripe_words, word_bytes: the same: sets of channels that lie apart;
             stripes of a row, how many words wide they are, and how many bytes a word has.
         blocks, threads, shared_bytes: the grid; threads and shared memory of a block.
         workspace_bytes: memory that is allocated besides the counts, and besides the copy.

@@ -294,6 +294,41 @@ constexpr int threads_of_columns(int64_t element, bool is_float) {
 }
 // Shown by: float32 [2^28] of all values
 constexpr int kThreadsOfExtremes = 768;
+// Columns in small tables: the threads of a block at most, and the blocks of a multiprocessor that
+// have so many.
+constexpr int kMostThreadsOfStripes = 384;
+constexpr int kStripesOfSm = 2;
+// Loads in flight of a thread. The bins of integers and doubles take twice the registers.
+constexpr int stripe_loads(int64_t element, bool is_float) {
+  return element == 8 || (element == 2 && !is_float) ? 8 : 16;
+}
+// The words of a stripe. The blocks beside it read the rest of each line.
+constexpr unsigned kLogWordsOfStripe = 3;
+// Blocks that would read more are counted sooner in wide stripes (edge_columns.cu): in the first
+// case if stripes are more than blocks at a time and share their edges. Cases: float32 [4096, 4096]
+// in (-4.1, 4.3), bfloat16 [2^19, 512].
+constexpr int64_t kMostBytesOfLaterStripes = 64 << 10;
+constexpr int64_t kMostBytesOfStripe = 1 << 20;
+static_assert(
+    kMostBytesOfStripe / (4 << kLogWordsOfStripe) < kMaxPacked16, "columns of 16 bits share words");
+// Rows of each thread that L2 fetches while bins are found, and while a stripe is written.
+constexpr int kRowsFetchedFirst = 16;
+constexpr int kRowsFetchedNext = 16;
+// Buckets that find the thresholds that all columns share, where no line does.
+constexpr int32_t kBucketsOfStripes = 1024;
+constexpr int64_t kMinRowsOfStripes = 32;
+constexpr int kFewestThreadsOfStripes = 96;
+// Threads are fewer until each loads at least so many words.
+constexpr int64_t kEnoughLoadsOfStripes = 8;
+// Shared memory of static arrays, and what setting a block out takes besides its table.
+constexpr int64_t kReservedOfStripes = 4096;
+constexpr int64_t kSetupOfStripes = 64 << 10;
+// Clearing and summing a table takes as long as reading so many times its bytes; adding it to counts
+// that others add to takes so many times more.
+constexpr int64_t kReadsOfStripeTable = 2;
+constexpr int64_t kReadsOfAddedTable = 4;
+// With fewer rows for each slot, copies of columns in a table cost more than they save.
+constexpr int64_t kRowsPerSlotOfLanes = 4;
 // The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
 // bfloat16 [2^20, 512], 128 bins of own ranges.
 constexpr unsigned kThreadsOfFoundColumns = 256;

@@ -160,6 +160,16 @@ std::string guess_of(const Edges& edges, int64_t channel, bool in_columns) {
   throw InternalError("guess_of: a guess without a name");
 }
 
+std::string words_of_stripes(const cuda::EdgeStripes& in, const cuda::EdgePlan& plan) {
+  std::string words = "stripes " + std::to_string(1 << in.log_words) + "-words " +
+                      std::to_string(1 << in.log_lanes) + "-lanes";
+  words += in.columns > in.channels ? " joined" : "";
+  words += in.chunks > 1 ? " chunks" : "";
+  words += in.stripes > 1 ? " several" : "";
+  words += in.works > plan.blocks ? " in-turn" : "";
+  return words;
+}
+
 std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const Edges& edges) {
   std::string words;
   switch (plan.layout) {
@@ -172,6 +182,9 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
       words += plan.streams.parts > 1 ? " parts" : "";
       words += plan.streams.chunks > 1 ? " chunks" : "";
       words += plan.streams.has_runs ? " runs" : "";
+      break;
+    case cuda::EdgeLayout::kStripes:
+      words = words_of_stripes(plan.stripes, plan);
       break;
     case cuda::EdgeLayout::kColumns:
       words = "columns " + std::to_string(1 << plan.columns.log_words) + "-words of-" +
@@ -215,6 +228,36 @@ void histogram() {
   const Edges edges = Edges::all(array.data(), type, bins, shared);
   std::cout << words_of(plan_edges(problem, edges, launch.limits), problem, edges) << '\n';
   cuda::count_between(problem, edges, flow, launch);
+  counts.write();
+}
+
+/// The problem, the input, the bins, whether there is a range, its two numbers, flow. The results
+/// are the edges and the counts.
+void uniform_histogram() {
+  Problem problem = read_loops();
+  const Array input;
+  const int64_t bins = read();
+  const bool has_range = read() != 0;
+  const Array range;
+  const Flow flow{read() != 0};
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const bool in_float32 = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
+  const int64_t rows = has_range ? 1 : problem.num_channels();
+  const Result edges(rows * (bins + 1) * (in_float32 ? 4 : 8));
+  const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
+  problem.data = input.data();
+  problem.counts = counts.data<int64_t>();
+  const auto* numbers = reinterpret_cast<const double*>(range.data());
+  cuda::EdgePlan plan{};
+  const bool in_stripes = !has_range && plan_own_stripes(problem, bins, launch.limits, plan);
+  std::cout << (in_stripes ? "own-" + words_of_stripes(plan.stripes, plan) : "other") << '\n';
+  cuda::count_uniform(
+      problem,
+      {bins, has_range ? numbers : nullptr, edges.data<void>(),
+       in_float32 ? ElementType::kFloat32 : ElementType::kFloat64},
+      flow, launch);
+  edges.write();
   counts.write();
 }
 
@@ -351,6 +394,8 @@ int main(int argc, char** argv) {
     channel_histogram();
   } else if (name == "histogram") {
     histogram();
+  } else if (name == "uniform_histogram") {
+    uniform_histogram();
   } else if (name == "finite_range") {
     finite_range();
   } else if (name == "uniform_edges") {

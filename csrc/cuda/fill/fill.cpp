@@ -25,6 +25,8 @@ void count_by(
       return count_streams_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kColumns:
       return count_columns_between(plan, problem, edges, flow, launch);
+    case EdgeLayout::kStripes:
+      return count_stripes_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kTiles:
       return count_tiles_between(plan, problem, edges, flow, launch);
   }

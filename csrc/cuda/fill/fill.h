@@ -37,6 +37,12 @@ void count_columns_between(
     const Edges& edges,
     const Flow& flow,
     const Launch& launch);
+void count_stripes_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
 void count_tiles_between(
     const EdgePlan& plan,
     const Problem& problem,

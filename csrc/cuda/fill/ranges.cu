@@ -5,7 +5,9 @@
 #include "core/uniform_edges.h"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/extremes.h"
+#include "cuda/fill/stripes.h"
 #include "cuda/pdl.cuh"
+#include "cuda/storage/clear.h"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -238,14 +240,15 @@ template void uniform_edges(const double*, const double*, int64_t, int64_t, doub
 
 namespace {
 
-/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended.
+/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended. Stripes
+/// wait for it.
 void count_behind(
     EdgePlan plan,
     const Problem& problem,
     const Edges& edges,
     const Flow& flow,
     const Launch& launch) {
-  plan.overlaps = false;
+  plan.overlaps = plan.layout == EdgeLayout::kStripes && launch.limits.has_clusters();
   count_by(plan, problem, edges, flow, launch);
 }
 
@@ -256,6 +259,13 @@ void count_between_extremes(
   auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
   E* high = low + channels;
   find_extremes(problem, true, low, high, launch);
+  if (EdgePlan stripes{}; plan_own_stripes(problem, bins.bins, launch.limits, stripes)) {
+    if (stripes.clears) {
+      clear(launch, problem, launch.limits.has_clusters());
+    }
+    return count_own_stripes<E>(
+        stripes, problem, {low, high}, bins.bins, flow, static_cast<E*>(bins.edges), launch);
+  }
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, false);
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   set_up(

@@ -61,6 +61,94 @@ bool plan_columns(
   return false;
 }
 
+/// How many blocks share the rows of a stripe. Each clears and sums a table, which takes as long as
+/// reading `table_bytes` some times; several add to counts, which costs all blocks more.
+int64_t chunks_of_stripe(
+    const EdgeStripes& in, int64_t at_once, int64_t row_bytes, int64_t table_bytes) {
+  const int64_t stripes = in.batches * in.stripes;
+  const int64_t setup_bytes = kSetupOfStripes + kReadsOfStripeTable * table_bytes;
+  int64_t best = 1, least_cost = INT64_MAX;
+  for (int64_t chunks = 1;
+       chunks <= std::max<int64_t>(kMoreWaves * at_once / stripes, 1) && chunks <= in.rows;
+       ++chunks) {
+    const int64_t waves = ceil_div(stripes * chunks, at_once);
+    int64_t cost = waves * (ceil_div(in.rows, chunks) * row_bytes + setup_bytes);
+    if (chunks > 1) {
+      cost += stripes * chunks * kReadsOfAddedTable * table_bytes / at_once;
+    }
+    if (cost < least_cost) {
+      least_cost = cost;
+      best = chunks;
+    }
+  }
+  return best;
+}
+
+/// The rows of a block.
+void plan_rows_of_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgeStripes& in) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  static_cast<ChannelColumns&>(in) =
+      columns_of(problem, bytes_of_word(element_bytes), kLogWordsOfStripe, kSetupBytes, limits);
+  const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const int64_t table_bytes = (bins + 3) * 4 << kLogWordsOfStripe;
+  const int64_t chunks =
+      chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
+  in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
+  in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
+}
+
+/// Tables of columns in stripes of 8 words. `bytes_of_bins`: shared memory of a block for its bins.
+bool plan_stripes(
+    const Problem& problem,
+    int64_t bins,
+    int64_t bytes_of_bins,
+    bool shares_edges,
+    const DeviceLimits& limits,
+    EdgePlan& plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
+      !are_columns(problem, bytes_of_word(element_bytes))) {
+    return false;
+  }
+  EdgeStripes& in = plan.stripes;
+  const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
+                       kReservedBytes - kReservedOfStripes - bytes_of_bins;
+  const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
+  const bool has_few_rows = problem.rows[2].size < kRowsPerSlotOfLanes * (bins + 3);
+  in.log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
+  if (table_bytes(in.log_lanes) > room) {
+    return false;
+  }
+  plan_rows_of_stripes(problem, bins, limits, in);
+  const bool meet = in.chunks > 1 || in.columns != in.channels; // in a count
+  in.adds = meet || problem.adds;
+  plan.layout = EdgeLayout::kStripes;
+  plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
+  plan.threads = kMostThreadsOfStripes;
+  const int64_t blocks_of_sm =
+      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kReservedOfStripes);
+  while (plan.threads > kFewestThreadsOfStripes &&
+         blocks_of_sm * plan.threads >= 2 * kStripesOfSm * kMostThreadsOfStripes &&
+         in.share << in.log_words < kEnoughLoadsOfStripes * plan.threads) {
+    plan.threads /= 2;
+  }
+  const int64_t works = in.batches * in.stripes * in.chunks;
+  const int64_t bytes_of_block =
+      in.share * in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const bool later = shares_edges && works > int64_t{limits.sm_count} * kStripesOfSm;
+  if (bytes_of_block > (later ? kMostBytesOfLaterStripes : kMostBytesOfStripe)) {
+    return false;
+  }
+  const int64_t at_once =
+      int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
+  in.works = static_cast<unsigned>(works);
+  plan.blocks = std::min(works, at_once);
+  plan.clears = meet && !problem.adds;
+  plan.overlaps = plan.clears && limits.has_clusters();
+  return works <= INT32_MAX;
+}
+
 /// Bytes of a table and its thresholds, in 2^log_copies copies, and of buckets.
 int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_t buckets) {
   return words_of(bins + 3, log_copies) * (4 + bytes_of_wide(type)) + buckets * 4;
@@ -135,6 +223,12 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     plan.threads = kThreadsOfBytes;
     return plan;
   }
+  const int64_t bytes_of_bins =
+      words_of(edges.bins + 3, 0u) * bytes_of_wide(problem.type) + kBucketsOfStripes * 4;
+  if (edges.shared && plan_stripes(problem, edges.bins, bytes_of_bins, true, limits, plan)) {
+    return plan;
+  }
+  plan = EdgePlan{};
   if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
                                           plan_streams(problem, edges.bins, limits, plan))) {
     return plan;
@@ -149,6 +243,11 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   plan.clears = plan.tiles.clears;
   plan.overlaps = plan.clears && limits.has_clusters();
   return plan;
+}
+
+bool plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+  return plan_stripes(problem, bins, 0, false, limits, plan);
 }
 
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {

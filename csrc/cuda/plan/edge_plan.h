@@ -57,11 +57,20 @@ struct ColumnMemory {
   static ColumnMemory of(const ChannelColumns& in, const Edges& edges, ElementType type);
 };
 
+/// A block counts stripes of columns one after another. Its table is small, so that a
+/// multiprocessor has several blocks.
+struct EdgeStripes : ChannelColumns {
+  unsigned log_lanes; // of a table: columns have several lanes if a stripe has fewer words
+  bool adds;          // counts hold numbers: those of other blocks, or of other calls
+  unsigned works;     // the chunks of all stripes
+};
+
 enum class EdgeLayout {
   kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
   kStreams,
   kColumns,
-  kTiles, // of few rows, or of more bins than a table of streams has: fill/generic.cu
+  kStripes, // columns in small tables, if channels share their edges
+  kTiles,   // of few rows, or of more bins than a table of streams has: fill/generic.cu
 };
 
 constexpr int kThreadsOfBytes = 256; // each has a value
@@ -70,6 +79,7 @@ struct EdgePlan {
   EdgeLayout layout;
   EdgeStreams streams;
   ChannelColumns columns;
+  EdgeStripes stripes;
   CountPlan tiles; // its layout is Generic
   int64_t blocks;
   int threads;
@@ -88,6 +98,11 @@ struct EdgePlan {
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+
+/// The plan of columns whose bins have one width between ranges of their own. Returns whether they
+/// are counted in stripes.
+bool plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan);
 
 /// The same for the extremes of channels, which need no table.
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);

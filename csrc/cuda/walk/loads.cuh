@@ -64,6 +64,11 @@ __device__ __forceinline__ void fetch_ahead(const void* address, uint32_t bytes)
 #endif
 }
 
+/// L2 begins to fetch a line.
+__device__ __forceinline__ void fetch_line(const void* address) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(address));
+}
+
 /// Forgets a whole, aligned line of memory: what a kernel left for the next one in the cache need
 /// not be written to memory.
 __device__ __forceinline__ void discard_line(const void* line) {

@@ -206,11 +206,15 @@ struct ColumnOfThread {
 
   __device__ __forceinline__
   ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads)
+      : ColumnOfThread(all, columns, threads, blockIdx.x) {
+  }
+  __device__ __forceinline__
+  ColumnOfThread(const T* all, const ChannelColumns& columns, unsigned threads, unsigned block)
       : in(columns) {
     // Neighbouring blocks read the same rows.
-    stripe = blockIdx.x % in.stripes;
-    chunk = blockIdx.x / in.stripes % in.chunks;
-    batch = blockIdx.x / in.stripes / in.chunks;
+    stripe = block % in.stripes;
+    chunk = block / in.stripes % in.chunks;
+    batch = block / in.stripes / in.chunks;
     data = all + batch * in.batch_stride;
     word = threadIdx.x & ((1u << in.log_words) - 1);
     column = ((int64_t{stripe} << in.log_words) + word) * kOfWord;
@@ -221,6 +225,15 @@ struct ColumnOfThread {
 
   __device__ __forceinline__ int64_t first_column() const {
     return column - word * kOfWord;
+  }
+
+  /// Fetches the first rows into L2: for each thread so many as it reads at most.
+  __device__ __forceinline__ void fetch_first(int words) const {
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    const int64_t begin = chunk * in.share + first_row;
+    for (int i = 0; i < words && has_words && word == 0 && begin + i * row_step < end; ++i) {
+      fetch_line(data + (begin + i * row_step) * in.row_stride + column);
+    }
   }
 
   /// Calls f(element, which of the word), or f(all elements of a word) if f takes these.

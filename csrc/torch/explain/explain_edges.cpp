@@ -99,9 +99,21 @@ int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::Edg
   return plan.checks_channels() ? (edges.shared ? 1 : problem.num_channels()) : 0;
 }
 
+/// The facts of columns in either table.
+void add_columns(Facts& facts, const cuda::ChannelColumns& columns) {
+  facts.add("columns", columns.columns);
+  facts.add("rows", columns.rows);
+  facts.add("left", columns.left);
+  facts.add("batches", columns.batches);
+  facts.add("stripes", int64_t{columns.stripes});
+  facts.add("stripe_words", int64_t{1} << columns.log_words);
+  facts.add("word_bytes", int64_t{columns.word_bytes});
+  facts.add("chunks", int64_t{columns.chunks});
+  facts.add("rows_per_block", columns.share);
+}
+
 void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
   const cuda::EdgeStreams& streams = plan.streams;
-  const cuda::ChannelColumns& columns = plan.columns;
   std::vector<std::string> steps;
   if (plan.clears) {
     steps.emplace_back(plan.overlaps ? "clear_counts" : "zeroing");
@@ -126,17 +138,15 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       break;
     case cuda::EdgeLayout::kColumns:
       facts.add("layout", "columns");
-      facts.add("columns", columns.columns);
-      facts.add("rows", columns.rows);
-      facts.add("left", columns.left);
-      facts.add("batches", columns.batches);
-      facts.add("stripes", int64_t{columns.stripes});
-      facts.add("stripe_words", int64_t{1} << columns.log_words);
-      facts.add("word_bytes", int64_t{columns.word_bytes});
-      facts.add("chunks", int64_t{columns.chunks});
-      facts.add("rows_per_block", columns.share);
+      add_columns(facts, plan.columns);
       steps.emplace_back("find_columns");
       steps.emplace_back("count_columns");
+      break;
+    case cuda::EdgeLayout::kStripes:
+      facts.add("layout", "stripes");
+      add_columns(facts, plan.stripes);
+      facts.add("copies", int64_t{1} << (plan.stripes.log_lanes - plan.stripes.log_words));
+      steps.emplace_back("count_stripes");
       break;
     case cuda::EdgeLayout::kTiles:
       facts.add("layout", plan.has_table() ? "tiles" : "scattered");

@@ -191,9 +191,22 @@ Findings search_all(const Problem& input, const Edges& edges) {
   return findings;
 }
 
+/// The bins that a block finds in a table of its own.
+template <class T>
+void add_bins_of_block(
+    const Edges& edges, int64_t channel, int64_t count, int32_t buckets, Findings& findings) {
+  using G = GuessOf<typename Number<T>::Wide>;
+  const CheckedChannel checked =
+      check_channel<T, G, Arithmetic::kDevice>(edges, channel, /*in_streams=*/true);
+  FoundBins found = found_bins(checked, count, "cells");
+  if (found.how == std::string("cells")) {
+    choose_buckets<T>(edges, channel, buckets, found);
+  }
+  add(findings, found);
+}
+
 template <class T>
 Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
-  using G = GuessOf<typename Number<T>::Wide>;
   const DifferentEdges different(input, edges);
   Findings findings;
   for (int64_t channel = 0; channel < different.size; ++channel) {
@@ -202,15 +215,22 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
       continue;
     }
     for (unsigned index = 0; index < plan.streams.parts; ++index) {
-      const Edges part = plan.streams.part(edges, index);
-      const CheckedChannel checked =
-          check_channel<T, G, Arithmetic::kDevice>(part, channel, /*in_streams=*/true);
-      FoundBins found = found_bins(checked, different.count, "cells");
-      if (found.how == std::string("cells")) {
-        choose_buckets<T>(part, channel, plan.streams.buckets, found);
-      }
-      add(findings, found);
+      add_bins_of_block<T>(
+          plan.streams.part(edges, index), channel, different.count, plan.streams.buckets,
+          findings);
     }
+  }
+  return findings;
+}
+
+/// All channels share the edges.
+template <class T>
+Findings find_in_stripes(const Problem& input, const Edges& edges) {
+  Findings findings;
+  if (is_valid(edges, 0)) {
+    add_bins_of_block<T>(edges, 0, input.num_channels(), cuda::kBucketsOfStripes, findings);
+  } else {
+    findings.invalid_channels = input.num_channels();
   }
   return findings;
 }
@@ -264,6 +284,8 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
     switch (plan.layout) {
       case cuda::EdgeLayout::kStreams:
         return find_in_streams<T>(input, edges, plan);
+      case cuda::EdgeLayout::kStripes:
+        return find_in_stripes<T>(input, edges);
       case cuda::EdgeLayout::kColumns:
         return find_in_columns<T>(input, edges, plan);
       case cuda::EdgeLayout::kBytes:

@@ -30,6 +30,9 @@ inline void fetch_ahead(const void* address, uint32_t bytes) {
     asm volatile("" ::"r"(end));
   }
 }
+inline void fetch_line(const void* address) {
+  asm volatile("" ::"r"(*static_cast<const uint16_t*>(address))); // it is memory that one may read
+}
 inline void discard_line(const void* line) {
   emulated::discard(line, 128);
 }
