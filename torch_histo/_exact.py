@@ -21,7 +21,7 @@ _library.load()  # the rules below need the operators
 RELATIVE_ERROR = 2.0**-53
 """The largest error of a mean and of a standard deviation, which are rounded once."""
 
-_COUNTS, _NUMBERS, _MOMENTS = 5, 7, 5
+_COUNTS, _NUMBERS, _MOMENTS = 4, 7, 5
 _DIGIT_BITS = 32
 
 
@@ -61,8 +61,7 @@ class Read(NamedTuple):
 def read(x: Tensor, dim: Sequence[int], *, digits: bool = False) -> Read:
     """Reads a tensor that `has_exact_sums`; there are no digits if none are wanted."""
     counts, numbers, sums = torch.ops.histo._summary(x.detach(), list(dim) or None, digits)
-    elements, nan, below, above, zeros = counts.unbind(0)
-    return Read._make((elements, nan, below + above, zeros, *numbers.unbind(0), sums))
+    return Read(*counts.unbind(0), *numbers.unbind(0), sums)
 
 
 def moments_of_digits(digits: Tensor, number: Tensor, dtype: torch.dtype) -> Tensor:

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/axis.h"
 #include "core/numbers.h"
@@ -48,18 +49,47 @@ constexpr DigitLayout layout_of_squares(ElementType type) {
   return {2 * values.size, 2 * values.lowest};
 }
 
-/// Adds magnitude * 2^(position + lowest), or subtracts it. The position is at least 0.
-HISTO_HOST_DEVICE void add_at(int64_t* digits, int position, uint64_t magnitude, bool is_negative) {
+/// A type whose accumulator those of T use.
+template <class T>
+constexpr ElementType kSumType = [] {
+  if constexpr (std::is_same_v<T, double>) {
+    return ElementType::kFloat64;
+  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {
+    return ElementType::kFloat32;
+  } else if constexpr (Number<T>::kIsFloat) {
+    return ElementType::kFloat16;
+  } else {
+    return ElementType::kInt64;
+  }
+}();
+
+/// The digits of the sum of values and of the sum of squares, together.
+constexpr int num_digits(ElementType type) {
+  return layout_of_sum(type).size + layout_of_squares(type).size;
+}
+
+/// Calls add(digit, number) so that digits sum up to magnitude * 2^(position + lowest), or to the
+/// negative of it. The position is at least 0.
+template <class Add>
+HISTO_HOST_DEVICE void add_by_digits(
+    int position, uint64_t magnitude, bool is_negative, const Add& add) {
   const int shift = position % kDigitBits;
   const uint64_t low = magnitude << shift;
   const uint64_t high = shift == 0 ? 0 : magnitude >> (64 - shift);
   const int64_t sign = is_negative ? -1 : 1;
-  int64_t* digit = digits + position / kDigitBits;
-  digit[0] += sign * static_cast<int64_t>(low & kDigitMask);
-  digit[1] += sign * static_cast<int64_t>(low >> kDigitBits);
+  const int digit = position / kDigitBits;
+  add(digit, sign * static_cast<int64_t>(low & kDigitMask));
+  add(digit + 1, sign * static_cast<int64_t>(low >> kDigitBits));
   if (high != 0) { // otherwise there may be no third digit
-    digit[2] += sign * static_cast<int64_t>(high);
+    add(digit + 2, sign * static_cast<int64_t>(high));
   }
+}
+
+/// Adds magnitude * 2^(position + lowest), or subtracts it. The position is at least 0.
+HISTO_HOST_DEVICE void add_at(int64_t* digits, int position, uint64_t magnitude, bool is_negative) {
+  add_by_digits(position, magnitude, is_negative, [&](int digit, int64_t number) {
+    digits[digit] += number;
+  });
 }
 
 /// Adds a finite number. Its lowest bit that is set is at least 2^lowest.
