@@ -102,8 +102,7 @@ class Quotient {
  public:
   static constexpr int kSize = LeadingDigits::kSize;
 
-  HISTO_HOST_DEVICE explicit Quotient(const LeadingDigits& number)
-      : has_more_(number.has_more()) {
+  HISTO_HOST_DEVICE explicit Quotient(const LeadingDigits& number) : has_more_(number.has_more()) {
     for (int i = 0; i < kSize; ++i) {
       digits_[i] = number[i];
     }

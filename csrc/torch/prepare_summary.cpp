@@ -40,10 +40,11 @@ void check_digits(const Tensor& digits, const Tensor& number, ElementType type) 
 
 /// Kernels get the addresses of both.
 void check_devices(const Tensor& digits, const Tensor& number) {
-  if (digits.is_cpu() != number.is_cpu() || digits.get_device_index() != number.get_device_index()) {
+  if (digits.is_cpu() != number.is_cpu() ||
+      digits.get_device_index() != number.get_device_index()) {
     fail(join(
-        kMomentsOfDigits, ": number must be on the device of digits, got ",
-        describe(number).device, " and ", describe(digits).device));
+        kMomentsOfDigits, ": number must be on the device of digits, got ", describe(number).device,
+        " and ", describe(digits).device));
   }
 }
 

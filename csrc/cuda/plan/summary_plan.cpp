@@ -24,7 +24,8 @@ SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
   at_once.sm_count *= summary_blocks_of_sm(element_bytes);
   plan.streams = streams_of(problem, 1, at_once);
   ChannelStreams& in = plan.streams;
-  const int64_t least = std::min(kMostRowsOfSummaryBlock, kLeastBytesOfSummaryBlock / element_bytes);
+  const int64_t least =
+      std::min(kMostRowsOfSummaryBlock, kLeastBytesOfSummaryBlock / element_bytes);
   in.share = std::max(std::min(in.share, kMostRowsOfSummaryBlock), std::min(rows, least));
   in.chunks = static_cast<unsigned>(ceil_div(rows, in.share));
   plan.threads = rows <= kMostRowsOfWarp ? kThreadsOfWarpSummary : kThreadsOfSummary;

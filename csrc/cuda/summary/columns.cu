@@ -43,7 +43,7 @@ __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
   SumsOfThread<T> own[Column::kOfWord];
 #pragma unroll
   for (int j = 0; j < Column::kOfWord; ++j) {
-    own[j].begin({words + first + j, kColumns});
+    own[j].begin(DigitTable(words, first + j, kColumns));
   }
   column.template for_each_group_of_rows<rows_of_summary_group(sizeof(T)), kSummaryGroupsAhead>(
       [&](const auto& elements, int j) { own[j].add(elements); });
@@ -61,7 +61,7 @@ __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
     if (column.first_column() + of_block < in.columns) {
       const int64_t channel = in.channel(column.batch, column.first_column() + of_block);
       add_to_channel<T>(
-          all + channel * Rows::kRows, row, DigitTable{words + of_block, kColumns}.at(row));
+          all + channel * Rows::kRows, row, DigitTable(words, of_block, kColumns).at(row));
     }
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "core/exact_sum.h"
+#include "cuda/storage/shared.cuh"
 #include "cuda/summary/summary.h"
 
 namespace histo::cuda {
@@ -9,16 +10,22 @@ namespace histo::cuda {
 /// What a block finds of a channel: a row of numbers of 64 bits. A number is two words, because
 /// additions of 64 bits are loops in shared memory.
 struct DigitTable {
-  uint32_t* words; // the thread's copy of the table, or its column
-  int step;        // copies or columns: the words of others lie between
+  uint32_t address; // of the thread's copy of the table, or its column
+  uint32_t step;    // bytes from one word to the next: those of other copies or columns lie between
+
+  DigitTable() = default;
+  /// Copy or column `own` of as many as a row has.
+  __device__ __forceinline__ DigitTable(const uint32_t* words, int own, int of_row)
+      : address(address_of(words + own)), step(of_row * uint32_t{sizeof(uint32_t)}) {
+  }
 
   __device__ __forceinline__ void add(int row, int64_t number) const {
     const auto low = static_cast<uint32_t>(number);
     auto high = static_cast<uint32_t>(static_cast<uint64_t>(number) >> 32);
-    uint32_t* word = words + 2 * row * step;
-    high += atomicAdd(word, low) > ~low ? 1 : 0;
+    const uint32_t word = address + 2 * row * step;
+    high += fetch_add_shared(word, low) > ~low ? 1 : 0;
     if (high != 0) {
-      atomicAdd(word + step, high);
+      add_shared(word + step, high);
     }
   }
   /// Adds magnitude * 2^exponent, or subtracts it, to the digits from a row on.
@@ -37,8 +44,8 @@ struct DigitTable {
   }
   /// The number of a row, in this copy or column.
   __device__ __forceinline__ int64_t at(int row) const {
-    const uint32_t* word = words + 2 * row * step;
-    return static_cast<int64_t>(uint64_t{word[step]} << 32 | word[0]);
+    const uint32_t word = address + 2 * row * step;
+    return static_cast<int64_t>(uint64_t{load_shared(word + step)} << 32 | load_shared(word));
   }
 };
 

@@ -11,36 +11,56 @@ namespace {
 enum Part : int { kMeans, kSquares, kDeviations, kParts };
 constexpr int kThreads = kParts * kWarp;
 
-/// Makes the digits of a channel canonical, in memory of its own.
-__device__ void copy_canonical(const int64_t* from, int size, int64_t* to) {
-  int64_t carry = 0;
-  for (int i = 0; i < size - 1; ++i) {
-    const int64_t digit = from[i] + carry;
-    to[i] = digit & kDigitMask;
-    carry = digit >> kDigitBits;
+/// The digits of the channels of a block, in shared memory.
+struct BlockDigits {
+  const FoundRows& found;
+  int64_t* shared;
+
+  __device__ explicit BlockDigits(const FoundRows& rows) : found(rows) {
+    extern __shared__ int64_t words[];
+    shared = words;
   }
-  to[size - 1] = from[size - 1] + carry;
-}
-
-/// Canonical digits of the channels of a block.
-struct OwnDigits {
-  int64_t* digits;
-
-  /// All threads of the block must call it.
-  __device__ SumDigits of(const FoundRows& found, int64_t channel) const {
-    const int size = found.of_sum.size + found.of_squares.size;
-    int64_t* own = digits + channel * size;
-    const int part = static_cast<int>(threadIdx.x) / kWarp;
-    if (channel < found.channels) {
-      const int64_t* from = found.digits + channel * found.step;
-      if (part == kMeans) {
-        copy_canonical(from, found.of_sum.size, own);
-      } else if (part == kSquares) {
-        copy_canonical(from + found.of_sum.size, found.of_squares.size, own + found.of_sum.size);
+  HISTO_HOST_DEVICE static int size(const FoundRows& found) {
+    return found.of_sum.size + found.of_squares.size;
+  }
+  /// The numbers from one channel to the next: an odd number, so that banks differ.
+  HISTO_HOST_DEVICE static int step(const FoundRows& found) {
+    return size(found) | 1;
+  }
+  __device__ int64_t* of_lane() const {
+    return shared + threadIdx.x % kWarp * step(found);
+  }
+  /// Calls f(channel, digit, its place) with the digits that the thread copies.
+  template <class F>
+  __device__ void for_each(const F& f) const {
+    const int digits = size(found);
+    const int64_t first = int64_t{blockIdx.x} * kWarp;
+    const auto channels = static_cast<int>(min(found.channels - first, int64_t{kWarp}));
+    for (int i = static_cast<int>(threadIdx.x); i < channels * digits; i += kThreads) {
+      f(first + i / digits, i % digits, shared[i / digits * step(found) + i % digits]);
+    }
+  }
+  /// Fetches them, and makes them canonical. All threads of the block must call it.
+  __device__ SumDigits fetch() const {
+    for_each([&](int64_t channel, int i, int64_t& digit) {
+      digit = found.digits[channel * found.step + i];
+    });
+    __syncthreads();
+    int64_t* own = of_lane();
+    if (int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp < found.channels) {
+      if (threadIdx.x / kWarp == kMeans) {
+        normalize(own, found.of_sum.size);
+      } else if (threadIdx.x / kWarp == kSquares) {
+        normalize(own + found.of_sum.size, found.of_squares.size);
       }
     }
     __syncthreads();
     return SumDigits(own, found.of_sum, found.of_squares);
+  }
+  /// Writes them, [channels, digits].
+  __device__ void put(int64_t* to) const {
+    for_each(
+        [&](int64_t channel, int i, int64_t& digit) { to[channel * size(found) + i] = digit; });
   }
 };
 
@@ -82,15 +102,18 @@ __device__ double value_of(unsigned long long key, KeyOf keys, bool upwards) {
 }
 
 __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
-    const FoundRows found, int64_t elements, KeyOf keys, Summary results, int64_t* digits) {
+    const FoundRows found, int64_t elements, KeyOf keys, Summary results) {
   wait_for_previous(); // it finds them
   const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp;
-  const SumDigits own = OwnDigits{digits}.of(found, channel);
+  const BlockDigits digits(found);
+  const SumDigits own = digits.fetch();
+  if (results.digits != nullptr) {
+    digits.put(results.digits);
+  }
   if (channel >= found.channels) {
     return;
   }
-  const int size = found.of_sum.size + found.of_squares.size;
-  const int64_t* behind = found.digits + channel * found.step + size;
+  const int64_t* behind = found.digits + channel * found.step + BlockDigits::size(found);
   const int64_t nan = behind[0], infinities = behind[1], zeros = behind[2];
   const int64_t number = elements - nan - infinities;
   write_moments(own, number, results.numbers + 2 * found.channels, found.channels, channel);
@@ -108,18 +131,16 @@ __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
 }
 
 __global__ __launch_bounds__(kThreads) void moments_of_digits_kernel(
-    const FoundRows found, const int64_t* numbers, double* moments, int64_t* digits) {
+    const FoundRows found, const int64_t* numbers, double* moments) {
   const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp;
-  const SumDigits own = OwnDigits{digits}.of(found, channel);
+  const SumDigits own = BlockDigits(found).fetch();
   if (channel < found.channels) {
     write_moments(own, numbers[channel], moments, found.channels, channel);
   }
 }
 
-int64_t* allocate_digits(const FoundRows& found, const Launch& launch) {
-  const int64_t size = found.of_sum.size + found.of_squares.size;
-  return static_cast<int64_t*>(
-      launch.allocate(found.channels * size * static_cast<int64_t>(sizeof(int64_t))));
+int64_t shared_bytes(const FoundRows& found) {
+  return kWarp * BlockDigits::step(found) * int64_t{sizeof(int64_t)};
 }
 
 } // namespace
@@ -130,12 +151,12 @@ void finish_summary(
     KeyOf keys,
     const Summary& results,
     const Launch& launch) {
-  int64_t* digits = results.digits != nullptr ? results.digits : allocate_digits(found, launch);
   start(
       launch, "finish_summary", finish_summary_kernel,
       LaunchShape{
-          grid_of(ceil_div(found.channels, kWarp)), kThreads, 0, 1, launch.limits.has_clusters()},
-      found, elements, keys, results, digits);
+          grid_of(ceil_div(found.channels, kWarp)), kThreads, shared_bytes(found), 1,
+          launch.limits.has_clusters()},
+      found, elements, keys, results);
 }
 
 void moments_of_digits(
@@ -143,8 +164,8 @@ void moments_of_digits(
   if (found.channels > 0) {
     start(
         launch, "moments_of_digits", moments_of_digits_kernel,
-        grid_of(ceil_div(found.channels, kWarp)), dim3(kThreads), 0, found, numbers, moments,
-        allocate_digits(found, launch));
+        grid_of(ceil_div(found.channels, kWarp)), dim3(kThreads), shared_bytes(found), found,
+        numbers, moments);
   }
 }
 

@@ -33,7 +33,8 @@ struct FloatBits<double> {
 template <class F>
 __device__ __forceinline__ F power_of_two(int exponent) {
   using Bits = FloatBits<F>;
-  return bits_as<F>(static_cast<typename Bits::Unsigned>(exponent + Bits::kBias) << Bits::kFraction);
+  return bits_as<F>(
+      static_cast<typename Bits::Unsigned>(exponent + Bits::kBias) << Bits::kFraction);
 }
 
 /// Multiples of kLevels powers of two that numbers below 2^top are sums of. Each is about as many
@@ -206,8 +207,12 @@ class FloatSums {
     if (!(largest < power_of_two<F>(kHighestTop)) || !(low <= high)) {
       return false;
     }
-    const auto field = static_cast<int>(bits_as<Unsigned>(largest) >> Bits::kFraction);
-    const int above = max(field, 1) - Bits::kBias + 1;
+    auto field = static_cast<unsigned>(bits_as<Unsigned>(largest) >> Bits::kFraction);
+#if __CUDA_ARCH__ >= 800
+    // More values tell more of those to come: all that lanes choose from at the same time.
+    field = __reduce_max_sync(__activemask(), field);
+#endif
+    const int above = max(static_cast<int>(field), 1) - Bits::kBias + 1;
     move_sums();
     place(min(above + kLogMargin, kHighestTop));
     return true;

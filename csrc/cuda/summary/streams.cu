@@ -22,7 +22,7 @@ constexpr int copies(int threads) {
 template <int kCopies>
 __device__ __forceinline__ int64_t sum_of_copies(uint32_t* words, int row) {
   const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  int64_t sum = lane < kCopies ? DigitTable{words + lane, kCopies}.at(row) : 0;
+  int64_t sum = lane < kCopies ? DigitTable(words, lane, kCopies).at(row) : 0;
 #pragma unroll
   for (int step = kCopies / 2; step > 0; step /= 2) {
     sum += __shfl_down_sync(kAllLanes, sum, step);
@@ -67,7 +67,7 @@ __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summari
   const unsigned channel = blockIdx.x / in.chunks;
   const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
   SumsOfThread<T> own;
-  own.begin({words + thread % kCopies, kCopies});
+  own.begin(DigitTable(words, thread % kCopies, kCopies));
   stream.template for_each<Reads<T, kThreads>>(GroupsOf<T>{own});
   own.finish();
   add_extremes(own, extremes);

@@ -35,7 +35,7 @@ struct SummaryRows {
 enum class KeyOf : uint8_t { kFloat, kInt64, kUInt64 };
 
 template <class T>
-constexpr KeyOf kKeyOf = Number<T>::kIsFloat             ? KeyOf::kFloat
+constexpr KeyOf kKeyOf = Number<T>::kIsFloat           ? KeyOf::kFloat
                          : std::is_same_v<T, uint64_t> ? KeyOf::kUInt64
                                                        : KeyOf::kInt64;
 

@@ -18,7 +18,7 @@ struct ReadShape {
   static constexpr int kThreads = kTheThreads;
   static constexpr int kBlocks = kTheBlocks;     // of a multiprocessor
   static constexpr int kInFlight = kTheInFlight; // loads of a thread
-  static constexpr bool kOnce = kIsOnce;         // what is done with a vec16 is long: it is code once
+  static constexpr bool kOnce = kIsOnce; // what is done with a vec16 is long: it is code once
 };
 
 template <size_t kLoops>
@@ -78,7 +78,7 @@ template <int kSize, int kAhead, class Word, class F>
 __device__ __forceinline__ void for_each_group(
     const char* next, int64_t step, int groups, const F& f) {
   Word ahead[kAhead][kSize];
-  const auto load = [&](Word (&group)[kSize]) {
+  const auto load = [&](Word(&group)[kSize]) {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       group[j] = load_once(reinterpret_cast<const Word*>(next + j * step));
