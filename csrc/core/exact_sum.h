@@ -196,6 +196,15 @@ HISTO_HOST_DEVICE double round_once(
   return bits_as<double>(sign | (field + fraction));
 }
 
+/// The zeros before the first bit of a number, which is not 0.
+HISTO_HOST_DEVICE int leading_zeros(uint32_t number) {
+#ifdef __CUDA_ARCH__
+  return __clz(static_cast<int>(number));
+#else
+  return __builtin_clz(number);
+#endif
+}
+
 /// Canonical digits as float64: rounded once, to nearest even. Zero is +0.
 HISTO_HOST_DEVICE double round_digits(const int64_t* digits, int size, int lowest) {
   const MagnitudeDigits magnitude(digits, size);
@@ -210,10 +219,7 @@ HISTO_HOST_DEVICE double round_digits(const int64_t* digits, int size, int lowes
   const uint32_t first = magnitude[last];
   const uint32_t second = last > 0 ? magnitude[last - 1] : 0;
   const uint32_t third = last > 1 ? magnitude[last - 2] : 0;
-  int shift = 0;
-  while ((first << shift) >> (kDigitBits - 1) == 0) {
-    ++shift;
-  }
+  const int shift = leading_zeros(first);
   const uint64_t two = (uint64_t{first} << kDigitBits | second) << shift;
   const uint64_t top = two | (uint64_t{third} << shift) >> kDigitBits;
   bool has_more = static_cast<uint32_t>(third << shift) != 0;

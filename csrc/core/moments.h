@@ -109,9 +109,9 @@ class Quotient {
   }
   HISTO_HOST_DEVICE void divide(uint64_t divisor) {
     if (divisor >> kDigitBits == 0) {
-      divide_by<uint64_t>(static_cast<uint32_t>(divisor));
+      divide_by_digit(static_cast<uint32_t>(divisor));
     } else {
-      divide_by<UInt128>(divisor);
+      divide_by_two(divisor);
     }
   }
   /// `exponent` is that of the lowest bit of all digits that were not kept, and of those here. Up to
@@ -129,10 +129,7 @@ class Quotient {
       digits[kSize - 1] = 0;
       ++left_out;
     }
-    int zeros = 0;
-    while (zeros < kDigitBits - 1 && (digits[0] << zeros) >> (kDigitBits - 1) == 0) {
-      ++zeros;
-    }
+    const int zeros = digits[0] == 0 ? 0 : leading_zeros(digits[0]);
     UInt128 bits = UInt128{digits[0]} << 96 | UInt128{digits[1]} << 64;
     bits |= UInt128{digits[2]} << 32 | digits[3];
     const uint64_t next = uint64_t{digits[4]} << zeros;
@@ -145,13 +142,30 @@ class Quotient {
   }
 
  private:
-  template <class Part, class Divisor>
-  HISTO_HOST_DEVICE void divide_by(Divisor divisor) {
-    Divisor rest = 0;
+  HISTO_HOST_DEVICE void divide_by_digit(uint32_t divisor) {
+    // A GPU has no instruction for it. This guess is wrong by 1 at most.
+    const double part_of_one = 1.0 / divisor;
+    uint64_t rest = 0;
     for (int i = 0; i < kSize; ++i) {
-      const Part part = Part{rest} << kDigitBits | digits_[i];
-      digits_[i] = static_cast<uint32_t>(part / divisor);
-      rest = static_cast<Divisor>(part % divisor);
+      const uint64_t part = rest << kDigitBits | digits_[i];
+      auto guess = static_cast<uint64_t>(static_cast<double>(part) * part_of_one);
+      if (guess * divisor > part) {
+        --guess;
+      } else if (part - guess * divisor >= divisor) {
+        ++guess;
+      }
+      digits_[i] = static_cast<uint32_t>(guess);
+      rest = part - guess * divisor;
+    }
+    has_more_ = has_more_ || rest != 0;
+  }
+  HISTO_HOST_DEVICE void divide_by_two(uint64_t divisor) {
+    uint64_t rest = 0;
+    for (int i = 0; i < kSize; ++i) {
+      const UInt128 part = UInt128{rest} << kDigitBits | digits_[i];
+      const auto digit = static_cast<uint32_t>(part / divisor);
+      digits_[i] = digit;
+      rest = static_cast<uint64_t>(part - UInt128{digit} * divisor);
     }
     has_more_ = has_more_ || rest != 0;
   }
@@ -179,8 +193,11 @@ HISTO_HOST_DEVICE uint64_t square_root(UInt128 x) {
       static_cast<double>(static_cast<uint64_t>(x >> 64)) * 0x1p64 +
       static_cast<double>(static_cast<uint64_t>(x)));
   uint64_t root = near < 0x1p64 ? static_cast<uint64_t>(near) : kMost;
-  const UInt128 better = (UInt128{root} + x / root) / 2; // Newton
-  root = better < kMost ? static_cast<uint64_t>(better) : kMost;
+  // Newton. What is missing has fewer than 80 bits, of which the upper ones suffice.
+  const auto missing = static_cast<Int128>(x - UInt128{root} * root);
+  const double more = static_cast<double>(static_cast<int64_t>(missing >> 32)) * 0x1p31 / near;
+  const auto better = static_cast<Int128>(root) + static_cast<int64_t>(more);
+  root = better < static_cast<Int128>(kMost) ? static_cast<uint64_t>(better) : kMost;
   while (UInt128{root} * root > x) {
     --root;
   }
@@ -252,7 +269,11 @@ class SumDigits {
       --last;
     }
     lowest = 2 * sum.first() < squares.first() ? 2 * sum.first() : squares.first();
-    int end = squares.size() + 1; // the count has two digits
+    int end = squares.size();
+    while (end > 0 && squares[end - 1] == 0) {
+      --end;
+    }
+    end += 2; // digits of the count
     end = end > 2 * last + 2 ? end : 2 * last + 2;
     LeadingDigits leading;
     Int128 digit = 0;

@@ -362,7 +362,7 @@ constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 // float32 [2^28] summarize
 constexpr int kThreadsOfSummary = 128;
 constexpr int summary_blocks_of_sm(int64_t element) {
-  return element == 8 ? 4 : 6;
+  return element == 8 ? 4 : 5;
 }
 constexpr int kSummaryInFlight = 3;
 // A channel of so few rows has one warp. Shown by: float32 [20000, 49] over (1) summarize

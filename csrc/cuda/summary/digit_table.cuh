@@ -28,10 +28,11 @@ struct DigitTable {
       add_shared(word + step, high);
     }
   }
-  /// Adds magnitude * 2^exponent, or subtracts it, to the digits from a row on.
+  /// Adds magnitude * 2^exponent, or subtracts it, to the digits from a row on, whose lowest bit is
+  /// 2^lowest.
   __device__ __forceinline__ void add(
-      int row, DigitLayout layout, int exponent, uint64_t magnitude, bool is_negative) const {
-    int position = exponent - layout.lowest;
+      int row, int lowest, int exponent, uint64_t magnitude, bool is_negative) const {
+    int position = exponent - lowest;
     if (position < 0) { // the bits below the lowest digit are not set
       magnitude = position > -64 ? magnitude >> -position : 0;
       position = 0;
@@ -52,10 +53,10 @@ struct DigitTable {
 /// Adds number * 2^exponent to the digits from a row on. It is called seldom, and so is a function:
 /// it would take registers from the loops.
 inline __device__ __noinline__ void add_scaled(
-    DigitTable table, int row, DigitLayout layout, int exponent, int64_t number) {
+    DigitTable table, int row, int lowest, int exponent, int64_t number) {
   const auto bits = static_cast<uint64_t>(number);
   if (number != 0) {
-    table.add(row, layout, exponent, number < 0 ? -bits : bits, number < 0);
+    table.add(row, lowest, exponent, number < 0 ? -bits : bits, number < 0);
   }
 }
 

@@ -10,6 +10,7 @@
 #include "core/rounded.h"
 #include "cuda/fill/extremes.h"
 #include "cuda/summary/digit_table.cuh"
+#include "cuda/warp.cuh"
 
 namespace histo::cuda {
 
@@ -74,12 +75,26 @@ struct Window {
       sums[i] += static_cast<typename Bits::Signed>(sum);
     }
   }
-  /// Moves the sums to digits from a row on. `shift`: the numbers were multiplied by 2^shift.
-  __device__ __forceinline__ void move_to(
-      const DigitTable& table, int row, DigitLayout layout, int top, int shift) {
+  /// The sum of a level over all lanes of a warp; 0 if there is no such level.
+  __device__ __forceinline__ int64_t sum_of_warp(int level) const {
+    int64_t found = 0;
 #pragma unroll
     for (int i = 0; i < kLevels; ++i) {
-      add_scaled(table, row, layout, exponent(top, i) - shift, sums[i]);
+      int64_t sum = sums[i];
+#pragma unroll
+      for (int step = kWarp / 2; step > 0; step /= 2) {
+        sum += __shfl_xor_sync(kAllLanes, sum, step);
+      }
+      found = level == i ? sum : found;
+    }
+    return found;
+  }
+  /// Moves the sums to digits from a row on. `shift`: the numbers were multiplied by 2^shift.
+  __device__ __forceinline__ void move_to(
+      const DigitTable& table, int row, int lowest, int top, int shift) {
+#pragma unroll
+    for (int i = 0; i < kLevels; ++i) {
+      add_scaled(table, row, lowest, exponent(top, i) - shift, sums[i]);
       sums[i] = 0;
     }
   }
@@ -107,12 +122,12 @@ __device__ __noinline__ void add_to_digits(DigitTable table, F value) {
   const Unsigned fraction = bits & ((Unsigned{1} << Bits::kFraction) - 1);
   const uint64_t magnitude = fraction | Unsigned{field != 0} << Bits::kFraction;
   const int exponent = max(field, 1) - Bits::kBias - Bits::kFraction;
-  table.add(0, Rows::kSum, exponent, magnitude, value < 0);
+  table.add(0, Rows::kSum.lowest, exponent, magnitude, value < 0);
   const int row = Rows::kSum.size;
-  table.add(row, Rows::kSquares, 2 * exponent, magnitude * magnitude, false);
+  table.add(row, Rows::kSquares.lowest, 2 * exponent, magnitude * magnitude, false);
   if constexpr (sizeof(F) == 8) {
     const uint64_t high = __umul64hi(magnitude, magnitude);
-    table.add(row, Rows::kSquares, 2 * exponent + 64, high, false);
+    table.add(row, Rows::kSquares.lowest, 2 * exponent + 64, high, false);
   }
 }
 
@@ -138,7 +153,7 @@ class FloatSums {
   __device__ __forceinline__ void begin(const DigitTable& table) {
     table_ = table;
     place(1 - Bits::kBias);
-    limit_ = 0; // the first values choose another
+    limit_ = 0; // the first values choose others
   }
 
   template <int kSize>
@@ -175,6 +190,34 @@ class FloatSums {
   /// Adds to the table what it does not have yet. Nothing can be added any more.
   __device__ __forceinline__ void finish() {
     move_sums();
+    table_.add(Rows::kZeros, int64_t{zeros_});
+  }
+  /// The same for all lanes of a warp, which have one channel. If their windows are the same, as
+  /// they mostly are, their sums are added first.
+  __device__ __forceinline__ void finish_warp() {
+    __syncwarp();
+    const bool is_empty = additions_ == 0;
+    const unsigned others = __ballot_sync(kAllLanes, !is_empty);
+    const int leader = max(__ffs(static_cast<int>(others)) - 1, 0);
+    const int top = __shfl_sync(kAllLanes, top_, leader);
+    const int shift = __shfl_sync(kAllLanes, shift_, leader);
+    const bool is_same = is_empty || (top == top_ && shift == shift_);
+    // The sums of float64 have no room for those of other lanes.
+    if (sizeof(F) == 8 || __any_sync(kAllLanes, !is_same)) {
+      finish();
+      return;
+    }
+    // A lane gets the sum of a level.
+    const auto lane = static_cast<int>(threadIdx.x) % kWarp;
+    const int64_t of_sum = sum_.sum_of_warp(lane);
+    const int64_t of_squares = squares_.sum_of_warp(lane - kOfSum);
+    const bool is_sum = lane < kOfSum;
+    const int level = is_sum ? lane : lane - kOfSum;
+    const int scale = is_sum ? 1 : 2;
+    const int exponent = Window<F, kOfSum>::exponent(scale * top, level) - scale * shift;
+    const int lowest = is_sum ? Rows::kSum.lowest : Rows::kSquares.lowest;
+    const int row = is_sum ? 0 : Rows::kSum.size;
+    add_scaled(table_, row, lowest, exponent, is_sum ? of_sum : of_squares);
     table_.add(Rows::kZeros, int64_t{zeros_});
   }
   /// Keys of the extremes, the larger ones of which are further out. 0: nothing is finite.
@@ -218,8 +261,11 @@ class FloatSums {
     return true;
   }
   __device__ __forceinline__ void move_sums() {
-    sum_.move_to(table_, 0, Rows::kSum, top_, shift_);
-    squares_.move_to(table_, Rows::kSum.size, Rows::kSquares, 2 * top_, 2 * shift_);
+    if (additions_ == 0) {
+      return;
+    }
+    sum_.move_to(table_, 0, Rows::kSum.lowest, top_, shift_);
+    squares_.move_to(table_, Rows::kSum.size, Rows::kSquares.lowest, 2 * top_, 2 * shift_);
     additions_ = 0;
   }
 
@@ -288,7 +334,7 @@ class FloatSums {
   Window<F, kOfSquares> squares_;
   F limit_, scale_;
   int top_, shift_;
-  int additions_ = 0;
+  int additions_ = 0; // since the sums were moved
   uint32_t zeros_ = 0;
   F low_ = std::numeric_limits<F>::max();
   F high_ = std::numeric_limits<F>::lowest();

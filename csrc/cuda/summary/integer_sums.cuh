@@ -39,13 +39,17 @@ class IntegerSums {
     add(one);
   }
   __device__ __forceinline__ void finish() {
-    add_scaled(table_, 0, Rows::kSum, 0, sum_);
-    add_scaled(table_, 0, Rows::kSum, kDigitBits, sum_high_);
+    add_scaled(table_, 0, Rows::kSum.lowest, 0, sum_);
+    add_scaled(table_, 0, Rows::kSum.lowest, kDigitBits, sum_high_);
 #pragma unroll
     for (int i = 0; i < kParts; ++i) {
-      table_.add(Rows::kSum.size, Rows::kSquares, i * kDigitBits, squares_[i], false);
+      table_.add(Rows::kSum.size, Rows::kSquares.lowest, i * kDigitBits, squares_[i], false);
     }
     table_.add(Rows::kZeros, int64_t{zeros_});
+  }
+  /// The same for all lanes of a warp, which have one channel.
+  __device__ __forceinline__ void finish_warp() {
+    finish();
   }
   __device__ __forceinline__ unsigned long long low_key() const {
     return low_ <= high_ ? ~key_of(low_) : 0;

@@ -13,19 +13,17 @@ using Reads = ReadShape<
     true>;
 
 /// Copies of the table of a block, which lanes take in turns.
-template <class T>
 constexpr int copies(int threads) {
-  return threads == kThreadsOfWarpSummary || sizeof(T) == 8 ? 4 : kWarp;
+  return threads == kThreadsOfWarpSummary ? 4 : 8;
 }
 
-/// The sum of a row over all copies, for the first lane.
+/// The sum of a row over all copies, for the first of so many lanes; each of them has a copy.
 template <int kCopies>
-__device__ __forceinline__ int64_t sum_of_copies(uint32_t* words, int row) {
-  const int lane = static_cast<int>(threadIdx.x) % kWarp;
-  int64_t sum = lane < kCopies ? DigitTable(words, lane, kCopies).at(row) : 0;
+__device__ __forceinline__ int64_t sum_of_copies(const uint32_t* words, int row) {
+  int64_t sum = DigitTable(words, static_cast<int>(threadIdx.x) % kCopies, kCopies).at(row);
 #pragma unroll
   for (int step = kCopies / 2; step > 0; step /= 2) {
-    sum += __shfl_down_sync(kAllLanes, sum, step);
+    sum += __shfl_down_sync(kAllLanes, sum, step, kCopies);
   }
   return sum;
 }
@@ -51,7 +49,7 @@ __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summari
     const __grid_constant__ ChannelStreams in,
     unsigned long long* __restrict__ all) {
   using Rows = SummaryRows<T>;
-  constexpr int kCopies = copies<T>(kThreads);
+  constexpr int kCopies = copies(kThreads);
   constexpr int kWords = 2 * Rows::kAdded * kCopies;
   __shared__ uint32_t words[kWords];
   __shared__ unsigned long long extremes[2];
@@ -69,14 +67,15 @@ __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summari
   SumsOfThread<T> own;
   own.begin(DigitTable(words, thread % kCopies, kCopies));
   stream.template for_each<Reads<T, kThreads>>(GroupsOf<T>{own});
-  own.finish();
+  own.finish_warp();
   add_extremes(own, extremes);
   __syncthreads();
 
   unsigned long long* found = all + int64_t{channel} * Rows::kRows;
-  for (int row = thread / kWarp; row < Rows::kAdded; row += kThreads / kWarp) {
-    const int64_t sum = sum_of_copies<kCopies>(words, row);
-    if (thread % kWarp > 0) {
+  for (int first = 0; first < Rows::kAdded; first += kThreads / kCopies) {
+    const int row = first + thread / kCopies;
+    const int64_t sum = sum_of_copies<kCopies>(words, min(row, Rows::kAdded - 1));
+    if (thread % kCopies > 0 || row >= Rows::kAdded) {
       continue;
     }
     if (in.chunks > 1) {
