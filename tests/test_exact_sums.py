@@ -91,14 +91,64 @@ def random_bits(dtype: torch.dtype, size: int) -> Tensor:
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
-def test_any_bits(dtype: torch.dtype, size: int) -> None:
+def test_any_bits(device: torch.device, dtype: torch.dtype, size: int) -> None:
     torch.manual_seed(size)
-    assert_exact(random_bits(dtype, size))
+    assert_exact(random_bits(dtype, size).to(device))
     if dtype.is_floating_point:
-        assert_exact((torch.randn(size) * 3).to(dtype))
+        assert_exact((torch.randn(size) * 3).to(dtype).to(device))
         wide = (torch.randn(size, dtype=F64) * 20).exp() * torch.randn(size, dtype=F64).sign()
-        assert_exact(wide.to(dtype))
-        assert_exact(torch.full((size,), 0.3).to(dtype))
+        assert_exact(wide.to(dtype).to(device))
+        assert_exact(torch.full((size,), 0.3).to(dtype).to(device))
+
+
+def values_like(kind: str, shape: Sequence[int], dtype: torch.dtype) -> Tensor:
+    """Values that fit a window of exact sums, or do not."""
+    if kind == "any bits":
+        return random_bits(dtype, math.prod(shape)).view(*shape)
+    x = torch.randn(*shape, dtype=F64)
+    if not dtype.is_floating_point:
+        return (x * 40).abs().to(dtype)
+    if kind == "wide":
+        x = (x * 10).exp() * x.sign()
+    elif kind == "ReLU":
+        x = x.clamp(min=0)
+    elif kind == "tiny":
+        x *= 2.0 ** (math.log2(torch.finfo(dtype).smallest_normal) + 3)
+    elif kind == "outliers":  # and smaller values before them and behind
+        x = x.where(torch.rand(x.shape) < 0.99, x * torch.finfo(dtype).max * 2.0**-4)
+    elif kind == "growing":
+        x *= torch.linspace(-20, 5, x.numel(), dtype=F64).exp2().view(*shape)
+    return x.to(dtype)
+
+
+SHAPES = [  # for a GPU: one block or several, warps, columns, joined rows, and rows one by one
+    ((70_001,), (0,)),
+    ((7, 3, 2500), (0, 2)),
+    ((300, 49), (1,)),
+    ((49, 130), (1,)),
+    ((1500, 64), (0,)),
+    ((900, 11), (0,)),
+    ((2, 500, 96), (1,)),
+    ((3, 1), (1,)),
+]
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+@pytest.mark.parametrize(
+    "kind", ["any bits", "normal", "wide", "ReLU", "tiny", "outliers", "growing"]
+)
+def test_devices_find_the_same_bits(device: torch.device, kind: str, dtype: torch.dtype) -> None:
+    torch.manual_seed(0)
+    for shape, dim in SHAPES:
+        x = values_like(kind, shape, dtype)
+        kept = x.movedim(tuple(dim), tuple(range(-len(dim), 0))).flatten(-len(dim))
+        found = [own.cpu() for own in _exact.read(x.to(device), dim, digits=True)]
+        # Another layout, so that another way is taken on the CPU, too.
+        expected = _exact.read(kept.clone(), (kept.dim() - 1,), digits=True)
+        assert all(map(same_bits, found, expected))
+        digits, number = found[-1].to(device), (found[0] - found[1] - found[2]).to(device)
+        again = _exact.moments_of_digits(digits, number, dtype)
+        assert all(map(same_bits, again.cpu(), expected[6:11]))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, F64], ids=str)
@@ -125,6 +175,8 @@ def test_subnormals_when_they_are_flushed(dtype: torch.dtype, threads: int) -> N
 
 def same_bits(a: Tensor, b: Tensor) -> bool:
     if a.is_floating_point():
+        # A NaN has more than one pattern.
+        a, b = a.nan_to_num(-7.0, torch.inf, -torch.inf), b.nan_to_num(-7.0, torch.inf, -torch.inf)
         a, b = a.contiguous().view(torch.int64), b.contiguous().view(torch.int64)
     return torch.equal(a, b)
 
@@ -163,9 +215,9 @@ def test_neither_threads_nor_order_nor_parts_matter(
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, F64], ids=str)
 @pytest.mark.parametrize("view", VIEWS)
-def test_layouts(dtype: torch.dtype, view: str) -> None:
+def test_layouts(device: torch.device, dtype: torch.dtype, view: str) -> None:
     torch.manual_seed(0)
-    x = VIEWS[view]((torch.randn(6, 70, 9) * 40).abs().to(dtype))
+    x = VIEWS[view]((torch.randn(6, 70, 9) * 40).abs().to(dtype).to(device))
     for dim in [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)]:
         if max(dim) >= x.dim():
             continue
@@ -173,7 +225,7 @@ def test_layouts(dtype: torch.dtype, view: str) -> None:
         kept = [d for d in range(x.dim()) if d not in dim]
         flat = x.permute(*kept, *dim).reshape(*(x.shape[d] for d in kept), -1)
         for i, channel in enumerate(flat.reshape(-1, flat.shape[-1])):
-            own = _exact.read(channel.clone(), ())
+            own = _exact.read(channel.cpu(), ())
             for got, expected in zip(found[:-1], own[:-1], strict=True):
                 assert repr(got.flatten()[i].item()) == repr(expected.item())
 

@@ -1,4 +1,4 @@
-"""Counts, extremes and exact sums of channels by one read: the operators of the CPU."""
+"""Counts, extremes and exact sums of channels by one read."""
 
 from __future__ import annotations
 
@@ -6,14 +6,10 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torch_histo import _library
-from torch_histo._arguments import (
-    is_compiling,
-    kept_dimensions,
-    reduced_dimensions,
-)
+from torch_histo._arguments import kept_dimensions, reduced_dimensions
 from torch_histo._histogram_rules import check_counted
 
 _library.load()  # the rules below need the operators
@@ -21,15 +17,8 @@ _library.load()  # the rules below need the operators
 RELATIVE_ERROR = 2.0**-53
 """The largest error of a mean and of a standard deviation, which are rounded once."""
 
-_COUNTS, _NUMBERS, _MOMENTS = 5, 7, 5
+_COUNTS, _NUMBERS, _MOMENTS = 4, 7, 5
 _DIGIT_BITS = 32
-
-
-def has_exact_sums(x: Tensor) -> bool:
-    """Whether the operators below are for a tensor; the sums of others are `_moments`'."""
-    is_plain = type(x) is Tensor or type(x) is nn.Parameter
-    is_dense = x.layout == torch.strided and not x.is_nested
-    return is_plain and is_dense and x.is_cpu and not is_compiling()
 
 
 class Read(NamedTuple):
@@ -59,10 +48,9 @@ class Read(NamedTuple):
 
 
 def read(x: Tensor, dim: Sequence[int], *, digits: bool = False) -> Read:
-    """Reads a tensor that `has_exact_sums`; there are no digits if none are wanted."""
+    """Reads a tensor once; there are no digits if none are wanted."""
     counts, numbers, sums = torch.ops.histo._summary(x.detach(), list(dim) or None, digits)
-    elements, nan, below, above, zeros = counts.unbind(0)
-    return Read._make((elements, nan, below + above, zeros, *numbers.unbind(0), sums))
+    return Read._make((*counts.unbind(0), *numbers.unbind(0), sums))
 
 
 def moments_of_digits(digits: Tensor, number: Tensor, dtype: torch.dtype) -> Tensor:

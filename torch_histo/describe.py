@@ -11,11 +11,9 @@ import torch
 from torch import Tensor
 
 from . import _exact, report
-from ._moments import RELATIVE_ERROR, Moments, moments_of, no_moments
 from .messages import printable
 from .quantiles import nanquantile
 from .sources import Piece, Source, SourceError
-from .summaries import signs_and_extremes
 
 MAX_CHANNELS = 1 << 19
 """More rows are for no reader, and take some GiB."""
@@ -46,8 +44,6 @@ class Description:
     source: Source
     q: tuple[float, ...]
     has_summary: bool
-    error: float
-    """What bounds the error of a mean and of a deviation."""
     whole: Row
     channels: tuple[Row, ...]
     channel_names: tuple[str, ...]
@@ -63,7 +59,7 @@ class Description:
             **self._numbers(self.whole),
         }
         if self.has_summary:
-            found["relative_error"] = self.error
+            found["relative_error"] = _exact.RELATIVE_ERROR
         named = zip(self.channel_names, self.channels, strict=True)
         found["channels"] = [{"name": name, **self._numbers(row)} for name, row in named]
         return found
@@ -112,7 +108,6 @@ def describe(
         source=source,
         q=tuple(q),
         has_summary=with_summary,
-        error=read.seen.sums.error if read.seen.sums else _exact.RELATIVE_ERROR,
         whole=_rows(seen and seen.of_all(), count, nan.sum(), quantiles)[0],
         channels=tuple(rows),
         channel_names=names if channels > 1 else (),
@@ -129,21 +124,14 @@ class _Seen:
         )
         self.low = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
         self.high = -self.low
-        self.sums: _Digits | _Moments | None = None
+        self.sums: _Digits | None = None
 
     def add(self, values: Tensor, dim: tuple[int, ...], channels: tuple[slice, ...]) -> None:
-        if _exact.has_exact_sums(values):
-            found = _exact.read(values, dim, digits=True)
-            counts = found.nan, found.inf, found.zeros, found.finite
-            low, high = found.min.nan_to_num(torch.inf), found.max.nan_to_num(-torch.inf)
-            self.sums = self.sums or _Digits(self.low.shape, values.dtype)
-            self.sums.add(found.digits, channels)
-        else:
-            signs, low, high = signs_and_extremes(values, dim)
-            finite = signs[..., 1:-2].sum(-1)
-            counts = signs[..., -1], signs[..., 0] + signs[..., -2], signs[..., 2], finite
-            self.sums = self.sums or _Moments(no_moments(self.low))
-            self.sums.add(moments_of(values, dim, low, high, finite), channels)
+        found = _exact.read(values, dim, digits=True)
+        counts = found.nan, found.inf, found.zeros, found.finite
+        low, high = found.min.nan_to_num(torch.inf), found.max.nan_to_num(-torch.inf)
+        self.sums = self.sums or _Digits(self.low.shape, values.dtype, values.device)
+        self.sums.add(found.digits, channels)
         for own, new in zip(self.counts(), counts, strict=True):
             own[channels] += new
         self.low[channels] = torch.minimum(self.low[channels], low)
@@ -170,43 +158,21 @@ class _Seen:
 class _Digits:
     """Exact sums of each channel."""
 
-    error = _exact.RELATIVE_ERROR
-
-    def __init__(self, channels: Sequence[int], dtype: torch.dtype) -> None:
+    def __init__(self, channels: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
         self.dtype = dtype
-        self.digits = torch.zeros((*channels, _exact.num_digits(dtype)), dtype=torch.int64)
+        sizes = (*channels, _exact.num_digits(dtype))
+        self.digits = torch.zeros(sizes, dtype=torch.int64, device=device)
 
-    def add(self, digits: Any, channels: tuple[slice, ...]) -> None:
+    def add(self, digits: Tensor, channels: tuple[slice, ...]) -> None:
         self.digits[channels] += digits
 
     def of_all(self) -> _Digits:
-        every = _Digits((), self.dtype)
+        every = _Digits((), self.dtype, self.digits.device)
         every.digits = _exact.sum_of_channels(self.digits)
         return every
 
     def mean_and_std(self, number: Tensor) -> tuple[Tensor, Tensor]:
         mean, _, std, *_ = _exact.moments_of_digits(self.digits, number, self.dtype)
-        return mean, std
-
-
-@dataclass(frozen=True)
-class _Moments:
-    """Moments of each channel, in float64."""
-
-    moments: Moments
-    error = RELATIVE_ERROR
-
-    def add(self, new: Any, channels: tuple[slice, ...]) -> None:
-        own = [tensor[channels] for tensor in self.moments]
-        pairs = zip(own, new, strict=True)
-        for tensor, both in zip(own, Moments(*map(torch.stack, pairs)).together(), strict=True):
-            tensor.copy_(both)
-
-    def of_all(self) -> _Moments:
-        return _Moments(Moments(*(tensor.flatten() for tensor in self.moments)).together())
-
-    def mean_and_std(self, number: Tensor) -> tuple[Tensor, Tensor]:
-        mean, _, std = self.moments.mean_var_std()
         return mean, std
 
 

@@ -20,7 +20,6 @@ from torch.nn.parameter import is_lazy
 
 from torch_histo import _exact
 from torch_histo._arguments import integer, renamed, shown, tensor_of
-from torch_histo._moments import sums_of
 from torch_histo.histograms import histogram
 
 __all__ = ["Counts", "Watch", "histograms", "to_tensorboard", "to_trackio", "to_wandb"]
@@ -91,19 +90,12 @@ def histograms(
         devices[name] = hist.device
         edges = edges.double()
         values = tensor_of(f"histograms: tensors[{name!r}]", tensor)
-        total, squares = _sums_of(values, edges)
+        found = _exact.read(values, ())
         # As the bits of float64: one type, so that one copy takes all.
-        numbers = torch.cat((edges, total[None], squares[None])).view(torch.int64)
+        numbers = torch.cat((edges, found.sum[None], found.squares[None])).view(torch.int64)
         parts.setdefault(hist.device, []).extend((hist, numbers))
     arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
     return {name: next(arrays[device]) for name, device in devices.items()}
-
-
-def _sums_of(values: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
-    if _exact.has_exact_sums(values):
-        found = _exact.read(values, ())
-        return found.sum, found.squares
-    return sums_of(values, (), edges)
 
 
 def _check_values(name: str, tensor: Any) -> None:

@@ -20,10 +20,7 @@ from torch_histo._arguments import (
     renamed,
     tensor_of,
 )
-from torch_histo._moments import moments_of
 from torch_histo._stream import exact_double, fractions_of
-from torch_histo.histograms import histogram
-from torch_histo.quantiles import numbers_beside
 from torch_histo.sketch import checked_bins
 from torch_histo.streams import QuantileSketch
 
@@ -31,10 +28,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 __all__ = ["Summary", "summarize"]
-
-LARGEST, SMALLEST = torch.finfo(torch.float64).max, 2.0**-1074
-SIGNS = -LARGEST, 0.0, SMALLEST, LARGEST
-"""Edges. The counts are those of -inf, negatives, zeros, positives, +inf and NaN."""
 
 
 class _Source(NamedTuple):
@@ -118,10 +111,9 @@ def summarize(
 ) -> Summary:
     """Summarizes the numbers of a tensor, channel by channel.
 
-    On the CPU one read finds all but the quantiles. Sums are exact, so the results have the same
-    bits for every number of threads and every order of the elements. On CUDA and in compiled
-    programs four reads find them: of these, two find the mean and the deviations from it, in
-    float64. There nothing synchronizes. Nothing fails, whatever the numbers are.
+    One read finds all but the quantiles. Sums are exact, so the results have the same bits on every
+    device, for every number of threads and every order of the elements. On CUDA nothing
+    synchronizes. Nothing fails, whatever the numbers are.
 
     Args:
         input: what `torch_histo.histogram` takes.
@@ -136,9 +128,7 @@ def summarize(
         exact, but rounded outwards for integers beyond 2^53. `mean`, `var` and `std` of the
         finite values: float64, NaN where torch.mean, torch.var and torch.std are. `var` is
         infinite or 0 where float64 cannot hold it, and `std` is right there, too.
-        On the CPU each is the float64 that is nearest to the exact number. On CUDA and in compiled
-        programs `std` is wrong by at most 2^-40 of itself, and `mean` by 2^-40 of the mean
-        magnitude.
+        Each is the float64 that is nearest to the exact number.
         `quantiles` `[q, kept...]`: float64, exact: values of the input, infinities among them.
         Each is what torch.nanquantile takes with interpolation="nearest", of the rank
         q * (n - 1) rounded to the nearest integer, half to even, for n values that are not NaN;
@@ -167,12 +157,8 @@ def summarize(
         expected = "input must be what this process holds"
         raise TypeError(f"summarize: {expected}, got a DTensor: pass input.to_local()")
     try:
-        if _exact.has_exact_sums(input):
-            numbers = tuple(_exact.read(input, dims)[:_NUMBERS])
-            sketch = None
-        else:
-            sketch = _sketch(input, dims, bits, exponents) if is_compiling() else None
-            numbers = _numbers(input, dims, sketch)
+        numbers = tuple(_exact.read(input, dims)[:_NUMBERS])
+        sketch = _sketch(input, dims, bits, exponents) if is_compiling() else None
         quantiles = _quantiles(input, dims, q, numbers[0])
     except (RuntimeError, TypeError) as error:
         raise renamed(error, "summarize", "input") from None
@@ -182,35 +168,6 @@ def summarize(
 
 _NUMBERS = 9
 """The fields of a summary before its quantiles."""
-
-
-def signs_and_extremes(input: Tensor, dims: Sequence[int]) -> tuple[Tensor, Tensor, Tensor]:
-    """The counts between `SIGNS` with flow, and the finite extremes in float64; low > high where
-    there are none."""
-    low, high = torch.ops.histo.finite_range(input.detach(), dims)
-    edges = numbers_beside(input, SIGNS)
-    counts = histogram(input, edges, dim=dims or None, flow=True).hist
-    return counts, exact_double(low), exact_double(high)
-
-
-def _numbers(input: Tensor, dims: list[int], sketch: QuantileSketch | None) -> tuple[Tensor, ...]:
-    """The fields of a summary before its quantiles, without exact sums."""
-    if sketch is None:
-        counts, low, high = signs_and_extremes(input, dims)
-        is_any = low <= high
-        extremes = low.where(is_any, torch.nan), high.where(is_any, torch.nan)
-    else:  # its counts tell the same
-        counts, extremes = sketch.hist, (sketch.min, sketch.max)
-        low, high = sketch._extremes()
-    finite = counts[..., 1:-2].sum(-1)
-    return (
-        counts.sum(-1),
-        counts[..., -1],
-        counts[..., 0] + counts[..., -2],
-        counts[..., counts.shape[-1] // 2 - 1],
-        *extremes,
-        *moments_of(input, dims, low, high, finite).mean_var_std(),
-    )
 
 
 def _quantiles(input: Tensor, dims: list[int], q: Any, counts: Tensor) -> Tensor:

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "core/axis.h"
 #include "core/numbers.h"
@@ -48,18 +49,47 @@ constexpr DigitLayout layout_of_squares(ElementType type) {
   return {2 * values.size, 2 * values.lowest};
 }
 
-/// Adds magnitude * 2^(position + lowest), or subtracts it. The position is at least 0.
-HISTO_HOST_DEVICE void add_at(int64_t* digits, int position, uint64_t magnitude, bool is_negative) {
+/// A type whose accumulator those of T use.
+template <class T>
+constexpr ElementType kSumType = [] {
+  if constexpr (std::is_same_v<T, double>) {
+    return ElementType::kFloat64;
+  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {
+    return ElementType::kFloat32;
+  } else if constexpr (Number<T>::kIsFloat) {
+    return ElementType::kFloat16;
+  } else {
+    return ElementType::kInt64;
+  }
+}();
+
+/// The digits of the sum of values and of the sum of squares, together.
+constexpr int num_digits(ElementType type) {
+  return layout_of_sum(type).size + layout_of_squares(type).size;
+}
+
+/// Calls add(digit, number) so that digits sum up to magnitude * 2^(position + lowest), or to the
+/// negative of it. The position is at least 0.
+template <class Add>
+HISTO_HOST_DEVICE void add_by_digits(
+    int position, uint64_t magnitude, bool is_negative, const Add& add) {
   const int shift = position % kDigitBits;
   const uint64_t low = magnitude << shift;
   const uint64_t high = shift == 0 ? 0 : magnitude >> (64 - shift);
   const int64_t sign = is_negative ? -1 : 1;
-  int64_t* digit = digits + position / kDigitBits;
-  digit[0] += sign * static_cast<int64_t>(low & kDigitMask);
-  digit[1] += sign * static_cast<int64_t>(low >> kDigitBits);
+  const int digit = position / kDigitBits;
+  add(digit, sign * static_cast<int64_t>(low & kDigitMask));
+  add(digit + 1, sign * static_cast<int64_t>(low >> kDigitBits));
   if (high != 0) { // otherwise there may be no third digit
-    digit[2] += sign * static_cast<int64_t>(high);
+    add(digit + 2, sign * static_cast<int64_t>(high));
   }
+}
+
+/// Adds magnitude * 2^(position + lowest), or subtracts it. The position is at least 0.
+HISTO_HOST_DEVICE void add_at(int64_t* digits, int position, uint64_t magnitude, bool is_negative) {
+  add_by_digits(position, magnitude, is_negative, [&](int digit, int64_t number) {
+    digits[digit] += number;
+  });
 }
 
 /// Adds a finite number. Its lowest bit that is set is at least 2^lowest.
@@ -166,6 +196,15 @@ HISTO_HOST_DEVICE double round_once(
   return bits_as<double>(sign | (field + fraction));
 }
 
+/// The zeros before the first bit of a number, which is not 0.
+HISTO_HOST_DEVICE int leading_zeros(uint32_t number) {
+#ifdef __CUDA_ARCH__
+  return __clz(static_cast<int>(number));
+#else
+  return __builtin_clz(number);
+#endif
+}
+
 /// Canonical digits as float64: rounded once, to nearest even. Zero is +0.
 HISTO_HOST_DEVICE double round_digits(const int64_t* digits, int size, int lowest) {
   const MagnitudeDigits magnitude(digits, size);
@@ -180,10 +219,7 @@ HISTO_HOST_DEVICE double round_digits(const int64_t* digits, int size, int lowes
   const uint32_t first = magnitude[last];
   const uint32_t second = last > 0 ? magnitude[last - 1] : 0;
   const uint32_t third = last > 1 ? magnitude[last - 2] : 0;
-  int shift = 0;
-  while ((first << shift) >> (kDigitBits - 1) == 0) {
-    ++shift;
-  }
+  const int shift = leading_zeros(first);
   const uint64_t two = (uint64_t{first} << kDigitBits | second) << shift;
   const uint64_t top = two | (uint64_t{third} << shift) >> kDigitBits;
   bool has_more = static_cast<uint32_t>(third << shift) != 0;

@@ -3,6 +3,7 @@
 
 #include "core/axis.h"
 #include "core/edges.h"
+#include "core/moments.h"
 #include "core/problem.h"
 #include "core/ranks.h"
 #include "core/sketch.h"
@@ -44,18 +45,6 @@ void count_uniform(
 /// double; infinity and -infinity where there is none.
 template <class T>
 void finite_range(const Problem& input, T* low, T* high);
-
-/// What a summary says of each channel; k counts or numbers of all channels, one after another.
-struct Summary {
-  int64_t* counts; // [kSummaryCounts, channels]
-  double* numbers; // [kSummaryNumbers, channels]
-  int64_t* digits; // [channels, digits of the sum, of the sum of squares], canonical; or null
-};
-/// Elements, NaN, -inf, +inf and zeros.
-constexpr int64_t kSummaryCounts = 5;
-/// Of the finite values: the extremes, rounded outwards and NaN for no value, then mean, variance,
-/// standard deviation, sum and sum of squares, as `Moments` has them.
-constexpr int64_t kSummaryNumbers = 7;
 
 /// Reads the input once.
 void summarize(const Problem& input, const Summary& summary);

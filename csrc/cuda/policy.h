@@ -391,6 +391,34 @@ constexpr double kSampleMargin = 4;
 // Counters in memory of the channels that are selected together.
 constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 
+// --- Summaries (summary/) ----------------------------------------------------------------
+
+// Threads of a block of streams, such blocks of an SM, and vec16s in flight a thread. Shown by:
+// float32 [2^28] summarize
+constexpr int kThreadsOfSummary = 128;
+constexpr int summary_blocks_of_sm(int64_t element) {
+  return element == 8 ? 4 : 5;
+}
+constexpr int kSummaryInFlight = 3;
+// A channel of so few rows has one warp. Shown by: float32 [20000, 49] over (1) summarize
+constexpr int64_t kMostRowsOfWarp = 1024;
+constexpr int kThreadsOfWarpSummary = 32;
+// A block reads at least so much, and no more than so many rows: its digits have room for them.
+constexpr int64_t kLeastBytesOfSummaryBlock = 8 << 10;
+constexpr int64_t kMostRowsOfSummaryBlock = 1 << 29;
+// Threads of a block of columns, and how long setting it out takes, in bytes that are read
+// meanwhile. Shown by: bfloat16 [2^13, 4096] over (0) summarize
+constexpr int threads_of_summary_columns(int64_t element) {
+  return element == 8 ? 384 : 512;
+}
+constexpr unsigned kLogWordsOfSummary = 5;
+constexpr int64_t kSetupOfSummaryColumns = 128 << 10;
+// Rows of a column that a thread adds at a time, and such groups in flight meanwhile.
+constexpr int rows_of_summary_group(int64_t element) {
+  return element == 8 ? 4 : 8;
+}
+constexpr int kSummaryGroupsAhead = 2;
+
 // --- Any strides (generic.cu) ------------------------------------------------------------
 
 // Shown by: int32 [4096, 8], 128 bins

@@ -13,6 +13,7 @@
 
 #include "core/axis.h"
 #include "core/edges.h"
+#include "core/moments.h"
 #include "core/problem.h"
 #include "core/ranks.h"
 #include "core/sketch.h"
@@ -183,6 +184,29 @@ struct RangeCall {
 };
 RangeCall prepare_finite_range(
     const torch::stable::Tensor& input, const std::optional<std::vector<int64_t>>& dim);
+
+/// A checked call of _summary.
+struct SummaryCall {
+  Operands operands;
+  torch::stable::Tensor counts, numbers, digits; // the results
+  Summary results;                               // their memory
+};
+SummaryCall prepare_summary(
+    const torch::stable::Tensor& input,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool digits);
+
+/// A checked call of _moments_of_digits.
+struct MomentsCall {
+  torch::stable::Tensor digits, number; // contiguous
+  torch::stable::Tensor moments;        // the result
+  ElementType type;
+  int64_t channels;
+};
+MomentsCall prepare_moments_of_digits(
+    const torch::stable::Tensor& digits,
+    const torch::stable::Tensor& number,
+    torch::headeronly::ScalarType dtype);
 
 /// A checked call of uniform_edges.
 struct EdgesCall {

@@ -22,8 +22,6 @@ constexpr int kBlockBits = 10;
 /// Elements that are added in turn. A block is filled up with zeros to a multiple.
 constexpr int kTurn = 8;
 
-using UInt128 = unsigned __int128;
-
 /// What one look at a block finds.
 template <class Key>
 struct Look {
@@ -46,8 +44,7 @@ void count_others(const T* values, int size, Channel<T>& channel) {
   for (int i = 0; i < size; ++i) {
     const auto value = Number<T>::wide(values[i]);
     channel.nan += is_nan(value);
-    channel.negative_infinities += value == -std::numeric_limits<decltype(value)>::infinity();
-    channel.positive_infinities += value == std::numeric_limits<decltype(value)>::infinity();
+    channel.infinities += std::abs(value) == std::numeric_limits<decltype(value)>::infinity();
   }
 }
 

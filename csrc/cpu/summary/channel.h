@@ -15,22 +15,9 @@
 namespace histo::cpu {
 
 template <class T>
-constexpr ElementType kElementType = [] {
-  if constexpr (std::is_same_v<T, double>) {
-    return ElementType::kFloat64;
-  } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {
-    return ElementType::kFloat32; // the layout of both
-  } else if constexpr (Number<T>::kIsFloat) {
-    return ElementType::kFloat16; // the layout of float8, too
-  } else {
-    return ElementType::kInt64; // the layout of all integers
-  }
-}();
-
-template <class T>
 struct Channel {
-  static constexpr DigitLayout kSum = layout_of_sum(kElementType<T>);
-  static constexpr DigitLayout kSquares = layout_of_squares(kElementType<T>);
+  static constexpr DigitLayout kSum = layout_of_sum(kSumType<T>);
+  static constexpr DigitLayout kSquares = layout_of_squares(kSumType<T>);
   static constexpr int kDigits = kSum.size + kSquares.size;
   using Wide = typename Number<T>::Wide;
   // Numbers of floats are in their order, and both zeros have one.
@@ -39,13 +26,13 @@ struct Channel {
       int32_t,
       std::conditional_t<std::is_same_v<Wide, double>, int64_t, Wide>>;
 
-  int64_t nan, negative_infinities, positive_infinities, zeros;
+  int64_t nan, infinities, zeros;
   Key low, high;     // low is above high if nothing is finite
   int64_t additions; // to a digit since it was canonical, at most
   int64_t digits[kDigits];
 
   void clear() {
-    nan = negative_infinities = positive_infinities = zeros = additions = 0;
+    nan = infinities = zeros = additions = 0;
     low = std::numeric_limits<Key>::max();
     high = std::numeric_limits<Key>::lowest();
     std::fill(digits, digits + kDigits, 0);
@@ -69,8 +56,7 @@ struct Channel {
   /// Both are canonical, and so is the result.
   void add(const Channel& other) {
     nan += other.nan;
-    negative_infinities += other.negative_infinities;
-    positive_infinities += other.positive_infinities;
+    infinities += other.infinities;
     zeros += other.zeros;
     low = std::min(low, other.low);
     high = std::max(high, other.high);
@@ -79,9 +65,9 @@ struct Channel {
   }
   /// Of canonical digits. `elements` is how many there were.
   void put(int64_t elements, int64_t channel, int64_t channels, const Summary& to) const {
-    const int64_t counts[] = {elements, nan, negative_infinities, positive_infinities, zeros};
-    const int64_t finite = elements - nan - negative_infinities - positive_infinities;
-    const Moments moments = moments_of(digits, kElementType<T>, finite);
+    const int64_t counts[] = {elements, nan, infinities, zeros};
+    const int64_t finite = elements - nan - infinities;
+    const Moments moments = moments_of(digits, kSumType<T>, finite);
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
     const double numbers[] = {
         finite > 0 ? rounded_down<double>(wide(low)) : kNaN,

@@ -15,6 +15,22 @@ __device__ __forceinline__ void add_shared(uint32_t address, uint32_t value) {
   asm volatile("red.shared.add.u32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
 }
 
+/// Adds, and returns the value before.
+__device__ __forceinline__ uint32_t fetch_add_shared(uint32_t address, uint32_t value) {
+  uint32_t before;
+  asm volatile("atom.shared.add.u32 %0, [%1], %2;"
+               : "=r"(before)
+               : "r"(address), "r"(value)
+               : "memory");
+  return before;
+}
+
+__device__ __forceinline__ uint32_t load_shared(uint32_t address) {
+  uint32_t value;
+  asm volatile("ld.shared.u32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+
 /// Adds 1 and returns the value before.
 __device__ __forceinline__ uint32_t count_shared(uint32_t address) {
   uint32_t before;

@@ -13,11 +13,12 @@
 namespace histo::cuda {
 
 /// How a kernel reads.
-template <int kTheThreads, int kTheBlocks, int kTheInFlight>
+template <int kTheThreads, int kTheBlocks, int kTheInFlight, bool kIsOnce = false>
 struct ReadShape {
   static constexpr int kThreads = kTheThreads;
   static constexpr int kBlocks = kTheBlocks;     // of a multiprocessor
   static constexpr int kInFlight = kTheInFlight; // loads of a thread
+  static constexpr bool kOnce = kIsOnce; // what is done with a vec16 is long: it is code once
 };
 
 template <size_t kLoops>
@@ -71,6 +72,43 @@ __device__ __forceinline__ void for_each_word(
   }
 }
 
+/// Calls f(words) with groups of kSize words that lie `step` bytes apart, while kAhead more are in
+/// flight. The code of f, which may be long, is there once.
+template <int kSize, int kAhead, class Word, class F>
+__device__ __forceinline__ void for_each_group(
+    const char* next, int64_t step, int groups, const F& f) {
+  Word ahead[kAhead][kSize];
+  const auto load = [&](Word(&group)[kSize]) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      group[j] = load_once(reinterpret_cast<const Word*>(next + j * step));
+    }
+    next += kSize * step;
+  };
+#pragma unroll
+  for (int k = 0; k < kAhead; ++k) {
+    if (k < groups) {
+      load(ahead[k]);
+    }
+  }
+#pragma unroll 1
+  for (; groups > 0; --groups) {
+    Word words[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      words[j] = ahead[0][j];
+#pragma unroll
+      for (int k = 0; k < kAhead - 1; ++k) {
+        ahead[k][j] = ahead[k + 1][j];
+      }
+    }
+    if (groups > kAhead) {
+      load(ahead[kAhead - 1]);
+    }
+    f(words);
+  }
+}
+
 /// Two elements of 16 bits.
 struct Packed16 {
   uint32_t bits;
@@ -83,7 +121,7 @@ struct Pack {
 };
 
 /// Calls f with the elements of a vec16: in pairs if they have 16 bits and f takes a Packed16, or
-/// as Pack<T> if f takes that, or else one by one.
+/// as a Pack of all, or as Pack<T>, if f takes that, or else one by one.
 template <class T, class F>
 __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f) {
   if constexpr (sizeof(T) == 2 && std::is_invocable_v<const F&, Packed16>) {
@@ -91,6 +129,8 @@ __device__ __forceinline__ void for_each_of_vec16(const uint4& vec16, const F& f
     f(Packed16{vec16.y});
     f(Packed16{vec16.z});
     f(Packed16{vec16.w});
+  } else if constexpr (std::is_invocable_v<const F&, Pack<T, 16 / sizeof(T)>>) {
+    f(reinterpret_cast<const Pack<T, 16 / sizeof(T)>&>(vec16));
   } else if constexpr (std::is_invocable_v<const F&, Pack<T>>) {
     const auto* pack = reinterpret_cast<const Pack<T>*>(&vec16);
 #pragma unroll
@@ -121,9 +161,17 @@ __device__ __forceinline__ void for_each_of_run(
   const int64_t step = int64_t{blocks} * Shape::kThreads;
   // A block has fewer than 2^32 elements.
   const int count = first < vec16s ? static_cast<int>((vec16s - first - 1) / step + 1) : 0;
-  for_each_word<Shape, uint4>(
-      reinterpret_cast<const char*>(data + first), step * int64_t{sizeof(uint4)}, count,
-      [&](const uint4& vec16) { for_each_of_vec16<T>(vec16, f); });
+  const auto* begin_of_thread = reinterpret_cast<const char*>(data + first);
+  const int64_t step_bytes = step * int64_t{sizeof(uint4)};
+  if constexpr (Shape::kOnce) {
+    for_each_group<1, Shape::kInFlight, uint4>(
+        begin_of_thread, step_bytes, count,
+        [&](const uint4(&vec16)[1]) { for_each_of_vec16<T>(vec16[0], f); });
+  } else {
+    for_each_word<Shape, uint4>(begin_of_thread, step_bytes, count, [&](const uint4& vec16) {
+      for_each_of_vec16<T>(vec16, f);
+    });
+  }
   const int64_t tail = head + vec16s * kOfVec16;
   const int64_t single = first < head ? first : tail + (first - head);
   if (single < size && (single < head || single >= tail)) {
@@ -242,27 +290,73 @@ struct ColumnOfThread {
     if (!has_words) {
       return;
     }
-    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
-    const int64_t begin = chunk * in.share + first_row;
-    const T* first = data + begin * in.row_stride + column;
-    // A block has fewer than 2^31 rows.
-    const int count = begin < end ? static_cast<int>((end - begin - 1) / row_step + 1) : 0;
-    for_each_word<Shape, Word>(
-        reinterpret_cast<const char*>(first),
-        row_step * in.row_stride * static_cast<int64_t>(sizeof(T)), count, [&](Word word) {
-          const auto& pack = reinterpret_cast<const Pack<T, kOfWord>&>(word);
-          if constexpr (std::is_invocable_v<const F&, Pack<T, kOfWord>>) {
-            f(pack);
-          } else {
+    for_each_word<Shape, Word>(first_word(), step(), count(), [&](Word word) {
+      const auto& pack = reinterpret_cast<const Pack<T, kOfWord>&>(word);
+      if constexpr (std::is_invocable_v<const F&, Pack<T, kOfWord>>) {
+        f(pack);
+      } else {
 #pragma unroll
-            for (int j = 0; j < kOfWord; ++j) {
-              f(pack.elements[j], j);
-            }
-          }
-        });
+        for (int j = 0; j < kOfWord; ++j) {
+          f(pack.elements[j], j);
+        }
+      }
+    });
+    for_each_left(f);
+  }
+  /// Calls f(elements, which of the word) with kRows elements of a column, or f(element, which).
+  template <int kRows, int kAhead, class F>
+  __device__ __forceinline__ void for_each_group_of_rows(const F& f) const {
+    if (!has_words) {
+      return;
+    }
+    const int groups = count() / kRows;
+    for_each_group<kRows, kAhead, Word>(first_word(), step(), groups, [&](const auto& words) {
+      const auto* packs = reinterpret_cast<const Pack<T, kOfWord>*>(words);
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        T elements[kRows];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          elements[i] = packs[i].elements[j];
+        }
+        f(elements, j);
+      }
+    });
+#pragma unroll 1
+    for (int i = groups * kRows; i < count(); ++i) {
+      const auto* pack = reinterpret_cast<const Pack<T, kOfWord>*>(first_word() + i * step());
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        f(pack->elements[j], j);
+      }
+    }
+    for_each_left(f);
+  }
+
+ private:
+  __device__ __forceinline__ int64_t begin() const {
+    return chunk * in.share + first_row;
+  }
+  __device__ __forceinline__ const char* first_word() const {
+    return reinterpret_cast<const char*>(data + begin() * in.row_stride + column);
+  }
+  /// The bytes between two rows of the thread.
+  __device__ __forceinline__ int64_t step() const {
+    return row_step * in.row_stride * static_cast<int64_t>(sizeof(T));
+  }
+  /// The words of the thread. A block has fewer than 2^31 rows.
+  __device__ __forceinline__ int count() const {
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    return begin() < end ? static_cast<int>((end - begin() - 1) / row_step + 1) : 0;
+  }
+  template <class F>
+  __device__ __forceinline__ void for_each_left(const F& f) const {
     if (chunk + 1 == in.chunks && first_row == 0) {
-      for (int j = 0; j < kOfWord && column + j < in.left; ++j) {
-        f(data[in.rows * in.row_stride + column + j], j);
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        if (column + j < in.left) {
+          f(data[in.rows * in.row_stride + column + j], j);
+        }
       }
     }
   }

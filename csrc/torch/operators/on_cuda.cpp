@@ -15,6 +15,7 @@
 #include "cuda/machine.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
+#include "cuda/summary/summary.h"
 #include "torch/arguments.h"
 #include "torch/interpolate.h"
 
@@ -203,6 +204,28 @@ Tensor quantile(
   return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
 }
 
+std::tuple<Tensor, Tensor, Tensor> summary(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
+  const SummaryCall call = prepare_summary(input, dim, digits);
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::summarize(call.operands.problem, call.results, launch);
+  });
+  return {call.counts, call.numbers, call.digits};
+}
+
+Tensor moments_of_digits(const Tensor& digits, const Tensor& number, ScalarType dtype) {
+  const MomentsCall call = prepare_moments_of_digits(digits, number, dtype);
+  const cuda::FoundRows found{
+      static_cast<const int64_t*>(call.digits.const_data_ptr()), num_digits(call.type),
+      call.channels, layout_of_sum(call.type), layout_of_squares(call.type)};
+  on_device(digits, [&](const cuda::Launch& launch) {
+    cuda::moments_of_digits(
+        found, static_cast<const int64_t*>(call.number.const_data_ptr()),
+        data_of<double>(call.moments), launch);
+  });
+  return call.moments;
+}
+
 Tensor count_atomics(const Tensor& input, int64_t num_bins, std::string variant) {
   const Call call = prepare_channel_histogram(input, num_bins, {0}, variant);
   if (call.variant == Variant::kAuto) {
@@ -245,6 +268,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
+  m.impl("_summary", TORCH_BOX(&histo::summary));
+  m.impl("_moments_of_digits", TORCH_BOX(&histo::moments_of_digits));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }

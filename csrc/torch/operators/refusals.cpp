@@ -91,6 +91,12 @@ Tensor quantile_elsewhere(
   fail_without_cuda("quantile");
 }
 
+std::tuple<Tensor, Tensor, Tensor> summary_elsewhere(
+    const Tensor& input, std::optional<std::vector<int64_t>> dim, bool) {
+  check_numbers("summarize", describe(defined("summarize", "input", input)), dim);
+  fail_without_cuda("summarize");
+}
+
 [[noreturn]] void fail_nested(const char* op, const char* argument) {
   fail(
       std::string(op) + ": " + argument +
@@ -123,6 +129,11 @@ Tensor quantile_nested(
   fail_nested("quantile", "input");
 }
 
+std::tuple<Tensor, Tensor, Tensor> summary_nested(
+    const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+  fail_nested("summarize", "input");
+}
+
 void refuse_nested(torch::stable::detail::StableLibrary& m) {
   m.impl("channel_histogram", TORCH_BOX(&channel_histogram_nested));
   m.impl("text_histogram", TORCH_BOX(&text_histogram_nested));
@@ -130,6 +141,7 @@ void refuse_nested(torch::stable::detail::StableLibrary& m) {
   m.impl("histogram_add_", TORCH_BOX(&histogram_add_nested));
   m.impl("finite_range", TORCH_BOX(&finite_range_nested));
   m.impl("quantile", TORCH_BOX(&quantile_nested));
+  m.impl("_summary", TORCH_BOX(&summary_nested));
 }
 
 } // namespace
@@ -143,6 +155,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("finite_range", TORCH_BOX(&histo::finite_range_elsewhere));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges_elsewhere));
   m.impl("quantile", TORCH_BOX(&histo::quantile_elsewhere));
+  m.impl("_summary", TORCH_BOX(&histo::summary_elsewhere));
 }
 
 // The first key takes both layouts, strided and jagged. The other two take tensors that were made

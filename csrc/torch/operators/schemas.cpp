@@ -61,9 +61,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_sketch_quantile(Tensor hist, Tensor min_key, Tensor max_key, Tensor q, int bits, "
       "int first, int last, float place) -> Tensor");
 
-  // What a summary says of each channel, for tensors on the CPU: `counts` [5, kept...] of elements,
-  // NaN, -inf, +inf and zeros; `numbers` [7, kept...]: min, max, mean, var, std, sum and sum of
-  // squares of the finite values; and the digits of the exact sums, [kept..., n], if they are wanted.
+  // What a summary says of each channel: `counts` [4, kept...] of elements, NaN, infinities and
+  // zeros; `numbers` [7, kept...]: min, max, mean, var, std, sum and sum of squares of the finite
+  // values; and the digits of the exact sums, [kept..., n], if they are wanted.
   m.def(
       "_summary(Tensor input, int[]? dim, bool digits) "
       "-> (Tensor counts, Tensor numbers, Tensor digits)");

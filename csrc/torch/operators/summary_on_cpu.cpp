@@ -5,7 +5,6 @@
 #include <vector>
 
 #include <torch/csrc/stable/library.h>
-#include <torch/csrc/stable/ops.h>
 
 #include "core/exact_sum.h"
 #include "cpu/float_mode.h"
@@ -13,9 +12,6 @@
 #include "cpu/summary/moments.h"
 #include "cpu/threads.h"
 #include "torch/arguments.h"
-#include "torch/describe.h"
-#include "torch/memory.h"
-#include "torch/messages.h"
 
 namespace histo {
 namespace {
@@ -23,50 +19,11 @@ namespace {
 using torch::headeronly::ScalarType;
 using torch::stable::Tensor;
 
-constexpr std::string_view kMomentsOfDigits = "_moments_of_digits";
-
-int64_t num_digits(ElementType type) {
-  return layout_of_sum(type).size + layout_of_squares(type).size;
-}
-
-std::vector<int64_t> joined(int64_t first, std::vector<int64_t> rest) {
-  rest.insert(rest.begin(), first);
-  return rest;
-}
-
 std::tuple<Tensor, Tensor, Tensor> summary(
     const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
-  const Checked checked = check_numbers("summarize", describe(input), dim);
-  std::vector<int64_t> kept = kept_sizes(input, checked);
-  const Operands operands = prepare_operands({input}, checked.kept, 1);
-  const Tensor counts =
-      allocate(input, joined(cpu::kSummaryCounts, kept), ScalarType::Long, "the counts");
-  const Tensor numbers =
-      allocate(input, joined(cpu::kSummaryNumbers, kept), ScalarType::Double, "the numbers");
-  kept.push_back(digits ? num_digits(checked.element) : 0);
-  const Tensor sums = allocate(input, kept, ScalarType::Long, "the exact sums");
-  cpu::summarize(
-      operands.problem, {static_cast<int64_t*>(counts.mutable_data_ptr()),
-                         static_cast<double*>(numbers.mutable_data_ptr()),
-                         digits ? static_cast<int64_t*>(sums.mutable_data_ptr()) : nullptr});
-  return {counts, numbers, sums};
-}
-
-void check_digits(const Tensor& digits, const Tensor& number, ElementType type) {
-  const std::vector<int64_t> sizes = sizes_of(digits);
-  const int64_t wanted = num_digits(type);
-  if (digits.scalar_type() != ScalarType::Long || sizes.empty() || sizes.back() != wanted) {
-    fail(join(
-        kMomentsOfDigits, ": digits must be int64 with ", std::to_string(wanted),
-        " digits in the last dimension, got ", dtype_name(digits.scalar_type()), " ",
-        join_numbers(sizes)));
-  }
-  const std::vector<int64_t> channels(sizes.begin(), sizes.end() - 1);
-  if (number.scalar_type() != ScalarType::Long || sizes_of(number) != channels) {
-    fail(join(
-        kMomentsOfDigits, ": number must be int64 ", join_numbers(channels), ", got ",
-        dtype_name(number.scalar_type()), " ", join_numbers(sizes_of(number))));
-  }
+  const SummaryCall call = prepare_summary(input, dim, digits);
+  cpu::summarize(call.operands.problem, call.results);
+  return {call.counts, call.numbers, call.digits};
 }
 
 void write_moments(
@@ -86,9 +43,9 @@ void write_moments(
       std::copy(from, from + size, own.begin());
       normalize(own.data(), sum.size);
       normalize(own.data() + sum.size, squares.size);
-      const cpu::Moments found = cpu::moments_of(own.data(), type, numbers[channel]);
+      const Moments found = cpu::moments_of(own.data(), type, numbers[channel]);
       const double all[] = {found.mean, found.var, found.std, found.sum, found.sum_of_squares};
-      for (int64_t i = 0; i < cpu::kMoments; ++i) {
+      for (int64_t i = 0; i < kMoments; ++i) {
         result[i * channels + channel] = all[i];
       }
     }
@@ -96,21 +53,12 @@ void write_moments(
 }
 
 Tensor moments_of_digits(const Tensor& digits, const Tensor& number, ScalarType dtype) {
-  const std::optional<ElementType> type = element_type(dtype_name(dtype));
-  if (!type) {
-    fail(join(kMomentsOfDigits, ": dtype must be a real dtype, got ", dtype_name(dtype)));
-  }
-  check_digits(digits, number, *type);
-  const std::vector<int64_t> channels = sizes_of(number);
-  const Tensor result =
-      allocate(digits, joined(cpu::kMoments, channels), ScalarType::Double, "the moments");
-  const Tensor own_digits = expanded(digits, sizes_of(digits));
-  const Tensor own_number = expanded(number, channels);
+  const MomentsCall call = prepare_moments_of_digits(digits, number, dtype);
   write_moments(
-      static_cast<const int64_t*>(own_digits.const_data_ptr()),
-      static_cast<const int64_t*>(own_number.const_data_ptr()), *type, number.numel(),
-      static_cast<double*>(result.mutable_data_ptr()));
-  return result;
+      static_cast<const int64_t*>(call.digits.const_data_ptr()),
+      static_cast<const int64_t*>(call.number.const_data_ptr()), call.type, call.channels,
+      static_cast<double*>(call.moments.mutable_data_ptr()));
+  return call.moments;
 }
 
 } // namespace

@@ -1,0 +1,32 @@
+#include "cuda/summary/summary.h"
+
+namespace histo::cuda {
+
+void summarize(const Problem& problem, const Summary& results, const Launch& launch) {
+  const int64_t channels = problem.num_channels(), elements = problem.num_rows();
+  if (channels == 0) {
+    return;
+  }
+  visit_number_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    using Rows = SummaryRows<T>;
+    const int64_t bytes = channels * Rows::kRows * int64_t{sizeof(unsigned long long)};
+    auto* found = static_cast<unsigned long long*>(launch.allocate(bytes));
+    SummaryPlan plan{};
+    if (elements > 0) {
+      plan = plan_summary(problem, launch.limits);
+    }
+    if (elements == 0 || plan.adds) {
+      fill_zero(launch, found, bytes);
+    }
+    if (elements > 0) {
+      plan.in_columns ? summarize_columns(plan, problem, found, launch)
+                      : summarize_streams(plan, problem, found, launch);
+    }
+    const FoundRows rows{
+        reinterpret_cast<const int64_t*>(found), Rows::kRows, channels, Rows::kSum, Rows::kSquares};
+    finish_summary(rows, elements, kKeyOf<T>, results, launch);
+  });
+}
+
+} // namespace histo::cuda
