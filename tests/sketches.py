@@ -7,12 +7,14 @@ from math import inf, nan
 
 import oracle
 import torch
+from oracle import like
 from torch import Tensor
 
 from torch_histo import QuantileSketch
 from torch_histo._sketch_operators import sketch_add
 from torch_histo.sketch import _key
 
+DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 State = tuple[Tensor, Tensor, Tensor]
 SPANS = ((-32, 32), (0, 1), (-1022, 1023), (-1022, -1021), (1022, 1023), (-126, 128), (-127, 200))
 QS = (0.0, 1e-9, 0.1, 0.25, 0.5, 0.77, 0.9999, 1.0)
@@ -55,12 +57,18 @@ def assert_adds(
     exponents: tuple[int, int] = (-32, 32),
 ) -> None:
     """An operator that is called, not one that fails and leaves its work to another way."""
+    dims = None if dim is None else list(dim)
     for make in (random_sketch, QuantileSketch):
         sketch = make(kept_sizes(x, dim), bits, exponents)
         expected = expected_state(sketch, x, dim)
-        sketch_add(*state_of(sketch), x, bits, *exponents, None if dim is None else list(dim))
-        for name, own, wanted in zip(sketch._buffers, state_of(sketch), expected, strict=False):
-            assert torch.equal(own, wanted), (name, x.dtype, list(x.shape), dim, bits, exponents)
+        for device in DEVICES:
+            state = [buffer.to(device, copy=True) for buffer in state_of(sketch)]
+            sketch_add(*state, like(x, device), bits, *exponents, dims)
+            for name, own, wanted in zip(
+                ("hist", "min_key", "max_key"), state, expected, strict=True
+            ):
+                about = name, device, x.dtype, list(x.shape), dim, bits, exponents
+                assert torch.equal(own.cpu(), wanted), about
 
 
 def special_values(dtype: torch.dtype, bits: int, exponents: tuple[int, int]) -> Tensor:

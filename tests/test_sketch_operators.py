@@ -1,4 +1,4 @@
-"""A sketch on the CPU: its operators against the oracle, and against the way of other devices."""
+"""The operators of sketches against the oracle, and against the way of compiled programs."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from sketches import (
     SPANS,
     assert_adds,
     expected_state,
+    kept_sizes,
     numbers,
     random_sketch,
     special_values,
@@ -201,6 +202,29 @@ def test_an_update_and_a_quantile_are_one_operator_each() -> None:
     assert not called.keys() & {"aten::cumsum", "aten::add_", "aten::zeros", "histo::histogram"}
 
 
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+@pytest.mark.parametrize(("sizes", "dim"), [((5000,), None), ((40, 7), 0), ((3, 6000), 1)])
+def test_graphs_add_at_each_replay(sizes: tuple[int, ...], dim: int | None) -> None:
+    x = numbers(torch.float32, *sizes)
+    channels = kept_sizes(x, None if dim is None else (dim,))
+    sketch, expected = random_sketch(channels).to("cuda"), random_sketch(channels)
+    there, graph = x.to("cuda"), torch.cuda.CUDAGraph()
+    torch.cuda.synchronize()
+    torch.cuda.set_sync_debug_mode("error")
+    try:
+        with torch.cuda.graph(graph):
+            sketch.update(there, dim)
+            found = sketch.quantile(QS)
+    finally:
+        torch.cuda.set_sync_debug_mode("default")
+    for _ in range(3):
+        graph.replay()
+        expected.update(x, dim)
+        assert torch.equal(found.cpu(), expected.quantile(QS))
+    for own, wanted in zip(state_of(sketch), state_of(expected), strict=True):
+        assert torch.equal(own.cpu(), wanted)
+
+
 def test_edges_are_of_each_sketch() -> None:
     first, second = QuantileSketch(), QuantileSketch()
     first.edge_bits.zero_()
@@ -250,7 +274,7 @@ def test_what_is_refused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises((RuntimeError, TypeError), match=r"QuantileSketch\.update: ") as raised:
             sketch.update(*REFUSED[name]())
         messages.append(str(raised.value))
-        monkeypatch.setattr("torch_histo.sketch.is_plain_on_cpu", lambda tensor: False)
+        monkeypatch.setattr("torch_histo.sketch.is_plain", lambda tensor: False)
     assert messages[0] == messages[1]
     assert all(map(torch.equal, state_of(sketch), before))
 

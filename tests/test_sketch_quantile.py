@@ -1,7 +1,8 @@
-"""Quantiles of a sketch on the CPU: the operator against the way of other devices."""
+"""Quantiles of a sketch: the operator against the way of compiled programs."""
 
 from __future__ import annotations
 
+from copy import deepcopy
 from math import nan
 from typing import Any
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sketches import QS, SPANS, numbers, random_sketch, special_values
+from sketches import DEVICES, QS, SPANS, numbers, random_sketch, special_values
 from torch import Tensor
 
 from torch_histo import QuantileSketch
@@ -33,12 +34,14 @@ def assert_quantiles(x: Tensor, bits: int = 7, exponents: tuple[int, int] = (-32
 
 def assert_quantiles_of(sketch: QuantileSketch, q: Any = QS) -> None:
     """The bits of the way that compiled calls take."""
-    found, expected = sketch.quantile(q), Stream.quantile(sketch, q)
-    assert found.dtype == expected.dtype
-    assert found.shape == expected.shape
+    expected = Stream.quantile(sketch, q)
     is_nan = expected.isnan()
-    assert torch.equal(found.isnan(), is_nan)
-    assert torch.equal(found[~is_nan].view(torch.int64), expected[~is_nan].view(torch.int64))
+    for device in DEVICES:
+        found = deepcopy(sketch).to(device).quantile(q).cpu()
+        assert found.dtype == expected.dtype
+        assert found.shape == expected.shape
+        assert torch.equal(found.isnan(), is_nan)
+        assert torch.equal(found[~is_nan].view(torch.int64), expected[~is_nan].view(torch.int64))
 
 
 @pytest.mark.parametrize("exponents", SPANS, ids=str)

@@ -1,4 +1,4 @@
-"""The operators of quantile sketches on the CPU: their fake and vmap rules."""
+"""The operators of quantile sketches: their fake and vmap rules."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import has_values, integer, is_plain_on_cpu, shown
+from torch_histo._arguments import has_values, integer, is_plain, is_plain_on_cpu, shown
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
 from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
 
@@ -35,8 +35,8 @@ class QuantileSketch(Stream):
     bits of the fraction, for the exponents of a span. Bins of their own count zero, what is
     smaller than the span (tiny) and larger (huge), by sign; -inf, +inf and NaN are counted as
     underflow, overflow and NaN. So every value of every dtype is counted. Counts are exact, and
-    the same bits however the stream is divided. On a CPU an update reads its input once, and adds
-    to the counts where they are; compiled and on CUDA it reads it twice: to count, and to find the
+    the same bits however the stream is divided. An update reads its input once, and adds to the
+    counts where they are; in a compiled program it reads it twice: to count, and to find the
     extremes.
 
     Args:
@@ -141,8 +141,8 @@ class QuantileSketch(Stream):
     update.__doc__ = Stream.update.__doc__
 
     def _adds_in_place(self, x: Tensor, dim: int | Sequence[int] | None) -> bool:
-        """Whether the operator of the CPU has added the counts and the extremes."""
-        if not (is_plain_on_cpu(x) and is_plain_on_cpu(self.hist)):
+        """Whether an operator has added the counts and the extremes."""
+        if not (is_plain(x) and is_plain(self.hist)):
             return False
         dims = self._dimensions(dim)
         x = x.detach() if x.requires_grad else x
@@ -154,7 +154,7 @@ class QuantileSketch(Stream):
         return True
 
     def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
-        if is_plain_on_cpu(self.hist):
+        if is_plain(self.hist):
             fractions = fractions_of(f"{type(self).__name__}.quantile", q, self.hist)
             state = self.hist, self.min_key, self.max_key
             try:

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "core/problem.h"
+#include "core/axis.h"
 
 namespace histo {
 
@@ -18,14 +18,14 @@ struct SketchBins {
   int64_t last;
 
   /// Bins in the span, of one sign.
-  int64_t in_span() const {
+  HISTO_HOST_DEVICE int64_t in_span() const {
     return (last - first) << bits;
   }
-  int64_t num_counts() const {
+  HISTO_HOST_DEVICE int64_t num_counts() const {
     return 2 * in_span() + 8;
   }
   /// Which of the counts is that of zero.
-  int64_t zero() const {
+  HISTO_HOST_DEVICE int64_t zero() const {
     return in_span() + 3;
   }
 };
@@ -34,10 +34,10 @@ struct SketchBins {
 struct FloatKey {
   static constexpr int64_t kInfinity = 0x7ff0000000000000;
 
-  static int64_t of_bits(uint64_t bits) {
+  HISTO_HOST_DEVICE static int64_t of_bits(uint64_t bits) {
     return bits == kSign ? 0 : ordered(static_cast<int64_t>(bits));
   }
-  static uint64_t bits(int64_t key) {
+  HISTO_HOST_DEVICE static uint64_t bits(int64_t key) {
     return static_cast<uint64_t>(ordered(key));
   }
   static constexpr int64_t kMinusInfinity =
@@ -47,7 +47,7 @@ struct FloatKey {
   static constexpr uint64_t kSign = uint64_t{1} << 63;
 
   /// From bits to keys, and back: negatives have their order turned round.
-  static int64_t ordered(int64_t bits) {
+  HISTO_HOST_DEVICE static int64_t ordered(int64_t bits) {
     return bits < 0 ? bits ^ static_cast<int64_t>(kSign - 1) : bits;
   }
 };

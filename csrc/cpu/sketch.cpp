@@ -3,12 +3,12 @@
 #include <cstring>
 #include <mutex>
 
+#include "core/sketch_elements.h"
 #include "cpu/count/panel.h"
 #include "cpu/float_mode.h"
 #include "cpu/kernels.h"
 #include "cpu/plan.h"
 #include "cpu/run_widest.h"
-#include "cpu/sketch_elements.h"
 #include "cpu/threads.h"
 #include "cpu/tuning.h"
 
@@ -229,18 +229,8 @@ void add_to_sketch(
   if (input.num_channels() * input.num_rows() == 0) {
     return;
   }
-  visit_number_type(input.type, [&](auto tag) {
-    using T = typename decltype(tag)::type;
-    constexpr int64_t kLeast = 1 - FloatBits<uint32_t>::kBias; // the exponent of a normal float32
-    if constexpr (sizeof(T) == 8 || (sizeof(T) == 4 && !Number<T>::kIsFloat)) {
-      add<T, uint64_t>(input, bins, to, allocate);
-    } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {
-      // Subnormal numbers have bins of their own if the span begins below the normal ones.
-      bins.first < kLeast ? add<T, uint64_t>(input, bins, to, allocate)
-                          : add<T, uint32_t>(input, bins, to, allocate);
-    } else {
-      add<T, uint32_t>(input, bins, to, allocate);
-    }
+  visit_sketch_type(input.type, bins, [&](auto tag, auto bits) {
+    add<typename decltype(tag)::type, typename decltype(bits)::type>(input, bins, to, allocate);
   });
 }
 

@@ -20,7 +20,8 @@ __device__ __forceinline__ N sum_upto_lane(N own) {
 }
 
 /// The sum of the values of all lanes.
-__device__ __forceinline__ unsigned sum_of_warp(unsigned own) {
+template <class N>
+__device__ __forceinline__ N sum_of_warp(N own) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
     own += __shfl_xor_sync(kAllLanes, own, step);

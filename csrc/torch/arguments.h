@@ -243,7 +243,7 @@ QuantileCall prepare_quantile(
     std::string_view interpolation,
     bool ignore_nan);
 
-/// A checked call that adds to a sketch on the CPU.
+/// A checked call that adds to a sketch.
 struct SketchAddCall {
   Operands operands;
   SketchBins bins;
@@ -257,7 +257,7 @@ SketchAddCall prepare_sketch_add(
     const SketchBins& bins,
     const std::optional<std::vector<int64_t>>& dim);
 
-/// A checked call for quantiles of a sketch on the CPU.
+/// A checked call for quantiles of a sketch.
 struct SketchQuantileCall {
   SketchQuantiles quantiles;
   torch::stable::Tensor q;     // what `quantiles` points into

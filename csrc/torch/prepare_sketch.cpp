@@ -26,32 +26,42 @@ SketchBins check_bins(std::string_view op, int64_t bits, int64_t first, int64_t 
   return {bits, first, last};
 }
 
-/// Checks a buffer of a sketch.
+std::string place_of(const Tensor& tensor) {
+  return tensor.is_cpu() ? "the CPU" : "GPU " + std::to_string(tensor.get_device_index());
+}
+
+bool are_together(const Tensor& a, const Tensor& b) {
+  return a.device() == b.device();
+}
+
+/// Checks a buffer of a sketch, which is to be beside another tensor.
 void check_buffer(
     std::string_view op,
     std::string_view argument,
     const Tensor& buffer,
+    const Tensor& beside,
     const std::vector<int64_t>& sizes) {
   const std::vector<int64_t> given = sizes_of(buffer);
-  const bool takes = buffer.is_cpu() && buffer.scalar_type() == ScalarType::Long;
+  const bool takes = are_together(buffer, beside) && buffer.scalar_type() == ScalarType::Long;
   if (!takes || given != sizes || !buffer.is_contiguous()) {
     fail(join(
-        op, ": ", argument, " must be contiguous int64 on the CPU, ", join_numbers(sizes), ", got ",
-        dtype_name(buffer.scalar_type()), " ", join_numbers(given)));
+        op, ": ", argument, " must be contiguous int64 on ", place_of(beside), ", ",
+        join_numbers(sizes), ", got ", dtype_name(buffer.scalar_type()), " ", join_numbers(given)));
   }
 }
 
 SketchState state_of(
     std::string_view op,
+    const Tensor& beside,
     const Tensor& hist,
     const Tensor& min_key,
     const Tensor& max_key,
     std::vector<int64_t> channels,
     const SketchBins& bins) {
-  check_buffer(op, "min_key", min_key, channels);
-  check_buffer(op, "max_key", max_key, channels);
+  check_buffer(op, "min_key", min_key, beside, channels);
+  check_buffer(op, "max_key", max_key, beside, channels);
   channels.push_back(bins.num_counts());
-  check_buffer(op, "hist", hist, channels);
+  check_buffer(op, "hist", hist, beside, channels);
   const auto data = [](const Tensor& tensor) {
     return static_cast<int64_t*>(tensor.mutable_data_ptr());
   };
@@ -72,7 +82,7 @@ SketchAddCall prepare_sketch_add(
   const Checked checked = check_numbers(op, describe(input), dim);
   SketchAddCall call{
       prepare_operands({input}, checked.kept, bins.num_counts()), bins,
-      state_of(op, hist, min_key, max_key, kept_sizes(input, checked), bins)};
+      state_of(op, input, hist, min_key, max_key, kept_sizes(input, checked), bins)};
   const auto shares = [&](const Tensor& buffer) { return share_memory(input, buffer); };
   if (shares(hist) || shares(min_key) || shares(max_key)) {
     // It is counted as it was before.
@@ -95,12 +105,14 @@ SketchQuantileCall prepare_sketch_quantile(
   const std::string_view op = "_sketch_quantile";
   const SketchBins bins = check_bins(op, given.bits, given.first, given.last);
   const Tensor numbers = torch::stable::contiguous(q);
-  if (!q.is_cpu() || q.scalar_type() != ScalarType::Double || q.dim() > 1) {
-    fail(join(op, ": q must be float64 on the CPU, 0-D or 1-D, got ", dtype_name(q.scalar_type())));
+  if (!are_together(q, hist) || q.scalar_type() != ScalarType::Double || q.dim() > 1) {
+    fail(join(
+        op, ": q must be float64 on ", place_of(hist), ", 0-D or 1-D, got ",
+        dtype_name(q.scalar_type()), " on ", place_of(q)));
   }
   std::vector<int64_t> channels = sizes_of(min_key), shape = sizes_of(q);
   shape.insert(shape.end(), channels.begin(), channels.end());
-  const SketchState state = state_of(op, hist, min_key, max_key, std::move(channels), bins);
+  const SketchState state = state_of(op, hist, hist, min_key, max_key, std::move(channels), bins);
   SketchQuantileCall call{{}, numbers, allocate(hist, shape, ScalarType::Double, "the quantiles")};
   call.quantiles = {
       state,

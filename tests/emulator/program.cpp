@@ -10,6 +10,7 @@
 #include "core/locate.h"
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
+#include "cuda/fill/sketch.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
 #include "emulator/broken.h"
@@ -35,7 +36,20 @@ class Array {
   Array() : offset_(read<size_t>()), bytes_(read<size_t>()) {
   }
   const uint8_t* data() const {
-    uint8_t* data = emulated::allocate(Kind::kInput, bytes_, offset_);
+    return read_into(emulated::allocate(Kind::kInput, bytes_, offset_));
+  }
+  /// The same in memory that kernels may write, too.
+  uint8_t* writable() const {
+    uint8_t* data = emulated::allocate(Kind::kCounts, bytes_);
+    emulated::fill(data, 0, bytes_);
+    return read_into(data);
+  }
+  size_t bytes() const {
+    return bytes_;
+  }
+
+ private:
+  uint8_t* read_into(uint8_t* data) const {
     std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes_));
     if (!std::cin) {
       std::cerr << "the data are cut off\n";
@@ -44,7 +58,6 @@ class Array {
     return data;
   }
 
- private:
   size_t offset_;
   size_t bytes_;
 };
@@ -378,6 +391,83 @@ void quantile() {
   weights.write();
 }
 
+std::string words_of(const cuda::SketchPlan& plan) {
+  switch (plan.layout) {
+    case cuda::SketchLayout::kBytes:
+      return "bytes";
+    case cuda::SketchLayout::kStreams:
+      return std::string("streams") + (plan.streams.chunks > 1 ? " chunks" : "");
+    case cuda::SketchLayout::kTiles:
+      return "tiles";
+  }
+  return "";
+}
+
+SketchBins read_bins() {
+  const int64_t bits = read(), first = read(), last = read();
+  return {bits, first, last};
+}
+
+/// An array of the input that a kernel writes, and that is written at the end.
+class State {
+ public:
+  explicit State(const Array& array) : bytes_(array.bytes()), data_(array.writable()) {
+  }
+  int64_t* data() const {
+    return reinterpret_cast<int64_t*>(data_);
+  }
+  void write() const {
+    std::cout.write(reinterpret_cast<const char*>(data_), static_cast<std::streamsize>(bytes_));
+  }
+
+ private:
+  size_t bytes_;
+  uint8_t* data_;
+};
+
+/// The problem, the input, the bins, the counts and both extremes.
+void sketch_add() {
+  Problem problem = read_loops();
+  const Array input;
+  const SketchBins bins = read_bins();
+  const Array counts, low, high;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  problem.data = input.data();
+  const State of_counts(counts), of_low(low), of_high(high);
+  cuda::add_to_sketch(problem, bins, {of_counts.data(), of_low.data(), of_high.data()}, launch);
+  std::cout << words_of(plan_sketch(problem, bins, launch.limits)) << '\n';
+  of_counts.write();
+  of_low.write();
+  of_high.write();
+}
+
+/// The channels, the bins, the place in them in 64ths, the numbers of q, q, the counts and both
+/// extremes.
+void sketch_quantile() {
+  const int64_t channels = read();
+  const SketchBins bins = read_bins();
+  const auto place = static_cast<double>(read()) / 64;
+  const int64_t num_q = read();
+  const Array q, counts, low, high;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const auto* of_q = reinterpret_cast<const double*>(q.data());
+  const State of_counts(counts), of_low(low), of_high(high);
+  const Result found(num_q * channels * int64_t{sizeof(double)});
+  cuda::sketch_quantiles(
+      {{of_counts.data(), of_low.data(), of_high.data()},
+       channels,
+       bins,
+       place,
+       of_q,
+       num_q,
+       found.data<double>()},
+      launch);
+  std::cout << '\n';
+  found.write();
+}
+
 /// One cluster of two blocks.
 void run_broken(const std::string& name) {
   const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
@@ -404,6 +494,10 @@ int main(int argc, char** argv) {
     plan_of_quantile();
   } else if (name == "quantile") {
     quantile();
+  } else if (name == "sketch_add") {
+    sketch_add();
+  } else if (name == "sketch_quantile") {
+    sketch_quantile();
   } else {
     run_broken(name);
   }

@@ -46,6 +46,7 @@ HOST = (
     "emulator/invariants",
     "cuda/count/dispatch",
     "cuda/fill/fill",
+    "cuda/fill/sketch",
     "cuda/select/passes",
     "cuda/launch",
 )

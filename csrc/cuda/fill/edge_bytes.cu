@@ -2,15 +2,12 @@
 // mapped to its bins, or to the extremes of its values.
 #include "cuda/axis/search.cuh"
 #include "cuda/count/dispatch.h"
+#include "cuda/fill/byte_sums.h"
 #include "cuda/fill/extremes.h"
 #include "cuda/pdl.cuh"
 
 namespace histo::cuda {
-namespace {
 
-constexpr int kBytes = kThreadsOfBytes; // values
-
-/// The counts of all bytes of all channels, [channels, 256].
 unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
   const int64_t channels = problem.num_channels();
   Problem bytes = problem;
@@ -22,6 +19,8 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
   count(bytes, ValueBinning{kBytes}, launch);
   return totals_of(bytes);
 }
+
+namespace {
 
 /// The edges of a channel in shared memory.
 struct CopiedEdges {
@@ -94,17 +93,6 @@ __global__ __launch_bounds__(kBytes) void extremes_of_bytes_kernel(
     atomicMin(&lows[channel], static_cast<long long>(ordinal));
     atomicMax(&highs[channel], static_cast<long long>(ordinal));
   }
-}
-
-template <class F>
-void visit_byte_type(ElementType type, const F& f) {
-  visit_number_type(type, [&](auto tag) {
-    if constexpr (sizeof(typename decltype(tag)::type) == 1) {
-      f(tag);
-    } else {
-      throw InternalError("visit_byte_type: not a type of one byte");
-    }
-  });
 }
 
 } // namespace

@@ -25,9 +25,14 @@ int64_t wanted_channels(const Request& request, bool along_rows) {
   return std::clamp(problem.num_channels() / limits.sm_count, least, most);
 }
 
+/// `table_stride`: counters of a channel's table, or 0 if there is no table.
 int channels_of_tile(const Request& request, bool along_rows, int64_t table_stride) {
-  const int64_t fit = std::max<int64_t>(kPreferredTableBytes / (table_stride * kCounterBytes), 1);
-  const int64_t most = std::min(wanted_channels(request, along_rows), fit);
+  const int64_t wanted = wanted_channels(request, along_rows);
+  const int64_t fit =
+      table_stride == 0
+          ? wanted
+          : std::max<int64_t>(kPreferredTableBytes / (table_stride * kCounterBytes), 1);
+  const int64_t most = std::min(wanted, fit);
   int channels = 1;
   while (channels * 2 <= most && channels < request.problem.num_channels()) {
     channels *= 2;
@@ -66,18 +71,13 @@ RowChunks chunks_of(
   return {whole, count, small && count > 1};
 }
 
-} // namespace
-
-CountPlan plan_generic(const Request& request) {
+CountPlan plan_tiles(const Request& request, int64_t table_stride) {
   const auto& [problem, entries, limits] = request;
-  // One counter more for values without a bin. The number is odd, so that channels start in
-  // different banks.
-  const int64_t table_stride = (problem.num_bins + 1) | 1;
   Generic in{};
   in.along_rows = goes_along_rows(problem);
   in.tile_channels = channels_of_tile(request, in.along_rows, table_stride);
   const int64_t table_bytes = in.tile_channels * table_stride * kCounterBytes;
-  const bool has_table = table_bytes <= limits.shared_per_block;
+  const bool has_table = table_stride > 0 && table_bytes <= limits.shared_per_block;
   std::copy_n(problem.channels, 2, in.channels);
   std::copy_n(problem.rows + 1, 2, in.rows);
   in.num_channels = problem.num_channels();
@@ -102,6 +102,18 @@ CountPlan plan_generic(const Request& request) {
   plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kHotBins} * kCounterBytes;
   plan.clears = meet && !problem.adds;
   return plan;
+}
+
+} // namespace
+
+CountPlan plan_generic(const Request& request) {
+  // One counter more for values without a bin. The number is odd, so that channels start in
+  // different banks.
+  return plan_tiles(request, (request.problem.num_bins + 1) | 1);
+}
+
+CountPlan plan_generic_in_result(const Request& request) {
+  return plan_tiles(request, 0);
 }
 
 } // namespace histo::cuda

@@ -14,5 +14,7 @@ std::optional<CountPlan> plan_runs(const Request& request);
 std::optional<CountPlan> plan_partitioned(const Request& request);
 /// Any strides.
 CountPlan plan_generic(const Request& request);
+/// The same, counted in the result whatever the bins.
+CountPlan plan_generic_in_result(const Request& request);
 
 } // namespace histo::cuda

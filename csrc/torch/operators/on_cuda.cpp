@@ -11,6 +11,7 @@
 
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
+#include "cuda/fill/sketch.h"
 #include "cuda/launch.h"
 #include "cuda/machine.h"
 #include "cuda/select/select.h"
@@ -191,6 +192,38 @@ Tensor uniform_edges(const Tensor& low, const Tensor& high, int64_t num_bins, Sc
   return call.edges;
 }
 
+void sketch_add(
+    Tensor hist,
+    Tensor min_key,
+    Tensor max_key,
+    const Tensor& input,
+    int64_t bits,
+    int64_t first,
+    int64_t last,
+    std::optional<std::vector<int64_t>> dim) {
+  const SketchAddCall call =
+      prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::add_to_sketch(call.operands.problem, call.bins, call.state, launch);
+  });
+}
+
+Tensor sketch_quantile(
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& q,
+    int64_t bits,
+    int64_t first,
+    int64_t last,
+    double place) {
+  const SketchQuantileCall call =
+      prepare_sketch_quantile(hist, min_key, max_key, q, {bits, first, last}, place);
+  on_device(
+      hist, [&](const cuda::Launch& launch) { cuda::sketch_quantiles(call.quantiles, launch); });
+  return call.found;
+}
+
 Tensor quantile(
     const Tensor& input,
     const Tensor& q,
@@ -270,6 +303,8 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("quantile", TORCH_BOX(&histo::quantile));
   m.impl("_summary", TORCH_BOX(&histo::summary));
   m.impl("_moments_of_digits", TORCH_BOX(&histo::moments_of_digits));
+  m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
+  m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
   m.impl("_count_atomics", TORCH_BOX(&histo::count_atomics));
   m.impl("_add_to_one_address", TORCH_BOX(&histo::add_to_one_address));
 }

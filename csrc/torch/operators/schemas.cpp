@@ -52,8 +52,7 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "-> (Tensor, Tensor)");
 
   // Adds the counts and the extremes of the input to the buffers of a quantile sketch, whose bins
-  // are those of `bits` and the exponents from `first` up to `last`; and finds quantiles of it. For
-  // tensors on the CPU.
+  // are those of `bits` and the exponents from `first` up to `last`; and finds quantiles of it.
   m.def(
       "_sketch_add_(Tensor(a!) hist, Tensor(b!) min_key, Tensor(c!) max_key, Tensor input, "
       "int bits, int first, int last, int[]? dim) -> ()");

@@ -10,7 +10,14 @@
 #include "core/numbers.h"
 #include "core/sketch.h"
 
-namespace histo::cpu {
+// Loops over elements become vectors on the CPU, if all that they call is inlined.
+#ifdef __CUDACC__
+#define HISTO_IN_LOOPS HISTO_HOST_DEVICE
+#else
+#define HISTO_IN_LOOPS [[gnu::always_inline]] inline
+#endif
+
+namespace histo {
 
 /// The layout of float32 or float64, by the integer of its size.
 template <class Bits>
@@ -24,13 +31,17 @@ struct FloatBits {
 
 /// One of two integers. GCC makes a branch of `condition ? a : b`, and vectors of this.
 template <class T>
-[[gnu::always_inline]] inline T chosen(bool condition, T a, T b) {
+HISTO_IN_LOOPS T chosen(bool condition, T a, T b) {
+#ifdef __CUDA_ARCH__
+  return condition ? a : b;
+#else
   const auto mask = static_cast<T>(-static_cast<T>(condition));
   return static_cast<T>((a & mask) | (b & ~mask));
+#endif
 }
 
 /// float32 as float64. No float is subnormal on the way: a processor may flush those to zero.
-[[gnu::always_inline]] inline uint64_t widened(uint32_t bits) {
+HISTO_IN_LOOPS uint64_t widened(uint32_t bits) {
   const uint32_t magnitude = bits & 0x7fffffff;
   const uint64_t subnormal = bits_as<uint64_t>(static_cast<int32_t>(magnitude) * 0x1p-149);
   const uint64_t steps = uint64_t{magnitude >= 0x7f800000} + 1; // an infinity has the last exponent
@@ -40,8 +51,13 @@ template <class T>
 
 /// Floats of 8 and 16 bits as float32. Their subnormals are the fraction of a number, less it.
 template <class T>
-[[gnu::always_inline]] inline uint32_t float32_bits(T value) {
+HISTO_IN_LOOPS uint32_t float32_bits(T value) {
   using Layout = SmallFloat<T>;
+#ifdef __CUDA_ARCH__
+  if constexpr (std::is_same_v<T, Float16>) {
+    return bits_as<uint32_t>(Number<T>::wide(value)); // one instruction
+  }
+#endif
   if constexpr (std::is_same_v<T, BFloat16>) {
     return uint32_t{value.bits} << 16;
   } else {
@@ -56,7 +72,7 @@ template <class T>
     return chosen(magnitude >= Layout::kInfinity, others, finite) | sign;
   }
 }
-[[gnu::always_inline]] inline uint32_t float32_bits(float value) {
+HISTO_IN_LOOPS uint32_t float32_bits(float value) {
   return bits_as<uint32_t>(value);
 }
 
@@ -67,7 +83,7 @@ struct SketchFloats {
   static constexpr Order kLeast = std::numeric_limits<Order>::min();
   static constexpr Order kMost = std::numeric_limits<Order>::max();
 
-  [[gnu::always_inline]] static Bits bits(T value) {
+  HISTO_IN_LOOPS static Bits bits(T value) {
     if constexpr (sizeof(T) == 8) {
       return bits_as<uint64_t>(value);
     } else if constexpr (sizeof(Bits) == 4) {
@@ -76,14 +92,14 @@ struct SketchFloats {
       return widened(float32_bits(value));
     }
   }
-  [[gnu::always_inline]] static Order order(T, Bits bits) {
+  HISTO_IN_LOOPS static Order order(T, Bits bits) {
     const auto number = static_cast<Order>(bits);
     return number ^ ((number >> (8 * sizeof(Bits) - 1)) & kMost);
   }
-  [[gnu::always_inline]] static bool is_finite(Bits bits) {
+  HISTO_IN_LOOPS static bool is_finite(Bits bits) {
     return (bits & ~FloatBits<Bits>::kSign) < FloatBits<Bits>::kInfinity;
   }
-  static int64_t low_key(Order order) {
+  HISTO_HOST_DEVICE static int64_t low_key(Order order) {
     const auto bits = static_cast<Bits>(order < 0 ? order ^ kMost : order);
     if constexpr (sizeof(Bits) == 4) {
       return FloatKey::of_bits(widened(bits));
@@ -91,7 +107,7 @@ struct SketchFloats {
       return FloatKey::of_bits(bits);
     }
   }
-  static int64_t high_key(Order order) {
+  HISTO_HOST_DEVICE static int64_t high_key(Order order) {
     return low_key(order);
   }
 };
@@ -104,7 +120,7 @@ struct SketchIntegers {
   static constexpr Order kLeast = std::numeric_limits<Order>::min();
   static constexpr Order kMost = std::numeric_limits<Order>::max();
 
-  [[gnu::always_inline]] static Bits bits(T value) {
+  HISTO_IN_LOOPS static Bits bits(T value) {
     if constexpr (sizeof(T) == 8) {
       return bits_as<uint64_t>(rounded_down<double>(value));
     } else {
@@ -112,28 +128,28 @@ struct SketchIntegers {
       return bits_as<Bits>(static_cast<Float>(order(value, 0)));
     }
   }
-  [[gnu::always_inline]] static Order order(T value, Bits) {
+  HISTO_IN_LOOPS static Order order(T value, Bits) {
     if constexpr (std::is_same_v<T, Boolean>) {
       return chosen<uint8_t>(value.byte != 0, 1, 0);
     } else {
       return value;
     }
   }
-  [[gnu::always_inline]] static bool is_finite(Bits) {
+  HISTO_IN_LOOPS static bool is_finite(Bits) {
     return true;
   }
-  static int64_t low_key(Order order) {
+  HISTO_HOST_DEVICE static int64_t low_key(Order order) {
     return key(rounded_down<double>(wide(order)));
   }
-  static int64_t high_key(Order order) {
+  HISTO_HOST_DEVICE static int64_t high_key(Order order) {
     return key(rounded_up<double>(wide(order)));
   }
 
  private:
-  static auto wide(Order order) {
+  HISTO_HOST_DEVICE static auto wide(Order order) {
     return static_cast<std::conditional_t<std::is_same_v<T, uint64_t>, uint64_t, int64_t>>(order);
   }
-  static int64_t key(double value) {
+  HISTO_HOST_DEVICE static int64_t key(double value) {
     return FloatKey::of_bits(bits_as<uint64_t>(value));
   }
 };
@@ -152,7 +168,7 @@ class SketchIndex {
         span_(static_cast<int32_t>(bins.in_span())),
         zero_(static_cast<int32_t>(bins.zero())) {
   }
-  [[gnu::always_inline]] int32_t operator()(Bits bits) const {
+  HISTO_IN_LOOPS int32_t operator()(Bits bits) const {
     const Bits magnitude = bits & ~Float::kSign;
     const int32_t steps = static_cast<int32_t>(magnitude >> shift_) - first_;
     const bool is_nan = magnitude > Float::kInfinity;
@@ -170,4 +186,21 @@ class SketchIndex {
   int32_t first_, span_, zero_;
 };
 
-} // namespace histo::cpu
+/// Calls f(TypeTag<T>{}, TypeTag<Bits>{}) with the type of the elements and that of their floats.
+template <class F>
+void visit_sketch_type(ElementType type, const SketchBins& bins, const F& f) {
+  visit_number_type(type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    constexpr int64_t kLeast = 1 - FloatBits<uint32_t>::kBias; // the exponent of a normal float32
+    if constexpr (sizeof(T) == 8 || (sizeof(T) == 4 && !Number<T>::kIsFloat)) {
+      f(tag, TypeTag<uint64_t>{});
+    } else if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) {
+      // Subnormal numbers have bins of their own if the span begins below the normal ones.
+      bins.first < kLeast ? f(tag, TypeTag<uint64_t>{}) : f(tag, TypeTag<uint32_t>{});
+    } else {
+      f(tag, TypeTag<uint32_t>{});
+    }
+  });
+}
+
+} // namespace histo
