@@ -88,7 +88,4 @@ struct EdgePlan {
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
 
-/// The same for the extremes of channels, which need no table.
-EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);
-
 } // namespace histo::cuda

@@ -1,0 +1,162 @@
+// Counts short channels between their extremes. A team, which is a warp or a block, holds a channel
+// in registers: so it is read once. It finds the extremes, counts in a table in shared memory, and
+// writes edges and counts.
+#include "cuda/axis/extremes.cuh"
+#include "cuda/axis/uniform_bins.cuh"
+#include "cuda/fill/short_channels.h"
+#include "cuda/launch.h"
+#include "cuda/storage/put_row.cuh"
+#include "cuda/storage/team_table.cuh"
+#include "cuda/walk/vec16s.cuh"
+
+namespace histo::cuda {
+namespace {
+
+/// The vec16s of a channel in shared memory. A thread has those that it reads, so it waits for no
+/// other.
+template <class T, bool kIsWarp>
+struct StagedVec16s {
+  using Staged = Vec16<T>;
+  static constexpr unsigned kOf = 16 / sizeof(T);
+  const Team<kIsWarp>& team;
+  Staged* memory;
+  unsigned count; // of the channel
+
+  /// Begins to copy.
+  __device__ __forceinline__ void load(Vec16sOfThread<T, unsigned> from, const T* channel) const {
+#pragma unroll 4
+    for (unsigned i = team.thread; i < count; i += team.threads) {
+      from.copy_next(channel, memory + i);
+    }
+  }
+  /// Calls f(vec16), when all have come.
+  template <class F>
+  __device__ __forceinline__ void for_each(const F& f) const {
+#pragma unroll 2
+    for (unsigned i = team.thread; i < count; i += team.threads) {
+      f(memory[i]);
+    }
+  }
+};
+
+/// Counts vec16s in the bins of their channel.
+template <class T, bool kIsWarp>
+struct CountBetween {
+  using Bins = UniformBinsOfChannel<T>;
+  const Bins& bins;
+  const TeamTable<kIsWarp>& table;
+  unsigned nan_slot;
+
+  template <bool kHasLine>
+  __device__ __forceinline__ unsigned slot(T element) const {
+    const auto value = Number<T>::wide(element);
+    const unsigned slot = bins.template slot<kHasLine>(value);
+    if constexpr (Number<T>::kIsFloat) {
+      return is_nan(value) ? nan_slot : slot;
+    }
+    return slot;
+  }
+  template <bool kHasLine>
+  __device__ __forceinline__ void add(const Vec16<T>& vec16) const {
+    constexpr int kOf = 16 / sizeof(T);
+    unsigned slots[kOf];
+#pragma unroll
+    for (int j = 0; j < kOf; ++j) {
+      slots[j] = slot<kHasLine>(vec16.elements[j]);
+    }
+#pragma unroll
+    for (int j = 0; j < kOf; ++j) {
+      table.add(slots[j]);
+    }
+  }
+  /// `fillers`: how often the first element was staged too often.
+  template <bool kHasLine>
+  __device__ __forceinline__ void add_all(
+      const StagedVec16s<T, kIsWarp>& staged, unsigned fillers, const T* channel) const {
+    staged.for_each([&](const Vec16<T>& vec16) { add<kHasLine>(vec16); });
+    if (fillers > 0 && table.team.thread == 0) {
+      table.take(slot<kHasLine>(*channel), fillers);
+    }
+  }
+};
+
+/// The edges of a channel.
+template <class T>
+__device__ __forceinline__ UniformEdgeOf<T> edge_of(
+    const UniformBinsOfChannel<T>& bins, unsigned k) {
+  if (!bins.has_line) {
+    return bins.edge(k);
+  }
+  const auto inner =
+      rounded_sum(rounded_product(static_cast<UniformEdgeOf<T>>(k), bins.line.step), bins.line.low);
+  return k == bins.bins ? bins.high : inner;
+}
+
+template <class T, bool kIsWarp>
+__global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own_ranges_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ ShortChannels in,
+    Flow flow,
+    UniformEdgeOf<T>* __restrict__ edges,
+    Count::Total* __restrict__ totals) {
+  extern __shared__ __align__(16) unsigned char shared[];
+  const auto team = Team<kIsWarp>::own();
+  unsigned char* own = shared + team.of_block * in.team_bytes;
+  const auto count = static_cast<unsigned>(in.vec16s.vec16s());
+  const StagedVec16s<T, kIsWarp> staged{team, reinterpret_cast<Vec16<T>*>(own), count};
+  const TeamTable table(team, reinterpret_cast<uint32_t*>(own + count * 16), in.bins + 3, in.log_copies);
+  const Vec16sOfThread<T, unsigned> first(in.vec16s, team.thread, team.threads);
+  const auto channel_data = [&](int64_t channel) {
+    return data + offset_in(in.vec16s.channels, channel);
+  };
+  const unsigned fillers = count * StagedVec16s<T, kIsWarp>::kOf - static_cast<unsigned>(in.vec16s.rows());
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(in.bins));
+  const int64_t channels = in.vec16s.num_channels();
+  if (team.index < channels) {
+    staged.load(first, channel_data(team.index));
+  }
+  for (int64_t channel = team.index; channel < channels; channel += team.count) {
+    wait_for_copies();
+    Extremes<T> extremes;
+    staged.for_each([&](const Vec16<T>& vec16) { extremes.add(vec16); });
+    extremes = extremes_of(team, extremes);
+    auto low = extremes.rounded_low(), high = extremes.rounded_high();
+    range_of_extremes(low, high);
+    const UniformBinsOfChannel<T> bins(low, high, in.bins);
+    const CountBetween<T, kIsWarp> counting{bins, table, flow.shown ? in.bins + 2 : 0};
+    bins.has_line ? counting.template add_all<true>(staged, fillers, channel_data(channel))
+                  : counting.template add_all<false>(staged, fillers, channel_data(channel));
+    team.wait();
+    if (channel + team.count < channels) {
+      staged.load(first, channel_data(channel + team.count));
+    }
+    put_row(team, totals + channel * num_counts, num_counts, [&](unsigned i) {
+      return static_cast<Count::Total>(table.empty(flow.shown ? i : i + 1));
+    });
+    put_row(team, edges + channel * (in.bins + 1), in.bins + 1, [&](unsigned k) {
+      return edge_of<T>(bins, k);
+    });
+    team.wait();
+  }
+}
+
+} // namespace
+
+void count_own_ranges(
+    const ShortPlan& plan,
+    const Problem& problem,
+    void* edges,
+    const Flow& flow,
+    const Launch& launch) {
+  visit_wide_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    start(
+        launch, "count_own_ranges",
+        plan.of_warps ? count_own_ranges_kernel<T, true> : count_own_ranges_kernel<T, false>,
+        grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+        static_cast<const T*>(problem.data), plan.in, flow, static_cast<UniformEdgeOf<T>*>(edges),
+        totals_of(problem));
+  });
+}
+
+} // namespace histo::cuda
