@@ -295,7 +295,7 @@ constexpr int threads_of_columns(int64_t element, bool is_float) {
 // Extremes: threads of a block and blocks of an SM, and loads that a thread has in flight; a warp
 // takes channels of up to so many loads a lane.
 constexpr int kThreadsOfExtremes = 256;
-constexpr int kBlocksOfExtremes = 8;
+constexpr int kBlocksOfExtremes = 5;
 constexpr int kLoadsOfExtremes = 4;
 constexpr int64_t kMostLoadsOfWarp = 8;
 // A warp reduces so many parts of a channel, a block more of them.
@@ -331,16 +331,13 @@ constexpr int kFewestThreadsOfShort = 128;
 constexpr int kMostThreadsOfShort = 512;
 constexpr int kBlocksOfShort = 2; // of most threads
 constexpr int64_t kThreadsOfSmOfShort = 1024;
-constexpr int64_t kVec16sOfThread = 6;
+constexpr int64_t kVec16sOfThread = 12;
 // The most bytes of a channel, and of one that a warp takes.
 constexpr int64_t kMostBytesOfShort = 64 << 10;
 constexpr int64_t kMostBytesOfWarp = 4 << 10;
 // Warps take channels if there are so many of them for each SM, with no more bins than these.
 constexpr int64_t kWarpsOfSmToFill = 8;
 constexpr int64_t kMostBinsOfWarp = 2048;
-// A block's table has up to 2^kMostLogCopiesOfShort copies of a counter in so many bytes.
-constexpr unsigned kMostLogCopiesOfShort = 2;
-constexpr int64_t kRoomOfCopies = 16 << 10;
 // Bins that a table may have, if channels have ranges of their own, or share edges that each block
 // prepares.
 constexpr int64_t kMostBinsOfShort = 1 << 16;

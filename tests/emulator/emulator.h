@@ -18,12 +18,14 @@
 #undef __global__
 #undef __device__
 #undef __forceinline__
+#undef __noinline__
 #undef __launch_bounds__
 #undef __grid_constant__
 #undef __align__
 #define __global__
 #define __device__
 #define __forceinline__ inline
+#define __noinline__
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(bytes) __attribute__((aligned(bytes)))
@@ -207,6 +209,10 @@ T __ldcs(const T* address) {
 }
 template <class T>
 void __stcg(T* address, T value) {
+  *address = value;
+}
+template <class T>
+void __stcs(T* address, T value) {
   *address = value;
 }
 inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {

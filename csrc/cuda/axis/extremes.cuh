@@ -43,12 +43,6 @@ struct Extremes {
     }
     merge({value, value});
   }
-  __device__ __forceinline__ void add(const Vec16<T>& vec16) {
-#pragma unroll
-    for (unsigned j = 0; j < 16 / sizeof(T); ++j) {
-      add(vec16.elements[j]);
-    }
-  }
   __device__ __forceinline__ void merge(const Extremes& other) {
     low = smaller(low, other.low);
     high = larger(high, other.high);
@@ -89,6 +83,73 @@ struct Extremes {
       return fmax(a, b);
     }
   }
+};
+
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
+constexpr bool kComparesPairs = true;
+#else
+constexpr bool kComparesPairs = false;
+#endif
+
+/// Two elements of 16 bits at a time. Infinite ones become NaN, which is left out.
+template <class T>
+struct ExtremePairs {
+  uint32_t low = Number<T>::Layout::kInfinity * 0x10001;
+  uint32_t high = low | 0x80008000;
+
+  __device__ __forceinline__ void add(uint32_t pair) {
+    if constexpr (std::is_same_v<T, Float16>) {
+      asm("fma.rn.f16x2 %0, %0, %1, %0;" : "+r"(pair) : "r"(0));
+      asm("min.f16x2 %0, %0, %1;" : "+r"(low) : "r"(pair));
+      asm("max.f16x2 %0, %0, %1;" : "+r"(high) : "r"(pair));
+    } else {
+      static_assert(std::is_same_v<T, BFloat16>, "not a float of 16 bits");
+      asm("fma.rn.bf16x2 %0, %0, %1, %0;" : "+r"(pair) : "r"(0));
+      asm("min.bf16x2 %0, %0, %1;" : "+r"(low) : "r"(pair));
+      asm("max.bf16x2 %0, %0, %1;" : "+r"(high) : "r"(pair));
+    }
+  }
+  __device__ __forceinline__ static T half(uint32_t pair, int which) {
+    return {static_cast<uint16_t>(pair >> 16 * which)};
+  }
+};
+
+/// The extremes of the vec16s that a thread reads.
+template <class T>
+class RunningExtremes {
+ public:
+  __device__ __forceinline__ void add(const Vec16<T>& vec16) {
+    if constexpr (kPairs) {
+      const auto words = bits_as<uint4>(vec16);
+      pairs_.add(words.x);
+      pairs_.add(words.y);
+      pairs_.add(words.z);
+      pairs_.add(words.w);
+    } else {
+#pragma unroll
+      for (unsigned j = 0; j < 16 / sizeof(T); ++j) {
+        all_.add(vec16.elements[j]);
+      }
+    }
+  }
+  __device__ __forceinline__ Extremes<T> all() const {
+    Extremes<T> all = all_;
+    if constexpr (kPairs) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        all.add(pairs_.half(pairs_.low, half));
+        all.add(pairs_.half(pairs_.high, half));
+      }
+    }
+    return all;
+  }
+
+ private:
+  static constexpr bool kPairs =
+      kComparesPairs && (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>);
+  struct None {};
+  Extremes<T> all_;
+  std::conditional_t<kPairs, ExtremePairs<T>, None> pairs_;
 };
 
 /// The extremes of all lanes.

@@ -45,7 +45,7 @@ struct Chunk {
 };
 
 template <class T, bool kIsWarp>
-__global__ __launch_bounds__(kThreadsOfExtremes) void vec16_extremes_kernel(
+__global__ __launch_bounds__(kThreadsOfExtremes, kBlocksOfExtremes) void vec16_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelVec16s in,
     int64_t chunks,
@@ -58,7 +58,7 @@ __global__ __launch_bounds__(kThreadsOfExtremes) void vec16_extremes_kernel(
   const Chunk chunk(team.index, chunks, share, in.vec16s());
   const T* channel = data + offset_in(in.channels, chunk.channel);
   Vec16sOfThread<T, uint64_t> from(in, chunk.first + team.thread, team.threads);
-  Extremes<T> own;
+  RunningExtremes<T> own;
   for (int64_t first = team.thread; first < chunk.size; first += kLoadsOfExtremes * team.threads) {
     Vec16<T> loaded[kLoadsOfExtremes];
 #pragma unroll
@@ -74,7 +74,7 @@ __global__ __launch_bounds__(kThreadsOfExtremes) void vec16_extremes_kernel(
       }
     }
   }
-  out.put(team, extremes_of(team, own), team.index);
+  out.put(team, extremes_of(team, own.all()), team.index);
 }
 
 template <class T, bool kIsWarp>
@@ -105,12 +105,12 @@ template <class T, int kWordBytes>
 __global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_kernel(
     const T* __restrict__ data, const __grid_constant__ ChannelColumns in, ExtremesOut<T> out) {
   using Column = ColumnOfThread<T, kWordBytes>;
+  using Value = typename Extremes<T>::Value;
   const Column column(data, in, kThreadsOfColumnExtremes);
   Extremes<T> own[Column::kOfWord];
   column.template for_each<ExtremeColumnReads<kWordBytes>>(
       [&](T element, int of_word) { own[of_word].add(element); });
-  __shared__ typename Extremes<T>::Value lows[kThreadsOfColumnExtremes];
-  __shared__ typename Extremes<T>::Value highs[kThreadsOfColumnExtremes];
+  __shared__ Value lows[kThreadsOfColumnExtremes], highs[kThreadsOfColumnExtremes];
   // All threads that have a column add theirs; each word has a thread in the first warp.
 #pragma unroll
   for (int j = 0; j < Column::kOfWord; ++j) {
@@ -121,7 +121,7 @@ __global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_k
     if (threadIdx.x < kWarp && column.column + j < in.columns) {
       Extremes<T> all = own[j];
       for (unsigned i = threadIdx.x + kWarp; i < kThreadsOfColumnExtremes; i += kWarp) {
-        all.merge({lows[i], highs[i]});
+        all.merge(Extremes<T>{lows[i], highs[i]});
       }
       const Team<true> alone{0, 1, 0, 0, 1};
       out.put(

@@ -24,7 +24,7 @@ struct StagedVec16s {
 
   /// Begins to copy.
   __device__ __forceinline__ void load(Vec16sOfThread<T, unsigned> from, const T* channel) const {
-#pragma unroll 4
+#pragma unroll 1
     for (unsigned i = team.thread; i < count; i += team.threads) {
       from.copy_next(channel, memory + i);
     }
@@ -32,60 +32,80 @@ struct StagedVec16s {
   /// Calls f(vec16), when all have come.
   template <class F>
   __device__ __forceinline__ void for_each(const F& f) const {
-#pragma unroll 2
+#pragma unroll 1
     for (unsigned i = team.thread; i < count; i += team.threads) {
       f(memory[i]);
     }
   }
 };
 
-/// Counts vec16s in the bins of their channel.
+/// Counts a channel in its bins.
 template <class T, bool kIsWarp>
 struct CountBetween {
-  using Bins = UniformBinsOfChannel<T>;
-  const Bins& bins;
+  static constexpr int kOf = 16 / sizeof(T);
+  const UniformBinsOfChannel<T>& bins;
   const TeamTable<kIsWarp>& table;
-  unsigned nan_slot;
 
   template <bool kHasLine>
-  __device__ __forceinline__ unsigned slot(T element) const {
-    const auto value = Number<T>::wide(element);
-    const unsigned slot = bins.template slot<kHasLine>(value);
-    if constexpr (Number<T>::kIsFloat) {
-      return is_nan(value) ? nan_slot : slot;
-    }
-    return slot;
-  }
-  template <bool kHasLine>
   __device__ __forceinline__ void add(const Vec16<T>& vec16) const {
-    constexpr int kOf = 16 / sizeof(T);
-    unsigned slots[kOf];
+    if constexpr (kHasLine) {
+      unsigned slots[kOf];
 #pragma unroll
-    for (int j = 0; j < kOf; ++j) {
-      slots[j] = slot<kHasLine>(vec16.elements[j]);
-    }
+      for (int j = 0; j < kOf; ++j) {
+        slots[j] = bins.template slot<true>(Number<T>::wide(vec16.elements[j]));
+      }
 #pragma unroll
-    for (int j = 0; j < kOf; ++j) {
-      table.add(slots[j]);
+      for (int j = 0; j < kOf; ++j) {
+        table.add(slots[j], 1);
+      }
+    } else { // rare, so the code is to be short
+#pragma unroll 1
+      for (int j = 0; j < kOf; ++j) {
+        table.add(bins.template slot<false>(Number<T>::wide(vec16.elements[j])), 1);
+      }
     }
   }
-  /// `fillers`: how often the first element was staged too often.
+  /// `fillers`: how often the first element was staged too often. NaN is counted as underflow.
   template <bool kHasLine>
   __device__ __forceinline__ void add_all(
       const StagedVec16s<T, kIsWarp>& staged, unsigned fillers, const T* channel) const {
     staged.for_each([&](const Vec16<T>& vec16) { add<kHasLine>(vec16); });
     if (fillers > 0 && table.team.thread == 0) {
-      table.take(slot<kHasLine>(*channel), fillers);
+      table.add(bins.template slot<kHasLine>(Number<T>::wide(*channel)), 0 - fillers);
+    }
+  }
+  /// Moves the count of NaN to a slot of its own.
+  __device__ __forceinline__ void move_nan(
+      const StagedVec16s<T, kIsWarp>& staged, unsigned fillers, const T* channel) const {
+    unsigned found = 0;
+    staged.for_each([&](const Vec16<T>& vec16) {
+#pragma unroll
+      for (int j = 0; j < kOf; ++j) {
+        found += is_nan(Number<T>::wide(vec16.elements[j])) ? 1 : 0;
+      }
+    });
+    if (table.team.thread == 0 && is_nan(Number<T>::wide(*channel))) {
+      found -= fillers;
+    }
+    if (found != 0) {
+      table.add(0, 0 - found);
+      table.add(bins.bins + 2, found);
     }
   }
 };
+
+/// A rare edge, which takes many registers.
+template <class E>
+__device__ __noinline__ E edge_without_line(E low, E high, unsigned bins, unsigned k) {
+  return uniform_edge(low, high, bins, k);
+}
 
 /// The edges of a channel.
 template <class T>
 __device__ __forceinline__ UniformEdgeOf<T> edge_of(
     const UniformBinsOfChannel<T>& bins, unsigned k) {
   if (!bins.has_line) {
-    return bins.edge(k);
+    return edge_without_line(bins.line.low, bins.high, bins.bins, k);
   }
   const auto inner =
       rounded_sum(rounded_product(static_cast<UniformEdgeOf<T>>(k), bins.line.step), bins.line.low);
@@ -104,7 +124,7 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   unsigned char* own = shared + team.of_block * in.team_bytes;
   const auto count = static_cast<unsigned>(in.vec16s.vec16s());
   const StagedVec16s<T, kIsWarp> staged{team, reinterpret_cast<Vec16<T>*>(own), count};
-  const TeamTable table(team, reinterpret_cast<uint32_t*>(own + count * 16), in.bins + 3, in.log_copies);
+  const TeamTable table(team, own + count * 16, in.bins + 3);
   const Vec16sOfThread<T, unsigned> first(in.vec16s, team.thread, team.threads);
   const auto channel_data = [&](int64_t channel) {
     return data + offset_in(in.vec16s.channels, channel);
@@ -117,15 +137,18 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   }
   for (int64_t channel = team.index; channel < channels; channel += team.count) {
     wait_for_copies();
-    Extremes<T> extremes;
-    staged.for_each([&](const Vec16<T>& vec16) { extremes.add(vec16); });
-    extremes = extremes_of(team, extremes);
+    RunningExtremes<T> own_extremes;
+    staged.for_each([&](const Vec16<T>& vec16) { own_extremes.add(vec16); });
+    const Extremes<T> extremes = extremes_of(team, own_extremes.all());
     auto low = extremes.rounded_low(), high = extremes.rounded_high();
     range_of_extremes(low, high);
     const UniformBinsOfChannel<T> bins(low, high, in.bins);
-    const CountBetween<T, kIsWarp> counting{bins, table, flow.shown ? in.bins + 2 : 0};
+    const CountBetween<T, kIsWarp> counting{bins, table};
     bins.has_line ? counting.template add_all<true>(staged, fillers, channel_data(channel))
                   : counting.template add_all<false>(staged, fillers, channel_data(channel));
+    if (Number<T>::kIsFloat && flow.shown) {
+      counting.move_nan(staged, fillers, channel_data(channel));
+    }
     team.wait();
     if (channel + team.count < channels) {
       staged.load(first, channel_data(channel + team.count));

@@ -76,7 +76,7 @@ struct CountChannels {
     find<kGuess>(vec16, slots);
 #pragma unroll
     for (int j = 0; j < kOf; ++j) {
-      table.add(slots[j]);
+      table.add(slots[j], 1);
     }
   }
   template <Guess kGuess>
@@ -102,7 +102,7 @@ struct CountChannels {
     if (fillers > 0 && team.thread == 0) {
       unsigned slots[1];
       find<kGuess>(Pack<T, 1>{*channel}, slots);
-      table.take(slots[0], fillers);
+      table.add(slots[0], 0 - fillers);
     }
   }
   template <Guess kGuess>
@@ -124,7 +124,7 @@ struct CountChannels {
 };
 
 template <class T, bool kIsWarp>
-__global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_short_channels_kernel(
+__global__ __launch_bounds__(kThreadsOfSmOfShort) void count_short_channels_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ShortChannels in,
     const __grid_constant__ Edges given,
@@ -137,9 +137,7 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_sho
   auto* thresholds = room.take<typename Number<T>::Wide>(words_of(in.bins + 3, 0));
   auto* buckets = room.take<uint32_t>(in.buckets);
   auto* tables = room.take<unsigned char>(int64_t{blockDim.x / team.threads} * in.team_bytes);
-  const TeamTable table(
-      team, reinterpret_cast<uint32_t*>(tables + team.of_block * in.team_bytes), in.bins + 3,
-      in.log_copies);
+  const TeamTable table(team, tables + team.of_block * in.team_bytes, in.bins + 3);
   const Edges edges = computed.written == nullptr
                           ? given
                           : compute(computed, given, room.take<UniformEdgeOf<T>>(in.bins + 1));

@@ -24,18 +24,8 @@ int threads_of_block(int64_t vec16s, int64_t channels, const DeviceLimits& limit
 }
 
 /// Bytes of a table of bins, with counters for what is outside and for NaN.
-int64_t table_bytes(int64_t bins, unsigned log_copies) {
-  return ceil_div((bins + 3) * kCounterBytes << log_copies, kVec16Bytes) * kVec16Bytes;
-}
-
-/// A table has copies while they are few bytes, and blocks that fill an SM have room for them.
-unsigned copies_of(int64_t bins, int64_t room) {
-  unsigned log_copies = 0;
-  while (log_copies < kMostLogCopiesOfShort &&
-         table_bytes(bins, log_copies + 1) <= std::min(room, kRoomOfCopies)) {
-    ++log_copies;
-  }
-  return log_copies;
+int64_t table_bytes(int64_t bins) {
+  return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
 }
 
 bool is_wide(const Problem& problem) {
@@ -56,7 +46,7 @@ void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
 std::optional<ShortPlan> plan_teams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   const auto vec16s = vec16s_of(problem);
-  if (!vec16s || !is_wide(problem) ||
+  if (!vec16s || !is_wide(problem) || problem.adds ||
       vec16s->vec16s() * kVec16Bytes > kMostBytesOfShort || bins >= kMostBinsOfShort) {
     return std::nullopt;
   }
@@ -81,9 +71,7 @@ std::optional<ShortPlan> plan_own_ranges(
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
   plan->threads = plan->of_warps ? kFewestThreadsOfShort : threads_of_block(vec16s, channels, limits);
   const int64_t teams = plan->of_warps ? plan->threads / kWarp : 1;
-  const int64_t room = limits.shared_per_sm * plan->threads / kThreadsOfSmOfShort;
-  plan->in.log_copies = plan->of_warps ? 0 : copies_of(bins, room - vec16s * kVec16Bytes);
-  const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins, plan->in.log_copies);
+  const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins);
   plan->in.team_bytes = static_cast<unsigned>(team_bytes);
   plan->shared_bytes = teams * team_bytes;
   if (plan->shared_bytes + kReserved > limits.shared_per_block) {
@@ -105,7 +93,7 @@ std::optional<ShortPlan> plan_short_channels(
   const int64_t fixed = words_of(bins + 3, 0) * bytes_of_wide + kBucketsOfShort * 4 + edge_bytes;
   if (plan->of_warps) {
     // Warps share the thresholds of their block.
-    const int64_t table = table_bytes(bins, 0);
+    const int64_t table = table_bytes(bins);
     plan->in.team_bytes = static_cast<unsigned>(table);
     int64_t most = 0;
     for (const int64_t blocks : {2, 1}) {
@@ -122,9 +110,7 @@ std::optional<ShortPlan> plan_short_channels(
     plan->shared_bytes = fixed + plan->threads / kWarp * table;
   } else {
     plan->threads = threads_of_block(vec16s, channels, limits);
-    const int64_t room = limits.shared_per_sm * plan->threads / kThreadsOfSmOfShort - fixed;
-    plan->in.log_copies = copies_of(bins, room);
-    const int64_t table = table_bytes(bins, plan->in.log_copies);
+    const int64_t table = table_bytes(bins);
     plan->in.team_bytes = static_cast<unsigned>(table);
     plan->shared_bytes = fixed + table;
   }

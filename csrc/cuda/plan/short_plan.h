@@ -13,7 +13,6 @@ namespace histo::cuda {
 struct ShortChannels {
   ChannelVec16s vec16s;
   unsigned bins;
-  unsigned log_copies; // of each counter; lanes take them in turns
   unsigned team_bytes; // of shared memory; a multiple of 16
   int32_t buckets;     // of a block, for edges of any kind
 };

@@ -8,40 +8,30 @@
 
 namespace histo::cuda {
 
-/// [slot][copy]: threads add to copies in turns.
+/// A counter for each slot.
 template <bool kIsWarp>
 struct TeamTable {
   const Team<kIsWarp>& team;
   uint32_t* memory;
-  unsigned log_copies;
-  uint32_t own;   // the address of this thread's copy of slot 0
-  uint32_t bytes; // of the copies of a slot
+  uint32_t address;
 
   __device__ __forceinline__
-  TeamTable(const Team<kIsWarp>& the_team, uint32_t* shared, unsigned slots, unsigned copies)
-      : team(the_team), memory(shared), log_copies(copies) {
-    own = address_of(memory) + 4 * (team.thread & ((1u << log_copies) - 1));
-    bytes = 4u << log_copies;
-    for (unsigned i = team.thread; i < slots << log_copies; i += team.threads) {
+  TeamTable(const Team<kIsWarp>& the_team, void* shared, unsigned slots)
+      : team(the_team), memory(static_cast<uint32_t*>(shared)), address(address_of(shared)) {
+    for (unsigned i = team.thread; i < slots; i += team.threads) {
       memory[i] = 0;
     }
     team.wait();
   }
-  __device__ __forceinline__ void add(unsigned slot) const {
-    add_shared(own + slot * bytes, 1);
+  /// Adds modulo 2^32: so it may take away, too.
+  __device__ __forceinline__ void add(unsigned slot, uint32_t count) const {
+    add_shared(address + slot * 4, count);
   }
-  /// Counts a value that was counted `times` too often.
-  __device__ __forceinline__ void take(unsigned slot, unsigned times) const {
-    add_shared(own + slot * bytes, 0 - times);
-  }
-  /// The sum of a slot's copies, which are zero afterwards.
+  /// The counter, which is zero afterwards.
   __device__ __forceinline__ uint32_t empty(unsigned slot) const {
-    uint32_t sum = 0;
-    for (unsigned i = slot << log_copies; i < (slot + 1) << log_copies; ++i) {
-      sum += memory[i];
-      memory[i] = 0;
-    }
-    return sum;
+    const uint32_t count = memory[slot];
+    memory[slot] = 0;
+    return count;
   }
 };
 
