@@ -75,7 +75,7 @@ def count_uniform(programs: Programs) -> CountUniform:
         size = math.prod(kept) * num_counts * 8
         counts = torch.frombuffer(results[:size], dtype=torch.int64).view(*kept, num_counts)
         edges = torch.frombuffer(results[size:], dtype=dtype)
-        low, high = range_of(values, dim) if of is None else torch.tensor(of).double().unbind()
+        low, high = range_of(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
         expected = oracle.uniform_edges(low, high, bins, dtype=dtype)
         assert torch.equal(edges.view(expected.shape), expected), about
         assert_counts(counts, oracle.histogram(values, expected, dim, flow=flow), about)
