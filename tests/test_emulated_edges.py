@@ -589,7 +589,7 @@ def test_extremes_of_odd_columns(check_range: CheckRange) -> None:
 
 
 def test_extremes_at_the_ends_of_rounds(check_range: CheckRange) -> None:
-    for i, words in enumerate(words_at_ends_of_rounds("fill/ranges.cu")):
+    for i, words in enumerate(words_at_ends_of_rounds("fill/extremes.cu")):
         # The extremes may be anywhere: in all cases together they are in many places.
         values = torch.arange(4 * words + i % 4).float().roll(i * i) - words
         check_range(values, offset=i % 4, gpu=ONE_SM)

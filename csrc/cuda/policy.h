@@ -292,8 +292,6 @@ constexpr int threads_of_streams(int64_t element) {
 constexpr int threads_of_columns(int64_t element, bool is_float) {
   return element == 2 && is_float ? 896 : 768;
 }
-// Shown by: float32 [2^28] of all values
-constexpr int kThreadsOfExtremes = 768;
 // Columns in small tables: the threads of a block at most, and the blocks of a multiprocessor that
 // have so many.
 constexpr int kMostThreadsOfStripes = 384;
@@ -329,6 +327,15 @@ constexpr int64_t kReadsOfStripeTable = 2;
 constexpr int64_t kReadsOfAddedTable = 4;
 // With fewer rows for each slot, copies of columns in a table cost more than they save.
 constexpr int64_t kRowsPerSlotOfLanes = 4;
+// Extremes: threads of a block and blocks of an SM, and loads that a thread has in flight; a warp
+// takes channels of up to so many loads a lane.
+constexpr int kThreadsOfExtremes = 256;
+constexpr int kBlocksOfExtremes = 5;
+constexpr int kLoadsOfExtremes = 4;
+constexpr int64_t kMostLoadsOfWarp = 8;
+// A warp reduces so many parts of a channel, a block more of them.
+constexpr int64_t kMostPartsOfWarp = 128;
+constexpr int kThreadsOfColumnExtremes = 768;
 // The kernel that finds the bins of columns: its threads, and the edges of each at most. Case:
 // bfloat16 [2^20, 512], 128 bins of own ranges.
 constexpr unsigned kThreadsOfFoundColumns = 256;
@@ -350,6 +357,27 @@ constexpr int64_t kMostSharedWithBuckets = 130 << 10;
 // A block that reads so many times the bytes of its table has one for wide words of columns. Cases:
 // float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
 constexpr int64_t kMinReadsOfWide = 32;
+
+// --- Short channels between edges (fill/own_ranges.cu, fill/short_channels.cu) ----------------
+
+// Threads of a block, and vec16s of a channel that each reads. Case: bfloat16 [4096, 11008] over 1,
+// own ranges.
+constexpr int kFewestThreadsOfShort = 128;
+constexpr int kMostThreadsOfShort = 512;
+constexpr int kBlocksOfShort = 2; // of most threads
+constexpr int64_t kThreadsOfSmOfShort = 1024;
+constexpr int64_t kVec16sOfThread = 12;
+// The most bytes of a channel, and of one that a warp takes.
+constexpr int64_t kMostBytesOfShort = 64 << 10;
+constexpr int64_t kMostBytesOfWarp = 4 << 10;
+// Warps take channels if there are so many of them for each SM, with no more bins than these.
+constexpr int64_t kWarpsOfSmToFill = 8;
+constexpr int64_t kMostBinsOfWarp = 2048;
+// Bins that a table may have, if channels have ranges of their own, or share edges that each block
+// prepares.
+constexpr int64_t kMostBinsOfShort = 1 << 16;
+constexpr int64_t kMostSharedBinsOfShort = 4096;
+constexpr int32_t kBucketsOfShort = 1024;
 
 // --- Quantiles (select/) -----------------------------------------------------------------
 

@@ -307,6 +307,7 @@ void launch(const char* name, const cudaLaunchConfig_t& config, const std::funct
   gridDim = config.gridDim;
   body = &run;
   kernel = {name};
+  launched += " " + kernel.name;
   for (unsigned i = 0; i < config.numAttrs; ++i) {
     const cudaLaunchAttribute& attribute = config.attrs[i];
     if (attribute.id == cudaLaunchAttributeClusterDimension) {

@@ -211,6 +211,10 @@ template <class T>
 void __stcg(T* address, T value) {
   *address = value;
 }
+template <class T>
+void __stcs(T* address, T value) {
+  *address = value;
+}
 inline uint32_t atomicAdd(uint32_t* address, uint32_t value) {
   return emulated::add(address, value);
 }

@@ -20,6 +20,7 @@ namespace emulated {
 
 Thread running{};
 Kernel kernel{};
+std::string launched;
 void (*observer)(const Access&) = nullptr;
 
 namespace {

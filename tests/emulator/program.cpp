@@ -11,6 +11,7 @@
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
 #include "cuda/fill/sketch.h"
+#include "cuda/plan/extremes_plan.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
 #include "emulator/broken.h"
@@ -283,6 +284,19 @@ void finite_range_in(const Problem& problem, const cuda::Launch& launch) {
   high.write();
 }
 
+std::string words_of(const cuda::ExtremesPlan& plan) {
+  const std::string chunks = plan.chunks > 1 ? " chunks" : "";
+  switch (plan.layout) {
+    case cuda::ExtremesLayout::kVec16s:
+      return std::string("vec16s") + (plan.of_warps ? " warps" : "") + chunks;
+    case cuda::ExtremesLayout::kStrided:
+      return std::string("strided") + (plan.of_warps ? " warps" : "") + chunks;
+    case cuda::ExtremesLayout::kColumns:
+      return "columns of-" + std::to_string(plan.columns.word_bytes) + chunks;
+  }
+  return "";
+}
+
 /// The problem and the input.
 void finite_range() {
   Problem problem = read_loops();
@@ -290,10 +304,37 @@ void finite_range() {
   const cuda::Launch launch{nullptr, read_limits(), workspace};
   end_of_line();
   problem.data = input.data();
-  const cuda::EdgePlan plan = plan_extremes(problem, launch.limits);
-  std::cout << (plan.layout == cuda::EdgeLayout::kColumns ? "columns\n" : "streams\n");
+  std::cout << words_of(plan_extremes(problem, launch.limits)) << '\n';
   const bool in_float32 = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
   in_float32 ? finite_range_in<float>(problem, launch) : finite_range_in<double>(problem, launch);
+}
+
+/// The problem, the input, the bins, the range (two float64 numbers, or nothing), flow. The results
+/// are counts and edges.
+void uniform_histogram() {
+  Problem problem = read_loops();
+  const Array input;
+  const int64_t bins = read();
+  const bool has_range = read() != 0;
+  const Array of_range;
+  const Flow flow{read() != 0};
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const bool in_float32 = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
+  const int64_t rows = has_range ? 1 : problem.num_channels();
+  const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
+  const Result edges(rows * (bins + 1) * (in_float32 ? 4 : 8));
+  problem.data = input.data();
+  problem.counts = counts.data<int64_t>();
+  const auto* range = reinterpret_cast<const double*>(of_range.data());
+  cuda::count_uniform(
+      problem,
+      {bins, has_range ? range : nullptr, edges.data<void>(),
+       in_float32 ? ElementType::kFloat32 : ElementType::kFloat64},
+      flow, launch);
+  std::cout << emulated::launched << '\n';
+  counts.write();
+  edges.write();
 }
 
 template <class T, class Edge>
@@ -490,6 +531,8 @@ int main(int argc, char** argv) {
     finite_range();
   } else if (name == "uniform_edges") {
     uniform_edges();
+  } else if (name == "uniform_histogram") {
+    uniform_histogram();
   } else if (name == "plan_of_quantile") {
     plan_of_quantile();
   } else if (name == "quantile") {

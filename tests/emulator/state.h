@@ -30,6 +30,8 @@ struct Kernel {
 };
 extern Thread running;
 extern Kernel kernel;
+/// The names of all that were launched.
+extern std::string launched;
 
 /// An access of the thread that runs, in an allocation.
 struct Access {

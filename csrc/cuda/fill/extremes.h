@@ -1,41 +1,24 @@
-// The extremes of channels, as numbers of values in their order.
+// The extremes of channels.
 #pragma once
-
-#include <limits>
 
 #include "cuda/fill/fill.h"
 
 namespace histo::cuda {
 
-template <class Wide>
-HISTO_HOST_DEVICE bool is_finite(Wide value) {
-  if constexpr (std::is_floating_point_v<Wide>) {
-    return value >= std::numeric_limits<Wide>::lowest() &&
-           value <= std::numeric_limits<Wide>::max();
-  } else {
-    return true;
-  }
-}
+/// Whether extremes become ranges: see range_of_extremes().
+struct Widened {
+  bool yes;
+};
 
-/// A number that grows with the value: extremes are found among integers, which atomics take.
-template <class T>
-HISTO_HOST_DEVICE int64_t ordinal_of_wide(typename Number<T>::Wide value) {
-  using Wide = typename Number<T>::Wide;
-  if constexpr (std::is_floating_point_v<Wide>) {
-    return Number<Wide>::ordinal_of(value);
-  } else {
-    return static_cast<int64_t>(
-        static_cast<uint64_t>(value) - static_cast<uint64_t>(Number<Wide>::wide_at(0)));
-  }
-}
-/// The value of such a number.
-template <class T>
-HISTO_HOST_DEVICE typename Number<T>::Wide wide_of_ordinal(int64_t ordinal) {
-  return Number<typename Number<T>::Wide>::wide_at(ordinal);
-}
+/// The smallest and the largest finite value of each channel, rounded outwards; infinity and
+/// -infinity where there is none. E: the type of its edges.
+template <class E>
+void find_extremes(
+    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
 
-/// Types of one byte: lowers `lows` and raises `highs`, [channels].
-void add_extremes_of_bytes(
-    const Problem& problem, long long* lows, long long* highs, const Launch& launch);
+/// The same of types of one byte.
+template <class E>
+void find_extremes_of_bytes(
+    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
 
 } // namespace histo::cuda

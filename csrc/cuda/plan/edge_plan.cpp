@@ -250,19 +250,4 @@ bool plan_own_stripes(
   return plan_stripes(problem, bins, 0, false, limits, plan);
 }
 
-EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
-  EdgePlan plan{};
-  if (element_bytes > 1 && are_columns(problem, bytes_of_word(element_bytes))) {
-    plan.layout = EdgeLayout::kColumns;
-    plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
-    plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
-    return plan;
-  }
-  plan.layout = EdgeLayout::kStreams;
-  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, 1, limits);
-  plan.blocks = problem.num_channels() * plan.streams.chunks;
-  return plan;
-}
-
 } // namespace histo::cuda

@@ -104,7 +104,4 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 bool plan_own_stripes(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan);
 
-/// The same for the extremes of channels, which need no table.
-EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);
-
 } // namespace histo::cuda

@@ -50,6 +50,24 @@ __device__ __forceinline__ uint32_t load_of_shared_line(const uint32_t* address)
 #endif
 }
 
+/// Begins to copy 16 aligned bytes to shared memory.
+__device__ __forceinline__ void copy_once(void* shared, const uint4* address) {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(
+                   static_cast<uint32_t>(__cvta_generic_to_shared(shared))),
+               "l"(address)
+               : "memory");
+#else
+  *static_cast<uint4*>(shared) = load_once(address);
+#endif
+}
+/// Waits for the copies that this thread began.
+__device__ __forceinline__ void wait_for_copies() {
+#if __CUDA_ARCH__ >= 800
+  asm volatile("cp.async.wait_all;" ::: "memory");
+#endif
+}
+
 /// Later reads see everything that was written before this word.
 __device__ __forceinline__ uint32_t load_acquire(const uint32_t* address) {
   uint32_t word;

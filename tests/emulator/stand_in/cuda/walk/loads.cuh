@@ -9,6 +9,11 @@ template <class T>
 T load_once(const T* address) {
   return *address;
 }
+inline void copy_once(void* shared, const uint4* address) {
+  *static_cast<uint4*>(shared) = *address;
+}
+inline void wait_for_copies() {
+}
 inline uint32_t load_past_l1(const uint32_t* address) {
   return *address;
 }

@@ -1,0 +1,278 @@
+// The extremes of channels, in one kernel if each channel has one chunk, or else in two: blocks
+// write those of chunks, and warps or blocks reduce these.
+#include "cuda/fill/extremes.h"
+
+#include "cuda/axis/extremes.cuh"
+#include "cuda/pdl.cuh"
+#include "cuda/plan/extremes_plan.h"
+#include "cuda/walk/vec16s.cuh"
+#include "cuda/walk/walk.cuh"
+
+namespace histo::cuda {
+namespace {
+
+/// Where extremes go: to the result, or to parts of a channel in memory.
+template <class T>
+struct ExtremesOut {
+  using E = UniformEdgeOf<T>;
+  Extremes<T>* parts; // null: there is one for each channel
+  E* low;
+  E* high;
+  Widened widened;
+
+  template <bool kIsWarp>
+  __device__ __forceinline__ void put(
+      const Team<kIsWarp>& team, const Extremes<T>& found, int64_t index) const {
+    if (parts == nullptr) {
+      put_extremes(team, found, widened, low + index, high + index);
+    } else if (team.thread == 0) {
+      parts[index] = found;
+    }
+  }
+};
+
+/// The part of a channel that a chunk is.
+struct Chunk {
+  int64_t channel;
+  int64_t first;
+  int64_t size;
+
+  __device__ __forceinline__ Chunk(int64_t index, int64_t chunks, int64_t share, int64_t all) {
+    channel = chunks == 1 ? index : index / chunks;
+    first = (index - channel * chunks) * share;
+    size = min(share, all - first);
+  }
+};
+
+template <class T, bool kIsWarp>
+__global__ __launch_bounds__(kThreadsOfExtremes, kBlocksOfExtremes) void vec16_extremes_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ ChannelVec16s in,
+    int64_t chunks,
+    int64_t share,
+    ExtremesOut<T> out) {
+  const auto team = Team<kIsWarp>::own();
+  if (team.index >= in.num_channels() * chunks) {
+    return;
+  }
+  const Chunk chunk(team.index, chunks, share, in.vec16s());
+  const T* channel = data + offset_in(in.channels, chunk.channel);
+  Vec16sOfThread<T, uint64_t> from(in, chunk.first + team.thread, team.threads);
+  RunningExtremes<T> own;
+  for (int64_t first = team.thread; first < chunk.size; first += kLoadsOfExtremes * team.threads) {
+    Vec16<T> loaded[kLoadsOfExtremes];
+#pragma unroll
+    for (int j = 0; j < kLoadsOfExtremes; ++j) {
+      if (first + j * team.threads < chunk.size) {
+        loaded[j] = from.next(channel);
+      }
+    }
+#pragma unroll
+    for (int j = 0; j < kLoadsOfExtremes; ++j) {
+      if (first + j * team.threads < chunk.size) {
+        own.add(loaded[j]);
+      }
+    }
+  }
+  out.put(team, extremes_of(team, own.all()), team.index);
+}
+
+template <class T, bool kIsWarp>
+__global__ __launch_bounds__(kThreadsOfExtremes) void strided_extremes_kernel(
+    const T* __restrict__ data,
+    const __grid_constant__ ChannelStreams in,
+    int64_t chunks,
+    int64_t share,
+    ExtremesOut<T> out) {
+  const auto team = Team<kIsWarp>::own();
+  if (team.index >= in.channels[0].size * in.channels[1].size * chunks) {
+    return;
+  }
+  const Chunk chunk(team.index, chunks, share, in.num_rows);
+  const T* channel = data + offset_in(in.channels, chunk.channel);
+  Extremes<T> own;
+  for (int64_t row = team.thread; row < chunk.size; row += team.threads) {
+    own.add(channel[offset_in(in.rows, chunk.first + row)]);
+  }
+  out.put(team, extremes_of(team, own), team.index);
+}
+
+template <int kWordBytes>
+using ExtremeColumnReads = ReadShape<kThreadsOfColumnExtremes, 1, 64 / kWordBytes>;
+
+/// Parts lie [batch][chunk][column].
+template <class T, int kWordBytes>
+__global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_kernel(
+    const T* __restrict__ data, const __grid_constant__ ChannelColumns in, ExtremesOut<T> out) {
+  using Column = ColumnOfThread<T, kWordBytes>;
+  using Value = typename Extremes<T>::Value;
+  const Column column(data, in, kThreadsOfColumnExtremes);
+  Extremes<T> own[Column::kOfWord];
+  column.template for_each<ExtremeColumnReads<kWordBytes>>(
+      [&](T element, int of_word) { own[of_word].add(element); });
+  __shared__ Value lows[kThreadsOfColumnExtremes], highs[kThreadsOfColumnExtremes];
+  // All threads that have a column add theirs; each word has a thread in the first warp.
+#pragma unroll
+  for (int j = 0; j < Column::kOfWord; ++j) {
+    __syncthreads();
+    lows[threadIdx.x] = own[j].low;
+    highs[threadIdx.x] = own[j].high;
+    __syncthreads();
+    if (threadIdx.x < kWarp && column.column + j < in.columns) {
+      Extremes<T> all = own[j];
+      for (unsigned i = threadIdx.x + kWarp; i < kThreadsOfColumnExtremes; i += kWarp) {
+        all.merge(Extremes<T>{lows[i], highs[i]});
+      }
+      const Team<true> alone{0, 1, 0, 0, 1};
+      out.put(
+          alone, all, (column.batch * in.chunks + column.chunk) * in.columns + column.column + j);
+    }
+  }
+}
+
+/// The parts of a channel lie in rows of chunks, in each of them one every `channels` columns.
+struct ExtremeParts {
+  int64_t all_channels;
+  int64_t channels; // of a batch
+  int64_t columns;
+  int64_t chunks;
+
+  __device__ __forceinline__ int64_t of_channel() const {
+    return chunks * (columns / channels);
+  }
+  __device__ __forceinline__ int64_t index(int64_t channel, int64_t part) const {
+    if (columns == 1) {
+      return channel * chunks + part;
+    }
+    const int64_t batch = channel / channels, column = channel % channels;
+    const int64_t of_chunk = columns / channels;
+    return (batch * chunks + part / of_chunk) * columns + part % of_chunk * channels + column;
+  }
+};
+
+template <class T, bool kIsWarp>
+__global__ __launch_bounds__(kThreadsOfExtremes) void reduce_extremes_kernel(
+    const Extremes<T>* __restrict__ parts, ExtremeParts in, ExtremesOut<T> out) {
+  wait_for_previous(); // it finds the parts
+  const auto team = Team<kIsWarp>::own();
+  if (team.index >= in.all_channels) {
+    return;
+  }
+  Extremes<T> own;
+#pragma unroll 4
+  for (int64_t part = team.thread; part < in.of_channel(); part += team.threads) {
+    own.merge(parts[in.index(team.index, part)]);
+  }
+  out.put(team, extremes_of(team, own), team.index);
+}
+
+template <class T>
+void find_parts(
+    const ExtremesPlan& plan,
+    const Problem& problem,
+    const ExtremesOut<T>& out,
+    const Launch& launch) {
+  const auto* data = static_cast<const T*>(problem.data);
+  const dim3 grid = grid_of(plan.blocks), block(static_cast<unsigned>(plan.threads));
+  switch (plan.layout) {
+    case ExtremesLayout::kVec16s:
+      return start(
+          launch, "vec16_extremes",
+          plan.of_warps ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
+          block, 0, data, plan.vec16s, plan.chunks, plan.share, out);
+    case ExtremesLayout::kStrided:
+      return start(
+          launch, "strided_extremes",
+          plan.of_warps ? strided_extremes_kernel<T, true> : strided_extremes_kernel<T, false>,
+          grid, block, 0, data, plan.streams, plan.chunks, plan.share, out);
+    case ExtremesLayout::kColumns:
+      constexpr int kNarrow = static_cast<int>(bytes_of_word(sizeof(T)));
+      return start(
+          launch, "column_extremes",
+          plan.columns.word_bytes == 8 ? column_extremes_kernel<T, 8>
+                                       : column_extremes_kernel<T, kNarrow>,
+          grid, block, 0, data, plan.columns, out);
+  }
+  no_kernel("find_extremes");
+}
+
+template <class T>
+void find_extremes_of(
+    const Problem& problem,
+    Widened widened,
+    UniformEdgeOf<T>* low,
+    UniformEdgeOf<T>* high,
+    const Launch& launch) {
+  const ExtremesPlan plan = plan_extremes(problem, launch.limits);
+  const int64_t channels = problem.num_channels();
+  ExtremesOut<T> out{nullptr, low, high, widened};
+  if (plan.parts() == 1) {
+    return find_parts(plan, problem, out, launch);
+  }
+  const int64_t bytes = channels * plan.parts() * static_cast<int64_t>(sizeof(Extremes<T>));
+  out.parts = static_cast<Extremes<T>*>(launch.allocate(bytes));
+  find_parts(plan, problem, out, launch);
+  const ExtremeParts parts =
+      plan.layout == ExtremesLayout::kColumns
+          ? ExtremeParts{channels, plan.columns.channels, plan.columns.columns, plan.chunks}
+          : ExtremeParts{channels, 1, 1, plan.chunks};
+  const bool of_warps = plan.parts() <= kMostPartsOfWarp;
+  const int64_t blocks = of_warps ? ceil_div(channels, kThreadsOfExtremes / kWarp) : channels;
+  const Extremes<T>* found = out.parts;
+  out.parts = nullptr;
+  start(
+      launch, "reduce_extremes",
+      of_warps ? reduce_extremes_kernel<T, true> : reduce_extremes_kernel<T, false>,
+      LaunchShape{grid_of(blocks), kThreadsOfExtremes, 0, 1, launch.limits.has_clusters()}, found,
+      parts, out);
+}
+
+template <class E>
+__global__ void no_extremes_kernel(int64_t channels, Widened widened, E* low, E* high) {
+  const int64_t step = int64_t{gridDim.x} * blockDim.x;
+  for (int64_t i = blockIdx.x * int64_t{blockDim.x} + threadIdx.x; i < channels; i += step) {
+    low[i] = std::numeric_limits<E>::infinity();
+    high[i] = -low[i];
+    if (widened.yes) {
+      range_of_extremes(low[i], high[i]);
+    }
+  }
+}
+
+} // namespace
+
+template <class E>
+void find_extremes(const Problem& problem, Widened widened, E* low, E* high, const Launch& launch) {
+  const int64_t channels = problem.num_channels();
+  if (channels == 0) {
+    return;
+  }
+  if (problem.num_rows() == 0) {
+    const int64_t blocks = ceil_div(channels, kThreadsOfExtremes);
+    return start(
+        launch, "no_extremes", no_extremes_kernel<E>,
+        grid_of(std::min<int64_t>(blocks, 8 * launch.limits.sm_count)), dim3(kThreadsOfExtremes), 0,
+        channels, widened, low, high);
+  }
+  visit_number_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (!std::is_same_v<E, UniformEdgeOf<T>>) {
+      throw InternalError("find_extremes: not the type of the edges");
+    } else if constexpr (sizeof(T) == 1) {
+      find_extremes_of_bytes(problem, widened, low, high, launch);
+    } else {
+      find_extremes_of<T>(problem, widened, low, high, launch);
+    }
+  });
+}
+template void find_extremes(const Problem&, Widened, float*, float*, const Launch&);
+template void find_extremes(const Problem&, Widened, double*, double*, const Launch&);
+
+template <class To>
+void finite_range(const Problem& problem, To* low, To* high, const Launch& launch) {
+  find_extremes(problem, Widened{false}, low, high, launch);
+}
+template void finite_range(const Problem&, float*, float*, const Launch&);
+template void finite_range(const Problem&, double*, double*, const Launch&);
+
+} // namespace histo::cuda

@@ -1,0 +1,33 @@
+// Counting short channels, each by a warp or a block.
+#pragma once
+
+#include "cuda/fill/fill.h"
+#include "cuda/plan/short_plan.h"
+
+namespace histo::cuda {
+
+/// Channels with the ranges of their extremes: writes edges and counts.
+void count_own_ranges(
+    const ShortPlan& plan,
+    const Problem& problem,
+    void* edges,
+    const Flow& flow,
+    const Launch& launch);
+
+/// Channels that share their edges.
+void count_short_channels(
+    const ShortPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+
+/// The same with bins of one width, whose edges are written, too.
+void count_short_uniform(
+    const ShortPlan& plan,
+    const Problem& problem,
+    const UniformBins& bins,
+    const Flow& flow,
+    const Launch& launch);
+
+} // namespace histo::cuda

@@ -1,0 +1,124 @@
+#include "cuda/plan/short_plan.h"
+
+#include <algorithm>
+
+#include "core/numbers.h"
+#include "cuda/plan/channels.h"
+#include "cuda/plan/common.h"
+#include "cuda/plan/edge_plan.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int64_t kWarp = 32;
+constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
+
+/// Threads of a block that is a team.
+int threads_of_block(int64_t vec16s, int64_t channels, const DeviceLimits& limits) {
+  const int64_t of_thread = channels < limits.sm_count ? 1 : kVec16sOfThread;
+  int threads = kFewestThreadsOfShort;
+  while (threads < kMostThreadsOfShort && threads * of_thread < vec16s) {
+    threads *= 2;
+  }
+  return threads;
+}
+
+/// Bytes of a table of bins, with counters for what is outside and for NaN.
+int64_t table_bytes(int64_t bins) {
+  return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
+}
+
+bool is_wide(const Problem& problem) {
+  return bytes_of_type(problem.type) > 1;
+}
+
+int64_t blocks_of_sm(const ShortPlan& plan, const DeviceLimits& limits) {
+  const int64_t by_shared = limits.shared_per_sm / (plan.shared_bytes + 2 * kReserved);
+  return std::clamp<int64_t>(kThreadsOfSmOfShort / plan.threads, 1, std::max<int64_t>(by_shared, 1));
+}
+
+void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
+  const int64_t teams = plan.of_warps ? plan.threads / kWarp : 1;
+  const int64_t wanted = ceil_div(plan.in.vec16s.num_channels(), teams);
+  plan.blocks = std::min(wanted, blocks_of_sm(plan, limits) * limits.sm_count);
+}
+
+std::optional<ShortPlan> plan_teams(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  const auto vec16s = vec16s_of(problem);
+  if (!vec16s || !is_wide(problem) || problem.adds ||
+      vec16s->vec16s() * kVec16Bytes > kMostBytesOfShort || bins >= kMostBinsOfShort) {
+    return std::nullopt;
+  }
+  ShortPlan plan{};
+  plan.in.vec16s = *vec16s;
+  plan.in.bins = static_cast<unsigned>(bins);
+  // A block for each channel keeps all SMs busy with fewer channels.
+  plan.of_warps = vec16s->vec16s() * kVec16Bytes <= kMostBytesOfWarp &&
+                  bins <= kMostBinsOfWarp &&
+                  vec16s->num_channels() >= kWarpsOfSmToFill * limits.sm_count;
+  return plan;
+}
+
+} // namespace
+
+std::optional<ShortPlan> plan_own_ranges(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  auto plan = plan_teams(problem, bins, limits);
+  if (!plan) {
+    return plan;
+  }
+  const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
+  plan->threads = plan->of_warps ? kFewestThreadsOfShort : threads_of_block(vec16s, channels, limits);
+  const int64_t teams = plan->of_warps ? plan->threads / kWarp : 1;
+  const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins);
+  plan->in.team_bytes = static_cast<unsigned>(team_bytes);
+  plan->shared_bytes = teams * team_bytes;
+  if (plan->shared_bytes + kReserved > limits.shared_per_block) {
+    return std::nullopt;
+  }
+  set_grid(*plan, limits);
+  return plan;
+}
+
+std::optional<ShortPlan> plan_short_channels(
+    const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits) {
+  auto plan = plan_teams(problem, bins, limits);
+  if (!plan || bins > kMostSharedBinsOfShort) {
+    return std::nullopt;
+  }
+  const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
+  const int64_t bytes_of_wide = std::max<int64_t>(bytes_of_type(problem.type), is_integer(problem.type) ? 8 : 4);
+  plan->in.buckets = kBucketsOfShort;
+  const int64_t fixed = words_of(bins + 3, 0) * bytes_of_wide + kBucketsOfShort * 4 + edge_bytes;
+  if (plan->of_warps) {
+    // Warps share the thresholds of their block.
+    const int64_t table = table_bytes(bins);
+    plan->in.team_bytes = static_cast<unsigned>(table);
+    int64_t most = 0;
+    for (const int64_t blocks : {2, 1}) {
+      const int64_t room = std::min(limits.shared_per_sm / blocks - kReserved, limits.shared_per_block) - kReserved - fixed;
+      const int64_t warps = std::min(room / table, kThreadsOfSmOfShort / blocks / kWarp);
+      if (warps * blocks > most) {
+        most = warps * blocks;
+        plan->threads = static_cast<int>(warps * kWarp);
+      }
+    }
+    if (most == 0) {
+      return std::nullopt;
+    }
+    plan->shared_bytes = fixed + plan->threads / kWarp * table;
+  } else {
+    plan->threads = threads_of_block(vec16s, channels, limits);
+    const int64_t table = table_bytes(bins);
+    plan->in.team_bytes = static_cast<unsigned>(table);
+    plan->shared_bytes = fixed + table;
+  }
+  if (plan->shared_bytes + kReserved > limits.shared_per_block) {
+    return std::nullopt;
+  }
+  set_grid(*plan, limits);
+  return plan;
+}
+
+} // namespace histo::cuda

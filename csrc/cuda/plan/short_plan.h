@@ -1,0 +1,37 @@
+// Channels so short that a block or even a warp counts one after another.
+#pragma once
+
+#include <optional>
+
+#include "core/edges.h"
+#include "cuda/plan/vec16s.h"
+#include "cuda/policy.h"
+
+namespace histo::cuda {
+
+/// How teams count channels one after another: a team is a warp, or a block.
+struct ShortChannels {
+  ChannelVec16s vec16s;
+  unsigned bins;
+  unsigned team_bytes; // of shared memory; a multiple of 16
+  int32_t buckets;     // of a block, for edges of any kind
+};
+
+struct ShortPlan {
+  ShortChannels in;
+  bool of_warps; // teams
+  int64_t blocks;
+  int threads;
+  int64_t shared_bytes;
+};
+
+/// Channels that are read once: their extremes, then their counts. None if they are too long, have
+/// too many bins for a table, or do not lie in runs.
+std::optional<ShortPlan> plan_own_ranges(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits);
+
+/// Short channels that share their edges. `edge_bytes`: of edges that a block keeps, or 0.
+std::optional<ShortPlan> plan_short_channels(
+    const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits);
+
+} // namespace histo::cuda
