@@ -68,8 +68,8 @@ struct UniformBinsOfChannel {
   }
 
   /// Edge k, as `histogram` returns it.
-  __device__ __forceinline__ E edge(int64_t k) const {
-    return uniform_edge(line.low, high, bins, k);
+  __device__ __forceinline__ E edge(unsigned k) const {
+    return !has_line ? uniform_edge(line.low, high, bins, k) : k == bins ? high : inner(k);
   }
   /// The slot of a value: how many edges it reaches, and of NaN 0.
   template <bool kHasLine>
@@ -79,12 +79,15 @@ struct UniformBinsOfChannel {
     } else {
       const auto own = static_cast<E>(value);
       const unsigned near = min(converted(fused(own, line.scale, at_zero)), bins);
-      const E inner = rounded_sum(rounded_product(static_cast<E>(near), line.step), line.low);
-      return near + (own >= (near == bins ? end : inner) ? 1 : 0);
+      return near + (own >= (near == bins ? end : inner(near)) ? 1 : 0);
     }
   }
 
  private:
+  /// Edge k of those below `high`, on the line.
+  __device__ __forceinline__ E inner(unsigned k) const {
+    return rounded_sum(rounded_product(static_cast<E>(k), line.step), line.low);
+  }
   __device__ __forceinline__ static E above(E value) {
     if constexpr (sizeof(E) == 4) {
       return nextafterf(value, std::numeric_limits<E>::infinity());

@@ -31,6 +31,12 @@ void count_streams_between(
     const Edges& edges,
     const Flow& flow,
     const Launch& launch);
+void count_teams_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
 void count_columns_between(
     const EdgePlan& plan,
     const Problem& problem,
@@ -70,6 +76,35 @@ void visit_wide_type(ElementType type, const F& f) {
       throw InternalError("visit_wide_type: bytes have kernels of their own");
     }
   });
+}
+
+/// Calls f(whether all vec16s are whole, as a constant). Integers are always asked.
+template <class T, class F>
+void visit_whole(bool whole, const F& f) {
+  if constexpr (Number<T>::kIsFloat) {
+    if (whole) {
+      return f(std::true_type{});
+    }
+  }
+  f(std::false_type{});
+}
+
+/// Calls f(log_copies as a constant) with the copies of a table. Floats of 16 bits alone have more
+/// than one.
+template <class T, class F>
+void visit_copies(unsigned log_copies, const F& f) {
+  if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
+    if (log_copies == 5) {
+      return f(std::integral_constant<int, 5>{});
+    }
+    if (log_copies == 3) {
+      return f(std::integral_constant<int, 3>{});
+    }
+  }
+  if (log_copies != 0) {
+    no_kernel("visit_copies");
+  }
+  f(std::integral_constant<int, 0>{});
 }
 
 } // namespace histo::cuda

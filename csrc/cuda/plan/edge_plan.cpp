@@ -1,6 +1,7 @@
 #include "cuda/plan/edge_plan.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <utility>
 
 #include "core/locate.h"
@@ -111,6 +112,45 @@ bool plan_streams(
   return true;
 }
 
+/// Tables of teams, in the most copies that leave them room and are worth their reduction.
+/// `thresholds`: whether a block has them and buckets, too.
+bool plan_teams(
+    const Problem& problem,
+    int64_t bins,
+    bool thresholds,
+    const DeviceLimits& limits,
+    EdgePlan& plan) {
+  const bool is_small_float = bytes_of_type(problem.type) == 2 && !is_integer(problem.type);
+  bool any = false;
+  for (const unsigned log_copies : {0u, 3u, 5u}) {
+    const int64_t words = words_of(bins + 3, log_copies);
+    const int32_t buckets = thresholds ? kFewestBuckets : 0;
+    const TeamMemory memory{
+        kReserved + (thresholds ? words * bytes_of_wide(problem.type) + buckets * 4 : 0),
+        words * kCounterBytes};
+    if (const char* c = std::getenv("HISTO_COPIES"); c ? unsigned(std::atoi(c)) != log_copies : (any && !is_small_float)) continue;
+    const auto teams = teams_of(problem, memory, limits);
+    if (!teams) {
+      continue;
+    }
+    const int64_t of_item = problem.num_rows() / teams->parts;
+    if (any && of_item < kElementsOfCopiedWord * words) {
+      break;
+    }
+    any = true;
+    plan.layout = EdgeLayout::kTeams;
+    static_cast<ChannelTeams&>(plan.teams) = *teams;
+    plan.teams.log_copies = log_copies;
+    plan.teams.buckets = buckets;
+    plan.threads = teams->threads();
+    plan.blocks = blocks_of(*teams, limits);
+    plan.shared_bytes = memory.of_block - kReserved + teams->teams * memory.of_team;
+    plan.clears = teams->parts > 1;
+    plan.overlaps = plan.clears && limits.has_clusters();
+  }
+  return any;
+}
+
 } // namespace
 
 ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, ElementType type) {
@@ -136,6 +176,7 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     return plan;
   }
   if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
+                                          (edges.shared && std::getenv("HISTO_TEAMS") && plan_teams(problem, edges.bins, true, limits, plan)) ||
                                           plan_streams(problem, edges.bins, limits, plan))) {
     return plan;
   }
@@ -151,6 +192,15 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   return plan;
 }
 
+std::optional<EdgePlan> plan_own_rows(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  EdgePlan plan{};
+  if (bytes_of_type(problem.type) == 1 || !std::getenv("HISTO_TEAMS") || !plan_teams(problem, bins, false, limits, plan)) {
+    return std::nullopt;
+  }
+  return plan;
+}
+
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   EdgePlan plan{};
@@ -158,6 +208,13 @@ EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
     plan.layout = EdgeLayout::kColumns;
     plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+    return plan;
+  }
+  if (const auto teams = teams_of(problem, {}, limits); std::getenv("HISTO_TEAMS") && element_bytes > 1 && teams) {
+    plan.layout = EdgeLayout::kTeams;
+    static_cast<ChannelTeams&>(plan.teams) = *teams;
+    plan.threads = teams->threads();
+    plan.blocks = blocks_of(*teams, limits);
     return plan;
   }
   plan.layout = EdgeLayout::kStreams;

@@ -5,6 +5,7 @@
 #include "core/edges.h"
 #include "cuda/plan/channels.h"
 #include "cuda/plan/layouts.h"
+#include "cuda/plan/teams.h"
 
 namespace histo::cuda {
 
@@ -38,6 +39,12 @@ struct EdgeStreams : ChannelStreams {
   }
 };
 
+/// Teams count channels in all their bins.
+struct EdgeTeams : ChannelTeams {
+  unsigned log_copies; // of the tables and of the thresholds, which lanes take in turns
+  int32_t buckets;     // as EdgeStreams has them; none if edges are computed
+};
+
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
 /// column are checked by different blocks.
 struct ColumnMemory {
@@ -59,6 +66,7 @@ struct ColumnMemory {
 
 enum class EdgeLayout {
   kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
+  kTeams, // channels that share their edges; or, where edges are computed, have their own
   kStreams,
   kColumns,
   kTiles, // of few rows, or of more bins than a table of streams has: fill/generic.cu
@@ -68,6 +76,7 @@ constexpr int kThreadsOfBytes = 256; // each has a value
 
 struct EdgePlan {
   EdgeLayout layout;
+  EdgeTeams teams;
   EdgeStreams streams;
   ChannelColumns columns;
   CountPlan tiles; // its layout is Generic
@@ -88,6 +97,11 @@ struct EdgePlan {
 };
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
+
+/// The plan of channels that lie one after another and have bins of one width in ranges of their
+/// own; none if they do not fit.
+std::optional<EdgePlan> plan_own_rows(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits);
 
 /// The same for the extremes of channels, which need no table.
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits);

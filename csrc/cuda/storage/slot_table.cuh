@@ -37,6 +37,14 @@ struct SlotTable {
     }
     return sum;
   }
+  /// The same, and clears them.
+  __device__ __forceinline__ Local take(unsigned slot) const {
+    const Local all = sum(slot);
+    for (unsigned copy = 0; copy < kCopies; ++copy) {
+      memory[word_of(slot, kLogCopies) + ((copy + threadIdx.x) & (kCopies - 1))] = 0;
+    }
+    return all;
+  }
 };
 
 } // namespace histo::cuda
