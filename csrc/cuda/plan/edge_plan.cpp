@@ -145,7 +145,8 @@ bool plan_teams(
     plan.threads = teams->threads();
     plan.blocks = blocks_of(*teams, limits);
     plan.shared_bytes = memory.of_block - kReserved + teams->teams * memory.of_team;
-    plan.clears = teams->parts > 1;
+    plan.teams.adds = teams->parts > 1 || problem.adds;
+    plan.clears = plan.teams.adds && !problem.adds;
     plan.overlaps = plan.clears && limits.has_clusters();
   }
   return any;
@@ -204,17 +205,19 @@ std::optional<EdgePlan> plan_own_rows(
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   EdgePlan plan{};
+  plan.clears = true;
   if (element_bytes > 1 && are_columns(problem, bytes_of_word(element_bytes))) {
     plan.layout = EdgeLayout::kColumns;
     plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return plan;
   }
-  if (const auto teams = teams_of(problem, {}, limits); std::getenv("HISTO_TEAMS") && element_bytes > 1 && teams) {
+  if (const auto teams = problem.num_rows() > 0 && element_bytes > 1 && std::getenv("HISTO_TEAMS") ? teams_of(problem, {}, limits) : std::nullopt) {
     plan.layout = EdgeLayout::kTeams;
     static_cast<ChannelTeams&>(plan.teams) = *teams;
     plan.threads = teams->threads();
     plan.blocks = blocks_of(*teams, limits);
+    plan.clears = teams->parts > 1;
     return plan;
   }
   plan.layout = EdgeLayout::kStreams;

@@ -114,6 +114,14 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       facts.add("layout", "bytes");
       steps.emplace_back("map_bytes");
       break;
+    case cuda::EdgeLayout::kTeams:
+      facts.add("layout", "teams");
+      facts.add("vec16s", true);
+      facts.add("parts", int64_t{plan.teams.parts});
+      facts.add("teams", int64_t{plan.teams.teams});
+      facts.add("copies", int64_t{1} << plan.teams.log_copies);
+      steps.emplace_back("count_teams");
+      break;
     case cuda::EdgeLayout::kStreams:
       facts.add("layout", "streams");
       facts.add("vec16s", streams.has_runs);

@@ -195,19 +195,21 @@ template <class T>
 Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
   using G = GuessOf<typename Number<T>::Wide>;
   const DifferentEdges different(input, edges);
+  const bool in_teams = plan.layout == cuda::EdgeLayout::kTeams; // in all bins
+  const int32_t buckets = in_teams ? plan.teams.buckets : plan.streams.buckets;
   Findings findings;
   for (int64_t channel = 0; channel < different.size; ++channel) {
     if (!is_valid(edges, channel)) {
       findings.invalid_channels += different.count;
       continue;
     }
-    for (unsigned index = 0; index < plan.streams.parts; ++index) {
-      const Edges part = plan.streams.part(edges, index);
+    for (unsigned index = 0; index < (in_teams ? 1 : plan.streams.parts); ++index) {
+      const Edges part = in_teams ? edges : plan.streams.part(edges, index);
       const CheckedChannel checked =
           check_channel<T, G, Arithmetic::kDevice>(part, channel, /*in_streams=*/true);
       FoundBins found = found_bins(checked, different.count, "cells");
       if (found.how == std::string("cells")) {
-        choose_buckets<T>(part, channel, plan.streams.buckets, found);
+        choose_buckets<T>(part, channel, buckets, found);
       }
       add(findings, found);
     }
@@ -262,6 +264,7 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
   return visit_number_type(input.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     switch (plan.layout) {
+      case cuda::EdgeLayout::kTeams:
       case cuda::EdgeLayout::kStreams:
         return find_in_streams<T>(input, edges, plan);
       case cuda::EdgeLayout::kColumns:
