@@ -297,8 +297,12 @@ constexpr int64_t kSetupBytesOfParts = 48 << 10;
 constexpr int64_t kMinBytesOfSegment = 32;
 // Loads of a thread in flight.
 constexpr int kTeamVec16s = 4;
-// Tables have copies if an item has so many elements for each word.
-constexpr int64_t kElementsOfCopiedWord = 8;
+// A few long channels are counted sooner by blocks of one channel: with such runs, if an SM reads so
+// many bytes; and if the range of each must be found, too. Cases: float32 [2^28], bfloat16
+// [8, 1792, 4096] over (1, 2).
+constexpr int64_t kMinLongRunOfStream = 128 << 10;
+constexpr int64_t kMinBytesOfLongStreams = 512 << 10;
+constexpr int64_t kMinBytesOfLongOwnStreams = 2 << 20;
 
 // --- Between edges (fill/) ---------------------------------------------------------------
 

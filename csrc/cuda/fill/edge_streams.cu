@@ -96,9 +96,18 @@ void count_streams_between(
           static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
           totals_of(problem));
     };
-    visit_copies<T>(plan.streams.log_copies, [&](auto log_copies) {
-      with(count_streams_kernel<Count, log_copies(), EdgeStreamReads<T>, T>);
-    });
+    if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
+      if (plan.streams.log_copies == 5) {
+        return with(count_streams_kernel<Count, 5, EdgeStreamReads<T>, T>);
+      }
+      if (plan.streams.log_copies == 3) {
+        return with(count_streams_kernel<Count, 3, EdgeStreamReads<T>, T>);
+      }
+    }
+    if (plan.streams.log_copies != 0) {
+      no_kernel("count_streams");
+    }
+    with(count_streams_kernel<Count, 0, EdgeStreamReads<T>, T>);
   });
 }
 

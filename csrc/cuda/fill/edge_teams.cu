@@ -10,15 +10,14 @@
 namespace histo::cuda {
 namespace {
 
-template <class Accumulator, int kLogCopies, bool kWhole, class T>
+template <class Accumulator, bool kWhole, class T>
 __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_teams_kernel(
     const T* __restrict__ data,
     const __grid_constant__ EdgeTeams in,
     const __grid_constant__ Edges edges,
     Flow flow,
-    bool edges_are_ready,
     typename Accumulator::Total* __restrict__ totals) {
-  using Table = SlotTable<Accumulator, kLogCopies>;
+  using Table = SlotTable<Accumulator, 0>;
   extern __shared__ __align__(16) unsigned char shared[];
   const Team team(in);
   team.for_first_item(in, [&](unsigned channel, unsigned part) {
@@ -26,19 +25,16 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_teams_kernel(
   });
   const auto slots = static_cast<unsigned>(edges.bins) + 3;
   Room room(shared); // thresholds may be wide, so they come first
-  auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, kLogCopies));
+  auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, 0));
   auto* buckets = room.take<uint32_t>(in.buckets);
   auto* tables = room.take<typename Accumulator::Local>(0);
-  for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, kLogCopies); i += blockDim.x) {
+  for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, 0); i += blockDim.x) {
     tables[i] = 0;
   }
-  const Table table(tables + team.index * words_of(slots, kLogCopies));
-  if (!edges_are_ready) {
-    wait_for_previous();
-  }
-  const auto bins = find_bins<T, kLogCopies>(edges, 0, thresholds, buckets, in.buckets);
+  const Table table(tables + team.index * words_of(slots, 0));
+  const auto bins = find_bins<T, 0>(edges, 0, thresholds, buckets, in.buckets);
   visit_guess<kKnowsAffineExceptTop<T>, true>(bins.guess, [&](auto guess) {
-    const GuessedBins<guess(), T, kLogCopies> guessed{bins};
+    const GuessedBins<guess(), T, 0> guessed{bins};
     const FillTable<T, decltype(guessed), Table> fill{guessed, table, flow.shown ? slots - 1 : 0};
     team.for_each_item(in, [&](unsigned channel, unsigned part) {
       ItemOfTeam<T, kWhole>(data, in, channel, part).for_each(team, fill);
@@ -66,14 +62,12 @@ void count_teams_between(
     const auto with = [&](auto kernel) {
       start(
           launch, "count_teams", kernel,
-          LaunchShape{grid_of(plan.blocks), dim3(plan.threads), plan.shared_bytes, 1, plan.overlaps},
-          static_cast<const T*>(problem.data), plan.teams, edges, flow, true, totals_of(problem));
+          LaunchShape{
+              grid_of(plan.blocks), dim3(plan.threads), plan.shared_bytes, 1, plan.overlaps},
+          static_cast<const T*>(problem.data), plan.teams, edges, flow, totals_of(problem));
     };
-    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) visit_copies<T>(plan.teams.log_copies, [&](auto log_copies) {
-      visit_whole<T>(plan.teams.whole, [&](auto whole) {
-        with(count_teams_kernel<Count, log_copies(), whole(), T>);
-      });
-    });
+    visit_whole<T>(
+        plan.teams.whole, [&](auto whole) { with(count_teams_kernel<Count, whole(), T>); });
   });
 }
 

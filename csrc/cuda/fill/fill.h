@@ -78,33 +78,15 @@ void visit_wide_type(ElementType type, const F& f) {
   });
 }
 
-/// Calls f(whether all vec16s are whole, as a constant). Integers are always asked.
+/// Calls f(whether all vec16s are whole, as a constant). Rare types have one kernel for both.
 template <class T, class F>
 void visit_whole(bool whole, const F& f) {
-  if constexpr (Number<T>::kIsFloat) {
+  if constexpr (Number<T>::kIsFloat && sizeof(T) <= 4) {
     if (whole) {
       return f(std::true_type{});
     }
   }
   f(std::false_type{});
-}
-
-/// Calls f(log_copies as a constant) with the copies of a table. Floats of 16 bits alone have more
-/// than one.
-template <class T, class F>
-void visit_copies(unsigned log_copies, const F& f) {
-  if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
-    if (log_copies == 5) {
-      return f(std::integral_constant<int, 5>{});
-    }
-    if (log_copies == 3) {
-      return f(std::integral_constant<int, 3>{});
-    }
-  }
-  if (log_copies != 0) {
-    no_kernel("visit_copies");
-  }
-  f(std::integral_constant<int, 0>{});
 }
 
 } // namespace histo::cuda

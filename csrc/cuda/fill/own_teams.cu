@@ -10,7 +10,7 @@
 namespace histo::cuda {
 namespace {
 
-template <class Accumulator, int kLogCopies, bool kWhole, class T>
+template <class Accumulator, bool kWhole, class T>
 __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_own_teams_kernel(
     const T* __restrict__ data,
     const __grid_constant__ EdgeTeams in,
@@ -19,16 +19,16 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_own_teams_kernel(
     UniformEdgeOf<T>* __restrict__ edges_of_channels,
     Flow flow,
     typename Accumulator::Total* __restrict__ totals) {
-  using Table = SlotTable<Accumulator, kLogCopies>;
+  using Table = SlotTable<Accumulator, 0>;
   extern __shared__ __align__(16) typename Accumulator::Local tables[];
   const Team team(in);
   const auto num_bins = static_cast<unsigned>(edges.bins), slots = num_bins + 3;
-  for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, kLogCopies); i += blockDim.x) {
+  for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, 0); i += blockDim.x) {
     tables[i] = 0;
   }
   __syncthreads();
   wait_for_previous(); // it finds the ranges
-  const Table table(tables + team.index * words_of(slots, kLogCopies));
+  const Table table(tables + team.index * words_of(slots, 0));
   const unsigned nan_slot = flow.shown ? slots - 1 : 0;
   team.for_each_item(in, [&](unsigned channel, unsigned part) {
     const ItemOfTeam<T, kWhole> item(data, in, channel, part);
@@ -77,11 +77,8 @@ void count_own_teams(
             static_cast<const T*>(problem.data), plan.teams, Ranges<E>{low, high}, edges,
             static_cast<E*>(bins.edges), flow, totals_of(problem));
       };
-      if constexpr (std::is_same_v<T, float> || std::is_same_v<T, BFloat16>) visit_copies<T>(plan.teams.log_copies, [&](auto log_copies) {
-        visit_whole<T>(plan.teams.whole, [&](auto whole) {
-          with(count_own_teams_kernel<Count, log_copies(), whole(), T>);
-        });
-      });
+      visit_whole<T>(
+          plan.teams.whole, [&](auto whole) { with(count_own_teams_kernel<Count, whole(), T>); });
     }
   });
 }

@@ -114,7 +114,12 @@ __global__ __launch_bounds__(ExtremeColumnReads<T>::kThreads, 1) void column_ext
 /// Rounds the extremes of a channel outwards; if `widened`, to the range that they give.
 template <class T, class To>
 __device__ __forceinline__ void put_range(
-    bool any, typename Number<T>::Wide low, typename Number<T>::Wide high, bool widened, To* to_low, To* to_high) {
+    bool any,
+    typename Number<T>::Wide low,
+    typename Number<T>::Wide high,
+    bool widened,
+    To* to_low,
+    To* to_high) {
   constexpr To kInfinity = std::numeric_limits<To>::infinity();
   To of_low = any ? rounded_down<To>(low) : kInfinity;
   To of_high = any ? rounded_up<To>(high) : -kInfinity;
@@ -125,7 +130,7 @@ __device__ __forceinline__ void put_range(
   *to_high = of_high;
 }
 
-/// Teams of one warp. A channel of one part has its range at once; others add to extremes.
+/// A channel of one part has its range at once; other parts add to extremes.
 template <class T, bool kWhole>
 __global__ __launch_bounds__(kThreadsOfTeams, 1) void team_extremes_kernel(
     const T* __restrict__ data,
@@ -135,19 +140,30 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void team_extremes_kernel(
     bool widened,
     UniformEdgeOf<T>* low,
     UniformEdgeOf<T>* high) {
+  __shared__ ThreadExtremes<T> of_warps[kWarpsOfTeams];
   const Team team(in);
+  const unsigned first_warp = team.index * in.warps;
   team.for_each_item(in, [&](unsigned channel, unsigned part) {
     ThreadExtremes<T> own;
     ItemOfTeam<T, kWhole>(data, in, channel, part).for_each(team, AddToExtremes<T>{own});
     own.reduce();
-    if (team.thread > 0) {
-      return;
+    if (threadIdx.x % kWarp == 0) {
+      of_warps[threadIdx.x / kWarp] = own;
     }
-    if (in.parts > 1) {
-      own.put(lows, highs, channel);
-    } else {
-      put_range<T>(own.low <= own.high, own.low, own.high, widened, &low[channel], &high[channel]);
+    team.sync();
+    if (team.thread == 0) {
+      for (unsigned warp = 1; warp < in.warps; ++warp) {
+        own.low = min(own.low, of_warps[first_warp + warp].low);
+        own.high = max(own.high, of_warps[first_warp + warp].high);
+      }
+      if (in.parts > 1) {
+        own.put(lows, highs, channel);
+      } else {
+        put_range<T>(
+            own.low <= own.high, own.low, own.high, widened, &low[channel], &high[channel]);
+      }
     }
+    team.sync();
   });
 }
 

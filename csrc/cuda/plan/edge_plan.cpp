@@ -112,44 +112,35 @@ bool plan_streams(
   return true;
 }
 
-/// Tables of teams, in the most copies that leave them room and are worth their reduction.
-/// `thresholds`: whether a block has them and buckets, too.
+/// Whether channels are so few and so long that blocks of one channel, which take a whole SM, count
+/// them no later than teams do: each SM reads `bytes_of_sm` or more.
+bool are_long(const Problem& problem, int64_t bytes_of_sm, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
+  return channels <= limits.sm_count && problem.rows[2].size * bytes >= kMinLongRunOfStream &&
+         channels * problem.num_rows() * bytes >= bytes_of_sm * limits.sm_count;
+}
+
+/// Tables of teams. Edges that are stored need thresholds and buckets, which the block's teams share.
 bool plan_teams(
-    const Problem& problem,
-    int64_t bins,
-    bool thresholds,
-    const DeviceLimits& limits,
-    EdgePlan& plan) {
-  const bool is_small_float = bytes_of_type(problem.type) == 2 && !is_integer(problem.type);
-  bool any = false;
-  for (const unsigned log_copies : {0u, 3u, 5u}) {
-    const int64_t words = words_of(bins + 3, log_copies);
-    const int32_t buckets = thresholds ? kFewestBuckets : 0;
-    const TeamMemory memory{
-        kReserved + (thresholds ? words * bytes_of_wide(problem.type) + buckets * 4 : 0),
-        words * kCounterBytes};
-    if (const char* c = std::getenv("HISTO_COPIES"); c ? unsigned(std::atoi(c)) != log_copies : (any && !is_small_float)) continue;
-    const auto teams = teams_of(problem, memory, limits);
-    if (!teams) {
-      continue;
-    }
-    const int64_t of_item = problem.num_rows() / teams->parts;
-    if (any && of_item < kElementsOfCopiedWord * words) {
-      break;
-    }
-    any = true;
-    plan.layout = EdgeLayout::kTeams;
-    static_cast<ChannelTeams&>(plan.teams) = *teams;
-    plan.teams.log_copies = log_copies;
-    plan.teams.buckets = buckets;
-    plan.threads = teams->threads();
-    plan.blocks = blocks_of(*teams, limits);
-    plan.shared_bytes = memory.of_block - kReserved + teams->teams * memory.of_team;
-    plan.teams.adds = teams->parts > 1 || problem.adds;
-    plan.clears = plan.teams.adds && !problem.adds;
-    plan.overlaps = plan.clears && limits.has_clusters();
+    const Problem& problem, int64_t bins, bool stored, const DeviceLimits& limits, EdgePlan& plan) {
+  const int64_t words = words_of(bins + 3, 0);
+  plan.teams.buckets = stored ? kFewestBuckets : 0;
+  const int64_t of_block =
+      stored ? words * bytes_of_wide(problem.type) + plan.teams.buckets * 4 : 0;
+  const TeamMemory memory{kReserved + of_block, words * kCounterBytes};
+  const auto teams = teams_of(problem, memory, limits);
+  if (!teams) {
+    return false;
   }
-  return any;
+  plan.layout = EdgeLayout::kTeams;
+  static_cast<ChannelTeams&>(plan.teams) = *teams;
+  plan.threads = teams->threads();
+  plan.blocks = blocks_of(*teams, limits);
+  plan.shared_bytes = of_block + teams->teams * memory.of_team;
+  plan.teams.adds = teams->parts > 1 || problem.adds;
+  plan.clears = plan.teams.adds && !problem.adds;
+  plan.overlaps = plan.clears && limits.has_clusters();
+  return true;
 }
 
 } // namespace
@@ -176,10 +167,14 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     plan.threads = kThreadsOfBytes;
     return plan;
   }
-  if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
-                                          (edges.shared && std::getenv("HISTO_TEAMS") && plan_teams(problem, edges.bins, true, limits, plan)) ||
-                                          plan_streams(problem, edges.bins, limits, plan))) {
-    return plan;
+  if (bytes_of_type(problem.type) > 1) {
+    const bool in_teams = edges.shared && !are_long(problem, kMinBytesOfLongStreams, limits) &&
+                          !std::getenv("HISTO_OLD");
+    if (plan_columns(problem, edges.bins, limits, plan) ||
+        (in_teams && plan_teams(problem, edges.bins, true, limits, plan)) ||
+        plan_streams(problem, edges.bins, limits, plan)) {
+      return plan;
+    }
   }
   plan = EdgePlan{};
   const TableEntries entries{bytes_of_type(problem.type), problem.num_bins, false};
@@ -196,10 +191,10 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 std::optional<EdgePlan> plan_own_rows(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   EdgePlan plan{};
-  if (bytes_of_type(problem.type) == 1 || !std::getenv("HISTO_TEAMS") || !plan_teams(problem, bins, false, limits, plan)) {
-    return std::nullopt;
-  }
-  return plan;
+  const bool fits = bytes_of_type(problem.type) > 1 && !std::getenv("HISTO_OLD") &&
+                    !are_long(problem, kMinBytesOfLongOwnStreams, limits) &&
+                    plan_teams(problem, bins, false, limits, plan);
+  return fits ? std::optional(plan) : std::nullopt;
 }
 
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
@@ -212,7 +207,9 @@ EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
     return plan;
   }
-  if (const auto teams = problem.num_rows() > 0 && element_bytes > 1 && std::getenv("HISTO_TEAMS") ? teams_of(problem, {}, limits) : std::nullopt) {
+  const bool in_teams = element_bytes > 1 && problem.num_rows() > 0 && !std::getenv("HISTO_OLD") &&
+                        !are_long(problem, kMinBytesOfLongOwnStreams, limits);
+  if (const auto teams = in_teams ? teams_of(problem, {}, limits) : std::nullopt) {
     plan.layout = EdgeLayout::kTeams;
     static_cast<ChannelTeams&>(plan.teams) = *teams;
     plan.threads = teams->threads();

@@ -41,9 +41,8 @@ struct EdgeStreams : ChannelStreams {
 
 /// Teams count channels in all their bins.
 struct EdgeTeams : ChannelTeams {
-  unsigned log_copies; // of the tables and of the thresholds, which lanes take in turns
-  int32_t buckets;     // as EdgeStreams has them; none if edges are computed
-  bool adds;           // as EdgeStreams has it
+  int32_t buckets; // as EdgeStreams has them; none if edges are computed
+  bool adds;       // as EdgeStreams has it
 };
 
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a

@@ -9,7 +9,8 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kMaxVec16s = int64_t{1} << 30; // what a thread adds to an index stays below 2^31
+// What a thread adds to an index, up to twice as many steps as loads are in flight, fits 32 bits.
+constexpr int64_t kMaxVec16s = int64_t{1} << 28;
 
 /// The segments of channels, if they are long enough to be read by vec16s.
 std::optional<ChannelTeams> segments_of(const Problem& problem) {
@@ -24,10 +25,16 @@ std::optional<ChannelTeams> segments_of(const Problem& problem) {
   std::copy_n(problem.rows, 2, in.segments);
   in.num_channels = problem.num_channels();
   in.length = run.size;
-  in.span = 1 + run.size - 1;
+  in.span_of_channel = run.size;
+  for (const Extent& loop : in.segments) {
+    in.span_of_channel += (loop.size - 1) * loop.stride;
+  }
+  in.span = in.span_of_channel;
   in.whole = address_of(problem) % kVec16Bytes == 0 && run.size % of_vec16 == 0;
-  for (const Extent& loop : {in.channels[0], in.channels[1], in.segments[0], in.segments[1]}) {
+  for (const Extent& loop : in.channels) {
     in.span += (loop.size - 1) * loop.stride;
+  }
+  for (const Extent& loop : {in.channels[0], in.channels[1], in.segments[0], in.segments[1]}) {
     in.whole = in.whole && (loop.size == 1 || loop.stride % of_vec16 == 0);
   }
   const int64_t of_segment =
@@ -81,11 +88,11 @@ std::optional<ChannelTeams> teams_of(
     const int64_t least_waves = ceil_div(in.num_channels * least_parts, at_once);
     for (int64_t waves = least_waves; waves <= least_waves + kMoreWaves; ++waves) {
       const int64_t most_parts = ceil_div(int64_t{in.vec16s}, warps * 32);
-      const int64_t parts = std::max(
-          std::min(waves * at_once / in.num_channels, most_parts), least_parts);
+      const int64_t parts =
+          std::max(std::min(waves * at_once / in.num_channels, most_parts), least_parts);
       in.parts = static_cast<unsigned>(parts);
-      if (const char* w = std::getenv("HISTO_W"); w && warps != std::atoi(w)) continue;
-      if (const char* p = std::getenv("HISTO_PARTS")) in.parts = static_cast<unsigned>(std::atoi(p));
+      if (const char* w = std::getenv("HISTO_W"); w && warps != std::atoi(w))
+        continue;
       const int64_t cost = cost_of(in, memory, limits);
       if (in.items() < kMaxRows && (!best || cost < least_cost)) {
         best = in;

@@ -14,15 +14,16 @@ struct ChannelTeams {
   Extent channels[2];
   Extent segments[2];
   int64_t num_channels;
-  int64_t length;      // elements of a segment
-  int64_t span;        // elements from the first to the last one of the problem
-  uint32_t vec16s;     // of a channel; its parts take them in turns
-  Divider by_segment;  // vec16s of a segment
-  Divider by_segments; // segments of the inner loop
-  unsigned parts;      // of a channel
-  unsigned teams;      // of a block
-  unsigned warps;      // of a team
-  bool whole;          // segments consist of aligned vec16s
+  int64_t length;          // elements of a segment
+  int64_t span;            // elements from the first to the last one of the problem
+  int64_t span_of_channel; // the same of a channel
+  uint32_t vec16s;         // of a channel; its parts take them in turns
+  Divider by_segment;      // vec16s of a segment
+  Divider by_segments;     // segments of the inner loop
+  unsigned parts;          // of a channel
+  unsigned teams;          // of a block
+  unsigned warps;          // of a team
+  bool whole;              // segments consist of aligned vec16s
 
   HISTO_HOST_DEVICE int64_t items() const {
     return num_channels * parts;

@@ -37,12 +37,11 @@ struct SlotTable {
     }
     return sum;
   }
-  /// The same, and clears them.
+  /// What the only copy of a slot holds, which is cleared.
   __device__ __forceinline__ Local take(unsigned slot) const {
-    const Local all = sum(slot);
-    for (unsigned copy = 0; copy < kCopies; ++copy) {
-      memory[word_of(slot, kLogCopies) + ((copy + threadIdx.x) & (kCopies - 1))] = 0;
-    }
+    static_assert(kCopies == 1);
+    const Local all = memory[word_of(slot, 0u)];
+    memory[word_of(slot, 0u)] = 0;
     return all;
   }
 };

@@ -15,8 +15,7 @@ struct Team {
   unsigned thread;
   unsigned size;
 
-  __device__ __forceinline__ explicit Team(const ChannelTeams& in)
-      : size(kWarp * in.warps) {
+  __device__ __forceinline__ explicit Team(const ChannelTeams& in) : size(kWarp * in.warps) {
     index = threadIdx.x / size;
     thread = threadIdx.x % size;
   }
@@ -43,25 +42,22 @@ struct Team {
     return index * gridDim.x + blockIdx.x;
   }
   template <class F>
-  __device__ __forceinline__ static void visit(
-      const ChannelTeams& in, unsigned item, const F& f) {
+  __device__ __forceinline__ static void visit(const ChannelTeams& in, unsigned item, const F& f) {
     const auto channels = static_cast<unsigned>(in.num_channels);
     const unsigned part = in.parts == 1 ? 0 : item / channels;
     f(item - part * channels, part);
   }
 };
 
-/// The elements of a vec16 that lie in its segment: numbers [first, first + size of the vec16) of
-/// the segment's `length`.
+/// The elements of a vec16 that lie in its segment: a bit for each.
 struct Within {
-  int first;
-  int length;
+  uint32_t elements;
 
   __device__ __forceinline__ bool has(int element) const {
-    return static_cast<unsigned>(first + element) < static_cast<unsigned>(length);
+    return (elements >> element & 1) != 0;
   }
   __device__ __forceinline__ Within from(int element) const {
-    return {first + element, length};
+    return {elements >> element};
   }
 };
 
@@ -71,17 +67,22 @@ struct ItemOfTeam {
   static constexpr int kOfVec16 = 16 / static_cast<int>(sizeof(T));
   struct Loaded {
     uint4 vec16;
-    int first; // element of the segment
+    Within within;
   };
 
   const ChannelTeams& in;
   const T* all;
   const T* data; // the channel's
   unsigned part;
+  bool is_inside; // vec16s of the channel reach nowhere beyond the problem
 
   __device__ __forceinline__
   ItemOfTeam(const T* elements, const ChannelTeams& teams, unsigned channel, unsigned the_part)
-      : in(teams), all(elements), data(elements + offset_in(teams.channels, channel)), part(the_part) {
+      : in(teams),
+        all(elements),
+        data(elements + offset_in(teams.channels, channel)),
+        part(the_part) {
+    is_inside = data - all >= kOfVec16 && data + in.span_of_channel + kOfVec16 <= all + in.span;
   }
 
   /// Calls f(pack), or f(pack, within) if not kWhole, with the packs of the item.
@@ -89,23 +90,23 @@ struct ItemOfTeam {
   __device__ __forceinline__ void for_each(const Team& team, const F& f) const {
     constexpr int kInFlight = kTeamVec16s;
     const unsigned step = in.parts * team.size;
-    unsigned next = part * team.size + team.thread;
+    unsigned next = part * team.size + team.thread, ahead = next;
     Loaded loaded[kInFlight];
 #pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      if (next + j * step < in.vec16s) {
-        loaded[j] = load(next + j * step);
+    for (int j = 0; j < kInFlight; ++j, ahead += step) {
+      if (ahead < in.vec16s) {
+        loaded[j] = load(ahead);
       }
     }
     // Each vec16 is replaced by one of the next round as soon as it is counted.
-    for (; next < in.vec16s; next += kInFlight * step) {
+    while (next < in.vec16s) {
 #pragma unroll
-      for (int j = 0; j < kInFlight; ++j) {
+      for (int j = 0; j < kInFlight; ++j, ahead += step, next += step) {
         const Loaded now = loaded[j];
-        if (next + (kInFlight + j) * step < in.vec16s) {
-          loaded[j] = load(next + (kInFlight + j) * step);
+        if (ahead < in.vec16s) {
+          loaded[j] = load(ahead);
         }
-        if (next + j * step < in.vec16s) {
+        if (next < in.vec16s) {
           visit(now, f);
         }
       }
@@ -138,26 +139,27 @@ struct ItemOfTeam {
     const T* begin = segment(of_channel);
     const auto number = static_cast<int>(index - of_channel * in.by_segment.divisor);
     if constexpr (kWhole) {
-      return {load_once(reinterpret_cast<const uint4*>(begin) + number), 0};
+      return {load_once(reinterpret_cast<const uint4*>(begin) + number), {}};
     } else {
       const auto beyond = static_cast<int>(reinterpret_cast<uintptr_t>(begin) % 16 / sizeof(T));
-      const int first = number * kOfVec16 - beyond;
-      return {load_around(begin + first, begin, first), first};
+      const int first = number * kOfVec16 - beyond, left = static_cast<int>(in.length) - first;
+      const uint32_t upto_end = left < kOfVec16 ? (1u << max(left, 0)) - 1 : (1u << kOfVec16) - 1;
+      const Within within{upto_end & 0xffffffff << max(-first, 0)};
+      return {load_around(begin + first, within), within};
     }
   }
   /// An aligned vec16 that may reach beyond its segment.
-  __device__ __forceinline__ uint4 load_around(const T* from, const T* begin, int first) const {
-    const auto length = static_cast<int>(in.length);
-    if (first >= length) {
+  __device__ __forceinline__ uint4 load_around(const T* from, Within within) const {
+    if (within.elements == 0) {
       return {};
     }
-    if (from >= all && from + kOfVec16 <= all + in.span) {
+    if (is_inside || (from >= all && from + kOfVec16 <= all + in.span)) {
       return load_once(reinterpret_cast<const uint4*>(from));
     }
     alignas(16) T elements[kOfVec16] = {};
 #pragma unroll
     for (int j = 0; j < kOfVec16; ++j) {
-      if (Within{first, length}.has(j)) {
+      if (within.has(j)) {
         elements[j] = from[j];
       }
     }
@@ -168,16 +170,12 @@ struct ItemOfTeam {
   __device__ __forceinline__ void visit(const Loaded& loaded, const F& f) const {
     if constexpr (kWhole) {
       for_each_of_vec16<T>(loaded.vec16, f);
-    } else {
-      const Within within{loaded.first, static_cast<int>(in.length)};
-      if (within.first >= within.length) {
-        return;
-      }
+    } else if (loaded.within.elements != 0) {
+      constexpr int kOfPack = static_cast<int>(sizeof(Pack<T>) / sizeof(T));
       const auto* packs = reinterpret_cast<const Pack<T>*>(&loaded.vec16);
 #pragma unroll
-      for (int p = 0; p < static_cast<int>(16 / sizeof(Pack<T>)); ++p) {
-        constexpr int kOfPack = static_cast<int>(sizeof(Pack<T>) / sizeof(T));
-        f(packs[p], within.from(p * kOfPack));
+      for (int p = 0; p < kOfVec16 / kOfPack; ++p) {
+        f(packs[p], loaded.within.from(p * kOfPack));
       }
     }
   }

@@ -119,7 +119,6 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       facts.add("vec16s", true);
       facts.add("parts", int64_t{plan.teams.parts});
       facts.add("teams", int64_t{plan.teams.teams});
-      facts.add("copies", int64_t{1} << plan.teams.log_copies);
       steps.emplace_back("count_teams");
       break;
     case cuda::EdgeLayout::kStreams:
