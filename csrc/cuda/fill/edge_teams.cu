@@ -19,7 +19,7 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_teams_kernel(
     typename Accumulator::Total* __restrict__ totals) {
   using Table = SlotTable<Accumulator, 0>;
   extern __shared__ __align__(16) unsigned char shared[];
-  const Team team(in);
+  const WarpTeam team(in);
   team.for_first_item(in, [&](unsigned channel, unsigned part) {
     ItemOfTeam<T, kWhole>(data, in, channel, part).fetch_first(team, kFetchedAhead / in.teams);
   });

@@ -20,6 +20,18 @@ void count_by(
     const Flow& flow,
     const Launch& launch);
 
+/// Counts by a plan of plan_own_rows between low and high, [channels], of the type of the edges, and
+/// writes these. Counts are cleared if the plan says so.
+template <class E>
+void count_own_teams(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const E* low,
+    const E* high,
+    const UniformBins& bins,
+    const Flow& flow,
+    const Launch& launch);
+
 /// Writes edges of one width, and counts between them.
 void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch);

@@ -1,7 +1,6 @@
 // Counts channels one after another in bins of one width, each in a range of its own. An edge is
 // computed where it is needed: nothing is prepared, and none is read.
 #include "cuda/fill/fill.h"
-#include "cuda/fill/own_ranges.h"
 #include "cuda/fill/slots.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/slot_table.cuh"
@@ -21,7 +20,7 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_own_teams_kernel(
     typename Accumulator::Total* __restrict__ totals) {
   using Table = SlotTable<Accumulator, 0>;
   extern __shared__ __align__(16) typename Accumulator::Local tables[];
-  const Team team(in);
+  const WarpTeam team(in);
   const auto num_bins = static_cast<unsigned>(edges.bins), slots = num_bins + 3;
   for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, 0); i += blockDim.x) {
     tables[i] = 0;

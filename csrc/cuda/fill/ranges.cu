@@ -5,10 +5,9 @@
 #include "core/uniform_edges.h"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/extremes.h"
-#include "cuda/fill/own_ranges.h"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/clear.h"
-#include "cuda/walk/teams.cuh"
+#include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -32,41 +31,11 @@ struct ThreadExtremes {
       high = max(high, value);
     }
   }
-  /// Those of the warp.
-  __device__ __forceinline__ void reduce() {
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-      low = min(low, __shfl_xor_sync(0xffffffff, low, step));
-      high = max(high, __shfl_xor_sync(0xffffffff, high, step));
-    }
-  }
   /// Adds them to those of a channel.
   __device__ __forceinline__ void put(long long* lows, long long* highs, int64_t channel) const {
     if (low <= high) {
       atomicMin(&lows[channel], static_cast<long long>(ordinal_of_wide<T>(low)));
       atomicMax(&highs[channel], static_cast<long long>(ordinal_of_wide<T>(high)));
-    }
-  }
-};
-
-/// Adds the elements of a team.
-template <class T>
-struct AddToExtremes {
-  ThreadExtremes<T>& own;
-
-  template <int kSize>
-  __device__ __forceinline__ void operator()(const Pack<T, kSize>& pack) const {
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      own.add(pack.elements[j]);
-    }
-  }
-  template <int kSize>
-  __device__ __forceinline__ void operator()(const Pack<T, kSize>& pack, Within within) const {
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      if (within.has(j)) {
-        own.add(pack.elements[j]);
-      }
     }
   }
 };
@@ -89,8 +58,12 @@ __global__ __launch_bounds__(ExtremeStreamReads::kThreads, 1) void stream_extrem
   const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
   ThreadExtremes<T> own;
   stream.template for_each<ExtremeStreamReads>([&](T element) { own.add(element); });
-  own.reduce();
-  if (threadIdx.x % kWarp == 0) { // one lane adds for its warp
+  // One lane adds for its warp.
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    own.low = min(own.low, __shfl_xor_sync(0xffffffff, own.low, step));
+    own.high = max(own.high, __shfl_xor_sync(0xffffffff, own.high, step));
+  }
+  if (threadIdx.x % kWarp == 0) {
     own.put(lows, highs, channel);
   }
 }
@@ -111,62 +84,6 @@ __global__ __launch_bounds__(ExtremeColumnReads<T>::kThreads, 1) void column_ext
   }
 }
 
-/// Rounds the extremes of a channel outwards; if `widened`, to the range that they give.
-template <class T, class To>
-__device__ __forceinline__ void put_range(
-    bool any,
-    typename Number<T>::Wide low,
-    typename Number<T>::Wide high,
-    bool widened,
-    To* to_low,
-    To* to_high) {
-  constexpr To kInfinity = std::numeric_limits<To>::infinity();
-  To of_low = any ? rounded_down<To>(low) : kInfinity;
-  To of_high = any ? rounded_up<To>(high) : -kInfinity;
-  if (widened) {
-    range_of_extremes(of_low, of_high);
-  }
-  *to_low = of_low;
-  *to_high = of_high;
-}
-
-/// A channel of one part has its range at once; other parts add to extremes.
-template <class T, bool kWhole>
-__global__ __launch_bounds__(kThreadsOfTeams, 1) void team_extremes_kernel(
-    const T* __restrict__ data,
-    const __grid_constant__ ChannelTeams in,
-    long long* lows,
-    long long* highs,
-    bool widened,
-    UniformEdgeOf<T>* low,
-    UniformEdgeOf<T>* high) {
-  __shared__ ThreadExtremes<T> of_warps[kWarpsOfTeams];
-  const Team team(in);
-  const unsigned first_warp = team.index * in.warps;
-  team.for_each_item(in, [&](unsigned channel, unsigned part) {
-    ThreadExtremes<T> own;
-    ItemOfTeam<T, kWhole>(data, in, channel, part).for_each(team, AddToExtremes<T>{own});
-    own.reduce();
-    if (threadIdx.x % kWarp == 0) {
-      of_warps[threadIdx.x / kWarp] = own;
-    }
-    team.sync();
-    if (team.thread == 0) {
-      for (unsigned warp = 1; warp < in.warps; ++warp) {
-        own.low = min(own.low, of_warps[first_warp + warp].low);
-        own.high = max(own.high, of_warps[first_warp + warp].high);
-      }
-      if (in.parts > 1) {
-        own.put(lows, highs, channel);
-      } else {
-        put_range<T>(
-            own.low <= own.high, own.low, own.high, widened, &low[channel], &high[channel]);
-      }
-    }
-    team.sync();
-  });
-}
-
 template <class T, class To>
 __global__ void round_extremes_kernel(
     const long long* lows,
@@ -175,11 +92,17 @@ __global__ void round_extremes_kernel(
     bool widened,
     To* low,
     To* high) {
+  constexpr To kInfinity = std::numeric_limits<To>::infinity();
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < channels; i += step) {
-    put_range<T>(
-        lows[i] <= highs[i], wide_of_ordinal<T>(lows[i]), wide_of_ordinal<T>(highs[i]), widened,
-        &low[i], &high[i]);
+    const bool any = lows[i] <= highs[i];
+    To of_low = any ? rounded_down<To>(wide_of_ordinal<T>(lows[i])) : kInfinity;
+    To of_high = any ? rounded_up<To>(wide_of_ordinal<T>(highs[i])) : -kInfinity;
+    if (widened) {
+      range_of_extremes(of_low, of_high);
+    }
+    low[i] = of_low;
+    high[i] = of_high;
   }
 }
 
@@ -230,39 +153,18 @@ dim3 grid_for(int64_t size, const Launch& launch) {
   return grid_of(std::min<int64_t>(ceil_div(size, kThreads), int64_t{8} * launch.limits.sm_count));
 }
 
-/// Where extremes go: to ordinals that are rounded later, or, from teams, to the range.
-template <class To>
-struct Found {
-  long long* lows;
-  long long* highs;
-  bool widened;
-  To* low;
-  To* high;
-};
-
-template <class T, class To>
-void add_extremes(
-    const EdgePlan& plan, const Problem& problem, const Found<To>& to, const Launch& launch) {
+template <class T>
+void add_extremes(const Problem& problem, long long* lows, long long* highs, const Launch& launch) {
   const auto* data = static_cast<const T*>(problem.data);
-  if (plan.layout == EdgeLayout::kTeams) {
-    if constexpr (!std::is_same_v<To, UniformEdgeOf<T>>) {
-      no_kernel("team_extremes");
-    } else {
-      visit_whole<T>(plan.teams.whole, [&](auto whole) {
-        start(
-            launch, "team_extremes", team_extremes_kernel<T, whole()>, grid_of(plan.blocks),
-            dim3(plan.threads), 0, data, plan.teams, to.lows, to.highs, to.widened, to.low,
-            to.high);
-      });
-    }
-  } else if (plan.layout == EdgeLayout::kColumns) {
+  const EdgePlan plan = plan_extremes(problem, launch.limits);
+  if (plan.layout == EdgeLayout::kColumns) {
     start(
         launch, "column_extremes", column_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(ExtremeColumnReads<T>::kThreads), 0, data, plan.columns, to.lows, to.highs);
+        dim3(ExtremeColumnReads<T>::kThreads), 0, data, plan.columns, lows, highs);
   } else {
     start(
         launch, "stream_extremes", stream_extremes_kernel<T>, grid_of(plan.blocks),
-        dim3(ExtremeStreamReads::kThreads), 0, data, plan.streams, to.lows, to.highs);
+        dim3(ExtremeStreamReads::kThreads), 0, data, plan.streams, lows, highs);
   }
 }
 
@@ -294,31 +196,25 @@ void find_extremes(const Problem& problem, bool widened, To* low, To* high, cons
   if (channels == 0) {
     return;
   }
-  const EdgePlan plan = plan_extremes(problem, launch.limits);
-  Found<To> to{nullptr, nullptr, widened, low, high};
-  if (plan.clears) {
-    to.lows = static_cast<long long*>(
-        launch.allocate(2 * channels * static_cast<int64_t>(sizeof(long long))));
-    to.highs = to.lows + channels;
-    start(
-        launch, "clear_extremes", clear_extremes_kernel, grid_for(channels, launch), dim3(kThreads),
-        0, to.lows, to.highs, channels);
-  }
+  auto* lows = static_cast<long long*>(
+      launch.allocate(2 * channels * static_cast<int64_t>(sizeof(long long))));
+  long long* highs = lows + channels;
+  start(
+      launch, "clear_extremes", clear_extremes_kernel, grid_for(channels, launch), dim3(kThreads),
+      0, lows, highs, channels);
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if (problem.num_rows() > 0) {
       if constexpr (sizeof(T) == 1) {
-        add_extremes_of_bytes(problem, to.lows, to.highs, launch);
+        add_extremes_of_bytes(problem, lows, highs, launch);
       } else {
-        add_extremes<T>(plan, problem, to, launch);
+        add_extremes<T>(problem, lows, highs, launch);
       }
     }
-    if (plan.clears) {
-      start(
-          launch, "round_extremes", round_extremes_kernel<T, To>, grid_for(channels, launch),
-          dim3(kThreads), 0, static_cast<const long long*>(to.lows),
-          static_cast<const long long*>(to.highs), channels, widened, low, high);
-    }
+    start(
+        launch, "round_extremes", round_extremes_kernel<T, To>, grid_for(channels, launch),
+        dim3(kThreads), 0, static_cast<const long long*>(lows),
+        static_cast<const long long*>(highs), channels, widened, low, high);
   });
 }
 

@@ -1,7 +1,6 @@
 #include "cuda/plan/edge_plan.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <utility>
 
 #include "core/locate.h"
@@ -191,7 +190,7 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 std::optional<EdgePlan> plan_own_rows(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   EdgePlan plan{};
-  const bool fits = bytes_of_type(problem.type) > 1 && !std::getenv("HISTO_OLD") &&
+  const bool fits = bytes_of_type(problem.type) > 1 &&
                     !are_long(problem, kMinBytesOfLongOwnStreams, limits) &&
                     plan_teams(problem, bins, false, limits, plan);
   return fits ? std::optional(plan) : std::nullopt;
@@ -200,21 +199,10 @@ std::optional<EdgePlan> plan_own_rows(
 EdgePlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   EdgePlan plan{};
-  plan.clears = true;
   if (element_bytes > 1 && are_columns(problem, bytes_of_word(element_bytes))) {
     plan.layout = EdgeLayout::kColumns;
     plan.columns = columns_of(problem, bytes_of_word(element_bytes), 5, kSetupBytes, limits);
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
-    return plan;
-  }
-  const bool in_teams = element_bytes > 1 && problem.num_rows() > 0 && !std::getenv("HISTO_OLD") &&
-                        !are_long(problem, kMinBytesOfLongOwnStreams, limits);
-  if (const auto teams = in_teams ? teams_of(problem, {}, limits) : std::nullopt) {
-    plan.layout = EdgeLayout::kTeams;
-    static_cast<ChannelTeams&>(plan.teams) = *teams;
-    plan.threads = teams->threads();
-    plan.blocks = blocks_of(*teams, limits);
-    plan.clears = teams->parts > 1;
     return plan;
   }
   plan.layout = EdgeLayout::kStreams;

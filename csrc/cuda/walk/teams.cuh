@@ -10,12 +10,12 @@
 namespace histo::cuda {
 
 /// The threads of some warps of a block, which wait for each other alone.
-struct Team {
+struct WarpTeam {
   unsigned index; // in the block
   unsigned thread;
   unsigned size;
 
-  __device__ __forceinline__ explicit Team(const ChannelTeams& in) : size(kWarp * in.warps) {
+  __device__ __forceinline__ explicit WarpTeam(const ChannelTeams& in) : size(kWarp * in.warps) {
     index = threadIdx.x / size;
     thread = threadIdx.x % size;
   }
@@ -87,7 +87,7 @@ struct ItemOfTeam {
 
   /// Calls f(pack), or f(pack, within) if not kWhole, with the packs of the item.
   template <class F>
-  __device__ __forceinline__ void for_each(const Team& team, const F& f) const {
+  __device__ __forceinline__ void for_each(const WarpTeam& team, const F& f) const {
     constexpr int kInFlight = kTeamVec16s;
     const unsigned step = in.parts * team.size;
     unsigned next = part * team.size + team.thread, ahead = next;
@@ -114,7 +114,7 @@ struct ItemOfTeam {
   }
 
   /// L2 begins to fetch what the parts of the channel read first, up to `bytes` for each.
-  __device__ __forceinline__ void fetch_first(const Team& team, uint32_t bytes) const {
+  __device__ __forceinline__ void fetch_first(const WarpTeam& team, uint32_t bytes) const {
     if constexpr (kWhole) {
       const uint32_t size = min(bytes / 16, in.by_segment.divisor / in.parts);
       if (team.thread == 0 && size > 0) {
