@@ -167,8 +167,7 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     return plan;
   }
   if (bytes_of_type(problem.type) > 1) {
-    const bool in_teams = edges.shared && !are_long(problem, kMinBytesOfLongStreams, limits) &&
-                          !std::getenv("HISTO_OLD");
+    const bool in_teams = edges.shared && !are_long(problem, kMinBytesOfLongStreams, limits);
     if (plan_columns(problem, edges.bins, limits, plan) ||
         (in_teams && plan_teams(problem, edges.bins, true, limits, plan)) ||
         plan_streams(problem, edges.bins, limits, plan)) {

@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "cuda/plan/layouts.h"
+#include "cuda/policy_teams.h"
 
 namespace histo::cuda {
 

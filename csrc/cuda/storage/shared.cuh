@@ -37,11 +37,6 @@ __device__ __forceinline__ void count_above(uint64_t value, uint64_t limit, uint
   above += value > limit;
 }
 
-/// A barrier of `size` threads of the block, whole warps: one of up to 16.
-__device__ __forceinline__ void sync_team(unsigned index, unsigned size) {
-  asm volatile("bar.sync %0, %1;" ::"r"(index), "r"(size) : "memory");
-}
-
 /// All bits of each half are its sign.
 __device__ __forceinline__ uint32_t signs_of_halves(uint32_t halves) {
   uint32_t signs;

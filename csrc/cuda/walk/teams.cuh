@@ -5,6 +5,7 @@
 
 #include "cuda/plan/teams.h"
 #include "cuda/storage/shared.cuh"
+#include "cuda/team_barrier.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {

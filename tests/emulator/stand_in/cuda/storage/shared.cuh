@@ -20,9 +20,6 @@ template <class T>
 void count_above(T value, T limit, uint32_t& above) {
   above += value > limit;
 }
-inline void sync_team(unsigned, unsigned size) {
-  emulated::wait_for_team(size);
-}
 inline uint32_t signs_of_halves(uint32_t halves) {
   return (halves >> 31) * 0xffff0000 | (halves >> 15 & 1) * 0xffff;
 }
