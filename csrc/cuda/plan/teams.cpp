@@ -1,6 +1,7 @@
 #include "cuda/plan/teams.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "cuda/plan/channels.h"
 #include "cuda/plan/common.h"
@@ -90,6 +91,8 @@ std::optional<ChannelTeams> teams_of(
       const int64_t parts =
           std::max(std::min(waves * at_once / in.num_channels, most_parts), least_parts);
       in.parts = static_cast<unsigned>(parts);
+      if (const char* w = std::getenv("HISTO_W"); w && warps != std::atoi(w))
+        continue;
       const int64_t cost = cost_of(in, memory, limits);
       if (in.items() < kMaxRows && (!best || cost < least_cost)) {
         best = in;

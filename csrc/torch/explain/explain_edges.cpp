@@ -117,7 +117,7 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
     case cuda::EdgeLayout::kTeams:
       facts.add("layout", "teams");
       facts.add("vec16s", true);
-      facts.add("parts", int64_t{plan.teams.parts});
+      facts.add("chunks", int64_t{plan.teams.parts});
       facts.add("teams", int64_t{plan.teams.teams});
       steps.emplace_back("count_teams");
       break;
