@@ -190,9 +190,11 @@ class Case(NamedTuple):
                 words = count(
                     values, some, dim=self.dim, gpu=self.gpu, offset=self.offset, adds=adds
                 )
-                # Columns that share their edges have cases of their own.
+                # Channels that share their edges are counted by teams if they lie in segments.
+                # Columns that share them have cases of their own.
+                in_teams = "streams" in self.words and "teams" in words
                 in_stripes = some is row and "stripes" in words
-                assert in_stripes or {*self.words.split()} <= words, words
+                assert in_teams or in_stripes or {*self.words.split()} <= words, words
             if "streams" in self.words or "columns" in self.words:
                 assert guess in {*words, ""}
 
@@ -254,6 +256,125 @@ CASES = {
 @pytest.mark.parametrize("name", CASES)
 def test_cases(count: Count, name: str, adds: bool) -> None:
     CASES[name].check(count, adds=adds)
+
+
+TEAMS = {
+    "rows": Case("teams whole", (40, 3008), (1,), gpu=HOPPER),
+    "one warp each": Case("teams 1-warps", (300, 516), (1,), gpu=HOPPER),
+    "chunks": Case("teams chunks", (3, 40_001), (1,), gpu=HOPPER, offset=1),
+    "odd rows": Case("teams", (37, 1031), (1,), gpu=HOPPER, offset=3),
+    "odd rows of 2 bytes": Case("teams", (37, 1031), (1,), torch.bfloat16, offset=5),
+    "rows of 2 bytes": Case("teams whole", (9, 1040), (1,), torch.float16, offset=8),
+    "images": Case("teams whole", (9, 21, 14, 14), (0, 2, 3)),
+    "images of 2 bytes": Case("teams", (9, 21, 14, 14), (0, 2, 3), torch.bfloat16),
+    "small images": Case("teams", (9, 21, 7, 7), (0, 2, 3), offset=2),
+    "planes": Case("teams", (31, 11, 7, 7), (2, 3), gpu=HOPPER),
+    "two loops of segments": Case(
+        "teams", (5, 3, 8, 2, 40), (0, 2, 4), cut=(slice(None), ..., slice(33))
+    ),
+    "gaps": Case("teams", (20, 6, 70), (0, 2), cut=(..., slice(3, 64)), offset=1),
+    "tiny segments": Case("teams", (60, 6, 9), (0, 2)),
+    "doubles": Case("teams", (7, 1003), (1,), DOUBLE),
+    "int64": Case("teams", (7, 1003), (1,), torch.int64, gpu=HOPPER),
+    "int16": Case("teams", (7, 1003), (1,), torch.int16, offset=1),
+    "one channel": Case("teams chunks", (20_011,), offset=1, gpu=HOPPER),
+    "many bins": Case("teams", (3, 3001), (1,), bins=2000, gpu=HOPPER),
+    "more bins": Case("teams", (3, 3001), (1,), bins=5000, gpu=HOPPER),
+}
+
+
+@pytest.mark.parametrize("adds", [False, True])
+@pytest.mark.parametrize("name", TEAMS)
+def test_teams(count: Count, name: str, adds: bool) -> None:
+    case = TEAMS[name]
+    edges = {"": logarithmic(case.bins)} if case.bins else guesses_of(case.dtype)
+    for guess, row in edges.items():
+        values = numbers_about(row, case.shape, case.dtype)[case.cut]
+        words = count(values, row, dim=case.dim, gpu=case.gpu, offset=case.offset, adds=adds)
+        assert {*case.words.split()} <= words, words
+        assert guess in {*words, ""}
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, SINGLE, DOUBLE], ids=str)
+def test_teams_at_the_ends_of_rounds(count: Count, dtype: torch.dtype) -> None:
+    """Each thread has from none to three rounds of loads."""
+    of_vec16 = 16 // dtype.itemsize
+    edges = uniform(-2, 2, 8)
+    for vec16s in (1, 31, 32, 33, 127, 128, 129, 255, 256, 257, 385):
+        for more in (0, 1, of_vec16 - 1):
+            values = numbers_about(edges, (3, vec16s * of_vec16 + more), dtype, vec16s)
+            count(values, edges, dim=(1,), flow=True, gpu=ONE_SM)
+
+
+class CheckOwnRanges(Protocol):
+    def __call__(
+        self,
+        values: Tensor,
+        bins: int,
+        *,
+        dim: tuple[int, ...] = ...,
+        flow: bool = ...,
+        offset: int = ...,
+        gpu: Device = ...,
+    ) -> set[str]: ...
+
+
+@pytest.fixture(scope="session")
+def check_own_ranges(programs: Programs) -> CheckOwnRanges:
+    """Compares the edges between the extremes of channels, and the counts."""
+
+    def run(
+        values: Tensor,
+        bins: int,
+        *,
+        dim: tuple[int, ...] = (1,),
+        flow: bool = True,
+        offset: int = 0,
+        gpu: Device = TWO_SMS,
+    ) -> set[str]:
+        num_counts = bins + (3 if flow else 0)
+        problem, data = described(values, num_counts, dim, offset * values.dtype.itemsize)
+        narrow = values.dtype in (*SHORT, SINGLE)
+        of_edges = SINGLE if narrow else DOUBLE
+        about = f"{list(values.shape)} {values.dtype} over {dim}, {bins} bins on {gpu.name}"
+        header = [*problem, bins, ELEMENT_TYPES.index(of_edges), int(flow), *limits_of(gpu)]
+        words, result = run_emulated(programs.emulator, "own_ranges", header, data, about)
+        kept = [values.shape[d] for d in range(values.ndim) if d not in dim]
+        size = math.prod(kept) * num_counts * 8
+        counts = torch.frombuffer(result[:size], dtype=torch.int64).view(*kept, num_counts)
+        edges = torch.frombuffer(result[size:], dtype=of_edges).view(*kept, bins + 1)
+        low, high = oracle.finite_range(values, dim)
+        none, one = low > high, low == high
+        low = torch.where(none, 0.0, torch.where(one, low - 0.5, low))
+        high = torch.where(none, 1.0, torch.where(one, high + 0.5, high))
+        assert torch.equal(edges, oracle.uniform_edges(low, high, bins, dtype=of_edges)), about
+        assert_counts(counts, oracle.histogram(values, edges, dim, flow=flow), about)
+        return words
+
+    return run
+
+
+@pytest.mark.parametrize(
+    "dtype", [*SHORT, SINGLE, DOUBLE, torch.int16, torch.int64, torch.uint64], ids=str
+)
+def test_own_ranges(check_own_ranges: CheckOwnRanges, dtype: torch.dtype) -> None:
+    """Usual ranges, far ones, one value, no finite value, and ends that no line connects."""
+    values = numbers_about(uniform(-5, 9, 20), (7, 1201), dtype)
+    if dtype.is_floating_point:
+        values[:5] = values[:5].nan_to_num(1, 2, 3).clamp(-5, 9)
+        values[1] = values[1] * 2.0**-9 + 1
+        values[2] = 3
+        values[3] = math.nan
+        values[4] = values[4].sign() * torch.finfo(dtype).max
+    else:
+        values[1] = values[1].clamp(3, 3)
+    for bins in (1, 10, 257):
+        words = check_own_ranges(values, bins, flow=bins != 10)
+        assert "teams" in words
+        check_own_ranges(values, bins, offset=1, gpu=HOPPER)
+    images = values[:, :1176].reshape(7, 8, 3, 49)
+    assert "teams" in check_own_ranges(images, 40, dim=(0, 2, 3), gpu=HOPPER)
+    assert "chunks" in check_own_ranges(values[:, :1200].reshape(3, -1), 40, gpu=HOPPER)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)

@@ -317,8 +317,9 @@ def test_an_assumed_device() -> None:
 @pytest.mark.parametrize(
     ("shape", "dim", "dtype", "layout", "kernel"),
     [
-        ((1 << 20,), None, torch.float32, "streams", "count_streams"),
-        ((4, 1 << 16), 1, torch.bfloat16, "streams", "count_streams"),
+        ((1 << 20,), None, torch.float32, "teams", "count_teams"),
+        ((4, 1 << 16), 1, torch.bfloat16, "teams", "count_teams"),
+        ((1 << 28,), None, torch.float32, "streams", "count_streams"),
         ((1 << 16, 64), 0, torch.float64, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
         ((1 << 16, 64), 1, torch.float32, "tiles", "count_tiles"),

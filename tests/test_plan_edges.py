@@ -26,8 +26,10 @@ def plan_of(
     dim: int | tuple[int, ...] | None = None,
     dtype: torch.dtype = torch.float32,
     device: str | Device = "H100",
+    bounds: tuple[float, float] | None = None,
 ) -> HistogramExplanation:
-    return explain_histogram(shape, bins, dim=dim, dtype=dtype, device=device)
+    """Channels share their edges if there is a range."""
+    return explain_histogram(shape, bins, range=bounds, dim=dim, dtype=dtype, device=device)
 
 
 def of_view(view: torch.Tensor, dim: int | tuple[int, ...], bins: int = 100) -> str:
@@ -57,6 +59,16 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         counters_and_edges = plan.part_bins * (4 + (8 if size == 8 else 4)) * plan.copies
         assert counters_and_edges < plan.shared_bytes
         assert plan.clears_counts == (plan.chunks > 1)
+    elif plan.layout == "teams":
+        assert size > 1
+        assert plan.shares_edges
+        assert plan.threads % (32 * plan.teams) == 0
+        assert plan.blocks == min(gpu.sm_count, plan.channels * plan.chunks)
+        assert plan.channels * plan.chunks < MAX_ROWS
+        assert rows <= plan.chunks * MAX_ROWS
+        assert plan.clears_counts == (plan.chunks > 1)
+        edges_and_counters = plan.num_bins * ((8 if size == 8 else 4) + 4 * plan.teams)
+        assert edges_and_counters < plan.shared_bytes
     elif plan.layout in ("columns", "stripes"):
         width = plan.stripe_words * plan.word_bytes // size
         assert plan.stripes * width >= plan.columns > (plan.stripes - 1) * width
@@ -89,7 +101,7 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
             assert 4 * num_counts < plan.shared_bytes <= gpu.shared_bytes_per_block
         else:
             assert plan.clears_counts
-    if plan.layout in ("streams", "columns"):
+    if plan.layout in ("teams", "streams", "columns"):
         assert plan.shared_bytes + RESERVED <= gpu.shared_bytes_per_block
         assert plan.rows_per_block <= MAX_ROWS
     # Every kernel that adds to counts comes after one that clears them.
@@ -123,10 +135,11 @@ def test_what_holds_for_every_plan(gpu: Device) -> None:
         bins = rng.choice((1, 2, 3, 10, 64, 100, 255, 256, 257, 1000, 2048, 4096, 1 << 14, 1 << 16))
         if math.prod(shape) * 8 >= 1 << 40 or math.prod(shape) * bins >= 1 << 50:
             continue
-        plan = plan_of(shape, bins, dim, rng.choice(DTYPES), gpu)
+        bounds = (0.0, 1.0) if bins < 1 << 14 and rng.random() < 0.5 else None
+        plan = plan_of(shape, bins, dim, rng.choice(DTYPES), gpu, bounds)
         assert_whole(plan, gpu)
         layouts.add(plan.layout)
-    assert layouts == {"streams", "columns", "bytes", "tiles", "scattered"}
+    assert layouts == {"teams", "streams", "columns", "bytes", "tiles", "scattered"}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -144,8 +157,11 @@ def test_edges_of_sizes(dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 def test_layouts(dtype: torch.dtype) -> None:
-    assert plan_of((1 << 20,), dtype=dtype).layout == "streams"
+    assert plan_of((1 << 20,), dtype=dtype).layout == "teams"
+    assert plan_of((1 << 28,), dtype=dtype).layout == "streams"
     assert plan_of((8, 1 << 16), dim=1, dtype=dtype).layout == "streams"
+    for shape, dim in (((8, 1 << 16), 1), ((4000, 11_007), 1), ((40, 9, 7, 7), (0, 2, 3))):
+        assert plan_of(shape, dim=dim, dtype=dtype, bounds=(0, 1)).layout == "teams"
     assert plan_of((8, 3, 64, 64), dim=(2, 3), dtype=dtype).layout == "streams"
     assert plan_of((1 << 16, 64), dim=0, dtype=dtype).layout == "columns"
     assert plan_of((8, 64, 64, 32), dim=(1, 2), dtype=dtype).layout == "columns"

@@ -156,6 +156,7 @@ class HistogramFacts:
     parts: int = 1
     part_bins: int = 0
     copies: int = 0
+    teams: int = 0
     columns: int = 0
     rows: int = 0
     left: int = 0

@@ -298,9 +298,11 @@ def _edges(e: HistogramFacts) -> str:
 
 
 def _histogram_layout(e: HistogramFacts) -> str:
-    if e.layout == "streams":
+    if e.layout in ("teams", "streams"):
         text = "one channel" if e.channels == 1 else f"{e.channels:,} channels one after another"
         text += f", each in {_count(e.chunks, 'chunk')} of rows"
+        if e.layout == "teams":
+            text += f"; a block has {_count(e.teams, 'team')} of {e.threads // e.teams} threads"
         if e.parts > 1:
             text += (
                 f"; {e.parts} parts of up to {_count(e.part_bins, 'bin')}, and all is read for each"
@@ -408,6 +410,9 @@ def _table_of_histogram(e: HistogramFacts) -> str:
     if e.layout == "stripes":
         copies = f", {e.copies} copies" if e.copies > 1 else ""
         return f"counters of {_count(e.num_bins, 'bin')} a column{copies}, and edges: {shared}"
+    if e.layout == "teams":
+        bins = _count(e.num_bins, "bin")
+        return f"edges of {bins}, cells, and counters for each team: {shared}"
     if e.layout == "columns":
         return f"counters and edges of {_count(e.num_bins, 'bin')} for each column: {shared}"
     return ""

@@ -54,12 +54,13 @@ class HistogramExplanation(HistogramFacts):
         edge_dtype: of the edges.
         shares_edges: all channels have the same edges.
         searches: how the bins are found, the first one first; empty where nobody knows the edges.
-            That is among stored edges: a call on the CPU computes the edges of each channel's own
-            range, or of few values, where that is exact (docs/bins.md).
+            That is among stored edges: a call computes the edges of each channel's own range,
+            and on the CPU those of few values, where that is exact (docs/bins.md).
         unit: what `searches` counts: "channel", "part" (of a channel's bins, for each of which
             the rows are read) or "stripe" (of columns, in which all bins are found alike).
         invalid_channels: channels that count nothing: their edges decrease or hold NaN.
-        layout: on a GPU "streams" (a block counts rows of one channel), "columns" (channels side by
+        layout: on a GPU "teams" (channels that share their edges; teams of warps count one after
+            another), "streams" (a block counts rows of one channel), "columns" (channels side by
             side; a block counts a stripe of columns), "stripes" (the same with shared edges, in
             small tables, several blocks a multiprocessor), "bytes" (raw bytes are counted, and the
             sums mapped to bins), "tiles" (few rows; a block counts some channels) or "scattered"
@@ -70,8 +71,10 @@ class HistogramExplanation(HistogramFacts):
         keys: on the CPU, how the keys or patterns are counted, as `explain` has it.
         key_bytes: bytes of a key or pattern.
         raw_bytes: "bytes": how these are counted.
-        vec16s: "streams": elements are loaded 16 bytes at a time.
-        chunks, rows_per_block: blocks across the rows; rows of a block at most.
+        vec16s: "teams" and "streams": elements are loaded 16 bytes at a time.
+        chunks, rows_per_block: teams or blocks across the rows of a channel; rows of a block at
+            most.
+        teams: "teams": those of a block, which share its threads.
         parts, part_bins, copies: "streams": the parts of a channel's bins; bins of each; copies
             of a table, which lanes take in turns, in "stripes", too.
         columns, rows, left: "columns" and "stripes": of a row, with those of joined rows; the

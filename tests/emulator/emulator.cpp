@@ -17,7 +17,7 @@ namespace {
 
 constexpr size_t kStackBytes = 64 << 10;
 
-enum class Waits { kNot, kForLanes, kForWarp, kForBlock, kForCluster, kForever };
+enum class Waits { kNot, kForLanes, kForWarp, kForTeam, kForBlock, kForCluster, kForever };
 
 struct Fiber {
   std::jmp_buf place;
@@ -26,6 +26,8 @@ struct Fiber {
   bool began = false;
   unsigned mask = 0;
   uint32_t interval = 0; // since the lanes waited for each other's accesses of memory
+  uint32_t since = 0;    // what the other warps of the team did before is over
+  unsigned team = 0;     // its threads, while it waits for them
   uint64_t given = 0;
   int source = 0;
   Given taken{};
@@ -88,7 +90,8 @@ void go_on(unsigned index) {
   threadIdx = {index % blockDim.x, 0, 0};
   blockIdx = block.index;
   const uint32_t interval = std::max(fiber.interval, block.interval);
-  running = {block.number, threadIdx.x, interval, block.interval, cluster_since, block.waited};
+  const uint32_t since = std::max(fiber.since, block.interval);
+  running = {block.number, threadIdx.x, interval, since, cluster_since, block.waited};
   progress = true;
   if (_setjmp(scheduler) != 0) {
     return;
@@ -130,6 +133,28 @@ bool release(unsigned begin, unsigned end, Waits waits) {
     block_of(i).interval = new_interval();
   }
   return true;
+}
+
+/// Lets the teams of a block go on whose threads all wait for each other.
+bool release_teams(unsigned first) {
+  bool any = false;
+  for (unsigned begin = first; begin < first + blockDim.x; begin += 32) {
+    const unsigned size = fibers[begin]->team;
+    if (fibers[begin]->waits != Waits::kForTeam || (begin - first) % size != 0) {
+      continue;
+    }
+    const auto team = fibers.begin() + begin;
+    const bool all = std::all_of(team, team + size, [&](const std::unique_ptr<Fiber>& fiber) {
+      return fiber->waits == Waits::kForTeam && fiber->team == size;
+    });
+    const uint32_t now = new_interval();
+    for (unsigned i = begin; i < begin + size && all; ++i) {
+      fibers[i]->waits = Waits::kNot;
+      fibers[i]->interval = fibers[i]->since = now;
+      any = true;
+    }
+  }
+  return any;
 }
 
 unsigned lanes_that_gave(unsigned first, unsigned mask, uint64_t value) {
@@ -196,6 +221,7 @@ bool run_block(unsigned first, bool backwards, int& idle) {
   for (unsigned i = first; i < first + blockDim.x; i += 32) {
     any |= release_warp(i);
   }
+  any |= release_teams(first);
   return release(first, first + blockDim.x, Waits::kForBlock) || any;
 }
 
@@ -206,7 +232,7 @@ void run_blocks(bool backwards) {
   }
   for (unsigned i = 0; i < count; ++i) {
     fibers[i]->waits = Waits::kNot;
-    fibers[i]->interval = 0;
+    fibers[i]->interval = fibers[i]->since = 0;
   }
   constexpr int kMostIdlePasses = 1000; // of threads that ask again and again
   for (int idle = 0; idle < kMostIdlePasses; ++idle) {
@@ -263,6 +289,10 @@ int wait_for_block(bool given) {
   current_fiber().given = given;
   wait(Waits::kForBlock);
   return static_cast<int>(current_fiber().taken.ballot);
+}
+void wait_for_team(unsigned threads) {
+  current_fiber().team = threads;
+  wait(Waits::kForTeam);
 }
 void wait_for_cluster() {
   wait(Waits::kForCluster);

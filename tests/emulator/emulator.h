@@ -42,6 +42,8 @@ unsigned new_key();
 unsigned cluster_size();
 /// How many threads of the block gave true.
 int wait_for_block(bool given = true);
+/// The threads of so many warps wait for each other.
+void wait_for_team(unsigned threads);
 void wait_for_cluster();
 /// The lanes of a mask wait for each other, and each gives a value.
 struct Given {

@@ -191,6 +191,11 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
       return "bytes";
     case cuda::EdgeLayout::kTiles:
       return "tiles";
+    case cuda::EdgeLayout::kTeams:
+      words = "teams " + std::to_string(plan.teams.warps) + "-warps";
+      words += plan.teams.parts > 1 ? " chunks" : "";
+      words += plan.teams.whole ? " whole" : "";
+      break;
     case cuda::EdgeLayout::kStreams:
       words = "streams " + std::to_string(1 << plan.streams.log_copies) + "-copies";
       words += plan.streams.parts > 1 ? " parts" : "";
@@ -209,7 +214,9 @@ std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const E
       break;
   }
   visit_number_type(problem.type, [&](auto tag) {
-    for (int64_t channel = 0; channel < (edges.shared ? 1 : problem.num_channels()); ++channel) {
+    for (int64_t channel = 0;
+         edges.data != nullptr && channel < (edges.shared ? 1 : problem.num_channels());
+         ++channel) {
       words += guess_of<typename decltype(tag)::type>(
           edges, channel, plan.layout == cuda::EdgeLayout::kColumns);
     }
@@ -273,6 +280,29 @@ void uniform_histogram() {
       flow, launch);
   edges.write();
   counts.write();
+}
+
+/// The problem, the input, the bins, the type of edges, flow. The results are counts and edges of
+/// the channels' own ranges.
+void own_ranges() {
+  Problem problem = read_loops();
+  const Array input;
+  const int64_t bins = read();
+  const auto type = read<ElementType>();
+  const Flow flow{read() != 0};
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  const Result counts(problem.num_counts() * int64_t{sizeof(int64_t)});
+  const int64_t edge_bytes = type == ElementType::kFloat32 ? 4 : 8;
+  const Result edges(problem.num_channels() * (bins + 1) * edge_bytes);
+  problem.data = input.data();
+  problem.counts = counts.data<int64_t>();
+  const auto plan = cuda::plan_own_rows(problem, bins, launch.limits);
+  std::cout << (plan ? words_of(*plan, problem, Edges{}) : std::string("stored")) << '\n';
+  cuda::count_uniform(
+      problem, UniformBins{bins, nullptr, edges.data<uint8_t>(), type}, flow, launch);
+  counts.write();
+  edges.write();
 }
 
 template <class T>
@@ -527,6 +557,8 @@ int main(int argc, char** argv) {
     histogram();
   } else if (name == "uniform_histogram") {
     uniform_histogram();
+  } else if (name == "own_ranges") {
+    own_ranges();
   } else if (name == "finite_range") {
     finite_range();
   } else if (name == "uniform_edges") {

@@ -2,9 +2,9 @@
 // shared memory: [slot][copy].
 #include <algorithm>
 
-#include "cuda/axis/block_bins.cuh"
 #include "cuda/axis/search.cuh"
 #include "cuda/fill/fill.h"
+#include "cuda/fill/slots.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/room.h"
 #include "cuda/storage/slot_table.cuh"
@@ -17,62 +17,6 @@ template <class T>
 using EdgeStreamReads = ReadShape<threads_of_streams(sizeof(T)), 1, 4>;
 
 constexpr int kThreadsOfCheck = 1024;
-
-/// Adds a step for each element to a table. NaN has a slot of its own, which is that of underflow
-/// where neither is shown.
-template <Guess kGuess, class T, class Bins, class Table>
-struct FillTable {
-  const Bins& bins;
-  const Table& table;
-  unsigned nan_slot;
-
-  __device__ __forceinline__ void operator()(T element) const {
-    (*this)(Pack<T, 1>{element});
-  }
-  /// All slots are found before a step is added, so that loads do not wait for each other.
-  template <int kSize>
-  __device__ __forceinline__ void operator()(const Pack<T, kSize>& pack) const {
-    typename Number<T>::Wide values[kSize];
-    unsigned slots[kSize];
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      values[j] = Number<T>::wide(pack.elements[j]);
-    }
-    bins.template find<kGuess>(values, slots);
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      if constexpr (Number<T>::kIsFloat) {
-        slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
-      }
-      table.add(slots[j], typename Table::Step{});
-    }
-  }
-};
-
-/// Writes the slots of a part of the bins, or adds them. Underflow belongs to the first part,
-/// overflow to the last; NaN is counted by the first.
-template <class Table, class Total>
-__device__ __forceinline__ void put_slots(
-    const Table& table,
-    const Edges& part,
-    const Edges& edges,
-    bool valid,
-    Flow flow,
-    bool add,
-    Total* histogram) {
-  const auto slots = static_cast<unsigned>(part.bins + 3);
-  for (unsigned slot = threadIdx.x; slot < slots; slot += blockDim.x) {
-    const bool is_nan_slot = slot == slots - 1;
-    const bool is_bin = slot > 0 && slot <= part.bins;
-    const bool is_shown = flow.shown && (slot == 0 || is_nan_slot ? part.first == 0 : part.closed);
-    if (!is_bin && !is_shown) {
-      continue;
-    }
-    const auto sum = table.sum(slot);
-    const int64_t of_channel = is_nan_slot ? edges.bins + 2 : part.first + slot;
-    put_or_add(&histogram[of_channel - (flow.shown ? 0 : 1)], valid || is_nan_slot ? sum : 0, add);
-  }
-}
 
 template <class Accumulator, int kLogCopies, class Shape, class T>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams_kernel(
@@ -99,14 +43,17 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_streams
   const auto bins = find_bins<T, kLogCopies>(part, channel, thresholds, buckets, in.buckets);
   const unsigned nan_slot = flow.shown ? slots_of_part - 1 : 0;
   visit_guess<kKnowsAffineExceptTop<T>, true>(bins.guess, [&](auto guess) {
+    const GuessedBins<guess(), T, kLogCopies> guessed{bins};
     stream.template for_each<Shape>(
-        FillTable<guess(), T, BlockBins<T, kLogCopies>, Table>{bins, table, nan_slot});
+        FillTable<T, decltype(guessed), Table>{guessed, table, nan_slot});
   });
   __syncthreads();
   wait_for_previous(); // it clears the result
   const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
   put_slots(
-      table, part, edges, is_valid, flow, in.adds, totals + channel * flow.num_counts(edges.bins));
+      SlotsToPut{threadIdx.x, Shape::kThreads, flow, is_valid, in.adds}, part, edges.bins,
+      totals + channel * flow.num_counts(edges.bins),
+      [&](unsigned slot) { return table.sum(slot); });
 }
 
 __global__ __launch_bounds__(kThreadsOfCheck) void check_edges_kernel(

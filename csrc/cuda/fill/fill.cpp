@@ -21,6 +21,8 @@ void count_by(
   switch (plan.layout) {
     case EdgeLayout::kBytes:
       return count_bytes_between(problem, edges, flow, launch);
+    case EdgeLayout::kTeams:
+      return count_teams_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kStreams:
       return count_streams_between(plan, problem, edges, flow, launch);
     case EdgeLayout::kColumns:

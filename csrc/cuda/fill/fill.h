@@ -20,12 +20,30 @@ void count_by(
     const Flow& flow,
     const Launch& launch);
 
+/// Counts by a plan of plan_own_rows between low and high, [channels], of the type of the edges, and
+/// writes these. Counts are cleared if the plan says so.
+template <class E>
+void count_own_teams(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const E* low,
+    const E* high,
+    const UniformBins& bins,
+    const Flow& flow,
+    const Launch& launch);
+
 /// Writes edges of one width, and counts between them.
 void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch);
 
 // The layouts of EdgePlan.
 void count_streams_between(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void count_teams_between(
     const EdgePlan& plan,
     const Problem& problem,
     const Edges& edges,
@@ -76,6 +94,17 @@ void visit_wide_type(ElementType type, const F& f) {
       throw InternalError("visit_wide_type: bytes have kernels of their own");
     }
   });
+}
+
+/// Calls f(whether all vec16s are whole, as a constant). Rare types have one kernel for both.
+template <class T, class F>
+void visit_whole(bool whole, const F& f) {
+  if constexpr (Number<T>::kIsFloat && sizeof(T) <= 4) {
+    if (whole) {
+      return f(std::true_type{});
+    }
+  }
+  f(std::false_type{});
 }
 
 } // namespace histo::cuda

@@ -123,6 +123,12 @@ void count_between_extremes(
     return count_own_stripes<E>(
         stripes, problem, {low, high}, bins.bins, flow, static_cast<E*>(bins.edges), launch);
   }
+  if (const auto own = plan_own_rows(problem, bins.bins, launch.limits)) {
+    if (own->clears) {
+      clear(launch, problem, own->overlaps);
+    }
+    return count_own_teams(*own, problem, low, high, bins, flow, launch);
+  }
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, false);
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   set_up(

@@ -199,6 +199,37 @@ bool plan_streams(
   return true;
 }
 
+/// Whether channels are so few and so long that blocks of one channel, which take a whole SM, count
+/// them no later than teams do: each SM reads `bytes_of_sm` or more.
+bool are_long(const Problem& problem, int64_t bytes_of_sm, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
+  return channels <= limits.sm_count && problem.rows[2].size * bytes >= kMinLongRunOfStream &&
+         channels * problem.num_rows() * bytes >= bytes_of_sm * limits.sm_count;
+}
+
+/// Tables of teams. Edges that are stored need thresholds and buckets, which the block's teams share.
+bool plan_teams(
+    const Problem& problem, int64_t bins, bool stored, const DeviceLimits& limits, EdgePlan& plan) {
+  const int64_t words = words_of(bins + 3, 0);
+  plan.teams.buckets = stored ? kFewestBuckets : 0;
+  const int64_t of_block =
+      stored ? words * bytes_of_wide(problem.type) + plan.teams.buckets * 4 : 0;
+  const TeamMemory memory{kReserved + of_block, words * kCounterBytes};
+  const auto teams = teams_of(problem, memory, limits);
+  if (!teams) {
+    return false;
+  }
+  plan.layout = EdgeLayout::kTeams;
+  static_cast<ChannelTeams&>(plan.teams) = *teams;
+  plan.threads = teams->threads();
+  plan.blocks = blocks_of(*teams, limits);
+  plan.shared_bytes = of_block + teams->teams * memory.of_team;
+  plan.teams.adds = teams->parts > 1 || problem.adds;
+  plan.clears = plan.teams.adds && !problem.adds;
+  plan.overlaps = plan.clears && limits.has_clusters();
+  return true;
+}
+
 } // namespace
 
 ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, ElementType type) {
@@ -229,9 +260,13 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
     return plan;
   }
   plan = EdgePlan{};
-  if (bytes_of_type(problem.type) > 1 && (plan_columns(problem, edges.bins, limits, plan) ||
-                                          plan_streams(problem, edges.bins, limits, plan))) {
-    return plan;
+  if (bytes_of_type(problem.type) > 1) {
+    const bool in_teams = edges.shared && !are_long(problem, kMinBytesOfLongStreams, limits);
+    if (plan_columns(problem, edges.bins, limits, plan) ||
+        (in_teams && plan_teams(problem, edges.bins, true, limits, plan)) ||
+        plan_streams(problem, edges.bins, limits, plan)) {
+      return plan;
+    }
   }
   plan = EdgePlan{};
   const TableEntries entries{bytes_of_type(problem.type), problem.num_bins, false};
@@ -248,6 +283,15 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 bool plan_own_stripes(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
   return plan_stripes(problem, bins, 0, false, limits, plan);
+}
+
+std::optional<EdgePlan> plan_own_rows(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  EdgePlan plan{};
+  const bool fits = bytes_of_type(problem.type) > 1 &&
+                    !are_long(problem, kMinBytesOfLongOwnStreams, limits) &&
+                    plan_teams(problem, bins, false, limits, plan);
+  return fits ? std::optional(plan) : std::nullopt;
 }
 
 } // namespace histo::cuda

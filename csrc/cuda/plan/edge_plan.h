@@ -5,6 +5,7 @@
 #include "core/edges.h"
 #include "cuda/plan/channels.h"
 #include "cuda/plan/layouts.h"
+#include "cuda/plan/teams.h"
 
 namespace histo::cuda {
 
@@ -38,6 +39,12 @@ struct EdgeStreams : ChannelStreams {
   }
 };
 
+/// Teams count channels in all their bins.
+struct EdgeTeams : ChannelTeams {
+  int32_t buckets; // as EdgeStreams has them; none if edges are computed
+  bool adds;       // as EdgeStreams has it
+};
+
 /// Memory for the bins of all columns, which a kernel of its own finds. `parts` of the edges of a
 /// column are checked by different blocks.
 struct ColumnMemory {
@@ -67,6 +74,7 @@ struct EdgeStripes : ChannelColumns {
 
 enum class EdgeLayout {
   kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
+  kTeams, // channels that share their edges; or, where edges are computed, have their own
   kStreams,
   kColumns,
   kStripes, // columns in small tables, if channels share their edges
@@ -77,6 +85,7 @@ constexpr int kThreadsOfBytes = 256; // each has a value
 
 struct EdgePlan {
   EdgeLayout layout;
+  EdgeTeams teams;
   EdgeStreams streams;
   ChannelColumns columns;
   EdgeStripes stripes;
@@ -103,5 +112,10 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
 /// are counted in stripes.
 bool plan_own_stripes(
     const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan);
+
+/// The plan of channels that lie one after another and have bins of one width in ranges of their
+/// own; none if they do not fit.
+std::optional<EdgePlan> plan_own_rows(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits);
 
 } // namespace histo::cuda

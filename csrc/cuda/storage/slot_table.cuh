@@ -37,6 +37,13 @@ struct SlotTable {
     }
     return sum;
   }
+  /// What the only copy of a slot holds, which is cleared.
+  __device__ __forceinline__ Local take(unsigned slot) const {
+    static_assert(kCopies == 1);
+    const Local all = memory[word_of(slot, 0u)];
+    memory[word_of(slot, 0u)] = 0;
+    return all;
+  }
 };
 
 } // namespace histo::cuda

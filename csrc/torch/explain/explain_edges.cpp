@@ -126,6 +126,13 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
       facts.add("layout", "bytes");
       steps.emplace_back("map_bytes");
       break;
+    case cuda::EdgeLayout::kTeams:
+      facts.add("layout", "teams");
+      facts.add("vec16s", true);
+      facts.add("chunks", int64_t{plan.teams.parts});
+      facts.add("teams", int64_t{plan.teams.teams});
+      steps.emplace_back("count_teams");
+      break;
     case cuda::EdgeLayout::kStreams:
       facts.add("layout", "streams");
       facts.add("vec16s", streams.has_runs);

@@ -208,16 +208,17 @@ void add_bins_of_block(
 template <class T>
 Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan) {
   const DifferentEdges different(input, edges);
+  const bool in_teams = plan.layout == cuda::EdgeLayout::kTeams; // in all bins
+  const int32_t buckets = in_teams ? plan.teams.buckets : plan.streams.buckets;
   Findings findings;
   for (int64_t channel = 0; channel < different.size; ++channel) {
     if (!is_valid(edges, channel)) {
       findings.invalid_channels += different.count;
       continue;
     }
-    for (unsigned index = 0; index < plan.streams.parts; ++index) {
-      add_bins_of_block<T>(
-          plan.streams.part(edges, index), channel, different.count, plan.streams.buckets,
-          findings);
+    for (unsigned index = 0; index < (in_teams ? 1 : plan.streams.parts); ++index) {
+      const Edges part = in_teams ? edges : plan.streams.part(edges, index);
+      add_bins_of_block<T>(part, channel, different.count, buckets, findings);
     }
   }
   return findings;
@@ -282,6 +283,7 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
   return visit_number_type(input.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     switch (plan.layout) {
+      case cuda::EdgeLayout::kTeams:
       case cuda::EdgeLayout::kStreams:
         return find_in_streams<T>(input, edges, plan);
       case cuda::EdgeLayout::kStripes:
