@@ -98,7 +98,7 @@ CASES: dict[str, tuple[str, Tensor, tuple[int, ...] | None, int, int, Device]] =
     "doubles": ("streams chunks", numbers(torch.float64, 3, 5003), (1,), 4, 1, HOPPER),
     "int64": ("streams chunks", numbers(torch.int64, 3, 2003), (1,), 3, 1, HOPPER),
     "one row of every value": ("streams", numbers(torch.int16, 3, 2003), (1,), 0, 1, ONE_SM),
-    "long rows": ("streams chunks", numbers(torch.float32, 2, 90_001), (1,), 0, 1, TWO_SMS),
+    "long rows": ("streams", numbers(torch.float32, 2, 90_001), (1,), 0, 1, TWO_SMS),
     "tables of columns": ("tiles", numbers(torch.float32, 3000, 11), (0,), 5, 1, HOPPER),
     "short rows": ("tiles", numbers(torch.float32, 50, 77), (1,), 3, 1, HOPPER),
     "rows of vec16s": ("tiles", numbers(torch.bfloat16, 6, 1024), (1,), 7, 0, HOPPER),
