@@ -92,14 +92,16 @@ def test_nothing_finite(programs: Programs, dtype: torch.dtype) -> None:
 
 CASES: dict[str, tuple[str, Tensor, tuple[int, ...] | None, int, int, Device]] = {
     "one channel": ("streams chunks", numbers(torch.float32, 5003), None, 3, 1, TWO_SMS),
-    "channels": ("streams", numbers(torch.bfloat16, 3, 3001), (1,), 3, 3, TWO_SMS),
+    "channels": ("streams chunks", numbers(torch.bfloat16, 3, 3001), (1,), 3, 3, TWO_SMS),
     "chunks": ("streams chunks", numbers(torch.float32, 2, 9001), (1,), 3, 1, HOPPER),
     "images": ("streams", numbers(torch.float16, 3, 5, 1030), (0, 2), 2, 2, TWO_SMS),
     "doubles": ("streams chunks", numbers(torch.float64, 3, 5003), (1,), 4, 1, HOPPER),
     "int64": ("streams chunks", numbers(torch.int64, 3, 2003), (1,), 3, 1, HOPPER),
     "one row of every value": ("streams", numbers(torch.int16, 3, 2003), (1,), 0, 1, ONE_SM),
+    "long rows": ("streams", numbers(torch.float32, 2, 90_001), (1,), 0, 1, TWO_SMS),
+    "tables of columns": ("tiles", numbers(torch.float32, 3000, 11), (0,), 5, 1, HOPPER),
     "short rows": ("tiles", numbers(torch.float32, 50, 77), (1,), 3, 1, HOPPER),
-    "rows of vec16s": ("tiles", numbers(torch.bfloat16, 6, 2048), (1,), 7, 0, HOPPER),
+    "rows of vec16s": ("tiles", numbers(torch.bfloat16, 6, 1024), (1,), 7, 0, HOPPER),
     "columns": ("tiles", numbers(torch.float32, 900, 37), (0,), 3, 1, TWO_SMS),
     "many columns": ("tiles", numbers(torch.bfloat16, 30, 700), (0,), 3, 1, HOPPER),
     "batches": ("tiles", numbers(torch.float32, 3, 300, 20), (1,), 3, 1, HOPPER),

@@ -178,6 +178,24 @@ class SketchIndex {
     place = chosen(magnitude >= Float::kInfinity, span_ + 3 + is_nan, place);
     return zero_ + chosen((bits >= Float::kSign) & !is_nan, -place, place);
   }
+  /// The same in fewer instructions of a GPU. It keeps nothing in memory, as std::min would.
+  HISTO_HOST_DEVICE int32_t of_lane(Bits bits) const {
+    const Bits magnitude = bits & ~Float::kSign;
+    int32_t steps = static_cast<int32_t>(magnitude >> shift_) - first_;
+    steps = steps < -1 ? -1 : steps;
+    int32_t place = (steps > span_ ? span_ : steps) + 2;
+    if constexpr (Float::kIs32) {
+      // Zero is place 0. No other place is above its magnitude: a subnormal number is at place 1,
+      // below the span, and the magnitude of a normal one is many times its steps.
+      place = magnitude < static_cast<uint32_t>(place) ? static_cast<int32_t>(magnitude) : place;
+    } else {
+      place = magnitude == 0 ? 0 : place;
+    }
+    place = magnitude >= Float::kInfinity ? span_ + 3 : place;
+    const int32_t sign = static_cast<int32_t>(bits >> (8 * sizeof(Bits) - 32)) >> 31;
+    const int32_t index = (place ^ sign) + (zero_ - sign);
+    return magnitude > Float::kInfinity ? zero_ + span_ + 4 : index;
+  }
 
  private:
   using Float = FloatBits<Bits>;

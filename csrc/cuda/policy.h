@@ -447,6 +447,22 @@ constexpr int rows_of_summary_group(int64_t element) {
 }
 constexpr int kSummaryGroupsAhead = 2;
 
+// --- Quantile sketches (sketch_streams.cu, sketch_tiles.cu) -------------------------------
+
+// A block that has a table of one channel. Several blocks share an SM, so that one counts while
+// another clears or adds its table. Case: bfloat16 [4096, 11008] over 1.
+constexpr int kThreadsOfShortSketch = 256;
+constexpr int kBlocksOfShortSketch = 3;
+// If a channel has at least so many elements in one run for each count and block, an SM has one
+// block, so that fewer tables are added. Case: float32 [2^24].
+constexpr int kThreadsOfLongSketch = 768;
+constexpr int64_t kElementsPerCountOfLong = 4;
+// A block counts in a table if it has at least one element for so many counts, or else in the
+// result. Cases: bfloat16 [8192, 2048] over 1; [2048, 4096] over 0.
+constexpr int64_t kMostCountsPerElement = 12;
+constexpr int64_t kMostCountsPerElementOfTile = 4;
+constexpr int kThreadsOfSketchQuantile = 1024;
+
 // --- Any strides (generic.cu) ------------------------------------------------------------
 
 // Shown by: int32 [4096, 8], 128 bins

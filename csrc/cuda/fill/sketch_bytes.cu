@@ -21,7 +21,7 @@ __global__ __launch_bounds__(kBytes) void sketch_bytes_kernel(
     const T element = bits_as<T>(static_cast<uint8_t>(threadIdx.x));
     const uint32_t bits = SketchElements<T, uint32_t>::bits(element);
     extremes.add(element, bits);
-    put<true>(&to.counts[channel * to.num_counts + index(bits)], sum);
+    put<true>(&to.counts[channel * to.num_counts + index.of_lane(bits)], sum);
   }
   ExtremeKeys keys = extremes.keys();
   keys.reduce(1);

@@ -8,7 +8,8 @@
 namespace histo::cuda {
 namespace {
 
-using SketchReads = ReadShape<kThreadsOfSketch, static_cast<int>(kBlocksOfSketch), 4>;
+using ShortReads = ReadShape<kThreadsOfShortSketch, kBlocksOfShortSketch, 4>;
+using LongReads = ReadShape<kThreadsOfLongSketch, 1, 4>;
 using SketchTable = SlotTable<Count, 0>;
 
 /// Adds elements to a table of one channel.
@@ -29,7 +30,7 @@ struct FillSketchTable {
     for (int j = 0; j < kSize; ++j) {
       const Bits bits = SketchElements<T, Bits>::bits(pack.elements[j]);
       extremes.add(pack.elements[j], bits);
-      counts[j] = static_cast<unsigned>(index(bits));
+      counts[j] = static_cast<unsigned>(index.of_lane(bits));
     }
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
@@ -38,9 +39,13 @@ struct FillSketchTable {
   }
 };
 
-template <class T, class Bits>
-__global__
-__launch_bounds__(SketchReads::kThreads, SketchReads::kBlocks) void sketch_streams_kernel(
+/// The slot of a word that is not left out (word_of).
+__device__ __forceinline__ unsigned slot_of_word(unsigned word) {
+  return word - word / (kBanks + 1);
+}
+
+template <class Shape, class T, class Bits>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sketch_streams_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
     const __grid_constant__ SketchIndex<Bits> index,
@@ -51,14 +56,24 @@ __launch_bounds__(SketchReads::kThreads, SketchReads::kBlocks) void sketch_strea
   stream.fetch_first(); // while the table is cleared
   const SketchTable table(memory);
   const auto num_counts = static_cast<unsigned>(to.num_counts);
-  table.template clear<SketchReads::kThreads>(num_counts);
+  for (unsigned i = threadIdx.x; i < words_of(num_counts, 0) / 4; i += Shape::kThreads) {
+    reinterpret_cast<uint4*>(memory)[i] = {};
+  }
   __syncthreads();
   ThreadExtremes<T, Bits> extremes;
-  stream.template for_each<SketchReads>(FillSketchTable<T, Bits>{index, table, extremes});
+  stream.template for_each<Shape>(FillSketchTable<T, Bits>{index, table, extremes});
   __syncthreads();
   Count::Total* counts = to.counts + channel * to.num_counts;
-  for (unsigned i = threadIdx.x; i < num_counts; i += SketchReads::kThreads) {
-    put<true>(&counts[i], table.sum(i));
+  // Most counts are zero.
+  const auto* vec16s = reinterpret_cast<const uint4*>(memory);
+  for (unsigned i = threadIdx.x; i < words_of(num_counts, 0) / 4; i += Shape::kThreads) {
+    const uint4 sums = vec16s[i];
+    if ((sums.x | sums.y | sums.z | sums.w) != 0) {
+      put<true>(&counts[slot_of_word(4 * i)], sums.x);
+      put<true>(&counts[slot_of_word(4 * i + 1)], sums.y);
+      put<true>(&counts[slot_of_word(4 * i + 2)], sums.z);
+      put<true>(&counts[slot_of_word(4 * i + 3)], sums.w);
+    }
   }
   ExtremeKeys keys = extremes.keys();
   keys.reduce(1);
@@ -74,9 +89,12 @@ void add_streams_to_sketch(const SketchAdd& call, const Launch& launch) {
     using T = typename decltype(tag)::type;
     using Bits = typename decltype(bits)::type;
     if constexpr (sizeof(T) > 1) {
+      const auto kernel = call.plan.threads == LongReads::kThreads
+                              ? sketch_streams_kernel<LongReads, T, Bits>
+                              : sketch_streams_kernel<ShortReads, T, Bits>;
       start(
-          launch, "sketch_streams", sketch_streams_kernel<T, Bits>, grid_of(call.plan.blocks),
-          dim3(SketchReads::kThreads), call.plan.shared_bytes,
+          launch, "sketch_streams", kernel, grid_of(call.plan.blocks),
+          dim3(static_cast<unsigned>(call.plan.threads)), call.plan.shared_bytes,
           static_cast<const T*>(call.input.data), call.plan.streams, SketchIndex<Bits>(call.bins),
           call.to);
     } else {

@@ -1,5 +1,5 @@
-// Adds elements of any strides to a quantile sketch: in the result, with the hot bins of a block in
-// shared memory.
+// Adds elements of any strides to a quantile sketch. A block has a table of its channels in shared
+// memory, or counts in the result, with its hot bins in shared memory.
 #include "cuda/fill/sketch_counters.cuh"
 #include "cuda/storage/tile_table.cuh"
 #include "cuda/walk/tile.cuh"
@@ -7,25 +7,29 @@
 namespace histo::cuda {
 namespace {
 
-template <class T>
-using SketchTiles = TileShape<(sizeof(T) > 1), true, true, kGenericUnroll / 2>;
+/// Channels with tables lie side by side. Elements without them are rows that may be vec16s.
+template <class T, bool kHasTable>
+using SketchTiles = std::conditional_t<
+    kHasTable,
+    TileShape<false, true, false, kGenericUnroll>,
+    TileShape<(sizeof(T) > 1), true, false, kGenericUnroll / 2>>;
 
-template <class T, class Bits>
+template <class Storage, class T, class Bits>
 __global__ __launch_bounds__(kGenericThreads) void sketch_tiles_kernel(
     const T* __restrict__ data,
     const __grid_constant__ Generic in,
     const __grid_constant__ SketchIndex<Bits> index,
     const __grid_constant__ SketchCounters to) {
   extern __shared__ uint32_t memory[];
-  TileOfBlock<T, SketchTiles<T>> tile(data, in);
-  const TileInResult storage(tile, memory, to.num_counts, to.counts);
-  tile.fetch_first(); // and the hot bins are cleared meanwhile
+  TileOfBlock<T, SketchTiles<T, Storage::kShared>> tile(data, in);
+  const Storage storage(tile, memory, to.num_counts, to.counts);
+  tile.fetch_first(); // and the storage is cleared meanwhile
   storage.clear();
   ThreadExtremes<T, Bits> extremes;
   tile.for_each([&](T element) {
     const Bits bits = SketchElements<T, Bits>::bits(element);
     extremes.add(element, bits);
-    storage.add(tile.channel, index(bits), Count::Step{});
+    storage.add(tile.channel, index.of_lane(bits), Count::Step{});
   });
   storage.put();
   // Lanes of a warp have one channel, or channels that lie side by side in turns.
@@ -43,10 +47,22 @@ void add_tiles_to_sketch(const SketchAdd& call, const Launch& launch) {
   visit_sketch_type(call.input.type, call.bins, [&](auto tag, auto bits) {
     using T = typename decltype(tag)::type;
     using Bits = typename decltype(bits)::type;
-    start(
-        launch, "sketch_tiles", sketch_tiles_kernel<T, Bits>, grid_of(call.plan.blocks),
-        dim3(kGenericThreads), call.plan.shared_bytes, static_cast<const T*>(call.input.data),
-        std::get<Generic>(call.plan.tiles.layout), SketchIndex<Bits>(call.bins), call.to);
+    const auto& in = std::get<Generic>(call.plan.tiles.layout);
+    const auto with = [&](auto kernel) {
+      start(
+          launch, "sketch_tiles", kernel, grid_of(call.plan.blocks), dim3(kGenericThreads),
+          call.plan.shared_bytes, static_cast<const T*>(call.input.data), in,
+          SketchIndex<Bits>(call.bins), call.to);
+    };
+    if constexpr (sizeof(T) > 1) {
+      if (in.table_stride > 0) {
+        return with(sketch_tiles_kernel<TileTable<Count>, T, Bits>);
+      }
+    }
+    if (in.table_stride > 0) {
+      no_kernel("sketch_tiles");
+    }
+    with(sketch_tiles_kernel<TileInResult, T, Bits>);
   });
 }
 

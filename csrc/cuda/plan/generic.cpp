@@ -25,13 +25,18 @@ int64_t wanted_channels(const Request& request, bool along_rows) {
   return std::clamp(problem.num_channels() / limits.sm_count, least, most);
 }
 
-/// `table_stride`: counters of a channel's table, or 0 if there is no table.
-int channels_of_tile(const Request& request, bool along_rows, int64_t table_stride) {
+/// The tables of a tile. `stride`: counters of a channel's table, or 0 if there is no table.
+struct TileTables {
+  int64_t stride;
+  int64_t most_bytes; // of several channels
+};
+
+int channels_of_tile(const Request& request, bool along_rows, const TileTables& tables) {
   const int64_t wanted = wanted_channels(request, along_rows);
   const int64_t fit =
-      table_stride == 0
+      tables.stride == 0
           ? wanted
-          : std::max<int64_t>(kPreferredTableBytes / (table_stride * kCounterBytes), 1);
+          : std::max<int64_t>(tables.most_bytes / (tables.stride * kCounterBytes), 1);
   const int64_t most = std::min(wanted, fit);
   int channels = 1;
   while (channels * 2 <= most && channels < request.problem.num_channels()) {
@@ -71,19 +76,19 @@ RowChunks chunks_of(
   return {whole, count, small && count > 1};
 }
 
-CountPlan plan_tiles(const Request& request, int64_t table_stride) {
+CountPlan plan_tiles(const Request& request, const TileTables& tables) {
   const auto& [problem, entries, limits] = request;
   Generic in{};
   in.along_rows = goes_along_rows(problem);
-  in.tile_channels = channels_of_tile(request, in.along_rows, table_stride);
-  const int64_t table_bytes = in.tile_channels * table_stride * kCounterBytes;
-  const bool has_table = table_stride > 0 && table_bytes <= limits.shared_per_block;
+  in.tile_channels = channels_of_tile(request, in.along_rows, tables);
+  const int64_t table_bytes = in.tile_channels * tables.stride * kCounterBytes;
+  const bool has_table = tables.stride > 0 && table_bytes <= limits.shared_per_block;
   std::copy_n(problem.channels, 2, in.channels);
   std::copy_n(problem.rows + 1, 2, in.rows);
   in.num_channels = problem.num_channels();
   in.num_rows = problem.num_rows();
   in.tiles = ceil_div(in.num_channels, in.tile_channels);
-  in.table_stride = has_table ? static_cast<int>(table_stride) : 0;
+  in.table_stride = has_table ? static_cast<int>(tables.stride) : 0;
   in.vec16s = reads_vec16s(request, in.along_rows, in.tile_channels);
   const RowChunks chunks = chunks_of(request, in.tile_channels, in.tiles, has_table, in.vec16s);
   in.chunks = chunks.count;
@@ -104,16 +109,24 @@ CountPlan plan_tiles(const Request& request, int64_t table_stride) {
   return plan;
 }
 
+/// One counter more for values without a bin. The number is odd, so that channels start in different
+/// banks.
+int64_t stride_of_tables(const Request& request) {
+  return (request.problem.num_bins + 1) | 1;
+}
+
 } // namespace
 
 CountPlan plan_generic(const Request& request) {
-  // One counter more for values without a bin. The number is odd, so that channels start in
-  // different banks.
-  return plan_tiles(request, (request.problem.num_bins + 1) | 1);
+  return plan_tiles(request, {stride_of_tables(request), kPreferredTableBytes});
+}
+
+CountPlan plan_generic_in_large_tables(const Request& request) {
+  return plan_tiles(request, {stride_of_tables(request), request.limits.shared_per_block});
 }
 
 CountPlan plan_generic_in_result(const Request& request) {
-  return plan_tiles(request, 0);
+  return plan_tiles(request, {0, 0});
 }
 
 } // namespace histo::cuda

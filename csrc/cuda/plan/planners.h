@@ -14,6 +14,8 @@ std::optional<CountPlan> plan_runs(const Request& request);
 std::optional<CountPlan> plan_partitioned(const Request& request);
 /// Any strides.
 CountPlan plan_generic(const Request& request);
+/// The same, with tables that may take the shared memory of a whole multiprocessor.
+CountPlan plan_generic_in_large_tables(const Request& request);
 /// The same, counted in the result whatever the bins.
 CountPlan plan_generic_in_result(const Request& request);
 

@@ -17,10 +17,17 @@ bool plan_streams(
   if (plan.shared_bytes + kReservedBytes > limits.shared_per_block || rows < least) {
     return false;
   }
-  DeviceLimits at_once = limits; // blocks, in place of SMs
-  at_once.sm_count *= static_cast<int>(std::clamp<int64_t>(
-      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes), 1, kBlocksOfSketch));
-  plan.streams = streams_of(problem, 1, at_once);
+  plan.streams = streams_of(problem, 1, limits);
+  const bool is_one_run = plan.streams.has_runs && problem.rows[2].size == rows;
+  plan.threads = kThreadsOfLongSketch;
+  const int64_t fitting = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
+  const bool is_long = is_one_run && plan.streams.share >= kElementsPerCountOfLong * counts;
+  if (!is_long && fitting >= kBlocksOfShortSketch) {
+    DeviceLimits at_once = limits; // blocks, in place of SMs
+    at_once.sm_count *= kBlocksOfShortSketch;
+    plan.streams = streams_of(problem, 1, at_once);
+    plan.threads = kThreadsOfShortSketch;
+  }
   if (plan.streams.share < least) {
     plan.streams.share = least;
     plan.streams.chunks = static_cast<unsigned>(ceil_div(rows, least));
@@ -28,6 +35,18 @@ bool plan_streams(
   plan.layout = SketchLayout::kStreams;
   plan.blocks = problem.num_channels() * plan.streams.chunks;
   return plan.streams.has_runs;
+}
+
+/// Tiles of channels that lie side by side have tables if these fit and are worth it.
+CountPlan plan_tiles(const Request& request) {
+  DeviceLimits limits = request.limits;
+  limits.capability = std::min(limits.capability, 80); // clusters add nothing to other counts
+  const CountPlan plan = plan_generic_in_large_tables({request.problem, request.entries, limits});
+  const auto& in = std::get<Generic>(plan.layout);
+  const bool is_worth = in.rows_per_chunk * kMostCountsPerElementOfTile >= request.problem.num_bins;
+  return in.table_stride > 0 && !in.along_rows && is_worth && request.entries.bytes > 1
+             ? plan
+             : plan_generic_in_result(request);
 }
 
 } // namespace
@@ -38,6 +57,7 @@ SketchPlan plan_sketch(const Problem& problem, const SketchBins& bins, const Dev
   if (element_bytes == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
     plan.layout = SketchLayout::kBytes;
     plan.blocks = problem.num_channels();
+    plan.threads = kThreadsOfBytes;
     return plan;
   }
   if (element_bytes > 1 && plan_streams(problem, bins.num_counts(), limits, plan)) {
@@ -46,8 +66,12 @@ SketchPlan plan_sketch(const Problem& problem, const SketchBins& bins, const Dev
   plan = SketchPlan{};
   plan.layout = SketchLayout::kTiles;
   const TableEntries entries{element_bytes, bins.num_counts(), false};
-  plan.tiles = plan_generic_in_result({problem, entries, limits});
+  Problem adds = problem;
+  adds.num_bins = bins.num_counts();
+  adds.adds = true; // to the state of the sketch
+  plan.tiles = plan_tiles({adds, entries, limits});
   plan.blocks = plan.tiles.blocks;
+  plan.threads = plan.tiles.threads;
   plan.shared_bytes = plan.tiles.shared_bytes;
   return plan;
 }
