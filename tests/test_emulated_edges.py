@@ -633,7 +633,7 @@ def test_stripes(count: Count, count_uniform: CountUniform, name: str, flow: boo
 @pytest.mark.parametrize("dtype", [SINGLE, torch.bfloat16], ids=str)
 def test_counters_of_16_bits(count: Count, count_uniform: CountUniform, dtype: torch.dtype) -> None:
     """A block has fewer than 2^16 rows of two columns that share a word."""
-    values = torch.ones(60_000, 16, dtype=dtype)
+    values = torch.ones(20_000, 16, dtype=dtype)
     values[::3] = 0.5
     assert "stripes" in count(values, uniform(0, 2, 2), flow=True, gpu=ONE_SM)
     assert "own-stripes" in count_uniform(values, 2, gpu=ONE_SM)

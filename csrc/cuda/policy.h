@@ -302,13 +302,15 @@ constexpr int stripe_loads(int64_t element, bool is_float) {
 }
 // The words of a stripe. The blocks beside it read the rest of each line.
 constexpr unsigned kLogWordsOfStripe = 3;
-// Blocks that would read more are counted sooner in wide stripes (edge_columns.cu): in the first
-// case if stripes are more than blocks at a time and share their edges. Cases: float32 [4096, 4096]
-// in (-4.1, 4.3), bfloat16 [2^19, 512].
-constexpr int64_t kMostBytesOfLaterStripes = 64 << 10;
-constexpr int64_t kMostBytesOfStripe = 1 << 20;
+// Blocks that would have more elements are counted sooner in wide stripes (edge_columns.cu). Cases:
+// bfloat16 [8192, 4096] and [2^17, 512], float32 [1000003, 30], range=None.
+constexpr int64_t kMostElementsOfStripe = 160 << 10;
 static_assert(
-    kMostBytesOfStripe / (4 << kLogWordsOfStripe) < kMaxPacked16, "columns of 16 bits share words");
+    kMostElementsOfStripe / (2 << kLogWordsOfStripe) < kMaxPacked16,
+    "columns of 16 bits share words");
+// The same, in bytes, if stripes are more than blocks at a time and share their edges. Case: float32
+// [4096, 4096] in (-4.1, 4.3).
+constexpr int64_t kMostBytesOfLaterStripes = 64 << 10;
 // Rows of each thread that L2 fetches while bins are found, and while a stripe is written.
 constexpr int kRowsFetchedFirst = 16;
 constexpr int kRowsFetchedNext = 16;

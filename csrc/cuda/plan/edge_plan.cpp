@@ -134,10 +134,10 @@ bool plan_stripes(
     plan.threads /= 2;
   }
   const int64_t works = in.batches * in.stripes * in.chunks;
-  const int64_t bytes_of_block =
-      in.share * in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const int64_t elements = in.share * in.width(static_cast<unsigned>(element_bytes));
   const bool later = shares_edges && works > int64_t{limits.sm_count} * kStripesOfSm;
-  if (bytes_of_block > (later ? kMostBytesOfLaterStripes : kMostBytesOfStripe)) {
+  if (elements > kMostElementsOfStripe ||
+      (later && elements * element_bytes > kMostBytesOfLaterStripes)) {
     return false;
   }
   const int64_t at_once =
