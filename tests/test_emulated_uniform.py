@@ -75,7 +75,9 @@ def count_uniform(programs: Programs) -> CountUniform:
         size = math.prod(kept) * num_counts * 8
         counts = torch.frombuffer(results[:size], dtype=torch.int64).view(*kept, num_counts)
         edges = torch.frombuffer(results[size:], dtype=dtype)
-        low, high = range_of(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
+        low, high = (
+            range_of(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
+        )
         expected = oracle.uniform_edges(low, high, bins, dtype=dtype)
         assert torch.equal(edges.view(expected.shape), expected), about
         assert_counts(counts, oracle.histogram(values, expected, dim, flow=flow), about)
@@ -119,7 +121,9 @@ def test_types(count_uniform: CountUniform, dtype: torch.dtype) -> None:
 def test_sizes(count_uniform: CountUniform) -> None:
     """At the ends of vec16s, warps and blocks."""
     edges = uniform(-2, 2, 8)
-    for i, size in enumerate((1, 2, 3, 4, 5, 31, 32, 33, 127, 128, 129, 511, 513, 1023, 1025, 4095)):
+    for i, size in enumerate(
+        (1, 2, 3, 4, 5, 31, 32, 33, 127, 128, 129, 511, 513, 1023, 1025, 4095)
+    ):
         for channels in (3, 40):
             values = numbers_about(edges, (channels, size), torch.float32, i)
             assert count_uniform(values, 1 + i, None, offset=i % 4) == {"count_own_ranges"}

@@ -129,7 +129,8 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   const auto channel_data = [&](int64_t channel) {
     return data + offset_in(in.vec16s.channels, channel);
   };
-  const unsigned fillers = count * StagedVec16s<T, kIsWarp>::kOf - static_cast<unsigned>(in.vec16s.rows());
+  const unsigned fillers =
+      count * StagedVec16s<T, kIsWarp>::kOf - static_cast<unsigned>(in.vec16s.rows());
   const auto num_counts = static_cast<unsigned>(flow.num_counts(in.bins));
   const int64_t channels = in.vec16s.num_channels();
   if (team.index < channels) {
