@@ -93,7 +93,7 @@ def range_of(values: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def special(values: Tensor) -> Tensor:
-    """Channels, in rows, that are constant, hold no finite number, or end with numbers like these."""
+    """Channels, in rows, that are constant, have no finite number, or end with such numbers."""
     values = values.clone()
     bits = values.view(BITS[values.dtype.itemsize])
     bits[0] = bits[0, 0].clone()
