@@ -16,7 +16,6 @@ from emulator.programs import (
     ONE_SM,
     TWO_SMS,
     Programs,
-    bytes_of,
     described,
     limits_of,
     run_emulated,
@@ -78,7 +77,11 @@ def count_uniform(programs: Programs) -> CountUniform:
         low, high = (
             range_of(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
         )
+<<<<<<< HEAD
         expected = oracle.uniform_edges(low, high, bins, dtype=dtype)
+=======
+        expected = torch.ops.histo.uniform_edges(low, high, bins, dtype=dtype)
+>>>>>>> c28849816f431b41e7308ce71453a2359150d4a6
         assert torch.equal(edges.view(expected.shape), expected), about
         assert_counts(counts, oracle.histogram(values, expected, dim, flow=flow), about)
         return words
@@ -94,7 +97,7 @@ def range_of(values: Tensor, dim: tuple[int, ...]) -> tuple[Tensor, Tensor]:
 
 
 def special(values: Tensor) -> Tensor:
-    """Channels, in rows, that are constant, hold no finite number, or end with numbers like these."""
+    """Channels, in rows, that are constant, have no finite number, or end with such numbers."""
     values = values.clone()
     bits = values.view(BITS[values.dtype.itemsize])
     bits[0] = bits[0, 0].clone()
@@ -137,7 +140,8 @@ def test_runs(count_uniform: CountUniform, dtype: torch.dtype) -> None:
     for shape in ((6, 3, 16), (6, 5, 49), (7, 2, 7), (40, 3, 1), (3, 40, 2, 9)):
         values = numbers_about(edges, shape, dtype)
         dim = (0, len(shape) - 1)
-        assert count_uniform(values, 9, None, dim=dim) == {"count_own_ranges"} or len(shape) > 3
+        words = count_uniform(values, 9, None, dim=dim)
+        assert words == {"count_own_ranges"} or shape[-1] == 1
         count_uniform(values, 9, (-1.0, 1.7), dim=dim)
         count_uniform(values[:, 1:], 9, None, dim=dim, offset=1)
     values = numbers_about(edges, (4, 3, 2, 11), dtype)[..., :9]
@@ -181,11 +185,6 @@ def test_layouts(count_uniform: CountUniform, gpu: Device) -> None:
         count_uniform(values, 20, None, dim=dim, gpu=gpu)
         count_uniform(values, 20, (-1.5, 1.25), dim=dim, gpu=gpu)
         count_uniform(values[..., ::2], 20, None, dim=dim, gpu=gpu)
-
-
-def test_nothing(count_uniform: CountUniform) -> None:
-    values = torch.empty(3, 0)
-    assert count_uniform(values, 4, None) == {"uniform_edges"}
 
 
 def test_types_have_numbers() -> None:

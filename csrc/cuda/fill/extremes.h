@@ -13,8 +13,7 @@ struct Widened {
 /// The smallest and the largest finite value of each channel, rounded outwards; infinity and
 /// -infinity where there is none. E: the type of its edges.
 template <class E>
-void find_extremes(
-    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
+void find_extremes(const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
 
 /// The same of types of one byte.
 template <class E>

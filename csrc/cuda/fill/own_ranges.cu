@@ -46,13 +46,23 @@ struct CountBetween {
   const UniformBinsOfChannel<T>& bins;
   const TeamTable<kIsWarp>& table;
 
+  /// NaN has slot 0. The conversion of float64 makes another number of it.
+  template <bool kHasLine>
+  __device__ __forceinline__ unsigned slot(T element) const {
+    const auto value = Number<T>::wide(element);
+    const unsigned slot = bins.template slot<kHasLine>(value);
+    if constexpr (std::is_same_v<T, double>) {
+      return is_nan(value) ? 0 : slot;
+    }
+    return slot;
+  }
   template <bool kHasLine>
   __device__ __forceinline__ void add(const Vec16<T>& vec16) const {
     if constexpr (kHasLine) {
       unsigned slots[kOf];
 #pragma unroll
       for (int j = 0; j < kOf; ++j) {
-        slots[j] = bins.template slot<true>(Number<T>::wide(vec16.elements[j]));
+        slots[j] = slot<true>(vec16.elements[j]);
       }
 #pragma unroll
       for (int j = 0; j < kOf; ++j) {
@@ -61,7 +71,7 @@ struct CountBetween {
     } else { // rare, so the code is to be short
 #pragma unroll 1
       for (int j = 0; j < kOf; ++j) {
-        table.add(bins.template slot<false>(Number<T>::wide(vec16.elements[j])), 1);
+        table.add(slot<false>(vec16.elements[j]), 1);
       }
     }
   }
@@ -71,7 +81,7 @@ struct CountBetween {
       const StagedVec16s<T, kIsWarp>& staged, unsigned fillers, const T* channel) const {
     staged.for_each([&](const Vec16<T>& vec16) { add<kHasLine>(vec16); });
     if (fillers > 0 && table.team.thread == 0) {
-      table.add(bins.template slot<kHasLine>(Number<T>::wide(*channel)), 0 - fillers);
+      table.add(slot<kHasLine>(*channel), 0 - fillers);
     }
   }
   /// Moves the count of NaN to a slot of its own.
@@ -129,7 +139,8 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   const auto channel_data = [&](int64_t channel) {
     return data + offset_in(in.vec16s.channels, channel);
   };
-  const unsigned fillers = count * StagedVec16s<T, kIsWarp>::kOf - static_cast<unsigned>(in.vec16s.rows());
+  const unsigned fillers =
+      count * StagedVec16s<T, kIsWarp>::kOf - static_cast<unsigned>(in.vec16s.rows());
   const auto num_counts = static_cast<unsigned>(flow.num_counts(in.bins));
   const int64_t channels = in.vec16s.num_channels();
   if (team.index < channels) {

@@ -141,8 +141,9 @@ void count_between_extremes(
 bool count_short(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
   const bool own = bins.range == nullptr;
-  const auto plan = own ? plan_own_ranges(problem, bins.bins, launch.limits)
-                        : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
+  const auto plan =
+      own ? plan_own_ranges(problem, bins.bins, launch.limits)
+          : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
   if (plan) {
     own ? count_own_ranges(*plan, problem, bins.edges, flow, launch)
         : count_short_uniform(*plan, problem, bins, flow, launch);

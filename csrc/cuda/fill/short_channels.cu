@@ -54,8 +54,7 @@ struct CountChannels {
   Count::Total* totals;
 
   template <Guess kGuess, int kSize>
-  __device__ __forceinline__ void find(
-      const Pack<T, kSize>& pack, unsigned (&slots)[kSize]) const {
+  __device__ __forceinline__ void find(const Pack<T, kSize>& pack, unsigned (&slots)[kSize]) const {
     typename Number<T>::Wide values[kSize];
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
@@ -142,8 +141,8 @@ __global__ __launch_bounds__(kThreadsOfSmOfShort) void count_short_channels_kern
                           ? given
                           : compute(computed, given, room.take<UniformEdgeOf<T>>(in.bins + 1));
   const auto bins = find_bins<T, 0>(edges, 0, thresholds, buckets, in.buckets);
-  const CountChannels<T, BlockBins<T, 0>, kIsWarp> channels{
-      data, in, team, bins, table, flow, totals};
+  const CountChannels<T, BlockBins<T, 0>, kIsWarp> channels{data,  in,   team,  bins,
+                                                            table, flow, totals};
   visit_guess<kKnowsAffineExceptTop<T>, true>(
       bins.guess, [&](auto guess) { channels.template all<guess()>(); });
 }
@@ -159,7 +158,8 @@ void start_short_channels(
     using T = typename decltype(tag)::type;
     start(
         launch, "count_short_channels",
-        plan.of_warps ? count_short_channels_kernel<T, true> : count_short_channels_kernel<T, false>,
+        plan.of_warps ? count_short_channels_kernel<T, true>
+                      : count_short_channels_kernel<T, false>,
         grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
         static_cast<const T*>(problem.data), plan.in, edges, computed, flow, totals_of(problem));
   });

@@ -10,8 +10,7 @@ namespace {
 constexpr int64_t kWarp = 32;
 
 /// Chunks of `size` vec16s or rows, so that blocks fill the GPU about once.
-void divide(
-    ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimits& limits) {
+void divide(ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimits& limits) {
   plan.threads = kThreadsOfExtremes;
   const int64_t fill = kBlocksOfExtremes * limits.sm_count;
   const int64_t most = std::max<int64_t>(size / (plan.threads * kLoadsOfExtremes), 1);

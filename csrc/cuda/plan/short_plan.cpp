@@ -34,7 +34,8 @@ bool is_wide(const Problem& problem) {
 
 int64_t blocks_of_sm(const ShortPlan& plan, const DeviceLimits& limits) {
   const int64_t by_shared = limits.shared_per_sm / (plan.shared_bytes + 2 * kReserved);
-  return std::clamp<int64_t>(kThreadsOfSmOfShort / plan.threads, 1, std::max<int64_t>(by_shared, 1));
+  return std::clamp<int64_t>(
+      kThreadsOfSmOfShort / plan.threads, 1, std::max<int64_t>(by_shared, 1));
 }
 
 void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
@@ -54,8 +55,7 @@ std::optional<ShortPlan> plan_teams(
   plan.in.vec16s = *vec16s;
   plan.in.bins = static_cast<unsigned>(bins);
   // A block for each channel keeps all SMs busy with fewer channels.
-  plan.of_warps = vec16s->vec16s() * kVec16Bytes <= kMostBytesOfWarp &&
-                  bins <= kMostBinsOfWarp &&
+  plan.of_warps = vec16s->vec16s() * kVec16Bytes <= kMostBytesOfWarp && bins <= kMostBinsOfWarp &&
                   vec16s->num_channels() >= kWarpsOfSmToFill * limits.sm_count;
   return plan;
 }
@@ -69,7 +69,8 @@ std::optional<ShortPlan> plan_own_ranges(
     return plan;
   }
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
-  plan->threads = plan->of_warps ? kFewestThreadsOfShort : threads_of_block(vec16s, channels, limits);
+  plan->threads =
+      plan->of_warps ? kFewestThreadsOfShort : threads_of_block(vec16s, channels, limits);
   const int64_t teams = plan->of_warps ? plan->threads / kWarp : 1;
   const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins);
   plan->in.team_bytes = static_cast<unsigned>(team_bytes);
@@ -88,7 +89,8 @@ std::optional<ShortPlan> plan_short_channels(
     return std::nullopt;
   }
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
-  const int64_t bytes_of_wide = std::max<int64_t>(bytes_of_type(problem.type), is_integer(problem.type) ? 8 : 4);
+  const int64_t bytes_of_wide =
+      std::max<int64_t>(bytes_of_type(problem.type), is_integer(problem.type) ? 8 : 4);
   plan->in.buckets = kBucketsOfShort;
   const int64_t fixed = words_of(bins + 3, 0) * bytes_of_wide + kBucketsOfShort * 4 + edge_bytes;
   if (plan->of_warps) {
@@ -97,7 +99,9 @@ std::optional<ShortPlan> plan_short_channels(
     plan->in.team_bytes = static_cast<unsigned>(table);
     int64_t most = 0;
     for (const int64_t blocks : {2, 1}) {
-      const int64_t room = std::min(limits.shared_per_sm / blocks - kReserved, limits.shared_per_block) - kReserved - fixed;
+      const int64_t room =
+          std::min(limits.shared_per_sm / blocks - kReserved, limits.shared_per_block) - kReserved -
+          fixed;
       const int64_t warps = std::min(room / table, kThreadsOfSmOfShort / blocks / kWarp);
       if (warps * blocks > most) {
         most = warps * blocks;

@@ -15,8 +15,7 @@ struct TeamTable {
   uint32_t* memory;
   uint32_t address;
 
-  __device__ __forceinline__
-  TeamTable(const Team<kIsWarp>& the_team, void* shared, unsigned slots)
+  __device__ __forceinline__ TeamTable(const Team<kIsWarp>& the_team, void* shared, unsigned slots)
       : team(the_team), memory(static_cast<uint32_t*>(shared)), address(address_of(shared)) {
     for (unsigned i = team.thread; i < slots; i += team.threads) {
       memory[i] = 0;

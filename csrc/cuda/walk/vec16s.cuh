@@ -72,7 +72,8 @@ class Vec16sOfThread {
 #pragma unroll
     for (unsigned j = 0; j < kBytes / sizeof(T); ++j) {
       const uintptr_t at = place.at + j * sizeof(T);
-      some.elements[j] = at >= place.begin && at < place.end ? *reinterpret_cast<const T*>(at) : filler;
+      some.elements[j] =
+          at >= place.begin && at < place.end ? *reinterpret_cast<const T*>(at) : filler;
     }
     return some;
   }
