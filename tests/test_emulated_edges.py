@@ -560,7 +560,7 @@ def count_uniform(programs: Programs) -> CountUniform:
         about = f"{list(values.shape)} {values.dtype} over {dim}, {bins} bins on {gpu.name}"
         words, results = run_emulated(
             programs.emulator,
-            "uniform_histogram",
+            "uniform_columns",
             [*problem, bins, 0, 0, 16, int(flow), *limits_of(gpu)],
             data + bytes(16),
             about,

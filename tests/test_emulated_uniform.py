@@ -77,11 +77,7 @@ def count_uniform(programs: Programs) -> CountUniform:
         low, high = (
             range_of(values, dim) if of is None else torch.tensor(of, dtype=torch.float64).unbind()
         )
-<<<<<<< HEAD
-        expected = oracle.uniform_edges(low, high, bins, dtype=dtype)
-=======
         expected = torch.ops.histo.uniform_edges(low, high, bins, dtype=dtype)
->>>>>>> c28849816f431b41e7308ce71453a2359150d4a6
         assert torch.equal(edges.view(expected.shape), expected), about
         assert_counts(counts, oracle.histogram(values, expected, dim, flow=flow), about)
         return words

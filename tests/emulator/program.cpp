@@ -254,7 +254,7 @@ void histogram() {
 
 /// The problem, the input, the bins, whether there is a range, its two numbers, flow. The results
 /// are the edges and the counts.
-void uniform_histogram() {
+void uniform_columns() {
   Problem problem = read_loops();
   const Array input;
   const int64_t bins = read();
@@ -555,8 +555,8 @@ int main(int argc, char** argv) {
     channel_histogram();
   } else if (name == "histogram") {
     histogram();
-  } else if (name == "uniform_histogram") {
-    uniform_histogram();
+  } else if (name == "uniform_columns") {
+    uniform_columns();
   } else if (name == "own_ranges") {
     own_ranges();
   } else if (name == "finite_range") {
