@@ -29,6 +29,7 @@ from torch_histo.devices import Device
 
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+OLDER = next(gpu for gpu in FEW_SMS if gpu.capability == (8, 0) and gpu.sm_count == 5)
 HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
 NINE = tuple(i / 10 for i in range(1, 10))
 
@@ -172,19 +173,39 @@ CASES = {
     "sort tiny": Case("sort", (300, 2), (1,), q=NINE),
     "sort one": Case("sort", (1, 40)),
     "sort full": Case("sort", (2, 1024), (1,), torch.float64),
-    "whole": Case("whole q3", (3, 5000), (1,), offset=1, gpu=HOPPER),
-    "whole with groups": Case("whole q1", (2, 3000), (1,), q=NINE, offset=3),
-    "whole of doubles": Case("whole", (2, 3001), (1,), torch.float64, gpu=HOPPER),
-    "whole of int16": Case("whole", (2, 3001), (1,), torch.int16, q=NINE),
-    "whole, every other": Case("whole", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
-    "whole of loops": Case("whole", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32),
+    "whole": Case("whole q3", (3, 16_001), (1,), offset=1, gpu=HOPPER),
+    "whole with groups": Case("whole", (2, 9000), (1,), q=NINE, offset=3),
+    "spans": Case("spans q3 cluster1 keeps reads1", (3, 5000), (1,), offset=1, gpu=HOPPER),
+    "spans with groups": Case("spans q7 keeps reads1", (2, 3000), (1,), q=NINE, offset=3),
+    "spans in a cluster": Case("spans cluster4 keeps reads1", (49, 2, 400), (0, 2), gpu=HOPPER),
+    "spans of halves": Case("spans keeps", (3, 8000), (1,), torch.float16, q=NINE, gpu=HOPPER),
+    "spans in vec16s": Case("spans keeps reads1", (40, 3, 128), (0, 2), gpu=HOPPER),
+    "spans of odd elements": Case(
+        "spans reads1", (33, 2, 49), (0, 2), torch.bfloat16, gpu=HOPPER, offset=1
+    ),
+    "spans of two loops": Case("spans", (7, 2, 5, 3, 64), (0, 2, 4), gpu=HOPPER),
+    "spans that are read": Case(
+        "spans cluster8 reads6", (40, 3, 3136), (0, 2), torch.float64, gpu=HOPPER
+    ),
+    "whole of doubles": Case("whole", (2, 9001), (1,), torch.float64, gpu=HOPPER),
+    "spans of int16": Case("spans", (2, 3001), (1,), torch.int16, q=NINE),
+    "spans, every other": Case("spans", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
+    "spans of loops": Case("spans", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32),
     "streams": Case("streams q3 chunks", (20_001,), gpu=HOPPER, offset=1),
     "streams with groups": Case("streams q3 chunks", (20_001,), q=NINE),
     "channels": Case("streams chunks", (2, 17_000), (1,), q=NINE, gpu=HOPPER),
     "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
     "streams of doubles": Case("streams", (17_000,), dtype=torch.float64, gpu=HOPPER),
     "streams of halves": Case("streams", (17_000,), dtype=torch.float16, q=NINE),
-    "columns": Case("columns q3 chunks", (2500, 32), gpu=HOPPER),
+    "stripes": Case("stripes q3 cluster4", (2500, 32), gpu=HOPPER),
+    "stripes of batches": Case("stripes", (2, 1100, 50), (1,), gpu=HOPPER, offset=2),
+    "stripes of 2 bytes": Case(
+        "stripes q3 cluster4", (1031, 50), dtype=torch.bfloat16, q=NINE, gpu=HOPPER
+    ),
+    "stripes of 8 bytes": Case("stripes", (1025, 26), dtype=torch.float64, q=NINE[:5], gpu=HOPPER),
+    "stripes of many q": Case("stripes q3", (1100, 30), q=2 * NINE, gpu=HOPPER),
+    "stripes without clusters": Case("stripes q2 cluster1", (1100, 128), gpu=OLDER),
+    "columns": Case("columns q3 chunks", (6000, 16), gpu=HOPPER),
     "columns with groups": Case("columns q3", (1030, 5), q=NINE[:5], gpu=HOPPER),
     "few columns": Case("columns", (5000, 3), gpu=HOPPER),
     "batches": Case("columns", (2, 1100, 17), (1,), gpu=HOPPER, offset=1),
@@ -246,8 +267,9 @@ def test_many_q(select: Select) -> None:
 
 def test_halves_of_many_channels(select: Select) -> None:
     """The counters of all channels would take too much memory."""
-    for shape, dim in (((1030, 80), 0), ((2, 1030, 40), 1)):
-        assert "halves" in select(numbers(shape, torch.int32), dim=(dim,), gpu=HOPPER, eager=True)
+    for shape, dim in (((1030, 70), 0), ((2, 1030, 40), 1)):
+        values = numbers(shape, torch.int32)
+        assert "halves" in select(values, (0.3, 0.6), dim=(dim,), gpu=HOPPER, eager=True)
 
 
 # One q of long channels: a sample first
@@ -400,7 +422,15 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
         rows = shape[dim[0]]
         channels = math.prod(shape) // rows
         about = f"{i}: {shape} {dtype} over {dim}, {num_q} on {gpu.name}: {plan}"
-        layouts |= plan.words & {"sort", "patterns", "whole", "streams", "columns"}
+        layouts |= plan.words & {
+            "sort",
+            "patterns",
+            "whole",
+            "spans",
+            "streams",
+            "columns",
+            "stripes",
+        }
         assert 32 <= plan.threads <= 1024, about
         assert 1 <= plan.blocks < 1 << 31, about
         assert plan.shared_bytes + RESERVED * ("sort" not in plan.words) <= (
@@ -412,10 +442,11 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
         elif "patterns" not in plan.words:
             assert plan.slots == 2 * plan.group, about
             assert 1 <= plan.group <= num_q, about
+        if plan.words & {"streams", "columns"}:
             columns = "columns" in plan.words
             covered = plan.column_rows if columns else plan.stream_rows
             assert covered >= (plan.rows_of_columns if columns else rows), about
-    assert layouts == {"sort", "patterns", "whole", "streams", "columns"}
+    assert layouts == {"sort", "patterns", "whole", "spans", "streams", "columns", "stripes"}
 
 
 def test_passes_of_sampled(programs: Programs) -> None:

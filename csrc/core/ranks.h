@@ -36,6 +36,11 @@ struct Selection {
   }
 };
 
+/// How many values of a q may differ: two if it may lie between them.
+HISTO_HOST_DEVICE unsigned values_of_q(Interpolation rule) {
+  return rule == Interpolation::kLinear || rule == Interpolation::kMidpoint ? 2 : 1;
+}
+
 /// The ranks of one q of one channel. They count from 0, among the values that are not NaN.
 struct Ranks {
   bool is_nan; // there is no quantile: both values are NaN (integers: any), and so is the weight

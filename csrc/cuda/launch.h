@@ -74,8 +74,9 @@ void start(
     void (*kernel)(Parameters...),
     const LaunchShape& shape,
     const Arguments&... arguments) {
-  // A kernel must ask each device for more than 48 KiB. This is cheap, so it always asks.
-  if (shape.shared_bytes > 48 * 1024) {
+  // A kernel must ask each device for more than 48 KiB, with what it declares itself. This is cheap,
+  // so it always asks.
+  if (shape.shared_bytes > 32 * 1024) {
     check(
         cudaFuncSetAttribute(
             reinterpret_cast<const void*>(kernel), cudaFuncAttributeMaxDynamicSharedMemorySize,

@@ -398,14 +398,33 @@ constexpr int threads_of_select_streams(int64_t element) {
 }
 // The same of columns. Shown by: float32 [2^16, 512] median
 constexpr int kThreadsOfSelectColumns = 768;
+// The same of a block of a cluster that has a stripe of columns. Setting it out for all passes takes
+// as long as reading so many bytes.
+constexpr int kThreadsOfStripes = 512;
+constexpr int kBlocksOfStripes = 2; // of an SM
+constexpr int64_t kSetupBytesOfStripe = 128 << 10;
+// Larger inputs need more blocks than there are SMs. Case: float32 [65536, 512] median.
+constexpr int64_t kMostBytesOfFewStripes = 32 << 20;
 // The same of a block that selects all by itself, and of the kernel between two passes. Shown by:
 // float32 [512, 2^16] over (1) median
 constexpr int kThreadsOfWhole = 512;
 constexpr int kThreadsOfDigits = 512;
+// The same of a block of a cluster that has a channel, and the blocks of an SM, which have 64 and 80
+// registers a thread. Case: bfloat16 [4096, 11008] over 1 median.
+constexpr int kThreadsOfSpans = 256;
+constexpr int blocks_of_spans(bool keeps) {
+  return keeps ? 4 : 3;
+}
 constexpr int kThreadsOfSample = 256;
+constexpr int kThreadsOfInterpolation = 256;
 // A block reads so many rows of a channel no later than several kernels do; and more, if there are
 // blocks for all SMs, and the rows are read again from L2. Shown by: float32
 // [512, 2^16] over (1) median
+// Elements that a block keeps, so that they are read once: a channel has more blocks if it has more,
+// and is read for each digit if 8 blocks would keep more than the second number.
+constexpr int64_t kKeptBytesOfBlock = 32 << 10;
+constexpr int64_t kMostKeptBytesOfBlock = 64 << 10;
+constexpr int64_t kMinRowsOfBlockOfSpans = 1 << 12;
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
 constexpr int64_t kManyChannelsOfSm = 8;

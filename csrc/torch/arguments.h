@@ -234,6 +234,11 @@ struct QuantileCall {
   bool is_empty() const {
     return selection.num_q == 0 || selection.problem.num_channels() == 0;
   }
+  /// Whether the result is more than the value below. The weight of an integer says whether there
+  /// is a quantile at all.
+  bool interpolates() const {
+    return values_of_q(selection.interpolation) > 1 || is_integer(selection.problem.type);
+  }
 };
 QuantileCall prepare_quantile(
     const torch::stable::Tensor& input,

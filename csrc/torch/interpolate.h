@@ -46,10 +46,7 @@ inline torch::stable::Tensor interpolate_between(
 /// Subnormal numbers are numbers here, too, whatever torch.set_flush_denormal says.
 inline torch::stable::Tensor interpolate(const QuantileCall& call) {
   using torch::stable::Tensor;
-  const bool is_between = call.selection.interpolation == Interpolation::kLinear ||
-                          call.selection.interpolation == Interpolation::kMidpoint;
-  // The weight of an integer says whether there is a quantile at all.
-  if (!is_between && !is_integer(call.selection.problem.type)) {
+  if (!call.interpolates()) {
     return call.below;
   }
   const cpu::ExactFloats exact;

@@ -404,12 +404,18 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return "patterns";
     case cuda::SelectLayout::kWhole:
       return of_groups("whole", 1);
+    case cuda::SelectLayout::kSpans:
+      return of_groups("spans", 1) + " cluster" + std::to_string(plan.spanned.cluster) +
+             (plan.keeps ? " keeps" : "");
     case cuda::SelectLayout::kStreams:
       return of_groups("streams", plan.streams.chunks);
     case cuda::SelectLayout::kSampled:
       return of_groups("sampled", plan.streams.chunks) + " passes" + std::to_string(plan.passes);
     case cuda::SelectLayout::kColumns:
       return of_groups("columns", plan.columns.chunks);
+    case cuda::SelectLayout::kStripes:
+      return "stripes q" + std::to_string(plan.stripe.group / cuda::kTargetsOfQ) + " cluster" +
+             std::to_string(plan.columns.chunks);
   }
   return "";
 }
@@ -418,7 +424,7 @@ std::string words_of(const cuda::SelectPlan& plan) {
 void plan_of_quantile() {
   const Problem problem = read_loops();
   const int64_t num_q = read();
-  const cuda::SelectPlan plan = plan_select(problem, num_q, read_limits());
+  const cuda::SelectPlan plan = plan_select(problem, num_q, cuda::kTargetsOfQ, read_limits());
   std::cout << words_of(plan) << '\n';
   for (const int64_t number :
        {int64_t{plan.threads}, plan.blocks, plan.shared_bytes, int64_t{plan.slots}, plan.group,
@@ -456,7 +462,8 @@ void quantile() {
   // How often each element is read.
   const int64_t size = problem.num_channels() * problem.num_rows();
   const auto reads = static_cast<int64_t>(bytes_read) / (size * cuda::bytes_of_type(problem.type));
-  std::cout << words_of(plan_select(problem, num_q, launch.limits)) << " reads" << reads << '\n';
+  std::cout << words_of(plan_select(problem, num_q, values_of_q(interpolation), launch.limits))
+            << " reads" << reads << '\n';
   below.write();
   above.write();
   weights.write();

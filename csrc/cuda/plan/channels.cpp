@@ -52,6 +52,32 @@ ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLi
   return in;
 }
 
+ChannelSpans spans_of(const Problem& problem, unsigned chunks) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const Extent& rows = problem.rows[2];
+  const auto in_vec16s = [&](const Extent& loop) {
+    return loop.size == 1 || loop.stride * element_bytes % kVec16Bytes == 0;
+  };
+  ChannelSpans in{};
+  std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
+  std::copy(&problem.rows[0], &problem.rows[2], in.outer);
+  in.stride = rows.stride;
+  in.rows_of_span = in.length = static_cast<unsigned>(rows.size);
+  in.spans = static_cast<unsigned>(in.outer[0].size * in.outer[1].size);
+  in.chunks = chunks;
+  const bool aligned = address_of(problem) % kVec16Bytes == 0 &&
+                       rows.size * element_bytes % kVec16Bytes == 0 && in_vec16s(in.outer[0]) &&
+                       in_vec16s(in.outer[1]) && in_vec16s(in.channels[0]) &&
+                       in_vec16s(in.channels[1]);
+  in.has_vec16s =
+      rows.stride == 1 && address_of(problem) % element_bytes == 0 && (aligned || in.spans == 1);
+  if (in.has_vec16s) {
+    in.length = static_cast<unsigned>(ceil_div(rows.size * element_bytes, kVec16Bytes));
+  }
+  in.items = in.spans * in.length;
+  return in;
+}
+
 bool are_columns(const Problem& problem, int64_t word_bytes) {
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
@@ -67,13 +93,7 @@ bool are_columns(const Problem& problem, int64_t word_bytes) {
           (in_words(rows.stride) && in_words(channels.size)));
 }
 
-ChannelColumns columns_of(
-    const Problem& problem,
-    int64_t word_bytes,
-    unsigned log_words,
-    int64_t setup_bytes,
-    const DeviceLimits& limits) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
+ChannelColumns stripes_of(const Problem& problem, int64_t word_bytes, unsigned log_words) {
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
   ChannelColumns in{};
@@ -85,6 +105,21 @@ ChannelColumns columns_of(
   in.row_stride = rows.stride;
   in.log_words = log_words;
   in.word_bytes = static_cast<unsigned>(word_bytes);
+  const int64_t width = in.width(static_cast<unsigned>(bytes_of_type(problem.type)));
+  in.stripes = static_cast<unsigned>(ceil_div(in.columns, width));
+  return in;
+}
+
+ChannelColumns columns_of(
+    const Problem& problem,
+    int64_t word_bytes,
+    unsigned log_words,
+    int64_t setup_bytes,
+    const DeviceLimits& limits) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const Extent& channels = problem.channels[1];
+  const Extent& rows = problem.rows[2];
+  ChannelColumns in = stripes_of(problem, word_bytes, log_words);
   const int64_t width = in.width(static_cast<unsigned>(element_bytes));
   const int64_t period = std::lcm(channels.size, width);
   // Dense rows are joined, so that stripes are full and begin in lines.

@@ -15,6 +15,20 @@ struct ChannelStreams {
   bool has_runs;   // rows follow each other without gaps, in long runs
 };
 
+/// Blocks take the items of a channel in turns: vec16s, or else elements. They lie in spans, the
+/// innermost loops of its rows.
+struct ChannelSpans {
+  Extent channels[2];
+  Extent outer[2];       // loops over spans
+  int64_t stride;        // of elements
+  unsigned rows_of_span; // elements
+  unsigned spans;        // of a channel
+  unsigned length;       // items of a span
+  unsigned items;        // of a channel. A single span may begin within a vec16, and have one less
+  unsigned chunks;       // the blocks of a channel
+  bool has_vec16s;
+};
+
 /// The bytes that a lane reads of a row: those of one element, or of several small ones.
 constexpr int64_t bytes_of_word(int64_t element_bytes) {
   return element_bytes < 4 ? 4 : element_bytes;
@@ -50,8 +64,14 @@ int64_t bytes_of_type(ElementType type);
 /// `others`: how many blocks share the same rows.
 ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLimits& limits);
 
+/// For channels of fewer than 2^31 rows, `chunks` blocks each.
+ChannelSpans spans_of(const Problem& problem, unsigned chunks);
+
 /// Whether channels lie side by side, in rows of one loop that consist of words.
 bool are_columns(const Problem& problem, int64_t word_bytes);
+
+/// Stripes of 2^log_words words of columns that are not joined, without shares of their rows.
+ChannelColumns stripes_of(const Problem& problem, int64_t word_bytes, unsigned log_words);
 
 /// Stripes of 2^log_words words. Setting a block out takes as long as reading `setup_bytes`.
 ChannelColumns columns_of(

@@ -33,8 +33,8 @@ void plan_patterns(const Problem& problem, SelectPlan& plan) {
 /// Targets, slots, and counters in memory, if a table has room for `slots`. Each target may have a
 /// slot of its own. False if that is too little.
 bool plan_slots(int64_t slots, int64_t num_q, SelectPlan& plan) {
-  plan.group = std::min<int64_t>({slots, kMaxTargets, kTargetsOfQ * num_q}) / kTargetsOfQ;
-  plan.slots = static_cast<unsigned>(plan.group * kTargetsOfQ);
+  plan.group = std::min<int64_t>({slots / plan.values_of_q, kMaxTargets / kTargetsOfQ, num_q});
+  plan.slots = static_cast<unsigned>(plan.group) * plan.values_of_q;
   for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
     const KeyDigit digit = plan.digits.at(pass);
     plan.counters += digit.first ? digit.counters() : plan.slots * digit.counters();
@@ -69,12 +69,187 @@ bool plan_columns(
   return true;
 }
 
+/// The blocks of a cluster: as many as let the GPU end soonest.
+unsigned cluster_of(const ChannelColumns& in, int64_t blocks_of_sm, const DeviceLimits& limits) {
+  const int64_t stripes = in.batches * in.stripes;
+  unsigned best = 1;
+  int64_t least_cost = INT64_MAX;
+  for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
+    const int64_t blocks = stripes * size;
+    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * kLineBytes;
+    const int64_t cost = ceil_div(blocks, int64_t{limits.sm_count}) * bytes +
+                         ceil_div(blocks, blocks_of_sm * limits.sm_count) * kSetupBytesOfStripe;
+    if (cost <= least_cost) {
+      least_cost = cost;
+      best = size;
+    }
+  }
+  return best;
+}
+
+/// Sums of packed counters have 16 bits.
+constexpr int64_t kMaxRowsOfPackedStripe = kMaxPacked16;
+
+bool plan_stripes(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& plan) {
+  const int64_t word_bytes = bytes_of_word(element_bytes);
+  const int64_t rows = problem.num_rows();
+  const auto in_words = [&](int64_t elements) {
+    return elements * element_bytes % word_bytes == 0;
+  };
+  if (!are_columns(problem, word_bytes) || !in_words(problem.rows[2].stride) ||
+      !in_words(problem.channels[1].size) ||
+      rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
+    return false;
+  }
+  ChannelColumns in = stripes_of(problem, word_bytes, 5);
+  const int64_t width = in.width(static_cast<unsigned>(element_bytes));
+  if (static_cast<double>(in.columns) < kEnoughFill * static_cast<double>(in.stripes * width)) {
+    return false;
+  }
+  const int64_t q = std::min<int64_t>(num_q, kMaxTargets / kTargetsOfQ);
+  const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
+  const int64_t shared = limits.shared_per_block - kReserved;
+  const int64_t beside = of_targets + 2 * width * kCounterBytes + kLineBytes; // NaN's row
+  const int64_t of_slot = width * element_bytes + kLineBytes * (16 + (1 << kBitsOfColumnDigit));
+  const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMaxSlotsOfStripe);
+  const int64_t group = std::min(most / plan.values_of_q, q);
+  if (group < 1) {
+    return false;
+  }
+  const int64_t slots = group * plan.values_of_q;
+  plan.group = group;
+  plan.slots = static_cast<unsigned>(slots);
+  plan.stripe = {
+      static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
+      static_cast<unsigned>(slots)};
+  plan.shared_bytes = beside + slots * of_slot;
+  const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
+  in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
+  in.share = ceil_div(rows, int64_t{in.chunks});
+  plan.blocks = in.batches * in.stripes * in.chunks;
+  const int64_t bytes = problem.num_channels() * rows * element_bytes;
+  if (2 * plan.blocks < 3 * limits.sm_count && bytes > kMostBytesOfFewStripes) {
+    return false;
+  }
+  plan.layout = SelectLayout::kStripes;
+  plan.threads = kThreadsOfStripes;
+  plan.columns = in;
+  return true;
+}
+
 /// A table as large as the shared memory allows: what slots leave free has copies.
 void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
   plan.shared_bytes = shared;
   if (!plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan)) {
     throw InternalError("plan_select: too little shared memory");
   }
+}
+
+/// Whether there is one q of long channels, which are not too many.
+bool takes_sample(
+    const Problem& problem, int64_t element_bytes, int64_t num_q, const DeviceLimits& limits) {
+  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
+  return num_q == 1 && problem.num_rows() >= kRowsToSample && bytes >= kBytesToSample &&
+         problem.num_channels() < kManyChannelsOfSm * limits.sm_count;
+}
+
+/// The bytes of the elements that a block of a channel keeps.
+int64_t kept_bytes(const Problem& problem, int64_t element_bytes, unsigned cluster) {
+  const ChannelSpans in = spans_of(problem, cluster);
+  const int64_t each = int64_t{cluster} * kThreadsOfSpans;
+  return ceil_div(in.items, each) * kThreadsOfSpans * (in.has_vec16s ? kVec16Bytes : element_bytes);
+}
+
+/// The blocks of a channel that is read once: as few as have room for its elements, or as many as
+/// there are SMs for. 0 if there is too little room.
+unsigned cluster_that_keeps(
+    const Problem& problem, int64_t element_bytes, const DeviceLimits& limits) {
+  const auto most = static_cast<unsigned>(limits.has_clusters() ? kMaxCluster : 1);
+  unsigned size = 1;
+  while (size < most && (kept_bytes(problem, element_bytes, size) > kKeptBytesOfBlock ||
+                         (problem.num_channels() * size * 2 <= limits.sm_count &&
+                          problem.num_rows() > size * kMinRowsOfBlockOfSpans))) {
+    size *= 2;
+  }
+  const bool fits = kept_bytes(problem, element_bytes, size) <= kMostKeptBytesOfBlock;
+  return fits ? size : 0;
+}
+
+/// The blocks of a channel that is read for each digit. 0 if a channel has more blocks than a
+/// cluster.
+unsigned cluster_that_reads(const Problem& problem, const DeviceLimits& limits) {
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  const auto most = static_cast<unsigned>(limits.has_clusters() ? kMaxCluster : 1);
+  unsigned size = 1;
+  while (size < most && channels * size < blocks_of_spans(false) * limits.sm_count) {
+    size *= 2;
+  }
+  const bool fills = channels * size >= limits.sm_count && rows <= size * kMostCachedRows;
+  const bool many = channels >= kManyChannelsOfSm * limits.sm_count;
+  return rows <= kMostRowsOfOneBlock || fills || many ? size : 0;
+}
+
+bool plan_spans(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& all) {
+  if (problem.num_rows() >= kMaxRows || takes_sample(problem, element_bytes, num_q, limits)) {
+    return false;
+  }
+  SelectPlan plan = all;
+  unsigned cluster = cluster_that_keeps(problem, element_bytes, limits);
+  // A single run is read sooner by select_whole and others. So are long runs, if there are channels
+  // for all SMs, or runs begin within vec16s.
+  const bool is_run = problem.rows[2].size == problem.num_rows();
+  const bool has_long_runs =
+      problem.rows[2].size >= kShortestRun &&
+      (problem.num_channels() >= limits.sm_count || !spans_of(problem, 1).has_vec16s);
+  if (cluster != 1 && (is_run || has_long_runs)) {
+    return false;
+  }
+  plan.keeps = cluster > 0;
+  cluster = plan.keeps ? cluster : cluster_that_reads(problem, limits);
+  if (cluster == 0) {
+    return false;
+  }
+  plan.digits.bits = plan.keeps ? kBitsOfColumnDigit : kBitsOfDigit;
+  const int64_t kept = plan.keeps ? kept_bytes(problem, element_bytes, cluster) : 0;
+  // Two blocks of a multiprocessor at least: one counts while the other selects.
+  const int64_t half = limits.shared_per_sm / 2 - kReserved - kReservedBytes;
+  const int64_t room = std::min(half, limits.shared_per_block - kReserved) - kept;
+  const int64_t tables = cluster > 1 ? 2 : 1; // and the sums of its copies
+  const unsigned of_first = plan.digits.at(0).counters(), of_slot = plan.digits.at(1).counters();
+  if (room < tables * kCounterBytes * (of_first + kSpareCounters) ||
+      !plan_slots(room / (tables * kCounterBytes) / of_slot, num_q, plan)) {
+    return false;
+  }
+  const auto in_vec16s = [](unsigned words) { return (words + 3) / 4 * 4; };
+  const unsigned counters = std::max(of_first, plan.slots * of_slot);
+  const int64_t rows = problem.num_rows() / cluster;
+  unsigned copies = !plan.keeps ? 2 : rows < kMinRowsOfBlockOfSpans ? 2 : 4;
+  while (copies > 0 &&
+         (int64_t{of_first} << copies) + (tables - 1) * counters > room / kCounterBytes) {
+    --copies;
+  }
+  plan.spanned = {
+      cluster, static_cast<unsigned>(plan.group), kMaxLogCopies,
+      in_vec16s(std::max(of_first << copies, counters)), tables > 1 ? in_vec16s(counters) : 0};
+  plan.shared_bytes =
+      kCounterBytes * (int64_t{plan.spanned.table_words} + plan.spanned.sum_words) + kept;
+  plan.layout = SelectLayout::kSpans;
+  plan.threads = kThreadsOfSpans;
+  plan.spans = spans_of(problem, cluster);
+  plan.blocks = problem.num_channels() * cluster;
+  plan.counters = 0;
+  all = plan;
+  return true;
 }
 
 /// The passes of kSampled: one for a bad sample, those that find a few of all keys, and one that
@@ -87,12 +262,8 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   return passes;
 }
 
-/// Changes a plan of kStreams to kSampled if there is one q, and the channels are long.
-void plan_sampled(const Problem& problem, int64_t element_bytes, int64_t num_q, SelectPlan& plan) {
-  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
-  if (num_q > 1 || problem.num_rows() < kRowsToSample || bytes < kBytesToSample) {
-    return;
-  }
+/// Changes a plan of kStreams.
+void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
   plan.layout = SelectLayout::kSampled;
   plan.sample = kSampleSize;
   plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
@@ -100,11 +271,13 @@ void plan_sampled(const Problem& problem, int64_t element_bytes, int64_t num_q, 
   plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
 }
 
-SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits& limits) {
+SelectPlan plan_layout(
+    const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t rows = problem.num_rows(), channels = problem.num_channels();
   SelectPlan plan{};
   plan.overlaps = limits.has_clusters();
+  plan.values_of_q = values_of_q;
   if (rows <= kMostRowsOfSort) {
     plan_sort(problem, element_bytes, plan);
     return plan;
@@ -112,6 +285,10 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
   if (element_bytes == 1) {
     plan_patterns(problem, plan);
     return plan;
+  }
+  SelectPlan stripes = plan;
+  if (plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
+    return stripes;
   }
   SelectPlan columns = plan;
   if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
@@ -121,6 +298,9 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
   plan.copies = kMaxLogCopies;
+  if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
   const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
   const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
   if (rows <= kMostRowsOfOneBlock || fills || many) {
@@ -141,14 +321,17 @@ SelectPlan plan_layout(const Problem& problem, int64_t num_q, const DeviceLimits
   plan.streams = streams_of(problem, 1, limits);
   plan.blocks = channels * plan.streams.chunks;
   plan_table(limits.shared_per_block - kReserved, num_q, plan);
-  plan_sampled(problem, element_bytes, num_q, plan);
+  if (takes_sample(problem, element_bytes, num_q, limits)) {
+    plan_sampled(element_bytes, plan);
+  }
   return plan;
 }
 
 } // namespace
 
-SelectPlan plan_select(const Problem& problem, int64_t num_q, const DeviceLimits& limits) {
-  SelectPlan plan = plan_layout(problem, num_q, limits);
+SelectPlan plan_select(
+    const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
+  SelectPlan plan = plan_layout(problem, num_q, values_of_q, limits);
   const int64_t channels = problem.num_channels();
   plan.halves = channels > 1 && plan.counter_bytes(channels) > kMaxBytesOfSelectCounters;
   return plan;

@@ -49,9 +49,11 @@ enum class SelectLayout {
   kSort,     // few rows: a warp sorts a channel in shared memory
   kPatterns, // types of one byte: all values are counted, and their counts scanned
   kWhole,    // a block has a channel
+  kSpans,    // the blocks of a cluster have a channel, and may keep it in shared memory
   kStreams,  // channels one after another, each for several blocks
   kSampled,  // the same for one q of long channels: a sample tells where its values lie
   kColumns,  // channels side by side, a lane each
+  kStripes,  // the same, all passes in one kernel
 };
 
 constexpr int kPatterns = 256; // of a byte
@@ -72,30 +74,59 @@ HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
   return root <= room ? root : keys / room + 1;
 }
 
+/// The most prefixes of a column that kStripes counts together: those of three q's.
+constexpr unsigned kMaxSlotsOfStripe = 3 * kTargetsOfQ;
+
+/// kStripes: what a block has room for.
+struct StripeShape {
+  unsigned targets; // that are looked for together
+  unsigned group;   // targets whose next digits are counted together
+  unsigned slots;   // prefixes of a column that a group may have
+};
+
+/// kSpans: the words of a block's shared memory, and what it does with them.
+struct SpannedShape {
+  unsigned cluster;     // blocks of a channel
+  unsigned group;       // q's that are selected together
+  unsigned copies;      // log2 of the copies that a table may have
+  unsigned table_words; // a multiple of four
+  unsigned sum_words;   // the same, of the sums of the copies; 0 if one block has a channel
+};
+
 struct SelectPlan {
   SelectLayout layout;
   ChannelStreams streams; // of kWhole and kSampled, too
-  ChannelColumns columns;
+  ChannelSpans spans;     // of kSpans
+  SpannedShape spanned;
+  bool keeps;             // kSpans: elements stay in shared memory
+  ChannelColumns columns; // of kStripes, too
+  StripeShape stripe;
   Digits digits;
   int64_t blocks;
   int threads;
   int64_t shared_bytes;
-  unsigned slots;   // prefixes of a channel that a table has room for
-  int64_t group;    // q's that are selected together
-  unsigned copies;  // log2 of the copies that a table may have
-  unsigned sorted;  // kSort: the elements that a warp sorts, a power of two
-  int64_t counters; // of a channel, in memory
-  int64_t sample;   // kSampled: the elements of a channel that are looked at first
-  unsigned room;    // kSampled: the counters that a window may have
-  unsigned passes;  // kSampled: as many as any data need
-  bool overlaps;    // kernels start before the one before ends
-  bool halves;      // counters take too much memory: half of the channels is selected first
+  unsigned values_of_q; // that may differ: 2 if the quantile lies between two
+  unsigned slots;       // prefixes of a channel that a table has room for
+  int64_t group;        // q's that are selected together
+  unsigned copies;      // log2 of the copies that a table may have
+  unsigned sorted;      // kSort: the elements that a warp sorts, a power of two
+  int64_t counters;     // of a channel, in memory
+  int64_t sample;       // kSampled: the elements of a channel that are looked at first
+  unsigned room;        // kSampled: the counters that a window may have
+  unsigned passes;      // kSampled: as many as any data need
+  bool overlaps;        // kernels start before the one before ends
+  bool halves;          // counters take too much memory: half of the channels is selected first
 
+  unsigned slots_of(int64_t num_q) const {
+    return static_cast<unsigned>(num_q) * values_of_q;
+  }
   int64_t counter_bytes(int64_t channels) const {
     return channels * counters * int64_t{sizeof(int64_t)};
   }
 };
 
-SelectPlan plan_select(const Problem& problem, int64_t num_q, const DeviceLimits& limits);
+/// `values_of_q`: how many values of a q may differ.
+SelectPlan plan_select(
+    const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits);
 
 } // namespace histo::cuda

@@ -39,10 +39,13 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   const DigitTable table(memory, table_words, used * digit.counters(), copies);
   table.clear();
   __syncthreads();
+  const auto for_each = [&](const auto& f) {
+    stream.template for_each<StreamReads<Bits>>([&](Bits bits) { f(bits); });
+  };
   if constexpr (kFirst) {
-    count_first_digit<StreamReads<Bits>>(stream, order, digit, table);
+    count_first_digit(for_each, order, digit, table);
   } else {
-    count_next_digit<StreamReads<Bits>>(stream, order, digit, slots, lookup, table);
+    count_next_digit(for_each, order, digit, slots, lookup, table);
   }
   __syncthreads();
   for (unsigned i = threadIdx.x; i < table.counters; i += StreamReads<Bits>::kThreads) {

@@ -45,25 +45,26 @@ struct DigitTable {
   }
 };
 
-/// The first digit of all values.
-template <class Reads, class Bits>
+/// The first digit of all values. `for_each` calls a function with each, and perhaps how often it
+/// counts.
+template <class Bits, class ForEach>
 __device__ __forceinline__ void count_first_digit(
-    const StreamOfBlock<Bits>& stream,
+    const ForEach& for_each,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
     const DigitTable& table) {
   const uint32_t counters = table.address();
   const unsigned nan_value = digit.values(), shift = digit.shift, scale = table.log_copies + 2;
-  stream.template for_each<Reads>([&](Bits bits) {
+  for_each([&](Bits bits, uint32_t times = 1) {
     const auto value = static_cast<unsigned>(order.ordered(bits) >> shift);
-    add_shared(counters + ((order.is_nan(bits) ? nan_value : value) << scale), 1);
+    add_shared(counters + ((order.is_nan(bits) ? nan_value : value) << scale), times);
   });
 }
 
 /// Another digit, of the values that begin as a slot does.
-template <class Reads, class Bits>
+template <class Bits, class ForEach>
 __device__ __forceinline__ void count_next_digit(
-    const StreamOfBlock<Bits>& stream,
+    const ForEach& for_each,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
     const Slots& slots,
@@ -74,22 +75,22 @@ __device__ __forceinline__ void count_next_digit(
   const unsigned scale = table.log_copies + 2;
   if (slots.count == 1) {
     const auto only = static_cast<Bits>(slots.prefixes[0]);
-    stream.template for_each<Reads>([&](Bits number) {
+    for_each([&](Bits number, uint32_t times = 1) {
       const Bits upper = static_cast<Bits>(order.key(number) >> shift);
       if (static_cast<Bits>(upper >> bits) == only) {
-        add_shared(counters + ((static_cast<unsigned>(upper) & mask) << scale), 1);
+        add_shared(counters + ((static_cast<unsigned>(upper) & mask) << scale), times);
       }
     });
     return;
   }
   const auto factor = lookup.factor;
-  stream.template for_each<Reads>([&](Bits number) {
+  for_each([&](Bits number, uint32_t times = 1) {
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);
     const auto prefix = static_cast<Bits>(upper >> bits);
     const unsigned slot = lookup.slot_at(SlotLookup<Bits>::index_of(prefix, factor));
     if (slot != kNoSlot && lookup.prefixes[slot] == prefix) {
       const unsigned counter = slot << bits | (static_cast<unsigned>(upper) & mask);
-      add_shared(counters + (counter << scale), 1);
+      add_shared(counters + (counter << scale), times);
     }
   });
 }

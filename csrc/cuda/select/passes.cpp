@@ -20,7 +20,7 @@ void select_group(
   unsigned long long* counts = first;
   for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
     const KeyDigit digit = plan.digits.at(pass);
-    const SelectPass of{digit, targets[0], counts, digit.first ? 1 : part.num_targets()};
+    const SelectPass of{digit, targets[0], counts, digit.first ? 1 : plan.slots_of(part.num_q)};
     if (!digit.first || part.first_q == 0) {
       count_digit(plan, part, of, launch);
     }
@@ -67,7 +67,8 @@ SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, b
 
 void select_part(const SelectionPart& part, const Launch& launch) {
   const Problem& problem = part.selection.problem;
-  const SelectPlan plan = plan_select(problem, part.num_q, launch.limits);
+  const SelectPlan plan = 
+      plan_select(problem, part.num_q, values_of_q(part.selection.interpolation), launch.limits);
   if (plan.halves) {
     const int loop = problem.channels[0].size > 1 ? 0 : 1;
     const int64_t size = problem.channels[loop].size;
@@ -83,8 +84,12 @@ void select_part(const SelectionPart& part, const Launch& launch) {
       return select_patterns(plan, part, launch);
     case SelectLayout::kWhole:
       return select_whole(plan, part, launch);
+    case SelectLayout::kSpans:
+      return select_spans(plan, part, launch);
     case SelectLayout::kSampled:
       return select_sampled(plan, part, launch);
+    case SelectLayout::kStripes:
+      return select_stripes(plan, part, launch);
     case SelectLayout::kStreams:
     case SelectLayout::kColumns:
       return select_in_passes(plan, part, launch);

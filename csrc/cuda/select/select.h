@@ -36,6 +36,8 @@ struct SelectionPart {
 // The layouts of SelectPlan.
 void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_stripes(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_spans(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 

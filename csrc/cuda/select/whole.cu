@@ -31,11 +31,13 @@ __device__ __forceinline__ void count_digit(
     of_block.lookup.fill(of_block.slots);
   }
   __syncthreads();
+  const auto for_each = [&](const auto& f) {
+    stream.template for_each<WholeReads<Bits>>([&](Bits bits) { f(bits); });
+  };
   if (digit.first) {
-    count_first_digit<WholeReads<Bits>>(stream, order, digit, table);
+    count_first_digit(for_each, order, digit, table);
   } else {
-    count_next_digit<WholeReads<Bits>>(
-        stream, order, digit, of_block.slots, of_block.lookup, table);
+    count_next_digit(for_each, order, digit, of_block.slots, of_block.lookup, table);
   }
   __syncthreads();
 }

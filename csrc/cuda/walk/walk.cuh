@@ -263,6 +263,24 @@ struct ColumnOfThread {
     stripe = block % in.stripes;
     chunk = block / in.stripes % in.chunks;
     batch = block / in.stripes / in.chunks;
+    place(all, threads);
+  }
+
+  /// The same of a chunk of a stripe of all batches.
+  __device__ __forceinline__ ColumnOfThread(
+      const T* all,
+      const ChannelColumns& columns,
+      unsigned threads,
+      unsigned stripe_of_all,
+      unsigned chunk_of_stripe)
+      : in(columns) {
+    stripe = stripe_of_all % in.stripes;
+    chunk = chunk_of_stripe;
+    batch = stripe_of_all / in.stripes;
+    place(all, threads);
+  }
+
+  __device__ __forceinline__ void place(const T* all, unsigned threads) {
     data = all + batch * in.batch_stride;
     word = threadIdx.x & ((1u << in.log_words) - 1);
     column = ((int64_t{stripe} << in.log_words) + word) * kOfWord;
@@ -281,6 +299,33 @@ struct ColumnOfThread {
     const int64_t begin = chunk * in.share + first_row;
     for (int i = 0; i < words && has_words && word == 0 && begin + i * row_step < end; ++i) {
       fetch_line(data + (begin + i * row_step) * in.row_stride + column);
+    }
+  }
+
+  /// Calls f(all elements of a word) for those of whole rows.
+  template <class Shape, class F>
+  __device__ __forceinline__ void for_each_pack(const F& f) const {
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    const int64_t begin = chunk * in.share + first_row;
+    const int64_t step = row_step * in.row_stride;
+    const T* next = data + begin * in.row_stride + column;
+    int count = has_words && begin < end ? static_cast<int>((end - begin - 1) / row_step + 1) : 0;
+    // Few rows may be left, so all loads of a round are in flight together, and the last ones, too.
+    for (; count > 0; count -= Shape::kInFlight) {
+      Word words[Shape::kInFlight];
+#pragma unroll
+      for (int j = 0; j < Shape::kInFlight; ++j) {
+        if (j < count) {
+          words[j] = load_once(reinterpret_cast<const Word*>(next));
+        }
+        next += step;
+      }
+#pragma unroll
+      for (int j = 0; j < Shape::kInFlight; ++j) {
+        if (j < count) {
+          f(reinterpret_cast<const Pack<T, kOfWord>&>(words[j]));
+        }
+      }
     }
   }
 

@@ -14,6 +14,7 @@
 #include "cuda/fill/sketch.h"
 #include "cuda/launch.h"
 #include "cuda/machine.h"
+#include "cuda/select/interpolate.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
 #include "cuda/summary/summary.h"
@@ -231,10 +232,20 @@ Tensor quantile(
     bool keepdim,
     std::string interpolation,
     bool ignore_nan) {
-  const auto select = [&](const Selection& selection) {
-    on_device(input, [&](const cuda::Launch& launch) { cuda::select(selection, launch); });
-  };
-  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
+  const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
+  if (call.is_empty()) {
+    return interpolate(call);
+  }
+  const bool fuses = call.interpolates() && cuda::can_interpolate(call.selection.problem.type);
+  const Tensor result =
+      fuses ? allocate(input, sizes_of(call.weights), call.result, "the quantiles") : call.below;
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::select(call.selection, launch);
+    if (fuses) {
+      cuda::interpolate(call.selection, result.mutable_data_ptr(), launch);
+    }
+  });
+  return fuses ? result : interpolate(call);
 }
 
 std::tuple<Tensor, Tensor, Tensor> summary(
