@@ -322,7 +322,8 @@ def test_an_assumed_device() -> None:
         ((1 << 28,), None, torch.float32, "streams", "count_streams"),
         ((1 << 16, 64), 0, torch.float64, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
-        ((1 << 16, 64), 1, torch.float32, "tiles", "count_tiles"),
+        ((1 << 16, 64), 1, torch.float32, "teams", "count_teams"),
+        ((100, 64), 1, torch.float32, "tiles", "count_tiles"),
     ],
 )
 def test_layouts(

@@ -1,10 +1,11 @@
+// The numbers of teams of warps: more of policy.h.
 #pragma once
 
 #include "cuda/policy.h"
 
 namespace histo::cuda {
 
-// Teams of warps (plan/teams.cpp). An SM has one block, whose teams have so many warps together.
+// An SM has one block, whose teams have so many warps together.
 constexpr int64_t kWarpsOfTeams = 24;
 constexpr int kThreadsOfTeams = kWarpsOfTeams * 32;
 constexpr int64_t kMinWarpsOfTeams = 16;

@@ -19,7 +19,8 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_own_teams_kernel(
     Flow flow,
     typename Accumulator::Total* __restrict__ totals) {
   using Table = SlotTable<Accumulator, 0>;
-  extern __shared__ __align__(16) typename Accumulator::Local tables[];
+  extern __shared__ __align__(16) unsigned char shared[];
+  auto* tables = reinterpret_cast<typename Accumulator::Local*>(shared);
   const WarpTeam team(in);
   const auto num_bins = static_cast<unsigned>(edges.bins), slots = num_bins + 3;
   for (unsigned i = threadIdx.x; i < in.teams * words_of(slots, 0); i += blockDim.x) {

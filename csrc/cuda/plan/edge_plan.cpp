@@ -261,7 +261,11 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   }
   plan = EdgePlan{};
   if (bytes_of_type(problem.type) > 1) {
-    const bool in_teams = edges.shared && !are_long(problem, kMinBytesOfLongStreams, limits);
+    // A few short channels are counted by one kernel without preparations.
+    const bool is_little =
+        problem.num_rows() < kMinRowsOfStream && problem.num_channels() < limits.sm_count;
+    const bool in_teams =
+        edges.shared && !is_little && !are_long(problem, kMinBytesOfLongStreams, limits);
     if (plan_columns(problem, edges.bins, limits, plan) ||
         (in_teams && plan_teams(problem, edges.bins, true, limits, plan)) ||
         plan_streams(problem, edges.bins, limits, plan)) {

@@ -1,7 +1,6 @@
 #include "cuda/plan/teams.h"
 
 #include <algorithm>
-#include <cstdlib>
 
 #include "cuda/plan/channels.h"
 #include "cuda/plan/common.h"
@@ -80,10 +79,11 @@ std::optional<ChannelTeams> teams_of(
     in.warps = static_cast<unsigned>(warps);
     const int64_t most_teams = kWarpsOfTeams / warps;
     const int64_t fit = memory.of_team == 0 ? most_teams : room / memory.of_team;
-    in.teams = static_cast<unsigned>(std::min(most_teams, fit));
-    if (in.teams * warps < kMinWarpsOfTeams) {
+    const int64_t teams = std::min(most_teams, fit);
+    if (teams * warps < kMinWarpsOfTeams) {
       continue;
     }
+    in.teams = static_cast<unsigned>(teams);
     const int64_t at_once = int64_t{in.teams} * limits.sm_count;
     const int64_t least_waves = ceil_div(in.num_channels * least_parts, at_once);
     for (int64_t waves = least_waves; waves <= least_waves + kMoreWaves; ++waves) {
@@ -91,8 +91,6 @@ std::optional<ChannelTeams> teams_of(
       const int64_t parts =
           std::max(std::min(waves * at_once / in.num_channels, most_parts), least_parts);
       in.parts = static_cast<unsigned>(parts);
-      if (const char* w = std::getenv("HISTO_W"); w && warps != std::atoi(w))
-        continue;
       const int64_t cost = cost_of(in, memory, limits);
       if (in.items() < kMaxRows && (!best || cost < least_cost)) {
         best = in;
