@@ -139,7 +139,7 @@ def test_what_holds_for_every_plan(gpu: Device) -> None:
         plan = plan_of(shape, bins, dim, rng.choice(DTYPES), gpu, bounds)
         assert_whole(plan, gpu)
         layouts.add(plan.layout)
-    assert layouts == {"teams", "streams", "columns", "bytes", "tiles", "scattered"}
+    assert layouts == {"teams", "stripes", "streams", "columns", "bytes", "tiles", "scattered"}
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -9,10 +9,12 @@
 
 #include "core/locate.h"
 #include "cuda/count/dispatch.h"
+#include "cuda/fill/extremes.h"
 #include "cuda/fill/fill.h"
 #include "cuda/fill/sketch.h"
 #include "cuda/plan/extremes_plan.h"
 #include "cuda/select/select.h"
+#include "cuda/storage/clear.h"
 #include "cuda/study/variants.h"
 #include "emulator/broken.h"
 #include "emulator/input.h"
@@ -282,6 +284,24 @@ void uniform_columns() {
   counts.write();
 }
 
+/// What count_uniform does with channels that are too long for one kernel.
+template <class E>
+void own_ranges_in(
+    const cuda::EdgePlan& plan,
+    const Problem& problem,
+    const UniformBins& bins,
+    const Flow& flow,
+    const cuda::Launch& launch) {
+  const int64_t channels = problem.num_channels();
+  auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
+  E* high = low + channels;
+  cuda::find_extremes(problem, cuda::Widened{true}, low, high, launch);
+  if (plan.clears) {
+    cuda::clear(launch, problem, plan.overlaps);
+  }
+  cuda::count_own_teams(plan, problem, low, high, bins, flow, launch);
+}
+
 /// The problem, the input, the bins, the type of edges, flow. The results are counts and edges of
 /// the channels' own ranges.
 void own_ranges() {
@@ -298,9 +318,14 @@ void own_ranges() {
   problem.data = input.data();
   problem.counts = counts.data<int64_t>();
   const auto plan = cuda::plan_own_rows(problem, bins, launch.limits);
-  std::cout << (plan ? words_of(*plan, problem, Edges{}) : std::string("stored")) << '\n';
-  cuda::count_uniform(
-      problem, UniformBins{bins, nullptr, edges.data<uint8_t>(), type}, flow, launch);
+  if (!plan) {
+    std::cerr << "no teams\n";
+    std::exit(4);
+  }
+  std::cout << words_of(*plan, problem, Edges{}) << '\n';
+  const UniformBins uniform{bins, nullptr, edges.data<uint8_t>(), type};
+  type == ElementType::kFloat32 ? own_ranges_in<float>(*plan, problem, uniform, flow, launch)
+                                : own_ranges_in<double>(*plan, problem, uniform, flow, launch);
   counts.write();
   edges.write();
 }
