@@ -85,7 +85,7 @@ std::optional<ShortPlan> plan_own_ranges(
 std::optional<ShortPlan> plan_short_channels(
     const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits) {
   auto plan = plan_teams(problem, bins, limits);
-  // Thresholds of other types have 8 bytes, and their kernels would spill registers.
+  // Other types have thresholds of 8 bytes. There is no kernel for them.
   const bool is_float = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
   if (!plan || !is_float || bins > kMostSharedBinsOfShort) {
     return std::nullopt;
