@@ -114,7 +114,8 @@ def test_types(count_uniform: CountUniform, dtype: torch.dtype) -> None:
                 own = count_uniform(values, bins, None, flow=flow, offset=offset)
                 one = count_uniform(values, bins, (-3.7, 60.3), flow=flow, offset=offset)
                 assert own == {"count_own_ranges"} or not wide, own
-                assert one == {"count_short_channels"} or not wide, one
+                narrow = dtype in (torch.float16, torch.bfloat16, torch.float32)
+                assert ("count_short_channels" in one) == narrow, one
 
 
 def test_sizes(count_uniform: CountUniform) -> None:

@@ -156,12 +156,16 @@ void start_short_channels(
     const Launch& launch) {
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    start(
-        launch, "count_short_channels",
-        plan.of_warps ? count_short_channels_kernel<T, true>
-                      : count_short_channels_kernel<T, false>,
-        grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const T*>(problem.data), plan.in, edges, computed, flow, totals_of(problem));
+    if constexpr (std::is_same_v<typename Number<T>::Wide, float>) {
+      start(
+          launch, "count_short_channels",
+          plan.of_warps ? count_short_channels_kernel<T, true>
+                        : count_short_channels_kernel<T, false>,
+          grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
+          static_cast<const T*>(problem.data), plan.in, edges, computed, flow, totals_of(problem));
+    } else {
+      no_kernel("count_short_channels");
+    }
   });
 }
 

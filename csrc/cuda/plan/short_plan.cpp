@@ -85,14 +85,15 @@ std::optional<ShortPlan> plan_own_ranges(
 std::optional<ShortPlan> plan_short_channels(
     const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits) {
   auto plan = plan_teams(problem, bins, limits);
-  if (!plan || bins > kMostSharedBinsOfShort) {
+  // Other types have thresholds of 8 bytes. There is no kernel for them.
+  const bool is_float = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
+  if (!plan || !is_float || bins > kMostSharedBinsOfShort) {
     return std::nullopt;
   }
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
-  const int64_t bytes_of_wide =
-      std::max<int64_t>(bytes_of_type(problem.type), is_integer(problem.type) ? 8 : 4);
   plan->in.buckets = kBucketsOfShort;
-  const int64_t fixed = words_of(bins + 3, 0) * bytes_of_wide + kBucketsOfShort * 4 + edge_bytes;
+  const int64_t fixed =
+      words_of(bins + 3, 0) * int64_t{sizeof(float)} + kBucketsOfShort * 4 + edge_bytes;
   if (plan->of_warps) {
     // Warps share the thresholds of their block.
     const int64_t table = table_bytes(bins);

@@ -30,7 +30,8 @@ struct ShortPlan {
 std::optional<ShortPlan> plan_own_ranges(
     const Problem& problem, int64_t bins, const DeviceLimits& limits);
 
-/// Short channels that share their edges. `edge_bytes`: of edges that a block keeps, or 0.
+/// Short channels of floats of 16 and 32 bits that share their edges. `edge_bytes`: of edges that a
+/// block keeps, or 0.
 std::optional<ShortPlan> plan_short_channels(
     const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits);
 
