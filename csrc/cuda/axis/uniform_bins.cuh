@@ -71,7 +71,7 @@ struct UniformBinsOfChannel {
   __device__ __forceinline__ E edge(unsigned k) const {
     return !has_line ? uniform_edge(line.low, high, bins, k) : k == bins ? high : inner(k);
   }
-  /// The slot of a value: how many edges it reaches, and of NaN 0.
+  /// The slot of a value: how many edges it reaches. That of NaN is unspecified.
   template <bool kHasLine>
   __device__ __forceinline__ unsigned slot(Wide value) const {
     if constexpr (!kHasLine) {

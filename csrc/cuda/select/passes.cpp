@@ -67,7 +67,7 @@ SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, b
 
 void select_part(const SelectionPart& part, const Launch& launch) {
   const Problem& problem = part.selection.problem;
-  const SelectPlan plan = 
+  const SelectPlan plan =
       plan_select(problem, part.num_q, values_of_q(part.selection.interpolation), launch.limits);
   if (plan.halves) {
     const int loop = problem.channels[0].size > 1 ? 0 : 1;

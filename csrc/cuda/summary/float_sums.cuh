@@ -7,12 +7,18 @@
 // by one to digits in shared memory.
 #pragma once
 
+#include <limits>
+
 #include "core/rounded.h"
-#include "cuda/fill/extremes.h"
 #include "cuda/summary/digit_table.cuh"
 #include "cuda/warp.cuh"
 
 namespace histo::cuda {
+
+template <class F>
+__device__ __forceinline__ bool is_finite(F value) {
+  return value >= std::numeric_limits<F>::lowest() && value <= std::numeric_limits<F>::max();
+}
 
 template <class F>
 struct FloatBits;
