@@ -332,7 +332,7 @@ constexpr int64_t kRowsPerSlotOfLanes = 4;
 // Extremes: threads of a block and blocks of an SM, and loads that a thread has in flight; a warp
 // takes channels of up to so many loads a lane.
 constexpr int kThreadsOfExtremes = 256;
-constexpr int kBlocksOfExtremes = 5;
+constexpr int kBlocksOfExtremes = 4;
 constexpr int kLoadsOfExtremes = 4;
 constexpr int64_t kMostLoadsOfWarp = 8;
 // A warp reduces so many parts of a channel, a block more of them.
@@ -427,6 +427,8 @@ constexpr int64_t kMostKeptBytesOfBlock = 64 << 10;
 constexpr int64_t kMinRowsOfBlockOfSpans = 1 << 12;
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
+// Shown by: float32 [2, 32, 96, 96, 96] over (0, 2, 3, 4) median
+constexpr int64_t kLongRunOfSpans = 1 << 16;
 constexpr int64_t kManyChannelsOfSm = 8;
 // One q of channels with so many rows, and so many bytes together, begins with a sample of each.
 // Cases: medians of float32 [2^25], [2^26] and [8, 2^22], and of bfloat16 [2^27].

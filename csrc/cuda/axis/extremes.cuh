@@ -118,14 +118,14 @@ struct ExtremePairs {
 template <class T>
 class RunningExtremes {
  public:
-  __device__ __forceinline__ void add(const Vec16<T>& vec16) {
+  __device__ __forceinline__ void add(const uint4& words) {
     if constexpr (kPairs) {
-      const auto words = bits_as<uint4>(vec16);
       pairs_.add(words.x);
       pairs_.add(words.y);
       pairs_.add(words.z);
       pairs_.add(words.w);
     } else {
+      const auto vec16 = bits_as<Vec16<T>>(words);
 #pragma unroll
       for (unsigned j = 0; j < 16 / sizeof(T); ++j) {
         all_.add(vec16.elements[j]);

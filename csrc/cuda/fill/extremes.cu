@@ -60,7 +60,7 @@ __global__ __launch_bounds__(kThreadsOfExtremes, kBlocksOfExtremes) void vec16_e
   Vec16sOfThread<T, uint64_t> from(in, chunk.first + team.thread, team.threads);
   RunningExtremes<T> own;
   for (int64_t first = team.thread; first < chunk.size; first += kLoadsOfExtremes * team.threads) {
-    Vec16<T> loaded[kLoadsOfExtremes];
+    uint4 loaded[kLoadsOfExtremes];
 #pragma unroll
     for (int j = 0; j < kLoadsOfExtremes; ++j) {
       if (first + j * team.threads < chunk.size) {

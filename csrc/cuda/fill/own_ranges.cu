@@ -149,7 +149,7 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   for (int64_t channel = team.index; channel < channels; channel += team.count) {
     wait_for_copies();
     RunningExtremes<T> own_extremes;
-    staged.for_each([&](const Vec16<T>& vec16) { own_extremes.add(vec16); });
+    staged.for_each([&](const Vec16<T>& vec16) { own_extremes.add(bits_as<uint4>(vec16)); });
     const Extremes<T> extremes = extremes_of(team, own_extremes.all());
     auto low = extremes.rounded_low(), high = extremes.rounded_high();
     range_of_extremes(low, high);

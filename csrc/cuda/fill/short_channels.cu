@@ -83,7 +83,7 @@ struct CountChannels {
     constexpr unsigned kInFlight = 4;
     const auto vec16s = static_cast<unsigned>(in.vec16s.vec16s());
     for (unsigned first = team.thread; first < vec16s; first += kInFlight * team.threads) {
-      Vec16<T> loaded[kInFlight];
+      uint4 loaded[kInFlight];
 #pragma unroll
       for (unsigned j = 0; j < kInFlight; ++j) {
         if (first + j * team.threads < vec16s) {
@@ -93,7 +93,7 @@ struct CountChannels {
 #pragma unroll
       for (unsigned j = 0; j < kInFlight; ++j) {
         if (first + j * team.threads < vec16s) {
-          add<kGuess>(loaded[j]);
+          add<kGuess>(bits_as<Vec16<T>>(loaded[j]));
         }
       }
     }

@@ -205,9 +205,10 @@ bool plan_spans(
   }
   SelectPlan plan = all;
   unsigned cluster = cluster_that_keeps(problem, element_bytes, limits);
-  // A single run is read sooner by select_whole and others. So are long runs, if there are channels
-  // for all SMs, or runs begin within vec16s.
-  const bool is_run = problem.rows[2].size == problem.num_rows();
+  // A single run, or few of them, are read sooner by select_whole and others. So are long runs, if
+  // there are channels for all SMs, or runs begin within vec16s.
+  const bool is_run =
+      problem.rows[2].size == problem.num_rows() || problem.rows[2].size >= kLongRunOfSpans;
   const bool has_long_runs =
       problem.rows[2].size >= kShortestRun &&
       (problem.num_channels() >= limits.sm_count || !spans_of(problem, 1).has_vec16s);

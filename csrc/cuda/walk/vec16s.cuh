@@ -28,11 +28,12 @@ class Vec16sOfThread {
     step_index_ = is_run ? step : step % of_run_;
   }
 
-  /// The next vec16 of a channel. Elements that are none of its own are the channel's first one.
-  __device__ __forceinline__ Vec16<T> next(const T* channel) {
+  /// The next vec16 of a channel. Elements that are none of its own are the channel's first one. It
+  /// is in words, because the compiler would take a small element from a register of its own.
+  __device__ __forceinline__ uint4 next(const T* channel) {
     const Place place = next_place(channel);
-    return is_full(place) ? bits_as<Vec16<T>>(load_once(reinterpret_cast<const uint4*>(place.at)))
-                          : part(place, *channel);
+    return is_full(place) ? load_once(reinterpret_cast<const uint4*>(place.at))
+                          : bits_as<uint4>(part(place, *channel));
   }
   /// Copies it to shared memory: see wait_for_copies().
   __device__ __forceinline__ void copy_next(const T* channel, Vec16<T>* to) {
