@@ -418,7 +418,7 @@ constexpr int blocks_of_spans(bool keeps) {
 constexpr int kThreadsOfSample = 256;
 constexpr int kThreadsOfInterpolation = 256;
 // A block reads so many rows of a channel no later than several kernels do; and more, if there are
-// blocks for all SMs, and the rows are read again from L2. Shown by: float32
+// blocks for all SMs, and the rows are read again from L2. Case: float32
 // [512, 2^16] over (1) median
 // Elements that a block keeps, so that they are read once: a channel has more blocks if it has more,
 // and is read for each digit if 8 blocks would keep more than the second number.
@@ -444,21 +444,21 @@ constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 
 // --- Summaries (summary/) ----------------------------------------------------------------
 
-// Threads of a block of streams, such blocks of an SM, and vec16s in flight a thread. Shown by:
+// Threads of a block of streams, such blocks of an SM, and vec16s in flight a thread. Case:
 // float32 [2^28] summarize
 constexpr int kThreadsOfSummary = 128;
 constexpr int summary_blocks_of_sm(int64_t element) {
   return element == 8 ? 4 : 5;
 }
 constexpr int kSummaryInFlight = 3;
-// A channel of so few rows has one warp. Shown by: float32 [20000, 49] over (1) summarize
+// A channel of so few rows has one warp. Case: float32 [20000, 49] over (1) summarize
 constexpr int64_t kMostRowsOfWarp = 1024;
 constexpr int kThreadsOfWarpSummary = 32;
 // A block reads at least so much, and no more than so many rows: its digits have room for them.
 constexpr int64_t kLeastBytesOfSummaryBlock = 8 << 10;
 constexpr int64_t kMostRowsOfSummaryBlock = 1 << 29;
 // Threads of a block of columns, and how long setting it out takes, in bytes that are read
-// meanwhile. Shown by: bfloat16 [2^13, 4096] over (0) summarize
+// meanwhile. Case: bfloat16 [2^13, 4096] over (0) summarize
 constexpr int threads_of_summary_columns(int64_t element) {
   return element == 8 ? 384 : 512;
 }
