@@ -8,6 +8,7 @@ import os
 import re
 import signal
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -15,6 +16,8 @@ from typing import Any
 import pytest
 import torch
 from emulator.programs import Programs, build
+from emulator.uniform import CountUniform
+from emulator.uniform import count_uniform as emulated_uniform
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
@@ -144,6 +147,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def programs(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Programs:
     """The kernels, compiled for the host."""
     return build(tmp_path_factory.mktemp("emulator"), pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def count_uniform(programs: Programs) -> CountUniform:
+    return partial(emulated_uniform, programs)
 
 
 @pytest.fixture(params=DEVICES)

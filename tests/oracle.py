@@ -164,6 +164,15 @@ def finite_range(input: Tensor, dim: int | Sequence[int] | None = None) -> tuple
     return low.reshape(kept), high.reshape(kept)
 
 
+def range_of(input: Tensor, dim: int | Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
+    """The range that extremes give: 0 and 1 without a finite number, and 0.5 more on either side of
+    one number."""
+    low, high = finite_range(input, dim)
+    none, one = low > high, low == high
+    low = torch.where(none, 0.0, torch.where(one, low - 0.5, low))
+    return low, torch.where(none, 1.0, torch.where(one, high + 0.5, high))
+
+
 def uniform_edges(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
     """Edges of bins of one width, by the arithmetic of np.linspace in the type of low and high.
 

@@ -28,6 +28,7 @@ from emulator.programs import (
     limits_of,
     run_emulated,
 )
+from emulator.uniform import CountUniform
 from oracle import NUMBERS, assert_counts
 from torch import Tensor
 
@@ -344,10 +345,7 @@ def check_own_ranges(programs: Programs) -> CheckOwnRanges:
         size = math.prod(kept) * num_counts * 8
         counts = torch.frombuffer(result[:size], dtype=torch.int64).view(*kept, num_counts)
         edges = torch.frombuffer(result[size:], dtype=of_edges).view(*kept, bins + 1)
-        low, high = oracle.finite_range(values, dim)
-        none, one = low > high, low == high
-        low = torch.where(none, 0.0, torch.where(one, low - 0.5, low))
-        high = torch.where(none, 1.0, torch.where(one, high + 0.5, high))
+        low, high = oracle.range_of(values, dim)
         assert torch.equal(edges, oracle.uniform_edges(low, high, bins, dtype=of_edges)), about
         assert_counts(counts, oracle.histogram(values, edges, dim, flow=flow), about)
         return words
@@ -530,59 +528,6 @@ def generate(count: Count, check_range: CheckRange, gpu: Device, seed: int, prob
 # Columns in small tables: between edges that all share, and between ranges of their own
 
 
-class CountUniform(Protocol):
-    def __call__(
-        self,
-        values: Tensor,
-        bins: int,
-        *,
-        dim: tuple[int, ...] = ...,
-        flow: bool = ...,
-        offset: int = ...,
-        gpu: Device = ...,
-    ) -> set[str]: ...
-
-
-@pytest.fixture(scope="session")
-def count_uniform(programs: Programs) -> CountUniform:
-    """Counts `values` between their extremes. Compares edges and counts with the oracle's."""
-
-    def run(
-        values: Tensor,
-        bins: int,
-        *,
-        dim: tuple[int, ...] = (0,),
-        flow: bool = False,
-        offset: int = 0,
-        gpu: Device = TWO_SMS,
-    ) -> set[str]:
-        kept = [values.shape[d] for d in range(values.ndim) if d not in dim]
-        num_counts = bins + (3 if flow else 0)
-        problem, data = described(values, num_counts, dim, offset * values.dtype.itemsize)
-        about = f"{list(values.shape)} {values.dtype} over {dim}, {bins} bins on {gpu.name}"
-        words, results = run_emulated(
-            programs.emulator,
-            "uniform_columns",
-            [*problem, bins, 0, 0, 16, int(flow), *limits_of(gpu)],
-            data + bytes(16),
-            about,
-        )
-        single = values.dtype in (*SHORT, SINGLE)
-        dtype = torch.float32 if single else torch.float64
-        size = math.prod(kept) * (bins + 1) * dtype.itemsize
-        edges = torch.frombuffer(results[:size], dtype=dtype).view(*kept, bins + 1)
-        counts = torch.frombuffer(results[size:], dtype=torch.int64).view(*kept, num_counts)
-        low, high = oracle.finite_range(values, dim)
-        none, one = low > high, low == high
-        low = torch.where(none, 0.0, torch.where(one, low - 0.5, low))
-        high = torch.where(none, 1.0, torch.where(one, high + 0.5, high))
-        assert torch.equal(edges, oracle.uniform_edges(low, high, bins, dtype=dtype)), about
-        assert_counts(counts, oracle.histogram(values, edges, dim, flow=flow), f"{about}: {words}")
-        return words
-
-    return run
-
-
 @dataclasses.dataclass
 class Stripes:
     words: str
@@ -638,7 +583,7 @@ def test_counters_of_16_bits(count: Count, count_uniform: CountUniform, dtype: t
     values = torch.ones(20_000, 16, dtype=dtype)
     values[::3] = 0.5
     assert "stripes" in count(values, uniform(0, 2, 2), flow=True, gpu=ONE_SM)
-    assert "own-stripes" in count_uniform(values, 2, gpu=ONE_SM)
+    assert "own-stripes" in count_uniform(values, 2, dim=(0,), flow=False, gpu=ONE_SM)
 
 
 @pytest.mark.parametrize("bounds", [(1e6, 1e6 + 1), (1.0, 1.0 + 2**-22), (1e-38, 3e-38)])
@@ -650,7 +595,7 @@ def test_own_ranges_without_a_line(
     values = torch.where(values.abs() <= 3e38, values, values.new_tensor(bounds[0]))
     values[:, ::2] = values[:, ::2].clamp(*bounds)
     for flow in (False, True):
-        assert "own-stripes" in count_uniform(values, 40, flow=flow)
+        assert "own-stripes" in count_uniform(values, 40, dim=(0,), flow=flow)
 
 
 def test_invalid_edges_in_stripes(count: Count) -> None:
