@@ -31,6 +31,9 @@ def _(
     dim: Sequence[int] | None,
 ) -> None:
     check_counted("_sketch_add_", input, input.dim(), dim)
+    if input.device != hist.device:
+        expected = f"the buffers must be on the device of input, {input.device}"
+        raise RuntimeError(f"_sketch_add_: {expected}, got {hist.device}")
     kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
     if list(min_key.shape) != kept or list(max_key.shape) != kept or list(hist.shape[:-1]) != kept:
         sizes = [list(tensor.shape) for tensor in (hist, min_key, max_key)]

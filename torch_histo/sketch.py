@@ -142,7 +142,7 @@ class QuantileSketch(Stream):
 
     def _adds_in_place(self, x: Tensor, dim: int | Sequence[int] | None) -> bool:
         """Whether an operator has added the counts and the extremes."""
-        if not (is_plain(x) and is_plain(self.hist)) or x.device != self.hist.device:
+        if not (is_plain(x) and is_plain(self.hist)):
             return False
         dims = self._dimensions(dim)
         x = x.detach() if x.requires_grad else x
