@@ -71,21 +71,4 @@ inline torch::stable::Tensor interpolate(const QuantileCall& call) {
   return result;
 }
 
-/// `select(selection)` is the device's.
-template <class Select>
-torch::stable::Tensor quantile_by(
-    const Select& select,
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& q,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool keepdim,
-    const std::string& interpolation,
-    bool ignore_nan) {
-  const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
-  if (!call.is_empty()) {
-    select(call.selection);
-  }
-  return interpolate(call);
-}
-
 } // namespace histo

@@ -141,9 +141,12 @@ Tensor quantile(
     bool keepdim,
     std::string interpolation,
     bool ignore_nan) {
-  Workspace workspace(input);
-  const auto select = [&](const Selection& selection) { cpu::select(selection, workspace); };
-  return quantile_by(select, input, q, dim, keepdim, interpolation, ignore_nan);
+  const QuantileCall call = prepare_quantile(input, q, dim, keepdim, interpolation, ignore_nan);
+  if (!call.is_empty()) {
+    Workspace workspace(input);
+    cpu::select(call.selection, workspace);
+  }
+  return interpolate(call);
 }
 
 /// The message of what `check` throws, or an empty string.
