@@ -20,7 +20,7 @@ struct Moments {
 
 constexpr int64_t kMoments = 5;
 
-/// What a summary says of each channel; k counts or numbers of all channels, one after another.
+/// The results of a summary. A count or number of all channels comes before the next one.
 struct Summary {
   int64_t* counts; // [kSummaryCounts, channels]
   double* numbers; // [kSummaryNumbers, channels]
@@ -28,7 +28,8 @@ struct Summary {
 };
 /// Elements, NaN, infinities and zeros.
 constexpr int64_t kSummaryCounts = 4;
-/// Of the finite values: the extremes, rounded outwards and NaN for no value, then the moments.
+/// The extremes of the finite values, rounded outwards, and then their moments. NaN stands for the
+/// extremes of no value.
 constexpr int64_t kSummaryNumbers = 2 + kMoments;
 
 // CUDA has no name for this type, but the compiler of every host has it.
@@ -242,7 +243,7 @@ class SumDigits {
     const int64_t exponent = of_sum_.lowest + int64_t{sum.first()} * kDigitBits;
     return quotient(leading, exponent, static_cast<uint64_t>(number), 1).rounded(sum.is_negative());
   }
-  /// Of at least two values.
+  /// There must be two values or more.
   HISTO_HOST_DEVICE void var_and_std(int64_t number, double& var, double& std) const {
     const auto count = static_cast<uint64_t>(number);
     int lowest = 0;

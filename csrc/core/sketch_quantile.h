@@ -68,7 +68,7 @@ HISTO_HOST_DEVICE double sketch_value(const SketchBins& bins, double place, int6
   return from_zero < 0 ? -value : value;
 }
 
-/// What a channel has counted, without NaN.
+/// Sums of the counts of a channel, without NaN.
 struct SketchTotals {
   int64_t all;
   int64_t below_finite; // -inf

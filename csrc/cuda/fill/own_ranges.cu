@@ -1,5 +1,5 @@
 // Counts short channels between their extremes. A team, which is a warp or a block, holds a channel
-// in registers: so it is read once. It finds the extremes, counts in a table in shared memory, and
+// in shared memory: so it is read once. It finds the extremes, counts in a table in shared memory, and
 // writes edges and counts.
 #include "cuda/axis/extremes.cuh"
 #include "cuda/axis/uniform_bins.cuh"

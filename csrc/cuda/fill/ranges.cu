@@ -146,7 +146,7 @@ bool count_short(
           : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
   if (plan) {
     own ? count_own_ranges(*plan, problem, bins.edges, flow, launch)
-        : count_short_uniform(*plan, problem, bins, flow, launch);
+        : count_short_channels(*plan, problem, bins, flow, launch);
   }
   return plan.has_value();
 }

@@ -16,7 +16,7 @@ namespace {
 struct ComputedEdges {
   double low;
   double high;
-  void* written; // null: edges are given
+  void* written;
 };
 
 template <class E>
@@ -137,9 +137,7 @@ __global__ __launch_bounds__(kThreadsOfSmOfShort) void count_short_channels_kern
   auto* buckets = room.take<uint32_t>(in.buckets);
   auto* tables = room.take<unsigned char>(int64_t{blockDim.x / team.threads} * in.team_bytes);
   const TeamTable table(team, tables + team.of_block * in.team_bytes, in.bins + 3);
-  const Edges edges = computed.written == nullptr
-                          ? given
-                          : compute(computed, given, room.take<UniformEdgeOf<T>>(in.bins + 1));
+  const Edges edges = compute(computed, given, room.take<UniformEdgeOf<T>>(in.bins + 1));
   const auto bins = find_bins<T, 0>(edges, 0, thresholds, buckets, in.buckets);
   const CountChannels<T, BlockBins<T, 0>, kIsWarp> channels{data,  in,   team,  bins,
                                                             table, flow, totals};
@@ -147,13 +145,16 @@ __global__ __launch_bounds__(kThreadsOfSmOfShort) void count_short_channels_kern
       bins.guess, [&](auto guess) { channels.template all<guess()>(); });
 }
 
-void start_short_channels(
+} // namespace
+
+void count_short_channels(
     const ShortPlan& plan,
     const Problem& problem,
-    const Edges& edges,
-    const ComputedEdges& computed,
+    const UniformBins& bins,
     const Flow& flow,
     const Launch& launch) {
+  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, true);
+  const ComputedEdges computed{bins.range[0], bins.range[1], bins.edges};
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<typename Number<T>::Wide, float>) {
@@ -167,28 +168,6 @@ void start_short_channels(
       no_kernel("count_short_channels");
     }
   });
-}
-
-} // namespace
-
-void count_short_channels(
-    const ShortPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  start_short_channels(plan, problem, edges, {0, 0, nullptr}, flow, launch);
-}
-
-void count_short_uniform(
-    const ShortPlan& plan,
-    const Problem& problem,
-    const UniformBins& bins,
-    const Flow& flow,
-    const Launch& launch) {
-  start_short_channels(
-      plan, problem, Edges::all(bins.edges, bins.type, bins.bins, true),
-      {bins.range[0], bins.range[1], bins.edges}, flow, launch);
 }
 
 } // namespace histo::cuda

@@ -14,16 +14,8 @@ void count_own_ranges(
     const Flow& flow,
     const Launch& launch);
 
-/// Channels that share their edges.
+/// Channels with one range of numbers: writes edges and counts.
 void count_short_channels(
-    const ShortPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-
-/// The same with bins of one width, whose edges are written, too.
-void count_short_uniform(
     const ShortPlan& plan,
     const Problem& problem,
     const UniformBins& bins,
