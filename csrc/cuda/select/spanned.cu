@@ -2,7 +2,7 @@
 // the tables of the others, which it reads in shared memory. Elements that fit are kept there, so
 // that the channel is read once.
 #include "cuda/cluster.cuh"
-#include "cuda/select/digits.cuh"
+#include "cuda/select/block_targets.cuh"
 #include "cuda/walk/spans.cuh"
 
 namespace histo::cuda {
@@ -11,15 +11,8 @@ namespace {
 template <class Bits>
 using Spans = SpansOfBlock<Bits, kThreadsOfSpans, 4>;
 
-/// The targets of the channel of a block, in shared memory.
 template <class Bits>
-struct TargetsOfBlock {
-  Slots slots;
-  SlotLookup<Bits> lookup;
-  int64_t ranks[kMaxTargets];
-  int64_t next_ranks[kMaxTargets];
-  uint64_t prefixes[kMaxTargets];
-  int64_t sums[kThreadsOfSpans / kWarp];
+struct Targets : TargetsOfBlock<Bits, kThreadsOfSpans> {
   Bits frequent;
 };
 
@@ -49,10 +42,8 @@ struct SelectionOfBlock {
   const Spans<Bits>& spans;
   const KeyOrder<Bits>& order;
   const SpannedShape& shape;
-  TargetsOfBlock<Bits>& of_block;
+  Targets<Bits>& of_block;
   uint32_t* memory; // the table, the sums of its copies if there are several blocks, the elements
-  int64_t channel;
-  int64_t rows;
 
   __device__ __forceinline__ unsigned rank() const {
     return blockIdx.x % shape.cluster;
@@ -121,37 +112,6 @@ struct SelectionOfBlock {
     __syncthreads();
     return DigitTable(memory, table.counters, table.counters, 0);
   }
-
-  /// Finds the digits of the targets, and writes the values of those that have no more digits.
-  __device__ __forceinline__ void find_targets(
-      const SelectionPart& part,
-      const KeyDigit& digit,
-      int64_t nans,
-      const DigitTable& table) const {
-    const unsigned targets = part.num_targets();
-    if (threadIdx.x < kWarp) {
-      const unsigned target = min(threadIdx.x, targets - 1);
-      of_block.ranks[threadIdx.x] =
-          digit.first ? rank_of_target(ranks_of_target(part, target, rows, nans), target)
-                      : of_block.next_ranks[target];
-    }
-    const unsigned used = of_block.slots.count;
-    __syncthreads();
-    for (unsigned slot = 0; slot < used; ++slot) {
-      find_in_slot<kThreadsOfSpans>(
-          of_block.slots, slot, targets, of_block.ranks, digit, nans, of_block.sums,
-          [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
-          [&](unsigned target, uint64_t prefix, int64_t left) {
-            if (!digit.last) {
-              of_block.prefixes[target] = prefix;
-              of_block.next_ranks[target] = left;
-            } else if (rank() == 0) {
-              const Ranks of = ranks_of_target(part, target, rows, nans);
-              put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
-            }
-          });
-    }
-  }
 };
 
 template <class Bits, bool kKept>
@@ -162,11 +122,11 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
     const __grid_constant__ SelectionPart all,
     Digits digits,
     SpannedShape shape) {
-  __shared__ TargetsOfBlock<Bits> of_block;
+  __shared__ Targets<Bits> of_block;
   extern __shared__ __align__(16) uint32_t memory[];
   const int64_t channel = blockIdx.x / shape.cluster, rows = int64_t{in.spans} * in.rows_of_span;
   const Spans<Bits> spans(data, in, channel, blockIdx.x % shape.cluster);
-  const SelectionOfBlock<Bits, kKept> block{spans, order, shape, of_block, memory, channel, rows};
+  const SelectionOfBlock<Bits, kKept> block{spans, order, shape, of_block, memory};
   if constexpr (kKept) {
     spans.keep(block.kept());
   }
@@ -186,11 +146,7 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
     int64_t nans = 0;
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
-      if (threadIdx.x < kWarp) {
-        const unsigned target = min(threadIdx.x, targets - 1);
-        find_slots(of_block.slots, targets, digit.first ? 0 : of_block.prefixes[target]);
-      }
-      __syncthreads();
+      of_block.begin(digit, targets);
       const DigitTable own(
           memory, shape.table_words, of_block.slots.count * digit.counters(), shape.copies);
       block.count_digit(digit, own);
@@ -198,7 +154,7 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
       if (digit.first) {
         nans = table.sum(digit.values());
       }
-      block.find_targets(part, digit, nans, table);
+      of_block.find(part, order, digit, channel, rows, nans, table, block.rank() == 0);
     }
   }
   if (shape.cluster > 1) {

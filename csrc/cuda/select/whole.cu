@@ -1,5 +1,5 @@
 // Selects in one kernel: a block has a channel, and reads it once for each digit.
-#include "cuda/select/digits.cuh"
+#include "cuda/select/block_targets.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -7,16 +7,8 @@ namespace {
 template <class Bits>
 using WholeReads = ReadShape<kThreadsOfWhole, 2, 4>;
 
-/// The targets of the channel of a block, in shared memory.
 template <class Bits>
-struct TargetsOfBlock {
-  Slots slots;
-  SlotLookup<Bits> lookup;
-  int64_t ranks[kMaxTargets];
-  int64_t next_ranks[kMaxTargets];
-  uint64_t prefixes[kMaxTargets];
-  int64_t sums[kThreadsOfWhole / kWarp];
-};
+using Targets = TargetsOfBlock<Bits, kThreadsOfWhole>;
 
 /// Counts the digits of all keys, or of those with the prefixes of the slots.
 template <class Bits>
@@ -24,7 +16,7 @@ __device__ __forceinline__ void count_digit(
     const StreamOfBlock<Bits>& stream,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
-    TargetsOfBlock<Bits>& of_block,
+    Targets<Bits>& of_block,
     const DigitTable& table) {
   table.clear();
   if (!digit.first) {
@@ -42,42 +34,6 @@ __device__ __forceinline__ void count_digit(
   __syncthreads();
 }
 
-/// Finds the digits of the targets, and writes the values of those that have no more digits.
-template <class Bits>
-__device__ __forceinline__ void find_targets(
-    const SelectionPart& part,
-    const KeyOrder<Bits>& order,
-    const KeyDigit& digit,
-    int64_t channel,
-    int64_t rows,
-    int64_t nans,
-    TargetsOfBlock<Bits>& of_block,
-    const DigitTable& table) {
-  const unsigned targets = part.num_targets();
-  if (threadIdx.x < kWarp) {
-    const unsigned target = min(threadIdx.x, targets - 1);
-    of_block.ranks[threadIdx.x] =
-        digit.first ? rank_of_target(ranks_of_target(part, target, rows, nans), target)
-                    : of_block.next_ranks[target];
-  }
-  const unsigned used = of_block.slots.count;
-  __syncthreads();
-  for (unsigned slot = 0; slot < used; ++slot) {
-    find_in_slot<kThreadsOfWhole>(
-        of_block.slots, slot, targets, of_block.ranks, digit, nans, of_block.sums,
-        [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
-        [&](unsigned target, uint64_t prefix, int64_t rank) {
-          if (digit.last) {
-            const Ranks of = ranks_of_target(part, target, rows, nans);
-            put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
-          } else {
-            of_block.prefixes[target] = prefix;
-            of_block.next_ranks[target] = rank;
-          }
-        });
-  }
-}
-
 template <class Bits>
 __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     const Bits* __restrict__ data,
@@ -88,7 +44,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     int64_t group, // of q's
     unsigned table_words,
     unsigned copies) {
-  __shared__ TargetsOfBlock<Bits> of_block;
+  __shared__ Targets<Bits> of_block;
   extern __shared__ __align__(16) uint32_t memory[];
   const int64_t channel = blockIdx.x;
   const StreamOfBlock<Bits> stream(data, in, channel, 0);
@@ -99,17 +55,13 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     int64_t nans = 0;
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
-      if (threadIdx.x < kWarp) {
-        const unsigned target = min(threadIdx.x, targets - 1);
-        find_slots(of_block.slots, targets, digit.first ? 0 : of_block.prefixes[target]);
-      }
-      __syncthreads();
+      of_block.begin(digit, targets);
       const DigitTable table(memory, table_words, of_block.slots.count * digit.counters(), copies);
       count_digit(stream, order, digit, of_block, table);
       if (digit.first) {
         nans = table.sum(digit.values());
       }
-      find_targets(part, order, digit, channel, in.num_rows, nans, of_block, table);
+      of_block.find(part, order, digit, channel, in.num_rows, nans, table, true);
     }
   }
 }

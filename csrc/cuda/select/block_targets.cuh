@@ -1,0 +1,64 @@
+// The targets of the channel of a block, whose digits it finds all by itself.
+#pragma once
+
+#include "cuda/select/digits.cuh"
+
+namespace histo::cuda {
+
+/// In shared memory.
+template <class Bits, int kThreads>
+struct TargetsOfBlock {
+  Slots slots;
+  SlotLookup<Bits> lookup;
+  int64_t ranks[kMaxTargets];
+  int64_t next_ranks[kMaxTargets];
+  uint64_t prefixes[kMaxTargets];
+  int64_t sums[kThreads / kWarp];
+
+  /// Finds the slots of a digit.
+  __device__ __forceinline__ void begin(const KeyDigit& digit, unsigned targets) {
+    if (threadIdx.x < kWarp) {
+      const unsigned target = min(threadIdx.x, targets - 1);
+      find_slots(slots, targets, digit.first ? 0 : prefixes[target]);
+    }
+    __syncthreads();
+  }
+
+  /// Finds the digits of the targets. A block that `writes` writes the values of those that have no
+  /// more digits.
+  __device__ __forceinline__ void find(
+      const SelectionPart& part,
+      const KeyOrder<Bits>& order,
+      const KeyDigit& digit,
+      int64_t channel,
+      int64_t rows,
+      int64_t nans,
+      const DigitTable& table,
+      bool writes) {
+    const unsigned targets = part.num_targets();
+    if (threadIdx.x < kWarp) {
+      const unsigned target = min(threadIdx.x, targets - 1);
+      ranks[threadIdx.x] = digit.first
+                               ? rank_of_target(ranks_of_target(part, target, rows, nans), target)
+                               : next_ranks[target];
+    }
+    const unsigned used = slots.count;
+    __syncthreads();
+    for (unsigned slot = 0; slot < used; ++slot) {
+      find_in_slot<kThreads>(
+          slots, slot, targets, ranks, digit, nans, sums,
+          [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
+          [&](unsigned target, uint64_t prefix, int64_t rank) {
+            if (!digit.last) {
+              prefixes[target] = prefix;
+              next_ranks[target] = rank;
+            } else if (writes) {
+              const Ranks of = ranks_of_target(part, target, rows, nans);
+              put_value(part, order, target, channel, of, static_cast<Bits>(prefix));
+            }
+          });
+    }
+  }
+};
+
+} // namespace histo::cuda
