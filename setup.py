@@ -88,9 +88,9 @@ def found(*patterns: str) -> list[str]:
     return [f for pattern in patterns for f in glob(f"csrc/{pattern}", recursive=True)]
 
 
-host = ["torch/*.cpp", "torch/explain/*.cpp", "torch/operators/schemas.cpp"]
-on_cpu = [f"torch/operators/{name}.cpp" for name in ("on_cpu", "refusals", "summary_on_cpu")]
-sources = found(*host, *on_cpu, "cpu/**/*.cpp", "cuda/plan/*.cpp")
+host = ["torch/*.cpp", "torch/explain/*.cpp"]
+operators = [f"torch/operators/{name}.cpp" for name in ("*on_cpu", "*elsewhere", "schemas")]
+sources = found(*host, *operators, "cpu/**/*.cpp", "cuda/plan/*.cpp")
 extensions = [extension("_C", sources, SANITIZE, extra_link_args=SANITIZE)]
 if TOOLKIT is not None:
     shown = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--version"], text=True)
@@ -103,7 +103,7 @@ if TOOLKIT is not None:
     listed = subprocess.check_output([f"{TOOLKIT}/bin/nvcc", "--list-gpu-arch"], text=True).split()
     archs = [arch for arch in ARCHS if "compute_" + arch.replace(".", "") in listed]
     os.environ.setdefault("TORCH_CUDA_ARCH_LIST", ";".join(archs) + "+PTX")
-    sources = found("cuda/**/*.cpp", "cuda/**/*.cu", "torch/*.cpp", "torch/operators/on_cuda.cpp")
+    sources = found("cuda/**/*.cpp", "cuda/**/*.cu", "torch/*.cpp", "torch/operators/*on_cuda.cpp")
     link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # keeps libtorch
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))

@@ -94,6 +94,56 @@ def quantile(
     return ways
 
 
+def own_shard(beside: Any, ndim: int, d: int) -> Placement:
+    """The placement of what broadcasts to a tensor of `ndim` dimensions that is sharded at `d`."""
+    own = d - ndim + beside.ndim
+    return Shard(own) if own >= 0 and beside.shape[own] > 1 else Replicate()
+
+
+def weighted_histogram(
+    input: Any, edges: Any, weight: Any, dim: Sequence[int] | None = None, *, flow: bool = False
+) -> Ways:
+    ways = histogram(input, edges, dim, flow=flow)
+    shards: list[Placement] = [Replicate()]
+    shards += [own_shard(weight, input.ndim, d) for d in range(input.ndim)]
+    return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
+
+
+def weighted_channel_histogram(
+    input: Any, weight: Any, num_bins: int = 256, dim: Sequence[int] = (0,)
+) -> Ways:
+    ways = channel_histogram(input, num_bins, dim)
+    shards: list[Placement] = [Replicate()]
+    shards += [own_shard(weight, input.ndim, d) for d in range(input.ndim)]
+    return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
+
+
+def digits(digits: Any) -> Ways:
+    """Digits become sums, or others: all digits of a bin on one rank."""
+    ways: Ways = [([Replicate()], [Replicate()])]
+    return ways + [([Shard(d)], [Shard(d)]) for d in range(digits.ndim - 1)]
+
+
+def weight_gradient(
+    grad: Any, input: Any, edges: Any, dim: Sequence[int] | None, flow: bool
+) -> Ways:
+    ways = histogram(input, edges, dim, flow=flow)
+    return [_gradient_way(results[0], inputs) for results, inputs in ways]
+
+
+def weight_gradient_of_values(grad: Any, input: Any, dim: Sequence[int]) -> Ways:
+    ways = channel_histogram(input, 0, dim)
+    return [_gradient_way(results[0], inputs) for results, inputs in ways]
+
+
+def _gradient_way(
+    sums: Placement, inputs: list[Placement]
+) -> tuple[list[Placement], list[Placement]]:
+    """The gradient of the weights lies where the input does."""
+    grad = Replicate() if sums.is_partial() else sums
+    return [inputs[0]], [grad, *inputs]
+
+
 RULES: dict[Any, Callable[..., Ways]] = {
     torch.ops.histo.channel_histogram.default: channel_histogram,
     torch.ops.histo.text_histogram.default: text_histogram,
@@ -101,6 +151,12 @@ RULES: dict[Any, Callable[..., Ways]] = {
     torch.ops.histo.finite_range.default: finite_range,
     torch.ops.histo.uniform_edges.default: uniform_edges,
     torch.ops.histo.quantile.default: quantile,
+    torch.ops.histo.weighted_histogram.default: weighted_histogram,
+    torch.ops.histo.weighted_channel_histogram.default: weighted_channel_histogram,
+    torch.ops.histo.sum_of_digits.default: digits,
+    torch.ops.histo.normalize_digits.default: digits,
+    torch.ops.histo._weight_gradient.default: weight_gradient,
+    torch.ops.histo._weight_gradient_of_values.default: weight_gradient_of_values,
 }
 
 # A kept result of the propagation depends on these: the arguments from a number on, and keywords.
@@ -110,6 +166,8 @@ DEPENDS = {
     torch.ops.histo.finite_range.default: (1, None),
     torch.ops.histo.uniform_edges.default: (2, ["dtype"]),
     torch.ops.histo.quantile.default: (2, ["interpolation", "ignore_nan"]),
+    torch.ops.histo.weighted_histogram.default: (3, ["flow"]),
+    torch.ops.histo._weight_gradient.default: (3, None),
 }
 
 

@@ -71,10 +71,15 @@ struct Problem : View {
   int num_operands = 1;
   bool adds = false; // the counts hold numbers, to which those of this call are added
   int64_t num_bins;
-  int64_t* counts; // [channels[0], channels[1], num_bins], not initialized unless `adds`
+  int sum_size =
+      1;           // numbers that a bin of the result has: a count, or a sum of weights (weights.h)
+  int64_t* counts; // [channels[0], channels[1], num_bins, sum_size], not initialized unless `adds`
 
   int64_t num_counts() const {
     return num_channels() * num_bins;
+  }
+  int64_t num_results() const {
+    return num_counts() * sum_size;
   }
   const View& operand(int i) const {
     return i == 0 ? *this : others[i - 1];

@@ -41,6 +41,29 @@ void count_between(
 void count_uniform(
     const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate);
 
+// Sums of weights. Operand 0 of a problem is the input, and operand 1 are the weights. The result has
+// problem.sum_size numbers for each bin (core/weights.h); its digits are canonical.
+
+void sum_weights_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, Allocator& allocate);
+/// Value v is in bin v, below problem.num_bins.
+void sum_weights_of_values(const Problem& problem, Allocator& allocate);
+
+/// Rounds the sums of floats, which need not be canonical, once.
+void round_sums(const int64_t* digits, int64_t bins, int size, double* sums);
+/// Makes digits canonical, in place.
+void normalize_sums(int64_t* digits, int64_t bins, int size);
+
+/// Writes to each element of `result` what `gradient`, [channels, problem.num_bins], has for its bin,
+/// and 0 where it has none. Operand 1 is the view of the result.
+void weight_gradient_between(
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const double* gradient,
+    double* result);
+void weight_gradient_of_values(const Problem& problem, const double* gradient, double* result);
+
 /// The smallest and the largest finite value of each channel, rounded outwards to T, float or
 /// double; infinity and -infinity where there is none.
 template <class T>

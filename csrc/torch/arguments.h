@@ -68,10 +68,22 @@ Checked check_channel_histogram(
     const std::vector<int64_t>& dim,
     std::string_view variant);
 Checked check_text_histogram(const Description& text, std::string_view variant);
+/// The same as check_channel_histogram, for an operator without variants.
+Checked check_values(
+    std::string_view op,
+    const Description& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim);
 /// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
 Checked check_numbers(
     std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim);
 void check_edges(std::string_view op, const Description& input, const Description& edges);
+/// Weights of the elements of the input, but for their sizes.
+void check_weight(std::string_view op, const Description& input, const Description& weight);
+/// Digits of sums, whose last dimension has the size `size`.
+void check_digits(std::string_view op, const Description& digits, int64_t size);
+/// What is multiplied by the derivatives of sums, but for its sizes.
+void check_gradient(std::string_view op, const Description& input, const Description& gradient);
 /// Counts that are added to, but for their sizes.
 void check_counts(const Description& input, const Description& counts);
 void check_bounds(const Description& low, const Description& high, int64_t num_bins);
@@ -175,6 +187,58 @@ UniformCall prepare_uniform_histogram(
     const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow);
+
+/// A checked call of weighted_histogram, or of weighted_channel_histogram, which has no edges.
+struct WeightedCall {
+  Problem problem; // of the input and the weight; num_bins are all bins of a channel
+  std::vector<torch::stable::Tensor> operands; // what its views point into
+  torch::stable::Tensor digits;                // the result, not initialized
+  Edges edges;
+  Flow flow;
+  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+};
+WeightedCall prepare_weighted_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const torch::stable::Tensor& weight,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+WeightedCall prepare_weighted_channel_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& weight,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim);
+
+/// A checked call of sum_of_digits or of normalize_digits.
+struct DigitsCall {
+  torch::stable::Tensor digits; // contiguous: the argument, or a copy of it
+  torch::stable::Tensor result; // of normalize_digits: the same as `digits`
+  int64_t bins;
+  int size; // of the last dimension
+};
+DigitsCall prepare_sum_of_digits(const torch::stable::Tensor& digits);
+DigitsCall prepare_normalize_digits(const torch::stable::Tensor& digits);
+
+/// A checked call of _weight_gradient, or of _weight_gradient_of_values, which has no edges.
+struct WeightGradientCall {
+  Problem problem; // of the input and the view of the result; num_bins are those of a channel
+  std::vector<torch::stable::Tensor> operands; // what its views point into
+  torch::stable::Tensor gradient;              // contiguous
+  torch::stable::Tensor result;                // of the input's sizes, not initialized
+  Edges edges;
+  Flow flow;
+  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+};
+WeightGradientCall prepare_weight_gradient(
+    const torch::stable::Tensor& gradient,
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+WeightGradientCall prepare_weight_gradient_of_values(
+    const torch::stable::Tensor& gradient,
+    const torch::stable::Tensor& input,
+    const std::vector<int64_t>& dim);
 
 /// A checked call of finite_range.
 struct RangeCall {

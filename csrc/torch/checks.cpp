@@ -4,6 +4,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "core/weights.h"
 #include "torch/arguments.h"
 #include "torch/messages.h"
 
@@ -27,6 +28,9 @@ constexpr std::pair<std::string_view, Interpolation> kInterpolations[] = {
     {"higher", Interpolation::kHigher},   {"midpoint", Interpolation::kMidpoint},
     {"nearest", Interpolation::kNearest},
 };
+
+constexpr std::string_view kRealDtypes =
+    "bool, an integer, float16, bfloat16, float32, float64, float8_e4m3fn or float8_e5m2";
 
 /// Tells how to make integers of elements of another type.
 std::string_view advice(std::string_view dtype) {
@@ -132,18 +136,28 @@ std::vector<bool> check_dim(std::string_view op, int64_t ndim, const std::vector
   return reduced;
 }
 
+/// The dimensions that are not reduced.
+std::vector<int64_t> kept_of(const std::vector<bool>& reduced, int64_t ndim) {
+  std::vector<int64_t> kept;
+  for (int64_t d = 0; d < ndim; ++d) {
+    if (!reduced[static_cast<size_t>(d)]) {
+      kept.push_back(d);
+    }
+  }
+  return kept;
+}
+
 } // namespace
 
 void fail(const std::string& message) {
   throw std::runtime_error(message);
 }
 
-Checked check_channel_histogram(
+Checked check_values(
+    std::string_view op,
     const Description& input,
     int64_t num_bins,
-    const std::vector<int64_t>& dim,
-    std::string_view variant) {
-  const std::string_view op = kChannelHistogram;
+    const std::vector<int64_t>& dim) {
   check_input(op, "input", input);
   const std::optional<ElementType> element = element_type(input.dtype);
   if (!element || !is_integer(*element)) {
@@ -153,16 +167,21 @@ Checked check_channel_histogram(
   if (num_bins < 0) {
     fail(join(op, ": num_bins must be at least 0, got ", std::to_string(num_bins)));
   }
-  const std::vector<bool> reduced = check_dim(op, input.ndim, dim);
-  Checked checked{check_variant(op, variant), *element, {}};
-  for (int64_t d = 0; d < input.ndim; ++d) {
-    if (!reduced[static_cast<size_t>(d)]) {
-      checked.kept.push_back(d);
-    }
-  }
+  return {Variant::kAuto, *element, kept_of(check_dim(op, input.ndim, dim), input.ndim)};
+}
+
+Checked check_channel_histogram(
+    const Description& input,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim,
+    std::string_view variant) {
+  const std::string_view op = kChannelHistogram;
+  Checked checked = check_values(op, input, num_bins, dim);
+  checked.variant = check_variant(op, variant);
   check_study_variant(op, "input", input, checked.variant, variant);
   if (input.device == "cuda" && checked.variant != Variant::kAuto) {
-    const bool rows_of_channels = input.ndim <= 1 || (input.ndim == 2 && reduced[0] && !reduced[1]);
+    const bool rows_of_channels =
+        input.ndim <= 1 || (input.ndim == 2 && checked.kept == std::vector<int64_t>{1});
     if (!rows_of_channels) {
       fail(join(
           op, ": input must be 1-D, or 2-D and reduced over dim 0, for variant '", variant,
@@ -197,18 +216,11 @@ Checked check_numbers(
   const std::optional<ElementType> element = element_type(input.dtype);
   if (!element) {
     fail(join(
-        op,
-        ": input must have a real dtype (bool, an integer, float16, bfloat16, float32, float64, ",
-        "float8_e4m3fn or float8_e5m2), got ", input.dtype, advice_for_numbers(input.dtype)));
+        op, ": input must have a real dtype (", kRealDtypes, "), got ", input.dtype,
+        advice_for_numbers(input.dtype)));
   }
   const std::vector<bool> reduced = check_dim(op, input.ndim, dim ? *dim : std::vector<int64_t>());
-  Checked checked{Variant::kAuto, *element, {}};
-  for (int64_t d = 0; d < input.ndim; ++d) {
-    if (!reduced[static_cast<size_t>(d)]) {
-      checked.kept.push_back(d);
-    }
-  }
-  return checked;
+  return {Variant::kAuto, *element, kept_of(reduced, input.ndim)};
 }
 
 void check_edges(std::string_view op, const Description& input, const Description& edges) {
@@ -226,6 +238,45 @@ void check_edges(std::string_view op, const Description& input, const Descriptio
   }
   if (edges.ndim == 0) {
     fail(join(op, ": edges must have at least one dimension, got a 0-D tensor"));
+  }
+}
+
+void check_weight(std::string_view op, const Description& input, const Description& weight) {
+  check_input(op, "weight", weight);
+  if (!element_type(weight.dtype)) {
+    const bool is_complex = weight.dtype.substr(0, 7) == "complex";
+    fail(join(
+        op, ": weight must have a real dtype (", kRealDtypes, "), got ", weight.dtype,
+        is_complex ? ": sum up weight.real and weight.imag apart" : ""));
+  }
+  if (weight.device != input.device) {
+    fail(join(
+        op, ": weight must be on the device of input, ", input.device, ", got ", weight.device,
+        ": pass weight.to(input.device)"));
+  }
+  if (weight.ndim > input.ndim) {
+    fail(join(
+        op, ": weight must have at most the dimensions of input, ", std::to_string(input.ndim),
+        ", got a ", std::to_string(weight.ndim), "-D tensor: pass input expanded to its sizes"));
+  }
+}
+
+void check_digits(std::string_view op, const Description& digits, int64_t size) {
+  check_input(op, "digits", digits);
+  if (digits.dtype != "int64" || digits.ndim == 0 || sum_layout_of_size(size).digits == 0) {
+    fail(join(
+        op, ": digits must be int64 with a last dimension of 1, 6, 13 or 70, as ",
+        kWeightedHistogram, " returns them, got a ", std::to_string(digits.ndim), "-D ",
+        digits.dtype, " tensor", digits.ndim == 0 ? "" : join(" with ", std::to_string(size))));
+  }
+}
+
+void check_gradient(std::string_view op, const Description& input, const Description& gradient) {
+  check_input(op, "grad", gradient);
+  if (gradient.dtype != "float64" || gradient.device != input.device) {
+    fail(join(
+        op, ": grad must be float64 on the device of input, ", input.device, ", got ",
+        gradient.dtype, " on ", gradient.device));
   }
 }
 

@@ -54,17 +54,23 @@ Tensor allocate_beside(const Tensor& like, const std::vector<int64_t>& shape, Sc
   return Tensor(tensor);
 }
 
-/// The elements of a tensor that lie at these strides from its first one, contiguous.
+/// A view of the elements of a tensor that lie at these strides from its first one.
+Tensor view_at(
+    const Tensor& tensor, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  AtenTensorHandle handle = nullptr;
+  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
+  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
+      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &handle));
+  return Tensor(handle);
+}
+
+/// The same elements, contiguous.
 Tensor contiguous_at(
     const Tensor& tensor,
     const std::vector<int64_t>& sizes,
     const std::vector<int64_t>& strides,
     std::string_view use) {
-  AtenTensorHandle handle = nullptr;
-  // Not as_strided, which takes sizes of as many dimensions as the tensor has.
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch__reinterpret_tensor(
-      tensor.get(), static_cast<int64_t>(sizes.size()), sizes.data(), strides.data(), 0, &handle));
-  const Tensor view(handle);
+  const Tensor view = view_at(tensor, sizes, strides);
   return allocated(
       tensor, sizes, describe(tensor).dtype, use, [&] { return torch::stable::contiguous(view); });
 }
@@ -75,6 +81,24 @@ Tensor allocate(
     const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype, std::string_view use) {
   return allocated(
       like, shape, dtype_name(dtype), use, [&] { return allocate_beside(like, shape, dtype); });
+}
+
+Tensor allocate_in_order(
+    const Tensor& like,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& order,
+    ScalarType dtype,
+    std::string_view use) {
+  std::vector<int64_t> shape;
+  for (const int64_t d : order) {
+    shape.push_back(sizes[static_cast<size_t>(d)]);
+  }
+  const Tensor memory = allocate(like, shape, dtype, use);
+  std::vector<int64_t> strides(sizes.size());
+  for (size_t i = 0; i < order.size(); ++i) {
+    strides[static_cast<size_t>(order[i])] = memory.stride(static_cast<int64_t>(i));
+  }
+  return view_at(memory, sizes, strides);
 }
 
 Tensor contiguous_copy(const Tensor& input, const std::vector<Extent>& loops) {

@@ -17,6 +17,14 @@ torch::stable::Tensor allocate(
     torch::headeronly::ScalarType dtype,
     std::string_view use);
 
+/// The same, a tensor of these sizes whose dimensions lie in memory in this order, outer ones first.
+torch::stable::Tensor allocate_in_order(
+    const torch::stable::Tensor& like,
+    const std::vector<int64_t>& sizes,
+    const std::vector<int64_t>& order,
+    torch::headeronly::ScalarType dtype,
+    std::string_view use);
+
 /// The elements that loops visit, outer ones first, as a contiguous tensor of their sizes.
 torch::stable::Tensor contiguous_copy(
     const torch::stable::Tensor& input, const std::vector<Extent>& loops);

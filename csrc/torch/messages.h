@@ -14,6 +14,10 @@ constexpr std::string_view kChannelHistogram = "channel_histogram";
 constexpr std::string_view kTextHistogram = "text_histogram";
 constexpr std::string_view kHistogram = "histogram";
 constexpr std::string_view kHistogramAdd = "histogram_add_";
+constexpr std::string_view kWeightedHistogram = "weighted_histogram";
+constexpr std::string_view kWeightedChannelHistogram = "weighted_channel_histogram";
+constexpr std::string_view kSumOfDigits = "sum_of_digits";
+constexpr std::string_view kNormalizeDigits = "normalize_digits";
 constexpr std::string_view kUniformEdges = "uniform_edges";
 constexpr std::string_view kQuantile = "quantile";
 

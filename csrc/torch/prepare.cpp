@@ -14,6 +14,7 @@
 #include "torch/describe.h"
 #include "torch/memory.h"
 #include "torch/messages.h"
+#include "torch/prepare.h"
 
 namespace histo {
 
@@ -45,13 +46,6 @@ bool fits_in_float32(ElementType type) {
 constexpr std::string_view kUseOfCounts =
     "the counts: pass fewer bins, or fewer channels at a time";
 
-/// The same, and then `last`.
-std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last) {
-  std::vector<int64_t> sizes = kept_sizes(input, checked);
-  sizes.push_back(last);
-  return sizes;
-}
-
 /// Each channel has `num_counts` counts, in a tensor of their sizes.
 Call prepare(
     const Tensor& input, const Checked& checked, int64_t num_counts, const Tensor& counts) {
@@ -72,16 +66,6 @@ Call prepare(
   return prepare(input, checked, num_counts, counts);
 }
 
-/// Whether a tensor of these sizes expands to others. Both end with the same dimension.
-bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
-  if (from.size() > to.size()) {
-    return false;
-  }
-  return std::equal(from.rbegin(), from.rend(), to.rbegin(), [](int64_t a, int64_t b) {
-    return a == b || a == 1;
-  });
-}
-
 /// The sizes that two tensors expand to, or none.
 std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<int64_t>& b) {
   const auto& longer = a.size() < b.size() ? b : a;
@@ -98,15 +82,6 @@ std::vector<int64_t> broadcast(const std::vector<int64_t>& a, const std::vector<
   return sizes;
 }
 
-void check_same_gpu(
-    std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& other) {
-  if (tensor.get_device_index() != other.get_device_index()) {
-    fail(join(
-        op, ": ", argument, " must be on GPU ", std::to_string(other.get_device_index()), ", got ",
-        std::to_string(tensor.get_device_index())));
-  }
-}
-
 /// A call whose counts `counts_of(sizes)` gives: those of the kept dimensions, then a channel's.
 template <class CountsOf>
 HistogramCall prepare_between(
@@ -116,35 +91,15 @@ HistogramCall prepare_between(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
     const CountsOf& counts_of) {
-  const Description of_input = describe(input), of_edges = describe(edges);
-  const Checked checked = check_numbers(op, of_input, dim);
-  check_edges(op, of_input, of_edges);
-  check_same_gpu(op, "edges", edges, input);
-  const std::vector<int64_t> given = sizes_of(edges);
-  const int64_t bins = given.back() - 1;
-  if (bins < 1) {
-    fail(join(
-        op, ": edges must hold at least two edges in the last dimension, got ",
-        std::to_string(given.back())));
-  }
-  const std::vector<int64_t> full = kept_sizes(input, checked, bins + 1);
-  const bool shared =
-      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
-  if (!broadcasts(given, full)) {
-    fail(join(
-        op,
-        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
-        "and n + 1, ",
-        join_numbers(full), ", got ", join_numbers(given)));
-  }
-  const int64_t num_counts = Flow{flow}.num_counts(bins);
+  const Between between = check_between(op, input, edges, dim);
+  const Checked& checked = between.checked;
+  const int64_t num_counts = Flow{flow}.num_counts(between.bins);
   HistogramCall prepared{
       prepare(input, checked, num_counts, counts_of(kept_sizes(input, checked, num_counts))),
       {},
       Flow{flow},
-      expanded(edges, shared ? std::vector<int64_t>{bins + 1} : full)};
-  prepared.edges = Edges::all(
-      prepared.edges_tensor.const_data_ptr(), *element_type(of_edges.dtype), bins, shared);
+      between.expanded(edges)};
+  prepared.edges = between.edges_at(prepared.edges_tensor);
   return prepared;
 }
 
@@ -169,9 +124,74 @@ std::vector<double> checked_range(std::vector<double> range) {
 
 } // namespace
 
+void check_same_gpu(
+    std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& other) {
+  if (tensor.get_device_index() != other.get_device_index()) {
+    fail(join(
+        op, ": ", argument, " must be on GPU ", std::to_string(other.get_device_index()), ", got ",
+        std::to_string(tensor.get_device_index())));
+  }
+}
+
+bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to) {
+  if (from.size() > to.size()) {
+    return false;
+  }
+  return std::equal(from.rbegin(), from.rend(), to.rbegin(), [](int64_t a, int64_t b) {
+    return a == b || a == 1;
+  });
+}
+
+Between check_between(
+    std::string_view op,
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim) {
+  const Description of_input = describe(input), of_edges = describe(edges);
+  Between between{check_numbers(op, of_input, dim), 0, {}, {}, false};
+  check_edges(op, of_input, of_edges);
+  check_same_gpu(op, "edges", edges, input);
+  const std::vector<int64_t> given = sizes_of(edges);
+  between.bins = given.back() - 1;
+  if (between.bins < 1) {
+    fail(join(
+        op, ": edges must hold at least two edges in the last dimension, got ",
+        std::to_string(given.back())));
+  }
+  between.sizes = kept_sizes(input, between.checked, between.bins + 1);
+  between.shared =
+      std::all_of(given.begin(), given.end() - 1, [](int64_t size) { return size == 1; });
+  if (!broadcasts(given, between.sizes)) {
+    fail(join(
+        op,
+        ": edges must be [n + 1], or have sizes that broadcast to the kept dimensions "
+        "and n + 1, ",
+        join_numbers(between.sizes), ", got ", join_numbers(given)));
+  }
+  if (between.shared) {
+    between.sizes = {between.bins + 1};
+  }
+  between.type = *element_type(of_edges.dtype);
+  return between;
+}
+
+Tensor Between::expanded(const Tensor& edges) const {
+  return histo::expanded(edges, sizes);
+}
+
+Edges Between::edges_at(const Tensor& expanded_edges) const {
+  return Edges::all(expanded_edges.const_data_ptr(), type, bins, shared);
+}
+
+std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last) {
+  std::vector<int64_t> sizes = kept_sizes(input, checked);
+  sizes.push_back(last);
+  return sizes;
+}
+
 std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked) {
   std::vector<int64_t> sizes;
-  sizes.reserve(checked.kept.size() + 1); // a result has a dimension more
+  sizes.reserve(checked.kept.size() + 2); // a result has a dimension more, or two
   for (int64_t d : checked.kept) {
     sizes.push_back(input.size(d));
   }

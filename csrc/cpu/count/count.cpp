@@ -108,9 +108,10 @@ void count_between(
   if (input.num_counts() == 0 || count_patterns(input, edges, ranges, flow, allocate)) {
     return;
   }
-  const std::unique_ptr<Digitization> digitization = digitize_between(edges, ranges, flow, input);
   Problem slots = input;
-  slots.type = digitization->slot_type;
+  slots.type = slot_type_of(input, edges.bins, flow);
+  const std::unique_ptr<Digitization> digitization =
+      digitize_between(edges, ranges, flow, input, slots.type);
   const PatternAxis axis = pattern_axis(slots.type, ValueBinning{slots.num_bins});
   count(slots, axis, plan_of_slots(slots), digitization.get(), allocate);
 }

@@ -104,7 +104,7 @@ void count_digitized_range(
     digitizer.choose(first, size);
     for_each_digitized_panel<T>(
         digitizer, problem, first, size, rows.begin, rows.end, slots,
-        [&](const InputPanel<T>& panel, int64_t channel) {
+        [&](const InputPanel<T>& panel, int64_t channel, int64_t) {
           count_panel<kShared>(panel, axis, histograms + channel * problem.num_bins);
         });
     for (const int64_t count : digitizer.outside()) {

@@ -40,8 +40,8 @@ void count_rows_of_strip(
   });
 }
 
-/// Calls f(panel of slots, index of its first channel) for digitized rows of channels, tile after
-/// tile.
+/// Calls f(panel of slots, index of its first channel, its first row) for digitized rows of channels,
+/// tile after tile.
 template <class Slot, class F>
 void for_each_digitized_panel(
     Digitizer& digitizer,
@@ -54,6 +54,7 @@ void for_each_digitized_panel(
     const F& f) {
   int64_t channel = 0;
   for_each_run(problem.channels, first, first + size, [&](int64_t offset, const Extent& run) {
+    int64_t first_row = begin_row;
     for_each_run(problem.rows, begin_row, end_row, [&](int64_t row, const Extent& rows) {
       const int64_t most = std::max<int64_t>(1, tuning::kDigitizedElements / run.size);
       const bool side_by_side = run.size > 1 && run.stride < rows.stride;
@@ -66,8 +67,9 @@ void for_each_digitized_panel(
         f(
             InputPanel<Slot>{
                 slots, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},
-            channel);
+            channel, first_row + begin);
       }
+      first_row += rows.size;
     });
     channel += run.size;
   });
@@ -111,7 +113,7 @@ void count_strips(const Job& job, int64_t worker) {
     if (digitizer) {
       for_each_digitized_panel<typename CountingWay::Pattern>(
           *digitizer, job.problem, first, size, begin, end, slots,
-          [&](const auto& panel, int64_t) { way.count(panel, panel.data); });
+          [&](const auto& panel, int64_t, int64_t) { way.count(panel, panel.data); });
     } else {
       count_rows_of_strip(way, job.problem, first, size, begin, end);
     }

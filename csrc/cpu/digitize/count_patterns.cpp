@@ -33,8 +33,9 @@ void add_patterns(
   Problem each = input;
   each.data = patterns.data();
   const int64_t first = flow.shown ? 0 : 1; // slots with flow begin with underflow
-  const auto digitization = digitize_between(edges, ranges, Flow{true}, each);
-  visit_pattern_type(size_of(digitization->slot_type), [&](auto tag) {
+  const ElementType slot_type = slot_type_of(each, edges.bins, Flow{true});
+  const auto digitization = digitize_between(edges, ranges, Flow{true}, each, slot_type);
+  visit_pattern_type(size_of(slot_type), [&](auto tag) {
     using Slot = typename decltype(tag)::type;
     parallel_for(
         input.num_channels(), tuning::kPatternsPerTask / kSize, [&](int64_t begin, int64_t end) {

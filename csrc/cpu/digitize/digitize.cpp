@@ -190,7 +190,6 @@ class EdgeDigitization final : public Digitization {
  public:
   EdgeDigitization(const Edges& edges, const SlotFormat& format, const Problem& input)
       : edges_(edges), format_(format), input_(input) {
-    slot_type = format.type;
     if (edges.shared) {
       const ExactFloats exact;
       shared_.find(edges, 0, 1, input.num_channels() * input.num_rows());
@@ -211,23 +210,26 @@ class EdgeDigitization final : public Digitization {
 } // namespace
 
 std::unique_ptr<Digitization> digitize_between(
-    const Edges& edges, const UniformRanges* ranges, const Flow& flow, const Problem& input) {
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    const Problem& input,
+    ElementType slots) {
   const int64_t values = input.num_channels() * input.num_rows();
   const bool shares = ranges != nullptr && ranges->shared;
   if (shares && values < tuning::kMinValuesPerSharedEdge * edges.bins) {
-    if (auto computed = digitize_uniform(*ranges, edges.bins, flow, input, nullptr)) {
+    if (auto computed = digitize_uniform(*ranges, edges.bins, flow, input, slots, nullptr)) {
       return computed; // less time than checking all edges takes
     }
   }
   auto by_edges = visit_number_type(input.type, [&](auto tag) -> std::unique_ptr<Digitization> {
     using T = typename decltype(tag)::type;
-    const ElementType slots = slot_type_of(input, edges.bins, flow);
     return std::make_unique<EdgeDigitization<T>>(
         edges, SlotFormat{edges.bins, flow.shown, slots}, input);
   });
   return ranges == nullptr || shares
              ? std::move(by_edges)
-             : digitize_uniform(*ranges, edges.bins, flow, input, std::move(by_edges));
+             : digitize_uniform(*ranges, edges.bins, flow, input, slots, std::move(by_edges));
 }
 
 } // namespace histo::cpu

@@ -37,11 +37,9 @@ class Digitization {
  public:
   virtual ~Digitization() = default;
   virtual std::unique_ptr<Digitizer> digitizer() const = 0;
-
-  ElementType slot_type; // an unsigned integer
 };
 
-/// The type of the slots of an input in `bins` bins.
+/// The type of slots for counting an input in `bins` bins.
 ElementType slot_type_of(const Problem& input, int64_t bins, const Flow& flow);
 
 /// Whether channels that have edges of their own lie side by side, so that elements of all are
@@ -51,9 +49,14 @@ inline bool are_searched_together(const Extent& channels, const Extent& rows, bo
 }
 
 /// Digitizes the input of a call between its edges. `ranges` are those of edges of one width, or
-/// null.
+/// null. `slots` is their type, an
+/// unsigned integer.
 std::unique_ptr<Digitization> digitize_between(
-    const Edges& edges, const UniformRanges* ranges, const Flow& flow, const Problem& input);
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    const Problem& input,
+    ElementType slots);
 
 /// The same by edges that are computed where values are near them. Channels whose edges cannot be
 /// are given to `by_edges`. It is null if the channels share such a range.
@@ -62,6 +65,7 @@ std::unique_ptr<Digitization> digitize_uniform(
     int64_t bins,
     const Flow& flow,
     const Problem& input,
+    ElementType slots,
     std::unique_ptr<Digitization> by_edges);
 
 } // namespace histo::cpu

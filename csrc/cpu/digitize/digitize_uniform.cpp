@@ -244,7 +244,6 @@ class UniformDigitization final : public Digitization {
       const Problem& input,
       std::unique_ptr<Digitization> by_edges)
       : ranges_(ranges), format_(format), input_(input), by_edges_(std::move(by_edges)) {
-    slot_type = format.type;
   }
   /// Whether all channels share a range whose edges can be computed.
   bool find_shared() {
@@ -284,10 +283,11 @@ std::unique_ptr<Digitization> digitize_uniform(
     int64_t bins,
     const Flow& flow,
     const Problem& input,
+    ElementType slots,
     std::unique_ptr<Digitization> by_edges) {
   return visit_number_type(input.type, [&](auto tag) -> std::unique_ptr<Digitization> {
     using T = typename decltype(tag)::type;
-    const SlotFormat format{bins, flow.shown, slot_type_of(input, bins, flow)};
+    const SlotFormat format{bins, flow.shown, slots};
     if (ranges.type == ElementType::kFloat64) {
       return digitization_of<T, double>(ranges, format, input, std::move(by_edges));
     }

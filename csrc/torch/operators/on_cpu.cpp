@@ -1,6 +1,5 @@
 // The operators on the CPU, and the checks for callers that hold no data.
 #include <optional>
-#include <stdexcept>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -10,6 +9,7 @@
 #include "cpu/kernels.h"
 #include "torch/arguments.h"
 #include "torch/interpolate.h"
+#include "torch/operators/refusals.h"
 
 namespace histo {
 namespace {
@@ -147,17 +147,6 @@ Tensor quantile(
     cpu::select(call.selection, workspace);
   }
   return interpolate(call);
-}
-
-/// The message of what `check` throws, or an empty string.
-template <class Check>
-std::string error_of(const Check& check) {
-  try {
-    check();
-  } catch (const std::runtime_error& error) {
-    return error.what();
-  }
-  return "";
 }
 
 std::string channel_histogram_error(

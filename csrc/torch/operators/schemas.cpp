@@ -14,6 +14,17 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
   m.def("uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
 
+  // Sums of weights by bin, which are exact: int64 [kept..., bins, size], digits and counts of what
+  // is not finite. Results can be added. The others round the sums, and make digits canonical.
+  m.def(
+      "weighted_histogram(Tensor input, Tensor edges, Tensor weight, int[1]? dim=None, *, "
+      "bool flow=False) -> Tensor");
+  m.def(
+      "weighted_channel_histogram(Tensor input, Tensor weight, SymInt num_bins=256, "
+      "int[1] dim=0) -> Tensor");
+  m.def("sum_of_digits(Tensor digits) -> Tensor");
+  m.def("normalize_digits(Tensor digits) -> Tensor");
+
   m.def(
       "quantile(Tensor input, Tensor q, int[1]? dim=None, bool keepdim=False, *, "
       "str interpolation=\"linear\", bool ignore_nan=False) -> Tensor");
@@ -44,6 +55,21 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   m.def(
       "_check_quantile(str device, str dtype, str layout, int ndim, str q_device, str q_dtype, "
       "str q_layout, int q_ndim, int[]? dim, str interpolation) -> str");
+
+  m.def(
+      "_check_weight(str op, str device, str dtype, str layout, int ndim, str weight_device, "
+      "str weight_dtype, str weight_layout, int weight_ndim) -> str");
+  m.def(
+      "_check_values(str op, str device, str dtype, str layout, int ndim, int num_bins, "
+      "int[] dim) -> str");
+  m.def("_check_digits(str op, str device, str dtype, str layout, int ndim, int size) -> str");
+
+  // The derivative with respect to the weights: for each element what `grad`, float64 [kept...,
+  // bins], has for its bin, and 0 where it has none.
+  m.def(
+      "_weight_gradient(Tensor grad, Tensor input, Tensor edges, int[1]? dim, bool flow) -> "
+      "Tensor");
+  m.def("_weight_gradient_of_values(Tensor grad, Tensor input, int[1] dim) -> Tensor");
 
   // Counts in bins of one width, and their edges, in one call: between the two numbers of `range`,
   // or the finite extremes of each channel.

@@ -7,27 +7,12 @@
 #include <torch/csrc/stable/library.h>
 
 #include "torch/arguments.h"
+#include "torch/operators/refusals.h"
 
 namespace histo {
 namespace {
 
 using torch::stable::Tensor;
-
-[[noreturn]] void fail_without_cuda(const char* op) {
-  fail(
-      std::string(op) +
-      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
-      "Toolkit (TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of "
-      "torch");
-}
-
-/// torch.ops makes an undefined tensor of None.
-const Tensor& defined(const char* op, const char* argument, const Tensor& tensor) {
-  if (!tensor.defined()) {
-    fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
-  }
-  return tensor;
-}
 
 // Tensors that no kernel is registered for end here: sparse, quantized, other
 // devices, and CUDA without the CUDA library. The checks name the error.
@@ -95,12 +80,6 @@ std::tuple<Tensor, Tensor, Tensor> summary_elsewhere(
     const Tensor& input, std::optional<std::vector<int64_t>> dim, bool) {
   check_numbers("summarize", describe(defined("summarize", "input", input)), dim);
   fail_without_cuda("summarize");
-}
-
-[[noreturn]] void fail_nested(const char* op, const char* argument) {
-  fail(
-      std::string(op) + ": " + argument +
-      " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
 }
 
 Tensor channel_histogram_nested(const Tensor&, int64_t, std::vector<int64_t>, std::string) {

@@ -1,0 +1,93 @@
+#include "cpu/weights/slots.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "cpu/read_once.h"
+
+namespace histo::cpu {
+namespace {
+
+/// Slots of integers that are their own bins. The number of bins is the slot of all others.
+template <class T>
+class ValueDigitizer final : public Digitizer {
+ public:
+  ValueDigitizer(const Problem& problem, ElementType slots) : problem_(problem), slots_(slots) {
+  }
+  void choose(int64_t, int64_t) override {
+  }
+  void digitize(
+      int64_t offset, int64_t, const Extent& channels, const Extent& rows, void* slots) override {
+    const T* data = static_cast<const T*>(problem_.data) + offset;
+    if (slots_ == ElementType::kUInt16) {
+      digitize_panel({data, channels, rows}, static_cast<uint16_t*>(slots));
+    } else {
+      digitize_panel({data, channels, rows}, static_cast<uint32_t*>(slots));
+    }
+  }
+  const std::vector<int64_t>& outside() const override {
+    return outside_;
+  }
+
+ private:
+  template <class Slot>
+  void digitize_panel(const InputPanel<T>& panel, Slot* slots) const {
+    const bool side_by_side = panel.channels.size > 1 && panel.channels.stride < panel.rows.stride;
+    const Extent outer = side_by_side ? panel.rows : panel.channels;
+    const Extent inner = side_by_side ? panel.channels : panel.rows;
+    for (int64_t i = 0; i < outer.size; ++i, slots += inner.size) {
+      digitize_line(panel.data + i * outer.stride, inner, slots);
+    }
+  }
+  template <class Slot>
+  void digitize_line(const T* data, const Extent& line, Slot* slots) const {
+    const auto none = static_cast<uint64_t>(problem_.num_bins);
+    for (int64_t i = 0; i < line.size; ++i) {
+      // Sign extension makes a negative value a huge unsigned one.
+      const auto value = static_cast<uint64_t>(Number<T>::wide(data[i * line.stride]));
+      slots[i] = static_cast<Slot>(std::min(value, none));
+    }
+  }
+
+  const Problem& problem_;
+  const ElementType slots_;
+  const std::vector<int64_t> outside_;
+};
+
+template <class T>
+class ValueDigitization final : public Digitization {
+ public:
+  ValueDigitization(const Problem& problem, ElementType slots) : problem_(problem), slots_(slots) {
+  }
+  std::unique_ptr<Digitizer> digitizer() const override {
+    return std::make_unique<ValueDigitizer<T>>(problem_, slots_);
+  }
+
+ private:
+  const Problem& problem_;
+  const ElementType slots_;
+};
+
+/// The type of `size` slots. There are no slots of one byte: 256 bins leave none for what is outside
+/// of them.
+ElementType type_of_slots(int64_t size) {
+  return size <= int64_t{UINT16_MAX} + 1 ? ElementType::kUInt16 : ElementType::kUInt32;
+}
+
+} // namespace
+
+Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow) {
+  const ElementType type = type_of_slots(problem.num_bins + 1);
+  return {digitize_between(edges, nullptr, flow, problem, type), type};
+}
+
+Slots slots_of_values(const Problem& problem) {
+  const ElementType type = type_of_slots(problem.num_bins + 1);
+  return visit_element_type(problem.type, [&](auto tag) -> Slots {
+    using T = typename decltype(tag)::type;
+    return {std::make_unique<ValueDigitization<T>>(problem, type), type};
+  });
+}
+
+} // namespace histo::cpu

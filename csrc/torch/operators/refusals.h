@@ -1,0 +1,45 @@
+// Errors for tensors that no kernel takes.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "torch/arguments.h"
+
+namespace histo {
+
+[[noreturn]] inline void fail_without_cuda(const char* op) {
+  fail(
+      std::string(op) +
+      ": got a CUDA tensor, but no CUDA kernels are loaded; build torch_histo with the CUDA "
+      "Toolkit (TORCH_HISTO_CUDA=1 pip install --no-build-isolation .) and use a CUDA build of "
+      "torch");
+}
+
+/// torch.ops makes an undefined tensor of None.
+inline const torch::stable::Tensor& defined(
+    const char* op, const char* argument, const torch::stable::Tensor& tensor) {
+  if (!tensor.defined()) {
+    fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
+  }
+  return tensor;
+}
+
+[[noreturn]] inline void fail_nested(const char* op, const char* argument) {
+  fail(
+      std::string(op) + ": " + argument +
+      " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
+}
+
+/// The message of what `check` throws, or an empty string.
+template <class Check>
+std::string error_of(const Check& check) {
+  try {
+    check();
+  } catch (const std::runtime_error& error) {
+    return error.what();
+  }
+  return "";
+}
+
+} // namespace histo

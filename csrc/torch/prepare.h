@@ -1,0 +1,45 @@
+// What the preparations of several operators share.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "torch/arguments.h"
+
+namespace histo {
+
+/// The checked arguments of an operator whose bins lie between edges.
+struct Between {
+  Checked checked;
+  int64_t bins;
+  std::vector<int64_t> sizes; // that the edges are expanded to
+  ElementType type;           // of the edges
+  bool shared;                // all channels have the same edges
+
+  torch::stable::Tensor expanded(const torch::stable::Tensor& edges) const;
+  /// The edges of a tensor that expanded() returned.
+  Edges edges_at(const torch::stable::Tensor& expanded_edges) const;
+};
+
+Between check_between(
+    std::string_view op,
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim);
+
+void check_same_gpu(
+    std::string_view op,
+    std::string_view argument,
+    const torch::stable::Tensor& tensor,
+    const torch::stable::Tensor& other);
+
+/// Whether a tensor of these sizes expands to others. Both end with the same dimension.
+bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
+
+/// The sizes of the dimensions that a result keeps, and then `last`.
+std::vector<int64_t> kept_sizes(
+    const torch::stable::Tensor& input, const Checked& checked, int64_t last);
+
+} // namespace histo

@@ -1,0 +1,165 @@
+// The tensors of weighted operators -> what their kernels take.
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include <torch/csrc/stable/ops.h>
+
+#include "core/weights.h"
+#include "torch/arguments.h"
+#include "torch/describe.h"
+#include "torch/memory.h"
+#include "torch/messages.h"
+#include "torch/prepare.h"
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+constexpr std::string_view kWeightGradient = "_weight_gradient";
+
+void check_weight(std::string_view op, const Tensor& input, const Tensor& weight) {
+  check_weight(op, describe(input), describe(weight));
+  check_same_gpu(op, "weight", weight, input);
+  const std::vector<int64_t> given = sizes_of(weight), full = sizes_of(input);
+  if (!broadcasts(given, full)) {
+    fail(join(
+        op, ": weight must have sizes that broadcast to those of input, ", join_numbers(full),
+        ", got ", join_numbers(given)));
+  }
+}
+
+/// A call whose channels have `num_bins` bins, without edges.
+WeightedCall prepare_weighted(
+    const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
+  const int size = sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
+  std::vector<int64_t> sizes = kept_sizes(input, checked, num_bins);
+  sizes.push_back(size);
+  // The digits come first: memory may be too small for a copy of the input.
+  const Tensor digits = allocate(
+      input, sizes, ScalarType::Long,
+      "the digits of sums: pass fewer bins, or fewer channels at a time");
+  Operands operands = prepare_operands({input, weight}, checked.kept, num_bins);
+  WeightedCall call{operands.problem, std::move(operands.tensors), digits, {}, {}, {}};
+  call.problem.sum_size = size;
+  call.problem.counts = static_cast<int64_t*>(digits.mutable_data_ptr());
+  return call;
+}
+
+/// Gives a call the edges of its bins.
+template <class AnyCall>
+AnyCall with_edges(AnyCall call, const Between& between, const Tensor& edges, bool flow) {
+  call.edges_tensor = between.expanded(edges);
+  call.edges = between.edges_at(*call.edges_tensor);
+  call.flow = {flow};
+  return call;
+}
+
+DigitsCall prepare_digits(std::string_view op, const Tensor& digits) {
+  const std::vector<int64_t> sizes = sizes_of(digits);
+  const int64_t size = sizes.empty() ? 0 : sizes.back();
+  check_digits(op, describe(digits), size);
+  return {expanded(digits, sizes), digits, digits.numel() / size, static_cast<int>(size)};
+}
+
+/// A tensor of its own, contiguous.
+Tensor copy_of(const Tensor& digits, const std::vector<int64_t>& sizes) {
+  Tensor copy = allocate(digits, sizes, ScalarType::Long, "a copy of the digits");
+  torch::stable::copy_(copy, digits);
+  return copy;
+}
+
+/// A call whose channels have `num_bins` bins, without edges. The result lies in memory channel by
+/// channel, so that it is one loop over channels and one over rows, beside any input.
+WeightGradientCall prepare_gradient(
+    const Tensor& gradient, const Tensor& input, const Checked& checked, int64_t num_bins) {
+  check_gradient(kWeightGradient, describe(input), describe(gradient));
+  check_same_gpu(kWeightGradient, "grad", gradient, input);
+  const std::vector<int64_t> wanted = kept_sizes(input, checked, num_bins);
+  if (sizes_of(gradient) != wanted) {
+    fail(join(
+        kWeightGradient, ": grad must have the sizes of the sums, ", join_numbers(wanted), ", got ",
+        join_numbers(sizes_of(gradient))));
+  }
+  std::vector<int64_t> order = checked.kept;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (std::find(checked.kept.begin(), checked.kept.end(), d) == checked.kept.end()) {
+      order.push_back(d);
+    }
+  }
+  const Tensor result = allocate_in_order(
+      input, sizes_of(input), order, ScalarType::Double, "the gradient of the weights");
+  Operands operands = prepare_operands({result, input}, checked.kept, num_bins);
+  Problem problem = operands.problem;
+  std::swap(static_cast<View&>(problem), problem.operand(1)); // the input comes first
+  return {problem, std::move(operands.tensors), expanded(gradient, wanted), result, {}, {}, {}};
+}
+
+} // namespace
+
+WeightedCall prepare_weighted_histogram(
+    const Tensor& input,
+    const Tensor& edges,
+    const Tensor& weight,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  const Between between = check_between(kWeightedHistogram, input, edges, dim);
+  check_weight(kWeightedHistogram, input, weight);
+  const int64_t num_bins = Flow{flow}.num_counts(between.bins);
+  return with_edges(
+      prepare_weighted(input, weight, between.checked, num_bins), between, edges, flow);
+}
+
+WeightedCall prepare_weighted_channel_histogram(
+    const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim) {
+  const std::string_view op = kWeightedChannelHistogram;
+  const Checked checked = check_values(op, describe(input), num_bins, dim);
+  check_weight(op, input, weight);
+  if (num_bins > UINT32_MAX) {
+    fail(join(op, ": num_bins must be below 2^32, got ", std::to_string(num_bins)));
+  }
+  return prepare_weighted(input, weight, checked, num_bins);
+}
+
+DigitsCall prepare_sum_of_digits(const Tensor& digits) {
+  DigitsCall call = prepare_digits(kSumOfDigits, digits);
+  std::vector<int64_t> sizes = sizes_of(digits);
+  if (call.size == 1) {
+    const Tensor sums = copy_of(digits, sizes);
+    call.result = torch::stable::select(sums, -1, 0);
+    return call;
+  }
+  sizes.pop_back();
+  call.result = allocate(digits, sizes, ScalarType::Double, "the sums");
+  return call;
+}
+
+DigitsCall prepare_normalize_digits(const Tensor& digits) {
+  DigitsCall call = prepare_digits(kNormalizeDigits, digits);
+  call.digits = call.result = copy_of(digits, sizes_of(digits));
+  return call;
+}
+
+WeightGradientCall prepare_weight_gradient(
+    const Tensor& gradient,
+    const Tensor& input,
+    const Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  const Between between = check_between(kWeightGradient, input, edges, dim);
+  const int64_t num_bins = Flow{flow}.num_counts(between.bins);
+  return with_edges(
+      prepare_gradient(gradient, input, between.checked, num_bins), between, edges, flow);
+}
+
+WeightGradientCall prepare_weight_gradient_of_values(
+    const Tensor& gradient, const Tensor& input, const std::vector<int64_t>& dim) {
+  const int64_t num_bins = gradient.dim() == 0 ? 0 : gradient.size(gradient.dim() - 1);
+  const Checked checked = check_values(kWeightGradient, describe(input), num_bins, dim);
+  return prepare_gradient(gradient, input, checked, num_bins);
+}
+
+} // namespace histo
