@@ -34,7 +34,12 @@ constexpr SumLayout sum_layout(ElementType weight) {
   return {sum.size, sum.lowest, kNumNonFinite};
 }
 
-/// The layout of a size. It has no digits if no type of weights has that size.
+/// The layout for weights of type T.
+template <class T>
+constexpr SumLayout kSumLayout =
+    Number<T>::kIsFloat ? sum_layout(kSumType<T>) : sum_layout(ElementType::kInt64);
+
+/// The layout of a size, for host code. It has no digits if no type of weights has that size.
 constexpr SumLayout sum_layout_of_size(int64_t size) {
   constexpr ElementType kTypes[] = {
       ElementType::kInt64, ElementType::kFloat16, ElementType::kFloat32, ElementType::kFloat64};
@@ -138,7 +143,7 @@ HISTO_HOST_DEVICE void add_weight(T weight, const Add& add) {
     if (parts.is_finite) {
       add_by_digits(parts.position, parts.significand, parts.is_negative, add);
     } else {
-      add(layout_of_sum(kSumType<T>).size + parts.kind, 1);
+      add(kSumLayout<T>.digits + parts.kind, 1);
     }
   }
 }
@@ -150,7 +155,7 @@ HISTO_HOST_DEVICE void add_equal_weights(T weight, int64_t count, const Add& add
     const auto number = static_cast<uint64_t>(Number<T>::wide(weight));
     add(0, static_cast<int64_t>(number * static_cast<uint64_t>(count)));
   } else {
-    constexpr int kLast = layout_of_sum(kSumType<T>).size - 1;
+    constexpr int kLast = kSumLayout<T>.digits - 1;
     const WeightParts parts = parts_of_weight(weight);
     if (!parts.is_finite) {
       add(kLast + 1 + parts.kind, count);
