@@ -36,8 +36,7 @@ constexpr SumLayout sum_layout(ElementType weight) {
 
 /// The layout for weights of type T.
 template <class T>
-constexpr SumLayout kSumLayout =
-    Number<T>::kIsFloat ? sum_layout(kSumType<T>) : sum_layout(ElementType::kInt64);
+constexpr SumLayout kSumLayout = sum_layout(kSumType<T>);
 
 /// The layout of a size, for host code. It has no digits if no type of weights has that size.
 constexpr SumLayout sum_layout_of_size(int64_t size) {
@@ -148,7 +147,7 @@ HISTO_HOST_DEVICE void add_weight(T weight, const Add& add) {
   }
 }
 
-/// The same for `count` weights that are equal. Digits get up to 2^35 each.
+/// The same for `count` weights that are equal.
 template <class T, class Add>
 HISTO_HOST_DEVICE void add_equal_weights(T weight, int64_t count, const Add& add) {
   if constexpr (!Number<T>::kIsFloat) {
@@ -189,6 +188,17 @@ HISTO_HOST_DEVICE void normalize_sum(int64_t* sum, const SumLayout& layout) {
   if (layout.digits > 1) {
     normalize(sum, layout.digits);
   }
+}
+
+/// Writes the numbers of a bin that has `count` equal weights. The digits are canonical.
+template <class T>
+HISTO_HOST_DEVICE void put_equal_weights(T weight, int64_t count, int64_t* sum) {
+  constexpr SumLayout kLayout = kSumLayout<T>;
+  for (int i = 0; i < kLayout.size(); ++i) {
+    sum[i] = 0;
+  }
+  add_equal_weights(weight, count, [&](int i, int64_t number) { sum[i] += number; });
+  normalize_sum(sum, kLayout);
 }
 
 /// The sum of floats of a bin whose digits are canonical, rounded once, as IEEE additions of NaN and

@@ -1,136 +1,208 @@
 // Sums of weights by bin.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <vector>
 
 #include "core/weights.h"
+#include "cpu/count/pattern_axis.h"
 #include "cpu/count/strips.h"
 #include "cpu/kernels.h"
 #include "cpu/plan.h"
 #include "cpu/threads.h"
 #include "cpu/tuning.h"
+#include "cpu/weights/adders.h"
 #include "cpu/weights/slots.h"
 
 namespace histo::cpu {
 namespace {
 
-/// Adds to a number of 64 bits, which wraps. kShared: other threads do, too.
-template <bool kShared>
-void add_to(int64_t* sum, int64_t number) {
-  if constexpr (kShared) {
-    __atomic_fetch_add(sum, number, __ATOMIC_RELAXED);
-  } else {
-    *sum = wrapping_sum(*sum, number);
-  }
-}
-
-/// Adds a panel of weights to the sums of its channels.
-template <bool kShared, class Slot, class W>
-void add_panel(
-    const InputPanel<Slot>& slots,
-    const Beside<const W>& weights,
-    const Problem& problem,
-    int64_t* sums) {
-  const auto bins = static_cast<uint64_t>(problem.num_bins);
-  const int64_t size = problem.sum_size, channel_size = problem.num_bins * size;
-  const auto add = [&](int64_t channel, int64_t row) {
-    const uint64_t slot = slots.data[channel * slots.channels.stride + row * slots.rows.stride];
-    if (slot < bins) {
-      int64_t* sum = sums + channel * channel_size + static_cast<int64_t>(slot) * size;
-      add_weight(weights.at(channel, row), [&](int i, int64_t number) {
-        add_to<kShared>(sum + i, number);
-      });
-    }
-  };
-  // The loops are nested as the slots lie in memory.
-  if (slots.channels.stride < slots.rows.stride) {
-    for (int64_t row = 0; row < slots.rows.size; ++row) {
-      for (int64_t channel = 0; channel < slots.channels.size; ++channel) {
-        add(channel, row);
-      }
-    }
-  } else {
-    for (int64_t channel = 0; channel < slots.channels.size; ++channel) {
-      for (int64_t row = 0; row < slots.rows.size; ++row) {
-        add(channel, row);
-      }
-    }
-  }
-}
-
 /// From `begin` to before `end`.
 struct Range {
   int64_t begin;
   int64_t end;
+
+  Range part(int64_t i, int64_t parts) const {
+    return {begin + cut(end - begin, i, parts), begin + cut(end - begin, i + 1, parts)};
+  }
 };
 
-Range part_of(const Range& whole, int64_t part, int64_t parts) {
-  const int64_t size = whole.end - whole.begin;
-  return {whole.begin + cut(size, part, parts), whole.begin + cut(size, part + 1, parts)};
+/// How a call is divided.
+struct WeightsPlan {
+  int64_t workers;
+  bool own_channels;   // each worker has channels of its own; otherwise rows of all channels
+  int64_t strip;       // channels that are added together
+  int64_t table_bytes; // of a worker, or 0: weights are added to the result itself
+};
+
+int64_t bytes_of(ElementType type) {
+  return visit_number_type(
+      type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
 }
 
-template <bool kShared, class Slot, class W>
+template <class W>
+WeightsPlan plan_of_weights(const Problem& problem) {
+  const Extent &channels = problem.channels[1], &rows = problem.rows[2];
+  const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
+  const int64_t line = tuning::kLineBytes / bytes_of(problem.type);
+  WeightsPlan plan{workers_of(problem), false, side_by_side ? std::min(channels.size, line) : 1, 0};
+  plan.own_channels = problem.num_channels() >= plan.workers * plan.strip;
+  const int64_t share = plan.own_channels ? problem.num_rows() : problem.num_rows() / plan.workers;
+  const int64_t cells = problem.num_bins * CellsOf<W>::kCells;
+  if (problem.num_bins < tuning::kMaxWeightTableBytes && share >= cells / tuning::kCellsPerWeight) {
+    plan.table_bytes = table_bytes<W>(plan.strip, problem.num_bins);
+  }
+  if (plan.table_bytes == 0 || plan.table_bytes > tuning::kMaxWeightTableBytes) {
+    plan.strip = tuning::kDigitizedChannels;
+    plan.table_bytes = 0;
+  }
+  return plan;
+}
+
+/// Adds some rows of some channels.
+template <class Slot, class W, class Adder>
 void add_range(
-    const Problem& problem, const Slots& slots, const Range& channels, const Range& rows) {
+    const Problem& problem,
+    const Slots& slots,
+    int64_t strip,
+    const Range& channels,
+    const Range& rows,
+    Adder& adder) {
   const View& view = problem.operand(1);
   const auto* weights = static_cast<const W*>(view.data);
   const std::unique_ptr<Digitizer> digitizer = slots.digitization->digitizer();
   std::vector<char> room;
-  for (int64_t first = channels.begin; first < channels.end; first += tuning::kDigitizedChannels) {
-    const int64_t size = std::min(tuning::kDigitizedChannels, channels.end - first);
+  int64_t size = 0;
+  for (int64_t first = channels.begin; first < channels.end; first += size) {
+    const int64_t run = problem.channels[1].size - first % problem.channels[1].size;
+    size = std::min({strip, run, channels.end - first});
     digitizer->choose(first, size);
+    adder.begin(first, size);
     for_each_digitized_panel<Slot>(
         *digitizer, problem, first, size, rows.begin, rows.end, room,
-        [&](const InputPanel<Slot>& panel, int64_t channel, int64_t row) {
-          add_panel<kShared>(
-              panel, beside(view, weights, first + channel, row), problem,
-              problem.counts + (first + channel) * problem.num_bins * problem.sum_size);
+        [&](const InputPanel<Slot>& panel, int64_t, int64_t row) {
+          adder.add(panel, beside(view, weights, first, row));
         });
+    adder.end();
   }
 }
 
-/// Adds rows to sums that are cleared, in threads.
+template <bool kShared, class Slot, class W>
+void add_part(
+    const Problem& problem,
+    const Slots& slots,
+    const WeightsPlan& plan,
+    const Range& channels,
+    const Range& rows,
+    uint64_t* table) {
+  if (plan.table_bytes > 0) {
+    TableAdder<kShared, Slot, W> adder(problem, table);
+    add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+  } else {
+    DirectAdder<kShared, Slot, W> adder(problem);
+    add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+  }
+}
+
+/// Adds all weights to sums that are cleared, in threads.
 template <class Slot, class W>
-void add_rows(const Problem& problem, const Slots& slots, const Range& rows) {
-  const int64_t workers = workers_of(problem);
+void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate) {
+  const WeightsPlan plan = plan_of_weights<W>(problem);
+  const int64_t bytes = plan.table_bytes + tuning::kScratchGap;
+  char* tables =
+      plan.table_bytes > 0 ? static_cast<char*>(allocate(plan.workers * bytes)) : nullptr;
   const Range channels{0, problem.num_channels()};
-  const bool own_channels = channels.end >= workers;
-  run_workers(workers, [&](int64_t worker) {
-    if (own_channels) {
-      add_range<false, Slot, W>(problem, slots, part_of(channels, worker, workers), rows);
-    } else {
-      add_range<true, Slot, W>(problem, slots, channels, part_of(rows, worker, workers));
-    }
+  const int64_t num_rows = problem.num_rows();
+  for (int64_t begin = 0; begin < num_rows; begin += kMostAdditions) {
+    const Range rows{begin, std::min(num_rows, begin + kMostAdditions)};
+    run_workers(plan.workers, [&](int64_t i) {
+      auto* table = reinterpret_cast<uint64_t*>(tables + (tables == nullptr ? 0 : i * bytes));
+      if (plan.own_channels || plan.workers == 1) {
+        add_part<false, Slot, W>(problem, slots, plan, channels.part(i, plan.workers), rows, table);
+      } else {
+        add_part<true, Slot, W>(problem, slots, plan, channels, rows.part(i, plan.workers), table);
+      }
+    });
+    normalize_sums(problem.counts, problem.num_counts(), problem.sum_size);
+  }
+}
+
+void sum_weights(const Problem& problem, const Slots& slots, Allocator& allocate) {
+  fill_zero(problem.counts, problem.num_results());
+  visit_number_type(problem.operand(1).type, [&](auto weight_tag) {
+    visit_slots(slots, [&](auto slot_tag) {
+      add_weights<typename decltype(slot_tag)::type, typename decltype(weight_tag)::type>(
+          problem, slots, allocate);
+    });
   });
 }
 
-void sum_weights(const Problem& problem, const Slots& slots) {
-  fill_zero(problem.counts, problem.num_results());
-  const int64_t rows = problem.num_rows();
-  visit_number_type(problem.operand(1).type, [&](auto weight_tag) {
-    visit_slots(slots, [&](auto slot_tag) {
-      for (int64_t begin = 0; begin < rows; begin += kMostAdditions) {
-        const Range part{begin, std::min(rows, begin + kMostAdditions)};
-        add_rows<typename decltype(slot_tag)::type, typename decltype(weight_tag)::type>(
-            problem, slots, part);
-        normalize_sums(problem.counts, problem.num_counts(), problem.sum_size);
+/// Whether each channel has one weight.
+bool is_repeated(const View& weights) {
+  return std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
+    return loop.size == 1 || loop.stride == 0;
+  });
+}
+
+/// Multiplies the counts of channels with their weights.
+void put_products(const Problem& problem, const int64_t* counts) {
+  const View& view = problem.operand(1);
+  visit_number_type(view.type, [&](auto tag) {
+    using W = typename decltype(tag)::type;
+    const auto* weights = static_cast<const W*>(view.data);
+    const int64_t bins = problem.num_bins;
+    const int64_t grain = tuning::kMinCountersPerTask / (bins * problem.sum_size) + 1;
+    parallel_for(problem.num_channels(), grain, [&](int64_t begin, int64_t end) {
+      for (int64_t channel = begin; channel < end; ++channel) {
+        const W weight = weights[offset_of(view.channels, channel)];
+        for (int64_t i = channel * bins; i < (channel + 1) * bins; ++i) {
+          put_equal_weights(weight, counts[i], problem.counts + i * problem.sum_size);
+        }
       }
     });
   });
 }
 
-} // namespace
-
-void sum_weights_between(const Problem& problem, const Edges& edges, const Flow& flow, Allocator&) {
-  if (problem.num_results() > 0) {
-    sum_weights(problem, slots_between(problem, edges, flow));
+/// Sums of weights that are the same for all rows: counts times the weight. `count` counts the
+/// input.
+template <class Count>
+void sum_repeated(const Problem& problem, Allocator& allocate, const Count& count) {
+  Problem counted = problem;
+  counted.num_operands = 1;
+  counted.sum_size = 1;
+  if (problem.sum_size > 1) {
+    counted.counts = static_cast<int64_t*>(
+        allocate(problem.num_counts() * static_cast<int64_t>(sizeof(int64_t))));
   }
+  count(counted);
+  put_products(problem, counted.counts);
 }
 
-void sum_weights_of_values(const Problem& problem, Allocator&) {
-  if (problem.num_results() > 0) {
-    sum_weights(problem, slots_of_values(problem));
+} // namespace
+
+void sum_weights_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, Allocator& allocate) {
+  if (problem.num_results() == 0) {
+    return;
   }
+  if (is_repeated(problem.operand(1))) {
+    return sum_repeated(problem, allocate, [&](const Problem& counted) {
+      count_between(counted, edges, nullptr, flow, allocate);
+    });
+  }
+  sum_weights(problem, slots_between(problem, edges, flow), allocate);
+}
+
+void sum_weights_of_values(const Problem& problem, Allocator& allocate) {
+  if (problem.num_results() == 0) {
+    return;
+  }
+  if (is_repeated(problem.operand(1))) {
+    return sum_repeated(problem, allocate, [&](const Problem& counted) {
+      count(counted, pattern_axis(counted.type, ValueBinning{counted.num_bins}), allocate);
+    });
+  }
+  sum_weights(problem, slots_of_values(problem), allocate);
 }
 
 } // namespace histo::cpu

@@ -1,0 +1,189 @@
+// Two ways to add panels of weights to the sums of channels: in the result itself, and in a table.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "core/weights.h"
+#include "cpu/count/panel.h"
+#include "cpu/weights/cells.h"
+#include "cpu/weights/slots.h"
+
+namespace histo::cpu {
+
+/// Adds to a number of 64 bits, which wraps. kShared: other threads do, too.
+template <bool kShared>
+void add_to(int64_t* sum, int64_t number) {
+  if constexpr (kShared) {
+    __atomic_fetch_add(sum, number, __ATOMIC_RELAXED);
+  } else {
+    *sum = wrapping_sum(*sum, number);
+  }
+}
+
+/// Elements in the order in which their slots lie.
+struct PanelOrder {
+  int64_t outer;
+  int64_t inner;
+  bool side_by_side; // the inner loop is over channels
+
+  template <class Slot>
+  explicit PanelOrder(const InputPanel<Slot>& slots)
+      : side_by_side(slots.channels.stride < slots.rows.stride) {
+    outer = side_by_side ? slots.rows.size : slots.channels.size;
+    inner = side_by_side ? slots.channels.size : slots.rows.size;
+  }
+};
+
+template <bool kShared, class W>
+void add_weight_to(int64_t* sum, W weight) {
+  add_weight(weight, [&](int i, int64_t number) { add_to<kShared>(sum + i, number); });
+}
+
+/// Adds to the result itself.
+template <bool kShared, class Slot, class W>
+class DirectAdder {
+ public:
+  explicit DirectAdder(const Problem& problem) : problem_(problem) {
+  }
+  /// The channels whose weights are added next.
+  void begin(int64_t first, int64_t) {
+    sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
+  }
+  void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
+    const auto bins = static_cast<uint64_t>(problem_.num_bins);
+    const PanelOrder order(slots);
+    const Slot* slot = slots.data;
+    for (int64_t i = 0; i < order.outer; ++i) {
+      for (int64_t j = 0; j < order.inner; ++j, ++slot) {
+        if (*slot < bins) {
+          const int64_t own = order.side_by_side ? j : i, row = order.side_by_side ? i : j;
+          const auto bin = own * problem_.num_bins + static_cast<int64_t>(*slot);
+          add_weight_to<kShared>(sums_ + bin * problem_.sum_size, weights.at(own, row));
+        }
+      }
+    }
+  }
+  void end() {
+  }
+
+ private:
+  const Problem& problem_;
+  int64_t* sums_ = nullptr;
+};
+
+/// Bytes of a table of some channels. A row behind their bins is for elements without one.
+template <class W>
+int64_t table_bytes(int64_t channels, int64_t bins) {
+  return channels * (bins + 1) * CellsOf<W>::kCells * static_cast<int64_t>(sizeof(uint64_t));
+}
+
+/// Adds to a table first. The channels lie side by side, or there is one: a panel has all of them.
+template <bool kShared, class Slot, class W>
+class TableAdder {
+ public:
+  TableAdder(const Problem& problem, uint64_t* table) : problem_(problem), table_(table) {
+  }
+  void begin(int64_t first, int64_t channels) {
+    sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
+    channels_ = channels;
+    period_ = kReady / channels * channels;
+    for (int64_t i = 0; i < period_; ++i) {
+      rows_[i] = static_cast<uint32_t>(i % channels * channel_cells());
+    }
+    std::fill_n(table_, channels * channel_cells(), 0);
+    added_ = 0;
+  }
+  void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
+    added_ += slots.rows.size;
+    if (added_ > CellsOf<W>::kMostWeights) {
+      end();
+      added_ = slots.rows.size;
+    }
+    const PanelOrder order(slots);
+    const int64_t size = order.outer * order.inner;
+    for (int64_t i = 0; i < size; i += period_) {
+      const int64_t part = std::min(period_, size - i);
+      add_block(slots.data + i, staged(weights, order, i, part), part);
+    }
+  }
+  void end() {
+    for (int64_t channel = 0; channel < channels_; ++channel) {
+      uint64_t* cells = table_ + channel * channel_cells();
+      int64_t* sums = sums_ + channel * problem_.num_bins * kLayout.size();
+      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+        int64_t sum[kLayout.digits] = {};
+        if (carry<W>(cells + bin * CellsOf<W>::kCells, sum)) {
+          put(sum, sums + bin * kLayout.size());
+        }
+      }
+    }
+  }
+
+ private:
+  static constexpr SumLayout kLayout = kSumLayout<W>;
+
+  int64_t channel_cells() const {
+    return (problem_.num_bins + 1) * CellsOf<W>::kCells;
+  }
+
+  void put(int64_t* sum, int64_t* to) const {
+    normalize_sum(sum, kLayout);
+    for (int digit = 0; digit < kLayout.digits; ++digit) {
+      if (sum[digit] != 0) {
+        add_to<kShared>(to + digit, sum[digit]);
+      }
+    }
+  }
+
+  /// The weights of `size` elements from the one of number `first` on, without gaps.
+  const W* staged(
+      const Beside<const W>& weights, const PanelOrder& order, int64_t first, int64_t size) {
+    const int64_t inner = order.side_by_side ? weights.channel_stride : weights.row_stride;
+    const int64_t outer = order.side_by_side ? weights.row_stride : weights.channel_stride;
+    if (inner == 1 && (order.outer == 1 || outer == order.inner)) {
+      return weights.data + first;
+    }
+    int64_t i = first % order.inner;
+    const W* line = weights.data + first / order.inner * outer;
+    for (W* to = staged_; to < staged_ + size; line += outer, i = 0) {
+      for (; i < order.inner && to < staged_ + size; ++i) {
+        *to++ = line[i * inner];
+      }
+    }
+    return staged_;
+  }
+
+  void add_block(const Slot* slots, const W* weights, int64_t size) {
+    const auto none = static_cast<uint32_t>(problem_.num_bins);
+    const bool are_finite = make_ready(slots, weights, rows_, none, size, additions_);
+    additions_.add_to(table_, size);
+    if (!are_finite) {
+      add_others(slots, weights, size);
+    }
+  }
+  /// Counts weights that are not finite.
+  void add_others(const Slot* slots, const W* weights, int64_t size) const {
+    if constexpr (Number<W>::kIsFloat) {
+      for (int64_t i = 0; i < size; ++i) {
+        const WeightParts parts = parts_of_weight(weights[i]);
+        if (!parts.is_finite && slots[i] < problem_.num_bins) {
+          const int64_t bin = i % channels_ * problem_.num_bins + int64_t{slots[i]};
+          add_to<kShared>(sums_ + bin * kLayout.size() + kLayout.digits + parts.kind, 1);
+        }
+      }
+    }
+  }
+
+  const Problem& problem_;
+  uint64_t* table_;
+  int64_t* sums_ = nullptr;
+  int64_t channels_ = 0;
+  int64_t period_ = 0; // elements that are made ready together: whole rows
+  int64_t added_ = 0;  // weights of a channel since cells were carried
+  uint32_t rows_[kReady];
+  W staged_[kReady];
+  Additions<W> additions_;
+};
+
+} // namespace histo::cpu
