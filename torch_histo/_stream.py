@@ -29,8 +29,9 @@ from torch_histo._arguments import (
 )
 from torch_histo._histogram_rules import check_counted
 from torch_histo._plottable import Plottable
-from torch_histo.histograms import density_of, histogram
+from torch_histo.histograms import histogram
 from torch_histo.quantiles import numbers_beside
+from torch_histo.weights import density_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
