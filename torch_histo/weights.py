@@ -39,9 +39,23 @@ Call: TypeAlias = Callable[[Tensor, Tensor, Bins], tuple[Tensor, ...]]
 NAMES_ELSEWHERE = ("weights", "w", "sample_weight")
 """The names that other libraries have for `weight`."""
 
+SIZES = {
+    **dict.fromkeys((torch.bool, torch.int8, torch.int16, torch.int32, torch.int64), 1),
+    **dict.fromkeys((torch.uint8, torch.uint16, torch.uint32, torch.uint64), 1),
+    **dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2, torch.float16), 6),
+    **dict.fromkeys((torch.bfloat16, torch.float32), 13),
+    torch.float64: 70,
+}
+"""The dtypes of weights, and how many int64 numbers the digits of a bin are for each."""
+
 _MOST_BYTES = 256 << 20
 """How many bytes of digits a local call has at a time, or those of one channel if these are more.
 A bin of float64 weights has 560."""
+
+
+def is_number(weight: object) -> bool:
+    """Whether it is a number of Python, or a compiler's symbol of one."""
+    return isinstance(weight, (int, float, torch.SymBool, torch.SymInt, torch.SymFloat))
 
 
 def weight_of(op: str, weight: Any, input: Tensor) -> Tensor:
@@ -162,15 +176,6 @@ def added(digits: Any) -> Any:
     return digits.redistribute(placements=placements)
 
 
-def size_of(dtype: torch.dtype) -> int:
-    """How many int64 numbers the digits of a bin are, for weights of a dtype."""
-    if not dtype.is_floating_point:
-        return 1
-    if dtype == torch.float64:
-        return 70
-    return 13 if dtype in (torch.float32, torch.bfloat16) else 6
-
-
 def _by_groups(
     call: Call, input: Tensor, weight: Tensor, bins: Bins, dims: Dims, flow: bool
 ) -> tuple[Tensor, ...]:
@@ -178,7 +183,7 @@ def _by_groups(
     kept = kept_dimensions(input.dim(), dims or ())
     sizes = [input.shape[d] for d in kept]
     num_bins = bins.shape[-1] - 1 + 3 * flow if isinstance(bins, Tensor) else bins
-    channel = max(num_bins, 1) * size_of(weight.dtype) * 8
+    channel = max(num_bins, 1) * SIZES.get(weight.dtype, 1) * 8
     if channel * prod(sizes) <= _MOST_BYTES or not kept:
         return call(input, weight, bins)
     try:
