@@ -14,18 +14,20 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import filled, raise_as_python_would, renamed, shown
+from torch_histo._arguments import filled, raise_as_python_would, raise_from, renamed, shown
 from torch_histo._stream import Stream, exact_double
+from torch_histo._weight_operators import (
+    normalize_digits,
+    sum_of_digits,
+    sum_size,
+    weighted_histogram,
+)
 from torch_histo.histograms import Range
 from torch_histo.streams import StreamingHistogram, checked_bins
-from torch_histo.weights import SIZES, density_of, is_number, weight_of
+from torch_histo.weights import density_of, is_number, weight_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
-
-_weighted_histogram = torch.ops.histo.weighted_histogram.default
-_normalize_digits = torch.ops.histo.normalize_digits.default
-_sum_of_digits = torch.ops.histo.sum_of_digits.default
 
 
 class WeightedStreamingHistogram(StreamingHistogram):
@@ -49,9 +51,9 @@ class WeightedStreamingHistogram(StreamingHistogram):
     ) -> None:
         _check_types(self._get_name(), weight_dtype, variance)
         wide, hist = checked_bins(self._get_name(), bins, range, channels, edges)
-        state = {"digits": hist.new_zeros(*hist.shape, SIZES[weight_dtype])}
+        state = {"digits": hist.new_zeros(*hist.shape, sum_size(weight_dtype))}
         if variance:
-            state["square_digits"] = hist.new_zeros(*hist.shape, SIZES[torch.float64])
+            state["square_digits"] = hist.new_zeros(*hist.shape, sum_size(torch.float64))
         Stream.__init__(self, wide, **state)
         self.weight_dtype, self.variance = weight_dtype, variance
 
@@ -59,7 +61,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def hist(self) -> Tensor:  # type: ignore[override]
         """The sums of weights `[channels..., n + 3]`: underflow, the bins, overflow, NaN. Each is
         exact, and rounded once: float64, or int64 for integers and bool."""
-        sums: Tensor = _sum_of_digits(self.digits)
+        sums: Tensor = sum_of_digits(self.digits)
         return sums
 
     @property
@@ -88,7 +90,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
         if self.variance:
             weights.append(exact_double(weights[0]).square())
         try:
-            found = [_weighted_histogram(x, self.edges, w, dims, flow=True) for w in weights]
+            found = [weighted_histogram(x, self.edges, w, dims, flow=True) for w in weights]
         except (RuntimeError, TypeError) as error:
             raise self._in_own_words(error, x) from None
         self._add_digits(found)
@@ -119,7 +121,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
         if not _holds(dtype, weight.dtype):
             expected = f"weight must be {_names_of_held(dtype)}, as the module has it"
             raise RuntimeError(f"{name}: {expected}, got {weight.dtype}: pass weight.to({dtype})")
-        if SIZES[weight.dtype] == SIZES[dtype]:
+        if sum_size(weight.dtype) == sum_size(dtype):
             return weight  # type: ignore[no-any-return]
         return exact_double(weight) if dtype == torch.float64 else weight.to(dtype)
 
@@ -132,7 +134,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
 
     def _add_digits(self, others: Sequence[Tensor]) -> None:
         for (_, own), other in zip(self._of_channels(), others, strict=True):
-            own.copy_(_normalize_digits(own + other.to(own.device)))
+            own.copy_(normalize_digits(own + other.to(own.device)))
 
     def _add(self, other: Self) -> None:
         self._add_digits([digits for _, digits in other._of_channels()])
@@ -140,7 +142,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
         for _, digits in self._of_channels():
             distributed.all_reduce(argument, digits, group)
-            digits.copy_(_normalize_digits(digits))
+            digits.copy_(normalize_digits(digits))
 
     def _described(self) -> str:
         types = f"weight_dtype={self.weight_dtype}, variance={self.variance}"
@@ -169,8 +171,8 @@ class WeightedStreamingHistogram(StreamingHistogram):
         """sums / (their total * the bins' widths), as `torch_histo.histogram` with `density`:
         float64, of the sizes of channels and bins. The total is exact, and rounded once, too."""
         inner = self.digits[..., 1:-2, :]
-        total = _sum_of_digits(inner.sum(-2))
-        return density_of(_sum_of_digits(inner), self.edges, total, torch.float64)
+        total = sum_of_digits(inner.sum(-2))
+        return density_of(sum_of_digits(inner), self.edges, total, torch.float64)
 
     def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
         """The sums on the host. With `flow` those outside, too: NaN is overflow, as in
@@ -216,7 +218,7 @@ def _shown_sums(digits: Tensor, flow: bool) -> npt.NDArray[np.float64]:
     if flow:
         above = digits[..., -2:, :].sum(-2, keepdim=True)
         bins = torch.cat((digits[..., :-2, :], above), -2)
-    return _sum_of_digits(bins).double().cpu().numpy()  # type: ignore[no-any-return]
+    return sum_of_digits(bins).double().cpu().numpy()  # type: ignore[no-any-return]
 
 
 def _check_types(name: str, weight_dtype: object, variance: object) -> None:
@@ -225,9 +227,12 @@ def _check_types(name: str, weight_dtype: object, variance: object) -> None:
         raise TypeError(f"{name}: {expected}, got {shown(weight_dtype)}")
     if not isinstance(variance, bool):
         raise TypeError(f"{name}: variance must be a bool, got {shown(variance)}")
-    if weight_dtype not in SIZES:
-        expected = "weight_dtype must be bool, an integer, or a float of 8 to 64 bits"
-        raise RuntimeError(f"{name}: {expected}, got {weight_dtype}")
+    device, dtype, layout = "cpu", str(weight_dtype).removeprefix("torch."), "strided"
+    description = device, "float32", layout, 1, device, dtype, layout, 1
+    try:
+        raise_from(torch.ops.histo._check_weight.default, name, *description)
+    except RuntimeError as error:
+        raise RuntimeError(str(error).replace("weight must have", "weight_dtype must be")) from None
     is_narrow = weight_dtype.is_floating_point and weight_dtype != torch.float64
     if variance and not is_narrow:
         raise RuntimeError(

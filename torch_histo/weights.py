@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from torch_histo import _library
 from torch_histo._arguments import (
     filled,
     is_compiling,
@@ -23,12 +22,14 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
-
-_library.load()
-
-_weighted_histogram = torch.ops.histo.weighted_histogram.default
-_weighted_channel_histogram = torch.ops.histo.weighted_channel_histogram.default
-_sum_of_digits = torch.ops.histo.sum_of_digits.default
+from torch_histo._weight_operators import (
+    sum_of_digits,
+    sum_size,
+    weight_gradient,
+    weight_gradient_of_values,
+    weighted_channel_histogram,
+    weighted_histogram,
+)
 
 Bins: TypeAlias = "Tensor | int"
 """Edges, or a number of bins that hold one value each."""
@@ -38,15 +39,6 @@ Call: TypeAlias = Callable[[Tensor, Tensor, Bins], tuple[Tensor, ...]]
 
 NAMES_ELSEWHERE = ("weights", "w", "sample_weight")
 """The names that other libraries have for `weight`."""
-
-SIZES = {
-    **dict.fromkeys((torch.bool, torch.int8, torch.int16, torch.int32, torch.int64), 1),
-    **dict.fromkeys((torch.uint8, torch.uint16, torch.uint32, torch.uint64), 1),
-    **dict.fromkeys((torch.float8_e4m3fn, torch.float8_e5m2, torch.float16), 6),
-    **dict.fromkeys((torch.bfloat16, torch.float32), 13),
-    torch.float64: 70,
-}
-"""The dtypes of weights, and how many int64 numbers the digits of a bin are for each."""
 
 _MOST_BYTES = 256 << 20
 """How many bytes of digits a local call has at a time, or those of one channel if these are more.
@@ -149,8 +141,8 @@ def _sums(
             sums = digits.squeeze(-1)
             return (sums, sums.sum(-1)) if wants_total else (sums,)
         digits = added(digits)
-        sums = _sum_of_digits(digits)
-        return (sums, _sum_of_digits(digits.sum(-2))) if wants_total else (sums,)
+        sums = sum_of_digits(digits)
+        return (sums, sum_of_digits(digits.sum(-2))) if wants_total else (sums,)
 
     if is_plain(input) and is_plain(weight):
         return _by_groups(call, input, weight, bins, dims, flow)
@@ -160,9 +152,9 @@ def _sums(
 def _digits(input: Tensor, weight: Tensor, bins: Bins, dims: Dims, flow: bool) -> Tensor:
     digits: Tensor
     if isinstance(bins, Tensor):
-        digits = _weighted_histogram(input, bins, weight, dims, flow=flow)
+        digits = weighted_histogram(input, bins, weight, dims, flow=flow)
     else:
-        digits = _weighted_channel_histogram(input, weight, bins, dims)
+        digits = weighted_channel_histogram(input, weight, bins, dims)
     return digits
 
 
@@ -183,7 +175,7 @@ def _by_groups(
     kept = kept_dimensions(input.dim(), dims or ())
     sizes = [input.shape[d] for d in kept]
     num_bins = bins.shape[-1] - 1 + 3 * flow if isinstance(bins, Tensor) else bins
-    channel = max(num_bins, 1) * SIZES.get(weight.dtype, 1) * 8
+    channel = max(num_bins, 1) * sum_size(weight.dtype) * 8
     if channel * prod(sizes) <= _MOST_BYTES or not kept:
         return call(input, weight, bins)
     try:
@@ -244,9 +236,9 @@ class _Gradient(torch.autograd.Function):
     def forward(grad: Tensor, input: Tensor, bins: Bins, dims: Dims, flow: bool) -> Tensor:
         found: Tensor
         if isinstance(bins, Tensor):
-            found = torch.ops.histo._weight_gradient(grad, input, bins, dims, flow)
+            found = weight_gradient(grad, input, bins, dims, flow)
         else:
-            found = torch.ops.histo._weight_gradient_of_values(grad, input, dims)
+            found = weight_gradient_of_values(grad, input, dims)
         return found
 
     @staticmethod
