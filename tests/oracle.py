@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -144,6 +145,84 @@ def _how_many_below(
 
 def _fits_float64(numbers: np.ndarray[Any, Any]) -> bool:
     return numbers.dtype == np.float64 or numbers.dtype.itemsize < 8
+
+
+def weighted_histogram(
+    input: Tensor,
+    edges: Tensor,
+    weight: Tensor,
+    dim: int | Sequence[int] | None = None,
+    *,
+    flow: bool = False,
+    power: int = 1,
+) -> Tensor:
+    """Sums of weights, or of their squares, in any bins, element by element in Python's integers:
+    float64, rounded once, or int64 modulo 2^64. The bins are those of `histogram`."""
+    channels, kept = _channels(input, dim)
+    weights, _ = _channels(weight.expand(input.shape), dim)
+    bounds = _reals(edges)
+    last = bounds.shape[-1] - 1
+    bounds = np.broadcast_to(bounds, (*kept, last + 1)).reshape(-1, last + 1)
+    sums = []
+    for values, own, row in zip(channels.tolist(), weights.tolist(), bounds.tolist(), strict=True):
+        bins: list[list[Any]] = [[] for _ in range(last + 3)]
+        is_right = all(a <= b for a, b in pairwise(row))
+        for value, one in zip(values, own, strict=True):
+            if value != value:
+                bins[-1].append(one)
+            elif is_right:
+                at = bisect_right(row, value)
+                bins[last if value == row[-1] else at].append(one)
+        sums += [exact_sum(b, power) for b in (bins if flow else bins[1:-2])]
+    dtype = torch.float64 if weight.dtype.is_floating_point else torch.int64
+    return torch.tensor(sums, dtype=dtype).reshape(*kept, last + 3 if flow else last)
+
+
+def weighted_channel_histogram(
+    input: Tensor, weight: Tensor, num_bins: int, dim: int | Sequence[int] | None = 0
+) -> Tensor:
+    """The same for integers: value v is in bin v."""
+    edges = torch.arange(num_bins + 2)  # the last bin holds its upper edge, too: it is dropped
+    return weighted_histogram(input, edges, weight, dim)[..., :num_bins].clone()
+
+
+def exact_sum(numbers: Sequence[float], power: int = 1) -> float:
+    """A sum of floats, or of their squares, rounded once to nearest even, as IEEE has NaN and
+    infinities; one of integers as int64, modulo 2^64."""
+    if not any(isinstance(number, float) for number in numbers):
+        return (sum(number**power for number in numbers) + (1 << 63)) % (1 << 64) - (1 << 63)
+    special = [number**power for number in numbers if not math.isfinite(number)]
+    if special:
+        return math.fsum(special) if len({*map(str, special)}) == 1 else math.nan
+    ratios = [number.as_integer_ratio() for number in numbers]
+    lowest = 1 << 1074  # every denominator divides it
+    total = sum((above * (lowest // below)) ** power for above, below in ratios)
+    try:
+        return total / lowest**power  # of integers: rounded once
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
+
+
+def any_bits(shape: Sequence[int], dtype: torch.dtype, seed: int = 0) -> Tensor:
+    """Any patterns of bits: all exponents, NaN and infinities among them."""
+    generator = torch.Generator().manual_seed(seed)
+    if dtype == torch.bool:
+        return torch.randint(0, 2, shape, generator=generator).bool()
+    size = math.prod(shape) * dtype.itemsize
+    bits = torch.randint(0, 256, (size,), dtype=torch.uint8, generator=generator)
+    return bits.view(dtype).reshape(shape)
+
+
+def assert_sums(got: Tensor, expected: Tensor, about: object = "") -> None:
+    """Same dtype, shape and bits; all NaNs are one."""
+    assert (got.dtype, got.shape) == (expected.dtype, expected.shape), about
+    bits = []
+    for sums in (got, expected):
+        own = sums.detach().cpu()
+        own = own.masked_fill(own.isnan(), torch.nan) if own.is_floating_point() else own
+        bits.append(own.view(torch.int64))
+    for at in (bits[0] != bits[1]).nonzero().tolist():
+        raise AssertionError(f"{about}: {at}: {got[tuple(at)]} for {expected[tuple(at)]}")
 
 
 def finite_range(input: Tensor, dim: int | Sequence[int] | None = None) -> tuple[Tensor, Tensor]:

@@ -203,6 +203,17 @@ def tensor_or_shape(argument: str, value: Any) -> Tensor | Sequence[int]:
     return value  # type: ignore[no-any-return]
 
 
+def filled(input: Tensor, value: Any, dtype: torch.dtype) -> Tensor:
+    """A number where the input is: a kernel writes it, so nothing is copied from the host."""
+    if type(input) is not Tensor:  # a DTensor, which meets no other tensors
+        return input.new_full((), value, dtype=dtype)
+    # Not new_full: vmap would map it, and give every sample edges of its own.
+    if is_compiling():  # full would make a constant of a number that each call has
+        found: Tensor = torch.ones((), dtype=dtype, device=input.device) * value
+        return found
+    return torch.full((), value, dtype=dtype, device=input.device)
+
+
 def without_array(value: Any) -> Any:
     """The numbers of an array as a list, or as one number if it is 0-D; all else as it is."""
     if is_compiling() or isinstance(value, Tensor) or not hasattr(value, "tolist"):

@@ -57,6 +57,10 @@ class Plottable:
         """A copy of one channel."""
         raise NotImplementedError
 
+    def _get_name(self) -> str:
+        """The name of the class, in errors and where torch shows modules."""
+        return type(self).__name__
+
     @property
     def kind(self) -> str:
         return "COUNT"
@@ -97,14 +101,16 @@ class Plottable:
         ]
         flow |= {"underflow": True, "overflow": True}
         bins = {"type": "variable", "edges": self._common_edges()} | flow
-        storage = {"type": "double", "values": self.values(flow=True)}
-        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": storage}
+        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": self._storage()}
+
+    def _storage(self) -> dict[str, Any]:
+        return {"type": "double", "values": self.values(flow=True)}
 
     def _common_edges(self) -> list[float]:
         edges = self.edges
         if edges.dim() > 1:
             raise RuntimeError(
-                f"{type(self).__name__}.axes: edges must be the same in all channels, got "
+                f"{self._get_name()}.axes: edges must be the same in all channels, got "
                 f"{list(edges.shape)}: take one by .channel(index)"
             )
         found: list[float] = edges.tolist()
@@ -125,8 +131,9 @@ class Plottable:
             RuntimeError: more than 10 channels.
             ImportError: matplotlib is missing.
         """
-        name = f"{type(self).__name__}.plot"
-        lines = self.hist.shape[:-1].numel()
+        name = f"{self._get_name()}.plot"
+        hist = self.hist
+        lines = hist.shape[:-1].numel()
         if lines > _MOST_LINES:
             expected = f"channels must be at most {_MOST_LINES}"
             raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
@@ -136,16 +143,21 @@ class Plottable:
             except ImportError as error:
                 raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
             ax = pyplot.figure().add_subplot()
-        edges = self.edges.expand(*self.hist.shape[:-1], -1)
-        for index in np.ndindex(*self.hist.shape[:-1]):
-            counts, bounds = self._drawn(self.hist[index][1:-2].cpu(), edges[index].cpu())
+        edges = self.edges.expand(*hist.shape[:-1], -1)
+        for index in np.ndindex(*hist.shape[:-1]):
+            counts, bounds = self._drawn(hist[index][1:-2].cpu(), edges[index].cpu())
             ax.stairs(counts.numpy(), bounds.numpy(), label=", ".join(map(str, index)))
-        if self.hist.dim() > 1:
+        if hist.dim() > 1:
             ax.legend(title="channel")
         ax.set_xlabel("value")
-        ax.set_ylabel("count")
+        ax.set_ylabel(self._quantity)
         self._scale(ax)
         return ax
+
+    @property
+    def _quantity(self) -> str:
+        """What a bin has."""
+        return "count"
 
     def _scale(self, ax: Any) -> None:
         """Chooses the scale of the values."""

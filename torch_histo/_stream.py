@@ -29,8 +29,9 @@ from torch_histo._arguments import (
 )
 from torch_histo._histogram_rules import check_counted
 from torch_histo._plottable import Plottable
-from torch_histo.histograms import density_of, histogram
+from torch_histo.histograms import histogram
 from torch_histo.quantiles import numbers_beside
+from torch_histo.weights import density_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -48,10 +49,11 @@ class Stream(Plottable, nn.Module):
     hist: Tensor
     edge_bits: Tensor
 
-    def __init__(self, edges: Tensor, hist: Tensor) -> None:
+    def __init__(self, edges: Tensor, **state: Tensor) -> None:
         super().__init__()
         self.register_buffer("edge_bits", edges.view(torch.int64))
-        self.register_buffer("hist", hist)
+        for name, tensor in state.items():
+            self.register_buffer(name, tensor)
 
     @property
     def edges(self) -> Tensor:
@@ -111,19 +113,28 @@ class Stream(Plottable, nn.Module):
             RuntimeError: other edges or channels.
             TypeError: another class.
         """
-        name = f"{type(self).__name__}.merge"
+        name = f"{self._get_name()}.merge"
         if type(other) is not type(self):
-            expected = f"other must be a {type(self).__name__}"
-            raise TypeError(f"{name}: {expected}, got {type(other).__name__}")
+            got = other._described() if isinstance(other, Stream) else type(other).__name__
+            raise TypeError(f"{name}: other must be a {self._described()}, got {got}")
+        self._check_mergeable(name, other)
+        own, others = self.edge_bits, other.edge_bits.to(self.edge_bits.device)
+        if has_values(own) and has_values(others) and not torch.equal(own, others):
+            raise RuntimeError(f"{name}: other must have the same edges, got others")
+        self._add(other)
+        return self
+
+    def _described(self) -> str:
+        """What can be merged, in the words of errors."""
+        return self._get_name()
+
+    def _check_mergeable(self, name: str, other: Self) -> None:
         if self.hist.shape != other.hist.shape:
             sizes = list(self.hist.shape), list(other.hist.shape)
             raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
-        device = self.hist.device
-        own, others = self.edge_bits, other.edge_bits.to(device)
-        if has_values(own) and has_values(others) and not torch.equal(own, others):
-            raise RuntimeError(f"{name}: other must have the same edges, got others")
-        self.hist.add_(other.hist.to(device))
-        return self
+
+    def _add(self, other: Self) -> None:
+        self.hist.add_(other.hist.to(self.hist.device))
 
     def all_reduce(self, group: dist.ProcessGroup | None = None) -> Self:
         """A new module that has counted what all processes of a group have.
@@ -140,7 +151,7 @@ class Stream(Plottable, nn.Module):
                 backend does not serve the device.
             TypeError: `group` is not a process group.
         """
-        name = f"{type(self).__name__}.all_reduce"
+        name = f"{self._get_name()}.all_reduce"
         distributed.check_group(name, group)
         total = deepcopy(self)
         total._add_others(f"{name}: the module", group)
@@ -172,7 +183,7 @@ class Stream(Plottable, nn.Module):
             TypeError: `q` is none of these.
         """
         below = self.hist[..., :-1].cumsum(-1)
-        fractions = fractions_of(f"{type(self).__name__}.quantile", q, below)
+        fractions = fractions_of(f"{self._get_name()}.quantile", q, below)
         flat = fractions.reshape(-1)
         valid = (flat >= 0) & (flat <= 1)
         found = self._quantile(below, flat.where(valid, 0.0))
@@ -185,36 +196,41 @@ class Stream(Plottable, nn.Module):
 
     def channel(self, *index: int) -> Self:
         """A copy of one channel, without channels: `sketch.channel(3).plot()`."""
-        name = f"{type(self).__name__}.channel"
-        expected = f"index must be {self.hist.dim() - 1} ints, one a dimension of channels"
-        if len(index) != self.hist.dim() - 1:
+        name = f"{self._get_name()}.channel"
+        sizes = self._sizes()
+        expected = f"index must be {len(sizes)} ints, one a dimension of channels"
+        if len(index) != len(sizes):
             raise RuntimeError(f"{name}: {expected}, got {shown(index)}")
         index = tuple(integer(name, i, expected) for i in index)
         one = deepcopy(self)
-        bits = self.edge_bits.expand(*self.hist.shape[:-1], -1)
+        bits = self.edge_bits.expand(*sizes, -1)
         one.edge_bits = bits[index].clone()
         for buffer, counts in one._of_channels():
             one.register_buffer(buffer, counts[index].clone())
         return one
+
+    def _sizes(self) -> Sequence[int]:
+        """Those of the channels."""
+        return self.hist.shape[:-1]
 
     def _of_channels(self) -> list[tuple[str, Tensor]]:
         """The buffers that have an entry a channel."""
         return [("hist", self.hist)]
 
     def _tensor_of(self, x: Tensor | ArrayLike) -> Tensor:
-        return x if isinstance(x, Tensor) else tensor_of(f"{type(self).__name__}.update: x", x)
+        return x if isinstance(x, Tensor) else tensor_of(f"{self._get_name()}.update: x", x)
 
     def _dimensions(self, dim: int | Sequence[int] | None) -> list[int] | None:
-        return None if dim is None else dimensions(f"{type(self).__name__}.update", dim) or None
+        return None if dim is None else dimensions(f"{self._get_name()}.update", dim) or None
 
     def _checked_dim(self, x: Tensor, dim: int | Sequence[int] | None) -> list[int] | None:
         """The dimensions to count over, of a tensor that has the channels and the device."""
-        name, channels = f"{type(self).__name__}.update", list(self.hist.shape[:-1])
+        name, channels = f"{self._get_name()}.update", list(self._sizes())
         if is_dtensor(x):
             expected = "x must be what this process holds"
             raise TypeError(f"{name}: {expected}, got a DTensor: pass x.to_local()")
-        if x.device != self.hist.device:
-            expected = f"x must be on the device of the module, {self.hist.device}"
+        if x.device != self.edge_bits.device:
+            expected = f"x must be on the device of the module, {self.edge_bits.device}"
             raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
         dims = self._dimensions(dim)
         try:
@@ -232,14 +248,14 @@ class Stream(Plottable, nn.Module):
             raise_as_python_would(error, "histogram_add_: input", x)
         except (RuntimeError, TypeError) as found:
             error = found
-        return renamed(error, f"{type(self).__name__}.update", "x")
+        return renamed(error, f"{self._get_name()}.update", "x")
 
     def _counts_of(self, x: Tensor, dim: int | Sequence[int] | None) -> Tensor:
         dims = self._checked_dim(x, dim)
         try:
             return histogram(x, self.edges, dim=dims, flow=True).hist
         except (RuntimeError, TypeError) as error:
-            raise renamed(error, f"{type(self).__name__}.update", "x") from None
+            raise renamed(error, f"{self._get_name()}.update", "x") from None
 
 
 def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:

@@ -32,6 +32,7 @@ def channel_histogram(
     num_bins: int = 256,
     dim: int | Sequence[int] | None = 0,
     *,
+    weight: Tensor | ArrayLike | None = None,
     group: dist.ProcessGroup | None = None,
     variant: str = "auto",
     bins: int | None = None,
@@ -53,6 +54,10 @@ def channel_histogram(
             size 0 there; their other dimensions must be the same on all processes.
         num_bins: how many bins, at least 0, the same on all processes.
         dim: the dimension or dimensions to count over, as in `torch_histo.channel_histogram`.
+        weight: what each element of this process adds to its bin, as in
+            `torch_histo.channel_histogram`, of one dtype on all processes. Digits of the sums
+            travel, up to 70 int64 a bin, and are rounded afterwards: the result is the exact sum
+            of all the data, rounded once. It has no gradient.
         group: the processes that hold the data; the default group if None.
         variant, bins: as in `torch_histo.channel_histogram`.
 
@@ -76,8 +81,14 @@ def channel_histogram(
                 [10, 10]])
     """
     part = _part("distributed.channel_histogram", local_input, group)
+
+    def add(counts: Tensor) -> None:
+        all_reduce("distributed.channel_histogram: local_input", counts, group)
+
+    if weight is not None and not unknown:
+        return ops.weighted_channel_histogram(part, num_bins, dim, weight, variant, bins, add)
     counts = ops.channel_histogram(part, num_bins, dim, variant=variant, bins=bins, **unknown)
-    all_reduce("distributed.channel_histogram: local_input", counts, group)
+    add(counts)
     return counts
 
 
@@ -87,6 +98,7 @@ def histogram(
     *,
     range: Range | None = None,
     dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
     group: dist.ProcessGroup | None = None,
@@ -108,6 +120,10 @@ def histogram(
         bins, range: as in `torch_histo.histogram`, the same on all processes. A range of None
             takes the smallest and the largest finite value that any process holds.
         dim, density, flow: as in `torch_histo.histogram`.
+        weight: what each element of this process adds to its bin, as in `torch_histo.histogram`,
+            of one dtype on all processes. Digits of the sums travel, up to 70 int64 a bin, and
+            are rounded afterwards. So sums are exact and rounded once, as if one process had all
+            the data. They have no gradient.
         group: the processes that hold the data; the default group if None.
 
     Returns:
@@ -134,7 +150,7 @@ def histogram(
     def add(counts: Tensor) -> None:
         all_reduce(argument, counts, group)
 
-    return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add)
+    return histogram_of(part, bins, range, dim, weight, density, flow, unknown, of_all, add)
 
 
 def quantile(

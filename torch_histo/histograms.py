@@ -16,9 +16,9 @@ from torch import Tensor
 from torch_histo._arguments import (
     dimensions,
     edges_or_number,
+    filled,
     integer,
     is_compiling,
-    is_dtensor,
     raise_as_python_would,
     shown,
     tensor_of,
@@ -26,6 +26,7 @@ from torch_histo._arguments import (
 )
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
 from torch_histo._one_call import counts_and_edges
+from torch_histo.weights import NAMES_ELSEWHERE, Add, density_of, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -41,7 +42,7 @@ _HINTS = {
     **dict.fromkeys(("axis", "axes", "dims"), "be passed as dim"),
     **dict.fromkeys(("min", "max"), "be passed as range=(min, max)"),
     "normed": "be passed as density",
-    **dict.fromkeys(("weight", "weights"), "be left out: every element counts 1"),
+    **dict.fromkeys(NAMES_ELSEWHERE, "be passed as weight"),
 }
 """Advice for arguments of other libraries' histograms."""
 
@@ -65,11 +66,12 @@ def histogram(
     *,
     range: Range | None = None,
     dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
     **unknown: NoReturn,
 ) -> Histogram:
-    """Counts numbers between edges, channel by channel.
+    """Counts numbers between edges, channel by channel, or adds up their weights.
 
     Bin k holds e_k <= v < e_{k+1}, the last one e_n too, compared as real numbers: neither a
     value nor an edge is rounded to the type of the other. So counts are exact, and the same bits
@@ -96,6 +98,9 @@ def histogram(
             the last of several sizes is 2, too: nobody knows then which dimension is the pair.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
+        weight: what each element adds to its bin, instead of 1: a number, or a tensor of any
+            dtype that `input` may have, on its device, with sizes that broadcast to those of
+            `input`. Nothing is copied for that. An array or a list is a tensor on the CPU.
         density: returns counts / (their sum * the bins' widths), whose integral is 1, instead of
             counts. They are NaN for a channel without counts, and 0 for a bin of infinite width.
         flow: returns n + 3 counts a channel, [underflow, bins..., overflow, NaN], which add up
@@ -104,15 +109,23 @@ def histogram(
     Returns:
         `hist`: int64 counts, the dimensions of `input` that are not in `dim`, in order, then the
         bins. With `density` the dtype of the edges, or float64 if those are integers.
+        With `weight` sums of weights instead of counts: float64 for floats, each the exact sum,
+        rounded once; int64 for integers and bool, modulo 2^64, as torch.sum. The same bits on
+        every device, in every run and every order of the elements. An empty bin is +0. A bin is
+        NaN if it has a weight NaN or both infinities, and infinite if it has one. `density` is
+        float64 then.
         `bin_edges`: the edges of `bins`, or new ones, `[n + 1]` for a range of numbers and
         `[..., n + 1]` for channels that have their own. New ones are float32 for floats of up to
         32 bits, and float64 for float64 and integers.
-        Neither has a gradient.
+        The edges have no gradient, and counts have none. Sums have one with respect to floats
+        in `weight`, which cannot be differentiated again: that of the bin, in the dtype of
+        `weight`.
 
     Raises:
         RuntimeError: another dtype, layout or device; no bin, or fewer than two edges; a range
             of numbers that is not finite or decreases, or is given beside edges; sizes that do
-            not broadcast; a dim out of range or named twice; density together with flow.
+            not broadcast, and a weight of more dimensions than the input; a dim out of range or
+            named twice; density together with flow.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace.
         TypeError: an argument of a type that it does not take, or a keyword that is no argument,
             such as `min`.
@@ -128,22 +141,28 @@ def histogram(
         >>> torch_histo.histogram(activations, bin_edges, dim=0, flow=True).hist
         tensor([[0, 1, 2, 0, 0],
                 [1, 0, 0, 1, 1]])
+        >>> weight = torch.tensor([[0.5], [0.25], [2.0]])  # of each row
+        >>> torch_histo.histogram(activations, bin_edges, dim=0, weight=weight).hist
+        tensor([[0.5000, 2.2500],
+                [0.0000, 0.0000]], dtype=torch.float64)
 
     Edges of equal width are those of np.histogram_bin_edges, bit for bit: edge k is
     low + k * ((high - low) / n), every operation rounded, and the last one is high. Numbers are
     computed in float64. Tensors, and the extremes that None takes, are in float32 if both are
     floats of up to 32 bits, and in float64 otherwise; so are two float32 scalars of NumPy.
 
-    Source: np.histogram and np.histogram_bin_edges of NumPy.
+    Source: np.histogram and np.histogram_bin_edges of NumPy. Sums are kept in long accumulators:
+    Kulisch, "Computer Arithmetic and Validity" (2008).
     """
     if not isinstance(input, Tensor):
         input = tensor_of("histogram: input", input)
-    if not unknown and type(density) is type(flow) is bool and not (density and flow):
+    is_short = weight is None and not unknown and type(density) is type(flow) is bool
+    if is_short and not (density and flow):
         found = counts_and_edges(input, bins, range, dim, flow)
         if found is not None:
             hist, edges = found
             return Histogram(density_of(hist, edges) if density else hist, edges)
-    return histogram_of(input, bins, range, dim, density, flow, unknown)
+    return histogram_of(input, bins, range, dim, weight, density, flow, unknown)
 
 
 def histogram_of(
@@ -151,11 +170,12 @@ def histogram_of(
     bins: int | Tensor | ArrayLike,
     range: Range | None,
     dim: int | Sequence[int] | None,
+    weight: Tensor | ArrayLike | None,
     density: bool,
     flow: bool,
     unknown: dict[str, Any],
     combine: Combine | None = None,
-    add: Callable[[Tensor], None] | None = None,
+    add: Add | None = None,
 ) -> Histogram:
     """The same as `histogram`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""
@@ -163,8 +183,14 @@ def histogram_of(
         _refuse_keyword(*next(iter(unknown.items())))
     bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
+    of_element = None if weight is None else weight_of("histogram", weight, input)
     try:
         edges = edges_of(input, dims, wanted, combine)
+        if of_element is not None:
+            sums = weighted_sums(
+                input, of_element, edges, dims, flow=flow, density=density, add=add
+            )
+            return Histogram(sums, edges)
         hist: Tensor = torch.ops.histo.histogram(input, edges, dims, flow=flow)
     except (RuntimeError, TypeError) as error:
         raise_in_own_words(error, input, bins)
@@ -232,7 +258,7 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
     if name in _HINTS:
         expected = f"{name} must {_HINTS[name]}"
     else:
-        expected = "arguments must be input, bins, range, dim, density or flow"
+        expected = "arguments must be input, bins, range, dim, weight, density or flow"
     raise TypeError(f"histogram: {expected}, got {name}={shown(value)}")
 
 
@@ -242,6 +268,7 @@ def are_edges(bins: object) -> TypeGuard[Tensor]:
 
 def _reworded(bins: int | Tensor, message: str) -> str:
     """The words of an operator as those of the function."""
+    message = re.sub(r"\bweighted_histogram\b(?=: |\(\))", "histogram", message)
     if are_edges(bins):
         return re.sub(r"\bedges(?= must|\.)", "bins", message)
     for pattern, replacement in (
@@ -395,33 +422,3 @@ def _bound_on_device(input: Tensor, bound: TensorBound, dtype: torch.dtype) -> T
             f"got {bound.device}: pass numbers, or tensors moved by .to(input.device)"
         )
     return bound.detach().to(dtype)
-
-
-def filled(input: Tensor, value: float, dtype: torch.dtype) -> Tensor:
-    """A number where the input is: a kernel writes it, so nothing is copied from the host."""
-    if type(input) is not Tensor:  # a DTensor, which meets no other tensors
-        return input.new_full((), value, dtype=dtype)
-    # Not new_full: vmap would map it, and give every sample edges of its own.
-    if is_compiling():  # full would make a constant of a number that each call has
-        return torch.ones((), dtype=dtype, device=input.device) * value
-    return torch.full((), value, dtype=dtype, device=input.device)
-
-
-def density_of(hist: Tensor, edges: Tensor) -> Tensor:
-    """counts / (their sum * the bins' widths), channel by channel."""
-    if is_dtensor(hist):
-        hist = _added(hist)  # before divisions, which round
-    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
-    wide = edges.double()
-    bins = hist.shape[-1]
-    widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
-    density = hist / widths / hist.sum(-1, keepdim=True)
-    return density.to(edges.dtype if edges.is_floating_point() else torch.float64)
-
-
-def _added(hist: Any) -> Any:
-    """A DTensor of counts whose parts are added up."""
-    from torch.distributed.tensor import Replicate
-
-    placements = [Replicate() if p.is_partial() else p for p in hist.placements]
-    return hist.redistribute(placements=placements)

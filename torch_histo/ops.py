@@ -23,6 +23,7 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
+from torch_histo.weights import NAMES_ELSEWHERE, Add, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -48,6 +49,7 @@ VARIANTS: tuple[str, ...] = (
 _NAMES_ELSEWHERE = {
     **dict.fromkeys(("nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
     **dict.fromkeys(("axis", "axes", "dims"), "dim"),
+    **dict.fromkeys(NAMES_ELSEWHERE, "weight"),
 }
 """The names that other libraries have for the arguments of `channel_histogram`."""
 
@@ -57,11 +59,12 @@ def channel_histogram(
     num_bins: int = 256,
     dim: int | Sequence[int] | None = 0,
     *,
+    weight: Tensor | ArrayLike | None = None,
     variant: str = "auto",
     bins: int | None = None,
     **unknown: NoReturn,
 ) -> Tensor:
-    """Counts the values of an integer tensor, channel by channel.
+    """Counts the values of an integer tensor, channel by channel, or adds up their weights.
 
     Value v counts in bin v where 0 <= v < num_bins; every other value is ignored.
     Counts are exact at any size, and the same bits on every device, in every run
@@ -80,6 +83,8 @@ def channel_histogram(
             element on the CPU will do, too.
         dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
             count from the end, None and an empty sequence mean all.
+        weight: what each element adds to its bin, instead of 1, as in `torch_histo.histogram`.
+            It takes no study variant.
         variant: one of `torch_histo.VARIANTS`, the CUDA kernel. The study variants
             take contiguous uint8, 1-D or `[length, channels]` reduced over dim 0, with
             num_bins up to 256. A CPU tensor takes any name: "sequential" runs the
@@ -88,12 +93,13 @@ def channel_histogram(
 
     Returns:
         int64 counts: the dimensions of `input` that are not in `dim`, in order, then
-        `num_bins`. `[length, channels]` gives `[channels, num_bins]`.
+        `num_bins`. `[length, channels]` gives `[channels, num_bins]`. With `weight` the exact
+        sums of weights, as `torch_histo.histogram` has them.
 
     Raises:
         RuntimeError: another dtype, layout or device, num_bins below 0, a dim out of
-            range or named twice, an unknown variant, or an input that the variant does
-            not take.
+            range or named twice, an unknown variant, or an input or weight that the variant
+            does not take; a weight of another device, or whose sizes do not broadcast.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace; a
             RuntimeError of the same words from `torch.ops.histo.channel_histogram` and from
             compiled code. All that was allocated is free again, and the next call works.
@@ -105,6 +111,9 @@ def channel_histogram(
         >>> torch_histo.channel_histogram(image, num_bins=3)
         tensor([[2, 0, 1],
                 [0, 3, 0]])
+        >>> torch_histo.channel_histogram(image, num_bins=3, weight=0.5)
+        tensor([[1.0000, 0.0000, 0.5000],
+                [0.0000, 1.5000, 0.0000]], dtype=torch.float64)
 
     Cost on CUDA: one to three launches. The first sets the counts to zero, if several blocks add
     to the same ones. The second counts, and reads the input once; one channel with up to four
@@ -135,6 +144,8 @@ def channel_histogram(
     """
     if unknown:
         _refuse_keyword(*next(iter(unknown.items())))
+    if weight is not None:
+        return weighted_channel_histogram(input, num_bins, dim, weight, variant, bins)
     if not isinstance(input, Tensor):
         input = tensor_of("channel_histogram: input", input)
     if bins is not None:
@@ -160,6 +171,36 @@ def channel_histogram(
         raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
+
+
+def weighted_channel_histogram(
+    input: Tensor | ArrayLike,
+    num_bins: int,
+    dim: int | Sequence[int] | None,
+    weight: Tensor | ArrayLike,
+    variant: object,
+    bins: int | None,
+    add: Add | None = None,
+) -> Tensor:
+    """`channel_histogram` with weights. If several processes hold the data, `add` adds the digits
+    of the others."""
+    op = "channel_histogram"
+    if variant != "auto":
+        raise RuntimeError(f"{op}: variant must be 'auto' with weight, got {shown(variant)}")
+    input = tensor_of(f"{op}: input", input)
+    if bins is not None:
+        num_bins = only_name(op, num_bins, bins)
+    num_bins = integer(op, num_bins, "num_bins must be an int of 64 bits")
+    dims, of_element = dimensions(op, dim), weight_of(op, weight, input)
+    try:
+        return weighted_sums(input, of_element, num_bins, dims, add=add)
+    except (RuntimeError, TypeError) as error:
+        raise_as_python_would(error, f"{op}: input", input, _unweighted)
+        raise
+
+
+def _unweighted(message: str) -> str:
+    return message.replace("weighted_channel_histogram", "channel_histogram")
 
 
 def text_histogram(text: Tensor | ArrayLike | str | bytes, *, variant: str = "auto") -> Tensor:
@@ -221,7 +262,7 @@ def _refuse_keyword(name: str, value: object) -> NoReturn:
     elif name in ("range", "min", "max"):
         expected = f"{name} must be left out: bins are 0 to num_bins - 1, so shift the input"
     else:
-        expected = "arguments must be input, num_bins, dim or variant"
+        expected = "arguments must be input, num_bins, dim, weight or variant"
     raise TypeError(f"channel_histogram: {expected}, got {name}={shown(value)}")
 
 

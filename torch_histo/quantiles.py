@@ -16,6 +16,7 @@ from torch_histo import _library
 from torch_histo._arguments import (
     describe,
     dimensions,
+    filled,
     is_compiling,
     kept_dimensions,
     raise_as_python_would,
@@ -26,7 +27,6 @@ from torch_histo._arguments import (
     tensor_of,
     without_array,
 )
-from torch_histo.histograms import filled
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

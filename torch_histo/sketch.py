@@ -107,7 +107,7 @@ class QuantileSketch(Stream):
         first, last = self.exponents
         counts = (2 * (last - first) << self.bits) + 8
         hist = torch.zeros(*sizes, counts, dtype=torch.int64, device=device)
-        super().__init__(_edges_beside(hist, self.bits, first, last), hist)
+        super().__init__(_edges_beside(hist, self.bits, first, last), hist=hist)
         # Keys of the extremes: integers in the order of the floats, of +inf and -inf at first.
         for name, key in (("min_key", _INFINITY_KEY), ("max_key", ~_INFINITY_KEY)):
             self.register_buffer(name, torch.full(sizes, key, dtype=torch.int64, device=device))
@@ -189,12 +189,9 @@ class QuantileSketch(Stream):
         self.min_key.fill_(_INFINITY_KEY)
         self.max_key.fill_(~_INFINITY_KEY)
 
-    def merge(self, other: Self) -> Self:
-        super().merge(other)
+    def _add(self, other: Self) -> None:
+        super()._add(other)
         self._widen(other.min_key.to(self.hist.device), other.max_key.to(self.hist.device))
-        return self
-
-    merge.__doc__ = Stream.merge.__doc__
 
     def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
         super()._add_others(argument, group)
