@@ -502,3 +502,6 @@ def streams_in_ddp(device: str) -> None:
     assert int(model[1].count) == 36
     total = model[1].all_reduce()
     assert int(total.count) == 36 * dist.get_world_size()
+
+
+import weighted_ranks  # noqa: E402, F401 (more cases, which need what is above)
