@@ -1,5 +1,6 @@
 // Sums of weights by bin.
 #include <algorithm>
+#include <cstdlib>
 #include <iterator>
 #include <memory>
 #include <vector>
@@ -44,7 +45,8 @@ template <class W>
 WeightsPlan plan_of_weights(const Problem& problem) {
   const Extent &channels = problem.channels[1], &rows = problem.rows[2];
   const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
-  const int64_t line = tuning::kLineBytes / bytes_of(problem.type);
+  const int64_t line =
+      getenv("STRIP") ? atoi(getenv("STRIP")) : tuning::kLineBytes / bytes_of(problem.type);
   WeightsPlan plan{workers_of(problem), false, side_by_side ? std::min(channels.size, line) : 1, 0};
   plan.own_channels = problem.num_channels() >= plan.workers * plan.strip;
   const int64_t share = plan.own_channels ? problem.num_rows() : problem.num_rows() / plan.workers;
