@@ -93,7 +93,7 @@ class TableAdder {
     }
     std::fill_n(table_, channels * channel_cells(), 0);
     added_ = 0;
-    has_first_cell_ = false;
+    has_exponents_ = false;
   }
   void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
     added_ += slots.rows.size;
@@ -114,7 +114,7 @@ class TableAdder {
       int64_t* sums = sums_ + channel * problem_.num_bins * kLayout.size();
       for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
         int64_t sum[kLayout.digits] = {};
-        if (carry<W>(cells + bin * CellsOf<W>::kCells, first_cell_, sum)) {
+        if (carry<W>(cells + bin * CellsOf<W>::kCells, exponents_, sum)) {
           put(sum, sums + bin * kLayout.size());
         }
       }
@@ -172,13 +172,13 @@ class TableAdder {
   }
 
   void add_block(const Slot* slots, const W* weights, int64_t size) {
-    if (!has_first_cell_) {
-      first_cell_ = first_cell(weights, size);
-      has_first_cell_ = true;
+    if (!has_exponents_) {
+      exponents_ = exponents_of(weights, size);
+      has_exponents_ = true;
     }
     const auto none = static_cast<uint32_t>(problem_.num_bins);
     const bool are_all =
-        make_ready<W, Slot>({slots, weights, rows_, none, first_cell_, size}, additions_);
+        make_ready<W, Slot>({slots, weights, rows_, none, exponents_, size}, additions_);
     additions_.add_to(table_, size);
     if (!are_all) {
       add_others(slots, weights, size);
@@ -188,7 +188,7 @@ class TableAdder {
   void add_others(const Slot* slots, const W* weights, int64_t size) const {
     if constexpr (Number<W>::kIsFloat) {
       for (int64_t i = 0; i < size; ++i) {
-        if (!is_in_row(weights[i], first_cell_) && slots[i] < problem_.num_bins) {
+        if (!has_cell(weights[i], exponents_) && slots[i] < problem_.num_bins) {
           const int64_t bin = i % channels_ * problem_.num_bins + int64_t{slots[i]};
           add_weight_to<kShared>(sums_ + bin * kLayout.size(), weights[i]);
         }
@@ -200,10 +200,10 @@ class TableAdder {
   uint64_t* table_;
   int64_t* sums_ = nullptr;
   int64_t channels_ = 0;
-  int64_t period_ = 0;          // elements that are made ready together: whole rows
-  int64_t added_ = 0;           // weights of a channel since cells were carried
-  bool has_first_cell_ = false; // the first weights of channels choose it
-  uint32_t first_cell_ = 0;
+  int64_t period_ = 0;         // elements that are made ready together: whole rows
+  int64_t added_ = 0;          // weights of a channel since cells were carried
+  bool has_exponents_ = false; // the first weights of channels choose them
+  Exponents exponents_{};
   uint32_t rows_[kReady];
   W staged_[kReady];
   Additions<W> additions_;

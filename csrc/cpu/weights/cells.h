@@ -20,40 +20,38 @@ namespace tuning {
 /// The tables of a thread take at most this. Few of their cells are used: those of the exponents
 /// that weights have.
 constexpr int64_t kMaxWeightTableBytes = 4 << 20;
+/// Channels that lie side by side and are added together.
+constexpr int64_t kWeightStrip = 64; // shown by float32 [2^15, 512] over (0)
 /// With more cells for each weight of a channel tables take longer to clear and to carry than
 /// weights to add to the result itself.
 constexpr int64_t kCellsPerWeight = 2;
 } // namespace tuning
 
 /// The cells of a bin for weights of type W. One with the exponent e is shifted by the lower
-/// kLogStep bits of e, and added to the cell that the upper ones tell, counted from the first cell of
-/// the row. After kMostWeights weights a cell must be carried.
+/// kLogStep bits of e - first, and added to the cell that the upper ones tell. `first` is that of the
+/// table. After kMostWeights weights a cell must be carried.
 template <class W>
 struct CellsOf { // integers
   static constexpr int kLogStep = 0;
   static constexpr int kCells = 1;
-  static constexpr int kAll = 1; // cells that all exponents would need
   static constexpr int64_t kMostWeights = std::numeric_limits<int64_t>::max(); // they wrap
 };
 template <>
 struct CellsOf<float> {
   static constexpr int kLogStep = 4;
-  static constexpr int kCells = 8; // a line
-  static constexpr int kAll = 16;
+  static constexpr int kCells = 8;                          // a line
   static constexpr int64_t kMostWeights = int64_t{1} << 24; // of 24 bits, shifted by up to 15
 };
 template <>
 struct CellsOf<BFloat16> {
   static constexpr int kLogStep = 5;
   static constexpr int kCells = 8;
-  static constexpr int kAll = 8;
   static constexpr int64_t kMostWeights = int64_t{1} << 24; // of 8 bits, shifted by up to 31
 };
 template <>
 struct CellsOf<Float16> {
   static constexpr int kLogStep = 5;
   static constexpr int kCells = 1;
-  static constexpr int kAll = 1;
   static constexpr int64_t kMostWeights = int64_t{1} << 21; // of 11 bits, shifted by up to 31
 };
 template <>
@@ -65,39 +63,55 @@ template <>
 struct CellsOf<double> {
   static constexpr int kLogStep = 4;
   static constexpr int kCells = 16;
-  static constexpr int kAll = 128 + 2;
   static constexpr int64_t kMostWeights = int64_t{1} << 26; // of 53 + 15 - 32 bits
 };
 
 template <class W>
 constexpr int kUpper = std::is_same_v<W, double> ? 2 : 0;
 
-/// The cells that exponents may choose.
-template <class W>
-constexpr int kChosenCells = CellsOf<W>::kCells - kUpper<W>;
+/// The exponents that have cells: from `first` on.
+struct Exponents {
+  uint32_t first;
+  uint32_t size;
+};
 
-/// The cell of a float, counted from that of the smallest numbers.
+/// Whether rows have cells for the exponent 0, too. Its numbers are rare in wider types.
 template <class W>
-int cell_of(W weight) {
+constexpr bool kHasSubnormals = Number<W>::kIsFloat && CellsOf<W>::kCells == 1;
+
+template <class W>
+uint32_t exponent_of(W weight) {
   using Bits = typename FloatBits<W>::Bits;
-  const auto magnitude = static_cast<Bits>(bits_as<Bits>(weight) << 1) >> 1;
-  return static_cast<int>(magnitude >> (FloatBits<W>::kFraction + CellsOf<W>::kLogStep));
+  const auto magnitude = static_cast<Bits>(static_cast<Bits>(bits_as<Bits>(weight) << 1) >> 1);
+  return static_cast<uint32_t>(magnitude >> FloatBits<W>::kFraction);
 }
 
-/// The first cell of rows for weights like these: the largest finite one is in the last cell but
-/// one, so that most weights are in the row.
+/// The exponents of a table for weights like these: the largest one is a cell below the last.
 template <class W>
-uint32_t first_cell(const W* weights, int64_t size) {
-  if constexpr (CellsOf<W>::kCells == CellsOf<W>::kAll) {
-    return 0;
+Exponents exponents_of(const W* weights, int64_t size) {
+  if constexpr (!Number<W>::kIsFloat) {
+    return {0, 0};
   } else {
-    int largest = 0;
+    constexpr auto kInfinite = static_cast<uint32_t>(
+        (FloatBits<W>::kInfinity >> FloatBits<W>::kFraction) + (kHasInfinity<W> ? 0 : 1));
+    constexpr uint32_t kMost = (CellsOf<W>::kCells - kUpper<W>) << CellsOf<W>::kLogStep;
+    constexpr uint32_t kLeast = kHasSubnormals<W> ? 0 : 1;
+    constexpr uint32_t kSize = std::min(kMost, kInfinite - kLeast);
+    uint32_t largest = 0;
     for (int64_t i = 0; i < size; ++i) {
-      largest = std::max(largest, parts_of_weight(weights[i]).is_finite ? cell_of(weights[i]) : 0);
+      const uint32_t exponent = exponent_of(weights[i]);
+      largest = std::max(largest, exponent < kInfinite ? exponent : 0);
     }
-    const int most = CellsOf<W>::kAll - CellsOf<W>::kCells;
-    return static_cast<uint32_t>(std::clamp(largest + 2 - kChosenCells<W>, 0, most));
+    const uint32_t end = largest + (2u << CellsOf<W>::kLogStep);
+    return {std::clamp(end, kLeast + kSize, kInfinite) - kSize, kSize};
   }
+}
+
+/// Whether a weight is in a cell of its row.
+template <class W>
+bool has_cell(W weight, const Exponents& exponents) {
+  return parts_of_weight(weight).is_finite &&
+         exponent_of(weight) - exponents.first < exponents.size;
 }
 
 /// Elements whose additions are made ready together.
@@ -129,7 +143,7 @@ struct Weighted {
   const W* weights;
   const uint32_t* rows; // of the elements' channels, in the table
   uint32_t none;
-  uint32_t first_cell;
+  Exponents exponents;
   int64_t size;
 };
 
@@ -137,7 +151,7 @@ template <class W, class Slot>
 [[gnu::always_inline]] inline void make_integers_ready(
     const Weighted<W, Slot>& of, Additions<W>& to) {
   // Local copies: the compiler must think that stores change what is read.
-  const auto [slots, weights, rows, none, first, size] = of;
+  const auto [slots, weights, rows, none, exponents, size] = of;
   uint32_t* __restrict__ cells = to.cells;
   uint64_t* __restrict__ numbers = to.numbers;
   for (int64_t i = 0; i < size; ++i) {
@@ -156,7 +170,8 @@ template <class W, class Slot>
   using Wide = std::conditional_t<kBits == 64, uint64_t, uint32_t>;
   constexpr Wide kFirst = Wide{1} << Format::kFraction;
   constexpr Wide kMagnitude = (Wide{1} << (kBits - 1)) - 1;
-  const auto [slots, weights, rows, none, first, size] = of;
+  const auto [slots, weights, rows, none, exponents, size] = of;
+  const Wide first = exponents.first, end = exponents.size;
   uint32_t* __restrict__ cells = to.cells;
   uint64_t* __restrict__ numbers = to.numbers;
   [[maybe_unused]] uint64_t* __restrict__ uppers = to.uppers;
@@ -165,22 +180,29 @@ template <class W, class Slot>
     const Wide bits = bits_as<Bits>(weights[i]);
     const Wide magnitude = bits & kMagnitude;
     const Wide exponent = magnitude >> Format::kFraction;
-    const Wide fraction = magnitude & (kFirst - 1);
-    const Wide cell = (exponent >> Cells::kLogStep) - first;
-    const Wide is_other =
-        Wide{magnitude >= Format::kInfinity} | Wide{cell >= Wide{kChosenCells<W>}};
-    others |= is_other & Wide{magnitude != 0};
-    // The exponent 0 has the scale of 1: the fraction is doubled.
-    const Wide significand = (fraction + (exponent == 0 ? fraction : kFirst)) & (is_other - 1);
-    const uint64_t sign = uint64_t{0} - (bits >> (kBits - 1));
-    const uint64_t shift = exponent & ((Wide{1} << Cells::kLogStep) - 1);
+    Wide has_cell = exponent - first < end;
+    if constexpr (!kHasInfinity<W>) {
+      has_cell &= Wide{magnitude < Format::kInfinity};
+    }
+    others |= (has_cell ^ 1) & Wide{magnitude != 0};
+    const Wide at = (exponent - first) & (0 - has_cell);
+    Wide significand = magnitude & (kFirst - 1);
+    if constexpr (kHasSubnormals<W>) { // their scale is that of the exponent 1
+      significand += exponent == 0 ? significand : kFirst;
+    } else {
+      significand |= kFirst;
+    }
+    significand &= 0 - has_cell;
+    const Wide sign = 0 - (bits >> (kBits - 1));
+    const Wide shift = at & ((Wide{1} << Cells::kLogStep) - 1);
     cells[i] = rows[i] + std::min<uint32_t>(slots[i], none) * Cells::kCells +
-               static_cast<uint32_t>(std::min(cell, Wide{kChosenCells<W> - 1}));
+               static_cast<uint32_t>(at >> Cells::kLogStep);
     if constexpr (kUpper<W> > 0) {
       numbers[i] = (((significand << shift) & kDigitMask) ^ sign) - sign;
       uppers[i] = ((significand >> (kDigitBits - shift)) ^ sign) - sign;
     } else {
-      numbers[i] = ((uint64_t{significand} << shift) ^ sign) - sign;
+      const auto number = static_cast<int32_t>((significand ^ sign) - sign);
+      numbers[i] = static_cast<uint64_t>(int64_t{number}) << shift;
     }
   }
   return others == 0;
@@ -201,16 +223,9 @@ bool make_ready(const Weighted<W, Slot>& of, Additions<W>& to) {
   return are_all;
 }
 
-/// Whether a weight is in a cell of rows that begin with `first`.
-template <class W>
-bool is_in_row(W weight, uint32_t first) {
-  const int cell = cell_of(weight) - static_cast<int>(first);
-  return parts_of_weight(weight).is_finite && cell >= 0 && cell < kChosenCells<W>;
-}
-
 /// Adds a row of cells to the numbers of a bin, and clears them. Returns whether any was not 0.
 template <class W>
-bool carry(uint64_t* cells, uint32_t first, int64_t* sum) {
+bool carry(uint64_t* cells, const Exponents& exponents, int64_t* sum) {
   using Cells = CellsOf<W>;
   bool found = false;
   for (int cell = 0; cell < Cells::kCells; ++cell) {
@@ -223,9 +238,9 @@ bool carry(uint64_t* cells, uint32_t first, int64_t* sum) {
     } else {
       const bool is_negative = cells[cell] >> 63 != 0;
       const uint64_t magnitude = is_negative ? uint64_t{0} - cells[cell] : cells[cell];
-      // Weights of the exponent 0 are even, those of 1 are shifted: the first cell is even.
+      // If there is an exponent 0, the weights of its cell are even.
       const int position =
-          FloatBits<W>::kOrigin - 1 + ((cell + static_cast<int>(first)) << Cells::kLogStep);
+          FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first) + (cell << Cells::kLogStep);
       add_at(sum, std::max(position, 0), position < 0 ? magnitude >> 1 : magnitude, is_negative);
     }
     cells[cell] = 0;
