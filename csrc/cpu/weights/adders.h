@@ -93,6 +93,7 @@ class TableAdder {
     }
     std::fill_n(table_, channels * channel_cells(), 0);
     added_ = 0;
+    has_exponents_ = false;
   }
   void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
     added_ += slots.rows.size;
@@ -113,7 +114,7 @@ class TableAdder {
       int64_t* sums = sums_ + channel * problem_.num_bins * kLayout.size();
       for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
         int64_t sum[kLayout.digits] = {};
-        if (carry<W>(cells + bin * CellsOf<W>::kCells, sum)) {
+        if (carry<W>(cells + bin * CellsOf<W>::kCells, exponents_, sum)) {
           put(sum, sums + bin * kLayout.size());
         }
       }
@@ -122,6 +123,7 @@ class TableAdder {
 
  private:
   static constexpr SumLayout kLayout = kSumLayout<W>;
+  static constexpr int64_t kLinesAhead = 16; // that are fetched before they are copied
 
   int64_t channel_cells() const {
     return (problem_.num_bins + 1) * CellsOf<W>::kCells;
@@ -146,30 +148,49 @@ class TableAdder {
     }
     int64_t i = first % order.inner;
     const W* line = weights.data + first / order.inner * outer;
-    for (W* to = staged_; to < staged_ + size; line += outer, i = 0) {
-      for (; i < order.inner && to < staged_ + size; ++i) {
-        *to++ = line[i * inner];
-      }
+    const W* end = staged_ + size;
+    for (W* to = staged_; to < end; line += outer, i = 0) {
+      const int64_t run = std::min(order.inner - i, static_cast<int64_t>(end - to));
+      copy_line(line + i * inner, inner, run, kLinesAhead * outer, to);
+      to += run;
     }
     return staged_;
   }
 
+  static void copy_line(const W* from, int64_t stride, int64_t size, int64_t ahead, W* to) {
+    if (stride == 1) {
+      constexpr auto kLine = static_cast<int64_t>(tuning::kLineBytes / sizeof(W));
+      for (int64_t i = 0; i < size; i += kLine) {
+        __builtin_prefetch(from + i + ahead);
+      }
+      std::copy_n(from, size, to);
+      return;
+    }
+    for (int64_t i = 0; i < size; ++i) {
+      to[i] = from[i * stride];
+    }
+  }
+
   void add_block(const Slot* slots, const W* weights, int64_t size) {
+    if (!has_exponents_) {
+      exponents_ = exponents_of(weights, size);
+      has_exponents_ = true;
+    }
     const auto none = static_cast<uint32_t>(problem_.num_bins);
-    const bool are_finite = make_ready(slots, weights, rows_, none, size, additions_);
+    const bool are_all =
+        make_ready<W, Slot>({slots, weights, rows_, none, exponents_, size}, additions_);
     additions_.add_to(table_, size);
-    if (!are_finite) {
+    if (!are_all) {
       add_others(slots, weights, size);
     }
   }
-  /// Counts weights that are not finite.
+  /// Adds weights that no cell is for to the result itself.
   void add_others(const Slot* slots, const W* weights, int64_t size) const {
     if constexpr (Number<W>::kIsFloat) {
       for (int64_t i = 0; i < size; ++i) {
-        const WeightParts parts = parts_of_weight(weights[i]);
-        if (!parts.is_finite && slots[i] < problem_.num_bins) {
+        if (!has_cell(weights[i], exponents_) && slots[i] < problem_.num_bins) {
           const int64_t bin = i % channels_ * problem_.num_bins + int64_t{slots[i]};
-          add_to<kShared>(sums_ + bin * kLayout.size() + kLayout.digits + parts.kind, 1);
+          add_weight_to<kShared>(sums_ + bin * kLayout.size(), weights[i]);
         }
       }
     }
@@ -179,8 +200,10 @@ class TableAdder {
   uint64_t* table_;
   int64_t* sums_ = nullptr;
   int64_t channels_ = 0;
-  int64_t period_ = 0; // elements that are made ready together: whole rows
-  int64_t added_ = 0;  // weights of a channel since cells were carried
+  int64_t period_ = 0;         // elements that are made ready together: whole rows
+  int64_t added_ = 0;          // weights of a channel since cells were carried
+  bool has_exponents_ = false; // the first weights of channels choose them
+  Exponents exponents_{};
   uint32_t rows_[kReady];
   W staged_[kReady];
   Additions<W> additions_;

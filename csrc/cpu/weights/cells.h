@@ -1,7 +1,8 @@
-// Tables of weights. A bin has a row of cells: numbers of 64 bits, whose scales are a few powers of
+// Tables of weights. A bin has a row of cells: numbers of 64 bits, whose scales are 16 or 32 powers of
 // two apart. The exponent of a weight chooses the cell, so that a float of up to 32 bits is one
 // addition, and float64 two. Nothing rounds: a cell has room for many weights. Then it is carried to
-// the digits of the result.
+// the digits of the result. Rows have cells for the exponents that weights are likely to have; other
+// weights are added to the result itself.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,16 @@ namespace tuning {
 /// The tables of a thread take at most this. Few of their cells are used: those of the exponents
 /// that weights have.
 constexpr int64_t kMaxWeightTableBytes = 4 << 20;
+/// Channels that lie side by side and are added together.
+constexpr int64_t kWeightStrip = 64; // shown by float32 [2^15, 512] over (0)
 /// With more cells for each weight of a channel tables take longer to clear and to carry than
 /// weights to add to the result itself.
 constexpr int64_t kCellsPerWeight = 2;
 } // namespace tuning
 
-/// Cells of a bin for weights of type W. Those with an exponent e are in the cell e / 2^kLogStep,
-/// shifted by the rest. After kMostWeights weights a cell must be carried.
+/// The cells of a bin for weights of type W. One with the exponent e is shifted by the lower
+/// kLogStep bits of e - first, and added to the cell that the upper ones tell. `first` is that of the
+/// table. After kMostWeights weights a cell must be carried.
 template <class W>
 struct CellsOf { // integers
   static constexpr int kLogStep = 0;
@@ -35,7 +39,7 @@ struct CellsOf { // integers
 template <>
 struct CellsOf<float> {
   static constexpr int kLogStep = 4;
-  static constexpr int kCells = 16;
+  static constexpr int kCells = 8;                          // a line
   static constexpr int64_t kMostWeights = int64_t{1} << 24; // of 24 bits, shifted by up to 15
 };
 template <>
@@ -54,13 +58,61 @@ template <>
 struct CellsOf<Float8E4M3> : CellsOf<Float16> {};
 template <>
 struct CellsOf<Float8E5M2> : CellsOf<Float16> {};
-/// The lower 32 bits of a shifted float64 are in its cell, the others in the second one behind it.
+/// The lower 32 bits of a shifted float64 are in its cell, the others kUpper cells behind it.
 template <>
 struct CellsOf<double> {
   static constexpr int kLogStep = 4;
-  static constexpr int kCells = 128 + 2;
+  static constexpr int kCells = 16;
   static constexpr int64_t kMostWeights = int64_t{1} << 26; // of 53 + 15 - 32 bits
 };
+
+template <class W>
+constexpr int kUpper = std::is_same_v<W, double> ? 2 : 0;
+
+/// The exponents that have cells: from `first` on.
+struct Exponents {
+  uint32_t first;
+  uint32_t size;
+};
+
+/// Whether rows have cells for the exponent 0, too. Its numbers are rare in wider types.
+template <class W>
+constexpr bool kHasSubnormals = Number<W>::kIsFloat && CellsOf<W>::kCells == 1;
+
+template <class W>
+uint32_t exponent_of(W weight) {
+  using Bits = typename FloatBits<W>::Bits;
+  const auto magnitude = static_cast<Bits>(static_cast<Bits>(bits_as<Bits>(weight) << 1) >> 1);
+  return static_cast<uint32_t>(magnitude >> FloatBits<W>::kFraction);
+}
+
+/// The exponents of a table for weights like these: the largest one is a cell below the last.
+template <class W>
+Exponents exponents_of(const W* weights, int64_t size) {
+  if constexpr (!Number<W>::kIsFloat) {
+    return {0, 0};
+  } else {
+    constexpr auto kInfinite = static_cast<uint32_t>(
+        (FloatBits<W>::kInfinity >> FloatBits<W>::kFraction) + (kHasInfinity<W> ? 0 : 1));
+    constexpr uint32_t kMost = (CellsOf<W>::kCells - kUpper<W>) << CellsOf<W>::kLogStep;
+    constexpr uint32_t kLeast = kHasSubnormals<W> ? 0 : 1;
+    constexpr uint32_t kSize = std::min(kMost, kInfinite - kLeast);
+    uint32_t largest = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      const uint32_t exponent = exponent_of(weights[i]);
+      largest = std::max(largest, exponent < kInfinite ? exponent : 0);
+    }
+    const uint32_t end = largest + (2u << CellsOf<W>::kLogStep);
+    return {std::clamp(end, kLeast + kSize, kInfinite) - kSize, kSize};
+  }
+}
+
+/// Whether a weight is in a cell of its row.
+template <class W>
+bool has_cell(W weight, const Exponents& exponents) {
+  return parts_of_weight(weight).is_finite &&
+         exponent_of(weight) - exponents.first < exponents.size;
+}
 
 /// Elements whose additions are made ready together.
 constexpr int64_t kReady = 512;
@@ -68,87 +120,112 @@ constexpr int64_t kReady = 512;
 /// Additions to a table: a cell's index and what is added.
 template <class W>
 struct Additions {
-  static constexpr bool kHasUpper = std::is_same_v<W, double>;
-  static constexpr int64_t kUpper = 2; // cells behind the lower one
-
   alignas(tuning::kLineBytes) uint32_t cells[kReady];
   alignas(tuning::kLineBytes) uint64_t numbers[kReady];
-  alignas(tuning::kLineBytes) uint64_t uppers[kHasUpper ? kReady : 1];
+  alignas(tuning::kLineBytes) uint64_t uppers[kUpper<W> > 0 ? kReady : 1];
 
   void add_to(uint64_t* table, int64_t size) const {
     for (int64_t i = 0; i < size; ++i) {
-      table[cells[i]] += numbers[i];
-      if constexpr (kHasUpper) {
-        table[cells[i] + kUpper] += uppers[i];
+      uint64_t* cell = table + cells[i];
+      *cell += numbers[i];
+      if constexpr (kUpper<W> > 0) {
+        cell[kUpper<W>] += uppers[i];
       }
     }
   }
 };
 
-/// Makes ready up to kReady weights. `rows` are the first cells of the elements' channels. Slots
-/// from `none` on count in the row `none`. Returns whether all weights are finite: the others add 0.
+/// Elements with their slots, and the cells that their rows begin with: slots from `none` on count
+/// in the row `none`.
 template <class W, class Slot>
-bool make_ready(
-    const Slot* slots,
-    const W* weights,
-    const uint32_t* rows,
-    uint32_t none,
-    int64_t size,
-    Additions<W>& to) {
-  using Cells = CellsOf<W>;
-  bool are_finite = true;
-  run_widest([=, &to, &are_finite]() __attribute__((always_inline)) {
-    // Local copies: the compiler must think that stores change captured variables.
-    const Slot* slot_of = slots;
-    const W* weight_of = weights;
-    const uint32_t* row_of = rows;
-    uint32_t* __restrict__ cells = to.cells;
-    uint64_t* __restrict__ numbers = to.numbers;
-    const uint32_t last = none;
-    const int64_t end = size;
-    if constexpr (!Number<W>::kIsFloat) {
-      for (int64_t i = 0; i < end; ++i) {
-        cells[i] = row_of[i] + std::min<uint32_t>(slot_of[i], last);
-        numbers[i] = static_cast<uint64_t>(Number<W>::wide(weight_of[i]));
-      }
-    } else {
-      using Format = FloatBits<W>;
-      using Bits = typename Format::Bits;
-      constexpr int kBits = 8 * sizeof(Bits);
-      using Wide = std::conditional_t<kBits == 64, uint64_t, uint32_t>;
-      constexpr Wide kFirst = Wide{1} << Format::kFraction;
-      [[maybe_unused]] uint64_t* __restrict__ uppers = to.uppers;
-      Wide largest = 0;
-      for (int64_t i = 0; i < end; ++i) {
-        const Wide bits = bits_as<Bits>(weight_of[i]);
-        const Wide magnitude = bits & ((Wide{1} << (kBits - 1)) - 1);
-        largest = std::max(largest, magnitude);
-        const Wide exponent = magnitude >> Format::kFraction;
-        const Wide fraction = magnitude & (kFirst - 1);
-        // The exponent 0 has the scale of 1: the fraction is doubled.
-        Wide significand = fraction + (exponent == 0 ? fraction : kFirst);
-        significand = magnitude < Format::kInfinity ? significand : 0;
-        const uint64_t sign = uint64_t{0} - (bits >> (kBits - 1));
-        const uint64_t shift = exponent & ((Wide{1} << Cells::kLogStep) - 1);
-        cells[i] = row_of[i] + std::min<uint32_t>(slot_of[i], last) * Cells::kCells +
-                   static_cast<uint32_t>(exponent >> Cells::kLogStep);
-        if constexpr (Additions<W>::kHasUpper) {
-          const uint64_t lower = (significand << shift) & kDigitMask;
-          numbers[i] = (lower ^ sign) - sign;
-          uppers[i] = ((significand >> (kDigitBits - shift)) ^ sign) - sign;
-        } else {
-          numbers[i] = ((uint64_t{significand} << shift) ^ sign) - sign;
-        }
-      }
-      are_finite = largest < Format::kInfinity;
-    }
-  });
-  return are_finite;
+struct Weighted {
+  const Slot* slots;
+  const W* weights;
+  const uint32_t* rows; // of the elements' channels, in the table
+  uint32_t none;
+  Exponents exponents;
+  int64_t size;
+};
+
+template <class W, class Slot>
+[[gnu::always_inline]] inline void make_integers_ready(
+    const Weighted<W, Slot>& of, Additions<W>& to) {
+  // Local copies: the compiler must think that stores change what is read.
+  const auto [slots, weights, rows, none, exponents, size] = of;
+  uint32_t* __restrict__ cells = to.cells;
+  uint64_t* __restrict__ numbers = to.numbers;
+  for (int64_t i = 0; i < size; ++i) {
+    cells[i] = rows[i] + std::min<uint32_t>(slots[i], none);
+    numbers[i] = static_cast<uint64_t>(Number<W>::wide(weights[i]));
+  }
 }
 
-/// Adds a row of cells to the numbers of a bin, and clears them. Returns whether there was one.
+template <class W, class Slot>
+[[gnu::always_inline]] inline bool make_floats_ready(
+    const Weighted<W, Slot>& of, Additions<W>& to) {
+  using Cells = CellsOf<W>;
+  using Format = FloatBits<W>;
+  using Bits = typename Format::Bits;
+  constexpr int kBits = 8 * sizeof(Bits);
+  using Wide = std::conditional_t<kBits == 64, uint64_t, uint32_t>;
+  constexpr Wide kFirst = Wide{1} << Format::kFraction;
+  constexpr Wide kMagnitude = (Wide{1} << (kBits - 1)) - 1;
+  const auto [slots, weights, rows, none, exponents, size] = of;
+  const Wide first = exponents.first, end = exponents.size;
+  uint32_t* __restrict__ cells = to.cells;
+  uint64_t* __restrict__ numbers = to.numbers;
+  [[maybe_unused]] uint64_t* __restrict__ uppers = to.uppers;
+  Wide others = 0;
+  for (int64_t i = 0; i < size; ++i) {
+    const Wide bits = bits_as<Bits>(weights[i]);
+    const Wide magnitude = bits & kMagnitude;
+    const Wide exponent = magnitude >> Format::kFraction;
+    Wide has_cell = exponent - first < end;
+    if constexpr (!kHasInfinity<W>) {
+      has_cell &= Wide{magnitude < Format::kInfinity};
+    }
+    others |= (has_cell ^ 1) & Wide{magnitude != 0};
+    const Wide at = (exponent - first) & (0 - has_cell);
+    Wide significand = magnitude & (kFirst - 1);
+    if constexpr (kHasSubnormals<W>) { // their scale is that of the exponent 1
+      significand += exponent == 0 ? significand : kFirst;
+    } else {
+      significand |= kFirst;
+    }
+    significand &= 0 - has_cell;
+    const Wide sign = 0 - (bits >> (kBits - 1));
+    const Wide shift = at & ((Wide{1} << Cells::kLogStep) - 1);
+    cells[i] = rows[i] + std::min<uint32_t>(slots[i], none) * Cells::kCells +
+               static_cast<uint32_t>(at >> Cells::kLogStep);
+    if constexpr (kUpper<W> > 0) {
+      numbers[i] = (((significand << shift) & kDigitMask) ^ sign) - sign;
+      uppers[i] = ((significand >> (kDigitBits - shift)) ^ sign) - sign;
+    } else {
+      const auto number = static_cast<int32_t>((significand ^ sign) - sign);
+      numbers[i] = static_cast<uint64_t>(int64_t{number}) << shift;
+    }
+  }
+  return others == 0;
+}
+
+/// Makes up to kReady weights ready. Returns whether all are in cells of their rows. The others,
+/// which are not finite or have rare exponents, add 0.
+template <class W, class Slot>
+bool make_ready(const Weighted<W, Slot>& of, Additions<W>& to) {
+  bool are_all = true;
+  run_widest([&]() __attribute__((always_inline)) {
+    if constexpr (Number<W>::kIsFloat) {
+      are_all = make_floats_ready(of, to);
+    } else {
+      make_integers_ready(of, to);
+    }
+  });
+  return are_all;
+}
+
+/// Adds a row of cells to the numbers of a bin, and clears them. Returns whether any was not 0.
 template <class W>
-bool carry(uint64_t* cells, int64_t* sum) {
+bool carry(uint64_t* cells, const Exponents& exponents, int64_t* sum) {
   using Cells = CellsOf<W>;
   bool found = false;
   for (int cell = 0; cell < Cells::kCells; ++cell) {
@@ -161,8 +238,9 @@ bool carry(uint64_t* cells, int64_t* sum) {
     } else {
       const bool is_negative = cells[cell] >> 63 != 0;
       const uint64_t magnitude = is_negative ? uint64_t{0} - cells[cell] : cells[cell];
-      // Weights of the exponent 0 are even, those of 1 are shifted: the first cell is even.
-      const int position = FloatBits<W>::kOrigin - 1 + (cell << Cells::kLogStep);
+      // If there is an exponent 0, the weights of its cell are even.
+      const int position =
+          FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first) + (cell << Cells::kLogStep);
       add_at(sum, std::max(position, 0), position < 0 ? magnitude >> 1 : magnitude, is_negative);
     }
     cells[cell] = 0;

@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "cpu/read_once.h"
+#include "cpu/run_widest.h"
 
 namespace histo::cpu {
 namespace {
@@ -42,11 +42,19 @@ class ValueDigitizer final : public Digitizer {
   }
   template <class Slot>
   void digitize_line(const T* data, const Extent& line, Slot* slots) const {
-    const auto none = static_cast<uint64_t>(problem_.num_bins);
+    // Sign extension makes a negative value a huge unsigned one.
+    const auto slot_of = [none = static_cast<uint64_t>(problem_.num_bins)](T value) {
+      return static_cast<Slot>(std::min(static_cast<uint64_t>(Number<T>::wide(value)), none));
+    };
+    if (line.stride == 1) {
+      return run_widest([=]() __attribute__((always_inline)) {
+        for (int64_t i = 0; i < line.size; ++i) {
+          slots[i] = slot_of(data[i]);
+        }
+      });
+    }
     for (int64_t i = 0; i < line.size; ++i) {
-      // Sign extension makes a negative value a huge unsigned one.
-      const auto value = static_cast<uint64_t>(Number<T>::wide(data[i * line.stride]));
-      slots[i] = static_cast<Slot>(std::min(value, none));
+      slots[i] = slot_of(data[i * line.stride]);
     }
   }
 

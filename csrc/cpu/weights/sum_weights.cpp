@@ -35,17 +35,13 @@ struct WeightsPlan {
   int64_t table_bytes; // of a worker, or 0: weights are added to the result itself
 };
 
-int64_t bytes_of(ElementType type) {
-  return visit_number_type(
-      type, [](auto tag) { return static_cast<int64_t>(sizeof(typename decltype(tag)::type)); });
-}
-
 template <class W>
 WeightsPlan plan_of_weights(const Problem& problem) {
   const Extent &channels = problem.channels[1], &rows = problem.rows[2];
   const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
-  const int64_t line = tuning::kLineBytes / bytes_of(problem.type);
-  WeightsPlan plan{workers_of(problem), false, side_by_side ? std::min(channels.size, line) : 1, 0};
+  WeightsPlan plan{
+      workers_of(problem), false, side_by_side ? std::min(channels.size, tuning::kWeightStrip) : 1,
+      0};
   plan.own_channels = problem.num_channels() >= plan.workers * plan.strip;
   const int64_t share = plan.own_channels ? problem.num_rows() : problem.num_rows() / plan.workers;
   const int64_t cells = problem.num_bins * CellsOf<W>::kCells;
