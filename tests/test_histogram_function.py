@@ -342,15 +342,11 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"min": 0}, TypeError, "min must be passed as range=(min, max), got min=0"),
     ({"num_bins": 4}, TypeError, "num_bins must be passed as bins, got num_bins=4"),
     ({"axis": 0}, TypeError, "axis must be passed as dim, got axis=0"),
-    (
-        {"weight": None},
-        TypeError,
-        "weight must be left out: every element counts 1, got weight=None",
-    ),
+    ({"weights": None}, TypeError, "weights must be passed as weight, got weights=None"),
     (
         {"out": None},
         TypeError,
-        "arguments must be input, bins, range, dim, density or flow, got out=None",
+        "arguments must be input, bins, range, dim, weight, density or flow, got out=None",
     ),
 ]
 

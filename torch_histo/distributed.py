@@ -150,7 +150,7 @@ def histogram(
     def add(counts: Tensor) -> None:
         all_reduce(argument, counts, group)
 
-    return histogram_of(part, bins, range, dim, weight, density, flow, unknown, of_all, add)
+    return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add, weight)
 
 
 def quantile(

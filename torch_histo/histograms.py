@@ -162,7 +162,7 @@ def histogram(
         if found is not None:
             hist, edges = found
             return Histogram(density_of(hist, edges) if density else hist, edges)
-    return histogram_of(input, bins, range, dim, weight, density, flow, unknown)
+    return histogram_of(input, bins, range, dim, density, flow, unknown, weight=weight)
 
 
 def histogram_of(
@@ -170,12 +170,12 @@ def histogram_of(
     bins: int | Tensor | ArrayLike,
     range: Range | None,
     dim: int | Sequence[int] | None,
-    weight: Tensor | ArrayLike | None,
     density: bool,
     flow: bool,
     unknown: dict[str, Any],
     combine: Combine | None = None,
     add: Add | None = None,
+    weight: Tensor | ArrayLike | None = None,
 ) -> Histogram:
     """The same as `histogram`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""

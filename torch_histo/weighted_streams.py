@@ -83,7 +83,27 @@ class WeightedStreamingHistogram(StreamingHistogram):
         weight: float | Tensor | ArrayLike,
         dim: int | Sequence[int] | None = None,
     ) -> None:
-        """Adds the weights of the values of a tensor over `dim`, as `StreamingHistogram` tells."""
+        """Adds the weights of the values of a tensor over `dim`; the other dimensions are the
+        channels.
+
+        Nothing synchronizes, and no memory is kept. So the call can be compiled, and captured in
+        a CUDA graph, which then adds at each replay.
+
+        Args:
+            x: what `torch_histo.histogram` takes, on the device of the module.
+            weight: what each value adds to its bin: a tensor on the device of the module, with
+                sizes that broadcast to those of `x`, of `weight_dtype` or a narrower one, which is
+                widened exactly; or a number, rounded to `weight_dtype`. Gradients end here.
+            dim: the dimension or dimensions to add over; None means all, for a module without
+                channels.
+
+        Raises:
+            RuntimeError: a weight of a wider dtype, of another device, or whose sizes do not
+                broadcast; sizes of `x` that are not those of the channels, or another device; and
+                what `torch_histo.histogram` raises.
+            TypeError: `x` or `weight` is neither a tensor nor numbers, or `x` is a DTensor: pass
+                what this process holds.
+        """
         x = self._tensor_of(x)
         dims = self._checked_dim(x, dim)
         weights = [self._weight_of(x, weight)]
