@@ -154,9 +154,7 @@ class QuantileSketch(Stream):
             # An exported program holds public operators alone.
             if torch.compiler.is_exporting() or not all(part.is_contiguous() for part in state):
                 return False
-            sketch_add(
-                *state, x.detach(), self.bits, *self.exponents, self._checked_dim(x, dim)
-            )
+            sketch_add(*state, x.detach(), self.bits, *self.exponents, self._checked_dim(x, dim))
             return True
         if not (is_plain(x) and is_plain(self.hist)):
             return False
