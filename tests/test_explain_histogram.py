@@ -279,8 +279,11 @@ def test_nobody_knows_the_edges(device: str) -> None:
     ):
         plan = explain_histogram(input, bins, range=bounds, dim=1, device=device)
         assert (plan.searches, plan.num_bins, plan.invalid_channels) == ((), 10, 0)
-        assert plan.layout == ("staged" if device == "cpu" else "streams")
-        assert "bins       unknown: only data tell the edges" in str(plan)
+        computes = device != "cpu" and isinstance(bins, int) and bounds is None
+        assert plan.computes_edges == computes
+        assert plan.layout == ("staged" if device == "cpu" else "short" if computes else "streams")
+        if not computes:
+            assert "bins       unknown: only data tell the edges" in str(plan)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -318,12 +321,14 @@ def test_an_assumed_device() -> None:
     ("shape", "dim", "dtype", "layout", "kernel"),
     [
         ((1 << 20,), None, torch.float32, "teams", "count_teams"),
+        ((1000,), None, torch.float32, "short", "count_short_channels"),
         ((4, 1 << 16), 1, torch.bfloat16, "teams", "count_teams"),
         ((1 << 28,), None, torch.float32, "streams", "count_streams"),
         ((1 << 16, 64), 0, torch.float64, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
-        ((1 << 16, 64), 1, torch.float32, "teams", "count_teams"),
-        ((100, 64), 1, torch.float32, "tiles", "count_tiles"),
+        ((1 << 16, 64), 1, torch.float32, "short", "count_short_channels"),
+        ((1 << 16, 64), 1, torch.int32, "teams", "count_teams"),
+        ((100, 64), 1, torch.float64, "tiles", "count_tiles"),
     ],
 )
 def test_layouts(
@@ -335,9 +340,57 @@ def test_layouts(
     assert plan.predicted_seconds == pytest.approx(plan.bytes_moved / 3.35e12)
     assert (plan.raw_bytes is not None) == (layout == "bytes")
     if plan.raw_bytes is not None:
-        assert plan.steps == (*plan.raw_bytes.steps, "map_bytes")
+        assert plan.steps == ("uniform_edges", *plan.raw_bytes.steps, "map_bytes")
         sums = 64 * 256 * 8
         assert plan.workspace_bytes == plan.raw_bytes.workspace_bytes + sums
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "layout", "steps"),
+    [
+        ((8192, 2048), 1, torch.bfloat16, "short", ["count_own_ranges"]),
+        ((1000,), None, torch.float64, "short", ["count_own_ranges"]),
+        (
+            (8192, 4096),
+            0,
+            torch.bfloat16,
+            "stripes",
+            ["column_extremes", "reduce_extremes", "count_own_stripes"],
+        ),
+        (
+            (64, 1 << 19),
+            1,
+            torch.float32,
+            "teams",
+            ["vec16_extremes", "reduce_extremes", "clear_counts", "count_own_teams"],
+        ),
+    ],
+)
+def test_computed_edges(
+    shape: tuple[int, ...], dim: int | None, dtype: torch.dtype, layout: str, steps: list[str]
+) -> None:
+    plan = explain_histogram(shape, 256, dim=dim, dtype=dtype, device="H100")
+    assert (plan.layout, list(plan.steps)) == (layout, steps)
+    assert (plan.computes_edges, plan.searches) == (True, ())
+    assert "the edges beside it, which are computed anew" in str(plan)
+    reads = 1 if layout == "short" else 2
+    assert plan.bytes_moved == reads * plan.bytes_read + plan.bytes_of_counts
+    assert (" twice" in str(plan)) == (reads == 2)
+
+
+def test_calls_that_are_not_one() -> None:
+    """Bounds that are tensors, and tensors of a subclass, take the operators one by one."""
+    bounds = torch.zeros(()), torch.ones(())
+    plan = explain_histogram((1000,), 10, range=bounds, device="H100")
+    assert (plan.edges, plan.layout) == ("range", "teams" if plan.teams else "streams")
+
+    class Own(torch.Tensor):
+        pass
+
+    values = torch.rand(1000).as_subclass(Own)
+    plan = explain_histogram(values, 10, range=(0, 1), device="H100")
+    assert plan.layout != "short"
+    assert plan.steps == explain_histogram((1000,), torch.linspace(0, 1, 11), device="H100").steps
 
 
 @pytest.mark.parametrize(
@@ -492,6 +545,5 @@ def test_on_this_gpu() -> None:
     values = torch.randn(1 << 16, 64, device="cuda")
     plan = explain_histogram(values, 100, dim=0)
     assert plan.device is not None
-    assert (plan.layout, plan.edges) == ("columns", "extremes")
-    assert sum(search.count for search in plan.searches) == plan.stripes
-    assert explain_histogram(values.cpu(), 100, dim=0, device="cuda").searches == plan.searches
+    assert (plan.layout, plan.edges) == ("stripes", "extremes")
+    assert explain_histogram(values.cpu(), 100, dim=0, device="cuda").steps == plan.steps

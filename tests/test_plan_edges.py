@@ -28,12 +28,24 @@ def plan_of(
     device: str | Device = "H100",
     bounds: tuple[float, float] | None = None,
 ) -> HistogramExplanation:
-    """Channels share their edges if there is a range."""
-    return explain_histogram(shape, bins, range=bounds, dim=dim, dtype=dtype, device=device)
+    """The edges are there. Channels share them if there is a range."""
+    edges = edges_of(shape, dim, bins, bounds is not None)
+    return explain_histogram(shape, edges, dim=dim, dtype=dtype, device=device)
+
+
+def edges_of(
+    shape: tuple[int, ...], dim: int | tuple[int, ...] | None, bins: int, shared: bool
+) -> torch.Tensor:
+    """Those of all channels, or each channel's own, which nobody knows."""
+    if shared:
+        return torch.linspace(0, 1, bins + 1)
+    dims = range(len(shape)) if dim is None else (dim,) if isinstance(dim, int) else dim
+    return meta(*(n for d, n in enumerate(shape) if d not in dims), bins + 1)
 
 
 def of_view(view: torch.Tensor, dim: int | tuple[int, ...], bins: int = 100) -> str:
-    return explain_histogram(view, bins, dim=dim, device="H100").layout
+    edges = edges_of(tuple(view.shape), dim, bins, False)
+    return explain_histogram(view, edges, dim=dim, device="H100").layout
 
 
 def meta(*shape: int, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -51,7 +63,16 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
     assert 1 <= plan.blocks <= MAX_GRID
     assert plan.threads % 32 == 0
     assert 32 <= plan.threads <= 1024
-    if plan.layout == "streams":
+    if plan.layout == "short":
+        assert size > 1
+        assert rows * size <= 64 << 10
+        assert plan.threads % (32 * plan.teams) == 0
+        assert plan.blocks <= plan.channels
+        kept = rows * size if plan.computes_edges else 4 * plan.num_bins
+        assert kept + 4 * plan.num_bins < plan.shared_bytes < gpu.shared_bytes_per_block
+        assert len(plan.steps) == 1
+        assert (plan.workspace_bytes, plan.clears_counts) == (0, False)
+    elif plan.layout == "streams":
         assert size > 1
         assert plan.parts * plan.part_bins >= plan.num_bins > (plan.parts - 1) * plan.part_bins
         assert plan.blocks == plan.channels * plan.chunks * plan.parts
@@ -61,13 +82,14 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert plan.clears_counts == (plan.chunks > 1)
     elif plan.layout == "teams":
         assert size > 1
-        assert plan.shares_edges
+        assert plan.shares_edges or plan.computes_edges
         assert plan.threads % (32 * plan.teams) == 0
         assert plan.blocks == min(gpu.sm_count, plan.channels * plan.chunks)
         assert plan.channels * plan.chunks < MAX_ROWS
         assert rows <= plan.chunks * MAX_ROWS
         assert plan.clears_counts == (plan.chunks > 1)
-        edges_and_counters = plan.num_bins * ((8 if size == 8 else 4) + 4 * plan.teams)
+        of_edge = 0 if plan.computes_edges else 8 if size == 8 else 4
+        edges_and_counters = plan.num_bins * (of_edge + 4 * plan.teams)
         assert edges_and_counters < plan.shared_bytes
     elif plan.layout in ("columns", "stripes"):
         width = plan.stripe_words * plan.word_bytes // size
@@ -83,7 +105,7 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
             assert plan.num_bins * width * (4 + 2) < plan.shared_bytes
         else:
             assert plan.blocks <= works
-            assert plan.shares_edges
+            assert plan.shares_edges or plan.computes_edges
             assert size > 2 or plan.rows_per_block < (1 << 16) - 1  # counters have 16 bits
             assert plan.num_bins * plan.stripe_words * plan.copies * 4 < plan.shared_bytes
             joined = plan.columns * plan.batches > plan.channels
@@ -104,14 +126,27 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
     if plan.layout in ("teams", "streams", "columns"):
         assert plan.shared_bytes + RESERVED <= gpu.shared_bytes_per_block
         assert plan.rows_per_block <= MAX_ROWS
-    # Every kernel that adds to counts comes after one that clears them.
+    assert_steps(plan)
+
+
+def assert_steps(plan: HistogramExplanation) -> None:
+    """Every kernel that adds to counts comes after one that clears them."""
     steps = [step for step in plan.steps if not step.startswith(("clear", "zero"))]
-    kernels = {"bytes": "map_bytes", "scattered": "count_tiles"}
-    assert steps[-1] == kernels.get(plan.layout, f"count_{plan.layout}")
+    own = "own_" if plan.computes_edges else ""
+    kernels = {
+        "bytes": "map_bytes",
+        "scattered": "count_tiles",
+        "short": "count_own_ranges" if own else "count_short_channels",
+    }
+    assert steps[-1] == kernels.get(plan.layout, f"count_{own}{plan.layout}")
     checks = plan.layout == "scattered" or plan.parts > 1
     assert ("check_edges" in steps) == checks
-    if plan.layout != "bytes":
-        assert len(plan.steps) - len(steps) == plan.clears_counts
+    makes_edges = plan.edges != "given" and plan.layout != "short" and not own
+    assert ("uniform_edges" in steps) == makes_edges
+    finds_extremes = plan.edges == "extremes" and plan.layout != "short"
+    assert any("extremes" in step for step in steps) == finds_extremes
+    if "count_rows" not in steps and plan.dtype.itemsize > 1:  # edges are made by what clears, too
+        assert len(plan.steps) - len(steps) == (plan.clears_counts and not makes_edges)
 
 
 def random_shape(rng: Random) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
@@ -136,10 +171,16 @@ def test_what_holds_for_every_plan(gpu: Device) -> None:
         if math.prod(shape) * 8 >= 1 << 40 or math.prod(shape) * bins >= 1 << 50:
             continue
         bounds = (0.0, 1.0) if bins < 1 << 14 and rng.random() < 0.5 else None
-        plan = plan_of(shape, bins, dim, rng.choice(DTYPES), gpu, bounds)
+        dtype = rng.choice(DTYPES)
+        plan = plan_of(shape, bins, dim, dtype, gpu, bounds)
         assert_whole(plan, gpu)
-        layouts.add(plan.layout)
-    assert layouts == {"teams", "stripes", "streams", "columns", "bytes", "tiles", "scattered"}
+        layouts.add((plan.layout, plan.computes_edges))
+        plan = explain_histogram(shape, bins, range=bounds, dim=dim, dtype=dtype, device=gpu)
+        assert_whole(plan, gpu)
+        layouts.add((plan.layout, plan.computes_edges))
+    named = {"teams", "stripes", "streams", "columns", "bytes", "tiles", "scattered", "short"}
+    computed = {(layout, True) for layout in ("short", "stripes", "teams")}
+    assert layouts - {("nothing to count", False)} == {(name, False) for name in named} | computed
 
 
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
@@ -199,7 +240,7 @@ def test_views() -> None:
 
 def test_vec16s() -> None:
     def takes_vec16s(view: torch.Tensor) -> bool:
-        plan = explain_histogram(view, 10, device="H100")
+        plan = explain_histogram(view, torch.linspace(0, 1, 11), device="H100")
         assert plan.layout == ("teams" if plan.vec16s else "streams")
         return plan.vec16s
 
@@ -227,7 +268,7 @@ def test_rare_strides_are_copied() -> None:
     odd = meta(5, 6, 7, 8, 9, 10).permute(5, 1, 3, 0, 4, 2)[:, ::2]
     plan = explain_histogram(odd, 4, dim=(0, 2, 4), device="H100")
     assert plan.copies_input
-    assert plan.layout in ("streams", "tiles")
+    assert plan.layout in ("short", "streams", "tiles")
 
 
 def test_blocks_of_long_channels() -> None:

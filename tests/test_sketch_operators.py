@@ -29,6 +29,7 @@ from sketches import (
     state_of,
 )
 from torch import Tensor
+from torch._dynamo.testing import CompileCounterWithBackend
 from torch._subclasses import FakeTensorMode
 
 from torch_histo import QuantileSketch
@@ -351,3 +352,45 @@ def test_neighbours_of_an_edge_are_told_apart() -> None:
     below, above = nextafter(2.0, 0), nextafter(2.0, 3)
     sketch.update(torch.tensor([below, 2.0, above, -below, -2.0, -above], dtype=torch.float64))
     assert sketch.hist.tolist() == [0, 0, 2, 1, 0, 0, 0, 1, 2, 0, 0, 0]
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+@pytest.mark.parametrize("channels", [None, 3])
+def test_a_compiled_update_is_one_operator(
+    channels: int | None, backend: str, device: torch.device
+) -> None:
+    """Functionalized, and the same bits as an eager one; other sizes compile once more at most."""
+    dim = None if channels is None else 0
+    sketch, expected = (QuantileSketch(channels).to(device) for _ in "12")
+    counter = CompileCounterWithBackend(backend)
+    update = torch.compile(sketch.update, fullgraph=True, backend=counter)
+    for rows in (5, 700, 9):
+        x = numbers(torch.float32, rows, 3).to(device).requires_grad_()
+        before = [buffer._version for buffer in state_of(sketch)]
+        update(x, dim)
+        expected.update(x, dim)
+        assert all(a.equal(b) for a, b in zip(state_of(sketch), state_of(expected), strict=True))
+        assert all(b._version > a for a, b in zip(before, state_of(sketch), strict=True))
+    assert counter.frame_count <= 2
+    for graph in counter.graphs:
+        called = [str(node.target) for node in graph.graph.nodes if "histo" in str(node.target)]
+        assert called == ["histo._sketch_add_.default"]
+    with pytest.raises(RuntimeError, match="x must have the channels' sizes"):
+        torch.compile(QuantileSketch(7).to(device).update, backend="eager")(x, 0)
+    torch._dynamo.reset()
+
+
+def test_an_exported_update_holds_public_operators() -> None:
+    class Watch(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.sketch = QuantileSketch(3)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            self.sketch.update(x, 0)
+            return x
+
+    program = torch.export.export(Watch(), (numbers(torch.float32, 20, 3),))
+    called = {str(node.target) for node in program.graph.nodes if "histo" in str(node.target)}
+    assert called
+    assert not any("._" in name for name in called)

@@ -170,6 +170,7 @@ class HistogramFacts:
     workspace_bytes: int = 0
     clears_counts: bool = False
     steps: tuple[str, ...] = ()
+    computes_edges: bool = False
 
     @property
     def unit(self) -> str:
@@ -179,7 +180,7 @@ class HistogramFacts:
 
     @property
     def launches(self) -> int:
-        """Kernels and fillings with zeros, once the edges are there."""
+        """How many steps there are."""
         return len(self.steps)
 
     @property

@@ -6,17 +6,19 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
-from ._arguments import edges_or_number, kept_dimensions, tensor_or_shape
+from ._arguments import edges_or_number, is_plain, kept_dimensions, tensor_or_shape
 from ._histogram_rules import check_call, check_counted
+from ._histogram_text import histogram_text
+from ._one_call import takes_one_call
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import HistogramFacts
 from ._plan_facts import WrongEdge as WrongEdge
-from ._plan_text import histogram_text
 from .devices import Device
 from .explain import (
     CpuExplanation,
@@ -53,28 +55,31 @@ class HistogramExplanation(HistogramFacts):
         edges: where these come from: "given", "range" or "extremes".
         edge_dtype: of the edges.
         shares_edges: all channels have the same edges.
-        searches: how the bins are found, the first one first; empty where nobody knows the edges.
-            That is among stored edges: a call computes the edges of each channel's own range,
-            and on the CPU those of few values, where that is exact (docs/bins.md).
+        searches: how the bins are found, the first one first; empty where nobody knows the edges,
+            or where they are computed. On the CPU that is among stored edges: a call computes
+            those of own ranges and of few values, where that is exact (docs/bins.md).
+        computes_edges: on a GPU, a formula gives the bin, and the edges beside it are computed
+            anew: no edge is read, so there is no search.
         unit: what `searches` counts: "channel", "part" (of a channel's bins, for each of which
             the rows are read) or "stripe" (of columns, in which all bins are found alike).
         invalid_channels: channels that count nothing: their edges decrease or hold NaN.
-        layout: on a GPU "teams" (channels that share their edges; teams of warps count one after
-            another), "streams" (a block counts rows of one channel), "columns" (channels side by
-            side; a block counts a stripe of columns), "stripes" (the same with shared edges, in
-            small tables, several blocks a multiprocessor), "bytes" (raw bytes are counted, and the
-            sums mapped to bins), "tiles" (few rows; a block counts some channels) or "scattered"
-            (element by element, in the result itself); on the CPU "staged" (elements become keys,
-            which are counted) or "patterns" (the bits of elements are counted, and the sums mapped
-            to bins); or "nothing to count".
+        layout: on a GPU "short" (channels so short that a warp or a block counts one after
+            another, and finds its extremes in the same read), "teams" (teams of warps count
+            longer channels one after another), "streams" (a block counts rows of one channel),
+            "columns" (channels side by side; a block counts a stripe of columns), "stripes" (the
+            same with shared or computed edges, in small tables, several blocks a multiprocessor),
+            "bytes" (raw bytes are counted, and the sums mapped to bins), "tiles" (few rows; a
+            block counts some channels) or "scattered" (element by element, in the result itself);
+            on the CPU "staged" (elements become keys, which are counted) or "patterns" (the bits
+            of elements are counted, and the sums mapped to bins); or "nothing to count".
         copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
         keys: on the CPU, how the keys or patterns are counted, as `explain` has it.
         key_bytes: bytes of a key or pattern.
         raw_bytes: "bytes": how these are counted.
-        vec16s: "teams" and "streams": elements are loaded 16 bytes at a time.
+        vec16s: "short", "teams" and "streams": elements are loaded 16 bytes at a time.
         chunks, rows_per_block: teams or blocks across the rows of a channel; rows of a block at
             most.
-        teams: "teams": those of a block, which share its threads.
+        teams: "short" and "teams": those of a block, which share its threads.
         parts, part_bins, copies: "streams": the parts of a channel's bins; bins of each; copies
             of a table, which lanes take in turns, in "stripes", too.
         columns, rows, left: "columns" and "stripes": of a row, with those of joined rows; the
@@ -82,11 +87,15 @@ class HistogramExplanation(HistogramFacts):
         batches, stripes, stripe_words, word_bytes: the same: sets of channels that lie apart;
             stripes of a row, how many words wide they are, and how many bytes a word has.
         blocks, threads, shared_bytes: the grid; threads and shared memory of a block.
-        workspace_bytes: memory that is allocated besides the counts, and besides the copy.
-        clears_counts: a kernel of its own, or a filling, zeroes the counts first.
-        steps: kernels and fillings with zeros in order, once the edges are there.
+        workspace_bytes: memory that is allocated besides the counts and the edges, and besides
+            the copy.
+        clears_counts: a kernel or a filling zeroes the counts first.
+        steps: kernels and fillings with zeros in order. Where bins are a number, and the range is
+            of numbers or None, those of extremes and edges are among them; otherwise the edges
+            are there before.
         bytes_read, bytes_of_counts: the elements of the input; the result.
-        bytes_moved: the least that moves to and from memory. Extremes take one more read.
+        bytes_moved: the least that moves to and from memory. Extremes take one more read, but not
+            in short channels.
     """
 
     # The fields of HistogramFacts, here with the classes that print themselves in words.
@@ -145,6 +154,7 @@ def explain_histogram(
         'given'
     """
     input = tensor_or_shape("explain_histogram: input", input)
+    is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
     bins = edges_or_number("histogram: bins", bins)
     if isinstance(input, Tensor) and (input.is_nested or input.layout != torch.strided):
         histogram(input)  # raises
@@ -158,19 +168,29 @@ def explain_histogram(
     name = str(dtype).removeprefix("torch.")
     plan = torch.ops.histo
     if isinstance(limits, Device):
+        own_ranges = source == "extremes" if is_one_call else None
         text = plan._plan_histogram(
-            known, num_bins, name, shape, strides, address, dims, flow, **limits_for_plan(limits)
+            known,
+            num_bins,
+            name,
+            shape,
+            strides,
+            address,
+            dims,
+            flow,
+            **limits_for_plan(limits),
+            own_ranges=own_ranges,
         )
     else:
         text = plan._plan_histogram_on_cpu(known, num_bins, name, shape, strides, dims, flow)
     facts: dict[str, Any] = json.loads(text)
     if "keys" in facts:  # on the CPU
         _add_keys(facts, _counted_keys(shape, dims, num_bins + (3 if flow else 0), facts))
-    elif facts["layout"] == "bytes" and isinstance(limits, Device):
+    elif "raw_bytes" in facts["steps"] and isinstance(limits, Device):
         place = (shape, strides, address, torch.uint8, dims or ())
         _add_raw_bytes(facts, plan_on_gpu(*place, 256, limits, assumed))
     facts["steps"] = tuple(facts.get("steps", ()))
-    if source == "extremes":
+    if source == "extremes" and facts["layout"] != "short":
         facts["bytes_moved"] += facts["bytes_read"] * (3 if facts["copies_input"] else 1)
     facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
     return HistogramExplanation(
@@ -195,9 +215,12 @@ def _add_keys(facts: dict[str, Any], keys: CpuExplanation) -> None:
 
 
 def _add_raw_bytes(facts: dict[str, Any], counting: Explanation) -> None:
-    facts["raw_bytes"] = counting
-    facts["steps"] = [*counting.steps, *facts["steps"]]
-    facts["workspace_bytes"] += counting.workspace_bytes
+    steps = facts["steps"]
+    if facts["layout"] == "bytes":
+        facts["raw_bytes"] = counting
+    facts["workspace_bytes"] += counting.workspace_bytes * steps.count("raw_bytes")
+    kernels = [counting.steps if step == "raw_bytes" else (step,) for step in steps]
+    facts["steps"] = list(chain.from_iterable(kernels))
 
 
 def _counted_keys(

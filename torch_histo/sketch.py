@@ -12,7 +12,14 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import has_values, integer, is_plain, is_plain_on_cpu, shown
+from torch_histo._arguments import (
+    has_values,
+    integer,
+    is_compiling,
+    is_plain,
+    is_plain_on_cpu,
+    shown,
+)
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
 from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
 
@@ -36,7 +43,7 @@ class QuantileSketch(Stream):
     smaller than the span (tiny) and larger (huge), by sign; -inf, +inf and NaN are counted as
     underflow, overflow and NaN. So every value of every dtype is counted. Counts are exact, and
     the same bits however the stream is divided. An update reads its input once, and adds to the
-    counts where they are; in a compiled program it reads it twice: to count, and to find the
+    counts where they are; in an exported program it reads it twice: to count, and to find the
     extremes.
 
     Args:
@@ -142,11 +149,17 @@ class QuantileSketch(Stream):
 
     def _adds_in_place(self, x: Tensor, dim: int | Sequence[int] | None) -> bool:
         """Whether an operator has added the counts and the extremes."""
+        state = self.hist, self.min_key, self.max_key
+        if is_compiling():
+            # An exported program holds public operators alone.
+            if torch.compiler.is_exporting() or not all(part.is_contiguous() for part in state):
+                return False
+            sketch_add(*state, x.detach(), self.bits, *self.exponents, self._checked_dim(x, dim))
+            return True
         if not (is_plain(x) and is_plain(self.hist)):
             return False
         dims = self._dimensions(dim)
         x = x.detach() if x.requires_grad else x
-        state = self.hist, self.min_key, self.max_key
         try:
             sketch_add(*state, x, self.bits, *self.exponents, dims)
         except RuntimeError:  # nothing has changed; the other way says what is wrong, or counts

@@ -13,6 +13,7 @@ from emulator.programs import TWO_SMS, Programs, described, limits_of, run_emula
 from oracle import assert_counts
 from torch import Tensor
 
+from torch_histo import HistogramExplanation, explain_histogram
 from torch_histo.devices import Device
 
 Range = tuple[float, float] | None
@@ -74,4 +75,14 @@ def count_uniform(
     expected = edges_of(low, high, bins, dtype=dtype)
     assert torch.equal(edges.view(expected.shape), expected), about
     assert_counts(counts, oracle.histogram(values, expected, dim, flow=flow), about)
+    if offset == 0:
+        assert_explained(words, explain_histogram(values, bins, range=of, dim=dim, device=gpu))
     return words
+
+
+def assert_explained(words: set[str], plan: HistogramExplanation) -> None:
+    """A plan names the kernels that ran, but for those that count raw bytes."""
+    raw = plan.raw_bytes.steps if plan.raw_bytes is not None else ()
+    told = set(plan.steps) - {"zeroing", *raw}
+    launched = {word for word in words if "-" not in word} - {*raw, "clear_counts"}
+    assert launched == told - {"clear_counts"}, (words, plan)

@@ -8,6 +8,7 @@
 #include "cuda/fill/short_channels.h"
 #include "cuda/fill/stripes.h"
 #include "cuda/pdl.cuh"
+#include "cuda/plan/uniform_plan.h"
 #include "cuda/storage/clear.h"
 
 namespace histo::cuda {
@@ -97,81 +98,69 @@ template void uniform_edges(const double*, const double*, int64_t, int64_t, doub
 
 namespace {
 
-/// Counts behind `set_up`, which writes the edges: so no block may read them before it has ended. Stripes
-/// wait for it.
-void count_behind(
-    EdgePlan plan,
+/// The kernel that writes the edges clears the counts, too.
+template <class E, class AnyRanges>
+void count_between_stored(
+    const AnyRanges& ranges,
+    const EdgePlan& plan,
     const Problem& problem,
     const Edges& edges,
+    const UniformBins& bins,
     const Flow& flow,
     const Launch& launch) {
-  plan.overlaps = plan.layout == EdgeLayout::kStripes && launch.limits.has_clusters();
+  const int64_t rows = edges.shared ? 1 : problem.num_channels();
+  set_up(
+      ranges, rows, bins.bins, static_cast<E*>(bins.edges), problem.counts,
+      plan.clears ? problem.num_counts() : 0, launch);
   count_by(plan, problem, edges, flow, launch);
 }
 
 template <class E>
 void count_between_extremes(
-    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
+    const UniformPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const UniformBins& bins,
+    const Flow& flow,
+    const Launch& launch) {
   const int64_t channels = problem.num_channels();
   auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
   E* high = low + channels;
   find_extremes(problem, Widened{true}, low, high, launch);
-  if (EdgePlan stripes{}; plan_own_stripes(problem, bins.bins, launch.limits, stripes)) {
-    if (stripes.clears) {
-      clear(launch, problem, launch.limits.has_clusters());
-    }
-    return count_own_stripes<E>(
-        stripes, problem, {low, high}, bins.bins, flow, static_cast<E*>(bins.edges), launch);
+  const Ranges<E> ranges{low, high};
+  if (plan.layout == UniformLayout::kStored) {
+    return count_between_stored<E>(ranges, plan.edges, problem, edges, bins, flow, launch);
   }
-  if (const auto own = plan_own_rows(problem, bins.bins, launch.limits)) {
-    if (own->clears) {
-      clear(launch, problem, own->overlaps);
-    }
-    return count_own_teams(*own, problem, low, high, bins, flow, launch);
+  if (plan.edges.clears) {
+    clear(launch, problem, plan.edges.overlaps);
   }
-  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, false);
-  const EdgePlan plan = plan_edges(problem, edges, launch.limits);
-  set_up(
-      Ranges<E>{low, high}, channels, bins.bins, static_cast<E*>(bins.edges), problem.counts,
-      plan.clears ? problem.num_counts() : 0, launch);
-  count_behind(plan, problem, edges, flow, launch);
+  plan.layout == UniformLayout::kOwnStripes
+      ? count_own_stripes<E>(
+            plan.edges, problem, ranges, bins.bins, flow, static_cast<E*>(bins.edges), launch)
+      : count_own_teams(plan.edges, problem, low, high, bins, flow, launch);
 }
 
-/// Counts short channels, if they are, by one kernel.
-bool count_short(
-    const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
-  const bool own = bins.range == nullptr;
-  const auto plan =
-      own ? plan_own_ranges(problem, bins.bins, launch.limits)
-          : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
-  if (plan) {
-    own ? count_own_ranges(*plan, problem, bins.edges, flow, launch)
-        : count_short_channels(*plan, problem, bins, flow, launch);
-  }
-  return plan.has_value();
-}
-
-template <class Edge>
+template <class E>
 void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
-  const int64_t rows = bins.range != nullptr ? 1 : problem.num_channels();
-  const bool counts = problem.num_rows() > 0 && problem.num_counts() > 0;
-  if (counts && count_short(problem, bins, flow, launch)) {
-    return;
+  const bool own = bins.range == nullptr;
+  if (problem.num_rows() == 0 || problem.num_counts() == 0) {
+    // NumPy computes the edges of no elements in float64.
+    const OneRange range = own ? OneRange{0, 1} : OneRange{bins.range[0], bins.range[1]};
+    return set_up(
+        range, own ? problem.num_channels() : 1, bins.bins, static_cast<E*>(bins.edges),
+        problem.counts, problem.num_counts(), launch);
   }
-  if (counts && bins.range == nullptr) {
-    return count_between_extremes<Edge>(problem, bins, flow, launch);
-  }
-  // NumPy computes the edges of no elements in float64.
-  const OneRange range =
-      bins.range != nullptr ? OneRange{bins.range[0], bins.range[1]} : OneRange{0, 1};
-  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
-  const EdgePlan plan = counts ? plan_edges(problem, edges, launch.limits) : EdgePlan{};
-  set_up(
-      range, rows, bins.bins, static_cast<Edge*>(bins.edges), problem.counts,
-      !counts || plan.clears ? problem.num_counts() : 0, launch);
-  if (counts) {
-    count_behind(plan, problem, edges, flow, launch);
+  const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, !own);
+  const UniformPlan plan = plan_uniform(problem, edges, launch.limits);
+  if (plan.layout == UniformLayout::kShort) {
+    own ? count_own_ranges(plan.short_channels, problem, bins.edges, flow, launch)
+        : count_short_channels(plan.short_channels, problem, bins, flow, launch);
+  } else if (own) {
+    count_between_extremes<E>(plan, problem, edges, bins, flow, launch);
+  } else {
+    const OneRange range{bins.range[0], bins.range[1]};
+    count_between_stored<E>(range, plan.edges, problem, edges, bins, flow, launch);
   }
 }
 

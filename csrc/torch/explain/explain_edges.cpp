@@ -1,4 +1,5 @@
 // Facts about the plan of a histogram between edges, on the CPU and on a GPU.
+#include <algorithm>
 #include <optional>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include "cpu/digitize/digitize.h"
 #include "cpu/digitize/patterns.h"
 #include "cpu/processor.h"
+#include "cuda/plan/uniform_plan.h"
 #include "torch/arguments.h"
 #include "torch/explain/explain.h"
 #include "torch/explain/explain_guesses.h"
@@ -88,6 +90,16 @@ std::string plan_on_cpu(
   return facts.json();
 }
 
+/// Extremes of parts of channels, or sums of raw bytes.
+int64_t extremes_bytes(const Problem& problem, const cuda::DeviceLimits& limits) {
+  const int64_t bytes = cuda::bytes_of_type(problem.type);
+  if (bytes == 1) {
+    return problem.num_channels() * 256 * int64_t{sizeof(int64_t)};
+  }
+  const int64_t parts = cuda::plan_extremes(problem, limits).parts();
+  return parts > 1 ? problem.num_channels() * parts * 2 * std::max<int64_t>(bytes, 4) : 0;
+}
+
 /// Besides that of the count of raw bytes.
 int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::EdgePlan& plan) {
   if (plan.layout == cuda::EdgeLayout::kBytes) {
@@ -97,6 +109,25 @@ int64_t workspace_of(const Problem& problem, const Edges& edges, const cuda::Edg
     return cuda::ColumnMemory::of(plan.columns, edges, problem.type).bytes();
   }
   return plan.checks_channels() ? (edges.shared ? 1 : problem.num_channels()) : 0;
+}
+
+/// The same of one call that makes the edges, too.
+int64_t workspace_of(
+    const Problem& problem,
+    const Edges& edges,
+    const cuda::UniformPlan& plan,
+    const cuda::DeviceLimits& limits) {
+  if (plan.layout == cuda::UniformLayout::kShort) {
+    return 0;
+  }
+  const bool computes_edges = plan.computes_edges(!edges.shared);
+  int64_t bytes = computes_edges ? 0 : workspace_of(problem, edges, plan.edges);
+  if (!edges.shared) {
+    const int64_t of_edge = edges.type == ElementType::kFloat32 ? 4 : 8;
+    bytes += 2 * problem.num_channels() * of_edge;
+    bytes += extremes_bytes(problem, limits);
+  }
+  return bytes;
 }
 
 /// The facts of columns in either table.
@@ -112,26 +143,53 @@ void add_columns(Facts& facts, const cuda::ChannelColumns& columns) {
   facts.add("rows_per_block", columns.share);
 }
 
-void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
+using Steps = std::vector<std::string>;
+
+/// The kernels that find the extremes of channels. Python puts in those that count raw bytes.
+void add_extremes(Steps& steps, const Problem& problem, const cuda::DeviceLimits& limits) {
+  if (cuda::bytes_of_type(problem.type) == 1) {
+    steps.insert(steps.end(), {"raw_bytes", "extremes_of_bytes"});
+    return;
+  }
+  const cuda::ExtremesPlan plan = cuda::plan_extremes(problem, limits);
+  switch (plan.layout) {
+    case cuda::ExtremesLayout::kVec16s:
+      steps.emplace_back("vec16_extremes");
+      break;
+    case cuda::ExtremesLayout::kColumns:
+      steps.emplace_back("column_extremes");
+      break;
+    case cuda::ExtremesLayout::kStrided:
+      steps.emplace_back("strided_extremes");
+      break;
+  }
+  if (plan.parts() > 1) {
+    steps.emplace_back("reduce_extremes");
+  }
+}
+
+void add_grid(Facts& facts, int64_t blocks, int threads, int64_t shared_bytes, bool clears) {
+  facts.add("blocks", blocks);
+  facts.add("threads", int64_t{threads});
+  facts.add("shared_bytes", shared_bytes);
+  facts.add("clears_counts", clears);
+}
+
+/// Adds kernels to those before. `computes_edges`: in the kernel that counts.
+void add_layout(Facts& facts, const cuda::EdgePlan& plan, bool computes_edges, Steps& steps) {
   const cuda::EdgeStreams& streams = plan.streams;
-  std::vector<std::string> steps;
-  if (plan.clears) {
-    steps.emplace_back(plan.overlaps ? "clear_counts" : "zeroing");
-  }
-  if (plan.checks_channels()) {
-    steps.emplace_back("check_edges");
-  }
+  const std::string count = computes_edges ? "count_own_" : "count_";
   switch (plan.layout) {
     case cuda::EdgeLayout::kBytes:
       facts.add("layout", "bytes");
-      steps.emplace_back("map_bytes");
+      steps.insert(steps.end(), {"raw_bytes", "map_bytes"});
       break;
     case cuda::EdgeLayout::kTeams:
       facts.add("layout", "teams");
       facts.add("vec16s", true);
       facts.add("chunks", int64_t{plan.teams.parts});
       facts.add("teams", int64_t{plan.teams.teams});
-      steps.emplace_back("count_teams");
+      steps.emplace_back(count + "teams");
       break;
     case cuda::EdgeLayout::kStreams:
       facts.add("layout", "streams");
@@ -146,25 +204,81 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan) {
     case cuda::EdgeLayout::kColumns:
       facts.add("layout", "columns");
       add_columns(facts, plan.columns);
-      steps.emplace_back("find_columns");
-      steps.emplace_back("count_columns");
+      steps.insert(steps.end(), {"find_columns", "count_columns"});
       break;
     case cuda::EdgeLayout::kStripes:
       facts.add("layout", "stripes");
       add_columns(facts, plan.stripes);
       facts.add("copies", int64_t{1} << (plan.stripes.log_lanes - plan.stripes.log_words));
-      steps.emplace_back("count_stripes");
+      steps.emplace_back(count + "stripes");
       break;
     case cuda::EdgeLayout::kTiles:
       facts.add("layout", plan.has_table() ? "tiles" : "scattered");
       steps.emplace_back("count_tiles");
       break;
   }
-  facts.add("blocks", plan.blocks);
-  facts.add("threads", int64_t{plan.threads});
-  facts.add("shared_bytes", plan.shared_bytes);
-  facts.add("clears_counts", plan.clears);
+  add_grid(facts, plan.blocks, plan.threads, plan.shared_bytes, plan.clears);
+}
+
+/// Edges are there.
+void add_stored(Facts& facts, const cuda::EdgePlan& plan) {
+  Steps steps;
+  if (plan.clears) {
+    steps.emplace_back(plan.overlaps ? "clear_counts" : "zeroing");
+  }
+  if (plan.checks_channels()) {
+    steps.emplace_back("check_edges");
+  }
+  add_layout(facts, plan, false, steps);
   facts.add("steps", steps);
+}
+
+void add_short(Facts& facts, const cuda::ShortPlan& plan, bool own) {
+  constexpr int kWarp = 32;
+  facts.add("layout", "short");
+  facts.add("vec16s", true);
+  facts.add("chunks", int64_t{1});
+  facts.add("teams", int64_t{plan.of_warps ? plan.threads / kWarp : 1});
+  add_grid(facts, plan.blocks, plan.threads, plan.shared_bytes, false);
+  facts.add("steps", Steps{own ? "count_own_ranges" : "count_short_channels"});
+}
+
+/// One call of an operator makes the edges and counts.
+void add_uniform(
+    Facts& facts,
+    const Problem& problem,
+    const cuda::UniformPlan& plan,
+    bool own,
+    const cuda::DeviceLimits& limits) {
+  const bool computes_edges = plan.computes_edges(own);
+  facts.add("computes_edges", computes_edges);
+  if (plan.layout == cuda::UniformLayout::kShort) {
+    return add_short(facts, plan.short_channels, own);
+  }
+  Steps steps;
+  if (own) {
+    add_extremes(steps, problem, limits);
+  }
+  if (!computes_edges) {
+    steps.emplace_back("uniform_edges"); // it clears the counts, too
+  } else if (plan.edges.clears) {
+    steps.emplace_back(plan.edges.overlaps ? "clear_counts" : "zeroing");
+  }
+  if (!computes_edges && plan.edges.checks_channels()) {
+    steps.emplace_back("check_edges");
+  }
+  add_layout(facts, plan.edges, computes_edges, steps);
+  facts.add("steps", steps);
+}
+
+/// The bins of one call.
+Findings find_uniform(
+    const Problem& problem, const Edges& edges, const cuda::UniformPlan& plan, bool own) {
+  if (plan.computes_edges(own)) {
+    return {};
+  }
+  return plan.layout == cuda::UniformLayout::kShort ? find_in_short_channels(problem, edges)
+                                                    : find_on_gpu(problem, edges, plan.edges);
 }
 
 std::string plan_on_gpu(
@@ -179,7 +293,8 @@ std::string plan_on_gpu(
     int64_t sm_count,
     int64_t shared_bytes_per_block,
     int64_t shared_bytes_per_sm,
-    int64_t capability) {
+    int64_t capability,
+    std::optional<bool> own_ranges) {
   Facts facts;
   const Described input{dtype, sizes, strides};
   const Checked checked = check_numbers("histogram", input.description("cuda"), dim);
@@ -198,11 +313,24 @@ std::string plan_on_gpu(
   const cuda::DeviceLimits limits{
       static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
       static_cast<int>(capability)};
-  const Edges between = edges_of(edges, num_bins, problem.num_channels());
-  const cuda::EdgePlan plan = cuda::plan_edges(problem, between, limits);
-  add_layout(facts, plan);
-  facts.add("workspace_bytes", workspace_of(problem, between, plan));
-  add_findings(facts, edges.has_value() ? find_on_gpu(problem, between, plan) : Findings{});
+  Edges between = edges_of(edges, num_bins, problem.num_channels());
+  Findings findings;
+  int64_t workspace;
+  if (own_ranges.has_value()) {
+    // Edges of one channel are its own if they lie between its extremes.
+    const Edges made = Edges::all(nullptr, between.type, num_bins, !*own_ranges);
+    const cuda::UniformPlan plan = cuda::plan_uniform(problem, made, limits);
+    add_uniform(facts, problem, plan, *own_ranges, limits);
+    workspace = workspace_of(problem, made, plan, limits);
+    findings = edges.has_value() ? find_uniform(problem, between, plan, *own_ranges) : findings;
+  } else {
+    const cuda::EdgePlan plan = cuda::plan_edges(problem, between, limits);
+    add_stored(facts, plan);
+    workspace = workspace_of(problem, between, plan);
+    findings = edges.has_value() ? find_on_gpu(problem, between, plan) : findings;
+  }
+  facts.add("workspace_bytes", workspace);
+  add_findings(facts, findings);
   return facts.json();
 }
 

@@ -224,12 +224,12 @@ Findings find_in_streams(const Problem& input, const Edges& edges, const cuda::E
   return findings;
 }
 
-/// All channels share the edges.
+/// All channels share the edges, for which a block has so many buckets.
 template <class T>
-Findings find_in_stripes(const Problem& input, const Edges& edges) {
+Findings find_shared(const Problem& input, const Edges& edges, int32_t buckets) {
   Findings findings;
   if (is_valid(edges, 0)) {
-    add_bins_of_block<T>(edges, 0, input.num_channels(), cuda::kBucketsOfStripes, findings);
+    add_bins_of_block<T>(edges, 0, input.num_channels(), buckets, findings);
   } else {
     findings.invalid_channels = input.num_channels();
   }
@@ -287,7 +287,7 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
       case cuda::EdgeLayout::kStreams:
         return find_in_streams<T>(input, edges, plan);
       case cuda::EdgeLayout::kStripes:
-        return find_in_stripes<T>(input, edges);
+        return find_shared<T>(input, edges, cuda::kBucketsOfStripes);
       case cuda::EdgeLayout::kColumns:
         return find_in_columns<T>(input, edges, plan);
       case cuda::EdgeLayout::kBytes:
@@ -295,6 +295,13 @@ Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgeP
         return search_all(input, edges);
     }
     fail("explain: a layout without a name");
+  });
+}
+
+Findings find_in_short_channels(const Problem& input, const Edges& edges) {
+  const cpu::ExactFloats exact;
+  return visit_number_type(input.type, [&](auto tag) {
+    return find_shared<typename decltype(tag)::type>(input, edges, cuda::kBucketsOfShort);
   });
 }
 

@@ -40,4 +40,7 @@ Findings find_on_cpu(const Problem& input, const Edges& edges);
 /// On a GPU, with this plan.
 Findings find_on_gpu(const Problem& input, const Edges& edges, const cuda::EdgePlan& plan);
 
+/// On a GPU, in short channels that share the edges.
+Findings find_in_short_channels(const Problem& input, const Edges& edges);
+
 } // namespace histo

@@ -1,0 +1,42 @@
+#include "cuda/plan/uniform_plan.h"
+
+#include <cstdint>
+
+namespace histo::cuda {
+namespace {
+
+std::optional<ShortPlan> plan_short(
+    const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  const int64_t edge_bytes = (edges.bins + 1) * int64_t{sizeof(double)};
+  return edges.shared ? plan_short_channels(problem, edges.bins, edge_bytes, limits)
+                      : plan_own_ranges(problem, edges.bins, limits);
+}
+
+} // namespace
+
+UniformPlan plan_uniform(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  UniformPlan plan{};
+  if (const auto found = plan_short(problem, edges, limits)) {
+    plan.layout = UniformLayout::kShort;
+    plan.short_channels = *found;
+    return plan;
+  }
+  if (!edges.shared) {
+    if (plan_own_stripes(problem, edges.bins, limits, plan.edges)) {
+      plan.layout = UniformLayout::kOwnStripes;
+      return plan;
+    }
+    if (const auto own = plan_own_rows(problem, edges.bins, limits)) {
+      plan.layout = UniformLayout::kOwnTeams;
+      plan.edges = *own;
+      return plan;
+    }
+  }
+  plan.layout = UniformLayout::kStored;
+  plan.edges = plan_edges(problem, edges, limits);
+  // Edges must be there before they are searched. Stripes wait for the kernel that writes them.
+  plan.edges.overlaps = plan.edges.layout == EdgeLayout::kStripes && limits.has_clusters();
+  return plan;
+}
+
+} // namespace histo::cuda

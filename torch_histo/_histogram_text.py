@@ -1,0 +1,203 @@
+"""The plans of `explain_histogram` in words."""
+
+from __future__ import annotations
+
+from ._plan_facts import BinSearch, HistogramFacts, WrongEdge
+from ._plan_text import (
+    copy_of,
+    cpu_tables_of,
+    grid_of,
+    layout_of,
+    method_of,
+    name_of_gpu,
+    prediction_of,
+    table_of,
+    text_of,
+    threads_of,
+    title_of,
+)
+from ._plan_words import counted, in_bytes
+
+
+def histogram_text(e: HistogramFacts) -> str:
+    if e.device is None:
+        loops = e.keys.loops if e.keys else ""
+        return text_of(title_of(e, f"the CPU ({loops} loops)", "histogram"), _histogram_lines(e))
+    device = name_of_gpu(e.device, e.device_is_assumed)
+    return text_of(title_of(e, device, "histogram"), _histogram_lines(e))
+
+
+def _histogram_lines(e: HistogramFacts) -> list[tuple[str, str]]:
+    return [
+        ("copy", copy_of(e)),
+        ("edges", _edges(e)),
+        ("layout", _histogram_layout(e)),
+        *_lines_of_bins(e),
+        *(("why", reason) for reason in _reasons(e)),
+        ("invalid", _invalid(e)),
+        *(_lines_of_keys(e) if e.device is None else _lines_of_grid(e)),
+        ("memory", _memory_of_histogram(e)),
+        ("predicted", prediction_of(e)),
+    ]
+
+
+def _edges(e: HistogramFacts) -> str:
+    dtype = str(e.edge_dtype).removeprefix("torch.")
+    text = f"{e.num_bins + 1:,} of {dtype}"
+    if e.channels != 1:
+        text += ", the same for all channels" if e.shares_edges else ", each channel's own"
+    if e.edges == "given":
+        return text
+    text += ", of bins of one width"
+    if e.edges == "extremes":
+        text += " between the extremes"
+        text += "" if e.layout == "short" else ", for which all is read first"
+    return text
+
+
+def _histogram_layout(e: HistogramFacts) -> str:
+    if e.layout in ("short", "teams", "streams"):
+        text = "one channel" if e.channels == 1 else f"{e.channels:,} channels one after another"
+        if e.layout != "short":
+            text += f", each in {counted(e.chunks, 'chunk')} of rows"
+        elif e.computes_edges:
+            text += ", read once" if e.channels == 1 else ", each read once"
+            text += " into shared memory"
+        if e.teams:
+            text += f"; a block has {counted(e.teams, 'team')} of {e.threads // e.teams} threads"
+        if e.parts > 1:
+            bins = counted(e.part_bins, "bin")
+            text += f"; {e.parts} parts of up to {bins}, and all is read for each"
+        return text
+    if e.layout in ("columns", "stripes"):
+        text = "" if e.batches == 1 else f"{e.batches:,} times "
+        text += f"{counted(e.columns, 'column')} side by side"
+        text += f", in {counted(e.stripes, 'stripe')} of {counted(e.stripe_words, 'word')}"
+        return f"{text} of {e.word_bytes} bytes"
+    layouts = {
+        "bytes": "raw bytes are counted, and the sums of the 256 values mapped to bins",
+        "tiles": "a block counts all or some rows of a few channels",
+        "scattered": "element by element, in the result itself",
+        "patterns": f"the {256**e.key_bytes:,} patterns of elements are counted, "
+        "and the sums mapped to bins",
+        "staged": f"elements become keys of {counted(e.key_bytes, 'byte')}, which are counted",
+    }
+    return layouts.get(e.layout, "nothing to count: the input is empty")
+
+
+def _lines_of_bins(e: HistogramFacts) -> list[tuple[str, str]]:
+    if e.computes_edges:
+        return [("bins", "by a formula and the edges beside it, which are computed anew")]
+    if not e.searches and e.invalid_channels < e.channels and e.layout != "nothing to count":
+        return [("bins", "unknown: only data tell the edges")]
+    return [("bins", _bins(e, search)) for search in e.searches]
+
+
+def _bins(e: HistogramFacts, search: BinSearch) -> str:
+    memory = "in memory" if e.layout in ("bytes", "tiles", "scattered") else "in shared memory"
+    words = {
+        "formula": "by a formula alone",
+        "comparison": "by a formula and one comparison with the nearest edge",
+        "cells": f"by {search.num_cells:,} cells of the {search.cells}, "
+        f"at most {counted(search.fullest_cell, 'edge')} in one",
+        "search": f"by a search among all edges {memory}",
+    }[search.how]
+    if e.layout in ("tiles", "scattered"):
+        words += ", which begins where an edge of evenly spaced ones would be"
+    every = len(e.searches) == 1 and not e.invalid_channels
+    if e.layout == "bytes":
+        words += ", for each of the 256 values"
+    return words if every else f"{_units(e, search.count)}: {words}"
+
+
+def _units(e: HistogramFacts, count: int) -> str:
+    return counted(count, {"part": "part of a channel"}.get(e.unit, e.unit))
+
+
+def _reasons(e: HistogramFacts) -> list[str]:
+    """Why better guesses are not taken."""
+    reasons = []
+    for search in e.searches:
+        if search.how in ("comparison", "cells", "search"):
+            if search.formula_fails:
+                reasons.append(f"the formula is wrong at {_edge(e, search.formula_fails)}")
+            elif search.how == "comparison":
+                reasons.append("channels side by side are searched together, with a comparison")
+        if search.how in ("cells", "search") and search.comparison_fails:
+            reasons.append(f"one comparison is wrong at {_edge(e, search.comparison_fails)}")
+    if e.layout in ("tiles", "scattered") and e.searches:
+        reasons.append("nothing is prepared for so few rows, or so many bins")
+    return list(dict.fromkeys(reasons))
+
+
+def _edge(e: HistogramFacts, edge: WrongEdge) -> str:
+    channel = "" if e.shares_edges else f" of channel {edge.channel:,}"
+    return f"edge {edge.number:,}{channel}, {edge.value:.9g}"
+
+
+def _invalid(e: HistogramFacts) -> str:
+    if not e.invalid_channels:
+        return ""
+    return (
+        f"{counted(e.invalid_channels, 'channel')}: edges that decrease or hold NaN count nothing"
+    )
+
+
+def _lines_of_keys(e: HistogramFacts) -> list[tuple[str, str]]:
+    if e.keys is None or not e.key_bytes:
+        return []
+    return [
+        ("method", method_of(e.keys)),
+        ("tables", cpu_tables_of(e.keys)),
+        ("threads", threads_of(e.keys)),
+        ("workspace", in_bytes(e.workspace_bytes) if e.workspace_bytes else "none"),
+    ]
+
+
+def _lines_of_grid(e: HistogramFacts) -> list[tuple[str, str]]:
+    lines = [("table", _table_of_histogram(e)), ("grid", _grid_of_histogram(e))]
+    if e.raw_bytes is not None:
+        counted = e.raw_bytes
+        lines = [
+            ("bytes", layout_of(counted)),
+            ("table", table_of(counted)),
+            ("grid", grid_of(counted)),
+        ]
+    workspace = in_bytes(e.workspace_bytes) if e.workspace_bytes else "none"
+    return [
+        *lines,
+        ("launches", f"{e.launches}: {', '.join(e.steps)}" if e.steps else "none"),
+        ("workspace", workspace),
+    ]
+
+
+def _table_of_histogram(e: HistogramFacts) -> str:
+    shared = f"{in_bytes(e.shared_bytes)} of shared memory a block"
+    if e.layout == "streams":
+        copies = f", in {e.copies} copies" if e.copies > 1 else ""
+        return f"counters and edges of {counted(e.part_bins, 'bin')}{copies}, and cells: {shared}"
+    bins = counted(e.num_bins, "bin")
+    if e.layout == "stripes":
+        copies = f", {e.copies} copies" if e.copies > 1 else ""
+        edges = "" if e.computes_edges else ", and edges"
+        return f"counters of {bins} a column{copies}{edges}: {shared}"
+    if e.layout in ("short", "teams"):
+        if not e.computes_edges:
+            return f"edges of {bins}, cells, and counters for each team: {shared}"
+        channel = "a channel and " if e.layout == "short" else ""
+        return f"{channel}counters of {bins} for each team: {shared}"
+    if e.layout == "columns":
+        return f"counters and edges of {bins} for each column: {shared}"
+    return ""
+
+
+def _grid_of_histogram(e: HistogramFacts) -> str:
+    if not e.blocks:
+        return ""
+    rows = f", up to {counted(e.rows_per_block, 'row')} each" if e.rows_per_block else ""
+    return f"{counted(e.blocks, 'block')} of {e.threads} threads{rows}"
+
+
+def _memory_of_histogram(e: HistogramFacts) -> str:
+    twice = " twice" if e.edges == "extremes" and e.layout != "short" else ""
+    return f"reads {in_bytes(e.bytes_read)}{twice}, writes {in_bytes(e.bytes_of_counts)} of counts"
