@@ -140,13 +140,15 @@ void count_between_extremes(
 /// Counts short channels, if they are, by one kernel.
 bool count_short(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
-  const bool own = bins.range == nullptr;
+  // Edges of one range that are float64 are those that each channel would compute for itself. Those
+  // of float32 are rounded from float64.
+  const bool computed = bins.range == nullptr || bins.type == ElementType::kFloat64;
   const auto plan =
-      own ? plan_own_ranges(problem, bins.bins, launch.limits)
-          : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
+      computed ? plan_own_ranges(problem, bins.bins, launch.limits)
+               : plan_short_channels(problem, bins.bins, 8 * (bins.bins + 1), launch.limits);
   if (plan) {
-    own ? count_own_ranges(*plan, problem, bins.edges, flow, launch)
-        : count_short_channels(*plan, problem, bins, flow, launch);
+    computed ? count_own_ranges(*plan, problem, bins, flow, launch)
+             : count_short_channels(*plan, problem, bins, flow, launch);
   }
   return plan.has_value();
 }
