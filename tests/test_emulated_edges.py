@@ -560,6 +560,25 @@ STRIPES = {
     "8 bytes": Stripes("8-words", (400, 20), dtype=DOUBLE),
     "int64": Stripes("8-words", (400, 21), dtype=torch.int64),
     "int32": Stripes("8-words", (100, 16), dtype=torch.int32),
+    "runs": Stripes("runs several", (4, 3, 60, 24), (0, 2)),
+    "runs of three loops": Stripes(
+        "runs", (5, 8, 9, 24), (0, 1, 2), cut=(slice(None), slice(6), slice(7), slice(20))
+    ),
+    "short runs": Stripes("runs 32-lanes", (400, 3, 2, 16), (0, 2), offset=1),
+    "chunks of runs": Stripes("runs chunks", (4, 2, 3001, 16), (0, 2), bins=10),
+    "runs in turn": Stripes("runs in-turn", (3, 9, 40, 24), (0, 2), gpu=TWO_SMS),
+    "runs, few channels": Stripes("runs", (6, 4, 90, 3), (0, 2)),
+    "runs, 2 bytes": Stripes("runs", (4, 3, 60, 24), (0, 2), dtype=torch.bfloat16),
+    "runs, 8 bytes": Stripes("runs", (4, 3, 60, 5), (0, 2), dtype=torch.int64),
+    "loose": Stripes("loose several", (300, 257), dtype=torch.float16),
+    "loose batches": Stripes("loose", (3, 101, 33), (1,), dtype=torch.bfloat16),
+    "loose gaps": Stripes(
+        "loose", (600, 52), dtype=torch.bfloat16, cut=(slice(None), slice(45)), offset=1
+    ),
+    "loose, few channels": Stripes(
+        "loose", (500, 5), dtype=torch.float16, cut=(slice(None), slice(3)), offset=1
+    ),
+    "loose runs": Stripes("loose runs", (5, 2, 77, 19), (0, 2), dtype=torch.int16),
 }
 
 
@@ -654,6 +673,17 @@ def test_extremes(check_range: CheckRange, dtype: torch.dtype) -> None:
 def test_extremes_of_odd_columns(check_range: CheckRange) -> None:
     for channels in (255, 511):
         check_range(numbers_about(uniform(-1, 1, 2), (301, channels), torch.bfloat16))
+
+
+@pytest.mark.parametrize("dtype", [SINGLE, torch.float16, torch.int16, DOUBLE], ids=str)
+def test_extremes_of_columns_in_runs(check_range: CheckRange, dtype: torch.dtype) -> None:
+    values = numbers_about(uniform(-500, 500, 20), (7, 6, 60, 25), dtype)
+    for some in (values, values[:, :, :55], values[..., 1:], values[..., :3], values[..., :24]):
+        for dim in ((0, 2), (0, 1, 2)):
+            for offset in (0, 1):
+                assert "columns" in check_range(some, dim=dim, offset=offset, gpu=HOPPER)
+    short = numbers_about(uniform(-500, 500, 20), (700, 2, 3, 20), dtype)
+    assert "columns" in check_range(short, dim=(0, 2), gpu=HOPPER)
 
 
 def test_extremes_at_the_ends_of_rounds(check_range: CheckRange) -> None:

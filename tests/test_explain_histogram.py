@@ -325,6 +325,8 @@ def test_an_assumed_device() -> None:
         ((4, 1 << 16), 1, torch.bfloat16, "teams", "count_teams"),
         ((1 << 28,), None, torch.float32, "streams", "count_streams"),
         ((1 << 16, 64), 0, torch.float64, "stripes", "count_stripes"),
+        ((4, 32, 2048, 128), (0, 2), torch.bfloat16, "stripes", "count_stripes"),
+        ((3000, 3001), 0, torch.float16, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
         ((1 << 16, 64), 1, torch.float32, "short", "count_short_channels"),
         ((1 << 16, 64), 1, torch.int32, "teams", "count_teams"),
@@ -332,7 +334,11 @@ def test_an_assumed_device() -> None:
     ],
 )
 def test_layouts(
-    shape: tuple[int, ...], dim: int | None, dtype: torch.dtype, layout: str, kernel: str
+    shape: tuple[int, ...],
+    dim: int | tuple[int, ...] | None,
+    dtype: torch.dtype,
+    layout: str,
+    kernel: str,
 ) -> None:
     plan = explain_histogram(shape, 100, range=(0, 1), dim=dim, dtype=dtype, device="H100")
     assert (plan.layout, plan.steps[-1]) == (layout, kernel)

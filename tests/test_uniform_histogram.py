@@ -219,6 +219,11 @@ LARGER: list[tuple[tuple[int, ...], Dim]] = [
     ((100_000, 11), [0]),
     ((70_001, 30), [0]),
     ((9000, 3, 5), [0, 2]),
+    # Columns in runs of rows, long and short ones; columns of an odd number.
+    ((5, 3, 1300, 33), [0, 2]),
+    ((900, 2, 9, 40), [0, 2]),
+    ((3000, 501), [0]),
+    ((33, 500, 257), [1]),
 ]
 
 

@@ -23,12 +23,13 @@ struct UniformLine {
 /// The proof: let u be half of epsilon, n the bins, M the larger magnitude of low and high, and a
 /// width of a bin the unit. The guess (value - low) * scale + 0.5 is rounded five times, and is off
 /// by less than 6(n + 1)u. A device computes value * scale + (0.5 - low * scale), with one rounding
-/// each: the scale is off by 2u of itself, the constant by Mu / step, and the sum by (n + 1)u, so
-/// its guess is off by less than 3(n + 1)u + Mu / step. An edge is off by less than 4nu for the
-/// rounded width, step and product, and by 2Mu / step for the sum and the conversion, with the u of
-/// Edge. The conditions make n at most 1 / 64u, and Mu / step at most 1 / 8. So the sums are below
-/// 11/64 + 1/4 and 15/64 + 1/4, which is below a half. So the edge whose number is the whole part
-/// of the guess is the last one that the value reaches, or the one behind that.
+/// each; in float32 it leaves 0.5 out, and rounds to the nearest number instead of down. The scale is
+/// off by 2u of itself, the constant by Mu / step, and the sum by (n + 1)u, so its guess is off by
+/// less than 3(n + 1)u + Mu / step. An edge is off by less than 4nu for the rounded width, step and
+/// product, and by 2Mu / step for the sum and the conversion, with the u of Edge. The conditions
+/// make n at most 1 / 64u, and Mu / step at most 1 / 8. So the sums are below 11/64 + 1/4 and
+/// 15/64 + 1/4, which is below a half. So the edge whose number is the whole part of the guess is
+/// the last one that the value reaches, or the one behind that.
 ///
 /// A step of a normal number keeps underflow from losing more. Edges but the last are more than half
 /// a width below `high`.

@@ -281,6 +281,13 @@ constexpr int64_t kShortestRun = 1024;
 // [64, 1176, 1176, 3] over (1, 2) in (0, 1)
 constexpr int64_t kMaxStripes = 256;
 
+// Items of a place: a thread begins a new item in the time of so many rows. Case: bfloat16
+// [4, 32, 2048, 128] over (0, 2).
+constexpr int64_t kRowsToSetUpItem = 8;
+constexpr int64_t kMostStepsOfColumns = 64;
+// A block reads all places.
+constexpr int64_t kMostPlacesOfColumns = 8192;
+
 // --- Between edges (fill/) ---------------------------------------------------------------
 
 // Threads of a block of each layout. `element` is the size of an element in bytes. Shown by: float32
@@ -306,7 +313,8 @@ constexpr unsigned kLogWordsOfStripe = 3;
 // bfloat16 [8192, 4096] and [2^17, 512], float32 [1000003, 30], range=None.
 constexpr int64_t kMostElementsOfStripe = 160 << 10;
 static_assert(
-    kMostElementsOfStripe / (2 << kLogWordsOfStripe) < kMaxPacked16,
+    kMostElementsOfStripe / (2 << kLogWordsOfStripe) < kMaxPacked16 &&
+        kMostPlacesOfColumns <= kMostElementsOfStripe / (2 << kLogWordsOfStripe),
     "columns of 16 bits share words");
 // The same, in bytes, if stripes are more than blocks at a time and share their edges. Case: float32
 // [4096, 4096] in (-4.1, 4.3).

@@ -183,6 +183,8 @@ std::string words_of_stripes(const cuda::EdgeStripes& in, const cuda::EdgePlan& 
   words += in.chunks > 1 ? " chunks" : "";
   words += in.stripes > 1 ? " several" : "";
   words += in.works > plan.blocks ? " in-turn" : "";
+  words += in.places() > 1 ? " runs" : "";
+  words += in.loose ? " loose" : "";
   return words;
 }
 

@@ -43,6 +43,12 @@ __device__ __noinline__ unsigned search_uniform_slot(
   return reached;
 }
 
+/// An edge of a range that has no line. It is rare, and takes many registers.
+template <class E>
+__device__ __noinline__ E edge_without_line(E low, E high, unsigned bins, unsigned k) {
+  return uniform_edge(low, high, bins, k);
+}
+
 /// The bins of one channel, in registers.
 template <class T>
 struct UniformBinsOfChannel {
@@ -50,7 +56,7 @@ struct UniformBinsOfChannel {
   using E = UniformEdgeOf<T>;
 
   UniformLine<E> line;
-  E at_zero; // of the guess: see find_line()
+  E at_zero; // of the guess: see nearest_edge()
   E high;
   E end; // the smallest number above `high`
   unsigned bins;
@@ -60,7 +66,7 @@ struct UniformBinsOfChannel {
   __device__ __forceinline__ UniformBinsOfChannel(E the_low, E the_high, unsigned the_bins)
       : high(the_high), end(above(the_high)), bins(the_bins) {
     has_line = find_line<E, E>(the_low, the_high, the_bins, line);
-    at_zero = fused(-the_low, line.scale, E(0.5));
+    at_zero = fused(-the_low, line.scale, kRoundsInFloat ? E(0) : E(0.5));
     if constexpr (!Number<T>::kIsFloat && sizeof(T) == 8) { // other integers are doubles
       constexpr E kMostExact = 0x1p53;
       has_line = has_line && -kMostExact < the_low && the_high < kMostExact;
@@ -69,7 +75,10 @@ struct UniformBinsOfChannel {
 
   /// Edge k, as `histogram` returns it.
   __device__ __forceinline__ E edge(unsigned k) const {
-    return !has_line ? uniform_edge(line.low, high, bins, k) : k == bins ? high : inner(k);
+    if (!has_line) {
+      return edge_without_line(line.low, high, bins, k);
+    }
+    return k == bins ? high : inner(static_cast<E>(k));
   }
   /// The slot of a value: how many edges it reaches. That of NaN is unspecified.
   template <bool kHasLine>
@@ -78,15 +87,39 @@ struct UniformBinsOfChannel {
       return search_uniform_slot<T>(value, line.low, high, bins);
     } else {
       const auto own = static_cast<E>(value);
-      const unsigned near = min(converted(fused(own, line.scale, at_zero)), bins);
-      return near + (own >= (near == bins ? end : inner(near)) ? 1 : 0);
+      const Nearest near = nearest_edge(own);
+      const E edge = near.k == bins ? end : inner(near.number);
+      return near.k + (own >= edge ? 1 : 0);
     }
   }
 
  private:
+  // Conversions between integers and floats have a quarter of the speed of other instructions.
+  static constexpr bool kRoundsInFloat = sizeof(E) == 4;
+
+  struct Nearest {
+    unsigned k;
+    E number; // k
+  };
+  /// The edge that is nearest to a value, or almost: see find_line(). NaN has any of them.
+  __device__ __forceinline__ Nearest nearest_edge(E value) const {
+    const E at = fused(value, line.scale, at_zero);
+    if constexpr (kRoundsInFloat) {
+      // The sum has no bits for a fraction, and is rounded to the nearest number.
+      constexpr float kWholeNumbers = 0x1p23f;
+      const float sum =
+          rounded_sum(fminf(fmaxf(at, 0.0F), static_cast<float>(bins)), kWholeNumbers);
+      return {
+          bits_as<unsigned>(sum) - bits_as<unsigned>(kWholeNumbers),
+          rounded_sum(sum, -kWholeNumbers)};
+    } else {
+      const unsigned k = min(converted(at), bins);
+      return {k, static_cast<E>(k)};
+    }
+  }
   /// Edge k of those below `high`, on the line.
-  __device__ __forceinline__ E inner(unsigned k) const {
-    return rounded_sum(rounded_product(static_cast<E>(k), line.step), line.low);
+  __device__ __forceinline__ E inner(E k) const {
+    return rounded_sum(rounded_product(k, line.step), line.low);
   }
   __device__ __forceinline__ static E above(E value) {
     if constexpr (sizeof(E) == 4) {

@@ -7,7 +7,7 @@
 #include "cuda/storage/counts.cuh"
 #include "cuda/storage/room.h"
 #include "cuda/storage/stripe_table.cuh"
-#include "cuda/walk/walk.cuh"
+#include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -17,7 +17,6 @@ constexpr int kColumnsOfWord = static_cast<int>(bytes_of_word(sizeof(T)) / sizeo
 template <class T>
 using StripeReads =
     ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T), Number<T>::kIsFloat)>;
-
 using SearchReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, 1>;
 
 /// Counts the elements of a thread's word.
@@ -60,10 +59,10 @@ __device__ __forceinline__ CountWord<T, Find, Table> count_word(
 }
 
 /// L2 fetches the rows that a block counts next, while it writes counts.
-template <class T>
+template <class Column, class T>
 __device__ __forceinline__ void fetch_next(const T* data, const EdgeStripes& in, unsigned work) {
   if (work + gridDim.x < in.works) {
-    ColumnOfThread<T>(data, in, blockDim.x, work + gridDim.x).fetch_first(kRowsFetchedNext);
+    Column(data, in, blockDim.x, work + gridDim.x).fetch_first(kRowsFetchedNext);
   }
 }
 
@@ -71,7 +70,8 @@ __device__ __forceinline__ void fetch_next(const T* data, const EdgeStripes& in,
 template <class T>
 struct ChannelsOfStripe {
   int64_t first;     // channel
-  unsigned size;     // columns; those behind have the same channels again, or none
+  unsigned filled;   // columns; those behind have no channel
+  unsigned size;     // columns; those behind have the same channels again
   unsigned to_first; // columns until channel 0 of the batch follows the last one
   int64_t channels;  // of a batch
 
@@ -80,7 +80,8 @@ struct ChannelsOfStripe {
     const int64_t begin = column.first_column(), of_batch = begin % channels;
     const int64_t width = column.in.width(sizeof(T));
     first = column.batch * channels + of_batch;
-    size = static_cast<unsigned>(min(min(channels, column.in.columns - begin), width));
+    filled = static_cast<unsigned>(min(column.in.columns - begin, width));
+    size = static_cast<unsigned>(min(channels, int64_t{filled}));
     to_first = static_cast<unsigned>(min(channels - of_batch, width));
   }
   __device__ __forceinline__ int64_t channel(unsigned c) const {
@@ -127,13 +128,13 @@ __device__ __forceinline__ void put_channels(
   table.rotate();
   __syncthreads();
   const auto num_counts = static_cast<unsigned>(flow.num_counts(bins));
-  const unsigned width = in.width(sizeof(T)), words = 1u << in.log_words;
+  const unsigned words = 1u << in.log_words;
   for (unsigned c = threadIdx.x / kWarp; c < stripe.size; c += blockDim.x / kWarp) {
     Count::Total* of_channel = totals + stripe.channel(c) * num_counts;
     for (unsigned i = threadIdx.x % kWarp; i < num_counts; i += kWarp) {
       const unsigned slot = i + (flow.shown ? 0 : 1);
       Count::Total sum = 0;
-      for (unsigned same = c; same < width; same += stripe.size) {
+      for (unsigned same = c; same < stripe.filled; same += stripe.size) {
         sum += table.sum(slot, same, words);
       }
       put_or_add(&of_channel[i], valid || slot == bins + 2 ? sum : 0, in.adds);
@@ -161,7 +162,7 @@ __device__ __forceinline__ void put_stripe(
   __syncthreads();
 }
 
-template <int kLogLanes, class T>
+template <int kLogLanes, class Column, class T>
 __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_shared_stripes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ EdgeStripes in,
@@ -175,12 +176,12 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
   auto* thresholds = room.take<typename Number<T>::Wide>(words_of(slots, 0u));
   auto* buckets = room.take<uint32_t>(kBucketsOfStripes);
   const Table table(room.take<uint32_t>(0), slots);
-  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(kRowsFetchedFirst);
+  Column(data, in, blockDim.x).fetch_first(kRowsFetchedFirst);
   wait_for_previous(); // it may make the edges, or clear the result
   const auto found = find_bins<T, 0>(edges, 0, thresholds, buckets, kBucketsOfStripes);
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
   for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    const ColumnOfThread<T> column(data, in, blockDim.x, work);
+    const Column column(data, in, blockDim.x, work);
     table.clear();
     __syncthreads();
     visit_guess<kKnowsAffineExceptTop<T>, true>(found.guess, [&](auto guess) {
@@ -189,12 +190,12 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
       };
       column.template for_each<StripeReads<T>>(count_word<T>(find, table, nan_slot));
     });
-    fetch_next(data, in, work);
+    fetch_next<Column>(data, in, work);
     put_stripe(table, column, in, bins, found.valid, flow, totals);
   }
 }
 
-template <int kLogLanes, class T>
+template <int kLogLanes, class Column, class T>
 __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own_stripes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ EdgeStripes in,
@@ -210,10 +211,10 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
   extern __shared__ __align__(16) unsigned char shared[];
   const Table table(reinterpret_cast<uint32_t*>(shared), bins + 3);
   const unsigned nan_slot = flow.shown ? bins + 2 : 0;
-  ColumnOfThread<T>(data, in, blockDim.x).fetch_first(kRowsFetchedNext);
+  Column(data, in, blockDim.x).fetch_first(kRowsFetchedNext);
   wait_for_previous(); // it may make the ranges, or clear the result
   for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    const ColumnOfThread<T> column(data, in, blockDim.x, work);
+    const Column column(data, in, blockDim.x, work);
     table.clear();
     bool has_line = true;
     if (threadIdx.x < in.width(sizeof(T))) {
@@ -251,7 +252,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
       column.template for_each<Reads>(count_word<T>(find, table, nan_slot));
     };
     have_lines ? count(std::true_type{}) : count(std::false_type{});
-    fetch_next(data, in, work);
+    fetch_next<Column>(data, in, work);
     put_stripe(table, column, in, bins, true, flow, totals);
   }
 }
@@ -262,13 +263,17 @@ LaunchShape shape_of(const EdgePlan& plan, bool overlaps) {
       overlaps};
 }
 
-/// Calls f(the lanes of a table, as a constant).
-template <class F>
-void visit_lanes(unsigned log_lanes, const F& f) {
-  if (log_lanes == 5) {
-    f(std::integral_constant<int, 5>{});
-  } else if (log_lanes == 3) {
-    f(std::integral_constant<int, 3>{});
+/// Calls f(the lanes of a table, as a constant, TypeTag of the walk).
+template <class T, class F>
+void visit_stripes(const EdgeStripes& in, const F& f) {
+  const auto with_lanes = [&](auto log_lanes) {
+    in.are_general() ? f(log_lanes, TypeTag<GeneralColumn<T>>{})
+                     : f(log_lanes, TypeTag<ColumnOfThread<T>>{});
+  };
+  if (in.log_lanes == 5) {
+    with_lanes(std::integral_constant<int, 5>{});
+  } else if (in.log_lanes == 3) {
+    with_lanes(std::integral_constant<int, 3>{});
   } else {
     no_kernel("count_stripes");
   }
@@ -284,9 +289,10 @@ void count_stripes_between(
     const Launch& launch) {
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
+    visit_stripes<T>(plan.stripes, [&](auto log_lanes, auto column) {
+      using Column = typename decltype(column)::type;
       start(
-          launch, "count_stripes", count_shared_stripes_kernel<log_lanes(), T>,
+          launch, "count_stripes", count_shared_stripes_kernel<log_lanes(), Column, T>,
           shape_of(plan, plan.overlaps), static_cast<const T*>(problem.data), plan.stripes, edges,
           flow, totals_of(problem));
     });
@@ -305,9 +311,10 @@ void count_own_stripes(
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<UniformEdgeOf<T>, E>) {
-      visit_lanes(plan.stripes.log_lanes, [&](auto log_lanes) {
+      visit_stripes<T>(plan.stripes, [&](auto log_lanes, auto column) {
+        using Column = typename decltype(column)::type;
         start(
-            launch, "count_own_stripes", count_own_stripes_kernel<log_lanes(), T>,
+            launch, "count_own_stripes", count_own_stripes_kernel<log_lanes(), Column, T>,
             shape_of(plan, launch.limits.has_clusters()), static_cast<const T*>(problem.data),
             plan.stripes, ranges, static_cast<unsigned>(bins), flow, edges, totals_of(problem));
       });

@@ -5,8 +5,8 @@
 #include "cuda/axis/extremes.cuh"
 #include "cuda/pdl.cuh"
 #include "cuda/plan/extremes_plan.h"
+#include "cuda/walk/general_columns.cuh"
 #include "cuda/walk/vec16s.cuh"
-#include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -101,14 +101,13 @@ template <int kWordBytes>
 using ExtremeColumnReads = ReadShape<kThreadsOfColumnExtremes, 1, 64 / kWordBytes>;
 
 /// Parts lie [batch][chunk][column].
-template <class T, int kWordBytes>
+template <class T, class Column>
 __global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_kernel(
     const T* __restrict__ data, const __grid_constant__ ChannelColumns in, ExtremesOut<T> out) {
-  using Column = ColumnOfThread<T, kWordBytes>;
   using Value = typename Extremes<T>::Value;
   const Column column(data, in, kThreadsOfColumnExtremes);
   Extremes<T> own[Column::kOfWord];
-  column.template for_each<ExtremeColumnReads<kWordBytes>>(
+  column.template for_each<ExtremeColumnReads<sizeof(typename Column::Word)>>(
       [&](T element, int of_word) { own[of_word].add(element); });
   __shared__ Value lows[kThreadsOfColumnExtremes], highs[kThreadsOfColumnExtremes];
   // All threads that have a column add theirs; each word has a thread in the first warp.
@@ -189,8 +188,9 @@ void find_parts(
       constexpr int kNarrow = static_cast<int>(bytes_of_word(sizeof(T)));
       return start(
           launch, "column_extremes",
-          plan.columns.word_bytes == 8 ? column_extremes_kernel<T, 8>
-                                       : column_extremes_kernel<T, kNarrow>,
+          plan.columns.are_general()     ? column_extremes_kernel<T, GeneralColumn<T>>
+          : plan.columns.word_bytes == 8 ? column_extremes_kernel<T, ColumnOfThread<T, 8>>
+                                         : column_extremes_kernel<T, ColumnOfThread<T, kNarrow>>,
           grid, block, 0, data, plan.columns, out);
   }
   no_kernel("find_extremes");

@@ -1,6 +1,6 @@
-// Counts short channels between their extremes. A team, which is a warp or a block, holds a channel
-// in shared memory: so it is read once. It finds the extremes, counts in a table in shared memory, and
-// writes edges and counts.
+// Counts short channels between their extremes, or in one range whose edges are float64. A team, which
+// is a warp or a block, holds a channel in shared memory: so it is read once. It finds the extremes,
+// counts in a table in shared memory, and writes edges and counts.
 #include "cuda/axis/extremes.cuh"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/short_channels.h"
@@ -104,28 +104,35 @@ struct CountBetween {
   }
 };
 
-/// A rare edge, which takes many registers.
-template <class E>
-__device__ __noinline__ E edge_without_line(E low, E high, unsigned bins, unsigned k) {
-  return uniform_edge(low, high, bins, k);
-}
+/// The range of all channels, if they have no ranges of their own.
+struct GivenRange {
+  bool yes;
+  double low;
+  double high;
+};
 
-/// The edges of a channel.
-template <class T>
-__device__ __forceinline__ UniformEdgeOf<T> edge_of(
-    const UniformBinsOfChannel<T>& bins, unsigned k) {
-  if (!bins.has_line) {
-    return edge_without_line(bins.line.low, bins.high, bins.bins, k);
+/// The bins of a channel: between its extremes, or in the given range.
+template <class T, bool kIsWarp>
+__device__ __forceinline__ UniformBinsOfChannel<T> bins_of(
+    const StagedVec16s<T, kIsWarp>& staged, const GivenRange& given, unsigned bins) {
+  if constexpr (std::is_same_v<UniformEdgeOf<T>, double>) {
+    if (given.yes) {
+      return UniformBinsOfChannel<T>(given.low, given.high, bins);
+    }
   }
-  const auto inner =
-      rounded_sum(rounded_product(static_cast<UniformEdgeOf<T>>(k), bins.line.step), bins.line.low);
-  return k == bins.bins ? bins.high : inner;
+  RunningExtremes<T> own;
+  staged.for_each([&](const Vec16<T>& vec16) { own.add(bits_as<uint4>(vec16)); });
+  const Extremes<T> extremes = extremes_of(staged.team, own.all());
+  auto low = extremes.rounded_low(), high = extremes.rounded_high();
+  range_of_extremes(low, high);
+  return UniformBinsOfChannel<T>(low, high, bins);
 }
 
 template <class T, bool kIsWarp>
 __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own_ranges_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ShortChannels in,
+    GivenRange given,
     Flow flow,
     UniformEdgeOf<T>* __restrict__ edges,
     Count::Total* __restrict__ totals) {
@@ -148,12 +155,7 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
   }
   for (int64_t channel = team.index; channel < channels; channel += team.count) {
     wait_for_copies();
-    RunningExtremes<T> own_extremes;
-    staged.for_each([&](const Vec16<T>& vec16) { own_extremes.add(bits_as<uint4>(vec16)); });
-    const Extremes<T> extremes = extremes_of(team, own_extremes.all());
-    auto low = extremes.rounded_low(), high = extremes.rounded_high();
-    range_of_extremes(low, high);
-    const UniformBinsOfChannel<T> bins(low, high, in.bins);
+    const auto bins = bins_of(staged, given, in.bins);
     const CountBetween<T, kIsWarp> counting{bins, table};
     bins.has_line ? counting.template add_all<true>(staged, fillers, channel_data(channel))
                   : counting.template add_all<false>(staged, fillers, channel_data(channel));
@@ -167,9 +169,11 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
     put_row(team, totals + channel * num_counts, num_counts, [&](unsigned i) {
       return static_cast<Count::Total>(table.empty(flow.shown ? i : i + 1));
     });
-    put_row(team, edges + channel * (in.bins + 1), in.bins + 1, [&](unsigned k) {
-      return edge_of<T>(bins, k);
-    });
+    if (!given.yes || channel == 0) {
+      put_row(team, edges + channel * (in.bins + 1), in.bins + 1, [&](unsigned k) {
+        return bins.edge(k);
+      });
+    }
     team.wait();
   }
 }
@@ -179,17 +183,21 @@ __global__ __launch_bounds__(kMostThreadsOfShort, kBlocksOfShort) void count_own
 void count_own_ranges(
     const ShortPlan& plan,
     const Problem& problem,
-    void* edges,
+    const UniformBins& bins,
     const Flow& flow,
     const Launch& launch) {
+  GivenRange given{};
+  if (bins.range != nullptr) {
+    given = {true, bins.range[0], bins.range[1]};
+  }
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start(
         launch, "count_own_ranges",
         plan.of_warps ? count_own_ranges_kernel<T, true> : count_own_ranges_kernel<T, false>,
         grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-        static_cast<const T*>(problem.data), plan.in, flow, static_cast<UniformEdgeOf<T>*>(edges),
-        totals_of(problem));
+        static_cast<const T*>(problem.data), plan.in, given, flow,
+        static_cast<UniformEdgeOf<T>*>(bins.edges), totals_of(problem));
   });
 }
 

@@ -154,7 +154,8 @@ void count_uniform(
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, !own);
   const UniformPlan plan = plan_uniform(problem, edges, launch.limits);
   if (plan.layout == UniformLayout::kShort) {
-    own ? count_own_ranges(plan.short_channels, problem, bins.edges, flow, launch)
+    plan.computes_edges(edges)
+        ? count_own_ranges(plan.short_channels, problem, bins, flow, launch)
         : count_short_channels(plan.short_channels, problem, bins, flow, launch);
   } else if (own) {
     count_between_extremes<E>(plan, problem, edges, bins, flow, launch);

@@ -6,15 +6,16 @@
 
 namespace histo::cuda {
 
-/// Channels with the ranges of their extremes: writes edges and counts.
+/// Channels with the ranges of their extremes, or with one range of numbers if edges are float64:
+/// writes edges and counts.
 void count_own_ranges(
     const ShortPlan& plan,
     const Problem& problem,
-    void* edges,
+    const UniformBins& bins,
     const Flow& flow,
     const Launch& launch);
 
-/// Channels with one range of numbers: writes edges and counts.
+/// Channels with one range of numbers, if edges are float32: writes edges and counts.
 void count_short_channels(
     const ShortPlan& plan,
     const Problem& problem,

@@ -29,6 +29,19 @@ int64_t chunks_of(
   return best;
 }
 
+/// Whether all rows begin and end with whole words.
+bool are_whole(const Problem& problem, int64_t word_bytes) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const auto in_words = [&](int64_t elements) {
+    return elements * element_bytes % word_bytes == 0;
+  };
+  return address_of(problem) % word_bytes == 0 && in_words(problem.channels[0].stride) &&
+         in_words(problem.channels[1].size) &&
+         std::all_of(std::begin(problem.rows), std::end(problem.rows), [&](const Extent& loop) {
+           return loop.size == 1 || in_words(loop.stride);
+         });
+}
+
 } // namespace
 
 int64_t bytes_of_type(ElementType type) {
@@ -78,6 +91,17 @@ ChannelSpans spans_of(const Problem& problem, unsigned chunks) {
   return in;
 }
 
+bool are_general_columns(const Problem& problem) {
+  const Extent& channels = problem.channels[1];
+  int64_t longest = 1;
+  for (const Extent& loop : problem.rows) {
+    longest = std::max(longest, loop.size);
+  }
+  return channels.size > 1 && channels.stride == 1 && problem.rows[2].stride >= channels.size &&
+         problem.num_rows() < kMaxRows && problem.num_rows() / longest <= kMostPlacesOfColumns &&
+         address_of(problem) % bytes_of_type(problem.type) == 0;
+}
+
 bool are_columns(const Problem& problem, int64_t word_bytes) {
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
@@ -88,26 +112,49 @@ bool are_columns(const Problem& problem, int64_t word_bytes) {
   return channels.size > 1 && channels.stride == 1 && rows.stride >= channels.size &&
          problem.rows[0].size == 1 && problem.rows[1].size == 1 &&
          address_of(problem) % word_bytes == 0 && in_words(problem.channels[0].stride) &&
-         // Dense rows of an odd number of small elements are joined until they end with a word.
-         ((rows.stride == channels.size && channels.size <= kMaxStripes) ||
+         // Dense rows of an odd number of small elements are joined until they end with a word. Wide
+         // words are not worth so long rows.
+         ((rows.stride == channels.size &&
+           (channels.size <= kMaxStripes || word_bytes == bytes_of_word(element_bytes))) ||
           (in_words(rows.stride) && in_words(channels.size)));
 }
 
 ChannelColumns stripes_of(const Problem& problem, int64_t word_bytes, unsigned log_words) {
   const Extent& channels = problem.channels[1];
-  const Extent& rows = problem.rows[2];
   ChannelColumns in{};
   in.batches = problem.channels[0].size;
   in.batch_stride = problem.channels[0].stride;
   in.channels = channels.size;
   in.columns = channels.size;
-  in.rows = rows.size;
-  in.row_stride = rows.stride;
+  Extent loops[3];
+  std::copy(std::begin(problem.rows), std::end(problem.rows), loops);
+  std::stable_sort(std::begin(loops), std::end(loops), [](const Extent& a, const Extent& b) {
+    return a.size < b.size;
+  });
+  in.rows = loops[2].size;
+  in.row_stride = loops[2].stride;
+  std::copy(&loops[0], &loops[2], in.runs);
+  in.steps = 1;
+  in.loose = !are_whole(problem, word_bytes);
   in.log_words = log_words;
   in.word_bytes = static_cast<unsigned>(word_bytes);
   const int64_t width = in.width(static_cast<unsigned>(bytes_of_type(problem.type)));
   in.stripes = static_cast<unsigned>(ceil_div(in.columns, width));
   return in;
+}
+
+void set_steps(ChannelColumns& in, int64_t threads) {
+  const int64_t at_once = std::max<int64_t>(threads >> in.log_words, 1);
+  const int64_t most = std::min<int64_t>(in.share, kMostStepsOfColumns);
+  int64_t least_cost = INT64_MAX;
+  for (int64_t steps = 1; steps <= most; ++steps) {
+    const int64_t cost =
+        ceil_div(in.places() * steps, at_once) * (ceil_div(in.share, steps) + kRowsToSetUpItem);
+    if (cost < least_cost) {
+      least_cost = cost;
+      in.steps = static_cast<unsigned>(steps);
+    }
+  }
 }
 
 ChannelColumns columns_of(
@@ -121,17 +168,22 @@ ChannelColumns columns_of(
   const Extent& rows = problem.rows[2];
   ChannelColumns in = stripes_of(problem, word_bytes, log_words);
   const int64_t width = in.width(static_cast<unsigned>(element_bytes));
-  const int64_t period = std::lcm(channels.size, width);
-  // Dense rows are joined, so that stripes are full and begin in lines.
-  if (rows.stride == channels.size && period / width <= kMaxStripes) {
+  const int64_t full = std::lcm(channels.size, width);
+  const int64_t whole = std::lcm(channels.size, word_bytes / element_bytes);
+  const bool joins_to_full = full / width <= kMaxStripes;
+  // Dense rows are joined, so that stripes are full and begin in lines, or at least have whole words.
+  if (are_columns(problem, word_bytes) && rows.stride == channels.size &&
+      (joins_to_full || in.loose)) {
     const int64_t elements = rows.size * channels.size;
-    in.columns = in.row_stride = period;
-    in.rows = elements / period;
-    in.left = elements % period;
+    in.columns = in.row_stride = joins_to_full ? full : whole;
+    in.rows = elements / in.columns;
+    in.left = elements % in.columns;
+    in.loose = false;
   }
   in.stripes = static_cast<unsigned>(ceil_div(in.columns, width));
   const int64_t chunks = chunks_of(
-      limits.sm_count, in.batches * in.stripes, in.rows, width * element_bytes, setup_bytes);
+      limits.sm_count, in.batches * in.stripes, in.rows, in.places() * width * element_bytes,
+      setup_bytes);
   in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
   in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
   return in;

@@ -49,6 +49,22 @@ struct ChannelColumns {
   unsigned log_words;  // of a stripe
   unsigned word_bytes; // `bytes_of_word`, or more
 
+  // If rows lie in several loops, `rows` are those of the longest one. At each place in the other
+  // loops a block has items: every `steps`th of its rows.
+  Extent runs[2];
+  unsigned steps;
+  bool loose; // words need not be aligned, and the last one of a row need not be whole
+
+  /// Whether walk/general_columns.cuh reads them.
+  HISTO_HOST_DEVICE bool are_general() const {
+    return loose || places() > 1;
+  }
+  HISTO_HOST_DEVICE unsigned places() const {
+    return static_cast<unsigned>(runs[0].size * runs[1].size);
+  }
+  HISTO_HOST_DEVICE unsigned items() const {
+    return places() * steps;
+  }
   /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
   HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {
     return batch * channels + column % channels;
@@ -69,6 +85,12 @@ ChannelSpans spans_of(const Problem& problem, unsigned chunks);
 
 /// Whether channels lie side by side, in rows of one loop that consist of words.
 bool are_columns(const Problem& problem, int64_t word_bytes);
+
+/// Whether channels lie side by side in rows of any loops, in words that need not be aligned.
+bool are_general_columns(const Problem& problem);
+
+/// Sets the steps of general columns that a block reads with `threads`.
+void set_steps(ChannelColumns& in, int64_t threads);
 
 /// Stripes of 2^log_words words of columns that are not joined, without shares of their rows.
 ChannelColumns stripes_of(const Problem& problem, int64_t word_bytes, unsigned log_words);

@@ -90,11 +90,15 @@ void plan_rows_of_stripes(
   const int64_t element_bytes = bytes_of_type(problem.type);
   static_cast<ChannelColumns&>(in) =
       columns_of(problem, bytes_of_word(element_bytes), kLogWordsOfStripe, kSetupBytes, limits);
-  const int64_t row_bytes = in.width(static_cast<unsigned>(element_bytes)) * element_bytes;
+  const int64_t of_row = int64_t{in.places()} * in.width(static_cast<unsigned>(element_bytes));
+  const int64_t row_bytes = of_row * element_bytes;
   const int64_t table_bytes = (bins + 3) * 4 << kLogWordsOfStripe;
   const int64_t chunks =
       chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
   in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
+  if (in.are_general()) { // no other layout counts them
+    in.share = std::min(in.share, std::max<int64_t>(kMostElementsOfStripe / of_row, 1));
+  }
   in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
 }
 
@@ -108,14 +112,14 @@ bool plan_stripes(
     EdgePlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
-      !are_columns(problem, bytes_of_word(element_bytes))) {
+      (!are_columns(problem, bytes_of_word(element_bytes)) && !are_general_columns(problem))) {
     return false;
   }
   EdgeStripes& in = plan.stripes;
   const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
                        kReservedBytes - kReservedOfStripes - bytes_of_bins;
   const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
-  const bool has_few_rows = problem.rows[2].size < kRowsPerSlotOfLanes * (bins + 3);
+  const bool has_few_rows = problem.num_rows() < kRowsPerSlotOfLanes * (bins + 3);
   in.log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
   if (table_bytes(in.log_lanes) > room) {
     return false;
@@ -130,12 +134,14 @@ bool plan_stripes(
       limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kReservedOfStripes);
   while (plan.threads > kFewestThreadsOfStripes &&
          blocks_of_sm * plan.threads >= 2 * kStripesOfSm * kMostThreadsOfStripes &&
-         in.share << in.log_words < kEnoughLoadsOfStripes * plan.threads) {
+         in.share * in.places() << in.log_words < kEnoughLoadsOfStripes * plan.threads) {
     plan.threads /= 2;
   }
+  set_steps(in, plan.threads);
   const int64_t works = in.batches * in.stripes * in.chunks;
-  const int64_t elements = in.share * in.width(static_cast<unsigned>(element_bytes));
-  const bool later = shares_edges && works > int64_t{limits.sm_count} * kStripesOfSm;
+  const int64_t elements = in.share * in.places() * in.width(static_cast<unsigned>(element_bytes));
+  const bool later =
+      shares_edges && !in.are_general() && works > int64_t{limits.sm_count} * kStripesOfSm;
   if (elements > kMostElementsOfStripe ||
       (later && elements * element_bytes > kMostBytesOfLaterStripes)) {
     return false;

@@ -23,12 +23,13 @@ void divide(ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimi
 }
 
 bool plan_columns(const Problem& problem, const DeviceLimits& limits, ExtremesPlan& plan) {
-  const int64_t bytes = bytes_of_type(problem.type);
-  for (const int64_t word : {kMostBytesOfWord, bytes_of_word(bytes)}) {
-    if (are_columns(problem, word)) {
+  const int64_t least = bytes_of_word(bytes_of_type(problem.type));
+  for (const int64_t word : {kMostBytesOfWord, least}) {
+    if (are_columns(problem, word) || (word == least && are_general_columns(problem))) {
       plan.layout = ExtremesLayout::kColumns;
       plan.columns = columns_of(problem, word, 5, kSetupBytes, limits);
       plan.threads = kThreadsOfColumnExtremes;
+      set_steps(plan.columns, plan.threads);
       plan.chunks = plan.columns.chunks;
       plan.share = plan.columns.share;
       plan.blocks = plan.columns.batches * plan.columns.stripes * plan.chunks;

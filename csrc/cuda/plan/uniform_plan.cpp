@@ -8,8 +8,9 @@ namespace {
 std::optional<ShortPlan> plan_short(
     const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   const int64_t edge_bytes = (edges.bins + 1) * int64_t{sizeof(double)};
-  return edges.shared ? plan_short_channels(problem, edges.bins, edge_bytes, limits)
-                      : plan_own_ranges(problem, edges.bins, limits);
+  return UniformPlan::are_computed(edges)
+             ? plan_own_ranges(problem, edges.bins, limits)
+             : plan_short_channels(problem, edges.bins, edge_bytes, limits);
 }
 
 } // namespace

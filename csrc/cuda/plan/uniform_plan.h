@@ -21,8 +21,14 @@ struct UniformPlan {
   EdgePlan edges;           // of the other layouts
 
   /// Whether edges are computed where values meet them.
-  bool computes_edges(bool own_ranges) const {
-    return layout == UniformLayout::kShort ? own_ranges : layout != UniformLayout::kStored;
+  bool computes_edges(const Edges& edges) const {
+    return layout == UniformLayout::kShort ? are_computed(edges) : layout != UniformLayout::kStored;
+  }
+
+  /// Whether a short channel computes its edges. Float64 edges of one range are those that a channel
+  /// would have. Float32 edges of one range are rounded from float64.
+  static bool are_computed(const Edges& edges) {
+    return !edges.shared || edges.type == ElementType::kFloat64;
   }
 };
 

@@ -10,7 +10,7 @@ using Reads = ReadShape<
     kThreads,
     kThreads == kThreadsOfSummary ? summary_blocks_of_sm(sizeof(T)) : 16,
     kSummaryInFlight,
-    true>;
+    1>;
 
 /// Copies of the table of a block, which lanes take in turns.
 constexpr int copies(int threads) {

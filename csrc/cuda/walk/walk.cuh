@@ -8,18 +8,9 @@
 #include "core/numbers.h"
 #include "cuda/plan/channels.h"
 #include "cuda/storage/shared.cuh"
-#include "cuda/walk/loads.cuh"
+#include "cuda/walk/words.cuh"
 
 namespace histo::cuda {
-
-/// How a kernel reads.
-template <int kTheThreads, int kTheBlocks, int kTheInFlight, bool kIsOnce = false>
-struct ReadShape {
-  static constexpr int kThreads = kTheThreads;
-  static constexpr int kBlocks = kTheBlocks;     // of a multiprocessor
-  static constexpr int kInFlight = kTheInFlight; // loads of a thread
-  static constexpr bool kOnce = kIsOnce; // what is done with a vec16 is long: it is code once
-};
 
 template <size_t kLoops>
 __device__ __forceinline__ int64_t offset_in(const Extent (&loops)[kLoops], int64_t i) {
@@ -34,79 +25,6 @@ __device__ __forceinline__ int64_t offset_in(const Extent (&loops)[kLoops], int6
     i /= loops[loop].size;
   }
   return offset + i * loops[0].stride;
-}
-
-/// Calls f(word) with `count` words that lie `step` bytes apart. Several are in flight.
-template <class Shape, class Word, class F>
-__device__ __forceinline__ void for_each_word(
-    const char* next, int64_t step, int count, const F& f) {
-  constexpr int kInFlight = Shape::kInFlight;
-  const auto load = [&](int i) {
-    return load_once(reinterpret_cast<const Word*>(next + i * step));
-  };
-  Word loaded[kInFlight];
-#pragma unroll
-  for (int j = 0; j < kInFlight; ++j) {
-    if (j < count) {
-      loaded[j] = load(j);
-    }
-  }
-  // Each word is replaced by one of the next round as soon as it is counted.
-  for (; count >= 2 * kInFlight; count -= kInFlight) {
-    next += kInFlight * step;
-#pragma unroll
-    for (int j = 0; j < kInFlight; ++j) {
-      const Word word = loaded[j];
-      loaded[j] = load(j);
-      f(word);
-    }
-  }
-#pragma unroll
-  for (int j = 0; j < kInFlight; ++j) {
-    if (j < count) {
-      f(loaded[j]);
-    }
-  }
-  for (int j = kInFlight; j < count; ++j) {
-    f(load(j));
-  }
-}
-
-/// Calls f(words) with groups of kSize words that lie `step` bytes apart, while kAhead more are in
-/// flight. The code of f, which may be long, is there once.
-template <int kSize, int kAhead, class Word, class F>
-__device__ __forceinline__ void for_each_group(
-    const char* next, int64_t step, int groups, const F& f) {
-  Word ahead[kAhead][kSize];
-  const auto load = [&](Word(&group)[kSize]) {
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      group[j] = load_once(reinterpret_cast<const Word*>(next + j * step));
-    }
-    next += kSize * step;
-  };
-#pragma unroll
-  for (int k = 0; k < kAhead; ++k) {
-    if (k < groups) {
-      load(ahead[k]);
-    }
-  }
-#pragma unroll 1
-  for (; groups > 0; --groups) {
-    Word words[kSize];
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      words[j] = ahead[0][j];
-#pragma unroll
-      for (int k = 0; k < kAhead - 1; ++k) {
-        ahead[k][j] = ahead[k + 1][j];
-      }
-    }
-    if (groups > kAhead) {
-      load(ahead[kAhead - 1]);
-    }
-    f(words);
-  }
 }
 
 /// Two elements of 16 bits.
@@ -163,15 +81,9 @@ __device__ __forceinline__ void for_each_of_run(
   const int count = first < vec16s ? static_cast<int>((vec16s - first - 1) / step + 1) : 0;
   const auto* begin_of_thread = reinterpret_cast<const char*>(data + first);
   const int64_t step_bytes = step * int64_t{sizeof(uint4)};
-  if constexpr (Shape::kOnce) {
-    for_each_group<1, Shape::kInFlight, uint4>(
-        begin_of_thread, step_bytes, count,
-        [&](const uint4(&vec16)[1]) { for_each_of_vec16<T>(vec16[0], f); });
-  } else {
-    for_each_word<Shape, uint4>(begin_of_thread, step_bytes, count, [&](const uint4& vec16) {
-      for_each_of_vec16<T>(vec16, f);
-    });
-  }
+  for_each_word<Shape>(
+      EvenWords<uint4>{begin_of_thread, step_bytes}, count,
+      [&](const uint4& vec16) { for_each_of_vec16<T>(vec16, f); });
   const int64_t tail = head + vec16s * kOfVec16;
   const int64_t single = first < head ? first : tail + (first - head);
   if (single < size && (single < head || single >= tail)) {
@@ -335,17 +247,8 @@ struct ColumnOfThread {
     if (!has_words) {
       return;
     }
-    for_each_word<Shape, Word>(first_word(), step(), count(), [&](Word word) {
-      const auto& pack = reinterpret_cast<const Pack<T, kOfWord>&>(word);
-      if constexpr (std::is_invocable_v<const F&, Pack<T, kOfWord>>) {
-        f(pack);
-      } else {
-#pragma unroll
-        for (int j = 0; j < kOfWord; ++j) {
-          f(pack.elements[j], j);
-        }
-      }
-    });
+    for_each_word<Shape>(
+        EvenWords<Word>{first_word(), step()}, count(), [&](Word word) { call(f, word); });
     for_each_left(f);
   }
   /// Calls f(elements, which of the word) with kRows elements of a column, or f(element, which).
@@ -355,7 +258,8 @@ struct ColumnOfThread {
       return;
     }
     const int groups = count() / kRows;
-    for_each_group<kRows, kAhead, Word>(first_word(), step(), groups, [&](const auto& words) {
+    EvenWords<Word> of_thread{first_word(), step()};
+    for_each_group<kRows, kAhead>(of_thread, groups, [&](const auto& words) {
       const auto* packs = reinterpret_cast<const Pack<T, kOfWord>*>(words);
 #pragma unroll
       for (int j = 0; j < kOfWord; ++j) {
@@ -378,21 +282,36 @@ struct ColumnOfThread {
     for_each_left(f);
   }
 
- private:
+ protected:
+  /// f(element, which of the word), or f(all elements) if f takes these.
+  template <class F>
+  __device__ __forceinline__ static void call(const F& f, Word word) {
+    const auto& pack = reinterpret_cast<const Pack<T, kOfWord>&>(word);
+    if constexpr (std::is_invocable_v<const F&, Pack<T, kOfWord>>) {
+      f(pack);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        f(pack.elements[j], j);
+      }
+    }
+  }
   __device__ __forceinline__ int64_t begin() const {
     return chunk * in.share + first_row;
   }
+  /// The words of the thread. A block has fewer than 2^31 rows.
+  __device__ __forceinline__ int count() const {
+    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
+    return begin() < end ? static_cast<int>((end - begin() - 1) / row_step + 1) : 0;
+  }
+
+ private:
   __device__ __forceinline__ const char* first_word() const {
     return reinterpret_cast<const char*>(data + begin() * in.row_stride + column);
   }
   /// The bytes between two rows of the thread.
   __device__ __forceinline__ int64_t step() const {
     return row_step * in.row_stride * static_cast<int64_t>(sizeof(T));
-  }
-  /// The words of the thread. A block has fewer than 2^31 rows.
-  __device__ __forceinline__ int count() const {
-    const int64_t end = min((int64_t{chunk} + 1) * in.share, in.rows);
-    return begin() < end ? static_cast<int>((end - begin() - 1) / row_step + 1) : 0;
   }
   template <class F>
   __device__ __forceinline__ void for_each_left(const F& f) const {

@@ -120,7 +120,7 @@ int64_t workspace_of(
   if (plan.layout == cuda::UniformLayout::kShort) {
     return 0;
   }
-  const bool computes_edges = plan.computes_edges(!edges.shared);
+  const bool computes_edges = plan.computes_edges(edges);
   int64_t bytes = computes_edges ? 0 : workspace_of(problem, edges, plan.edges);
   if (!edges.shared) {
     const int64_t of_edge = edges.type == ElementType::kFloat32 ? 4 : 8;
@@ -233,14 +233,14 @@ void add_stored(Facts& facts, const cuda::EdgePlan& plan) {
   facts.add("steps", steps);
 }
 
-void add_short(Facts& facts, const cuda::ShortPlan& plan, bool own) {
+void add_short(Facts& facts, const cuda::ShortPlan& plan, bool computes_edges) {
   constexpr int kWarp = 32;
   facts.add("layout", "short");
   facts.add("vec16s", true);
   facts.add("chunks", int64_t{1});
   facts.add("teams", int64_t{plan.of_warps ? plan.threads / kWarp : 1});
   add_grid(facts, plan.blocks, plan.threads, plan.shared_bytes, false);
-  facts.add("steps", Steps{own ? "count_own_ranges" : "count_short_channels"});
+  facts.add("steps", Steps{computes_edges ? "count_own_ranges" : "count_short_channels"});
 }
 
 /// One call of an operator makes the edges and counts.
@@ -248,12 +248,13 @@ void add_uniform(
     Facts& facts,
     const Problem& problem,
     const cuda::UniformPlan& plan,
-    bool own,
+    const Edges& edges,
     const cuda::DeviceLimits& limits) {
-  const bool computes_edges = plan.computes_edges(own);
+  const bool own = !edges.shared;
+  const bool computes_edges = plan.computes_edges(edges);
   facts.add("computes_edges", computes_edges);
   if (plan.layout == cuda::UniformLayout::kShort) {
-    return add_short(facts, plan.short_channels, own);
+    return add_short(facts, plan.short_channels, computes_edges);
   }
   Steps steps;
   if (own) {
@@ -273,8 +274,8 @@ void add_uniform(
 
 /// The bins of one call.
 Findings find_uniform(
-    const Problem& problem, const Edges& edges, const cuda::UniformPlan& plan, bool own) {
-  if (plan.computes_edges(own)) {
+    const Problem& problem, const Edges& edges, const Edges& made, const cuda::UniformPlan& plan) {
+  if (plan.computes_edges(made)) {
     return {};
   }
   return plan.layout == cuda::UniformLayout::kShort ? find_in_short_channels(problem, edges)
@@ -320,9 +321,9 @@ std::string plan_on_gpu(
     // Edges of one channel are its own if they lie between its extremes.
     const Edges made = Edges::all(nullptr, between.type, num_bins, !*own_ranges);
     const cuda::UniformPlan plan = cuda::plan_uniform(problem, made, limits);
-    add_uniform(facts, problem, plan, *own_ranges, limits);
+    add_uniform(facts, problem, plan, made, limits);
     workspace = workspace_of(problem, made, plan, limits);
-    findings = edges.has_value() ? find_uniform(problem, between, plan, *own_ranges) : findings;
+    findings = edges.has_value() ? find_uniform(problem, between, made, plan) : findings;
   } else {
     const cuda::EdgePlan plan = cuda::plan_edges(problem, between, limits);
     add_stored(facts, plan);

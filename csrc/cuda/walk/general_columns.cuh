@@ -1,0 +1,104 @@
+// Columns in rows of up to three loops, in words that need not be aligned.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/walk/walk.cuh"
+
+namespace histo::cuda {
+
+/// Words of two elements of 16 bits that lie `step` bytes apart, at any addresses of elements. An
+/// element behind the row may lie behind all memory: `last` is 0 there, or else sizeof(element), and
+/// the first element stands for it.
+struct LooseWords {
+  struct Word {
+    uint32_t first;
+    uint32_t second;
+
+    __device__ __forceinline__ operator uint32_t() const {
+      return first | second << 16;
+    }
+  };
+  const char* next;
+  int64_t step;
+  unsigned last;
+
+  __device__ __forceinline__ Word load(int i) const {
+    const char* address = next + i * step;
+    return {load_half(address), load_half(address + last)};
+  }
+  __device__ __forceinline__ void skip(int count) {
+    next += count * step;
+  }
+
+ private:
+  __device__ __forceinline__ static uint32_t load_half(const void* address) {
+    uint16_t half;
+    asm volatile("ld.global.cs.L2::128B.u16 %0, [%1];" : "=h"(half) : "l"(address));
+    return half;
+  }
+};
+
+/// The words of a column of this block's stripe. A thread reads items one after another, each with
+/// rows that lie one step apart: see ChannelColumns::items.
+template <class T>
+struct GeneralColumn : ColumnOfThread<T> {
+  using Base = ColumnOfThread<T>;
+  using Base::Base;
+  using typename Base::Word;
+
+  /// Fetches the first rows into L2.
+  __device__ __forceinline__ void fetch_first(int words) const {
+    if (this->has_words && this->word == 0 && this->first_row < this->in.items()) {
+      const Item item(*this, this->first_row);
+      for (int i = 0; i < min(words, item.count); ++i) {
+        fetch_line(item.first + i * item.step);
+      }
+    }
+  }
+
+  /// Calls f(element, which of the word), or f(all elements of a word) if f takes these.
+  template <class Shape, class F>
+  __device__ __forceinline__ void for_each(const F& f) const {
+    if (!this->has_words) {
+      return;
+    }
+    const auto call = [&](Word word) { Base::call(f, word); };
+#pragma unroll 1
+    for (unsigned i = this->first_row; i < this->in.items(); i += this->row_step) {
+      const Item item(*this, i);
+      if constexpr (sizeof(T) == 2) {
+        if (this->in.loose) {
+          const bool whole = this->column + Base::kOfWord <= this->in.columns;
+          const LooseWords words{item.first, item.step, whole ? unsigned{sizeof(T)} : 0};
+          for_each_word<ReadShape<Shape::kThreads, Shape::kBlocks, 8, 4>>(words, item.count, call);
+          continue;
+        }
+      }
+      for_each_word<Shape>(EvenWords<Word>{item.first, item.step}, item.count, call);
+    }
+  }
+
+ private:
+  /// Every `steps`th row of the longest loop, at one place of the other loops.
+  struct Item {
+    const char* first;
+    int64_t step; // bytes
+    int count;
+
+    __device__ __forceinline__ Item(const GeneralColumn& column, unsigned index) {
+      const ChannelColumns& in = column.in;
+      const unsigned place = index % in.places(), start = index / in.places();
+      const auto inner = static_cast<unsigned>(in.runs[1].size);
+      const int64_t begin = column.chunk * in.share + start;
+      const int64_t end = min((int64_t{column.chunk} + 1) * in.share, in.rows);
+      const T* data = column.data + column.column + begin * in.row_stride +
+                      place % inner * in.runs[1].stride + place / inner * in.runs[0].stride;
+      first = reinterpret_cast<const char*>(data);
+      step = in.steps * in.row_stride * static_cast<int64_t>(sizeof(T));
+      count = begin < end ? static_cast<int>((end - begin - 1) / in.steps + 1) : 0;
+    }
+  };
+};
+
+} // namespace histo::cuda
