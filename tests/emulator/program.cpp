@@ -405,6 +405,8 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return "sort";
     case cuda::SelectLayout::kPatterns:
       return "patterns";
+    case cuda::SelectLayout::kStaged:
+      return of_groups("staged", 1) + (plan.of_warps ? " warps" : "");
     case cuda::SelectLayout::kWhole:
       return of_groups("whole", 1);
     case cuda::SelectLayout::kSpans:
