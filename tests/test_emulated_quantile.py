@@ -490,6 +490,9 @@ def test_layouts(programs: Programs) -> None:
     assert "streams" in plan_of(programs, (1 << 28,), num_q=2).words
     assert "patterns" in plan_of(programs, (1 << 20, 4), dtype=torch.uint8).words
     assert "columns" in plan_of(programs, (1 << 16, 512)).words
+    # Fewer q's at a time make room for the blocks that a large input needs.
+    several = plan_of(programs, (1 << 13, 4096), dtype=torch.bfloat16, num_q=3)
+    assert {"stripes", "q1"} <= several.words
     assert "whole" in plan_of(programs, (512, 1 << 16), (1,)).words
     assert "sort" in plan_of(programs, (4096, 100), (1,)).words
     assert {"staged", "warps"} <= plan_of(programs, (4096, 768), (1,)).words

@@ -159,29 +159,29 @@ bool plan_stripes(
   const int64_t beside = of_targets + 2 * width * kCounterBytes + kLineBytes; // NaN's row
   const int64_t of_slot = width * element_bytes + kLineBytes * (16 + (1 << kBitsOfColumnDigit));
   const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMaxSlotsOfStripe);
-  const int64_t group = std::min(most / plan.values_of_q, q);
-  if (group < 1) {
-    return false;
-  }
-  const int64_t slots = group * plan.values_of_q;
-  plan.group = group;
-  plan.slots = static_cast<unsigned>(slots);
-  plan.stripe = {
-      static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
-      static_cast<unsigned>(slots)};
-  plan.shared_bytes = beside + slots * of_slot;
-  const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
-  in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-  in.share = ceil_div(rows, int64_t{in.chunks});
-  plan.blocks = in.batches * in.stripes * in.chunks;
   const int64_t bytes = problem.num_channels() * rows * element_bytes;
-  if (2 * plan.blocks < 3 * limits.sm_count && bytes > kMostBytesOfFewStripes) {
-    return false;
-  }
   plan.layout = SelectLayout::kStripes;
   plan.threads = kThreadsOfStripes;
-  plan.columns = in;
-  return true;
+  // Fewer q's at a time leave an SM room for more blocks, which large inputs need.
+  for (int64_t group = std::min(most / plan.values_of_q, q); group > 0;
+       group = group > 1 ? (group + 1) / 2 : 0) {
+    const int64_t slots = group * plan.values_of_q;
+    plan.group = group;
+    plan.slots = static_cast<unsigned>(slots);
+    plan.stripe = {
+        static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
+        static_cast<unsigned>(slots)};
+    plan.shared_bytes = beside + slots * of_slot;
+    const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
+    in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
+    in.share = ceil_div(rows, int64_t{in.chunks});
+    plan.blocks = in.batches * in.stripes * in.chunks;
+    plan.columns = in;
+    if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A table as large as the shared memory allows: what slots leave free has copies.
