@@ -172,25 +172,36 @@ CASES = {
     "sort rows": Case("sort", (40, 100), (1,), torch.bfloat16, offset=1),
     "sort tiny": Case("sort", (300, 2), (1,), q=NINE),
     "sort one": Case("sort", (1, 40)),
-    "sort full": Case("sort", (2, 1024), (1,), torch.float64),
-    "whole": Case("whole q3", (3, 16_001), (1,), offset=1, gpu=HOPPER),
+    "sort full": Case("sort", (1024, 2), dtype=torch.float64),
+    "sort of many q": Case("sort", (2, 1024), (1,), q=NINE),
+    "staged": Case("staged q3 reads1", (3, 16_001), (1,), offset=1, gpu=HOPPER),
+    "staged with groups": Case("staged q4", (2, 9000), (1,), q=NINE[:8], offset=3),
+    "staged tiny": Case("staged q3 reads1", (2, 257), (1,), offset=1),
+    "staged, not in vec16s": Case("staged", (5, 131), (1,), torch.float16, offset=1),
+    "staged by warps": Case("staged q2 warps reads1", (90, 257), (1,), q=NINE[:2]),
+    "staged by warps, many q": Case("staged q4 warps", (90, 513), (1,), torch.bfloat16, q=NINE[:8]),
+    "staged images": Case("staged warps", (5, 51, 7, 9), (0, 2, 3), gpu=HOPPER),
+    "staged doubles": Case("staged", (7, 3, 301), (0, 2), torch.float64, q=NINE[:4], offset=1),
+    "staged bytes": Case("staged reads1", (3, 5001), (1,), torch.int8, offset=3),
+    "staged most": Case("staged reads1", (2, 32_768), (1,), torch.float16, gpu=HOPPER),
+    "whole": Case("whole q3", (3, 16_001), (1,), torch.float64, offset=1, gpu=HOPPER),
     "whole with groups": Case("whole", (2, 9000), (1,), q=NINE, offset=3),
-    "spans": Case("spans q3 cluster1 keeps reads1", (3, 5000), (1,), offset=1, gpu=HOPPER),
+    "spans": Case("spans cluster1 keeps reads1", (3, 5000), (1,), q=NINE, offset=1, gpu=HOPPER),
     "spans with groups": Case("spans q7 keeps reads1", (2, 3000), (1,), q=NINE, offset=3),
     "spans in a cluster": Case("spans cluster4 keeps reads1", (49, 2, 400), (0, 2), gpu=HOPPER),
     "spans of halves": Case("spans keeps", (3, 8000), (1,), torch.float16, q=NINE, gpu=HOPPER),
-    "spans in vec16s": Case("spans keeps reads1", (40, 3, 128), (0, 2), gpu=HOPPER),
+    "spans in vec16s": Case("spans keeps reads1", (40, 3, 128), (0, 2), q=NINE, gpu=HOPPER),
     "spans of odd elements": Case(
-        "spans reads1", (33, 2, 49), (0, 2), torch.bfloat16, gpu=HOPPER, offset=1
+        "spans reads1", (33, 2, 49), (0, 2), torch.bfloat16, q=NINE, gpu=HOPPER, offset=1
     ),
-    "spans of two loops": Case("spans", (7, 2, 5, 3, 64), (0, 2, 4), gpu=HOPPER),
+    "spans of two loops": Case("spans", (7, 2, 5, 3, 64), (0, 2, 4), q=NINE, gpu=HOPPER),
     "spans that are read": Case(
         "spans cluster8 reads6", (40, 3, 3136), (0, 2), torch.float64, gpu=HOPPER
     ),
     "whole of doubles": Case("whole", (2, 9001), (1,), torch.float64, gpu=HOPPER),
     "spans of int16": Case("spans", (2, 3001), (1,), torch.int16, q=NINE),
     "spans, every other": Case("spans", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
-    "spans of loops": Case("spans", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32),
+    "spans of loops": Case("spans", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32, q=NINE),
     "streams": Case("streams q3 chunks", (20_001,), gpu=HOPPER, offset=1),
     "streams with groups": Case("streams q3 chunks", (20_001,), q=NINE),
     "channels": Case("streams chunks", (2, 17_000), (1,), q=NINE, gpu=HOPPER),
@@ -411,7 +422,7 @@ def plan_of(
 def test_what_holds_for_every_plan(programs: Programs) -> None:
     rng = Random(0)
     layouts = set()
-    for i in range(300):
+    for i in range(600):
         gpu = rng.choice((H200, *FEW_SMS))
         dtype = rng.choice(NUMBERS)
         shape = tuple(1 << rng.randint(0, 20) for _ in range(rng.randint(1, 2)))
@@ -424,6 +435,7 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
         about = f"{i}: {shape} {dtype} over {dim}, {num_q} on {gpu.name}: {plan}"
         layouts |= plan.words & {
             "sort",
+            "staged",
             "patterns",
             "whole",
             "spans",
@@ -446,7 +458,16 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
             columns = "columns" in plan.words
             covered = plan.column_rows if columns else plan.stream_rows
             assert covered >= (plan.rows_of_columns if columns else rows), about
-    assert layouts == {"sort", "patterns", "whole", "spans", "streams", "columns", "stripes"}
+    assert layouts == {
+        "sort",
+        "staged",
+        "patterns",
+        "whole",
+        "spans",
+        "streams",
+        "columns",
+        "stripes",
+    }
 
 
 def test_passes_of_sampled(programs: Programs) -> None:
@@ -469,5 +490,10 @@ def test_layouts(programs: Programs) -> None:
     assert "streams" in plan_of(programs, (1 << 28,), num_q=2).words
     assert "patterns" in plan_of(programs, (1 << 20, 4), dtype=torch.uint8).words
     assert "columns" in plan_of(programs, (1 << 16, 512)).words
+    # Fewer q's at a time make room for the blocks that a large input needs.
+    several = plan_of(programs, (1 << 13, 4096), dtype=torch.bfloat16, num_q=3)
+    assert {"stripes", "q1"} <= several.words
     assert "whole" in plan_of(programs, (512, 1 << 16), (1,)).words
     assert "sort" in plan_of(programs, (4096, 100), (1,)).words
+    assert {"staged", "warps"} <= plan_of(programs, (4096, 768), (1,)).words
+    assert "warps" not in plan_of(programs, (4096, 11_008), (1,), torch.bfloat16).words

@@ -124,9 +124,10 @@ T __shfl_up_sync(unsigned mask, T value, unsigned step) {
   return __shfl_sync(mask, value, static_cast<int>(lane < step ? lane : lane - step));
 }
 template <class T>
-T __shfl_down_sync(unsigned mask, T value, unsigned step) {
+T __shfl_down_sync(unsigned mask, T value, unsigned step, unsigned width = 32) {
   const unsigned lane = emulated::lane();
-  return __shfl_sync(mask, value, static_cast<int>(lane + step < 32 ? lane + step : lane));
+  return __shfl_sync(
+      mask, value, static_cast<int>(lane % width + step < width ? lane + step : lane));
 }
 template <class T>
 T __shfl_xor_sync(unsigned mask, T value, int bits) {
@@ -195,6 +196,9 @@ inline int __ffs(unsigned bits) {
 }
 inline int __popc(unsigned bits) {
   return __builtin_popcount(bits);
+}
+inline uint64_t __umul64hi(uint64_t a, uint64_t b) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(a) * b >> 64);
 }
 
 template <class T>

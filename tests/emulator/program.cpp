@@ -16,6 +16,7 @@
 #include "cuda/select/select.h"
 #include "cuda/storage/clear.h"
 #include "cuda/study/variants.h"
+#include "cuda/summary/summary.h"
 #include "emulator/broken.h"
 #include "emulator/input.h"
 #include "emulator/invariants.h"
@@ -405,6 +406,8 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return "sort";
     case cuda::SelectLayout::kPatterns:
       return "patterns";
+    case cuda::SelectLayout::kStaged:
+      return of_groups("staged", 1) + (plan.of_warps ? " warps" : "");
     case cuda::SelectLayout::kWhole:
       return of_groups("whole", 1);
     case cuda::SelectLayout::kSpans:
@@ -549,6 +552,31 @@ void sketch_quantile() {
   found.write();
 }
 
+/// The problem and the input. The results are counts, numbers and digits.
+void summary() {
+  Problem problem = read_loops();
+  const Array input;
+  const cuda::Launch launch{nullptr, read_limits(), workspace};
+  end_of_line();
+  problem.data = input.data();
+  const int64_t channels = problem.num_channels();
+  const int64_t digits = visit_number_type(problem.type, [](auto tag) -> int64_t {
+    return cuda::SummaryRows<typename decltype(tag)::type>::kDigits;
+  });
+  const Result counts(kSummaryCounts * channels * int64_t{sizeof(int64_t)});
+  const Result numbers(kSummaryNumbers * channels * int64_t{sizeof(double)});
+  const Result sums(channels * digits * int64_t{sizeof(int64_t)});
+  cuda::summarize(
+      problem, {counts.data<int64_t>(), numbers.data<double>(), sums.data<int64_t>()}, launch);
+  const cuda::SummaryPlan plan = cuda::plan_summary(problem, launch.limits);
+  std::cout << (plan.in_columns ? "columns" : "streams")
+            << (plan.streams.chunks > 1 || plan.columns.chunks > 1 ? " chunks" : "")
+            << (plan.threads == cuda::kThreadsOfWarpSummary ? " warps" : "") << '\n';
+  counts.write();
+  numbers.write();
+  sums.write();
+}
+
 /// One cluster of two blocks.
 void run_broken(const std::string& name) {
   const cuda::Launch launch{nullptr, {2, 48 << 10, 48 << 10, 90}, workspace};
@@ -577,6 +605,8 @@ int main(int argc, char** argv) {
     plan_of_quantile();
   } else if (name == "quantile") {
     quantile();
+  } else if (name == "summary") {
+    summary();
   } else if (name == "sketch_add") {
     sketch_add();
   } else if (name == "sketch_quantile") {

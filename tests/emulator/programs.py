@@ -48,6 +48,7 @@ HOST = (
     "cuda/fill/fill",
     "cuda/fill/sketch",
     "cuda/select/passes",
+    "cuda/summary/summary",
     "cuda/launch",
 )
 # Calls before each load and store, which memory.cpp answers, and traps before what is misaligned.
@@ -76,7 +77,7 @@ def toolkit_headers() -> Path:
 def on_host(source: str) -> str:
     """A kernel's shared memory as what the emulator has for it."""
     align = r"(?:__align__\(\d+\) )?"
-    kind = r"([\w:]+(?: \w+)*?(?:<[\w:, ]+>)?)"
+    kind = r"(unsigned long long|[\w:]+(?: \w+)*?(?:<[\w:, ]+>)?)"
     dynamic = r"auto* const \2 = reinterpret_cast<\1*>(emulated::dynamic_shared());"
     source = re.sub(rf"extern __shared__ {align}{kind} (\w+)\[\];", dynamic, source)
 
@@ -142,12 +143,7 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
     tuning = folder / "eager/csrc/cuda/policy.h"
     tuning.write_text(eager(tuning.read_text()))
-    # The kernels of summaries are tested on GPUs alone: they use more of the machine.
-    kernels = [
-        path
-        for path in folder.glob("csrc/**/*.cu")
-        if path.stem != "machine" and path.parent.name != "summary"
-    ]
+    kernels = [path for path in folder.glob("csrc/**/*.cu") if path.stem != "machine"]
     kernels.sort(key=lambda path: -path.stat().st_size)
     for kernel in kernels:
         source = '#include "emulator/emulator.h"\n' + on_host(kernel.read_text())

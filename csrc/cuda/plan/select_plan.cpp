@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/short_plan.h"
 
 namespace histo::cuda {
 namespace {
@@ -21,6 +22,47 @@ void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) 
   plan.threads = static_cast<int>(warps * kLanes);
   plan.blocks = ceil_div(problem.num_channels(), warps);
   plan.shared_bytes = warps * bytes;
+}
+
+/// Whether there is one q of long channels, which are not too many.
+bool takes_sample(
+    const Problem& problem, int64_t element_bytes, int64_t num_q, const DeviceLimits& limits) {
+  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
+  return num_q == 1 && problem.num_rows() >= kRowsToSample && bytes >= kBytesToSample &&
+         problem.num_channels() < kManyChannelsOfSm * limits.sm_count;
+}
+
+/// Channels that are read once, if they lie in runs and are short.
+bool plan_staged(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& plan) {
+  const auto in = vec16s_of(problem);
+  if (!in || in->vec16s() * kVec16Bytes > kMostBytesOfShort ||
+      takes_sample(problem, element_bytes, num_q, limits)) {
+    return false;
+  }
+  plan.of_warps = fills_with_warps(*in, limits);
+  plan.group = std::min<int64_t>(num_q, kMostSlotsOfStaged / plan.values_of_q);
+  plan.slots = static_cast<unsigned>(plan.group) * plan.values_of_q;
+  const int64_t channels = in->num_channels();
+  plan.threads = plan.of_warps ? kFewestThreadsOfShort
+                               : threads_of_short_block(in->vec16s(), channels, limits);
+  const int64_t teams = plan.of_warps ? plan.threads / kLanes : 1;
+  const int64_t of_team = in->vec16s() * kVec16Bytes +
+                          plan.slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
+  plan.shared_bytes = teams * of_team;
+  if (plan.shared_bytes + kReserved > limits.shared_per_block) {
+    return false;
+  }
+  plan.staged = {
+      *in, static_cast<unsigned>(plan.group), plan.values_of_q, plan.slots,
+      static_cast<unsigned>(of_team)};
+  plan.blocks = blocks_of_short(channels, plan.of_warps, plan.threads, plan.shared_bytes, limits);
+  plan.layout = SelectLayout::kStaged;
+  return true;
 }
 
 void plan_patterns(const Problem& problem, SelectPlan& plan) {
@@ -117,29 +159,29 @@ bool plan_stripes(
   const int64_t beside = of_targets + 2 * width * kCounterBytes + kLineBytes; // NaN's row
   const int64_t of_slot = width * element_bytes + kLineBytes * (16 + (1 << kBitsOfColumnDigit));
   const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMaxSlotsOfStripe);
-  const int64_t group = std::min(most / plan.values_of_q, q);
-  if (group < 1) {
-    return false;
-  }
-  const int64_t slots = group * plan.values_of_q;
-  plan.group = group;
-  plan.slots = static_cast<unsigned>(slots);
-  plan.stripe = {
-      static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
-      static_cast<unsigned>(slots)};
-  plan.shared_bytes = beside + slots * of_slot;
-  const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
-  in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-  in.share = ceil_div(rows, int64_t{in.chunks});
-  plan.blocks = in.batches * in.stripes * in.chunks;
   const int64_t bytes = problem.num_channels() * rows * element_bytes;
-  if (2 * plan.blocks < 3 * limits.sm_count && bytes > kMostBytesOfFewStripes) {
-    return false;
-  }
   plan.layout = SelectLayout::kStripes;
   plan.threads = kThreadsOfStripes;
-  plan.columns = in;
-  return true;
+  // Fewer q's at a time leave an SM room for more blocks, which large inputs need.
+  for (int64_t group = std::min(most / plan.values_of_q, q); group > 0;
+       group = group > 1 ? (group + 1) / 2 : 0) {
+    const int64_t slots = group * plan.values_of_q;
+    plan.group = group;
+    plan.slots = static_cast<unsigned>(slots);
+    plan.stripe = {
+        static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
+        static_cast<unsigned>(slots)};
+    plan.shared_bytes = beside + slots * of_slot;
+    const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
+    in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
+    in.share = ceil_div(rows, int64_t{in.chunks});
+    plan.blocks = in.batches * in.stripes * in.chunks;
+    plan.columns = in;
+    if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
+      return true;
+    }
+  }
+  return false;
 }
 
 /// A table as large as the shared memory allows: what slots leave free has copies.
@@ -148,14 +190,6 @@ void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
   if (!plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan)) {
     throw InternalError("plan_select: too little shared memory");
   }
-}
-
-/// Whether there is one q of long channels, which are not too many.
-bool takes_sample(
-    const Problem& problem, int64_t element_bytes, int64_t num_q, const DeviceLimits& limits) {
-  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
-  return num_q == 1 && problem.num_rows() >= kRowsToSample && bytes >= kBytesToSample &&
-         problem.num_channels() < kManyChannelsOfSm * limits.sm_count;
 }
 
 /// The bytes of the elements that a block of a channel keeps.
@@ -279,6 +313,12 @@ SelectPlan plan_layout(
   SelectPlan plan{};
   plan.overlaps = limits.has_clusters();
   plan.values_of_q = values_of_q;
+  SelectPlan staged = plan;
+  if (rows > kRowsOfTinySort * element_bytes &&
+      num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged &&
+      plan_staged(problem, element_bytes, num_q, limits, staged)) {
+    return staged;
+  }
   if (rows <= kMostRowsOfSort) {
     plan_sort(problem, element_bytes, plan);
     return plan;

@@ -6,6 +6,7 @@
 
 #include "core/ranks.h"
 #include "cuda/plan/channels.h"
+#include "cuda/plan/vec16s.h"
 
 namespace histo::cuda {
 
@@ -46,8 +47,9 @@ constexpr unsigned kMaxTargets = 32;
 constexpr unsigned kMaxLogCopies = 5;
 
 enum class SelectLayout {
-  kSort,     // few rows: a warp sorts a channel in shared memory
+  kSort,     // very few rows: a warp sorts a channel in shared memory
   kPatterns, // types of one byte: all values are counted, and their counts scanned
+  kStaged,   // short channels: a warp or a block keeps one in shared memory
   kWhole,    // a block has a channel
   kSpans,    // the blocks of a cluster have a channel, and may keep it in shared memory
   kStreams,  // channels one after another, each for several blocks
@@ -93,11 +95,22 @@ struct SpannedShape {
   unsigned sum_words;   // the same, of the sums of the copies; 0 if one block has a channel
 };
 
+/// kStaged: what a team has room for.
+struct StagedShape {
+  ChannelVec16s vec16s;
+  unsigned group;       // q's that are selected together
+  unsigned values_of_q; // that may differ
+  unsigned slots;       // prefixes of these
+  unsigned team_bytes;  // of shared memory
+};
+
 struct SelectPlan {
   SelectLayout layout;
   ChannelStreams streams; // of kWhole and kSampled, too
   ChannelSpans spans;     // of kSpans
   SpannedShape spanned;
+  StagedShape staged;
+  bool of_warps;          // kStaged: teams
   bool keeps;             // kSpans: elements stay in shared memory
   ChannelColumns columns; // of kStripes, too
   StripeShape stripe;

@@ -13,16 +13,6 @@ namespace {
 constexpr int64_t kWarp = 32;
 constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
 
-/// Threads of a block that is a team.
-int threads_of_block(int64_t vec16s, int64_t channels, const DeviceLimits& limits) {
-  const int64_t of_thread = channels < limits.sm_count ? 1 : kVec16sOfThread;
-  int threads = kFewestThreadsOfShort;
-  while (threads < kMostThreadsOfShort && threads * of_thread < vec16s) {
-    threads *= 2;
-  }
-  return threads;
-}
-
 /// Bytes of a table of bins, with counters for what is outside and for NaN.
 int64_t table_bytes(int64_t bins) {
   return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
@@ -32,16 +22,9 @@ bool is_wide(const Problem& problem) {
   return bytes_of_type(problem.type) > 1;
 }
 
-int64_t blocks_of_sm(const ShortPlan& plan, const DeviceLimits& limits) {
-  const int64_t by_shared = limits.shared_per_sm / (plan.shared_bytes + 2 * kReserved);
-  return std::clamp<int64_t>(
-      kThreadsOfSmOfShort / plan.threads, 1, std::max<int64_t>(by_shared, 1));
-}
-
 void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
-  const int64_t teams = plan.of_warps ? plan.threads / kWarp : 1;
-  const int64_t wanted = ceil_div(plan.in.vec16s.num_channels(), teams);
-  plan.blocks = std::min(wanted, blocks_of_sm(plan, limits) * limits.sm_count);
+  plan.blocks = blocks_of_short(
+      plan.in.vec16s.num_channels(), plan.of_warps, plan.threads, plan.shared_bytes, limits);
 }
 
 std::optional<ShortPlan> plan_teams(
@@ -54,13 +37,39 @@ std::optional<ShortPlan> plan_teams(
   ShortPlan plan{};
   plan.in.vec16s = *vec16s;
   plan.in.bins = static_cast<unsigned>(bins);
-  // A block for each channel keeps all SMs busy with fewer channels.
-  plan.of_warps = vec16s->vec16s() * kVec16Bytes <= kMostBytesOfWarp && bins <= kMostBinsOfWarp &&
-                  vec16s->num_channels() >= kWarpsOfSmToFill * limits.sm_count;
+  plan.of_warps = bins <= kMostBinsOfWarp && fills_with_warps(*vec16s, limits);
   return plan;
 }
 
 } // namespace
+
+int threads_of_short_block(int64_t vec16s, int64_t channels, const DeviceLimits& limits) {
+  const int64_t of_thread = channels < limits.sm_count ? 1 : kVec16sOfThread;
+  int threads = kFewestThreadsOfShort;
+  while (threads < kMostThreadsOfShort && threads * of_thread < vec16s) {
+    threads *= 2;
+  }
+  return threads;
+}
+
+bool fills_with_warps(const ChannelVec16s& in, const DeviceLimits& limits) {
+  // A block for each channel keeps all SMs busy with fewer channels.
+  return in.vec16s() * kVec16Bytes <= kMostBytesOfWarp &&
+         in.num_channels() >= kWarpsOfSmToFill * limits.sm_count;
+}
+
+int64_t blocks_of_short(
+    int64_t channels,
+    bool of_warps,
+    int threads,
+    int64_t shared_bytes,
+    const DeviceLimits& limits) {
+  const int64_t by_shared = limits.shared_per_sm / (shared_bytes + 2 * kReserved);
+  const int64_t of_sm =
+      std::clamp<int64_t>(kThreadsOfSmOfShort / threads, 1, std::max<int64_t>(by_shared, 1));
+  const int64_t teams = of_warps ? threads / kWarp : 1;
+  return std::min(ceil_div(channels, teams), of_sm * limits.sm_count);
+}
 
 std::optional<ShortPlan> plan_own_ranges(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
@@ -70,7 +79,7 @@ std::optional<ShortPlan> plan_own_ranges(
   }
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
   plan->threads =
-      plan->of_warps ? kFewestThreadsOfShort : threads_of_block(vec16s, channels, limits);
+      plan->of_warps ? kFewestThreadsOfShort : threads_of_short_block(vec16s, channels, limits);
   const int64_t teams = plan->of_warps ? plan->threads / kWarp : 1;
   const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins);
   plan->in.team_bytes = static_cast<unsigned>(team_bytes);
@@ -114,7 +123,7 @@ std::optional<ShortPlan> plan_short_channels(
     }
     plan->shared_bytes = fixed + plan->threads / kWarp * table;
   } else {
-    plan->threads = threads_of_block(vec16s, channels, limits);
+    plan->threads = threads_of_short_block(vec16s, channels, limits);
     const int64_t table = table_bytes(bins);
     plan->in.team_bytes = static_cast<unsigned>(table);
     plan->shared_bytes = fixed + table;

@@ -25,6 +25,14 @@ struct ShortPlan {
   int64_t shared_bytes;
 };
 
+/// Threads of a block that is a team.
+int threads_of_short_block(int64_t vec16s, int64_t channels, const DeviceLimits& limits);
+/// Whether channels are so short, and so many, that warps are teams.
+bool fills_with_warps(const ChannelVec16s& in, const DeviceLimits& limits);
+/// The blocks that take `channels` channels.
+int64_t blocks_of_short(
+    int64_t channels, bool of_warps, int threads, int64_t shared_bytes, const DeviceLimits& limits);
+
 /// Channels that are read once: their extremes, then their counts. None if they are too long, have
 /// too many bins for a table, or do not lie in runs.
 std::optional<ShortPlan> plan_own_ranges(

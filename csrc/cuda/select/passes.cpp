@@ -82,6 +82,8 @@ void select_part(const SelectionPart& part, const Launch& launch) {
       return select_sorted(plan, part, launch);
     case SelectLayout::kPatterns:
       return select_patterns(plan, part, launch);
+    case SelectLayout::kStaged:
+      return select_staged(plan, part, launch);
     case SelectLayout::kWhole:
       return select_whole(plan, part, launch);
     case SelectLayout::kSpans:

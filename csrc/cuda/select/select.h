@@ -38,6 +38,7 @@ void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Laun
 void select_patterns(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_stripes(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_spans(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_staged(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 

@@ -68,7 +68,7 @@ struct Window {
   __device__ __forceinline__ F take(F number, int level, Unsigned (&group)[kLevels]) const {
     const F moved = rounded_sum(number, steps[level]);
     group[level] += bits_as<Unsigned>(moved);
-    return rounded_sum(number, -rounded_sum(moved, -steps[level]));
+    return rounded_sum(number, rounded_sum(steps[level], -moved)); // +0 if nothing is left
   }
   /// Adds the sums of a group, to which each level has added as often as additions(level) says.
   template <class Additions>
@@ -147,12 +147,14 @@ class FloatSums {
   static constexpr int kOfSquares = Levels<T>::kOfSquares;
   // Squares of other types are exact in F. Those of F itself are the sum of two numbers.
   static constexpr bool kInTwo = std::is_same_v<T, F>;
+  // So short values are mostly multiples of the first level: then integers have their squares.
+  static constexpr bool kIsShort = sizeof(T) == 2;
   // A window begins at so many times the largest of the values that it is chosen from.
-  static constexpr int kLogMargin = 2;
+  static constexpr int kLogMargin = kIsShort ? 1 : 2;
   // Larger values have no window, since their squares are too large.
   static constexpr int kHighestTop = Bits::kBias / 2 - 1;
   // The elements after which sums are moved to digits, or they may overflow.
-  static constexpr int kMostAdditions = sizeof(F) == 4 ? 1 << 30 : 1 << 9;
+  static constexpr int kMostAdditions = kIsShort ? 1 << 13 : sizeof(F) == 4 ? 1 << 30 : 1 << 9;
 
  public:
   /// `table` has what does not fit elsewhere, and all of it in the end.
@@ -180,7 +182,7 @@ class FloatSums {
     if (!in_window) {
       in_window = place_for(low, high);
     }
-    if (in_window && add_group(values)) {
+    if (in_window && (add_multiples(values) || add_group(values))) {
       low_ = min(low_, low);
       high_ = max(high_, high);
     } else {
@@ -216,11 +218,18 @@ class FloatSums {
     // A lane gets the sum of a level.
     const auto lane = static_cast<int>(threadIdx.x) % kWarp;
     const int64_t of_sum = sum_.sum_of_warp(lane);
-    const int64_t of_squares = squares_.sum_of_warp(lane - kOfSum);
+    int64_t of_squares = squares_.sum_of_warp(lane - kOfSum);
     const bool is_sum = lane < kOfSum;
     const int level = is_sum ? lane : lane - kOfSum;
     const int scale = is_sum ? 1 : 2;
-    const int exponent = Window<F, kOfSum>::exponent(scale * top, level) - scale * shift;
+    int exponent = Window<F, kOfSum>::exponent(scale * top, level) - scale * shift;
+    if constexpr (kIsShort) {
+      const int64_t of_multiples = ::histo::cuda::sum_of_warp(squares_of_multiples_);
+      if (lane == kOfSum + kOfSquares) {
+        of_squares = of_multiples;
+        exponent = exponent_of_multiples(top) - 2 * shift;
+      }
+    }
     const int lowest = is_sum ? Rows::kSum.lowest : Rows::kSquares.lowest;
     const int row = is_sum ? 0 : Rows::kSum.size;
     add_scaled(table_, row, lowest, exponent, is_sum ? of_sum : of_squares);
@@ -272,7 +281,49 @@ class FloatSums {
     }
     sum_.move_to(table_, 0, Rows::kSum.lowest, top_, shift_);
     squares_.move_to(table_, Rows::kSum.size, Rows::kSquares.lowest, 2 * top_, 2 * shift_);
+    if constexpr (kIsShort) {
+      const int exponent = exponent_of_multiples(top_) - 2 * shift_;
+      add_scaled(table_, Rows::kSum.size, Rows::kSquares.lowest, exponent, squares_of_multiples_);
+      squares_of_multiples_ = 0;
+    }
     additions_ = 0;
+  }
+  __device__ __forceinline__ static int exponent_of_multiples(int top) {
+    return 2 * Window<F, kOfSum>::exponent(top, 0);
+  }
+  __device__ __forceinline__ void count_additions(int more) {
+    additions_ += more;
+    if (kMostAdditions < 1 << 30 && additions_ >= kMostAdditions) {
+      move_sums();
+    }
+  }
+
+  /// Adds short values below the limit, if all are multiples of the first level; or none.
+  template <int kSize>
+  __device__ __forceinline__ bool add_multiples(const F (&values)[kSize]) {
+    if constexpr (kIsShort) {
+      const F step = sum_.steps[0];
+      const auto zero = bits_as<Unsigned>(step);
+      Unsigned left = 0;
+      int sum = 0;
+      int64_t squares = 0;
+#pragma unroll
+      for (int i = 0; i < kSize; ++i) {
+        const F moved = fma(values[i], scale_, step);
+        const F rest = fma(values[i], scale_, rounded_sum(step, -moved));
+        left |= bits_as<Unsigned>(rest);
+        const auto multiple = static_cast<int>(bits_as<Unsigned>(moved) - zero);
+        sum += multiple;
+        squares += int64_t{multiple} * multiple;
+      }
+      if (left == 0) {
+        sum_.sums[0] += sum;
+        squares_of_multiples_ += squares;
+        count_additions(kSize);
+        return true;
+      }
+    }
+    return false;
   }
 
   /// Adds values below the limit; or none, if there is a rest.
@@ -309,10 +360,7 @@ class FloatSums {
     squares_.commit(of_squares, [](int level) {
       return kInTwo && level > 0 && level < kOfSquares - 1 ? 2 * kSize : kSize;
     });
-    additions_ += kSize;
-    if (sizeof(F) == 8 && additions_ >= kMostAdditions) {
-      move_sums();
-    }
+    count_additions(kSize);
     return true;
   }
 
@@ -338,6 +386,7 @@ class FloatSums {
   DigitTable table_;
   Window<F, kOfSum> sum_;
   Window<F, kOfSquares> squares_;
+  int64_t squares_of_multiples_ = 0; // of short values
   F limit_, scale_;
   int top_, shift_;
   int additions_ = 0; // since the sums were moved

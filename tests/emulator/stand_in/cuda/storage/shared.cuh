@@ -16,6 +16,12 @@ inline uint32_t count_shared(uint32_t address) {
 inline void add_shared(uint32_t address, uint32_t value) {
   emulated::add(reinterpret_cast<uint32_t*>(emulated::shared_pointer(address)), value);
 }
+inline uint32_t fetch_add_shared(uint32_t address, uint32_t value) {
+  return emulated::add(reinterpret_cast<uint32_t*>(emulated::shared_pointer(address)), value);
+}
+inline uint32_t load_shared(uint32_t address) {
+  return *reinterpret_cast<const uint32_t*>(emulated::shared_pointer(address));
+}
 template <class T>
 void count_above(T value, T limit, uint32_t& above) {
   above += value > limit;
