@@ -303,10 +303,17 @@ constexpr int threads_of_columns(int64_t element, bool is_float) {
 // have so many.
 constexpr int kMostThreadsOfStripes = 384;
 constexpr int kStripesOfSm = 2;
-// Loads in flight of a thread. The bins of integers and doubles take twice the registers.
-constexpr int stripe_loads(int64_t element, bool is_float) {
-  return element == 8 || (element == 2 && !is_float) ? 8 : 16;
+// Loads in flight of a thread. The bins of integers and doubles take twice the registers. Those of
+// two small floats in a word do, too, the more if each channel has its own. Case: bfloat16
+// [8192, 4096], a range and range=None.
+constexpr int stripe_loads(int64_t element, bool is_float, bool own) {
+  return element == 8 || (element == 2 && (own || !is_float)) ? 8 : element == 2 ? 12 : 16;
 }
+// The same at most if rows lie in several loops, whose steps take registers. Those of loose words are
+// two each, and are counted in groups. Case: bfloat16 [4, 32, 2048, 128] over (0, 2).
+constexpr int kMostGeneralLoads = 8;
+constexpr int kLooseLoads = 4;
+constexpr int kLooseGroup = 2;
 // The words of a stripe. The blocks beside it read the rest of each line.
 constexpr unsigned kLogWordsOfStripe = 3;
 // Blocks that would have more elements are counted sooner in wide stripes (edge_columns.cu). Cases:

@@ -14,9 +14,11 @@ namespace {
 
 template <class T>
 constexpr int kColumnsOfWord = static_cast<int>(bytes_of_word(sizeof(T)) / sizeof(T));
-template <class T>
-using StripeReads =
-    ReadShape<kMostThreadsOfStripes, kStripesOfSm, stripe_loads(sizeof(T), Number<T>::kIsFloat)>;
+template <class T, bool kOwn>
+using StripeReads = ReadShape<
+    kMostThreadsOfStripes,
+    kStripesOfSm,
+    stripe_loads(sizeof(T), Number<T>::kIsFloat, kOwn)>;
 using SearchReads = ReadShape<kMostThreadsOfStripes, kStripesOfSm, 1>;
 
 /// Counts the elements of a thread's word.
@@ -188,7 +190,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_sha
       const auto find = [&](const auto& values, auto& of_values, int) {
         found.template find<guess()>(values, of_values);
       };
-      column.template for_each<StripeReads<T>>(count_word<T>(find, table, nan_slot));
+      column.template for_each<StripeReads<T, false>>(count_word<T>(find, table, nan_slot));
     });
     fetch_next<Column>(data, in, work);
     put_stripe(table, column, in, bins, found.valid, flow, totals);
@@ -248,7 +250,7 @@ __global__ __launch_bounds__(kMostThreadsOfStripes, kStripesOfSm) void count_own
         }
       };
       // A search calls a function, which all words in flight would be saved for.
-      using Reads = std::conditional_t<has_line(), StripeReads<T>, SearchReads>;
+      using Reads = std::conditional_t<has_line(), StripeReads<T, true>, SearchReads>;
       column.template for_each<Reads>(count_word<T>(find, table, nan_slot));
     };
     have_lines ? count(std::true_type{}) : count(std::false_type{});

@@ -112,10 +112,8 @@ bool are_columns(const Problem& problem, int64_t word_bytes) {
   return channels.size > 1 && channels.stride == 1 && rows.stride >= channels.size &&
          problem.rows[0].size == 1 && problem.rows[1].size == 1 &&
          address_of(problem) % word_bytes == 0 && in_words(problem.channels[0].stride) &&
-         // Dense rows of an odd number of small elements are joined until they end with a word. Wide
-         // words are not worth so long rows.
-         ((rows.stride == channels.size &&
-           (channels.size <= kMaxStripes || word_bytes == bytes_of_word(element_bytes))) ||
+         // Dense rows of an odd number of small elements are joined until they end with a word.
+         ((rows.stride == channels.size && channels.size <= kMaxStripes) ||
           (in_words(rows.stride) && in_words(channels.size)));
 }
 
@@ -170,12 +168,14 @@ ChannelColumns columns_of(
   const int64_t width = in.width(static_cast<unsigned>(element_bytes));
   const int64_t full = std::lcm(channels.size, width);
   const int64_t whole = std::lcm(channels.size, word_bytes / element_bytes);
-  const bool joins_to_full = full / width <= kMaxStripes;
+  const bool to_full = full / width <= kMaxStripes;
+  const bool is_dense = in.places() == 1 && rows.stride == channels.size &&
+                        address_of(problem) % word_bytes == 0 &&
+                        in.batch_stride * element_bytes % word_bytes == 0;
   // Dense rows are joined, so that stripes are full and begin in lines, or at least have whole words.
-  if (are_columns(problem, word_bytes) && rows.stride == channels.size &&
-      (joins_to_full || in.loose)) {
+  if (is_dense && (to_full || in.loose)) {
     const int64_t elements = rows.size * channels.size;
-    in.columns = in.row_stride = joins_to_full ? full : whole;
+    in.columns = in.row_stride = to_full ? full : whole;
     in.rows = elements / in.columns;
     in.left = elements % in.columns;
     in.loose = false;

@@ -96,7 +96,7 @@ void plan_rows_of_stripes(
   const int64_t chunks =
       chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
   in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
-  if (in.are_general()) { // no other layout counts them
+  if (!are_columns(problem, bytes_of_word(element_bytes))) { // no other layout counts them
     in.share = std::min(in.share, std::max<int64_t>(kMostElementsOfStripe / of_row, 1));
   }
   in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
@@ -140,8 +140,8 @@ bool plan_stripes(
   set_steps(in, plan.threads);
   const int64_t works = in.batches * in.stripes * in.chunks;
   const int64_t elements = in.share * in.places() * in.width(static_cast<unsigned>(element_bytes));
-  const bool later =
-      shares_edges && !in.are_general() && works > int64_t{limits.sm_count} * kStripesOfSm;
+  const bool later = shares_edges && are_columns(problem, bytes_of_word(element_bytes)) &&
+                     works > int64_t{limits.sm_count} * kStripesOfSm;
   if (elements > kMostElementsOfStripe ||
       (later && elements * element_bytes > kMostBytesOfLaterStripes)) {
     return false;

@@ -1,6 +1,7 @@
 // Columns in rows of up to three loops, in words that need not be aligned.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "cuda/walk/walk.cuh"
@@ -25,19 +26,20 @@ struct LooseWords {
 
   __device__ __forceinline__ Word load(int i) const {
     const char* address = next + i * step;
-    return {load_half(address), load_half(address + last)};
+    return {
+        load_once(reinterpret_cast<const uint16_t*>(address)),
+        load_once(reinterpret_cast<const uint16_t*>(address + last))};
   }
   __device__ __forceinline__ void skip(int count) {
     next += count * step;
   }
-
- private:
-  __device__ __forceinline__ static uint32_t load_half(const void* address) {
-    uint16_t half;
-    asm volatile("ld.global.cs.L2::128B.u16 %0, [%1];" : "=h"(half) : "l"(address));
-    return half;
-  }
 };
+
+template <class Shape>
+using GeneralReads =
+    ReadShape<Shape::kThreads, Shape::kBlocks, std::min(Shape::kInFlight, kMostGeneralLoads)>;
+template <class Shape>
+using LooseReads = ReadShape<Shape::kThreads, Shape::kBlocks, kLooseLoads, kLooseGroup>;
 
 /// The words of a column of this block's stripe. A thread reads items one after another, each with
 /// rows that lie one step apart: see ChannelColumns::items.
@@ -71,11 +73,11 @@ struct GeneralColumn : ColumnOfThread<T> {
         if (this->in.loose) {
           const bool whole = this->column + Base::kOfWord <= this->in.columns;
           const LooseWords words{item.first, item.step, whole ? unsigned{sizeof(T)} : 0};
-          for_each_word<ReadShape<Shape::kThreads, Shape::kBlocks, 8, 4>>(words, item.count, call);
+          for_each_word<LooseReads<Shape>>(words, item.count, call);
           continue;
         }
       }
-      for_each_word<Shape>(EvenWords<Word>{item.first, item.step}, item.count, call);
+      for_each_word<GeneralReads<Shape>>(EvenWords<Word>{item.first, item.step}, item.count, call);
     }
   }
 

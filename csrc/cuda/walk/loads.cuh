@@ -26,6 +26,12 @@ __device__ __forceinline__ uint4 load_once(const uint4* address) {
   return vec16;
 }
 
+__device__ __forceinline__ uint16_t load_once(const uint16_t* address) {
+  uint16_t half;
+  asm volatile("ld.global.cs.L2::128B.u16 %0, [%1];" : "=h"(half) : "l"(address));
+  return half;
+}
+
 /// Loads a word that does not stay in L1, because other lines need the room.
 __device__ __forceinline__ uint32_t load_past_l1(const uint32_t* address) {
   uint32_t word;
