@@ -29,7 +29,7 @@ from conftest import ENVIRONMENT, default_interrupt
 from PIL import Image, ImageSequence
 
 import torch_histo
-from torch_histo import cli, counting, demo, measure, report, sources
+from torch_histo import cli, counting, demo, measure, plots, report, sources
 
 FOLDER = tempfile.TemporaryDirectory()
 PHOTO = Path(FOLDER.name) / "photo.jpg"
@@ -1467,9 +1467,9 @@ def test_a_plot_has_a_limit_and_progress(
         update = options.pop("progress")
         original(results, *arguments, progress=lambda: (steps.append(1), update()), **options)
 
-    original = report.plot
-    monkeypatch.setattr(report, "plot", plot)
-    monkeypatch.setattr(report, "PLOT_PANELS", panels)
+    original = plots.plot
+    monkeypatch.setattr(plots, "plot", plot)
+    monkeypatch.setattr(plots, "PLOT_PANELS", panels)
     monkeypatch.setattr(counting, "PROGRESS_DELAY", 0)
     np.savez(tmp_path / "x.npz", a=np.ones(3), b=np.zeros(3), c=np.arange(3.0))
     monkeypatch.setattr(sys, "stderr", terminal := Terminal())
@@ -1482,7 +1482,7 @@ def test_a_plot_has_a_limit_and_progress(
     assert (line in terminal.getvalue()) == (panels == 2)
     # The bar shows a step only if it shows none of the last 0.1 s, so the calls are counted.
     assert "drawing:   0%" in terminal.getvalue()
-    assert len(steps) == report.PLOT_STEPS * panels
+    assert len(steps) == plots.PLOT_STEPS * panels
 
 
 @pytest.mark.usefixtures("small_demo")

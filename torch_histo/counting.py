@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from . import _library, demo, describe, report
+from . import _library, demo, describe, plots, report
 from .histograms import histogram, range_of_extremes
 from .messages import complain, lacks_main_memory, one_line
 from .ops import channel_histogram, text_histogram
@@ -58,8 +58,8 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         device = _device(arguments.device)
         if arguments.plot is not None:
-            report.check_target(arguments.plot, arguments.files, arguments.overwrite)
-    except (DeviceError, report.PlotError) as error:
+            plots.check_target(arguments.plot, arguments.files, arguments.overwrite)
+    except (DeviceError, plots.PlotError) as error:
         complain(str(error))
         return 2
     return _count_files(arguments, device) if arguments.files else demo.run(device)
@@ -102,7 +102,7 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
                 document.add_entry(result.entry())
             if arguments.plot is not None and isinstance(result, report.Result):
                 panels += 1
-                drawn += [result] if panels <= report.PLOT_PANELS else []
+                drawn += [result] if panels <= plots.PLOT_PANELS else []
     if arguments.json:
         document.close(errors)
     if drawn and not _draw(drawn, panels, arguments):
@@ -117,17 +117,17 @@ def _draw(drawn: list[report.Result], panels: int, arguments: argparse.Namespace
             f"argument --plot: draws the first {len(drawn)} of {panels:,} histograms, "
             "the most that a picture takes"
         )
-    total = report.PLOT_STEPS * len(drawn)
+    total = plots.PLOT_STEPS * len(drawn)
     try:
         with _progress_bar("drawing", total, bar_format="{desc}: {percentage:3.0f}%|{bar}|") as bar:
-            report.plot(
+            plots.plot(
                 drawn,
                 arguments.plot,
                 overwrite=arguments.overwrite,
                 log_counts=arguments.log_counts,
                 progress=bar.update,
             )
-    except report.PlotError as error:
+    except plots.PlotError as error:
         complain(str(error))
         return False
     return True

@@ -1,17 +1,12 @@
-"""The counts of files as a table for people, as JSON for programs and as a plot."""
+"""The counts of files as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 
 import itertools
 import json
 import math
-import os
-import sys
-import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import wraps
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,11 +14,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from .messages import one_line, printable
+from .messages import printable
 from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+    pass
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,24 +28,6 @@ TABLE_RANGES = 16
 TABLE_CHANNELS = 8
 """Most channels in a table."""
 
-PLOT_LINES = 8
-"""Most channels that a plot draws as lines; more become the rows of a heat map."""
-
-PLOT_PANELS = 100
-"""Most panels of a plot: a picture of 70 million pixels, which takes some 10 seconds."""
-
-HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 240
-"""Most cells of a heat map: a panel has about as many pixels."""
-
-WHOLE_AXIS = 256
-"""Most bins that a plot shows where some at the ends are empty."""
-
-FAR = 1e100
-"""An axis of values beyond this or below its inverse is in units of a power of ten."""
-
-TITLE_LENGTH = 44
-"""Most characters of a panel's title, which are no wider than the panel."""
-
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
 
@@ -59,13 +36,6 @@ SPARKLINE_COLUMNS = 24
 
 PICTURE_COLUMNS, PICTURE_ROWS = 64, 8
 """The size of a picture in the terminal, without its axis."""
-
-CHANNEL_COLOURS = {"R": "tab:red", "G": "tab:green", "B": "tab:blue", "A": "tab:gray"}
-"""The colours of RGB and RGBA. A single channel is grey, and others have colours in turn."""
-
-
-class PlotError(Exception):
-    """Why the plot could not be written, in one line."""
 
 
 @dataclass(frozen=True)
@@ -116,7 +86,7 @@ def table(result: Result, encoding: str | None) -> str:
     lines += _ignored_lines(result)
     if result.note:
         lines.append(f"  note: {result.note}")
-    start, stop = _occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
+    start, stop = occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
     width = math.ceil((stop - start) / TABLE_RANGES)
     for channel, counts in enumerate(result.counts[:TABLE_CHANNELS, start:stop]):
         if result.edges is not None:
@@ -129,7 +99,7 @@ def table(result: Result, encoding: str | None) -> str:
         sums = _sums(counts, width)
         total = f"{sum(sums):,} counted"
         if result.flow is not None and len(result.counts) > 1:
-            total = ", ".join([total, *_flow(result.flow[channel])])
+            total = ", ".join([total, *flow_texts(result.flow[channel])])
         lines += ["", f"  {result.channel_names[channel]}: {total}"]
         if result.edges is None or any(sums):
             lines += _bars(labels, sums, encoding)
@@ -141,7 +111,7 @@ def table(result: Result, encoding: str | None) -> str:
 
 def _ignored_lines(result: Result) -> Iterator[str]:
     if result.flow is not None:
-        for text in _flow(result.flow.sum(0)):
+        for text in flow_texts(result.flow.sum(0)):
             yield f"  ignored: {text}{_limit(result, text)}"
         return
     last = result.counts.shape[1] - 1
@@ -164,7 +134,7 @@ def _limit(result: Result, flow: str) -> str:
     return f" (below {low:.6g})" if flow.endswith("underflow") else f" (above {high:.6g})"
 
 
-def _flow(flow: Tensor) -> list[str]:
+def flow_texts(flow: Tensor) -> list[str]:
     """The counts outside the edges that are not zero."""
     names = "underflow", "overflow", "NaN"
     return [f"{n:,} {name}" for n, name in zip(flow.tolist(), names, strict=True) if n]
@@ -187,7 +157,7 @@ def list_entry(name: str, result: Result, encoding: str | None) -> str:
         ends = float(result.edges.min()), float(result.edges.max())
         if len(result.edges) > 1:
             whole = torch.from_numpy(on_one_axis(result, SPARKLINE_COLUMNS)[1].sum(0))
-        ignored = _flow(result.flow.sum(0))
+        ignored = flow_texts(result.flow.sum(0))
     shape = "x".join(map(str, result.shape)) or "0-d"
     bars = _sparkline(whole, encoding)
     name = ", ".join([printable(name), *ignored])
@@ -196,7 +166,9 @@ def list_entry(name: str, result: Result, encoding: str | None) -> str:
         for channel, counts in enumerate(result.counts[:TABLE_CHANNELS]):
             edges = result.edges_of(channel)
             bars = _sparkline(counts, encoding)
-            name = ", ".join([f"  {result.channel_names[channel]}", *_flow(result.flow[channel])])
+            name = ", ".join(
+                [f"  {result.channel_names[channel]}", *flow_texts(result.flow[channel])]
+            )
             lines.append(
                 _list_line(bars, _short(float(edges[0])), _short(float(edges[-1])), "", "", name)
             )
@@ -247,7 +219,7 @@ def on_one_axis(result: Result, columns: int) -> tuple[FloatArray, FloatArray]:
         return np.exp2(axis).clip(edges.min(), edges.max()), sums
 
 
-def _occupied(counts: Tensor) -> tuple[int, int]:
+def occupied(counts: Tensor) -> tuple[int, int]:
     """The first bin that is not empty in every channel, and the one after the last such bin."""
     bins = counts.any(dim=0).nonzero()
     return (int(bins[0]), int(bins[-1]) + 1) if len(bins) else (0, counts.shape[1])
@@ -378,223 +350,3 @@ class JsonDocument:
         failures = json.dumps([{"name": name, "error": error} for name, error in errors])
         start = self._before if self._before != ", " else ""
         self._stream.write(f'{start}], "errors": {failures}}}\n')
-
-
-def check_target(path: str, files: Sequence[str], overwrite: bool) -> None:
-    """Raise PlotError where a plot cannot become the file `path`, or would replace a file.
-
-    It never replaces one of `files`, which are the command's inputs, by whatever name.
-    """
-    try:
-        from matplotlib.figure import Figure  # noqa: F401
-    except ImportError as error:
-        raise PlotError(
-            f"--plot needs matplotlib (pip install 'torch_histo[plot]'): {one_line(error)}"
-        ) from error
-    folder = os.path.dirname(os.path.realpath(path))
-    if not os.path.isdir(folder):
-        raise PlotError(f"argument --plot: the folder {folder} does not exist")
-    if not os.path.lexists(path):
-        return
-    if os.path.isdir(path):
-        raise PlotError(f"argument --plot: {path} is a directory: name a file in it")
-    for file in files:
-        with suppress(OSError):  # what cannot be opened is reported when it is counted
-            source = sys.stdin.fileno() if file == "-" and sys.stdin is not None else file
-            if os.path.samestat(os.stat(source), os.stat(path)):
-                raise PlotError(
-                    f"argument --plot: {path} is one of the files to count: name a new file"
-                )
-    if not overwrite:
-        raise PlotError(
-            f"argument --plot: {path} exists: name a new file, or replace it with --overwrite"
-        )
-
-
-PLOT_STEPS = 3
-"""How often a panel tells its progress: it is made, drawn to find its place, and drawn."""
-
-
-def plot(
-    results: Sequence[Result],
-    path: str,
-    *,
-    overwrite: bool,
-    log_counts: bool,
-    progress: Callable[[], object] = lambda: None,
-) -> None:
-    """Write a figure with a panel for each result, in the format that the path's suffix names.
-
-    There are at most PLOT_PANELS results. `progress` is called PLOT_STEPS times for each.
-    Raises PlotError where that file cannot be written, or exists and `overwrite` is false.
-    """
-    check_target(path, (), overwrite)
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-    columns = math.ceil(math.sqrt(len(results)))
-    rows = math.ceil(len(results) / columns)
-    spaced = ConstrainedLayoutEngine(h_pad=0.15, w_pad=0.15)  # inches
-    figure = Figure(figsize=(7 * columns, 4 * rows), layout=spaced)
-    FigureCanvasAgg(figure)
-    panels = figure.subplots(rows, columns, squeeze=False).ravel()
-    for result, panel in zip(results, panels, strict=False):
-        _fill(panel, result, log_counts)
-        progress()
-        panel.draw = _counted(panel.draw, progress)
-    for unused in panels[len(results) :]:
-        unused.set_axis_off()
-    target = os.path.realpath(path)
-    suffix = os.path.splitext(path)[1]
-    unfinished = os.path.join(os.path.dirname(target), f".torch_histo-{os.getpid()}{suffix}")
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about characters of a name that the font lacks
-            figure.savefig(unfinished)
-        check_target(path, (), overwrite)
-        os.replace(unfinished, target)
-    except (OSError, ValueError) as error:
-        raise PlotError(f"{path}: the plot cannot be written: {one_line(error)}") from error
-    finally:
-        with suppress(OSError):
-            os.unlink(unfinished)
-
-
-def _counted(draw: Callable[..., None], progress: Callable[[], object]) -> Callable[..., None]:
-    """Draws, and tells."""
-
-    @wraps(draw)
-    def counted(*arguments: Any, **options: Any) -> None:
-        draw(*arguments, **options)
-        progress()
-
-    return counted
-
-
-def _fill(panel: Axes, result: Result, log_counts: bool) -> None:
-    draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
-    draw(panel, result, log_counts)
-    name = printable(result.name)
-    title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
-    # A file's name may hold the dollar signs of matplotlib's mathematics.
-    panel.set_title(title, parse_math=False)
-
-
-def _plot_lines(panel: Axes, result: Result, log_counts: bool) -> None:
-    counts = result.counts.numpy()
-    start, stop = _bins_shown(result)
-    bottom = 0.5 if log_counts else 0  # a logarithmic axis has no 0
-    names = result.channel_names
-    is_image = result.kind == "image"
-    for index, name in enumerate(names):
-        colour = f"C{index}"
-        if is_image and set("RGB") <= set(names) <= set("RGBA"):
-            colour = CHANNEL_COLOURS[name]
-        elif is_image and len(names) == 1:
-            colour = "tab:gray"
-        panel.stairs(
-            np.maximum(counts[index, start:stop], bottom),
-            _positions(result, start, stop, index),
-            baseline=bottom,
-            label=name,
-            fill=len(counts) == 1,
-            facecolor=colour,
-            edgecolor=colour,
-            linewidth=1,  # of a filled one, too: a bin may be narrower than a pixel
-        )
-    peak = max(1, int(counts.max()))
-    if log_counts:
-        panel.set_yscale("log")
-    panel.set_ylim(bottom, max(10, 2 * peak) if log_counts else 1.05 * peak)
-    panel.set_ylabel("count")
-    _label_bins(panel, result)
-    if len(counts) > 1:
-        panel.legend(title="channel", loc="upper left", bbox_to_anchor=(1, 1))
-
-
-def _plot_heat_map(panel: Axes, result: Result, log_counts: bool) -> None:
-    from matplotlib.colors import LogNorm
-    from matplotlib.ticker import MaxNLocator
-
-    what = "value" if result.edges is None else "bin"
-    if result.edges is not None and len(result.edges) > 1:
-        edges, counts = on_one_axis(result, HEAT_MAP_COLUMNS)
-        edges, what = _drawn(result, edges), "column"
-    else:
-        start, stop = _bins_shown(result)
-        edges, counts = _positions(result, start, stop), result.counts.numpy()[:, start:stop]
-    height = math.ceil(counts.shape[0] / HEAT_MAP_ROWS)
-    width = math.ceil(counts.shape[1] / HEAT_MAP_COLUMNS)
-    tops = np.arange(0, counts.shape[0], height)
-    lefts = np.arange(0, counts.shape[1], width)
-    sums = np.add.reduceat(np.add.reduceat(counts, lefts, 1), tops, 0)
-    norm = LogNorm(1, max(2, int(sums.max()))) if log_counts else None
-    mesh = panel.pcolormesh(
-        edges[np.append(lefts, counts.shape[1])],
-        np.append(tops, counts.shape[0]) - 0.5,
-        sums,
-        norm=norm,
-        rasterized=True,
-    )
-    cell = f"{width} {what}{'s' * (width > 1)} x {height} channel{'s' * (height > 1)}"
-    label = "count" if width == height == 1 else f"count in {cell}"
-    panel.figure.colorbar(mesh, ax=panel, label=label)
-    panel.use_sticky_edges = False  # the frame would hide the first bin
-    panel.margins(0.01)
-    panel.invert_yaxis()
-    panel.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-    panel.set_ylabel("channel")
-    _label_bins(panel, result)
-
-
-def _bins_shown(result: Result) -> tuple[int, int]:
-    num_bins = result.counts.shape[1]
-    return (0, num_bins) if num_bins <= WHOLE_AXIS else _occupied(result.counts)
-
-
-def _positions(result: Result, start: int, stop: int, channel: int = 0) -> FloatArray:
-    """The places on the axis of values at which the bins from `start` to `stop` begin and end."""
-    if result.edges is None:
-        return np.arange(start, stop + 1, dtype=np.float64) - 0.5
-    return _drawn(result, result.edges_of(channel)[start : stop + 1].double().numpy())
-
-
-def _unit(result: Result) -> int | None:
-    """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
-    assert result.edges is not None
-    sizes = result.edges.abs()
-    smallest, largest = float(sizes.min()), float(sizes.max())
-    if largest > FAR or largest < 1 / FAR or (result.is_log and smallest < 1 / FAR):
-        return math.floor(math.log10(largest))
-    return None
-
-
-def _drawn(result: Result, edges: FloatArray) -> FloatArray:
-    """The places of edges on the axis of values."""
-    unit = _unit(result)
-    if unit is None:
-        return edges
-    if result.is_log:
-        return np.log10(edges)
-    half = -unit // 2  # two factors, neither of which is infinite
-    return edges * 10.0**half * 10.0 ** (-unit - half)
-
-
-def _label_bins(panel: Axes, result: Result) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    if result.kind == "text":
-        panel.set_xlabel("letters")
-        panel.set_xticks(range(len(TEXT_BINS)), TEXT_BINS)
-    elif result.flow is not None:
-        outside = ", ".join(_flow(result.flow.sum(0)))
-        value, unit = "value", _unit(result)
-        if unit is not None:
-            value = "log10 of the value" if result.is_log else f"value in units of 1e{unit}"
-        elif result.is_log:
-            panel.set_xscale("log")
-        panel.set_xlabel(f"{value} (outside: {outside})" if outside else value)
-    else:
-        panel.set_xlabel("value")
-        panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
