@@ -142,11 +142,13 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
     tuning = folder / "eager/csrc/cuda/policy.h"
     tuning.write_text(eager(tuning.read_text()))
-    # The kernels of summaries are tested on GPUs alone: they use more of the machine.
+    # The kernels of summaries and weights are tested on GPUs alone: they use more of the machine.
     kernels = [
         path
         for path in folder.glob("csrc/**/*.cu")
-        if path.stem != "machine" and path.parent.name != "summary"
+        if path.stem != "machine"
+        and path.parent.name != "summary"
+        and not path.stem.startswith("weights")
     ]
     kernels.sort(key=lambda path: -path.stat().st_size)
     for kernel in kernels:
