@@ -375,6 +375,30 @@ constexpr int64_t kMostSharedWithBuckets = 130 << 10;
 // float32 [2^15, 512] and [64, 1176, 1176, 3] over (1, 2).
 constexpr int64_t kMinReadsOfWide = 32;
 
+// --- Weights (fill/weights*.cu) -----------------------------------------------------------
+
+// A table of sums has all bits if there is room for 2^2 copies of it, or else a window of so many
+// words of 32 bits. Case: float32 [2^28] with float32 weights, 2048 and 5000 bins.
+constexpr unsigned kFewestLogCopiesOfAll = 2;
+constexpr unsigned kMostLogCopiesOfAll = 4;
+constexpr unsigned kMostLogCopiesOfWindow = 5;
+constexpr unsigned kWindowOfFloat32 = 5;
+constexpr unsigned kWindowOfBFloat16 = 4;
+constexpr unsigned kWindowOfFloat64 = 6;
+// There are more copies while a block has at least a weight for so many words. Case: float32 [2^16].
+constexpr int64_t kWordsPerWeight = 8;
+// Threads of a block. More hide that additions take long; those whose types are known when they run
+// need more registers. Case: float32 [2^28] with float32 weights.
+constexpr int kThreadsOfWeights = 1024;
+constexpr int kThreadsOfMixedWeights = 768;
+// A block chooses its window from so many weights.
+constexpr int kSamplesOfWeights = 256;
+constexpr int32_t kFewestBucketsOfWeights = 256;
+constexpr unsigned kColumnsOfWeights = 32; // of a block
+// Columns have tables if a warp's rows are at least so many for each slot.
+constexpr int64_t kFewestRowsOfColumns = 4;
+
+
 // --- Short channels between edges (fill/own_ranges.cu, fill/short_channels.cu) ----------------
 
 // Threads of a block, and vec16s of a channel that each reads. Case: bfloat16 [4096, 11008] over 1,

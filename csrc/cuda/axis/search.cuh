@@ -6,6 +6,7 @@
 
 #include "core/locate.h"
 #include "cuda/policy.h"
+#include "cuda/walk/raw.cuh"
 
 namespace histo::cuda {
 
@@ -95,6 +96,11 @@ __device__ __forceinline__ Real real_of_bits(ElementType type, Bits bits) {
       return real_as<Float8E5M2>(bits);
   }
   return real_of(std::numeric_limits<double>::quiet_NaN());
+}
+
+__device__ __forceinline__ Real real_of_bits(ElementType type, RawBits raw) {
+  return visit_raw(
+      type, raw, [](auto element) { return real_of(Number<decltype(element)>::wide(element)); });
 }
 
 /// The edges of a thread's channel.

@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "core/axis.h"
+#include "cuda/walk/raw.cuh"
 
 namespace histo::cuda {
 
@@ -24,6 +25,26 @@ struct Bytes {
 
   __device__ __forceinline__ int64_t find(uint8_t byte) const {
     return axis.bin_of(byte);
+  }
+};
+
+/// Elements of a type that is known only when a kernel runs.
+struct RawValues {
+  ElementType type; // of integers
+  ValueBinning binning;
+
+  __device__ __forceinline__ int64_t find(RawBits raw) const {
+    return visit_raw(type, raw, [&](auto element) {
+      if constexpr (Number<decltype(element)>::kIsFloat) {
+        return kNoBin; // the host has refused it
+      } else {
+        return binning(element);
+      }
+    });
+  }
+  template <class Tile>
+  __device__ __forceinline__ const RawValues& of_thread(const Tile&) const {
+    return *this;
   }
 };
 

@@ -5,6 +5,7 @@
 #include "cuda/axis/block_bins.cuh"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/storage/counts.cuh"
+#include "cuda/storage/slot_places.cuh"
 #include "cuda/walk/teams.cuh"
 
 namespace histo::cuda {
@@ -93,20 +94,12 @@ struct SlotsToPut {
 template <class Total, class F>
 __device__ __forceinline__ void put_slots(
     const SlotsToPut& put, const Edges& part, int64_t all_bins, Total* histogram, const F& sum_of) {
-  const auto slots = static_cast<unsigned>(part.bins + 3);
-  for (unsigned slot = put.first; slot < slots; slot += put.step) {
-    const bool is_nan_slot = slot == slots - 1;
-    const bool is_bin = slot > 0 && slot <= part.bins;
-    const bool is_shown =
-        put.flow.shown && (slot == 0 || is_nan_slot ? part.first == 0 : part.closed);
-    if (!is_bin && !is_shown) {
-      continue;
+  const auto places = SlotPlaces::of_edges(part, all_bins, put.flow, put.valid);
+  for (unsigned slot = put.first; slot < places.slots(); slot += put.step) {
+    const int64_t place = places.of(slot);
+    if (place != kNoBin) {
+      put_or_add(&histogram[place], places.counts(slot) ? sum_of(slot) : 0, put.adds);
     }
-    const auto sum = sum_of(slot);
-    const int64_t of_channel = is_nan_slot ? all_bins + 2 : part.first + slot;
-    put_or_add(
-        &histogram[of_channel - (put.flow.shown ? 0 : 1)], put.valid || is_nan_slot ? sum : 0,
-        put.adds);
   }
 }
 

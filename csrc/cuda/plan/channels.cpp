@@ -49,7 +49,8 @@ int64_t bytes_of_type(ElementType type) {
       type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
 }
 
-ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLimits& limits) {
+ChannelStreams streams_of(
+    const Problem& problem, int64_t others, const DeviceLimits& limits, int64_t setup_bytes) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   ChannelStreams in{};
   std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
@@ -59,7 +60,7 @@ ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLi
   in.has_runs = problem.rows[2].stride == 1 && address_of(problem) % element_bytes == 0 &&
                 (run == in.num_rows || run >= kShortestRun);
   const int64_t chunks = chunks_of(
-      limits.sm_count, problem.num_channels() * others, in.num_rows, element_bytes, kSetupBytes);
+      limits.sm_count, problem.num_channels() * others, in.num_rows, element_bytes, setup_bytes);
   in.share = ceil_div(in.num_rows, chunks);
   in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));
   return in;
@@ -160,7 +161,8 @@ ChannelColumns columns_of(
     int64_t word_bytes,
     unsigned log_words,
     int64_t setup_bytes,
-    const DeviceLimits& limits) {
+    const DeviceLimits& limits,
+    bool joins) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const Extent& channels = problem.channels[1];
   const Extent& rows = problem.rows[2];
@@ -173,7 +175,7 @@ ChannelColumns columns_of(
                         address_of(problem) % word_bytes == 0 &&
                         in.batch_stride * element_bytes % word_bytes == 0;
   // Dense rows are joined, so that stripes are full and begin in lines, or at least have whole words.
-  if (is_dense && (to_full || in.loose)) {
+  if (joins && is_dense && (to_full || in.loose)) {
     const int64_t elements = rows.size * channels.size;
     in.columns = in.row_stride = to_full ? full : whole;
     in.rows = elements / in.columns;

@@ -77,8 +77,13 @@ struct ChannelColumns {
 
 int64_t bytes_of_type(ElementType type);
 
-/// `others`: how many blocks share the same rows.
-ChannelStreams streams_of(const Problem& problem, int64_t others, const DeviceLimits& limits);
+/// `others`: how many blocks share the same rows. Setting a block out takes as long as reading
+/// `setup_bytes`.
+ChannelStreams streams_of(
+    const Problem& problem,
+    int64_t others,
+    const DeviceLimits& limits,
+    int64_t setup_bytes = kSetupBytes);
 
 /// For channels of fewer than 2^31 rows, `chunks` blocks each.
 ChannelSpans spans_of(const Problem& problem, unsigned chunks);
@@ -95,12 +100,14 @@ void set_steps(ChannelColumns& in, int64_t threads);
 /// Stripes of 2^log_words words of columns that are not joined, without shares of their rows.
 ChannelColumns stripes_of(const Problem& problem, int64_t word_bytes, unsigned log_words);
 
-/// Stripes of 2^log_words words. Setting a block out takes as long as reading `setup_bytes`.
+/// Stripes of 2^log_words words. Setting a block out takes as long as reading `setup_bytes`. `joins`:
+/// dense rows may be joined.
 ChannelColumns columns_of(
     const Problem& problem,
     int64_t word_bytes,
     unsigned log_words,
     int64_t setup_bytes,
-    const DeviceLimits& limits);
+    const DeviceLimits& limits,
+    bool joins = true);
 
 } // namespace histo::cuda

@@ -84,6 +84,18 @@ struct TileOfBlock {
     }
   }
 
+  /// Calls f(load(row)) for the rows of the thread's channel. Several loads are in flight.
+  template <class Load, class F>
+  __device__ __forceinline__ void for_each_loaded(const Load& load, const F& f) const {
+    if (channel < channels) {
+      for_each_row(0, load, f);
+    }
+  }
+  /// The elements between the first row of a channel and another one.
+  __device__ __forceinline__ int64_t offset(int64_t row) const {
+    return in.sets || in.rows[0].size > 1 ? offset_of_row<false>(row) : offset_of_row<true>(row);
+  }
+
  private:
   /// Issues all loads of a round before the first is used.
   __device__ __forceinline__ void load(int64_t vec16) {
@@ -113,16 +125,23 @@ struct TileOfBlock {
   /// The elements that are in no vec16. kOneLoop: the rows are one loop.
   template <bool kOneLoop, class F>
   __device__ __forceinline__ void for_each_single(const F& f) const {
+    for_each_row(
+        num_vec16s * kOfVec16, [&](int64_t row) { return column[offset_of_row<kOneLoop>(row)]; },
+        f);
+  }
+  /// Calls f(load(row)) for the rows of a thread from the row `begin` of the tile on.
+  template <class Load, class F>
+  __device__ __forceinline__ void for_each_row(int64_t begin, const Load& load, const F& f) const {
     const auto thread = static_cast<int>(threadIdx.x);
     const int step = kGenericThreads >> log_channels;
     int64_t row = first_row + (in.along_rows ? thread & (step - 1) : thread >> log_channels);
-    row += num_vec16s * kOfVec16;
+    row += begin;
     for (; row < end; row += Shape::kInFlight * step) {
-      T values[Shape::kInFlight];
+      decltype(load(row)) values[Shape::kInFlight];
 #pragma unroll
       for (int i = 0; i < Shape::kInFlight; ++i) {
         if (row + i * step < end) {
-          values[i] = column[offset_of_row<kOneLoop>(row + i * step)];
+          values[i] = load(row + i * step);
         }
       }
 #pragma unroll

@@ -1,0 +1,76 @@
+#include "cuda/fill/weights.h"
+
+#include "cuda/count/dispatch.h"
+#include "cuda/fill/fill.h"
+#include "cuda/storage/clear.h"
+
+namespace histo::cuda {
+namespace {
+
+/// Counts in memory of its own, by count(problem of the input alone), and multiplies.
+template <class F>
+void sum_by_counts(const Problem& problem, const Launch& launch, const F& count) {
+  Problem counted = problem;
+  counted.num_operands = 1;
+  counted.sum_size = 1;
+  counted.counts =
+      static_cast<int64_t*>(launch.allocate(problem.num_counts() * int64_t{sizeof(int64_t)}));
+  count(counted);
+  sum_equal_weights(problem, counted.counts, launch);
+}
+
+/// Clears the sums, adds to them, and makes them canonical.
+template <class F>
+void sum_by(const Problem& problem, const Launch& launch, const F& add) {
+  const bool overlaps = launch.limits.has_clusters();
+  clear(launch, problem.counts, problem.num_results(), overlaps);
+  add();
+  if (problem.sum_size > 1) {
+    normalize_sums(problem.counts, problem.num_counts(), problem.sum_size, launch, overlaps);
+  }
+}
+
+} // namespace
+
+void sum_weights_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+  if (has_equal_weights(problem)) {
+    return sum_by_counts(problem, launch, [&](const Problem& counted) {
+      count_between(counted, edges, flow, launch);
+    });
+  }
+  const WeightsPlan plan = plan_weights(problem, &edges, launch.limits);
+  sum_by(problem, launch, [&] {
+    switch (plan.layout) {
+      case WeightsLayout::kStreams:
+        return sum_streams_between(plan, problem, edges, flow, launch);
+      case WeightsLayout::kColumns:
+        return sum_columns_between(plan, problem, edges, flow, launch);
+      case WeightsLayout::kTiles:
+        return sum_tiles_between(plan, problem, edges, flow, launch);
+    }
+    no_kernel("sum_weights_between");
+  });
+}
+
+void sum_weights_of_values(const Problem& problem, const Launch& launch) {
+  if (has_equal_weights(problem)) {
+    return sum_by_counts(problem, launch, [&](const Problem& counted) {
+      count(counted, ValueBinning{problem.num_bins}, launch);
+    });
+  }
+  const WeightsPlan plan = plan_weights(problem, nullptr, launch.limits);
+  sum_by(problem, launch, [&] {
+    switch (plan.layout) {
+      case WeightsLayout::kStreams:
+        return sum_streams_of_values(plan, problem, launch);
+      case WeightsLayout::kColumns:
+        return sum_columns_of_values(plan, problem, launch);
+      case WeightsLayout::kTiles:
+        return sum_tiles_of_values(plan, problem, launch);
+    }
+    no_kernel("sum_weights_of_values");
+  });
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,61 @@
+// Exact sums of weights by bin on a GPU. Operand 0 of a problem is the input, and operand 1 are the
+// weights. The result has problem.sum_size numbers for each bin (core/weights.h); its digits are
+// canonical.
+#pragma once
+
+#include "core/edges.h"
+#include "core/weights.h"
+#include "cuda/launch.h"
+#include "cuda/plan/weights_plan.h"
+
+namespace histo::cuda {
+
+void sum_weights_between(
+    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+/// Value v is in bin v, below problem.num_bins.
+void sum_weights_of_values(const Problem& problem, const Launch& launch);
+
+/// Rounds the sums of floats, which need not be canonical, once.
+void round_sums(const int64_t* digits, int64_t bins, int size, double* sums, const Launch& launch);
+/// Makes digits canonical, in place. `overlaps`: it starts before the kernel before has ended.
+void normalize_sums(
+    int64_t* digits, int64_t bins, int size, const Launch& launch, bool overlaps = false);
+
+/// Writes to each element of operand 1 what `gradient`, [channels, problem.num_bins], has for its
+/// bin, and 0 where it has none.
+void weight_gradient_between(
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const double* gradient,
+    const Launch& launch);
+void weight_gradient_of_values(
+    const Problem& problem, const double* gradient, const Launch& launch);
+
+// The layouts of WeightsPlan. They add to sums that are cleared.
+void sum_tiles_between(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void sum_tiles_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+void sum_streams_between(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void sum_streams_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+void sum_columns_between(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch);
+void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
+
+/// The sums of weights that are the same for all elements of a channel, by the counts of its bins.
+void sum_equal_weights(const Problem& problem, const int64_t* counts, const Launch& launch);
+
+} // namespace histo::cuda

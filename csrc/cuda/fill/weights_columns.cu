@@ -1,0 +1,193 @@
+// Sums of weights of channels that lie side by side. A block has a stripe of columns, and a table
+// [slot][word][column] in shared memory, in which a lane meets no other in a bank.
+#include "cuda/axis/column_bins.cuh"
+#include "cuda/fill/weights_packs.cuh"
+#include "cuda/walk/pair_columns.cuh"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kLogColumns = 5;
+static_assert(1 << kLogColumns == kColumnsOfWeights);
+
+/// The bins of a thread's column, found by one guess.
+template <Guess kGuess, class T>
+struct GuessedColumn {
+  const ColumnBins<T, 1, kLogColumns>& bins;
+
+  template <int kSize>
+  __device__ __forceinline__ void find(const T (&values)[kSize], unsigned (&slots)[kSize]) const {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      slots[j] = bins.template slot<kGuess>(values[j], 0);
+    }
+  }
+};
+
+/// The result of a block whose copies are columns.
+template <class Columns>
+__device__ __forceinline__ BlockResult result_of(
+    const Columns& columns,
+    const ChannelSums& all,
+    const SlotPlaces& places,
+    const WordTable& table,
+    int origin,
+    const uint32_t* memory,
+    const unsigned* invalid,
+    int64_t num_bins) {
+  const WeightColumns& in = columns.in;
+  const ChannelSums of_batch{
+      all.of(columns.batch * in.channels * num_bins), all.layout, all.carries};
+  return {
+      of_batch,
+      places,
+      table,
+      origin,
+      address_of(memory),
+      ColumnsOfResult{num_bins, in.channels, columns.first_column(), in.columns, invalid}};
+}
+
+template <class Values, class Weights, class Adder, class Shape>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_columns_kernel(
+    const void* __restrict__ values,
+    const void* __restrict__ weights,
+    const __grid_constant__ WeightColumns in,
+    ElementType value_type,
+    ElementType weight_type,
+    FoundColumns<typename Values::Wide> found,
+    unsigned bins_of_channel,
+    Flow flow,
+    ChannelSums all) {
+  using Columns = ColumnsOfPairs<Values, Weights, Shape>;
+  using V = typename Values::Wide;
+  using Bins = ColumnBins<V, 1, kLogColumns>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ unsigned limits[kColumnsOfWeights], invalid[kColumnsOfWeights];
+  __shared__ BlockResult result;
+  Columns columns(in, Values(value_type), Weights(weight_type), values, weights);
+  const Origin origin = choose_origin<Adder>(columns, in.table);
+  const unsigned slots = bins_of_channel + 3;
+  Room room(shared);
+  auto* thresholds = room.take<typename Stored<V>::Type>((bins_of_channel + 1) * kColumnsOfWeights);
+  auto* memory = room.take<uint32_t>(0);
+  clear_words(memory, in.table.size(slots));
+  Bins bins;
+  const Guess found_guess =
+      copy_bins(columns, found, bins_of_channel, thresholds, limits, invalid, bins);
+  if (threadIdx.x == 0) {
+    const Edges all_bins{nullptr, value_type, bins_of_channel, true, 0, 0, true};
+    result = result_of(
+        columns, all, SlotPlaces::of_edges(all_bins, bins_of_channel, flow, true), in.table,
+        origin.first, memory, invalid, flow.num_counts(bins_of_channel));
+  }
+  __syncthreads();
+  const Adder adder(Words(result, in.table, memory), origin);
+  const unsigned nan_slot = flow.shown ? slots - 1 : 0;
+  visit_guess<false, false>(found_guess, [&](auto guess) {
+    using Guessed = GuessedColumn<guess(), V>;
+    const Guessed guessed{bins};
+    columns.for_each(AddPacks<Columns, Guessed, Adder>{columns, guessed, adder, nan_slot});
+  });
+  __syncthreads();
+  put_columns(memory, result);
+}
+
+template <class Values, class Weights, class Adder, class Shape>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_columns_kernel(
+    const void* __restrict__ values,
+    const void* __restrict__ weights,
+    const __grid_constant__ WeightColumns in,
+    ElementType value_type,
+    ElementType weight_type,
+    int64_t num_bins,
+    ChannelSums all) {
+  using Columns = ColumnsOfPairs<Values, Weights, Shape>;
+  extern __shared__ __align__(16) uint32_t memory[];
+  __shared__ BlockResult result;
+  Columns columns(in, Values(value_type), Weights(weight_type), values, weights);
+  const Origin origin = choose_origin<Adder>(columns, in.table);
+  const auto places = SlotPlaces::of_values(num_bins);
+  clear_words(memory, in.table.size(places.slots()));
+  if (threadIdx.x == 0) {
+    result = result_of(columns, all, places, in.table, origin.first, memory, nullptr, num_bins);
+  }
+  __syncthreads();
+  wait_for_previous(); // it clears the sums
+  const Adder adder(Words(result, in.table, memory), origin);
+  const ValueSlots bins{static_cast<uint64_t>(num_bins)};
+  columns.for_each(AddPacks<Columns, ValueSlots, Adder>{columns, bins, adder, 0});
+  __syncthreads();
+  put_columns(memory, result);
+}
+
+/// Values as V, float or double.
+template <class V>
+FoundColumns<V> find_columns_as(
+    const WeightsPlan& plan, const Problem& problem, const Edges& edges, const Launch& launch) {
+  Problem widened = problem;
+  widened.type = sizeof(V) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
+  widened.adds = true; // the sums are cleared already
+  return find_columns<V>(plan.columns, widened, edges, launch);
+}
+
+template <class Values, class Weights, class Adder, int kInFlight>
+void start_columns(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
+  using V = typename Values::Wide;
+  const View& weights = problem.operand(1);
+  start(
+      launch, "sum_columns",
+      sum_columns_kernel<Values, Weights, Adder, ReadShape<kThreadsOfMixedWeights, 1, kInFlight>>,
+      grid_of(plan.blocks), dim3(kThreadsOfMixedWeights), plan.shared_bytes, problem.data,
+      weights.data, plan.columns, problem.type, weights.type,
+      find_columns_as<V>(plan, problem, edges, launch), static_cast<unsigned>(edges.bins), flow,
+      channel_sums(problem));
+}
+
+template <class Values, class Weights, class Adder, int kInFlight>
+void start_value_columns(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
+  const View& weights = problem.operand(1);
+  start(
+      launch, "sum_value_columns",
+      sum_value_columns_kernel<
+          Values, Weights, Adder, ReadShape<kThreadsOfMixedWeights, 1, kInFlight>>,
+      LaunchShape{
+          grid_of(plan.blocks), kThreadsOfMixedWeights, plan.shared_bytes, 1,
+          launch.limits.has_clusters()},
+      problem.data, weights.data, plan.columns, problem.type, weights.type, problem.num_bins,
+      channel_sums(problem));
+}
+
+} // namespace
+
+void sum_columns_between(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const Launch& launch) {
+  const auto with = [&](auto sum) { sum(plan, problem, edges, flow, launch); };
+  const ElementType type = problem.type, weight = problem.operand(1).type;
+  if (type == ElementType::kFloat32 && weight == ElementType::kFloat32) {
+    return with(start_columns<Typed<float, 8>, Typed<float, 8>, FloatAdder, 1>);
+  }
+  if (value_kind(type) == WordKind::kFloat32) {
+    return word_kind(weight) == WordKind::kInteger
+               ? with(start_columns<Untyped<float>, Untyped<int64_t>, IntegerAdder, 1>)
+               : with(start_columns<Untyped<float>, Untyped<float>, FloatAdder, 1>);
+  }
+  with(start_columns<Untyped<double>, Typed<double, 4>, DoubleAdder, 1>);
+}
+
+void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
+  const auto with = [&](auto sum) { sum(plan, problem, launch); };
+  word_kind(problem.operand(1).type) == WordKind::kInteger
+      ? with(start_value_columns<Untyped<int64_t>, Untyped<int64_t>, IntegerAdder, 1>)
+      : with(start_value_columns<Untyped<int64_t>, Untyped<float>, FloatAdder, 1>);
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,44 @@
+#include "cuda/fill/weights_mixed.h"
+
+#include "cuda/fill/weights_streams.cuh"
+
+namespace histo::cuda {
+namespace {
+
+/// Values as float or double, which V has all numbers of.
+template <class V>
+void sum(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const uint8_t* valid,
+    const Launch& launch) {
+  using Values = Untyped<V>;
+  const auto with = [&](auto start) { start(plan, problem, edges, flow, valid, launch); };
+  switch (word_kind(problem.operand(1).type)) {
+    case WordKind::kInteger:
+      return with(
+          start_edge_sums<Values, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>);
+    case WordKind::kFloat64:
+      return with(
+          start_edge_sums<Values, Typed<double, 4>, DoubleAdder, 1, kThreadsOfMixedWeights>);
+    default:
+      return with(start_edge_sums<Values, Untyped<float>, FloatAdder, 1, kThreadsOfMixedWeights>);
+  }
+}
+
+} // namespace
+
+void sum_mixed_streams(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const uint8_t* valid,
+    const Launch& launch) {
+  (value_kind(problem.type) == WordKind::kFloat32 ? sum<float> : sum<double>)(plan, problem, edges,
+                                                                              flow, valid, launch);
+}
+
+} // namespace histo::cuda

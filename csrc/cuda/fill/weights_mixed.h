@@ -1,0 +1,16 @@
+// Streams of values and weights whose types are known when a kernel runs.
+#pragma once
+
+#include "cuda/fill/weights.h"
+
+namespace histo::cuda {
+
+void sum_mixed_streams(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    const uint8_t* valid,
+    const Launch& launch);
+
+} // namespace histo::cuda

@@ -1,0 +1,268 @@
+#include "cuda/plan/weights_plan.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+
+#include "cuda/plan/common.h"
+#include "cuda/plan/planners.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
+
+Extent scaled(const Extent& loop, int64_t bytes) {
+  return {loop.size, loop.stride * bytes};
+}
+
+TileOperand in_tiles(const View& view) {
+  const int64_t bytes = bytes_of_type(view.type);
+  TileOperand operand{};
+  operand.data = const_cast<void*>(view.data);
+  operand.type = view.type;
+  for (int i = 0; i < 2; ++i) {
+    operand.channels[i] = scaled(view.channels[i], bytes);
+  }
+  for (int i = 0; i < 3; ++i) {
+    operand.rows[i] = scaled(view.rows[i], bytes);
+  }
+  return operand;
+}
+
+/// Tables of a type of weights: with words for all bits of a sum, and a window of them.
+struct Tables {
+  WordTable all;
+  WordTable window;
+};
+Tables tables_of(ElementType weight) {
+  constexpr int kFloat16Bias = 125; // 2^-24 among the bits of float32
+  const auto whole = [](unsigned words, int bias, int origin, bool samples) {
+    return WordTable{words, 0, bias, origin, bias, samples, 0, 0};
+  };
+  const auto both = [](WordTable all, unsigned window) {
+    WordTable some = all;
+    some.words = window;
+    some.samples = window < all.words || all.samples;
+    return Tables{all, some};
+  };
+  switch (weight) {
+    case ElementType::kFloat64:
+      return both(whole(67, 0, 0, false), kWindowOfFloat64);
+    case ElementType::kFloat32:
+      return both(whole(10, 0, 0, false), kWindowOfFloat32);
+    case ElementType::kBFloat16: // words begin at any bit, so there is one more
+      return both(whole(11, 0, 0, true), kWindowOfBFloat16);
+    case ElementType::kFloat16:
+    case ElementType::kFloat8E4M3:
+    case ElementType::kFloat8E5M2: // the word below the lowest one has bits of float32 that are 0
+      return both(whole(4, kFloat16Bias, kFloat16Bias - kDigitBits, false), 4);
+    default:
+      return both(whole(2, 0, 0, false), 2);
+  }
+}
+
+/// The memory of a block beside its table of sums.
+struct AxisMemory {
+  bool has_edges;
+  int64_t wide_bytes; // of a threshold
+
+  AxisMemory(const Problem& problem, const Edges* edges) : has_edges(edges != nullptr) {
+    wide_bytes = value_kind(problem.type) == WordKind::kFloat32 ? 4 : 8;
+  }
+  int64_t slots(int64_t bins) const {
+    return bins + (has_edges ? 3 : 1);
+  }
+  int64_t bytes(int64_t bins, int64_t buckets) const {
+    return has_edges ? words_of(slots(bins), 0u) * wide_bytes + buckets * 4 : 0;
+  }
+};
+
+/// The table with most copies that fits; none if not even one does. Few weights need few copies.
+std::optional<WordTable> fitting(
+    WordTable table, int64_t slots, int64_t rows, unsigned most_log_copies, int64_t room) {
+  const auto fits = [&](unsigned log_copies) {
+    return (slots * table.words << log_copies) * 4 + 16 <= room;
+  };
+  if (!fits(0)) {
+    return std::nullopt;
+  }
+  while (table.log_copies < most_log_copies && fits(table.log_copies + 1) &&
+         slots * table.words << table.log_copies <= rows * kWordsPerWeight) {
+    ++table.log_copies;
+  }
+  table.set_copies(table.log_copies);
+  return table;
+}
+
+/// All bits, if there is room for some copies, or else a window.
+std::optional<WordTable> table_of(ElementType weight, int64_t slots, int64_t rows, int64_t room) {
+  const Tables tables = tables_of(weight);
+  const auto all = fitting(tables.all, slots, rows, kMostLogCopiesOfAll, room);
+  const bool has_copies = fitting(tables.all, slots, INT32_MAX, kMostLogCopiesOfAll, room)
+                              .value_or(WordTable{})
+                              .log_copies >= kFewestLogCopiesOfAll;
+  if (all && has_copies) {
+    return all;
+  }
+  const auto window = fitting(tables.window, slots, rows, kMostLogCopiesOfWindow, room);
+  return window ? window : all;
+}
+
+bool takes_streams(const Problem& problem, const Edges* edges) {
+  const bool is_wide = value_kind(problem.type) == WordKind::kInteger;
+  return problem.num_rows() >= kMinRowsOfStream && !(edges != nullptr && is_wide);
+}
+
+bool plan_streams(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+  if (!takes_streams(problem, edges)) {
+    return false;
+  }
+  const View& weights = problem.operand(1);
+  const AxisMemory axis(problem, edges);
+  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
+  const int64_t room = limits.shared_per_block - kReserved;
+  const int64_t rows = problem.num_rows() * problem.num_channels() / limits.sm_count;
+  WeightStreams& in = plan.streams;
+  for (int64_t parts = 1; parts <= (edges != nullptr ? kMaxParts : 1); ++parts) {
+    const int64_t of_part = ceil_div(bins, parts);
+    const int64_t left = room - axis.bytes(of_part, kFewestBucketsOfWeights);
+    const auto table =
+        table_of(weights.type, axis.slots(of_part), std::min(rows, problem.num_rows()), left);
+    if (!table) {
+      continue;
+    }
+    const int64_t bytes = table->size(static_cast<unsigned>(axis.slots(of_part))) * int64_t{4};
+    plan.layout = WeightsLayout::kStreams;
+    static_cast<ChannelStreams&>(in) = streams_of(problem, parts, limits, kSetupBytes + bytes);
+    in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
+    in.parts = static_cast<unsigned>(parts);
+    in.part_bins = of_part;
+    in.table = *table;
+    in.buckets = kFewestBucketsOfWeights;
+    while (in.buckets < kFewestBuckets && axis.bytes(of_part, 2 * in.buckets) + bytes <= room) {
+      in.buckets *= 2;
+    }
+    std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
+    std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
+    plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
+    plan.blocks = problem.num_channels() * in.chunks * parts;
+    return true;
+  }
+  return false;
+}
+
+/// Whether the weights lie as the values do, so that dense rows may be joined.
+bool lie_alike(const Problem& problem) {
+  const View& weights = problem.operand(1);
+  const auto same = [](const Extent& a, const Extent& b) {
+    return a.size == 1 || a.stride == b.stride;
+  };
+  return same(problem.channels[0], weights.channels[0]) &&
+         same(problem.channels[1], weights.channels[1]) && same(problem.rows[2], weights.rows[2]);
+}
+
+/// There are kernels for columns of some types.
+bool takes_columns(const Problem& problem, const Edges* edges) {
+  const WordKind weight = word_kind(problem.operand(1).type);
+  if (edges == nullptr) {
+    return weight != WordKind::kFloat64;
+  }
+  const WordKind value = value_kind(problem.type);
+  return value == WordKind::kFloat32 ? weight != WordKind::kFloat64
+                                     : value == WordKind::kFloat64 && weight == WordKind::kFloat64;
+}
+
+bool plan_columns(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes)) {
+    return false;
+  }
+  const AxisMemory axis(problem, edges);
+  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
+  const int64_t of_axis =
+      edges != nullptr ? (bins + 1) * kColumnsOfWeights * axis.wide_bytes + 16 : 0;
+  const int64_t room = limits.shared_per_block - kReserved - of_axis;
+  const View& weights = problem.operand(1);
+  const Tables tables = tables_of(weights.type);
+  const unsigned log_columns = log2_of(kColumnsOfWeights);
+  WordTable table = tables.all;
+  table.set_copies(log_columns);
+  const auto slots = static_cast<unsigned>(axis.slots(std::min<int64_t>(bins, 1 << 20)));
+  if (table.size(slots) * int64_t{4} > room) {
+    table = tables.window;
+    table.set_copies(log_columns);
+  }
+  const int64_t bytes = table.size(slots) * int64_t{4};
+  if (bytes > room) {
+    return false;
+  }
+  WeightColumns& in = plan.columns;
+  static_cast<ChannelColumns&>(in) = columns_of(
+      problem, element_bytes, log_columns, kSetupBytes + 3 * bytes, limits, lie_alike(problem));
+  in.word_bytes = static_cast<unsigned>(axis.wide_bytes);
+  in.weight_batch = weights.channels[0].stride;
+  in.weight_row = in.row_stride == problem.rows[2].stride ? weights.rows[2].stride : in.row_stride;
+  in.weight_column = weights.channels[1].stride;
+  in.table = table;
+  plan.layout = WeightsLayout::kColumns;
+  plan.shared_bytes = of_axis + bytes;
+  plan.blocks = in.batches * in.stripes * in.chunks;
+  return in.rows * kColumnsOfWeights >= slots * kFewestRowsOfColumns;
+}
+
+} // namespace
+
+bool has_equal_weights(const Problem& problem) {
+  const View& weights = problem.operand(1);
+  return std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
+    return loop.size == 1 || loop.stride == 0;
+  });
+}
+
+WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type);
+  const TableEntries entries{bytes, problem.num_bins, false};
+  const CountPlan tiles = plan_generic_in_result({problem, entries, limits});
+  WeightsPlan plan{};
+  plan.layout = WeightsLayout::kTiles;
+  WeightTiles& in = plan.tiles;
+  in.tiles = std::get<Generic>(tiles.layout);
+  in.tiles.vec16s = false;
+  for (Extent* loop :
+       {&in.tiles.channels[0], &in.tiles.channels[1], &in.tiles.rows[0], &in.tiles.rows[1]}) {
+    loop->stride *= bytes;
+  }
+  in.tiles.set_stride *= bytes;
+  in.other = in_tiles(problem.operand(1));
+  in.value_bytes = static_cast<unsigned>(bytes);
+  in.other_bytes = static_cast<unsigned>(bytes_of_type(problem.operand(1).type));
+  plan.blocks = tiles.blocks;
+  plan.threads = tiles.threads;
+  return plan;
+}
+
+WordKind word_kind(ElementType weight) {
+  return is_integer(weight)                ? WordKind::kInteger
+         : weight == ElementType::kFloat64 ? WordKind::kFloat64
+                                           : WordKind::kFloat32;
+}
+
+WordKind value_kind(ElementType value) {
+  const bool is_small = value != ElementType::kInt64 && value != ElementType::kUInt64;
+  return !is_integer(value) && value != ElementType::kFloat64 ? WordKind::kFloat32
+         : is_small                                           ? WordKind::kFloat64
+                                                              : WordKind::kInteger;
+}
+
+WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
+  WeightsPlan plan{};
+  if (plan_columns(problem, edges, limits, plan)) {
+    return plan;
+  }
+  return plan_streams(problem, edges, limits, plan) ? plan : plan_weight_tiles(problem, limits);
+}
+
+} // namespace histo::cuda

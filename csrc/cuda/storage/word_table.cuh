@@ -1,0 +1,231 @@
+// Exact sums of weights in shared memory. A slot has words of 32 bits; word i counts multiples of
+// 2^(origin + 32 i). Several copies, which lanes take in turns, keep equal slots apart. An addition
+// returns what was there before, and so the carry. Words begin at 2^31, so that one beyond the word
+// or below it is rare.
+//
+// The words may be a window: what lies outside is added to the result.
+#pragma once
+
+#include <cstdint>
+
+#include "cuda/plan/weights_plan.h"
+#include "cuda/storage/shared.cuh"
+#include "cuda/storage/slot_places.cuh"
+#include "cuda/storage/sums.cuh"
+
+namespace histo::cuda {
+
+constexpr uint32_t kMiddleOfWord = 0x80000000;
+
+/// Where the copies of a table are columns: the channel of each. Otherwise all fields are 0.
+struct ColumnsOfResult {
+  int64_t num_bins;        // of a channel
+  int64_t channels;        // column c belongs to channel c % channels
+  int64_t first;           // column
+  int64_t columns;         // those behind them fill the last stripe
+  const unsigned* invalid; // of each copy: whether its edges are; null: none are
+};
+
+/// The table of a block, and its result, which threads seldom add to while they read. It lies in
+/// shared memory.
+struct BlockResult {
+  ChannelSums sums;
+  SlotPlaces places;
+  WordTable table;
+  int origin;      // the first bit of the table
+  uint32_t memory; // its address
+  ColumnsOfResult columns;
+
+  __device__ __forceinline__ ChannelSums sums_of(unsigned copy) const {
+    if (columns.channels == 0) {
+      return sums;
+    }
+    const int64_t channel = (columns.first + copy) % columns.channels;
+    return {sums.of(channel * columns.num_bins), sums.layout, sums.carries};
+  }
+  /// The bin of a slot, or kNoBin if its elements do not count.
+  __device__ __forceinline__ int64_t bin_of(unsigned slot, unsigned copy) const {
+    const bool valid = columns.invalid == nullptr || columns.invalid[copy] == 0;
+    const bool counts = (valid && places.counts(slot)) || places.is_nan(slot);
+    return counts ? places.of(slot) : kNoBin;
+  }
+};
+
+/// Adds a weight that has no place in the table.
+template <class W>
+__device__ __noinline__ void add_beside(const BlockResult* of_block, unsigned slot, W weight) {
+  const BlockResult& result = *of_block;
+  const unsigned copy = result.table.copy_of_thread();
+  const int64_t bin = result.bin_of(slot, copy);
+  if (bin == kNoBin) {
+    return;
+  }
+  const ChannelSums sums = result.sums_of(copy);
+  const WeightParts parts = parts_of_weight(weight);
+  if (!parts.is_finite) {
+    sums.add(bin, sums.layout.digits + parts.kind, 1);
+    return;
+  }
+  const int position = parts.position - result.table.bias;
+  const uint64_t significand =
+      position < 0 ? parts.significand >> min(-position, 63) : parts.significand;
+  add_by_digits(max(position, 0), significand, parts.is_negative, [&](int digit, int64_t number) {
+    sums.add(bin, digit, number);
+  });
+}
+
+/// The words of a thread: one of the copies. Sizes stay where the kernel's arguments are.
+struct Words {
+  const BlockResult& result;
+  const WordTable& table;
+  uint32_t own; // the address of the first word
+
+  __device__ __forceinline__
+  Words(const BlockResult& of_block, const WordTable& of_kernel, const uint32_t* memory)
+      : result(of_block), table(of_kernel), own(address_of(memory) + table.offset_of_thread()) {
+  }
+  __device__ __forceinline__ uint32_t at(unsigned slot, int word) const {
+    return own + slot * table.slot_bytes + static_cast<uint32_t>(word) * table.word_bytes;
+  }
+};
+
+/// low + high * 2^32, which is added to a word and to the next one.
+struct Addend {
+  uint32_t address;
+  uint32_t low;
+  int32_t high;
+};
+
+/// Whether an addition passed an end of a word, as the sign of the result. Signs of words are the
+/// opposite ones, since these begin in the middle.
+__device__ __forceinline__ int32_t beyond_word(uint32_t before, int32_t number) {
+  const auto addend = static_cast<uint32_t>(number);
+  const uint32_t after = before + addend;
+  return static_cast<int32_t>((before ^ after) & ~(addend ^ after));
+}
+
+/// Adds a carry of 1 or -1 to the word behind one. This is seldom called.
+inline __device__ __noinline__ void add_carry(
+    const BlockResult* of_block, uint32_t address, int carry) {
+  const BlockResult& result = *of_block;
+  const WordTable& table = result.table;
+  const uint32_t offset = address - result.memory - table.offset_of_thread();
+  const unsigned slot = offset / table.slot_bytes;
+  unsigned word = (offset - slot * table.slot_bytes) / table.word_bytes + 1;
+  for (; word < table.words; ++word) {
+    address += table.word_bytes;
+    if (beyond_word(fetch_add_shared(address, static_cast<uint32_t>(carry)), carry) >= 0) {
+      return;
+    }
+  }
+  const unsigned copy = table.copy_of_thread();
+  const int64_t bin = result.bin_of(slot, copy);
+  const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
+  if (bin != kNoBin && position < kDigitBits * result.sums.layout.digits) {
+    result.sums_of(copy).add_shifted(bin, position, carry);
+  }
+}
+
+/// Adds carries, if an addition passed an end of its word. All are asked at once, because a branch
+/// takes long.
+template <int kSize>
+__device__ __forceinline__ void add_carries(
+    const Words& words,
+    const uint32_t (&addresses)[kSize],
+    const int32_t (&numbers)[kSize],
+    const int32_t (&beyond)[kSize]) {
+  int32_t any = 0;
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) {
+    any |= beyond[j];
+  }
+  if (any < 0) {
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      if (beyond[j] < 0) {
+        add_carry(&words.result, addresses[j], numbers[j] < 0 ? -1 : 1);
+      }
+    }
+  }
+}
+
+/// Adds all low parts before a high one, so that additions do not wait for each other. kRare: most
+/// high parts are 0, with the carry from the low one. kWraps: there is no word behind the second.
+template <bool kRare, bool kWraps, int kSize>
+__device__ __forceinline__ void add_to_words(const Words& words, Addend (&addends)[kSize]) {
+  uint32_t before[kSize], addresses[kSize];
+  int32_t high[kSize], beyond[kSize];
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) {
+    before[j] = fetch_add_shared(addends[j].address, addends[j].low);
+  }
+  bool any = !kRare;
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) {
+    high[j] = addends[j].high + (before[j] > ~addends[j].low ? 1 : 0);
+    addresses[j] = addends[j].address + words.table.word_bytes;
+    any = any || high[j] != 0;
+  }
+  if (!any) {
+    return;
+  }
+#pragma unroll
+  for (int j = 0; j < kSize; ++j) {
+    beyond[j] = 0;
+    if (!kRare || high[j] != 0) {
+      before[j] = fetch_add_shared(addresses[j], static_cast<uint32_t>(high[j]));
+      beyond[j] = beyond_word(before[j], high[j]);
+    }
+  }
+  if constexpr (!kWraps) {
+    add_carries(words, addresses, high, beyond);
+  }
+}
+
+/// All threads of the block clear its table, whose words are a multiple of 4. They must wait for each
+/// other before one adds.
+__device__ __forceinline__ void clear_words(uint32_t* memory, unsigned size) {
+  constexpr uint4 kClear{kMiddleOfWord, kMiddleOfWord, kMiddleOfWord, kMiddleOfWord};
+  for (unsigned i = threadIdx.x; i < size / 4; i += blockDim.x) {
+    reinterpret_cast<uint4*>(memory)[i] = kClear;
+  }
+}
+
+/// Adds a table whose copies are columns to the result, when all threads of the block have added.
+__device__ __forceinline__ void put_columns(const uint32_t* memory, const BlockResult& result) {
+  const WordTable& table = result.table;
+  const unsigned columns = 1u << table.log_copies;
+  const unsigned size = result.places.slots() * table.words * columns;
+  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
+    const unsigned column = i % columns, slot = i / columns / table.words;
+    const unsigned word = i / columns - slot * table.words;
+    const int64_t sum = int64_t{memory[i]} - int64_t{kMiddleOfWord};
+    const int64_t bin = result.bin_of(slot, column);
+    if (sum != 0 && bin != kNoBin && result.columns.first + column < result.columns.columns) {
+      const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
+      result.sums_of(column).add_shifted(bin, position, sum);
+    }
+  }
+}
+
+/// Adds the table to the result, when all threads of the block have added.
+__device__ __forceinline__ void put_words(const uint32_t* memory, const BlockResult& result) {
+  const WordTable& table = result.table;
+  const unsigned copies = 1u << table.log_copies;
+  for (unsigned i = threadIdx.x; i < result.places.slots() * table.words; i += blockDim.x) {
+    const unsigned slot = i / table.words, word = i - slot * table.words;
+    const int64_t bin = result.bin_of(slot, 0);
+    if (bin == kNoBin) {
+      continue;
+    }
+    int64_t sum = 0; // lanes begin with different copies, so that they meet in no bank
+    for (unsigned copy = 0; copy < copies; ++copy) {
+      const unsigned other = (copy + threadIdx.x) & (copies - 1);
+      sum += int64_t{memory[(i << table.log_copies) + other]} - int64_t{kMiddleOfWord};
+    }
+    const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
+    result.sums.add_shifted(bin, position, sum);
+  }
+}
+
+} // namespace histo::cuda
