@@ -3,6 +3,7 @@
 
 #include "core/axis.h"
 #include "core/edges.h"
+#include "core/joint.h"
 #include "core/moments.h"
 #include "core/problem.h"
 #include "core/ranks.h"
@@ -63,6 +64,16 @@ void weight_gradient_between(
     const double* gradient,
     double* result);
 void weight_gradient_of_values(const Problem& problem, const double* gradient, double* result);
+
+// Joint histograms. The first operands of a problem are the coordinates, and num_bins are all joint
+// bins of a channel.
+
+void count_joint(const Problem& problem, const JointAxes& axes, Allocator& allocate);
+/// The last operand are the weights.
+void sum_weights_joint(const Problem& problem, const JointAxes& axes, Allocator& allocate);
+/// Writes to each element of `index` its joint bin, or -1. The last operand is the view of the
+/// index.
+void write_joint_index(const Problem& problem, const JointAxes& axes, int64_t* index);
 
 /// The smallest and the largest finite value of each channel, rounded outwards to T, float or
 /// double; infinity and -infinity where there is none.

@@ -29,6 +29,10 @@ Between check_between(
     const torch::stable::Tensor& edges,
     const std::optional<std::vector<int64_t>>& dim);
 
+/// Checks a weight of the elements of the input, and its sizes.
+void check_weight(
+    std::string_view op, const torch::stable::Tensor& input, const torch::stable::Tensor& weight);
+
 void check_same_gpu(
     std::string_view op,
     std::string_view argument,
@@ -37,6 +41,14 @@ void check_same_gpu(
 
 /// Whether a tensor of these sizes expands to others. Both end with the same dimension.
 bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
+
+/// A contiguous result, but for the order of its dimensions: those that are kept come first. So it
+/// is one loop over channels and one over rows, beside any input.
+torch::stable::Tensor allocate_by_channels(
+    const torch::stable::Tensor& input,
+    const Checked& checked,
+    torch::headeronly::ScalarType dtype,
+    std::string_view use);
 
 /// The sizes of the dimensions that a result keeps, and then `last`.
 std::vector<int64_t> kept_sizes(

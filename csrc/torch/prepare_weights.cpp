@@ -21,17 +21,6 @@ namespace {
 
 constexpr std::string_view kWeightGradient = "_weight_gradient";
 
-void check_weight(std::string_view op, const Tensor& input, const Tensor& weight) {
-  check_weight(op, describe(input), describe(weight));
-  check_same_gpu(op, "weight", weight, input);
-  const std::vector<int64_t> given = sizes_of(weight), full = sizes_of(input);
-  if (!broadcasts(given, full)) {
-    fail(join(
-        op, ": weight must have sizes that broadcast to those of input, ", join_numbers(full),
-        ", got ", join_numbers(given)));
-  }
-}
-
 /// A call whose channels have `num_bins` bins, without edges.
 WeightedCall prepare_weighted(
     const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
@@ -72,8 +61,7 @@ Tensor copy_of(const Tensor& digits, const std::vector<int64_t>& sizes) {
   return copy;
 }
 
-/// A call whose channels have `num_bins` bins, without edges. The result lies in memory channel by
-/// channel, so that it is one loop over channels and one over rows, beside any input.
+/// A call whose channels have `num_bins` bins, without edges.
 WeightGradientCall prepare_gradient(
     const Tensor& gradient, const Tensor& input, const Checked& checked, int64_t num_bins) {
   check_gradient(kWeightGradient, describe(input), describe(gradient));
@@ -84,14 +72,8 @@ WeightGradientCall prepare_gradient(
         kWeightGradient, ": grad must have the sizes of the sums, ", join_numbers(wanted), ", got ",
         join_numbers(sizes_of(gradient))));
   }
-  std::vector<int64_t> order = checked.kept;
-  for (int64_t d = 0; d < input.dim(); ++d) {
-    if (std::find(checked.kept.begin(), checked.kept.end(), d) == checked.kept.end()) {
-      order.push_back(d);
-    }
-  }
-  const Tensor result = allocate_in_order(
-      input, sizes_of(input), order, ScalarType::Double, "the gradient of the weights");
+  const Tensor result =
+      allocate_by_channels(input, checked, ScalarType::Double, "the gradient of the weights");
   Operands operands = prepare_operands({result, input}, checked.kept, num_bins);
   Problem problem = operands.problem;
   std::swap(static_cast<View&>(problem), problem.operand(1)); // the input comes first
@@ -99,6 +81,28 @@ WeightGradientCall prepare_gradient(
 }
 
 } // namespace
+
+void check_weight(std::string_view op, const Tensor& input, const Tensor& weight) {
+  check_weight(op, describe(input), describe(weight));
+  check_same_gpu(op, "weight", weight, input);
+  const std::vector<int64_t> given = sizes_of(weight), full = sizes_of(input);
+  if (!broadcasts(given, full)) {
+    fail(join(
+        op, ": weight must have sizes that broadcast to those of input, ", join_numbers(full),
+        ", got ", join_numbers(given)));
+  }
+}
+
+Tensor allocate_by_channels(
+    const Tensor& input, const Checked& checked, ScalarType dtype, std::string_view use) {
+  std::vector<int64_t> order = checked.kept;
+  for (int64_t d = 0; d < input.dim(); ++d) {
+    if (std::find(checked.kept.begin(), checked.kept.end(), d) == checked.kept.end()) {
+      order.push_back(d);
+    }
+  }
+  return allocate_in_order(input, sizes_of(input), order, dtype, use);
+}
 
 WeightedCall prepare_weighted_histogram(
     const Tensor& input,

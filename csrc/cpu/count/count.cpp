@@ -112,8 +112,12 @@ void count_between(
   slots.type = slot_type_of(input, edges.bins, flow);
   const std::unique_ptr<Digitization> digitization =
       digitize_between(edges, ranges, flow, input, slots.type);
+  count_slots(slots, *digitization, allocate);
+}
+
+void count_slots(const Problem& slots, const Digitization& digitization, Allocator& allocate) {
   const PatternAxis axis = pattern_axis(slots.type, ValueBinning{slots.num_bins});
-  count(slots, axis, plan_of_slots(slots), digitization.get(), allocate);
+  count(slots, axis, plan_of_slots(slots), &digitization, allocate);
 }
 
 } // namespace histo::cpu

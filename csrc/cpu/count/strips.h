@@ -63,7 +63,8 @@ void for_each_digitized_panel(
         room.resize(std::max(room.size(), static_cast<size_t>(tile * run.size) * sizeof(Slot)));
         Slot* slots = reinterpret_cast<Slot*>(room.data());
         digitizer.digitize(
-            offset + row + begin * rows.stride, channel, run, {tile, rows.stride}, slots);
+            offset + row + begin * rows.stride, channel, first_row + begin, run,
+            {tile, rows.stride}, slots);
         f(
             InputPanel<Slot>{
                 slots, {run.size, side_by_side ? 1 : tile}, {tile, side_by_side ? run.size : 1}},

@@ -44,7 +44,7 @@ void add_patterns(
           for (int64_t channel = begin; channel < end; ++channel) {
             if (channel == begin || !edges.shared) {
               digitizer->choose(channel, 1);
-              digitizer->digitize(0, 0, {1, 0}, {kSize, 1}, slots.data());
+              digitizer->digitize(0, 0, 0, {1, 0}, {kSize, 1}, slots.data());
             }
             int64_t* histogram = input.counts + channel * input.num_bins;
             if (!input.adds) {

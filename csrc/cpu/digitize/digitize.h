@@ -22,10 +22,15 @@ class Digitizer {
   virtual void choose(int64_t first_channel, int64_t channels) = 0;
 
   /// Writes the slots of `channels x rows` elements from `offset` on, which begin with channel
-  /// `first` of the chosen ones. Slots lie as elements do, without gaps: channels side by side if
-  /// their stride is the smaller one.
+  /// `first` of the chosen ones and with row `row`. Slots lie as elements do, without gaps: channels
+  /// side by side if their stride is the smaller one.
   virtual void digitize(
-      int64_t offset, int64_t first, const Extent& channels, const Extent& rows, void* slots) = 0;
+      int64_t offset,
+      int64_t first,
+      int64_t row,
+      const Extent& channels,
+      const Extent& rows,
+      void* slots) = 0;
 
   /// How many elements of each chosen channel have had the slot 0 though they are in no bin. It is
   /// empty if there are no such slots.
@@ -67,5 +72,8 @@ std::unique_ptr<Digitization> digitize_uniform(
     const Problem& input,
     ElementType slots,
     std::unique_ptr<Digitization> by_edges);
+
+/// Counts the slots of a digitization. `slots` is the problem with their type.
+void count_slots(const Problem& slots, const Digitization& digitization, Allocator& allocate);
 
 } // namespace histo::cpu

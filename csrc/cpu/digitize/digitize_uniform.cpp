@@ -130,10 +130,11 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
   void digitize(
       int64_t offset,
       int64_t first,
+      int64_t row,
       const Extent& channels,
       const Extent& rows,
       void* slots) override {
-    Base::digitize(offset, first, channels, rows, slots);
+    Base::digitize(offset, first, row, channels, rows, slots);
     for (const Other& other : others_) {
       if (other.channel >= first && other.channel < first + channels.size) {
         digitize_other(offset, first, channels, rows, static_cast<char*>(slots), other);
@@ -208,10 +209,10 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
     const Extent own{1, channels.stride};
     const int64_t begin = offset + c * channels.stride;
     if (channels.size == 1 || channels.stride >= rows.stride) {
-      other.digitizer->digitize(begin, 0, own, rows, slots + c * rows.size * bytes);
+      other.digitizer->digitize(begin, 0, 0, own, rows, slots + c * rows.size * bytes);
     } else {
       column_.resize(static_cast<size_t>(rows.size * bytes));
-      other.digitizer->digitize(begin, 0, own, rows, column_.data());
+      other.digitizer->digitize(begin, 0, 0, own, rows, column_.data());
       for (int64_t row = 0; row < rows.size; ++row) {
         std::memcpy(
             slots + (row * channels.size + c) * bytes, column_.data() + row * bytes,

@@ -47,6 +47,7 @@ class SlotDigitizer : public Digitizer {
   void digitize(
       int64_t offset,
       int64_t first,
+      int64_t,
       const Extent& channels,
       const Extent& rows,
       void* slots) override {

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "cpu/joint/digitize_joint.h"
 #include "cpu/run_widest.h"
 
 namespace histo::cpu {
@@ -18,13 +19,12 @@ class ValueDigitizer final : public Digitizer {
   void choose(int64_t, int64_t) override {
   }
   void digitize(
-      int64_t offset, int64_t, const Extent& channels, const Extent& rows, void* slots) override {
+      int64_t offset, int64_t, int64_t, const Extent& channels, const Extent& rows, void* slots)
+      override {
     const T* data = static_cast<const T*>(problem_.data) + offset;
-    if (slots_ == ElementType::kUInt16) {
-      digitize_panel({data, channels, rows}, static_cast<uint16_t*>(slots));
-    } else {
-      digitize_panel({data, channels, rows}, static_cast<uint32_t*>(slots));
-    }
+    visit_slot_type(slots_, [&](auto tag) {
+      digitize_panel({data, channels, rows}, static_cast<typename decltype(tag)::type*>(slots));
+    });
   }
   const std::vector<int64_t>& outside() const override {
     return outside_;
@@ -80,7 +80,9 @@ class ValueDigitization final : public Digitization {
 /// The type of `size` slots. There are no slots of one byte: 256 bins leave none for what is outside
 /// of them.
 ElementType type_of_slots(int64_t size) {
-  return size <= int64_t{UINT16_MAX} + 1 ? ElementType::kUInt16 : ElementType::kUInt32;
+  return size <= int64_t{UINT16_MAX} + 1   ? ElementType::kUInt16
+         : size <= int64_t{UINT32_MAX} + 1 ? ElementType::kUInt32
+                                           : ElementType::kUInt64;
 }
 
 } // namespace
@@ -90,11 +92,20 @@ Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow
   return {digitize_between(edges, nullptr, flow, problem, type), type};
 }
 
+Slots slots_joint(const Problem& problem, const JointAxes& axes) {
+  const ElementType type = type_of_slots(problem.num_bins + 1);
+  return {digitize_joint(problem, axes, type), type};
+}
+
 Slots slots_of_values(const Problem& problem) {
   const ElementType type = type_of_slots(problem.num_bins + 1);
-  return visit_element_type(problem.type, [&](auto tag) -> Slots {
+  return {digitize_values(problem, type), type};
+}
+
+std::unique_ptr<Digitization> digitize_values(const Problem& problem, ElementType slots) {
+  return visit_element_type(problem.type, [&](auto tag) -> std::unique_ptr<Digitization> {
     using T = typename decltype(tag)::type;
-    return {std::make_unique<ValueDigitization<T>>(problem, type), type};
+    return std::make_unique<ValueDigitization<T>>(problem, slots);
   });
 }
 

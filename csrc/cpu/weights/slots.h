@@ -5,13 +5,14 @@
 #include <memory>
 
 #include "core/edges.h"
+#include "core/joint.h"
 #include "core/problem.h"
 #include "cpu/count/panel.h"
 #include "cpu/digitize/digitize.h"
 
 namespace histo::cpu {
 
-/// A digitization and the type of its slots, uint16 or uint32. Slots from the number of a channel's
+/// A digitization and the type of its slots, uint16, uint32 or uint64. Slots from the number of a channel's
 /// bins on count nowhere.
 struct Slots {
   std::unique_ptr<Digitization> digitization;
@@ -21,11 +22,41 @@ struct Slots {
 Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow);
 /// Value v has the slot v, if it is below problem.num_bins.
 Slots slots_of_values(const Problem& problem);
+/// The joint slots of coordinates.
+Slots slots_joint(const Problem& problem, const JointAxes& axes);
+/// The same as slots_of_values, for slots of this type, an unsigned integer that holds problem.num_bins.
+std::unique_ptr<Digitization> digitize_values(const Problem& problem, ElementType slots);
+
+/// Calls f(TypeTag<Slot>{}).
+template <class F>
+decltype(auto) visit_slot_type(ElementType slots, const F& f) {
+  switch (slots) {
+    case ElementType::kUInt8:
+      return f(TypeTag<uint8_t>{});
+    case ElementType::kUInt16:
+      return f(TypeTag<uint16_t>{});
+    case ElementType::kUInt32:
+      return f(TypeTag<uint32_t>{});
+    case ElementType::kUInt64:
+      return f(TypeTag<uint64_t>{});
+    default:
+      throw InternalError("visit_slot_type: not a type of slots");
+  }
+}
 
 /// Calls f(TypeTag<Slot>{}).
 template <class F>
 decltype(auto) visit_slots(const Slots& slots, const F& f) {
-  return slots.type == ElementType::kUInt16 ? f(TypeTag<uint16_t>{}) : f(TypeTag<uint32_t>{});
+  switch (slots.type) {
+    case ElementType::kUInt16:
+      return f(TypeTag<uint16_t>{});
+    case ElementType::kUInt32:
+      return f(TypeTag<uint32_t>{});
+    case ElementType::kUInt64:
+      return f(TypeTag<uint64_t>{});
+    default:
+      throw InternalError("visit_slots: not a type of slots");
+  }
 }
 
 /// The offset of a step of nested loops.

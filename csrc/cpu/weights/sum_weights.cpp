@@ -27,6 +27,11 @@ struct Range {
   }
 };
 
+/// The last operand.
+const View& weights_of(const Problem& problem) {
+  return problem.operand(problem.num_operands - 1);
+}
+
 /// How a call is divided.
 struct WeightsPlan {
   int64_t workers;
@@ -64,7 +69,7 @@ void add_range(
     const Range& channels,
     const Range& rows,
     Adder& adder) {
-  const View& view = problem.operand(1);
+  const View& view = weights_of(problem);
   const auto* weights = static_cast<const W*>(view.data);
   const std::unique_ptr<Digitizer> digitizer = slots.digitization->digitizer();
   std::vector<char> room;
@@ -125,7 +130,7 @@ void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate
 
 void sum_weights(const Problem& problem, const Slots& slots, Allocator& allocate) {
   fill_zero(problem.counts, problem.num_results());
-  visit_number_type(problem.operand(1).type, [&](auto weight_tag) {
+  visit_number_type(weights_of(problem).type, [&](auto weight_tag) {
     visit_slots(slots, [&](auto slot_tag) {
       add_weights<typename decltype(slot_tag)::type, typename decltype(weight_tag)::type>(
           problem, slots, allocate);
@@ -142,7 +147,7 @@ bool is_repeated(const View& weights) {
 
 /// Multiplies the counts of channels with their weights.
 void put_products(const Problem& problem, const int64_t* counts) {
-  const View& view = problem.operand(1);
+  const View& view = weights_of(problem);
   visit_number_type(view.type, [&](auto tag) {
     using W = typename decltype(tag)::type;
     const auto* weights = static_cast<const W*>(view.data);
@@ -164,7 +169,7 @@ void put_products(const Problem& problem, const int64_t* counts) {
 template <class Count>
 void sum_repeated(const Problem& problem, Allocator& allocate, const Count& count) {
   Problem counted = problem;
-  counted.num_operands = 1;
+  --counted.num_operands;
   counted.sum_size = 1;
   if (problem.sum_size > 1) {
     counted.counts = static_cast<int64_t*>(
@@ -181,7 +186,7 @@ void sum_weights_between(
   if (problem.num_results() == 0) {
     return;
   }
-  if (is_repeated(problem.operand(1))) {
+  if (is_repeated(weights_of(problem))) {
     return sum_repeated(problem, allocate, [&](const Problem& counted) {
       count_between(counted, edges, nullptr, flow, allocate);
     });
@@ -193,12 +198,23 @@ void sum_weights_of_values(const Problem& problem, Allocator& allocate) {
   if (problem.num_results() == 0) {
     return;
   }
-  if (is_repeated(problem.operand(1))) {
+  if (is_repeated(weights_of(problem))) {
     return sum_repeated(problem, allocate, [&](const Problem& counted) {
       count(counted, pattern_axis(counted.type, ValueBinning{counted.num_bins}), allocate);
     });
   }
   sum_weights(problem, slots_of_values(problem), allocate);
+}
+
+void sum_weights_joint(const Problem& problem, const JointAxes& axes, Allocator& allocate) {
+  if (problem.num_results() == 0) {
+    return;
+  }
+  if (is_repeated(weights_of(problem))) {
+    return sum_repeated(
+        problem, allocate, [&](const Problem& counted) { count_joint(counted, axes, allocate); });
+  }
+  sum_weights(problem, slots_joint(problem, axes), allocate);
 }
 
 } // namespace histo::cpu

@@ -25,6 +25,15 @@ STABLE_TORCH_LIBRARY(histo, m) {
   m.def("sum_of_digits(Tensor digits) -> Tensor");
   m.def("normalize_digits(Tensor digits) -> Tensor");
 
+  // Joint bins of several coordinates of each element: int64 [kept..., n_1, ..., n_D], and the sums
+  // of weights by them. The inputs have the same sizes, and each has edges of its own.
+  m.def(
+      "joint_histogram(Tensor[] inputs, Tensor[] edges, int[1]? dim=None, *, bool flow=False) -> "
+      "Tensor");
+  m.def(
+      "weighted_joint_histogram(Tensor[] inputs, Tensor[] edges, Tensor weight, "
+      "int[1]? dim=None, *, bool flow=False) -> Tensor");
+
   m.def(
       "quantile(Tensor input, Tensor q, int[1]? dim=None, bool keepdim=False, *, "
       "str interpolation=\"linear\", bool ignore_nan=False) -> Tensor");
@@ -70,6 +79,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_weight_gradient(Tensor grad, Tensor input, Tensor edges, int[1]? dim, bool flow) -> "
       "Tensor");
   m.def("_weight_gradient_of_values(Tensor grad, Tensor input, int[1] dim) -> Tensor");
+
+  // The joint bin of each element, int64 of the inputs' sizes; -1 where there is none.
+  m.def("_joint_index(Tensor[] inputs, Tensor[] edges, int[1]? dim, bool flow) -> Tensor");
 
   // Counts in bins of one width, and their edges, in one call: between the two numbers of `range`,
   // or the finite extremes of each channel.

@@ -1,0 +1,253 @@
+// The tensors of joint histograms -> what their kernels take.
+#include <algorithm>
+#include <iterator>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include "core/weights.h"
+#include "torch/arguments.h"
+#include "torch/describe.h"
+#include "torch/memory.h"
+#include "torch/messages.h"
+#include "torch/prepare.h"
+
+namespace histo {
+
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+namespace {
+
+/// A tensor of coordinates, and the axis of their bins.
+struct Coordinate {
+  Tensor values;
+  JointAxis axis;
+  std::optional<Tensor> edges; // what `axis` points into
+};
+
+/// The coordinates of a call, which have the same sizes.
+struct Coordinates {
+  std::string_view op;
+  std::vector<Coordinate> all;
+  Checked checked;
+  Flow flow;
+
+  const Tensor& first() const {
+    return all.front().values;
+  }
+};
+
+/// Runs a check of coordinate d. Its errors name one of the lists.
+template <class Check>
+auto check_coordinate(std::string_view op, size_t d, const Check& check) {
+  try {
+    return check();
+  } catch (const std::runtime_error& error) {
+    std::string message = error.what();
+    for (const auto& [own, list] : {std::pair("input", "inputs"), std::pair("edges", "edges")}) {
+      const std::string start = join(op, ": ", own, " ");
+      if (message.compare(0, start.size(), start) == 0) {
+        message.replace(0, start.size(), join(op, ": ", list, "[", std::to_string(d), "] "));
+      }
+    }
+    fail(message);
+  }
+}
+
+void check_lists(
+    std::string_view op, const std::vector<Tensor>& inputs, const std::vector<Tensor>& edges) {
+  if (inputs.empty()) {
+    fail(join(op, ": inputs must hold at least one tensor, got none"));
+  }
+  if (edges.size() != inputs.size()) {
+    fail(join(
+        op, ": edges must hold as many tensors as inputs, ", std::to_string(inputs.size()),
+        ", got ", std::to_string(edges.size())));
+  }
+}
+
+void check_beside_first(std::string_view op, const std::vector<Tensor>& inputs, size_t d) {
+  const Description first = describe(inputs[0]), own = describe(inputs[d]);
+  const std::string name = join("inputs[", std::to_string(d), "]");
+  if (own.device != first.device) {
+    fail(join(
+        op, ": ", name, " must be on the device of inputs[0], ", first.device, ", got ",
+        own.device));
+  }
+  check_same_gpu(op, name, inputs[d], inputs[0]);
+  if (sizes_of(inputs[d]) != sizes_of(inputs[0])) {
+    fail(join(
+        op, ": ", name, " must have the sizes of inputs[0], ", join_numbers(sizes_of(inputs[0])),
+        ", got ", join_numbers(sizes_of(inputs[d]))));
+  }
+}
+
+/// Throws if the joint bins cannot be counted in 63 bits.
+void check_num_slots(const Coordinates& coordinates) {
+  int64_t product = 1;
+  std::string factors;
+  bool overflows = false;
+  for (const Coordinate& coordinate : coordinates.all) {
+    overflows |= __builtin_mul_overflow(product, coordinate.axis.slots, &product);
+    factors += (factors.empty() ? "" : " x ") + std::to_string(coordinate.axis.slots);
+  }
+  if (overflows) {
+    fail(join(coordinates.op, ": edges must make fewer than 2^63 joint bins, got ", factors));
+  }
+}
+
+Coordinates check_joint(
+    std::string_view op,
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow) {
+  check_lists(op, inputs, edges);
+  Coordinates coordinates{op, {}, {}, {flow}};
+  for (size_t d = 0; d < inputs.size(); ++d) {
+    const Between between =
+        check_coordinate(op, d, [&] { return check_between(op, inputs[d], edges[d], dim); });
+    check_beside_first(op, inputs, d);
+    Coordinate coordinate{inputs[d], {Flow{flow}.num_counts(between.bins), false, {}}, {}};
+    coordinate.edges = between.expanded(edges[d]);
+    coordinate.axis.edges = between.edges_at(*coordinate.edges);
+    coordinates.all.push_back(std::move(coordinate));
+    if (d == 0) {
+      coordinates.checked = between.checked;
+    }
+  }
+  check_num_slots(coordinates);
+  return coordinates;
+}
+
+/// A call with the axes of its coordinates, without a problem.
+JointCall call_of(const Coordinates& coordinates) {
+  JointCall call{};
+  call.axes.flow = coordinates.flow;
+  for (const Coordinate& coordinate : coordinates.all) {
+    call.axes.axes[call.axes.count++] = coordinate.axis;
+    if (coordinate.edges) {
+      call.edges.push_back(*coordinate.edges);
+    }
+  }
+  return call;
+}
+
+std::vector<Tensor> values_of(const Coordinates& coordinates) {
+  std::vector<Tensor> values;
+  std::transform(
+      coordinates.all.begin(), coordinates.all.end(), std::back_inserter(values),
+      [](const Coordinate& coordinate) { return coordinate.values; });
+  return values;
+}
+
+/// A call that writes the joint bins of up to kMostAxes coordinates.
+JointCall prepare_index(const Coordinates& coordinates) {
+  JointCall call = call_of(coordinates);
+  call.result = allocate_by_channels(
+      coordinates.first(), coordinates.checked, ScalarType::Long, "the joint bins of elements");
+  std::vector<Tensor> tensors = values_of(coordinates);
+  tensors.insert(tensors.begin(), call.result);
+  Operands operands =
+      prepare_operands(std::move(tensors), coordinates.checked.kept, call.axes.num_slots());
+  // The result came first, so that it is no copy. Coordinates come first in the call.
+  call.problem = operands.problem;
+  for (int d = 0; d < call.axes.count; ++d) {
+    std::swap(call.problem.operand(d), call.problem.operand(d + 1));
+  }
+  call.operands = std::move(operands.tensors);
+  return call;
+}
+
+/// Writes joint bins until there are at most `most` coordinates. With 0, they are joint bins alone.
+void fold(Coordinates& coordinates, size_t most, const WriteJointIndex& write) {
+  std::vector<Coordinate>& all = coordinates.all;
+  while (all.size() > std::max<size_t>(most, 1) || (most == 0 && !all.front().axis.is_index)) {
+    const auto end = all.begin() + static_cast<ptrdiff_t>(std::min<size_t>(all.size(), kMostAxes));
+    const Coordinates part{
+        coordinates.op, {all.begin(), end}, coordinates.checked, coordinates.flow};
+    const JointCall call = prepare_index(part);
+    write(call);
+    all.erase(all.begin() + 1, end);
+    all.front() = {call.result, {call.axes.num_slots(), true, {}}, std::nullopt};
+  }
+}
+
+std::vector<int64_t> result_sizes(const Coordinates& coordinates) {
+  std::vector<int64_t> sizes = kept_sizes(coordinates.first(), coordinates.checked);
+  for (const Coordinate& coordinate : coordinates.all) {
+    sizes.push_back(coordinate.axis.slots);
+  }
+  return sizes;
+}
+
+/// A call of the coordinates, and a weight, that fills `result`.
+JointCall prepare_fill(
+    const Coordinates& coordinates, const std::optional<Tensor>& weight, const Tensor& result) {
+  JointCall call = call_of(coordinates);
+  call.result = result;
+  std::vector<Tensor> tensors = values_of(coordinates);
+  if (weight) {
+    tensors.push_back(*weight);
+  }
+  Operands operands =
+      prepare_operands(std::move(tensors), coordinates.checked.kept, call.axes.num_slots());
+  call.problem = operands.problem;
+  call.problem.counts = static_cast<int64_t*>(result.mutable_data_ptr());
+  call.operands = std::move(operands.tensors);
+  return call;
+}
+
+} // namespace
+
+JointCall prepare_joint_histogram(
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    const WriteJointIndex& write) {
+  Coordinates coordinates = check_joint(kJointHistogram, inputs, edges, dim, flow);
+  // The counts come first: memory may be too small for the joint bins of elements.
+  const Tensor counts = allocate(
+      inputs[0], result_sizes(coordinates), ScalarType::Long,
+      "the counts: pass fewer bins, or fewer channels at a time");
+  fold(coordinates, kMostAxes, write);
+  return prepare_fill(coordinates, std::nullopt, counts);
+}
+
+JointCall prepare_weighted_joint_histogram(
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const Tensor& weight,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    size_t most_axes,
+    const WriteJointIndex& write) {
+  const std::string_view op = kWeightedJointHistogram;
+  Coordinates coordinates = check_joint(op, inputs, edges, dim, flow);
+  check_weight(op, inputs[0], weight);
+  const int size = sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
+  std::vector<int64_t> sizes = result_sizes(coordinates);
+  sizes.push_back(size);
+  const Tensor digits = allocate(
+      inputs[0], sizes, ScalarType::Long,
+      "the digits of sums: pass fewer bins, or fewer channels at a time");
+  fold(coordinates, most_axes, write);
+  JointCall call = prepare_fill(coordinates, weight, digits);
+  call.problem.sum_size = size;
+  return call;
+}
+
+JointCall prepare_joint_index(
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    const WriteJointIndex& write) {
+  Coordinates coordinates = check_joint(kJointIndex, inputs, edges, dim, flow);
+  fold(coordinates, kMostAxes, write);
+  return prepare_index(coordinates);
+}
+
+} // namespace histo
