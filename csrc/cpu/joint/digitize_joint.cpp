@@ -119,8 +119,7 @@ class JointDigitizer final : public Digitizer {
 
  private:
   static ElementType joint_type() {
-    return sizeof(Slot) == 1   ? ElementType::kUInt8
-           : sizeof(Slot) == 2 ? ElementType::kUInt16
+    return sizeof(Slot) == 2   ? ElementType::kUInt16
            : sizeof(Slot) == 4 ? ElementType::kUInt32
                                : ElementType::kUInt64;
   }
@@ -178,8 +177,6 @@ class JointDigitization final : public Digitization {
 
   std::unique_ptr<Digitizer> digitizer() const override {
     switch (slots_) {
-      case ElementType::kUInt8:
-        return std::make_unique<JointDigitizer<uint8_t, uint8_t>>(coordinates_);
       case ElementType::kUInt16:
         return std::make_unique<JointDigitizer<uint16_t, uint16_t>>(coordinates_);
       case ElementType::kUInt32:
@@ -197,13 +194,6 @@ class JointDigitization final : public Digitization {
 };
 
 } // namespace
-
-ElementType joint_slot_type(int64_t num_slots) {
-  return num_slots <= UINT8_MAX    ? ElementType::kUInt8
-         : num_slots <= UINT16_MAX ? ElementType::kUInt16
-         : num_slots <= UINT32_MAX ? ElementType::kUInt32
-                                   : ElementType::kUInt64;
-}
 
 std::unique_ptr<Digitization> digitize_joint(
     const Problem& problem, const JointAxes& axes, ElementType slots) {

@@ -8,10 +8,7 @@
 
 namespace histo::cpu {
 
-/// The type of `num_slots` slots, and one more that counts nowhere.
-ElementType joint_slot_type(int64_t num_slots);
-
-/// `slots` is at least as wide as joint_slot_type. The problem outlives the digitization.
+/// `slots` is what slot_type_of gives for the joint slots. The problem outlives the digitization.
 std::unique_ptr<Digitization> digitize_joint(
     const Problem& problem, const JointAxes& axes, ElementType slots);
 

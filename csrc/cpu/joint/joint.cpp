@@ -64,7 +64,7 @@ void count_joint(const Problem& problem, const JointAxes& axes, Allocator& alloc
     return;
   }
   Problem slots = problem;
-  slots.type = joint_slot_type(problem.num_bins);
+  slots.type = slot_type_of(problem.num_bins);
   count_slots(slots, *digitize_joint(problem, axes, slots.type), allocate);
 }
 
@@ -73,11 +73,11 @@ void write_joint_index(const Problem& problem, const JointAxes& axes, int64_t* i
   if (channels.end * rows.end == 0) {
     return;
   }
-  const ElementType type = joint_slot_type(problem.num_bins);
+  const ElementType type = slot_type_of(problem.num_bins);
   const std::unique_ptr<Digitization> digitization = digitize_joint(problem, axes, type);
   const int64_t workers = workers_of(problem);
   const bool own_channels = channels.end >= workers;
-  visit_slot_type(type, [&](auto tag) {
+  visit_slots(type, [&](auto tag) {
     using Slot = typename decltype(tag)::type;
     run_workers(workers, [&](int64_t i) {
       write_range<Slot>(

@@ -22,7 +22,7 @@ class ValueDigitizer final : public Digitizer {
       int64_t offset, int64_t, int64_t, const Extent& channels, const Extent& rows, void* slots)
       override {
     const T* data = static_cast<const T*>(problem_.data) + offset;
-    visit_slot_type(slots_, [&](auto tag) {
+    visit_slots(slots_, [&](auto tag) {
       digitize_panel({data, channels, rows}, static_cast<typename decltype(tag)::type*>(slots));
     });
   }
@@ -77,28 +77,26 @@ class ValueDigitization final : public Digitization {
   const ElementType slots_;
 };
 
-/// The type of `size` slots. There are no slots of one byte: 256 bins leave none for what is outside
-/// of them.
-ElementType type_of_slots(int64_t size) {
-  return size <= int64_t{UINT16_MAX} + 1   ? ElementType::kUInt16
-         : size <= int64_t{UINT32_MAX} + 1 ? ElementType::kUInt32
-                                           : ElementType::kUInt64;
-}
-
 } // namespace
 
+ElementType slot_type_of(int64_t num_bins) {
+  return num_bins <= UINT16_MAX   ? ElementType::kUInt16
+         : num_bins <= UINT32_MAX ? ElementType::kUInt32
+                                  : ElementType::kUInt64;
+}
+
 Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow) {
-  const ElementType type = type_of_slots(problem.num_bins + 1);
+  const ElementType type = slot_type_of(problem.num_bins);
   return {digitize_between(edges, nullptr, flow, problem, type), type};
 }
 
 Slots slots_joint(const Problem& problem, const JointAxes& axes) {
-  const ElementType type = type_of_slots(problem.num_bins + 1);
+  const ElementType type = slot_type_of(problem.num_bins);
   return {digitize_joint(problem, axes, type), type};
 }
 
 Slots slots_of_values(const Problem& problem) {
-  const ElementType type = type_of_slots(problem.num_bins + 1);
+  const ElementType type = slot_type_of(problem.num_bins);
   return {digitize_values(problem, type), type};
 }
 

@@ -24,30 +24,17 @@ Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow
 Slots slots_of_values(const Problem& problem);
 /// The joint slots of coordinates.
 Slots slots_joint(const Problem& problem, const JointAxes& axes);
-/// The same as slots_of_values, for slots of this type, an unsigned integer that holds problem.num_bins.
+/// The same as slots_of_values, for slots of this type.
 std::unique_ptr<Digitization> digitize_values(const Problem& problem, ElementType slots);
 
-/// Calls f(TypeTag<Slot>{}).
-template <class F>
-decltype(auto) visit_slot_type(ElementType slots, const F& f) {
-  switch (slots) {
-    case ElementType::kUInt8:
-      return f(TypeTag<uint8_t>{});
-    case ElementType::kUInt16:
-      return f(TypeTag<uint16_t>{});
-    case ElementType::kUInt32:
-      return f(TypeTag<uint32_t>{});
-    case ElementType::kUInt64:
-      return f(TypeTag<uint64_t>{});
-    default:
-      throw InternalError("visit_slot_type: not a type of slots");
-  }
-}
+/// The type of slots below `num_bins`, and one more: uint16, uint32 or uint64. There are no slots of
+/// one byte: 256 bins leave none for what is outside of them.
+ElementType slot_type_of(int64_t num_bins);
 
 /// Calls f(TypeTag<Slot>{}).
 template <class F>
-decltype(auto) visit_slots(const Slots& slots, const F& f) {
-  switch (slots.type) {
+decltype(auto) visit_slots(ElementType slots, const F& f) {
+  switch (slots) {
     case ElementType::kUInt16:
       return f(TypeTag<uint16_t>{});
     case ElementType::kUInt32:
@@ -57,6 +44,10 @@ decltype(auto) visit_slots(const Slots& slots, const F& f) {
     default:
       throw InternalError("visit_slots: not a type of slots");
   }
+}
+template <class F>
+decltype(auto) visit_slots(const Slots& slots, const F& f) {
+  return visit_slots(slots.type, f);
 }
 
 /// The offset of a step of nested loops.
