@@ -10,7 +10,7 @@ and `uniform_edges`, and `QuantileSketch` of that function. `StreamingHistogram`
 import sys
 
 import torch_histo._early as _early  # noqa: F401 (before torch is imported)
-from torch_histo import _sharding, distributed
+from torch_histo import _joint_operators, _sharding, distributed  # noqa: F401
 from torch_histo import loggers as logging
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__

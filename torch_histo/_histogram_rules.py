@@ -52,19 +52,21 @@ def _check_edges(
     raise_from(check, op, *describe(input), ndim, *describe(edges), edges_ndim)
 
 
-def _check_edge_sizes(op: str, given: Sequence[int], kept: Sequence[int]) -> None:
+def _check_edge_sizes(
+    op: str, given: Sequence[int], kept: Sequence[int], name: str = "edges"
+) -> None:
     """The same for sizes, which may be symbols that nothing may make constants of."""
     *rows, edges = given
     require(
         edges >= 2,
-        f"{op}: edges must hold at least two edges in the last dimension, got {{}}",
+        f"{op}: {name} must hold at least two edges in the last dimension, got {{}}",
         edges,
     )
     pairs = zip(reversed(rows), reversed(kept), strict=False)
     for fits in (len(rows) <= len(kept), *((a == 1) | (a == b) for a, b in pairs)):
         require(
             fits,
-            f"{op}: edges must be [n + 1], or have sizes that broadcast to the kept "
+            f"{op}: {name} must be [n + 1], or have sizes that broadcast to the kept "
             "dimensions and n + 1, {}, got {}",
             [*kept, edges],
             given,

@@ -118,6 +118,41 @@ def weighted_channel_histogram(
     return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
 
 
+def joint_histogram(
+    inputs: Any, edges: Any, dim: Sequence[int] | None = None, *, flow: bool = False
+) -> Ways:
+    return _joint_ways(inputs, edges, dim)
+
+
+def weighted_joint_histogram(
+    inputs: Any, edges: Any, weight: Any, dim: Sequence[int] | None = None, *, flow: bool = False
+) -> Ways:
+    ndim = inputs[0].ndim
+    own = [Replicate(), *(own_shard(weight, ndim, d) for d in range(ndim))]
+    ways = zip(_joint_ways(inputs, edges, dim), own, strict=True)
+    return [(results, [*placed, of_weight]) for (results, placed), of_weight in ways]
+
+
+def joint_index(inputs: Any, edges: Any, dim: Sequence[int] | None, flow: bool) -> Ways:
+    return [([placed[0]], placed) for _, placed in _joint_ways(inputs, edges, dim)]
+
+
+def _joint_ways(inputs: Any, edges: Any, dim: Sequence[int] | None) -> Ways:
+    """All inputs have the same sizes, and the same shards."""
+    ndim = inputs[0].ndim
+    kept = kept_dimensions(ndim, dim or ())
+    ways: Ways = [([Replicate()], [Replicate()] * (2 * len(inputs)))]
+    for d in range(ndim):
+        shards: list[Placement] = [Shard(d)] * len(inputs)
+        if d in kept:
+            channel = kept.index(d)
+            of_edges = [edges_shard(e, len(kept) + 1, channel) for e in edges]
+            ways.append(([Shard(channel)], [*shards, *of_edges]))
+        else:
+            ways.append(([Partial("sum")], [*shards, *([Replicate()] * len(edges))]))
+    return ways
+
+
 def digits(digits: Any) -> Ways:
     """Digits become sums, or others: all digits of a bin on one rank."""
     ways: Ways = [([Replicate()], [Replicate()])]
@@ -153,6 +188,9 @@ RULES: dict[Any, Callable[..., Ways]] = {
     torch.ops.histo.quantile.default: quantile,
     torch.ops.histo.weighted_histogram.default: weighted_histogram,
     torch.ops.histo.weighted_channel_histogram.default: weighted_channel_histogram,
+    torch.ops.histo.joint_histogram.default: joint_histogram,
+    torch.ops.histo.weighted_joint_histogram.default: weighted_joint_histogram,
+    torch.ops.histo._joint_index.default: joint_index,
     torch.ops.histo.sum_of_digits.default: digits,
     torch.ops.histo.normalize_digits.default: digits,
     torch.ops.histo._weight_gradient.default: weight_gradient,
@@ -168,6 +206,9 @@ DEPENDS = {
     torch.ops.histo.quantile.default: (2, ["interpolation", "ignore_nan"]),
     torch.ops.histo.weighted_histogram.default: (3, ["flow"]),
     torch.ops.histo._weight_gradient.default: (3, None),
+    torch.ops.histo.joint_histogram.default: (2, ["flow"]),
+    torch.ops.histo.weighted_joint_histogram.default: (3, ["flow"]),
+    torch.ops.histo._joint_index.default: (2, None),
 }
 
 

@@ -96,13 +96,14 @@ void add_part(
     const Range& channels,
     const Range& rows,
     uint64_t* table) {
-  if (plan.table_bytes > 0) {
-    TableAdder<kShared, Slot, W> adder(problem, table);
-    add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
-  } else {
-    DirectAdder<kShared, Slot, W> adder(problem);
-    add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+  if constexpr (sizeof(Slot) <= sizeof(uint32_t)) { // a table has fewer bins
+    if (plan.table_bytes > 0) {
+      TableAdder<kShared, Slot, W> adder(problem, table);
+      return add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+    }
   }
+  DirectAdder<kShared, Slot, W> adder(problem);
+  add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
 }
 
 /// Adds all weights to sums that are cleared, in threads.
