@@ -1,11 +1,9 @@
 // The operators on CUDA.
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
-#include <torch/csrc/stable/accelerator.h>
 #include <torch/csrc/stable/library.h>
 #include <torch/csrc/stable/ops.h>
 
@@ -20,23 +18,12 @@
 #include "cuda/summary/summary.h"
 #include "torch/arguments.h"
 #include "torch/interpolate.h"
+#include "torch/operators/on_device.h"
 
 namespace histo {
 namespace {
 
 using torch::stable::Tensor;
-
-/// Asking takes longer than a small histogram, so a device is asked once.
-cuda::DeviceLimits limits_of(int index) {
-  constexpr int kMaxDevices = 64;
-  static cuda::DeviceLimits devices[kMaxDevices];
-  static std::once_flag asked[kMaxDevices];
-  if (index >= kMaxDevices) {
-    return cuda::device_limits(index);
-  }
-  std::call_once(asked[index], [&] { devices[index] = cuda::device_limits(index); });
-  return devices[index];
-}
 
 template <class Binning>
 void run_variant(
@@ -66,17 +53,6 @@ void run_variant(
       break; // the checks refuse it
   }
   throw InternalError("run_variant: not a variant of CUDA");
-}
-
-/// Calls f with a launch on the device of `like` and the stream that is current there.
-template <class F>
-void on_device(const Tensor& like, const F& f) {
-  const int32_t device = like.get_device_index();
-  const torch::stable::accelerator::DeviceGuard guard(device);
-  void* stream = nullptr;
-  STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_get_current_cuda_stream(device, &stream));
-  Workspace workspace(like);
-  f(cuda::Launch{static_cast<cudaStream_t>(stream), limits_of(device), workspace});
 }
 
 template <class Binning>

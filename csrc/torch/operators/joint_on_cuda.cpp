@@ -1,0 +1,51 @@
+// Joint histograms on CUDA.
+#include <optional>
+#include <vector>
+
+#include <torch/csrc/stable/library.h>
+
+#include "cuda/fill/joint.h"
+#include "torch/arguments.h"
+#include "torch/operators/on_device.h"
+
+namespace histo {
+namespace {
+
+using torch::stable::Tensor;
+
+void write_index(const JointCall& call) {
+  on_device(call.result, [&](const cuda::Launch& launch) {
+    cuda::write_joint_index(
+        call.problem, call.axes, static_cast<int64_t*>(call.result.mutable_data_ptr()), launch);
+  });
+}
+
+Tensor joint_histogram(
+    std::vector<Tensor> inputs,
+    std::vector<Tensor> edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const JointCall call = prepare_joint_histogram(inputs, edges, dim, flow, write_index);
+  on_device(call.result, [&](const cuda::Launch& launch) {
+    cuda::count_joint(call.problem, call.axes, launch);
+  });
+  return call.result;
+}
+
+Tensor joint_index(
+    std::vector<Tensor> inputs,
+    std::vector<Tensor> edges,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  const JointCall call = prepare_joint_index(inputs, edges, dim, flow, write_index);
+  write_index(call);
+  return call.result;
+}
+
+} // namespace
+} // namespace histo
+
+STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
+  m.impl("joint_histogram", TORCH_BOX(&histo::joint_histogram));
+  m.impl("_joint_index", TORCH_BOX(&histo::joint_index));
+}
