@@ -18,6 +18,7 @@ from torch_histo.devices import Device
 from torch_histo.explain import CpuExplanation, Explanation, explain
 from torch_histo.explain_histogram import BinSearch, HistogramExplanation, explain_histogram
 from torch_histo.histograms import Histogram, histogram
+from torch_histo.joint import JointHistogram, histogram2d, histogramdd
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 from torch_histo.quantiles import nanquantile, quantile
 from torch_histo.streams import QuantileSketch, StreamingHistogram
@@ -31,6 +32,7 @@ __all__ = [
     "Explanation",
     "Histogram",
     "HistogramExplanation",
+    "JointHistogram",
     "QuantileSketch",
     "StreamingHistogram",
     "Summary",
@@ -41,6 +43,8 @@ __all__ = [
     "explain_histogram",
     "has_cuda_kernels",
     "histogram",
+    "histogram2d",
+    "histogramdd",
     "logging",
     "nanquantile",
     "quantile",

@@ -1,0 +1,412 @@
+"""Joint histograms: counts of the elements that have their coordinates in the same bins."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
+
+import torch
+from torch import Tensor
+
+from torch_histo._arguments import (
+    edges_or_number,
+    is_compiling,
+    is_plain,
+    kept_dimensions,
+    raise_as_python_would,
+    shown,
+    tensor_of,
+)
+from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
+from torch_histo._weight_operators import sum_of_digits, sum_size
+from torch_histo.histograms import (
+    _HINTS,
+    Combine,
+    Range,
+    checked_call,
+    edges_of,
+    raise_in_own_words,
+)
+from torch_histo.weights import _MOST_BYTES, Add, added, weight_of, weighted_sums
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+Coordinate: TypeAlias = "Tensor | ArrayLike"
+Bins: TypeAlias = "int | Tensor | ArrayLike | Sequence[int | Tensor | ArrayLike]"
+Ranges: TypeAlias = "Sequence[Range | None] | Tensor | ArrayLike"
+
+
+class JointHistogram(NamedTuple):
+    """The result of `histogramdd` and `histogram2d`; the names are those of torch.histogramdd."""
+
+    hist: Tensor
+    bin_edges: tuple[Tensor, ...]
+
+
+# So that programs that return one can be saved.
+torch.utils._pytree._register_namedtuple(
+    JointHistogram, serialized_type_name="torch_histo.joint.JointHistogram"
+)
+
+
+def histogramdd(
+    sample: Sequence[Coordinate] | Coordinate,
+    bins: Bins = 10,
+    *,
+    range: Ranges | None = None,
+    dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
+    density: bool = False,
+    flow: bool = False,
+    **unknown: NoReturn,
+) -> JointHistogram:
+    """Counts elements of several coordinates by the bins of all of them, channel by channel, or
+    adds up their weights.
+
+    Each coordinate has an axis of bins between edges, as in `torch_histo.histogram`: bin k holds
+    e_k <= v < e_{k+1}, the last one e_n too, compared as real numbers. An element counts where all
+    its coordinates have a bin. Counts are exact, and the same bits on every device and in every
+    run. On CUDA nothing synchronizes or copies from the host; the call can be captured in a graph.
+
+    Args:
+        sample: the coordinates: a tuple or list of D tensors that broadcast to each other, each of
+            any dtype that `torch_histo.histogram` takes, on one device; or one tensor `[..., D]`,
+            whose last dimension is the coordinates. Neither is copied. Arrays will do, too.
+        bins: a number of bins of equal width for all axes; a tuple or list of D, each a number or
+            edges as `torch_histo.histogram` takes them, `[n + 1]` or `[..., n + 1]` with sizes that
+            broadcast to the kept dimensions; or a 1-D tensor or array, the edges of all axes.
+        range: for each axis where `bins` is a number a pair as `torch_histo.histogram` takes it,
+            or None. None takes the smallest and the largest finite value of each channel.
+        dim: the dimension or dimensions to count over, as in `torch.sum`; None means all. Those of
+            a tensor `[..., D]` are without the last one.
+        weight: what each element adds to its bin, instead of 1: a number, or a tensor with sizes
+            that broadcast to those of the coordinates, as in `torch_histo.histogram`.
+        density: returns counts / (their sum * the bins' areas or volumes) instead of counts.
+        flow: gives each axis n + 3 slots, [underflow, bins..., overflow, NaN]. So all elements
+            are counted.
+
+    Returns:
+        `hist`: `[kept..., n_1, ..., n_D]`, the dimensions that are not in `dim`, in order, then the
+        bins of each axis. int64 counts. With `weight` exact sums, rounded once: float64 for
+        floats, and int64 modulo 2^64 for integers and bool. With `density` float64, or float32 for
+        counts where all edges are.
+        `bin_edges`: a tuple of the edges of each axis, as `torch_histo.histogram` returns them.
+        Sums have a gradient with respect to floats in `weight`, that of the bin.
+
+    Raises:
+        RuntimeError: coordinates of another dtype, layout or device, or of sizes that do not
+            broadcast; another number of bins or ranges than of coordinates; 2^63 joint bins or
+            more; density together with flow; and what `torch_histo.histogram` raises.
+        torch.OutOfMemoryError: the GPU has not the memory for the counts.
+        TypeError: an argument of a type that it does not take, or a keyword that is no argument,
+            such as `weights`.
+
+    Example:
+        >>> x, y = torch.tensor([0.1, 0.2, 0.9, 0.7]), torch.tensor([5, 3, 5, 5])
+        >>> hist, (x_edges, y_edges) = torch_histo.histogramdd((x, y), (2, torch.tensor([3, 4, 6])),
+        ...     range=((0, 1), None))
+        >>> hist
+        tensor([[1, 1],
+                [0, 2]])
+        >>> x_edges
+        tensor([0.0000, 0.5000, 1.0000])
+
+    Up to three coordinates are read by one kernel. With more, the joint bins of the first ones are
+    written, 8 bytes an element, and read as a coordinate.
+
+    Source: np.histogramdd of NumPy, whose counts these are for the same edges.
+    """
+    op = "histogramdd"
+    call = _Call(op, *_coordinates_of(op, sample))
+    return joint_of(call, bins, range, dim, weight, density, flow, unknown)
+
+
+def histogram2d(
+    x: Coordinate,
+    y: Coordinate,
+    bins: Bins = 10,
+    *,
+    range: Ranges | None = None,
+    dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
+    density: bool = False,
+    flow: bool = False,
+    **unknown: NoReturn,
+) -> JointHistogram:
+    """Counts pairs of numbers by the bins of both: `histogramdd((x, y), ...)`.
+
+    Args:
+        x, y: tensors that broadcast to each other, each of any dtype that `torch_histo.histogram`
+            takes, on one device. Arrays will do, too.
+        bins: a number, a pair of numbers or edges, or a 1-D tensor of edges for both.
+        range: a pair of ranges, each a pair or None.
+        dim, weight, density, flow: as in `torch_histo.histogramdd`.
+
+    Returns:
+        `hist`, `[kept..., n_x, n_y]`, and `bin_edges`, the pair of the edges.
+
+    Raises:
+        RuntimeError, TypeError, torch.OutOfMemoryError: as `torch_histo.histogramdd`.
+
+    Example:
+        >>> x = torch.tensor([[0.1, 0.6], [0.9, 0.4]])
+        >>> y = torch.tensor([[1, 2], [2, 2]], dtype=torch.uint8)
+        >>> torch_histo.histogram2d(x, y, 2, range=((0, 1), (0, 3)), dim=1).hist
+        tensor([[[1, 0],
+                 [0, 1]],
+        <BLANKLINE>
+                [[0, 1],
+                 [0, 1]]])
+
+    Source: np.histogram2d of NumPy, whose counts these are for the same edges.
+    """
+    op = "histogram2d"
+    both = [
+        c if isinstance(c, Tensor) else tensor_of(f"{op}: {n}", c) for n, c in (("x", x), ("y", y))
+    ]
+    call = _Call(op, both, ["x", "y"])
+    return joint_of(call, bins, range, dim, weight, density, flow, unknown)
+
+
+class _Call(NamedTuple):
+    """The coordinates of a call, and their names in errors."""
+
+    op: str
+    coordinates: list[Tensor]
+    names: list[str]
+
+
+def _coordinates_of(
+    op: str, sample: Sequence[Coordinate] | Coordinate, argument: str = "sample"
+) -> tuple[list[Tensor], list[str]]:
+    name = f"{op}: {argument}"
+    if isinstance(sample, (tuple, list)):
+        if not sample:
+            raise RuntimeError(f"{name} must hold at least one tensor, got none")
+        names = [f"{argument}[{d}]" for d in range(len(sample))]
+        return [
+            c if isinstance(c, Tensor) else tensor_of(f"{op}: {n}", c)
+            for n, c in zip(names, sample, strict=True)
+        ], names
+    if not isinstance(sample, Tensor):
+        sample = tensor_of(name, sample, "a tuple of tensors, or a tensor or an array [..., D]")
+    if sample.dim() < 2 or sample.shape[-1] == 0:
+        raise RuntimeError(
+            f"{name} must have the coordinates in its last dimension, [..., D], "
+            f"got {list(sample.shape)}: pass ({argument},) if it is one coordinate"
+        )
+    if sample.layout != torch.strided:
+        raise RuntimeError(
+            f"{name} must be a dense tensor, got layout "
+            f"{str(sample.layout).removeprefix('torch.')}: pass its to_dense()"
+        )
+    return list(sample.unbind(-1)), [argument] * sample.shape[-1]
+
+
+def _refuse_keyword(op: str, name: str, value: object) -> NoReturn:
+    arguments = "x, y" if op.endswith("histogram2d") else "sample"
+    if name in _HINTS:
+        expected = f"{name} must {_HINTS[name]}"
+    else:
+        expected = f"arguments must be {arguments}, bins, range, dim, weight, density or flow"
+    raise TypeError(f"{op}: {expected}, got {name}={shown(value)}")
+
+
+def joint_of(
+    call: _Call,
+    bins: Bins,
+    range: Ranges | None,
+    dim: int | Sequence[int] | None,
+    weight: Tensor | ArrayLike | None,
+    density: bool,
+    flow: bool,
+    unknown: dict[str, Any],
+    combine: Combine | None = None,
+    add: Add | None = None,
+) -> JointHistogram:
+    """The same as `histogramdd`. If several processes hold the data, `combine` makes the extremes
+    of all from those of one, and `add` adds the others' counts."""
+    op, xs, names = call
+    if unknown:
+        _refuse_keyword(op, *next(iter(unknown.items())))
+    xs = _broadcast(call)
+    axes = _bins_of(op, bins, len(xs))
+    ranges = _ranges_of(op, range, len(xs))
+    is_list = isinstance(bins, (tuple, list))
+    dims: list[int] | None = None
+    edges = []
+    for d, (x, own) in enumerate(zip(xs, axes, strict=True)):
+        try:
+            dims, wanted = checked_call(x, own, ranges[d], dim, density, flow)
+        except (RuntimeError, TypeError) as error:
+            raise _of_axis(call, error, d, is_list) from None
+        try:
+            edges.append(edges_of(x, dims, wanted, combine))
+        except (RuntimeError, TypeError) as error:
+            raise _of_axis(call, _in_words_of_histogram(error, x, own), d, is_list) from None
+    of_element = None if weight is None else weight_of(op, weight, xs[0])
+    joint = _Joint([x.detach() for x in xs], [e.detach() for e in edges], dims, flow)
+    try:
+        if of_element is not None:
+            hist, total = joint.sums(of_element, density, add)
+        else:
+            hist, total = joint_histogram(joint.xs, joint.edges, dims, flow=flow), None
+            if add is not None:
+                add(hist)
+    except (RuntimeError, TypeError) as error:
+        raise_as_python_would(
+            error, f"{op}: {names[0]}", xs[0], lambda message: _reworded(call, message, is_list)
+        )
+        raise
+    if density:
+        hist = _density_of(hist, joint.edges, total)
+    return JointHistogram(hist, tuple(edges))
+
+
+class _Joint(NamedTuple):
+    """A call of the operators."""
+
+    xs: list[Tensor]
+    edges: list[Tensor]
+    dims: list[int] | None
+    flow: bool
+
+    def slots(self) -> list[int]:
+        """Those of each axis."""
+        return [e.shape[-1] - 1 + (3 if self.flow else 0) for e in self.edges]
+
+    def sums(
+        self, weight: Tensor, wants_total: bool, add: Add | None
+    ) -> tuple[Tensor, Tensor | None]:
+        """The sums of weights, and those of all bins if they are wanted."""
+        if not self._has_gradient(weight, add) and self._digits_are_few(weight):
+            digits = weighted_joint_histogram(
+                self.xs, self.edges, weight.detach(), self.dims, flow=self.flow
+            )
+            if add is not None:
+                add(digits)
+            digits = added(digits)
+            total = None
+            if wants_total:
+                last = digits.dim() - 1
+                total = sum_of_digits(digits.flatten(last - len(self.xs), last - 1).sum(-2))
+            return sum_of_digits(digits), total
+        # Sums by an integer have a gradient, and go by groups of channels.
+        index = joint_index(self.xs, self.edges, self.dims, self.flow)
+        slots = self.slots()
+        hist = weighted_sums(index, weight, prod(slots), self.dims or [], add=add)
+        total = None
+        if wants_total:
+            is_outside = (index < 0).long()  # 0 is the one bin of the others
+            total = weighted_sums(is_outside, weight, 1, self.dims or [], add=add).squeeze(-1)
+        return hist.reshape(*hist.shape[:-1], *slots), total
+
+    def _has_gradient(self, weight: Tensor, add: Add | None) -> bool:
+        is_float = weight.dtype.is_floating_point and add is None
+        needs_none = is_plain(weight) and not (weight.requires_grad and torch.is_grad_enabled())
+        return is_float and not needs_none
+
+    def _digits_are_few(self, weight: Tensor) -> bool:
+        if is_compiling() or not is_plain(self.xs[0]):
+            return True
+        x = self.xs[0]
+        kept = [x.shape[d] for d in kept_dimensions(x.dim(), self.dims or ())]
+        bytes_of_all = prod(kept) * prod(self.slots()) * sum_size(weight.dtype) * 8
+        return not kept or bytes_of_all <= _MOST_BYTES
+
+
+def _broadcast(call: _Call) -> list[Tensor]:
+    op, xs, names = call
+    if all(x.shape == xs[0].shape for x in xs[1:]):
+        return xs
+    try:
+        return list(torch.broadcast_tensors(*xs))  # type: ignore[no-untyped-call]
+    except RuntimeError as error:
+        sizes = " and ".join(str(list(x.shape)) for x in xs)
+        expected = f"{names[0].split('[')[0]} must hold tensors that broadcast to each other"
+        if names == ["x", "y"]:
+            expected = "x and y must broadcast to each other"
+        raise RuntimeError(f"{op}: {expected}, got sizes {sizes}") from error
+
+
+def _bins_of(op: str, bins: Bins, axes: int) -> list[Any]:
+    """The bins of each axis, as `histogram` takes them."""
+    if isinstance(bins, (tuple, list)):
+        if len(bins) != axes:
+            expected = f"bins must be a number, edges, or a tuple of {axes}, one an axis"
+            hint = ": pass a tensor if these are the edges of all axes"
+            raise RuntimeError(f"{op}: {expected}, got {shown(bins)}{hint}")
+        return [edges_or_number(f"{op}: bins[{d}]", own) for d, own in enumerate(bins)]
+    found = edges_or_number(f"{op}: bins", bins)
+    if isinstance(found, Tensor) and found.dim() > 1:
+        expected = (
+            "bins must be a number, a 1-D tensor of edges, or a tuple with bins for each axis"
+        )
+        raise RuntimeError(f"{op}: {expected}, got a tensor of sizes {list(found.shape)}")
+    return [found] * axes
+
+
+def _ranges_of(op: str, range: Ranges | None, axes: int) -> list[Any]:
+    """The range of each axis, as `histogram` takes it."""
+    if range is None:
+        return [None] * axes
+    expected = f"range must be None, or hold a pair or None for each of {axes} axes"
+    try:
+        found: list[Any] = list(range)  # type: ignore[arg-type]
+    except TypeError:  # a number
+        raise TypeError(f"{op}: {expected}, got {shown(range)}") from None
+    if len(found) != axes or any(isinstance(own, (int, float)) for own in found):
+        raise RuntimeError(f"{op}: {expected}, got {shown(range)}")
+    return found
+
+
+def _in_words_of_histogram(error: Exception, x: Tensor, own: Any) -> Exception:
+    try:
+        raise_in_own_words(error, x, own)
+    except (RuntimeError, TypeError) as found:
+        return found
+    return error
+
+
+def _of_axis(call: _Call, error: Exception, d: int, is_list: bool) -> Exception:
+    """The error of `histogram` for axis d as that of the call."""
+    head, colon, line = str(error).partition(": ")
+    if not colon or not re.fullmatch(r"[\w.]+", head):
+        return error
+    of_bins = f"bins[{d}]" if is_list else "bins"
+    for word, name in (("input", call.names[d]), ("bins", of_bins), ("range", f"range[{d}]")):
+        line = re.sub(rf"(?<!['\w.]){word}\b(?!['\w=])", name, line)
+    return type(error)(f"{call.op}: {line}")
+
+
+def _reworded(call: _Call, message: str, is_list: bool) -> str:
+    """The words of an operator as those of the function."""
+    operators = r"\b(weighted_)?joint_histogram|_joint_index|(weighted_)?channel_histogram"
+    message = re.sub(rf"({operators})\b(?=: |\(\))", call.op, message)
+    message = re.sub(r"\bedges(?= must make)", "bins", message)
+    message = re.sub(r"\bedges\[(\d+)\](?= must|\.)", r"bins[\1]" if is_list else "bins", message)
+    message = re.sub(r"(?<=of )input\b|(?<=pass )input\b", call.names[0], message)
+    return re.sub(r"\binputs\[(\d+)\]", lambda found: call.names[int(found[1])], message)
+
+
+def _density_of(hist: Tensor, edges: list[Tensor], total: Tensor | None) -> Tensor:
+    """counts or sums / (their total * the bins' volumes), channel by channel."""
+    hist = added(hist)  # before divisions, which round
+    axes = len(edges)
+    if total is None:
+        total = hist.flatten(hist.dim() - axes).sum(-1)
+    is_small = not hist.is_floating_point() and all(e.dtype == torch.float32 for e in edges)
+    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
+    density: Tensor = hist.double()
+    for d, own in enumerate(edges):
+        wide = own.double()
+        bins = own.shape[-1] - 1
+        widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)
+        before, behind = d, axes - 1 - d
+        widths = widths.reshape(*widths.shape[:-1], *[1] * before, bins, *[1] * behind)
+        density = density / widths
+    density = density / added(total).reshape(*total.shape, *[1] * axes)
+    return density.float() if is_small else density
