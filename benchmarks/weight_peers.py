@@ -65,7 +65,7 @@ def counts_times_weight(case: Case) -> Count:
 
 
 def bucketize_bincount(case: Case) -> Count:
-    """It adds float32 in float32 on CUDA, everything else in float64."""
+    """It adds float32 in float32, everything else in float64."""
     total = case.channels * (case.num_bins + 2)
 
     def run(pair: Pair) -> Tensor:

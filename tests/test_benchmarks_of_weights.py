@@ -119,3 +119,50 @@ def test_values_and_weights_are_other_random_numbers(weighted: ModuleType) -> No
 def test_shapes_of_weights(weighted: ModuleType, weight: str, shape: tuple[int, ...]) -> None:
     case = replace(weighted.CPU_CASES[4], shape=(6, 4, 5), dim=(0, 2), weight=weight)
     assert weighted.weight_shape(case) == shape
+
+
+def test_accuracy(tmp_path: Path) -> None:
+    """torch_histo is exact, or the program would end; others are not, where it was reported."""
+    command = [sys.executable, str(BENCHMARKS / "accuracy.py"), "--device=cpu", f"--out={tmp_path}"]
+    command += ["--cases=^(normal|x and|as numpy)"]
+    subprocess.run(command, check=True, env=ENVIRONMENT, timeout=120)
+    record = json.loads((tmp_path / "accuracy-cpu.json").read_text())
+    wrong = {(row["weights"], row["sums"]): row["wrong"] for row in record["records"]}
+    assert {name for name, _ in wrong} == {
+        "normal",
+        "x and -x, and once 2^-149",
+        *(f"as numpy/numpy#{number}" for number in (6040, 13879, 28823)),
+    }
+    for (name, who), number in wrong.items():
+        if who == "torch_histo":
+            assert number == 0
+        if who == "np.histogram":
+            assert number > 0, name
+    assert "lost" in (tmp_path / "accuracy-cpu.md").read_text()
+
+
+def test_exact_sums_of_accuracy_are_the_oracles(weighted: ModuleType) -> None:
+    accuracy = importlib.import_module("accuracy")
+    for name, make in accuracy.CASES.items():
+        case = make()
+        if len(case.weight) > 300_000:
+            assert case.equal
+            exact = [oracle.exact_sum([case.weight[0].item()]) * len(case.weight)]
+        else:
+            some = slice(None, None, 37 if len(case.weight) > 100 else 1)
+            values, weight = case.values[some].contiguous(), case.weight[some]
+            exact = oracle.weighted_histogram(values, case.edges, weight).tolist()
+            case = accuracy.Case(values, weight, case.edges)
+        assert [accuracy.rounded(number) for number in case.exact()] == exact, name
+
+
+def test_errors_of_accuracy(weighted: ModuleType) -> None:
+    accuracy = importlib.import_module("accuracy")
+    exact = [accuracy.Fraction(1, 10), accuracy.Fraction(0), accuracy.Fraction(4)]
+    found = torch.tensor([0.1, 0, 5], dtype=torch.float64).numpy()
+    assert accuracy.measure(found, exact) == {"error": 0.25, "wrong": 1, "bins": 3}
+    for lost in (0.0, float("nan"), float("inf")):
+        found[2] = lost
+        assert accuracy.measure(found, exact)["error"] == float("inf")
+    found[:] = (0.1, 1e-300, 4)
+    assert accuracy.cell(accuracy.measure(found, exact)) == "lost (1 of 3)"
