@@ -2,9 +2,9 @@
 
 `--suite histogram` times histogram, with floats and with edges; `quantile`
 times quantile, and `logging` logging.Watch. `layers` times all that is asked
-of the layers of a model, and what a call costs the host. Every result is
-checked. Peers may return something else: the results tell how much. Then all
-implementations take turns on one input.
+of the layers of a model, and what a call costs the host; `weights` times sums
+of weights. Every result is checked. Peers may return something else: the
+results tell how much. Then all implementations take turns on one input.
 
 Slow peers lower the clock of a GPU for all that take turns with them. On a CPU,
 the threads of one library may still wait for work while those of another run.
@@ -33,12 +33,17 @@ import common
 import layer_peers
 import report
 import torch
+import weighted
 from cases import Case
 from histogram_peers import HISTOGRAM_PEERS, bucketize_bincount
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
 from quantile_peers import QUANTILE_PEERS, torch_sort, wrong_quantiles
 from torch import Tensor
+from weight_peers import WEIGHT_PEERS
+
+BUDGET_SECONDS = 0.2
+"""For all turns of an implementation on an input; a slower one gets fewer."""
 
 
 def misplaced_counts(found: Tensor, expected: Tensor) -> int:
@@ -60,15 +65,19 @@ class Suite:
     """Peers are measured on these alone: with all of them it would take most of an hour."""
     quick_peers: list[str]
     """On the CPU these are measured everywhere."""
-    inputs: Callable[[Case, str, torch.device], list[Tensor]]
+    inputs: Callable[[Case, str, torch.device], list[Any]]
+    """Tensors, or pairs with weights."""
     reference: Callable[[Case], Count]
     """The right counts."""
     has: Callable[[Case, str], bool] = lambda case, distribution: True
     """Whether the case has the distribution."""
     wrong: Callable[[Tensor, Tensor], int] = misplaced_counts
     """How far a result is from the right one."""
-    limit: Callable[[Case, list[Tensor]], common.Run] = lambda case, inputs: read_only(inputs)
+    limit: Callable[[Case, list[Any]], common.Run] = lambda case, inputs: read_only(inputs)
     """What is timed as the limit: only reading, and more where that is in the suite's words."""
+    rounds: int = common.ROUNDS
+    budget_seconds: float = BUDGET_SECONDS
+    """On a GPU. A CPU takes more rounds, as its cores may be shared with others."""
     calls: bool = False
     """Whether the host's time of calls is measured, too."""
     cpu_budget_seconds: float = 0.5
@@ -166,20 +175,38 @@ LAYERS = Suite(
     calls=True,
     cpu_budget_seconds=0.1,  # of 288 inputs, which are small
 )
+WEIGHTS = Suite(
+    name="weights",
+    cases={"cuda": weighted.CUDA_CASES, "cpu": weighted.CPU_CASES, "quick": weighted.QUICK},
+    peers=WEIGHT_PEERS,
+    distributions={
+        "cuda": weighted.DISTRIBUTIONS,
+        "cpu": weighted.DISTRIBUTIONS,
+        "quick": weighted.FEW,
+    },
+    peer_distributions=weighted.FEW[:2],
+    quick_peers=[],
+    inputs=weighted.inputs,
+    reference=weighted.exact_sums,
+    has=weighted.has,
+    wrong=weighted.wrong_sums,
+    limit=weighted.limit,
+    rounds=5,
+    budget_seconds=0.05,
+)
 SUITES = {
     "channel_histogram": CHANNEL_HISTOGRAM,
     "histogram": HISTOGRAM,
     "quantile": QUANTILE,
     "logging": LOGGING,
     "layers": LAYERS,
+    "weights": WEIGHTS,
     "tuning": TUNING,
 }
 SLOW_TO_COMPILE = "torch.compile"
 READ_ONLY = "read only"
 ONE_THREAD = "one thread"
 """torch_histo's, where all others have several."""
-BUDGET_SECONDS = 0.2
-"""For all turns of an implementation on an input; a slower one gets fewer."""
 MORE_ROUNDS = 50
 """On a CPU, whose cores may be shared with others."""
 
@@ -200,8 +227,8 @@ class Bench:
         self.device = device
         self.suite = suite
         few = quick or device.type == "cuda"
-        self.rounds = common.ROUNDS if few else MORE_ROUNDS
-        self.budget_seconds = BUDGET_SECONDS if few else suite.cpu_budget_seconds
+        self.rounds = suite.rounds if few else MORE_ROUNDS
+        self.budget_seconds = suite.budget_seconds if few else suite.cpu_budget_seconds
         self.peers = [peer for peer in peers if device.type in peer.devices]
         self.notes: list[str] = []
 
@@ -306,6 +333,7 @@ def record_of(
         "dim": list(case.dim),
         "num_bins": case.num_bins,
         **({"bins": case.bins} if case.bins else {}),
+        **({"weight": case.weight} if case.weight else {}),
         "distribution": distribution,
         "implementation": name,
         "seconds": turns[name],

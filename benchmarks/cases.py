@@ -18,6 +18,9 @@ class Case:
     num_bins: int = 256
     bins: str = ""
     """A name of `bins.BINS`, for histogram. Integers need none."""
+    weight: str = ""
+    """The dtype of weights, and who shares one, if not each element has its own: "float32",
+    "float32 for all", "float32 by channel" or "float32 by row"."""
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -41,7 +44,8 @@ class Case:
         """For example uint8 [2^20, 512], or int16 [64, 3, 224, 224] over (2, 3), 4096 bins."""
         shape = ", ".join(short(size) for size in self.shape)
         bins = f" {self.bins}" if self.bins else ""
-        return f"{self.dtype} [{shape}]{over_and_bins(self.dim, self.num_bins)}{bins}"
+        weight = f" + {self.weight}" if self.weight else ""
+        return f"{self.dtype} [{shape}]{weight}{over_and_bins(self.dim, self.num_bins)}{bins}"
 
 
 def over_and_bins(dim: tuple[int, ...], num_bins: int) -> str:

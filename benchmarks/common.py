@@ -151,12 +151,13 @@ def rotated(
     device: torch.device,
     dtype: torch.dtype,
     num_bins: int,
+    seed: int = 0,
 ) -> list[Tensor]:
     """Different inputs of one kind, together more than a cache holds (one on the CPU).
 
     They are views of one tensor, which is filled in parts so that little memory is needed.
     """
-    generator = torch.Generator(device).manual_seed(0)
+    generator = torch.Generator(device).manual_seed(seed)
     elements = math.prod(shape)
     # As far apart as keeps every input aligned.
     size = -(-max(elements, 1) // ALIGNMENT) * ALIGNMENT
@@ -166,7 +167,7 @@ def rotated(
     for i, out in enumerate(inputs.split(PART_ELEMENTS)):
         part = Stretch(i * PART_ELEMENTS, len(out), size, num_bins, dtype, generator)
         out.copy_(fill(part))
-    return [x[:elements].view(*shape) for x in inputs.split(size)]
+    return [x[:elements].view(shape) for x in inputs.split(size)]
 
 
 # --- Timing -----------------------------------------------------------------------------

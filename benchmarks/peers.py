@@ -171,18 +171,14 @@ def torch_histc(case: Case) -> Count:
     return run
 
 
-# --- CUB and the read-only limit, compiled when they are needed -------------------------
+# --- What is compiled when it is needed: CUB, the read-only limit -----------------------
 
 
 @cache
 def library(source: str) -> ctypes.CDLL:
-    """Compiles a CUDA file of this folder for the GPU at hand, once, and loads it."""
-    nvcc = shutil.which("nvcc") or shutil.which(f"{cpp_extension.CUDA_HOME}/bin/nvcc")
-    if nvcc is None:
-        raise ImportError("no nvcc: put it on PATH or set CUDA_HOME")
+    """Compiles a file of this folder for the machine at hand, once, and loads it."""
+    command = nvcc() if source.endswith(".cu") else gcc()
     file = Path(__file__).with_name(source)
-    arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
-    command = [nvcc, "-O3", "-std=c++17", f"-arch={arch}", "-shared", "-Xcompiler=-fPIC"]
     key = hashlib.sha256(file.read_bytes() + " ".join(command).encode()).hexdigest()
     folder = Path(cpp_extension.get_default_build_root()) / "torch_histo_benchmarks"
     built = folder / f"{file.stem}-{key[:16]}.so"
@@ -193,9 +189,24 @@ def library(source: str) -> ctypes.CDLL:
             [*command, str(file), "-o", str(unfinished)], capture_output=True, text=True
         )
         if ran.returncode != 0:
-            raise ImportError(f"nvcc failed on {source}:\n{ran.stdout}{ran.stderr}")
+            raise ImportError(f"{command[0]} failed on {source}:\n{ran.stdout}{ran.stderr}")
         unfinished.rename(built)
     return ctypes.CDLL(str(built))
+
+
+def nvcc() -> list[str]:
+    found = shutil.which("nvcc") or shutil.which(f"{cpp_extension.CUDA_HOME}/bin/nvcc")
+    if found is None:
+        raise ImportError("no nvcc: put it on PATH or set CUDA_HOME")
+    arch = "sm_{}{}".format(*torch.cuda.get_device_capability())
+    return [found, "-O3", "-std=c++17", f"-arch={arch}", "-shared", "-Xcompiler=-fPIC"]
+
+
+def gcc() -> list[str]:
+    found = shutil.which("g++")
+    if found is None:
+        raise ImportError("no g++: put it on PATH")
+    return [found, "-O3", "-std=c++17", "-march=native", "-shared", "-fPIC"]
 
 
 def call(function: Any, *arguments: Any) -> None:

@@ -19,6 +19,7 @@ from layer_peers import LAYER_PEERS
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS
 from quantile_peers import QUANTILE_PEERS
+from weight_peers import WEIGHT_PEERS
 
 Record = dict[str, Any]
 Table = dict[Case, dict[str, dict[str, Record]]]
@@ -41,11 +42,12 @@ MARKS = [
     ("#009E73", "v"),
     ("#B8A000", "*"),
 ]
+EVERY_PEER = (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, LAYER_PEERS, QUANTILE_PEERS, WEIGHT_PEERS)
 STYLES = {
     OURS: ("#0072B2", "o"),
     **{
         name: mark
-        for peers in (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, LAYER_PEERS, QUANTILE_PEERS)
+        for peers in EVERY_PEER
         for name, mark in zip([p.name for p in peers if p.name != OURS], cycle(MARKS), strict=False)
     },
 }
@@ -74,7 +76,7 @@ def table_of(record: Record) -> Table:
     table: Table = {}
     for row in record["records"]:
         sizes = (tuple(row["shape"]), tuple(row["dim"]), row["num_bins"])
-        case = Case(row["dtype"], *sizes, row.get("bins", ""))
+        case = Case(row["dtype"], *sizes, row.get("bins", ""), row.get("weight", ""))
         by_distribution = table.setdefault(case, {}).setdefault(row["distribution"], {})
         by_distribution[row["implementation"]] = row
     return table
@@ -231,15 +233,19 @@ def in_short(table: Table) -> str:
 
 
 def misplaced(table: Table) -> str:
-    """The largest share of the values that each peer counts in a wrong bin, or in none."""
+    """The largest share of the values that each peer counts in a wrong bin, or in none; of sums
+    of weights, of those that are not exact."""
     worst: dict[str, tuple[float, str]] = {}
     for case, rows in table.items():
         for distribution, row in rows.items():
             for name, measured in row.items():
-                share = measured.get("misplaced", 0) / math.prod(case.shape)
+                results = case.channels * case.num_bins if case.weight else math.prod(case.shape)
+                share = measured.get("misplaced", 0) / results
                 worst[name] = max(worst.get(name, (0.0, "")), (share, f"{case}, {distribution}"))
     lines = [[name, f"{share:.2g}", where] for name, (share, where) in worst.items()]
-    return common.markdown_table(["wrong counts by elements", "at most", "where"], lines)
+    of_weights = any(case.weight for case in table)
+    wrong = "sums that are not exact, by sums" if of_weights else "wrong counts by elements"
+    return common.markdown_table([wrong, "at most", "where"], lines)
 
 
 def distributions(table: Table) -> list[str]:
@@ -256,12 +262,15 @@ def markdown(record: Record) -> str:
     speedup = (
         f"{OURS}'s speed by distribution, with all threads over one that took turns with them:"
     )
-    of_histogram = any(case.bins for case in table)
+    of_histogram = any(case.bins or case.weight for case in table)
     channels = "" if of_histogram else " torch counts channels as value + channel * bins."
-    wrong = [
-        "Peers may count wrong: the sum of the differences of their counts, by elements.",
-        misplaced(table),
-    ]
+    of_weights = any(case.weight for case in table)
+    of_counts = "Peers may count wrong: the sum of the differences of their counts, by elements."
+    of_sums = (
+        "Peers round each addition, and may find a wrong bin: how many of their sums are not the "
+        "exact one, rounded once."
+    )
+    wrong = [of_sums if of_weights else of_counts, misplaced(table)]
     return "\n\n".join(
         [
             f"# torch_histo and its peers\n\n{common.describe(record)}{cuda}",
@@ -330,7 +339,7 @@ def write(record: Record, path: Path) -> None:
     path.with_suffix(".md").write_text(text + "\n")
     print(f"\n{text}\n\nWritten: {path} and .md")
     if path.resolve().parent == common.RESULTS:
-        for document in ("README.md", "docs/performance.md"):
+        for document in ("README.md", "docs/performance.md", "docs/weights.md"):
             file = DOCUMENTS / document
             text = with_table(document, file.read_text(), record, path.name)
             file.write_text(with_processors(text))

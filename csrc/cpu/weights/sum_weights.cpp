@@ -169,6 +169,9 @@ void put_products(const Problem& problem, const int64_t* counts) {
 /// input.
 template <class Count>
 void sum_repeated(const Problem& problem, Allocator& allocate, const Count& count) {
+  if (problem.num_rows() == 0) { // there may be no weight, either
+    return fill_zero(problem.counts, problem.num_results());
+  }
   Problem counted = problem;
   --counted.num_operands;
   counted.sum_size = 1;
