@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -303,6 +304,102 @@ def quantile(
     is_between = interpolation in ("linear", "midpoint")
     result = torch.lerp(low, high, weight) if is_between else low
     return result.to(input.dtype if is_float else torch.float64).reshape(*q.shape, *kept)
+
+
+LAYOUTS = {
+    **dict.fromkeys((torch.float32, torch.bfloat16), (10, -149)),
+    **dict.fromkeys((torch.float16, torch.float8_e4m3fn, torch.float8_e5m2), (3, -24)),
+    torch.float64: (67, -1074),
+}
+"""The digits of a sum of weights of a type, and the exponent of the lowest bit."""
+
+
+def weighted_digits(
+    input: Tensor,
+    weight: Tensor,
+    edges: Tensor | None = None,
+    dim: int | Sequence[int] | None = None,
+    *,
+    num_bins: int = 256,
+    flow: bool = False,
+) -> Tensor:
+    """Sums of weights by bin, in Python's integers: the canonical digits, and the counts of NaN,
+    infinity and -infinity; for weights that are integers the sum modulo 2^64. Without edges value v
+    is in bin v."""
+    channels, kept = _channels(input, dim)
+    weights, _ = _channels(weight.expand(input.shape), dim)
+    bounds: list[Any] = [None] * len(channels)
+    if edges is not None:
+        own = _reals(edges)
+        num_bins = own.shape[-1] - 1 + 3 * flow
+        bounds = list(np.broadcast_to(own, (*kept, own.shape[-1])).reshape(len(channels), -1))
+    found = []
+    for values, own_weights, row in zip(channels, weights, bounds, strict=True):
+        if row is None:
+            slots = [v if 0 <= v < num_bins else -1 for v in values.tolist()]
+        else:
+            slots = _slots(values.tolist(), row.tolist(), flow)
+        bins: list[list[Any]] = [[] for _ in range(num_bins)]
+        for slot, number in zip(slots, own_weights.tolist(), strict=True):
+            if slot >= 0:
+                bins[slot].append(number)
+        found.extend(_digits_of(numbers, weight.dtype) for numbers in bins)
+    size = sum(LAYOUTS[weight.dtype][:1]) + 3 if weight.dtype in LAYOUTS else 1
+    digits = np.array(found, dtype=np.int64).reshape(*kept, num_bins, size)
+    return torch.from_numpy(digits)
+
+
+def _slots(values: list[Any], edges: list[Any], flow: bool) -> list[int]:
+    """The slot of each value, or -1."""
+    bins = len(edges) - 1
+    ordered = all(a <= b for a, b in pairwise(edges))
+    slots = []
+    for value in values:
+        if value != value:
+            slot = bins + 2
+        elif not ordered:
+            slot = -1
+        elif value == edges[-1]:
+            slot = bins
+        else:
+            slot = bisect_right(edges, value)
+        slots.append(slot if flow else slot - 1 if 1 <= slot <= bins else -1)
+    return slots
+
+
+def _digits_of(weights: list[Any], dtype: torch.dtype) -> list[int]:
+    if dtype not in LAYOUTS:
+        total = sum(weights) % (1 << 64)
+        return [total - (1 << 64) if total >> 63 else total]
+    size, lowest = LAYOUTS[dtype]
+    finite = [w for w in weights if math.isfinite(w)]
+    total = int(sum(map(Fraction, finite)) * Fraction(2) ** -lowest)
+    digits = [total >> 32 * i & 0xFFFFFFFF for i in range(size - 1)]
+    counts = [sum(w != w for w in weights), weights.count(math.inf), weights.count(-math.inf)]
+    return [*digits, total >> 32 * (size - 1), *counts]
+
+
+def sums_of_digits(digits: Tensor) -> Tensor:
+    """The sums, rounded once; integers as they are. Digits need not be canonical."""
+    size = digits.shape[-1]
+    if size == 1:
+        return digits.cpu()[..., 0].clone()
+    lowest = {13: -149, 6: -24, 70: -1074}[size]
+    sums = [_rounded(row, lowest) for row in digits.cpu().reshape(-1, size).tolist()]
+    return torch.tensor(sums, dtype=torch.float64).reshape(digits.shape[:-1])
+
+
+def _rounded(row: list[int], lowest: int) -> float:
+    *digits, nans, infinities, negatives = row
+    if nans or (infinities and negatives):
+        return math.nan
+    if infinities or negatives:
+        return math.inf if infinities else -math.inf
+    total = sum(digit << 32 * i for i, digit in enumerate(digits))
+    try:
+        return float(total * Fraction(2) ** lowest)
+    except OverflowError:
+        return math.inf if total > 0 else -math.inf
 
 
 def _channels(

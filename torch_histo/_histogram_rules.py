@@ -143,14 +143,14 @@ def _(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor
     return low.new_empty([*sizes, num_bins + 1], dtype=dtype)
 
 
-def _samples_first(batch: Tensor, at: int | None, ndim: int) -> Tensor:
+def samples_first(batch: Tensor, at: int | None, ndim: int) -> Tensor:
     """A batch as [samples, sizes of 1 up to ndim dimensions, dimensions of a sample]; what all
     samples share is one sample."""
     batch = batch.unsqueeze(0) if at is None else batch.movedim(at, 0)
     return batch.reshape(batch.shape[0], *[1] * (ndim + 1 - batch.dim()), *batch.shape[1:])
 
 
-def _as_one_call(
+def as_one_call(
     op: str,
     info: Any,
     in_dims: tuple[int | None, ...],
@@ -171,7 +171,7 @@ def _as_one_call(
     kept = [size for d, size in enumerate(sample) if d not in reduced]
     _check_edge_sizes(op, [size for d, size in enumerate(edges.shape) if d != edges_at], kept)
     place = at - sum(d < at for d in reduced)
-    edges = _samples_first(edges, edges_at, len(kept) + 1).movedim(0, place)
+    edges = samples_first(edges, edges_at, len(kept) + 1).movedim(0, place)
     return input, edges, [d + (d >= at) for d in reduced], place
 
 
@@ -185,7 +185,7 @@ def _(
     *,
     flow: bool = False,
 ) -> tuple[Tensor, int]:
-    input, edges, dims, place = _as_one_call("histogram", info, in_dims[:2], input, edges, dim)
+    input, edges, dims, place = as_one_call("histogram", info, in_dims[:2], input, edges, dim)
     return torch.ops.histo.histogram(input, edges, dims, flow=flow), place
 
 
@@ -206,7 +206,7 @@ def _(
             f"{op}: counts must be mapped by vmap, so that each sample has its own, got one tensor "
             "for all: pass counts with a dimension of samples"
         )
-    input, edges, dims, place = _as_one_call(op, info, in_dims[1:3], input, edges, dim)
+    input, edges, dims, place = as_one_call(op, info, in_dims[1:3], input, edges, dim)
     torch.ops.histo.histogram_add_(counts.movedim(at, place), input, edges, dims, flow=flow)
     return None, None
 
@@ -237,5 +237,5 @@ def _(
 ) -> tuple[Tensor, int]:
     pairs = list(zip((low, high), in_dims[:2], strict=True))
     ndim = max(bound.dim() - (at is not None) for bound, at in pairs)
-    low, high = (_samples_first(bound, at, ndim) for bound, at in pairs)
+    low, high = (samples_first(bound, at, ndim) for bound, at in pairs)
     return torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype), 0

@@ -17,9 +17,9 @@ from torch_histo._arguments import (
     require,
 )
 from torch_histo._histogram_rules import (
-    _as_one_call,
-    _samples_first,
+    as_one_call,
     check_call,
+    samples_first,
 )
 
 _library.load()  # the rules below need the operators
@@ -156,7 +156,7 @@ def _weight_of_samples(
     own = [size for d, size in enumerate(weight.shape) if d != weight_at]
     _check_weight(op, input, len(sample), weight, len(own))
     _check_weight_sizes(op, own, sample)
-    return _samples_first(weight, weight_at, max(len(sample), 1)).movedim(0, at)
+    return samples_first(weight, weight_at, max(len(sample), 1)).movedim(0, at)
 
 
 def _samples_at(input: Tensor, at: int | None, info: Any) -> tuple[Tensor, int, list[int]]:
@@ -178,7 +178,7 @@ def _(
     flow: bool = False,
 ) -> tuple[Tensor, int]:
     input, at, sample = _samples_at(input, in_dims[0], info)
-    samples, edges, dims, place = _as_one_call(BETWEEN, info, (at, in_dims[1]), input, edges, dim)
+    samples, edges, dims, place = as_one_call(BETWEEN, info, (at, in_dims[1]), input, edges, dim)
     weight = _weight_of_samples(BETWEEN, weight, in_dims[2], input, sample, at)
     return weighted_histogram(samples, edges, weight, dims, flow=flow), place
 
@@ -240,7 +240,7 @@ def _(
     flow: bool,
 ) -> tuple[Tensor, int]:
     input, at, sample = _samples_at(input, in_dims[1], info)
-    samples, edges, dims, place = _as_one_call(GRADIENT, info, (at, in_dims[2]), input, edges, dim)
+    samples, edges, dims, place = as_one_call(GRADIENT, info, (at, in_dims[2]), input, edges, dim)
     grad = _gradient_of_samples(info, grad, in_dims[0], place)
     found = weight_gradient(grad, samples, edges, dims, flow)
     return found if sample else found.squeeze(1), at

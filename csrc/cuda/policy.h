@@ -398,7 +398,6 @@ constexpr unsigned kColumnsOfWeights = 32; // of a block
 // Columns have tables if a warp's rows are at least so many for each slot.
 constexpr int64_t kFewestRowsOfColumns = 4;
 
-
 // --- Short channels between edges (fill/own_ranges.cu, fill/short_channels.cu) ----------------
 
 // Threads of a block, and vec16s of a channel that each reads. Case: bfloat16 [4096, 11008] over 1,

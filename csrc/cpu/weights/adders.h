@@ -40,15 +40,46 @@ void add_weight_to(int64_t* sum, W weight) {
   add_weight(weight, [&](int i, int64_t number) { add_to<kShared>(sum + i, number); });
 }
 
+/// The sums of some channels in the result. Those that threads share are cleared before all threads
+/// begin, and made canonical behind them.
+template <bool kShared>
+class Sums {
+ public:
+  explicit Sums(const Problem& problem) : problem_(problem) {
+  }
+  void begin(int64_t first, int64_t channels) {
+    bins_ = channels * problem_.num_bins;
+    sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
+    if constexpr (!kShared) {
+      std::fill_n(sums_, bins_ * problem_.sum_size, 0);
+    }
+  }
+  int64_t* of(int64_t channel, int64_t bin) const {
+    return sums_ + (channel * problem_.num_bins + bin) * problem_.sum_size;
+  }
+  void end(const SumLayout& layout) const {
+    if constexpr (!kShared) {
+      for (int64_t bin = 0; bin < bins_; ++bin) {
+        normalize_sum(sums_ + bin * problem_.sum_size, layout);
+      }
+    }
+  }
+
+ private:
+  const Problem& problem_;
+  int64_t* sums_ = nullptr;
+  int64_t bins_ = 0; // of all channels
+};
+
 /// Adds to the result itself.
 template <bool kShared, class Slot, class W>
 class DirectAdder {
  public:
-  explicit DirectAdder(const Problem& problem) : problem_(problem) {
+  explicit DirectAdder(const Problem& problem) : problem_(problem), sums_(problem) {
   }
   /// The channels whose weights are added next.
-  void begin(int64_t first, int64_t) {
-    sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
+  void begin(int64_t first, int64_t channels) {
+    sums_.begin(first, channels);
   }
   void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
     const auto bins = static_cast<uint64_t>(problem_.num_bins);
@@ -58,18 +89,18 @@ class DirectAdder {
       for (int64_t j = 0; j < order.inner; ++j, ++slot) {
         if (*slot < bins) {
           const int64_t own = order.side_by_side ? j : i, row = order.side_by_side ? i : j;
-          const auto bin = own * problem_.num_bins + static_cast<int64_t>(*slot);
-          add_weight_to<kShared>(sums_ + bin * problem_.sum_size, weights.at(own, row));
+          add_weight_to<kShared>(sums_.of(own, int64_t{*slot}), weights.at(own, row));
         }
       }
     }
   }
-  void end() {
+  void end() const {
+    sums_.end(kSumLayout<W>);
   }
 
  private:
   const Problem& problem_;
-  int64_t* sums_ = nullptr;
+  Sums<kShared> sums_;
 };
 
 /// Bytes of a table of some channels. A row behind their bins is for elements without one.
@@ -82,10 +113,11 @@ int64_t table_bytes(int64_t channels, int64_t bins) {
 template <bool kShared, class Slot, class W>
 class TableAdder {
  public:
-  TableAdder(const Problem& problem, uint64_t* table) : problem_(problem), table_(table) {
+  TableAdder(const Problem& problem, uint64_t* table)
+      : problem_(problem), sums_(problem), table_(table) {
   }
   void begin(int64_t first, int64_t channels) {
-    sums_ = problem_.counts + first * problem_.num_bins * problem_.sum_size;
+    sums_.begin(first, channels);
     channels_ = channels;
     period_ = kReady / channels * channels;
     for (int64_t i = 0; i < period_; ++i) {
@@ -93,12 +125,13 @@ class TableAdder {
     }
     std::fill_n(table_, channels * channel_cells(), 0);
     added_ = 0;
-    has_exponents_ = false;
+    has_exponents_ = has_carried_ = false;
+    is_canonical_ = true;
   }
   void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
     added_ += slots.rows.size;
     if (added_ > CellsOf<W>::kMostWeights) {
-      end();
+      carry_all();
       added_ = slots.rows.size;
     }
     const PanelOrder order(slots);
@@ -109,15 +142,9 @@ class TableAdder {
     }
   }
   void end() {
-    for (int64_t channel = 0; channel < channels_; ++channel) {
-      uint64_t* cells = table_ + channel * channel_cells();
-      int64_t* sums = sums_ + channel * problem_.num_bins * kLayout.size();
-      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
-        int64_t sum[kLayout.digits] = {};
-        if (carry<W>(cells + bin * CellsOf<W>::kCells, exponents_, sum)) {
-          put(sum, sums + bin * kLayout.size());
-        }
-      }
+    carry_all();
+    if (!is_canonical_) {
+      sums_.end(kLayout);
     }
   }
 
@@ -129,7 +156,21 @@ class TableAdder {
     return (problem_.num_bins + 1) * CellsOf<W>::kCells;
   }
 
-  void put(int64_t* sum, int64_t* to) const {
+  /// Adds all cells to the sums, and clears them.
+  void carry_all() {
+    for (int64_t channel = 0; channel < channels_; ++channel) {
+      uint64_t* cells = table_ + channel * channel_cells();
+      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+        int64_t sum[kLayout.digits] = {};
+        if (carry<W>(cells + bin * CellsOf<W>::kCells, exponents_, sum)) {
+          put(sum, sums_.of(channel, bin));
+        }
+      }
+    }
+    is_canonical_ = is_canonical_ && !has_carried_;
+    has_carried_ = true;
+  }
+  static void put(int64_t* sum, int64_t* to) {
     normalize_sum(sum, kLayout);
     for (int digit = 0; digit < kLayout.digits; ++digit) {
       if (sum[digit] != 0) {
@@ -185,25 +226,27 @@ class TableAdder {
     }
   }
   /// Adds weights that no cell is for to the result itself.
-  void add_others(const Slot* slots, const W* weights, int64_t size) const {
+  void add_others(const Slot* slots, const W* weights, int64_t size) {
+    is_canonical_ = false;
     if constexpr (Number<W>::kIsFloat) {
       for (int64_t i = 0; i < size; ++i) {
         if (!has_cell(weights[i], exponents_) && slots[i] < problem_.num_bins) {
-          const int64_t bin = i % channels_ * problem_.num_bins + int64_t{slots[i]};
-          add_weight_to<kShared>(sums_ + bin * kLayout.size(), weights[i]);
+          add_weight_to<kShared>(sums_.of(i % channels_, int64_t{slots[i]}), weights[i]);
         }
       }
     }
   }
 
   const Problem& problem_;
+  Sums<kShared> sums_;
   uint64_t* table_;
-  int64_t* sums_ = nullptr;
   int64_t channels_ = 0;
   int64_t period_ = 0;         // elements that are made ready together: whole rows
   int64_t added_ = 0;          // weights of a channel since cells were carried
   bool has_exponents_ = false; // the first weights of channels choose them
   Exponents exponents_{};
+  bool has_carried_ = false;
+  bool is_canonical_ = true; // nothing but one row of cells was added to a bin
   uint32_t rows_[kReady];
   W staged_[kReady];
   Additions<W> additions_;

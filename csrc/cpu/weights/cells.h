@@ -125,6 +125,7 @@ struct Additions {
   alignas(tuning::kLineBytes) uint64_t uppers[kUpper<W> > 0 ? kReady : 1];
 
   void add_to(uint64_t* table, int64_t size) const {
+#pragma GCC unroll 4
     for (int64_t i = 0; i < size; ++i) {
       uint64_t* cell = table + cells[i];
       *cell += numbers[i];

@@ -106,31 +106,35 @@ void add_part(
   add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
 }
 
-/// Adds all weights to sums that are cleared, in threads.
+/// Adds all weights, in threads.
 template <class Slot, class W>
 void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate) {
   const WeightsPlan plan = plan_of_weights<W>(problem);
   const int64_t bytes = plan.table_bytes + tuning::kScratchGap;
   char* tables =
       plan.table_bytes > 0 ? static_cast<char*>(allocate(plan.workers * bytes)) : nullptr;
-  const Range channels{0, problem.num_channels()};
-  const int64_t num_rows = problem.num_rows();
-  for (int64_t begin = 0; begin < num_rows; begin += kMostAdditions) {
-    const Range rows{begin, std::min(num_rows, begin + kMostAdditions)};
+  const Range channels{0, problem.num_channels()}, rows{0, problem.num_rows()};
+  const auto table_of = [&](int64_t worker) {
+    return reinterpret_cast<uint64_t*>(tables + (tables == nullptr ? 0 : worker * bytes));
+  };
+  if (plan.own_channels && rows.end <= kMostAdditions) {
+    return run_workers(plan.workers, [&](int64_t i) {
+      add_part<false, Slot, W>(
+          problem, slots, plan, channels.part(i, plan.workers), rows, table_of(i));
+    });
+  }
+  fill_zero(problem.counts, problem.num_results());
+  for (int64_t begin = 0; begin < rows.end; begin += kMostAdditions) {
+    const Range some{begin, std::min(rows.end, begin + kMostAdditions)};
     run_workers(plan.workers, [&](int64_t i) {
-      auto* table = reinterpret_cast<uint64_t*>(tables + (tables == nullptr ? 0 : i * bytes));
-      if (plan.own_channels || plan.workers == 1) {
-        add_part<false, Slot, W>(problem, slots, plan, channels.part(i, plan.workers), rows, table);
-      } else {
-        add_part<true, Slot, W>(problem, slots, plan, channels, rows.part(i, plan.workers), table);
-      }
+      add_part<true, Slot, W>(
+          problem, slots, plan, channels, some.part(i, plan.workers), table_of(i));
     });
     normalize_sums(problem.counts, problem.num_counts(), problem.sum_size);
   }
 }
 
 void sum_weights(const Problem& problem, const Slots& slots, Allocator& allocate) {
-  fill_zero(problem.counts, problem.num_results());
   visit_number_type(weights_of(problem).type, [&](auto weight_tag) {
     visit_slots(slots, [&](auto slot_tag) {
       add_weights<typename decltype(slot_tag)::type, typename decltype(weight_tag)::type>(
@@ -139,11 +143,12 @@ void sum_weights(const Problem& problem, const Slots& slots, Allocator& allocate
   });
 }
 
-/// Whether each channel has one weight.
+/// Whether each channel has one weight. A channel without elements has none.
 bool is_repeated(const View& weights) {
-  return std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
-    return loop.size == 1 || loop.stride == 0;
-  });
+  return weights.num_rows() > 0 &&
+         std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
+           return loop.size == 1 || loop.stride == 0;
+         });
 }
 
 /// Multiplies the counts of channels with their weights.
@@ -169,9 +174,6 @@ void put_products(const Problem& problem, const int64_t* counts) {
 /// input.
 template <class Count>
 void sum_repeated(const Problem& problem, Allocator& allocate, const Count& count) {
-  if (problem.num_rows() == 0) { // there may be no weight, either
-    return fill_zero(problem.counts, problem.num_results());
-  }
   Problem counted = problem;
   --counted.num_operands;
   counted.sum_size = 1;
