@@ -332,7 +332,8 @@ def weighted_digits(
     if edges is not None:
         own = _reals(edges)
         num_bins = own.shape[-1] - 1 + 3 * flow
-        bounds = list(np.broadcast_to(own, (*kept, own.shape[-1])).reshape(len(channels), -1))
+        full = np.broadcast_to(own, (*kept, own.shape[-1]))
+        bounds = list(full.reshape(len(channels), own.shape[-1]))
     found = []
     for values, own_weights, row in zip(channels, weights, bounds, strict=True):
         if row is None:

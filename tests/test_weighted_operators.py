@@ -72,8 +72,9 @@ def assert_between(
 def assert_values(
     device: torch.device, x: Tensor, weight: Tensor, num_bins: int = 9, dim: Any = 0
 ) -> Tensor:
+    dims = [] if dim is None else dim
     got: Tensor = HISTO.weighted_channel_histogram(
-        like(x, device), like(weight, device), num_bins, dim
+        like(x, device), like(weight, device), num_bins, dims
     )
     about = (x.dtype, weight.dtype, x.shape, x.stride(), weight.shape, weight.stride(), dim)
     expected = oracle.weighted_digits(x, weight, None, dim, num_bins=num_bins)
@@ -170,18 +171,19 @@ HOSTILE: dict[str, Callable[[torch.dtype], Tensor]] = {
     "every magnitude": lambda dtype: torch.cat(
         [torch.tensor([2.0**k, -(1.5 * 2.0**k), 2.0**-k]).to(dtype) for k in range(0, 150, 3)]
     ),
-    "cancels": lambda dtype: torch.cat([w := torch.randn(300).to(dtype), -w.flip(0)]),
+    "cancels": lambda dtype: torch.cat([w := torch.randn(300).to(dtype).double(), -w.flip(0)]).to(dtype),
     "one huge among small": lambda dtype: torch.tensor(
-        [torch.finfo(dtype).max, *[torch.finfo(dtype).tiny] * 400, -torch.finfo(dtype).max]
+        [torch.finfo(dtype).max, *[torch.finfo(dtype).tiny] * 400, -torch.finfo(dtype).max],
+        dtype=torch.float64,
     ).to(dtype),
-    "largest": lambda dtype: torch.full((600,), torch.finfo(dtype).max).to(dtype),
-    "negative": lambda dtype: torch.full((600,), -torch.finfo(dtype).tiny).to(dtype),
+    "largest": lambda dtype: torch.tensor([torch.finfo(dtype).max] * 600, dtype=torch.float64).to(dtype),
+    "negative": lambda dtype: torch.tensor([-torch.finfo(dtype).tiny] * 600, dtype=torch.float64).to(dtype),
     "zeros": lambda dtype: torch.tensor([0.0, -0.0] * 300).to(dtype),
     "subnormal": lambda dtype: any_bits((600,), dtype).view(
         {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]
     ).bitwise_and(3).view(dtype),
     "small, then huge": lambda dtype: torch.cat(
-        [torch.full((600,), torch.finfo(dtype).tiny), torch.full((600,), 1.0)]
+        [torch.full((600,), torch.finfo(dtype).tiny).double(), torch.ones(600)]
     ).to(dtype),
 }  # fmt: skip
 
