@@ -19,6 +19,7 @@ from torch_histo.explain import CpuExplanation, Explanation, explain
 from torch_histo.explain_histogram import BinSearch, HistogramExplanation, explain_histogram
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.joint import JointHistogram, histogram2d, histogramdd
+from torch_histo.joint_streams import StreamingHistogramdd
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 from torch_histo.quantiles import nanquantile, quantile
 from torch_histo.streams import QuantileSketch, StreamingHistogram
@@ -35,6 +36,7 @@ __all__ = [
     "JointHistogram",
     "QuantileSketch",
     "StreamingHistogram",
+    "StreamingHistogramdd",
     "Summary",
     "__version__",
     "channel_histogram",

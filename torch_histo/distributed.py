@@ -16,12 +16,30 @@ from torch_histo._arguments import (
     reduced_dimensions,
     tensor_of,
 )
-from torch_histo.histograms import Histogram, Range, histogram_of
+from torch_histo.histograms import Combine, Histogram, Range, histogram_of
+from torch_histo.joint import (
+    Bins,
+    Coordinate,
+    Coordinates,
+    JointHistogram,
+    Ranges,
+    coordinates_of,
+    joint_of,
+    pair_of_coordinates,
+)
+from torch_histo.weights import Add
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-__all__ = ["channel_histogram", "histogram", "nanquantile", "quantile"]
+__all__ = [
+    "channel_histogram",
+    "histogram",
+    "histogram2d",
+    "histogramdd",
+    "nanquantile",
+    "quantile",
+]
 
 _MOST_EDGES = 1 << 21
 _MOST_BITS = 11
@@ -142,7 +160,87 @@ def histogram(
     argument = f"{name}: local_input"
     part = _part(name, local_input, group)
 
-    def of_all(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
+    of_all, add = _of_all(argument, group)
+    return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add, weight)
+
+
+def histogramdd(
+    local_sample: Sequence[Coordinate] | Coordinate,
+    bins: Bins = 10,
+    *,
+    range: Ranges | None = None,
+    dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
+    density: bool = False,
+    flow: bool = False,
+    group: dist.ProcessGroup | None = None,
+    **unknown: NoReturn,
+) -> JointHistogram:
+    """Counts the elements that all processes of a group hold by the bins of all coordinates.
+
+    Each process counts its own part, as `torch_histo.histogramdd` does, and one all-reduce adds
+    the counts up. Each range of None takes two more, by min and max. The result is the same bits
+    on every process, however the data are divided. All processes of the group must call it.
+
+    Args:
+        local_sample: the part of this process, on a device that the group's backend serves. The
+            parts may differ in the sizes of the dimensions in `dim`, and one that holds nothing
+            has size 0 there; their dtypes and other dimensions must be the same on all processes.
+        bins, range, dim, density, flow: as in `torch_histo.histogramdd`, the same on all
+            processes.
+        weight: what each element of this process adds, of one dtype on all processes. Sums are
+            exact and rounded once, as if one process had all the data. They have no gradient.
+        group: the processes that hold the data; the default group if None.
+
+    Returns:
+        `hist` and `bin_edges` of all the data, on every process.
+
+    Raises:
+        RuntimeError: there is no process group, this process is not of `group`, or the group's
+            backend does not serve the device; and what `torch_histo.histogramdd` raises, then on
+            the process that it concerns alone.
+        TypeError: a DTensor, which `torch_histo.histogramdd` takes; `group` is not a process
+            group; and what `torch_histo.histogramdd` raises.
+    """
+    op = "distributed.histogramdd"
+    check_group(op, group)
+    call = coordinates_of(op, local_sample, "local_sample")
+    return _joint_of(call, group, bins, range, dim, weight, density, flow, unknown)
+
+
+def histogram2d(
+    local_x: Coordinate,
+    local_y: Coordinate,
+    bins: Bins = 10,
+    *,
+    range: Ranges | None = None,
+    dim: int | Sequence[int] | None = None,
+    weight: Tensor | ArrayLike | None = None,
+    density: bool = False,
+    flow: bool = False,
+    group: dist.ProcessGroup | None = None,
+    **unknown: NoReturn,
+) -> JointHistogram:
+    """The same as `histogramdd` of this module, of the pair `(local_x, local_y)`."""
+    op = "distributed.histogram2d"
+    check_group(op, group)
+    call = pair_of_coordinates(op, local_x, local_y, ("local_x", "local_y"))
+    return _joint_of(call, group, bins, range, dim, weight, density, flow, unknown)
+
+
+def _joint_of(
+    call: Coordinates, group: dist.ProcessGroup | None, *arguments: Any
+) -> JointHistogram:
+    for tensor, name in zip(call.tensors, call.names, strict=True):
+        _refuse_dtensor(call.op, name, tensor)
+    others: tuple[Any, ...] = _of_all(f"{call.op}: {call.names[0]}", group)
+    return joint_of(call, *arguments, *others)
+
+
+def _of_all(argument: str, group: dist.ProcessGroup | None) -> tuple[Combine, Add]:
+    """What makes extremes and counts of one process those of all."""
+
+    def combine(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
         all_reduce(argument, low, group, dist.ReduceOp.MIN)
         all_reduce(argument, high, group, dist.ReduceOp.MAX)
         return low, high
@@ -150,7 +248,7 @@ def histogram(
     def add(counts: Tensor) -> None:
         all_reduce(argument, counts, group)
 
-    return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add, weight)
+    return combine, add
 
 
 def quantile(
@@ -371,12 +469,16 @@ def _part(name: str, given: Tensor | ArrayLike, group: dist.ProcessGroup | None)
     """The part that this process holds, as a tensor."""
     check_group(name, group)
     local_input = tensor_of(f"{name}: local_input", given)
-    if is_dtensor(local_input):
+    _refuse_dtensor(name, "local_input", local_input)
+    return local_input
+
+
+def _refuse_dtensor(name: str, argument: str, tensor: Tensor) -> None:
+    if is_dtensor(tensor):
         raise TypeError(
-            f"{name}: local_input must be what this process holds, "
+            f"{name}: {argument} must be what this process holds, "
             f"got a DTensor: pass it to torch_histo.{name.removeprefix('distributed.')}"
         )
-    return local_input
 
 
 def all_reduce(

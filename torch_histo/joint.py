@@ -120,7 +120,7 @@ def histogramdd(
     Source: np.histogramdd of NumPy, whose counts these are for the same edges.
     """
     op = "histogramdd"
-    call = _Call(op, *_coordinates_of(op, sample))
+    call = coordinates_of(op, sample)
     return joint_of(call, bins, range, dim, weight, density, flow, unknown)
 
 
@@ -164,59 +164,64 @@ def histogram2d(
     Source: np.histogram2d of NumPy, whose counts these are for the same edges.
     """
     op = "histogram2d"
-    both = [
-        c if isinstance(c, Tensor) else tensor_of(f"{op}: {n}", c) for n, c in (("x", x), ("y", y))
-    ]
-    call = _Call(op, both, ["x", "y"])
+    call = pair_of_coordinates(op, x, y)
     return joint_of(call, bins, range, dim, weight, density, flow, unknown)
 
 
-class _Call(NamedTuple):
+class Coordinates(NamedTuple):
     """The coordinates of a call, and their names in errors."""
 
     op: str
-    coordinates: list[Tensor]
+    tensors: list[Tensor]
     names: list[str]
 
 
-def _coordinates_of(
+def coordinates_of(
     op: str, sample: Sequence[Coordinate] | Coordinate, argument: str = "sample"
-) -> tuple[list[Tensor], list[str]]:
+) -> Coordinates:
+    """Those of a sequence of tensors or arrays, or of a tensor `[..., D]`."""
     name = f"{op}: {argument}"
     if isinstance(sample, (tuple, list)):
         if not sample:
             raise RuntimeError(f"{name} must hold at least one tensor, got none")
         names = [f"{argument}[{d}]" for d in range(len(sample))]
-        return [
-            c if isinstance(c, Tensor) else tensor_of(f"{op}: {n}", c)
-            for n, c in zip(names, sample, strict=True)
-        ], names
+        tensors = [_tensor_of(op, n, c) for n, c in zip(names, sample, strict=True)]
+        return Coordinates(op, tensors, names)
     if not isinstance(sample, Tensor):
         sample = tensor_of(name, sample, "a tuple of tensors, or a tensor or an array [..., D]")
+    if sample.layout != torch.strided:
+        layout = str(sample.layout).removeprefix("torch.")
+        expected = "must be a dense tensor"
+        raise RuntimeError(f"{name} {expected}, got layout {layout}: pass its to_dense()")
     if sample.dim() < 2 or sample.shape[-1] == 0:
         raise RuntimeError(
             f"{name} must have the coordinates in its last dimension, [..., D], "
             f"got {list(sample.shape)}: pass ({argument},) if it is one coordinate"
         )
-    if sample.layout != torch.strided:
-        raise RuntimeError(
-            f"{name} must be a dense tensor, got layout "
-            f"{str(sample.layout).removeprefix('torch.')}: pass its to_dense()"
-        )
-    return list(sample.unbind(-1)), [argument] * sample.shape[-1]
+    return Coordinates(op, list(sample.unbind(-1)), [argument] * sample.shape[-1])
 
 
-def _refuse_keyword(op: str, name: str, value: object) -> NoReturn:
-    arguments = "x, y" if op.endswith("histogram2d") else "sample"
+def pair_of_coordinates(
+    op: str, x: Coordinate, y: Coordinate, names: Sequence[str] = ("x", "y")
+) -> Coordinates:
+    tensors = [_tensor_of(op, name, c) for name, c in zip(names, (x, y), strict=True)]
+    return Coordinates(op, tensors, list(names))
+
+
+def _tensor_of(op: str, name: str, coordinate: Coordinate) -> Tensor:
+    return coordinate if isinstance(coordinate, Tensor) else tensor_of(f"{op}: {name}", coordinate)
+
+
+def _refuse_keyword(op: str, coordinates: str, name: str, value: object) -> NoReturn:
     if name in _HINTS:
         expected = f"{name} must {_HINTS[name]}"
     else:
-        expected = f"arguments must be {arguments}, bins, range, dim, weight, density or flow"
+        expected = f"arguments must be {coordinates}, bins, range, dim, weight, density or flow"
     raise TypeError(f"{op}: {expected}, got {name}={shown(value)}")
 
 
 def joint_of(
-    call: _Call,
+    call: Coordinates,
     bins: Bins,
     range: Ranges | None,
     dim: int | Sequence[int] | None,
@@ -231,8 +236,8 @@ def joint_of(
     of all from those of one, and `add` adds the others' counts."""
     op, xs, names = call
     if unknown:
-        _refuse_keyword(op, *next(iter(unknown.items())))
-    xs = _broadcast(call)
+        _refuse_keyword(op, _together(names, ", "), *next(iter(unknown.items())))
+    xs = broadcast(call)
     axes = _bins_of(op, bins, len(xs))
     ranges = _ranges_of(op, range, len(xs))
     is_list = isinstance(bins, (tuple, list))
@@ -257,12 +262,9 @@ def joint_of(
             if add is not None:
                 add(hist)
     except (RuntimeError, TypeError) as error:
-        raise_as_python_would(
-            error, f"{op}: {names[0]}", xs[0], lambda message: _reworded(call, message, is_list)
-        )
-        raise
+        raise in_words_of_call(call, error, is_list) from None
     if density:
-        hist = _density_of(hist, joint.edges, total)
+        hist = density_of_joint(hist, joint.edges, total)
     return JointHistogram(hist, tuple(edges))
 
 
@@ -318,17 +320,23 @@ class _Joint(NamedTuple):
         return not kept or bytes_of_all <= _MOST_BYTES
 
 
-def _broadcast(call: _Call) -> list[Tensor]:
+def _together(names: Sequence[str], conjunction: str = " and ") -> str:
+    """The arguments that hold the coordinates."""
+    return conjunction.join(dict.fromkeys(name.split("[")[0] for name in names))
+
+
+def broadcast(call: Coordinates) -> list[Tensor]:
+    """The coordinates, expanded to common sizes."""
     op, xs, names = call
     if all(x.shape == xs[0].shape for x in xs[1:]):
         return xs
     try:
         return list(torch.broadcast_tensors(*xs))  # type: ignore[no-untyped-call]
     except RuntimeError as error:
+        arguments = _together(names)
+        several = "broadcast" if " and " in arguments else "hold tensors that broadcast"
         sizes = " and ".join(str(list(x.shape)) for x in xs)
-        expected = f"{names[0].split('[')[0]} must hold tensors that broadcast to each other"
-        if names == ["x", "y"]:
-            expected = "x and y must broadcast to each other"
+        expected = f"{arguments} must {several} to each other"
         raise RuntimeError(f"{op}: {expected}, got sizes {sizes}") from error
 
 
@@ -371,7 +379,7 @@ def _in_words_of_histogram(error: Exception, x: Tensor, own: Any) -> Exception:
     return error
 
 
-def _of_axis(call: _Call, error: Exception, d: int, is_list: bool) -> Exception:
+def _of_axis(call: Coordinates, error: Exception, d: int, is_list: bool) -> Exception:
     """The error of `histogram` for axis d as that of the call."""
     head, colon, line = str(error).partition(": ")
     if not colon or not re.fullmatch(r"[\w.]+", head):
@@ -382,7 +390,19 @@ def _of_axis(call: _Call, error: Exception, d: int, is_list: bool) -> Exception:
     return type(error)(f"{call.op}: {line}")
 
 
-def _reworded(call: _Call, message: str, is_list: bool) -> str:
+def in_words_of_call(call: Coordinates, error: Exception, is_list: bool = True) -> Exception:
+    """An operator's error as that of the call."""
+    argument = f"{call.op}: {call.names[0]}"
+    try:
+        raise_as_python_would(
+            error, argument, call.tensors[0], lambda message: _reworded(call, message, is_list)
+        )
+    except (RuntimeError, TypeError) as found:
+        return found
+    return error
+
+
+def _reworded(call: Coordinates, message: str, is_list: bool) -> str:
     """The words of an operator as those of the function."""
     operators = r"\b(weighted_)?joint_histogram|_joint_index|(weighted_)?channel_histogram"
     message = re.sub(rf"({operators})\b(?=: |\(\))", call.op, message)
@@ -392,7 +412,7 @@ def _reworded(call: _Call, message: str, is_list: bool) -> str:
     return re.sub(r"\binputs\[(\d+)\]", lambda found: call.names[int(found[1])], message)
 
 
-def _density_of(hist: Tensor, edges: list[Tensor], total: Tensor | None) -> Tensor:
+def density_of_joint(hist: Tensor, edges: list[Tensor], total: Tensor | None) -> Tensor:
     """counts or sums / (their total * the bins' volumes), channel by channel."""
     hist = added(hist)  # before divisions, which round
     axes = len(edges)

@@ -49,7 +49,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
         weight_dtype: torch.dtype = torch.float32,
         variance: bool = False,
     ) -> None:
-        _check_types(self._get_name(), weight_dtype, variance)
+        check_types(self._get_name(), weight_dtype, variance)
         wide, hist = checked_bins(self._get_name(), bins, range, channels, edges)
         state = {"digits": hist.new_zeros(*hist.shape, sum_size(weight_dtype))}
         if variance:
@@ -106,7 +106,8 @@ class WeightedStreamingHistogram(StreamingHistogram):
         """
         x = self._tensor_of(x)
         dims = self._checked_dim(x, dim)
-        weights = [self._weight_of(x, weight)]
+        name = f"{self._get_name()}.update"
+        weights = [held_weight(name, self.weight_dtype, x, weight)]
         if self.variance:
             weights.append(exact_double(weights[0]).square())
         try:
@@ -125,25 +126,6 @@ class WeightedStreamingHistogram(StreamingHistogram):
         x = self._tensor_of(x)
         self.update(x, weight, dim)
         return x
-
-    def _weight_of(self, x: Tensor, weight: Any) -> Tensor:
-        """A weight of the dtype of this module, or of one that has the same digits."""
-        name, dtype = f"{self._get_name()}.update", self.weight_dtype
-        if weight is None:
-            expected = "weight must be a number, a tensor, an array or a list of numbers"
-            raise TypeError(f"{name}: {expected}, got None: pass 1 to count")
-        if is_number(weight) and (dtype.is_floating_point or not _is_float(weight)):
-            # Rounded to the dtype, as torch does with numbers; integers are added as int64.
-            return (
-                filled(x, weight, dtype) if dtype.is_floating_point else weight_of(name, weight, x)
-            )
-        weight = weight_of(name, weight, x).detach()
-        if not _holds(dtype, weight.dtype):
-            expected = f"weight must be {_names_of_held(dtype)}, as the module has it"
-            raise RuntimeError(f"{name}: {expected}, got {weight.dtype}: pass weight.to({dtype})")
-        if sum_size(weight.dtype) == sum_size(dtype):
-            return weight  # type: ignore[no-any-return]
-        return exact_double(weight) if dtype == torch.float64 else weight.to(dtype)
 
     def _in_own_words(self, error: Exception, x: Tensor) -> Exception:
         try:
@@ -233,6 +215,23 @@ class WeightedStreamingHistogram(StreamingHistogram):
         return "StreamingHistogram" if own is WeightedStreamingHistogram else own.__name__
 
 
+def held_weight(name: str, dtype: torch.dtype, x: Tensor, weight: Any) -> Tensor:
+    """A weight of the dtype of a module, or of one that has the same digits."""
+    if weight is None:
+        expected = "weight must be a number, a tensor, an array or a list of numbers"
+        raise TypeError(f"{name}: {expected}, got None: pass 1 to count")
+    if is_number(weight) and (dtype.is_floating_point or not _is_float(weight)):
+        # Rounded to the dtype, as torch does with numbers; integers are added as int64.
+        return filled(x, weight, dtype) if dtype.is_floating_point else weight_of(name, weight, x)
+    weight = weight_of(name, weight, x).detach()
+    if not _holds(dtype, weight.dtype):
+        expected = f"weight must be {_names_of_held(dtype)}, as the module has it"
+        raise RuntimeError(f"{name}: {expected}, got {weight.dtype}: pass weight.to({dtype})")
+    if sum_size(weight.dtype) == sum_size(dtype):
+        return weight  # type: ignore[no-any-return]
+    return exact_double(weight) if dtype == torch.float64 else weight.to(dtype)
+
+
 def _shown_sums(digits: Tensor, flow: bool) -> npt.NDArray[np.float64]:
     bins = digits[..., 1:-2, :]
     if flow:
@@ -241,7 +240,7 @@ def _shown_sums(digits: Tensor, flow: bool) -> npt.NDArray[np.float64]:
     return sum_of_digits(bins).double().cpu().numpy()  # type: ignore[no-any-return]
 
 
-def _check_types(name: str, weight_dtype: object, variance: object) -> None:
+def check_types(name: str, weight_dtype: object, variance: object) -> None:
     if not isinstance(weight_dtype, torch.dtype):
         expected = "weight_dtype must be a dtype of torch or None"
         raise TypeError(f"{name}: {expected}, got {shown(weight_dtype)}")

@@ -1,0 +1,408 @@
+"""Joint histograms of streams: a module that counts one sample after another."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import deepcopy
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.distributed as dist
+from torch import Tensor
+from typing_extensions import Self
+
+from torch_histo import distributed
+from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
+from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
+from torch_histo._plottable import Axis, Traits
+from torch_histo._stream import Stream
+from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
+from torch_histo.joint import (
+    Bins,
+    Coordinate,
+    Coordinates,
+    Ranges,
+    broadcast,
+    coordinates_of,
+    density_of_joint,
+    in_words_of_call,
+)
+from torch_histo.streams import checked_bins
+from torch_histo.weighted_streams import check_types, held_weight
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+
+class StreamingHistogramdd(Stream):
+    """Counts the elements of one sample after another by the bins of all their coordinates, channel
+    by channel, or adds up their weights.
+
+    Counts and sums are exact and the same bits on every device, in every order and however the
+    stream is divided: n samples give the counts of their concatenation.
+
+    Args:
+        bins: a tuple or list with the bins of each axis: how many of equal width, or the edges,
+            `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the channels. Or a number for
+            all axes, of which `range` tells how many there are. Edges are kept as float64, never
+            decrease and hold no NaN.
+        range: for each axis whose bins are a number the pair of the first and the last edge;
+            None for the others.
+        channels: the sizes of the dimensions that `update` keeps, an int or several; None means
+            those of the edges of all axes, and so none for edges `[n + 1]`.
+        weight_dtype: None counts. A dtype that `torch_histo.histogram` takes for weights adds up
+            weights of it, or of narrower ones: `update(sample, weight, dim=None)`.
+
+    Attributes:
+        hist: `[channels..., n_1 + 3, ..., n_D + 3]`: each axis has underflow, the bins, overflow
+            and NaN. int64 counts, which add up to the number of elements; or sums of weights,
+            exact and rounded once, float64 or int64.
+        edges: a tuple of the edges of each axis, float64.
+        digits: the state, int64, of the sizes of `hist` and one more: the counts, or the digits of
+            sums as in `torch_histo.StreamingHistogram`.
+
+    `values()`, `counts()`, `variances()`, `axes` and `kind` are what libraries such as mplhep and
+    hist look for (UHI's PlottableHistogram): mplhep.hist2dplot(stream) and hist.Hist(stream) take
+    it. `plot()` draws a heat map with matplotlib.
+
+    Raises:
+        RuntimeError: no axis; bins or ranges for another number of axes; and what
+            `torch_histo.StreamingHistogram` raises for an axis.
+        TypeError: an argument of a type that it does not take.
+
+    Example:
+        >>> stream = torch_histo.StreamingHistogramdd((2, [0.0, 1, 2]), range=((0, 1), None))
+        >>> for step in range(3):
+        ...     stream.update((torch.tensor([0.1, 0.7]), torch.tensor([0, 2])))
+        >>> stream.values()
+        array([[3., 0.],
+               [0., 3.]])
+
+    Source: np.histogramdd for the bins.
+    """
+
+    digits: Tensor
+
+    def __init__(
+        self,
+        bins: Bins,
+        range: Ranges | None = None,
+        channels: int | Sequence[int] | None = None,
+        *,
+        weight_dtype: torch.dtype | None = None,
+    ) -> None:
+        name = self._get_name()
+        if weight_dtype is not None:
+            check_types(name, weight_dtype, False)
+        found = []
+        for d, (own, ends) in enumerate(_axes_of(name, bins, range)):
+            try:
+                found.append(checked_bins(name, own, ends, channels, None))
+            except (RuntimeError, TypeError) as error:
+                axis = f"{name}: axis {d}: "
+                raise type(error)(str(error).replace(f"{name}: ", axis, 1)) from None
+        sizes = _common_sizes(name, [hist.shape[:-1] for _, hist in found])
+        own_sizes = _common_sizes(name, [edges.shape[:-1] for edges, _ in found])
+        edges = torch.cat([edges.expand(*own_sizes, -1) for edges, _ in found], -1)
+        slots = [hist.shape[-1] for _, hist in found]
+        size = 1 if weight_dtype is None else sum_size(weight_dtype)
+        super().__init__(edges, digits=found[0][1].new_zeros(*sizes, *slots, size))
+        self.slots, self.weight_dtype = tuple(slots), weight_dtype
+
+    @property
+    def hist(self) -> Tensor:  # type: ignore[override]
+        """int64 counts `[channels..., n_1 + 3, ..., n_D + 3]`, or sums of weights."""
+        if self.digits.shape[-1] == 1:
+            return self.digits.squeeze(-1)
+        sums: Tensor = sum_of_digits(self.digits)
+        return sums
+
+    @property
+    def edges(self) -> tuple[Tensor, ...]:  # type: ignore[override]
+        """The edges of each axis, float64, on the device of the module."""
+        return super().edges.split([n - 2 for n in self.slots], -1)  # type: ignore[no-any-return, no-untyped-call]
+
+    def update(  # type: ignore[override]
+        self,
+        sample: Sequence[Coordinate] | Coordinate,
+        weight: float | Tensor | ArrayLike | None = None,
+        dim: int | Sequence[int] | None = None,
+    ) -> None:
+        """Counts the elements of a sample over `dim`; the other dimensions are the channels.
+
+        Nothing synchronizes, so the call can be compiled, and captured in a CUDA graph.
+
+        Args:
+            sample: as in `torch_histo.histogramdd`, on the device of the module.
+            weight: what each element adds; for a module with a `weight_dtype`.
+            dim: the dimension or dimensions to count over; None means all, for a module without
+                channels.
+
+        Raises:
+            RuntimeError: another number of coordinates, other channels or another device; and what
+                `torch_histo.histogramdd` raises.
+            TypeError: a sample, a weight or a dim of a type that it does not take; a weight without
+                `weight_dtype`, or none with it; a DTensor.
+        """
+        call = coordinates_of(f"{self._get_name()}.update", sample)
+        call = Coordinates(call.op, [x.detach() for x in broadcast(call)], call.names)
+        dims = self._checked_sample(call, dim)
+        own = self._weight(call, weight)
+        edges = list(self.edges)
+        try:
+            if own is None:
+                counts = joint_histogram(call.tensors, edges, dims, flow=True)
+                self.digits.add_(counts.unsqueeze(-1))
+                return
+            digits = weighted_joint_histogram(call.tensors, edges, own, dims, flow=True)
+        except (RuntimeError, TypeError) as error:
+            raise in_words_of_call(call, error) from None
+        self._add_digits(digits)
+
+    def forward(  # type: ignore[override]
+        self,
+        sample: Sequence[Coordinate] | Coordinate,
+        weight: float | Tensor | ArrayLike | None = None,
+        dim: int | Sequence[int] | None = None,
+    ) -> Sequence[Coordinate] | Coordinate:
+        """Updates, and returns the sample."""
+        self.update(sample, weight, dim)
+        return sample
+
+    def _checked_sample(
+        self, call: Coordinates, dim: int | Sequence[int] | None
+    ) -> list[int] | None:
+        """The dimensions to count over, of coordinates that fit to the module."""
+        op, (x, *_), names = call
+        dims, channels = self._dimensions(dim), list(self._sizes())
+        if len(names) != len(self.slots):
+            expected = f"sample must have {len(self.slots)} coordinates"
+            raise RuntimeError(f"{op}: {expected}, got {len(names)}")
+        for own, name in zip(call.tensors, names, strict=True):
+            if is_dtensor(own):
+                expected = f"{name} must be what this process holds"
+                raise TypeError(f"{op}: {expected}, got a DTensor: pass its to_local()")
+            if own.device != self.edge_bits.device:
+                expected = f"{name} must be on the device of the module, {self.edge_bits.device}"
+                raise RuntimeError(f"{op}: {expected}, got {own.device}: call .to({own.device})")
+        fits = all(-x.dim() <= d < x.dim() for d in dims or ())  # the operator refuses others
+        if fits and [x.shape[d] for d in kept_dimensions(x.dim(), dims or ())] != channels:
+            expected = f"sample must have the channels' sizes, {channels}, beside dim"
+            raise RuntimeError(f"{op}: {expected}, got {list(x.shape)} over dim={dim}")
+        return dims
+
+    def _weight(self, call: Coordinates, weight: Any) -> Tensor | None:
+        if self.weight_dtype is not None:
+            return held_weight(call.op, self.weight_dtype, call.tensors[0], weight)
+        if weight is not None:
+            expected = "weight must be left out where the module has no weight_dtype"
+            raise TypeError(f"{call.op}: {expected}, got {shown(weight)}")
+        return None
+
+    def _add_digits(self, digits: Tensor) -> None:
+        total = self.digits + digits.to(self.digits.device)
+        self.digits.copy_(normalize_digits(total))
+
+    def _add(self, other: Self) -> None:
+        self._add_digits(other.digits)
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        distributed.all_reduce(argument, self.digits, group)
+        self.digits.copy_(normalize_digits(self.digits))
+
+    def _described(self) -> str:
+        return f"{self._get_name()} with weight_dtype={self.weight_dtype}"
+
+    def _check_mergeable(self, name: str, other: Self) -> None:
+        if self.weight_dtype != other.weight_dtype:
+            expected, got = self._described(), other._described()
+            raise TypeError(f"{name}: other must be a {expected}, got {got}")
+        own, others = (list(m.digits.shape[:-1]) for m in (self, other))
+        if own != others or self.slots != other.slots:
+            raise RuntimeError(f"{name}: other must have counts {own}, got {others}")
+
+    def reset(self) -> None:
+        """Forgets all that came."""
+        self.digits.zero_()
+
+    @property
+    def count(self) -> Tensor:
+        """How many elements have a bin on every axis, of each channel: int64."""
+        if self.weight_dtype is not None:
+            expected = "weight_dtype must be None, as sums do not tell how many elements came"
+            raise RuntimeError(f"{self._get_name()}.count: {expected}, got {self.weight_dtype}")
+        return self._inner(self.hist).flatten(-len(self.slots)).sum(-1)
+
+    def quantile(self, q: float | Sequence[float] | Tensor) -> NoReturn:
+        raise RuntimeError(
+            f"{self._get_name()}.quantile: expected one axis, got {len(self.slots)}: "
+            "torch_histo.StreamingHistogram has quantiles"
+        )
+
+    def density(self) -> Tensor:
+        """counts / (their sum * the bins' volumes), as `torch_histo.histogramdd` with `density`:
+        float64, of the sizes of channels and bins."""
+        total = None
+        if self.weight_dtype is not None:
+            inner = self._inner(self.digits, behind=1)
+            last = inner.dim() - 1
+            total = sum_of_digits(inner.flatten(last - len(self.slots), last - 1).sum(-2))
+        return density_of_joint(self._inner(self.hist), list(self.edges), total)
+
+    def channel(self, *index: int) -> Self:
+        """A copy of one channel, without channels: `stream.channel(3).plot()`."""
+        name, sizes = f"{self._get_name()}.channel", self._sizes()
+        expected = f"index must be {len(sizes)} ints, one a dimension of channels"
+        if len(index) != len(sizes):
+            raise RuntimeError(f"{name}: {expected}, got {shown(index)}")
+        index = tuple(integer(name, i, expected) for i in index)
+        one = deepcopy(self)
+        one.edge_bits = self.edge_bits.expand(*sizes, -1)[index].clone()
+        one.digits = self.digits[index].clone()
+        return one
+
+    def _sizes(self) -> Sequence[int]:
+        return self.digits.shape[: self.digits.dim() - 1 - len(self.slots)]
+
+    def _of_channels(self) -> list[tuple[str, Tensor]]:
+        return [("digits", self.digits)]
+
+    def _inner(self, hist: Tensor, behind: int = 0) -> Tensor:
+        """The bins of all axes, which are before the last `behind` dimensions."""
+        first = hist.dim() - behind - len(self.slots)
+        for d, slots in enumerate(self.slots):
+            hist = hist.narrow(first + d, 1, slots - 3)
+        return hist
+
+    # UHI's PlottableHistogram
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The dimensions of channels, and the bins of each axis."""
+        channels = (
+            Axis(tuple(range(size)), "channel", Traits(False, True, False, False))
+            for size in self._sizes()
+        )
+        traits = Traits(False, False, True, True)
+        bins = (
+            Axis(tuple(pairwise(edges)), f"coordinate {d}", traits)
+            for d, edges in enumerate(self._lists_of_edges())
+        )
+        return *channels, *bins
+
+    def _lists_of_edges(self) -> list[list[float]]:
+        if self.edge_bits.dim() > 1:
+            raise RuntimeError(
+                f"{self._get_name()}.axes: edges must be the same in all channels, got "
+                f"{list(self.edge_bits.shape[:-1])} of them: take one by .channel(index)"
+            )
+        return [edges.tolist() for edges in self.edges]
+
+    def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
+        """Counts or sums on the host. With `flow` those outside, too: NaN is overflow, as in
+        boost-histogram."""
+        digits = self.digits
+        if not flow:
+            digits = self._inner(digits, behind=1)
+        first = len(self._sizes())
+        for d in range(len(self.slots) if flow else 0):
+            size = digits.shape[first + d]
+            above = digits.narrow(first + d, size - 2, 2).sum(first + d, keepdim=True)
+            digits = torch.cat((digits.narrow(first + d, 0, size - 2), above), first + d)
+        found: npt.NDArray[np.float64] = sum_of_digits(digits).double().cpu().numpy()
+        return found
+
+    def variances(self, flow: bool = False) -> Any:
+        """Those of Poisson: the counts; None for sums of weights."""
+        return self.values(flow) if self.weight_dtype is None else None
+
+    def counts(self, flow: bool = False) -> Any:
+        return self.variances(flow)
+
+    def _to_uhi_(self) -> dict[str, Any]:
+        """For hist.Hist and boost_histogram.Histogram, which are made from it."""
+        flow = {"circular": False, "underflow": False, "overflow": False}
+        channels = [
+            {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
+            for size in self._sizes()
+        ]
+        flow |= {"underflow": True, "overflow": True}
+        bins = [{"type": "variable", "edges": edges} | flow for edges in self._lists_of_edges()]
+        return {"uhi_schema": 1, "axes": [*channels, *bins], "storage": self._storage()}
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draws two axes as a heat map with a colour bar, by matplotlib. Bins without a width to
+        draw, whose edges are infinite, are left out.
+
+        Args:
+            ax: the axes of matplotlib to draw on; new ones if None.
+
+        Returns:
+            The axes.
+
+        Raises:
+            RuntimeError: other than two axes of bins, or channels.
+            ImportError: matplotlib is missing.
+        """
+        name = f"{self._get_name()}.plot"
+        if len(self.slots) != 2 or self._sizes():
+            got = f"{len(self.slots)} and channels {list(self._sizes())}"
+            hint = ": take one channel by .channel(index)" if self._sizes() else ""
+            raise RuntimeError(f"{name}: expected two axes and no channels, got {got}{hint}")
+        if ax is None:
+            try:
+                from matplotlib import pyplot
+            except ImportError as error:
+                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
+            ax = pyplot.figure().add_subplot()
+        values, drawn = self.values(), []
+        for d, edges in enumerate(self.edges):
+            finite = edges.isfinite().cpu().numpy()
+            values = np.compress(finite[1:] & finite[:-1], values, d)
+            drawn.append(edges.cpu().numpy()[finite] if finite.any() else np.zeros(1))
+        mesh = ax.pcolormesh(*drawn, values.T)
+        label = "count" if self.weight_dtype is None else "sum of weights"
+        ax.figure.colorbar(mesh, ax=ax, label=label)
+        ax.set_xlabel("coordinate 0")
+        ax.set_ylabel("coordinate 1")
+        return ax
+
+    def extra_repr(self) -> str:
+        bins, channels = tuple(n - 3 for n in self.slots), tuple(self._sizes())
+        types = "" if self.weight_dtype is None else f", weight_dtype={self.weight_dtype}"
+        return f"bins={bins}, channels={channels}{types}"
+
+
+def _axes_of(name: str, bins: Bins, range: Ranges | None) -> list[tuple[Any, Any]]:
+    """The bins and the range of each axis."""
+    try:
+        ranges: list[Any] | None = None if range is None else list(range)  # type: ignore[arg-type]
+    except TypeError:
+        expected = "range must be None, or hold a pair or None for each axis"
+        raise TypeError(f"{name}: {expected}, got {shown(range)}") from None
+    if isinstance(bins, (tuple, list)):
+        axes = list(bins)
+    elif ranges is not None:
+        axes = [bins] * len(ranges)
+    else:
+        expected = "bins must be a tuple, one an axis, where range is None"
+        raise RuntimeError(f"{name}: {expected}, got {shown(bins)}")
+    ranges = [None] * len(axes) if ranges is None else ranges
+    if not axes or len(ranges) != len(axes):
+        expected = f"range must be None, or hold a pair or None for each of {len(axes)} axes"
+        if not axes:
+            expected = "bins must hold the bins of at least one axis"
+        raise RuntimeError(f"{name}: {expected}, got {shown(range if axes else bins)}")
+    return list(zip(axes, ranges, strict=True))
+
+
+def _common_sizes(name: str, sizes: list[Any]) -> list[int]:
+    try:
+        return list(torch.broadcast_shapes(*sizes))  # type: ignore[no-untyped-call]
+    except RuntimeError:
+        got = " and ".join(str(list(own)) for own in sizes)
+        expected = "edges must have channels that broadcast to each other"
+        raise RuntimeError(f"{name}: {expected}, got {got}") from None
