@@ -408,7 +408,9 @@ def _reworded(call: Coordinates, message: str, is_list: bool) -> str:
     message = re.sub(rf"({operators})\b(?=: |\(\))", call.op, message)
     message = re.sub(r"\bedges(?= must make)", "bins", message)
     message = re.sub(r"\bedges\[(\d+)\](?= must|\.)", r"bins[\1]" if is_list else "bins", message)
-    message = re.sub(r"(?<=of )input\b|(?<=pass )input\b", call.names[0], message)
+    found = re.search(r"\binputs\[(\d+)\]", message)
+    first = call.names[int(found[1])] if found else call.names[0]
+    message = re.sub(r"\binput\b", first, message)
     return re.sub(r"\binputs\[(\d+)\]", lambda found: call.names[int(found[1])], message)
 
 

@@ -30,7 +30,7 @@ from torch_histo.joint import (
     density_of_joint,
     in_words_of_call,
 )
-from torch_histo.streams import checked_bins
+from torch_histo.streams import NO_RANGE, checked_bins
 from torch_histo.weighted_streams import check_types, held_weight
 
 if TYPE_CHECKING:
@@ -102,8 +102,8 @@ class StreamingHistogramdd(Stream):
             try:
                 found.append(checked_bins(name, own, ends, channels, None))
             except (RuntimeError, TypeError) as error:
-                axis = f"{name}: axis {d}: "
-                raise type(error)(str(error).replace(f"{name}: ", axis, 1)) from None
+                line = str(error).removeprefix(f"{name}: ").removesuffix(NO_RANGE)
+                raise type(error)(f"{name}: axis {d}: {line}") from None
         sizes = _common_sizes(name, [hist.shape[:-1] for _, hist in found])
         own_sizes = _common_sizes(name, [edges.shape[:-1] for edges, _ in found])
         edges = torch.cat([edges.expand(*own_sizes, -1) for edges, _ in found], -1)
@@ -123,7 +123,8 @@ class StreamingHistogramdd(Stream):
     @property
     def edges(self) -> tuple[Tensor, ...]:  # type: ignore[override]
         """The edges of each axis, float64, on the device of the module."""
-        return super().edges.split([n - 2 for n in self.slots], -1)  # type: ignore[no-any-return, no-untyped-call]
+        edges = self.edge_bits.view(torch.float64)
+        return torch.split(edges, [n - 2 for n in self.slots], -1)
 
     def update(  # type: ignore[override]
         self,

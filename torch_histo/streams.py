@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantileSketch", "StreamingHistogram"]
 
+NO_RANGE = ": QuantileSketch needs no range"
+
 
 class StreamingHistogram(Stream):
     """Counts the values of one tensor after another between fixed edges, channel by channel, or
@@ -158,7 +160,7 @@ def checked_bins(
     is_number = hasattr(bins, "__index__") and getattr(bins, "shape", ()) == ()
     if range is None and is_number:
         expected = "range must be a pair of numbers or of tensors where bins is a number"
-        raise RuntimeError(f"{name}: {expected}, got None: QuantileSketch needs no range")
+        raise RuntimeError(f"{name}: {expected}, got None{NO_RANGE}")
     ends = [edges_or_number(f"{name}: range", v) for v in pair_of(range)]
     given = [v for v in (bins, *ends) if isinstance(v, Tensor)]
     sizes = _sizes_of(bins, given) if channels is None else channel_sizes(name, channels)
