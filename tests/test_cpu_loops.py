@@ -98,7 +98,7 @@ def stand_in(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     library = folder / "stand_in.so"
     flags = [
         "-std=c++17",
-        "-O2",
+        "-O1",
         "-g0",
         "-shared",
         "-fPIC",
