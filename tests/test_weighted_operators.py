@@ -171,13 +171,19 @@ HOSTILE: dict[str, Callable[[torch.dtype], Tensor]] = {
     "every magnitude": lambda dtype: torch.cat(
         [torch.tensor([2.0**k, -(1.5 * 2.0**k), 2.0**-k]).to(dtype) for k in range(0, 150, 3)]
     ),
-    "cancels": lambda dtype: torch.cat([w := torch.randn(300).to(dtype).double(), -w.flip(0)]).to(dtype),
+    "cancels": lambda dtype: torch.cat(
+        [w := torch.randn(300).to(dtype).double(), -w.flip(0)]
+    ).to(dtype),
     "one huge among small": lambda dtype: torch.tensor(
         [torch.finfo(dtype).max, *[torch.finfo(dtype).tiny] * 400, -torch.finfo(dtype).max],
         dtype=torch.float64,
     ).to(dtype),
-    "largest": lambda dtype: torch.tensor([torch.finfo(dtype).max] * 600, dtype=torch.float64).to(dtype),
-    "negative": lambda dtype: torch.tensor([-torch.finfo(dtype).tiny] * 600, dtype=torch.float64).to(dtype),
+    "largest": lambda dtype: torch.tensor(
+        [torch.finfo(dtype).max] * 600, dtype=torch.float64
+    ).to(dtype),
+    "negative": lambda dtype: torch.tensor(
+        [-torch.finfo(dtype).tiny] * 600, dtype=torch.float64
+    ).to(dtype),
     "zeros": lambda dtype: torch.tensor([0.0, -0.0] * 300).to(dtype),
     "subnormal": lambda dtype: any_bits((600,), dtype).view(
         {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[dtype.itemsize]

@@ -89,7 +89,7 @@ class DirectAdder {
       for (int64_t j = 0; j < order.inner; ++j, ++slot) {
         if (*slot < bins) {
           const int64_t own = order.side_by_side ? j : i, row = order.side_by_side ? i : j;
-          add_weight_to<kShared>(sums_.of(own, int64_t{*slot}), weights.at(own, row));
+          add_weight_to<kShared>(sums_.of(own, static_cast<int64_t>(*slot)), weights.at(own, row));
         }
       }
     }

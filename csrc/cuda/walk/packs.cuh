@@ -36,9 +36,6 @@ struct PackWord<32> {
   using Type = TwoVec16s;
 };
 
-__device__ __forceinline__ uint16_t load_once(const uint16_t* address) {
-  return __ldcs(address);
-}
 __device__ __forceinline__ TwoVec16s load_once(const TwoVec16s* address) {
   return {load_once(&address->vec16s[0]), load_once(&address->vec16s[1])};
 }
