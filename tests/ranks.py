@@ -238,6 +238,63 @@ def histograms_of_each_call(device: str) -> None:
 
 
 @case
+def sums_of_weights_of_random_shards(device: str) -> None:
+    """Any placement: digits that are added or sharded, and the sums of all the data."""
+    ops, chance = torch.ops.histo, random.Random(4)
+    for mesh, _ in itertools.product(meshes(device), range(12)):
+        ndim = chance.randint(1, 3)
+        shape = [chance.randint(mesh.size(), 9) for _ in range(ndim)]
+        dim = chance.choice([None, *range(ndim)])
+        flow = chance.random() < 0.5
+        placements = [chance.choice([Replicate(), *map(Shard, range(ndim))]) for _ in mesh.shape]
+        values = torch.linspace(-3, 5, math.prod(shape)).reshape(shape)
+        own = [chance.choice([1, size]) for size in shape][chance.randint(0, ndim) :]
+        weight = torch.randn(own, generator=torch.Generator().manual_seed(ndim)).exp()
+        edges = torch.linspace(-4, 4, 8)
+        kept = [] if dim is None else [d for d in range(ndim) if d != dim]
+        if mesh.get_coordinate() is None:
+            continue
+        about = (shape, own, dim, placements, mesh)
+        of_weight = [
+            Shard(p.dim - ndim + len(own))
+            if isinstance(p, Shard)
+            and p.dim >= ndim - len(own)
+            and own[p.dim - ndim + len(own)] > 1
+            else Replicate()
+            for p in placements
+        ]
+        everywhere = [Replicate()] * mesh.ndim
+        shards = sharded(values.to(device), mesh, placements)
+        beside = sharded(weight.to(device), mesh, of_weight)
+        bounds = sharded(edges.to(device), mesh, everywhere)
+        want = ops.weighted_histogram(values, edges, weight, dim, flow=flow)
+        with CommDebugMode() as sent:
+            digits = ops.weighted_histogram(shards, bounds, beside, dim, flow=flow)
+        assert sent.get_total_counts() == 0, about
+        assert digits.placements == tuple(expected_placement(p, kept) for p in placements), about
+        assert torch.equal(ops.normalize_digits(digits).full_tensor().cpu(), want), about
+        sums = ops.sum_of_digits(digits).full_tensor().cpu()
+        assert torch.equal(sums, ops.sum_of_digits(want)), about
+        grad = torch.randn(
+            sums.shape, dtype=torch.float64, generator=torch.Generator().manual_seed(0)
+        )
+        found = ops._weight_gradient(
+            sharded(grad.to(device), mesh, everywhere), shards, bounds, dim, flow
+        )
+        assert found.placements == tuple(placements), about
+        assert torch.equal(
+            found.full_tensor().cpu(), ops._weight_gradient(grad, values, edges, dim, flow)
+        ), about
+        dims = [] if dim is None else [dim]
+        numbers = values.int()
+        got = ops.weighted_channel_histogram(
+            sharded(numbers.to(device), mesh, placements), beside, 4, dims
+        )
+        want = ops.weighted_channel_histogram(numbers, weight, 4, dims)
+        assert torch.equal(ops.normalize_digits(got).full_tensor().cpu(), want), about
+
+
+@case
 def edges_lie_where_their_channels_are(device: str) -> None:
     mesh = meshes(device)[-1 if dist.get_world_size() < 4 else -2]
     values = torch.linspace(-1, 1, 88).reshape(8, 11).to(device)

@@ -83,6 +83,9 @@ WeightGradientCall prepare_gradient(
 } // namespace
 
 void check_weight(std::string_view op, const Tensor& input, const Tensor& weight) {
+  if (!weight.defined()) {
+    fail(join(op, ": weight must be a torch.Tensor, got None"));
+  }
   check_weight(op, describe(input), describe(weight));
   check_same_gpu(op, "weight", weight, input);
   const std::vector<int64_t> given = sizes_of(weight), full = sizes_of(input);
