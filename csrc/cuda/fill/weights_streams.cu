@@ -26,7 +26,7 @@ void sum_streams_between(
     case ElementType::kFloat16:
       return with(start_edge_sums<Typed<Float16, 8>, Typed<Float16, 8>, SmallAdder, 1>);
     case ElementType::kFloat64:
-      return with(start_edge_sums<Typed<double, 2>, Typed<double, 2>, DoubleAdder, 1>);
+      return with(start_edge_sums<Typed<double, 2>, Typed<double, 2>, DoubleAdder, 2>);
     default:
       return sum_mixed_streams(plan, problem, edges, flow, valid, launch);
   }

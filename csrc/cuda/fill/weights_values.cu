@@ -8,10 +8,10 @@ void sum_streams_of_values(const WeightsPlan& plan, const Problem& problem, cons
   const ElementType weight = problem.operand(1).type;
   const bool is_typed = problem.type == ElementType::kInt64 && plan.streams.has_runs;
   if (is_typed && weight == ElementType::kFloat32) {
-    return with(start_value_sums<Typed<int64_t, 2>, Typed<float, 2>, FloatAdder, 2>);
+    return with(start_value_sums<Typed<int64_t, 4>, Typed<float, 4>, FloatAdder, 1>);
   }
   if (is_typed && weight == ElementType::kBFloat16) {
-    return with(start_value_sums<Typed<int64_t, 2>, Typed<BFloat16, 2>, SmallAdder, 2>);
+    return with(start_value_sums<Typed<int64_t, 4>, Typed<BFloat16, 4>, SmallAdder, 1>);
   }
   switch (word_kind(weight)) {
     case WordKind::kInteger:
