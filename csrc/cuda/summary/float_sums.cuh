@@ -68,7 +68,7 @@ struct Window {
   __device__ __forceinline__ F take(F number, int level, Unsigned (&group)[kLevels]) const {
     const F moved = rounded_sum(number, steps[level]);
     group[level] += bits_as<Unsigned>(moved);
-    return rounded_sum(number, -rounded_sum(moved, -steps[level]));
+    return rounded_sum(number, rounded_sum(steps[level], -moved)); // +0 if nothing is left
   }
   /// Adds the sums of a group, to which each level has added as often as additions(level) says.
   template <class Additions>
