@@ -570,7 +570,8 @@ STRIPES = {
     "runs, few channels": Stripes("runs", (6, 4, 90, 3), (0, 2)),
     "runs, 2 bytes": Stripes("runs", (4, 3, 60, 24), (0, 2), dtype=torch.bfloat16),
     "runs, 8 bytes": Stripes("runs", (4, 3, 60, 5), (0, 2), dtype=torch.int64),
-    "loose": Stripes("loose several", (300, 257), dtype=torch.float16),
+    "odd rows, joined": Stripes("joined several", (301, 257), dtype=torch.float16),
+    "loose": Stripes("loose several", (300, 257), dtype=torch.float16, offset=1),
     "loose batches": Stripes("loose", (3, 101, 33), (1,), dtype=torch.bfloat16),
     "loose gaps": Stripes(
         "loose", (600, 52), dtype=torch.bfloat16, cut=(slice(None), slice(45)), offset=1

@@ -132,15 +132,16 @@ int64_t workspace_of(
 
 /// The facts of columns in either table.
 void add_columns(Facts& facts, const cuda::ChannelColumns& columns) {
+  const int64_t places = columns.places();
   facts.add("columns", columns.columns);
-  facts.add("rows", columns.rows);
+  facts.add("rows", columns.rows * places);
   facts.add("left", columns.left);
   facts.add("batches", columns.batches);
   facts.add("stripes", int64_t{columns.stripes});
   facts.add("stripe_words", int64_t{1} << columns.log_words);
   facts.add("word_bytes", int64_t{columns.word_bytes});
   facts.add("chunks", int64_t{columns.chunks});
-  facts.add("rows_per_block", columns.share);
+  facts.add("rows_per_block", columns.share * places);
 }
 
 using Steps = std::vector<std::string>;
