@@ -187,6 +187,65 @@ def weighted_channel_histogram(
     return weighted_histogram(input, edges, weight, dim)[..., :num_bins].clone()
 
 
+def joint_index(
+    inputs: Sequence[Tensor],
+    edges: Sequence[Tensor],
+    dim: int | Sequence[int] | None = None,
+    *,
+    flow: bool = False,
+) -> tuple[list[list[int]], tuple[int, ...], list[int]]:
+    """The joint bin of each element of each channel, -1 where it has none, the sizes of the
+    dimensions that are kept, and the slots of each axis. An element after another, in Python."""
+    slots = [own.shape[-1] - 1 + 3 * flow for own in edges]
+    found: list[list[int]] = []
+    kept: tuple[int, ...] = ()
+    for input, own, size in zip(inputs, edges, slots, strict=True):
+        channels, kept = _channels(input, dim)
+        bounds = _reals(own)
+        rows = np.broadcast_to(bounds, (*kept, bounds.shape[-1])).reshape(-1, bounds.shape[-1])
+        last = bounds.shape[-1] - 1
+        found = found or [[0] * len(values) for values in channels]
+        for joint, values, row in zip(found, channels.tolist(), rows.tolist(), strict=True):
+            is_right = all(a <= b for a, b in pairwise(row))
+            for i, value in enumerate(values):
+                at = last + 2
+                if value == value:
+                    at = last if value == row[-1] else bisect_right(row, value)
+                    at = at if is_right else -9
+                at -= not flow
+                joint[i] = joint[i] * size + at if joint[i] >= 0 and 0 <= at < size else -1
+    return found, kept, slots
+
+
+def joint_histogram(
+    inputs: Sequence[Tensor],
+    edges: Sequence[Tensor],
+    dim: int | Sequence[int] | None = None,
+    *,
+    flow: bool = False,
+    weight: Tensor | None = None,
+) -> Tensor:
+    """Counts of elements by the bins of all their coordinates, or sums of weights as in
+    `weighted_histogram`. The inputs have the same sizes."""
+    found, kept, slots = joint_index(inputs, edges, dim, flow=flow)
+    size = math.prod(slots)
+    if weight is None:
+        counts = [
+            np.bincount(np.array(c, int)[np.array(c, int) >= 0], minlength=size) for c in found
+        ]
+        numbers = np.array(counts, np.int64).reshape(*kept, *slots)
+        return torch.from_numpy(np.ascontiguousarray(numbers))
+    weights, _ = _channels(weight.expand(inputs[0].shape), dim)
+    sums = []
+    for joint, own in zip(found, weights.tolist(), strict=True):
+        bins: dict[int, list[Any]] = {}
+        for at, one in zip(joint, own, strict=True):
+            bins.setdefault(at, []).append(one)
+        sums += [exact_sum(bins.get(at, [])) for at in range(size)]
+    dtype = torch.float64 if weight.dtype.is_floating_point else torch.int64
+    return torch.tensor(sums, dtype=dtype).reshape(*kept, *slots)
+
+
 def exact_sum(numbers: Sequence[float], power: int = 1) -> float:
     """A sum of floats, or of their squares, rounded once to nearest even, as IEEE has NaN and
     infinities; one of integers as int64, modulo 2^64."""
