@@ -51,6 +51,9 @@ FAR = 1e100
 TITLE_LENGTH = 44
 """Most characters of a panel's title, which are no wider than the panel."""
 
+FLOW_NAMES = ("underflow", "overflow", "NaN")
+"""What lies outside the edges."""
+
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
 
@@ -116,17 +119,17 @@ def table(result: Result, encoding: str | None) -> str:
     lines += _ignored_lines(result)
     if result.note:
         lines.append(f"  note: {result.note}")
-    start, stop = _occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
+    start, stop = occupied(result.counts) if result.kind != "text" else (0, len(TEXT_BINS))
     width = math.ceil((stop - start) / TABLE_RANGES)
     for channel, counts in enumerate(result.counts[:TABLE_CHANNELS, start:stop]):
         if result.edges is not None:
             edges = result.edges_of(channel)[start : stop + 1]
-            labels = _interval_labels(edges, width, stop == result.counts.shape[1])
+            labels = interval_labels(edges, width, stop == result.counts.shape[1])
         elif result.kind == "text":
             labels = list(TEXT_BINS)
         else:
-            labels = _range_labels(start, stop, width)
-        sums = _sums(counts, width)
+            labels = range_labels(start, stop, width)
+        sums = sums_of_ranges(counts, width)
         total = f"{sum(sums):,} counted"
         if result.flow is not None and len(result.counts) > 1:
             total = ", ".join([total, *_flow(result.flow[channel])])
@@ -166,8 +169,7 @@ def _limit(result: Result, flow: str) -> str:
 
 def _flow(flow: Tensor) -> list[str]:
     """The counts outside the edges that are not zero."""
-    names = "underflow", "overflow", "NaN"
-    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), names, strict=True) if n]
+    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
 
 
 def list_header(name: str, arrays: int) -> str:
@@ -218,7 +220,7 @@ def _short(value: float) -> str:
 def _sparkline(counts: Tensor, encoding: str | None) -> str:
     """A line of at most SPARKLINE_COLUMNS characters, each as heavy as its bins are full."""
     blocks = _available("▁▂▃▄▅▆▇█", ".:-=+*%#", encoding)
-    sums = _sums(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
     scale = len(blocks) / (max(sums) or 1)
     return "".join(f" {blocks}"[min(math.ceil(total * scale), len(blocks))] for total in sums)
 
@@ -247,7 +249,7 @@ def on_one_axis(result: Result, columns: int) -> tuple[FloatArray, FloatArray]:
         return np.exp2(axis).clip(edges.min(), edges.max()), sums
 
 
-def _occupied(counts: Tensor) -> tuple[int, int]:
+def occupied(counts: Tensor) -> tuple[int, int]:
     """The first bin that is not empty in every channel, and the one after the last such bin."""
     bins = counts.any(dim=0).nonzero()
     return (int(bins[0]), int(bins[-1]) + 1) if len(bins) else (0, counts.shape[1])
@@ -263,13 +265,13 @@ def _bars(labels: Sequence[str], sums: list[int], encoding: str | None) -> Itera
         yield f"{line}  {bar(count / peak if peak else 0.0, BAR_WIDTH, encoding)}".rstrip()
 
 
-def _sums(counts: Sequence[float] | Tensor, width: int) -> list[int]:
+def sums_of_ranges(counts: Sequence[float] | Tensor, width: int) -> list[int]:
     """The counts of ranges of `width` bins, the last of which may be narrower."""
     sums: list[int] = np.add.reduceat(np.asarray(counts), np.arange(0, len(counts), width)).tolist()
     return sums
 
 
-def _range_labels(first: int, end: int, width: int) -> list[str]:
+def range_labels(first: int, end: int, width: int) -> list[str]:
     starts = range(first, end, width)
     ends = (min(start + width, end) - 1 for start in starts)
     return [
@@ -278,7 +280,7 @@ def _range_labels(first: int, end: int, width: int) -> list[str]:
     ]
 
 
-def _interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
+def interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
     """Names of ranges of `width` bins; `closed` if the last one holds its last edge."""
     ends = [*edges[:-1:width].tolist(), float(edges[-1])]
     texts = _distinct_texts(ends)
@@ -307,7 +309,7 @@ def bar(fraction: float, width: int, encoding: str | None) -> str:
 def picture(counts: list[int], encoding: str | None, ends: tuple[str, str] | None = None) -> str:
     """A histogram of upright bars, each of several bins, above an axis with its two ends."""
     blocks = _available("▁▂▃▄▅▆▇█", "#", encoding)
-    sums = _sums(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
     scale = PICTURE_ROWS * len(blocks) / max(1, *sums)
     heights = [math.ceil(total * scale) for total in sums]
     lines = []
@@ -550,7 +552,7 @@ def _plot_heat_map(panel: Axes, result: Result, log_counts: bool) -> None:
 
 def _bins_shown(result: Result) -> tuple[int, int]:
     num_bins = result.counts.shape[1]
-    return (0, num_bins) if num_bins <= WHOLE_AXIS else _occupied(result.counts)
+    return (0, num_bins) if num_bins <= WHOLE_AXIS else occupied(result.counts)
 
 
 def _positions(result: Result, start: int, stop: int, channel: int = 0) -> FloatArray:
