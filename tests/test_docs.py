@@ -212,6 +212,17 @@ def test_tables_show_the_results(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "| " not in rest
 
 
+def test_the_table_of_accuracy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
+    accuracy = importlib.import_module("accuracy")
+    text = accuracy.DOCUMENT.read_text()
+    record = json.loads((ROOT / "benchmarks" / "results" / "accuracy-cpu.json").read_text())
+    assert accuracy.with_table(text, record, "accuracy-cpu.json") == text
+    assert f"\n{accuracy.table(record)}\n" in text
+    assert {row["weights"] for row in record["records"]} == set(accuracy.CASES)
+    assert not any(row["wrong"] for row in record["records"] if row["sums"] == accuracy.OURS)
+
+
 def test_the_profiled_program(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._plan_facts import BinSearch, HistogramFacts, WrongEdge
+from ._plan_facts import BinSearch, HistogramFacts, WeightFacts, WrongEdge
 from ._plan_text import (
     copy_of,
     cpu_tables_of,
@@ -28,6 +28,8 @@ def histogram_text(e: HistogramFacts) -> str:
 
 
 def _histogram_lines(e: HistogramFacts) -> list[tuple[str, str]]:
+    if e.weight is not None and not e.weight.multiplies:
+        return _lines_of_sums(e, e.weight)
     return [
         ("copy", copy_of(e)),
         ("edges", _edges(e)),
@@ -36,9 +38,38 @@ def _histogram_lines(e: HistogramFacts) -> list[tuple[str, str]]:
         *(("why", reason) for reason in _reasons(e)),
         ("invalid", _invalid(e)),
         *(_lines_of_keys(e) if e.device is None else _lines_of_grid(e)),
+        *([] if e.weight is None else _lines_of_weights(e, e.weight)),
         ("memory", _memory_of_histogram(e)),
         ("predicted", prediction_of(e)),
     ]
+
+
+def _lines_of_sums(e: HistogramFacts, weight: WeightFacts) -> list[tuple[str, str]]:
+    """Without the layout of counts, which sums do not have."""
+    return [
+        ("copy", copy_of(e)),
+        ("edges", _edges(e)),
+        *(_lines_of_bins(e) if e.device is None else []),
+        ("invalid", _invalid(e)),
+        *_lines_of_weights(e, weight),
+        ("memory", _memory_of_histogram(e)),
+        ("predicted", prediction_of(e)),
+    ]
+
+
+def _lines_of_weights(e: HistogramFacts, weight: WeightFacts) -> list[tuple[str, str]]:
+    dtype = str(weight.dtype).removeprefix("torch.")
+    text = f"{list(weight.shape)} {dtype}" if weight.shape else f"one {dtype}"
+    if weight.multiplies:
+        text += ", one for all values of a channel: counts are multiplied by it"
+    elif weight.shape != e.shape:
+        text += ", which values share"
+    sums = "int64, modulo 2^64"
+    if weight.sum_size > 1:
+        calls = f", in {weight.calls:,} groups of channels" if weight.calls > 1 else ""
+        sums = f"{weight.sum_size} int64 a bin, exact: {in_bytes(weight.bytes_of_digits)}{calls}"
+        sums += "; rounded once to float64"
+    return [("weights", text), ("sums", sums)]
 
 
 def _edges(e: HistogramFacts) -> str:
@@ -200,4 +231,8 @@ def _grid_of_histogram(e: HistogramFacts) -> str:
 
 def _memory_of_histogram(e: HistogramFacts) -> str:
     twice = " twice" if e.edges == "extremes" and e.layout != "short" else ""
-    return f"reads {in_bytes(e.bytes_read)}{twice}, writes {in_bytes(e.bytes_of_counts)} of counts"
+    reads = f"reads {in_bytes(e.bytes_read)}{twice}"
+    if e.weight is not None:
+        reads += f" and {in_bytes(e.weight.bytes_read)} of weights"
+    results = "counts" if e.weight is None else "sums"
+    return f"{reads}, writes {in_bytes(e.bytes_of_counts)} of {results}"

@@ -128,6 +128,29 @@ class BinSearch:
 
 
 @dataclass(frozen=True)
+class WeightFacts:
+    """What weights of `histogram` take.
+
+    Args:
+        dtype, shape: of the weights, before they broadcast to the input.
+        sum_size: how many int64 a bin has: digits and three counts, or one integer.
+        calls: groups of channels, one after another, so that memory of digits is limited.
+        bytes_of_digits: those of the largest group.
+        bytes_read: of the weights.
+        multiplies: on the CPU, all elements of a channel share a weight: these are counted, and the
+            counts multiplied by it.
+    """
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    sum_size: int
+    calls: int
+    bytes_of_digits: int
+    bytes_read: int
+    multiplies: bool
+
+
+@dataclass(frozen=True)
 class HistogramFacts:
     device: Device | None
     device_is_assumed: bool
@@ -170,6 +193,7 @@ class HistogramFacts:
     workspace_bytes: int = 0
     clears_counts: bool = False
     steps: tuple[str, ...] = ()
+    weight: WeightFacts | None = None
     computes_edges: bool = False
 
     @property

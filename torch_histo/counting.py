@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,6 +20,9 @@ from .histograms import histogram, range_of_extremes
 from .messages import complain, lacks_main_memory, one_line
 from .ops import channel_histogram, text_histogram
 from .sources import Dim, Part, Piece, Source, SourceError, open_file
+
+if TYPE_CHECKING:
+    from .weighing import WeightedResult
 
 MAX_COUNTS = 1 << 27
 """Most bins over all channels of a file: a GiB of counts."""
@@ -45,7 +48,7 @@ PROGRESS_DELAY = 0.5
 """Seconds that pass before there is a progress bar."""
 
 
-Outcome = tuple[report.Result | describe.Description, str] | str
+Outcome = tuple["report.Result | describe.Description | WeightedResult", str] | str
 """A result with its table, or an error."""
 
 
@@ -153,6 +156,9 @@ def _outcomes(
                     unused &= misfits
                     if misfits and len(parts) == 1:
                         raise SourceError(_misfit(min(misfits), source.dtype))
+                    if arguments.weights is not None:
+                        yield name, _weighed(name, source, parts, arguments, dim, device)
+                        continue
                     result = _count(name, source, arguments, device)
                     table = ""
                     if not arguments.json:
@@ -171,6 +177,22 @@ def _outcomes(
         yield file, _reason(error)
 
 
+def _weighed(
+    name: str,
+    source: Source,
+    parts: Sequence[Part],
+    arguments: argparse.Namespace,
+    dim: Dim,
+    device: torch.device,
+) -> Outcome:
+    from . import weighing
+
+    if len(parts) > 1:
+        raise SourceError("--weights is for files of one array")
+    result = weighing.weigh(name, source, arguments, dim, device)
+    return result, "" if arguments.json else weighing.table(result, sys.stdout.encoding)
+
+
 def _descriptions(
     file: str, arguments: argparse.Namespace, device: torch.device
 ) -> Iterator[tuple[str, Outcome]]:
@@ -186,7 +208,7 @@ def _descriptions(
                 name = f"{file}:{part}" if part else file
                 try:
                     source = open_part()
-                    with _reading(name, source, reads=1) as pieces:
+                    with reading(name, source, reads=1) as pieces:
                         found = describe.describe(
                             name,
                             source,
@@ -243,18 +265,26 @@ def _count(
     name: str, source: Source, arguments: argparse.Namespace, device: torch.device
 ) -> report.Result:
     """The histogram of one source, counted piece by piece."""
-    if source.kind == "array" and source.nbytes == 0:
-        raise SourceError(f"the array of shape {list(source.shape or ())} holds no values")
-    told = arguments.range if source.is_float else arguments.num_bins
-    reads_twice = told is None and source.default_bins is None
-    with _reading(name, source, reads=1 + reads_twice) as pieces:
+    check_values(source)
+    with reading(name, source, reads=1 + reads_twice(source, arguments)) as pieces:
         if source.is_float:
             return _count_floats(name, source, pieces, arguments, device)
-        return _count_integers(name, source, pieces, arguments.num_bins, device)
+        return _count_integers(name, source, pieces, arguments, device)
+
+
+def check_values(source: Source) -> None:
+    if source.kind == "array" and source.nbytes == 0:
+        raise SourceError(f"the array of shape {list(source.shape or ())} holds no values")
+
+
+def reads_twice(source: Source, arguments: argparse.Namespace) -> bool:
+    """Whether the values tell the bins."""
+    told = arguments.range if source.is_float else arguments.num_bins
+    return told is None and source.default_bins is None
 
 
 @contextmanager
-def _reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], Iterator[Piece]]]:
+def reading(name: str, source: Source, *, reads: int) -> Iterator[Callable[[], Iterator[Piece]]]:
     """A function that reads the pieces of a source, `reads` times, with a progress bar."""
     total = source.nbytes and source.nbytes * reads
     progress = _progress_bar(name, total, unit="B", unit_scale=True)
@@ -280,11 +310,10 @@ def _count_integers(
     name: str,
     source: Source,
     pieces: Callable[[], Iterator[Piece]],
-    num_bins: int | None,
+    arguments: argparse.Namespace,
     device: torch.device,
 ) -> report.Result:
-    if num_bins is None:
-        num_bins = source.default_bins or _found_bins(pieces())
+    num_bins = bins_of(source, pieces, arguments)
     counts = _zeros(source, num_bins, num_bins, device)
     elements = below = above = largest = 0
     for piece in pieces():
@@ -321,11 +350,7 @@ def _count_floats(
 ) -> report.Result:
     num_bins = arguments.bins or FLOAT_BINS
     counts = _zeros(source, num_bins, num_bins + 3, device)  # with underflow, overflow and NaN
-    if arguments.range is None:
-        low, high = _extremes(source, pieces(), device)
-    else:
-        low, high = torch.tensor(arguments.range, dtype=torch.float64, device=device)
-    edges = _edges(source, low, high, num_bins, arguments.log)
+    edges = edges_of(source, pieces, arguments, device)
     elements = 0
     for piece in pieces():
         values = piece.values.to(device)
@@ -347,6 +372,27 @@ def _count_floats(
     )
 
 
+def bins_of(
+    source: Source, pieces: Callable[[], Iterator[Piece]], arguments: argparse.Namespace
+) -> int:
+    """The bins of integers: as many as are told, as the type has values, or as are found."""
+    return arguments.num_bins or source.default_bins or _found_bins(pieces())
+
+
+def edges_of(
+    source: Source,
+    pieces: Callable[[], Iterator[Piece]],
+    arguments: argparse.Namespace,
+    device: torch.device,
+) -> Tensor:
+    """The edges of floats."""
+    if arguments.range is None:
+        low, high = _extremes(source, pieces(), device)
+    else:
+        low, high = torch.tensor(arguments.range, dtype=torch.float64, device=device)
+    return _edges(source, low, high, arguments.bins or FLOAT_BINS, arguments.log)
+
+
 def _result(name: str, source: Source, elements: int, counts: Tensor, **more: Any) -> report.Result:
     return report.Result(
         name=name,
@@ -363,13 +409,17 @@ def _result(name: str, source: Source, elements: int, counts: Tensor, **more: An
 
 def _zeros(source: Source, num_bins: int, num_counts: int, device: torch.device) -> Tensor:
     """Counts of all channels, if they are not too many."""
-    channels = math.prod(source.channel_shape)
-    if channels * num_bins > MAX_COUNTS:
-        raise SourceError(
-            f"expected at most {MAX_COUNTS} bins in all channels, "
-            f"got {channels} channels of {num_bins}"
-        )
+    check_counts(source, num_bins)
     return torch.zeros((*source.channel_shape, num_counts), dtype=torch.int64, device=device)
+
+
+def check_counts(source: Source, num_bins: int, size: int = 1) -> None:
+    """Refuses more bins in all channels, each of so many int64, than memory should have."""
+    channels, most = math.prod(source.channel_shape), MAX_COUNTS // size
+    if channels * num_bins > most:
+        raise SourceError(
+            f"expected at most {most} bins in all channels, got {channels} channels of {num_bins}"
+        )
 
 
 def _extremes(

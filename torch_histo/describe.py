@@ -66,15 +66,15 @@ class Description:
 
     def _numbers(self, row: Row) -> dict[str, Any]:
         found: dict[str, Any] = {"elements": row.count, "nan": row.nan}
-        found |= {name: _json(value) for name, value in row.numbers.items()}
+        found |= {name: json_number(value) for name, value in row.numbers.items()}
         if self.q:
             found["quantiles"] = {
-                str(q): _json(v) for q, v in zip(self.q, row.quantiles, strict=True)
+                str(q): json_number(v) for q, v in zip(self.q, row.quantiles, strict=True)
             }
         return found
 
 
-def _json(value: float) -> float | str | None:
+def json_number(value: float) -> float | str | None:
     """JSON has neither NaN nor infinities."""
     if math.isfinite(value):
         return value

@@ -12,13 +12,21 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._arguments import edges_or_number, is_plain, kept_dimensions, tensor_or_shape
+from ._arguments import (
+    edges_or_number,
+    is_plain,
+    kept_dimensions,
+    reduced_dimensions,
+    tensor_or_shape,
+)
 from ._histogram_rules import check_call, check_counted
 from ._histogram_text import histogram_text
 from ._one_call import takes_one_call
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import HistogramFacts
+from ._plan_facts import WeightFacts as WeightFacts
 from ._plan_facts import WrongEdge as WrongEdge
+from ._weight_operators import weighted_histogram
 from .devices import Device
 from .explain import (
     CpuExplanation,
@@ -38,6 +46,7 @@ from .histograms import (
     pair_of,
     raise_in_own_words,
 )
+from .weights import groups_of_channels, weight_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -94,6 +103,8 @@ class HistogramExplanation(HistogramFacts):
             of numbers or None, those of extremes and edges are among them; otherwise the edges
             are there before.
         bytes_read, bytes_of_counts: the elements of the input; the result.
+        weight: what the weights take, a `WeightFacts`; None without weights. `layout` and what
+            belongs to it are those of counts: they hold where `weight.multiplies` these.
         bytes_moved: the least that moves to and from memory. Extremes take one more read, but not
             in short channels.
     """
@@ -114,6 +125,7 @@ def explain_histogram(
     dim: int | Sequence[int] | None = None,
     density: bool = False,
     flow: bool = False,
+    weight: Tensor | ArrayLike | None = None,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device | Device | None = None,
 ) -> HistogramExplanation:
@@ -129,6 +141,8 @@ def explain_histogram(
             shape of a contiguous and aligned one, which is what a list is, too.
         bins, range, dim, density, flow: as in `histogram`. Without a range only the data of a
             tensor tell the edges; for a shape or a meta tensor nobody knows how bins are found.
+        weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
+            dtype and the sizes count.
         dtype: the dtype that goes with a shape; a tensor has its own.
         device: as in `explain`.
 
@@ -155,6 +169,7 @@ def explain_histogram(
     """
     input = tensor_or_shape("explain_histogram: input", input)
     is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
+    is_one_call = is_one_call and weight is None
     bins = edges_or_number("histogram: bins", bins)
     if isinstance(input, Tensor) and (input.is_nested or input.layout != torch.strided):
         histogram(input)  # raises
@@ -193,6 +208,10 @@ def explain_histogram(
     if source == "extremes" and facts["layout"] != "short":
         facts["bytes_moved"] += facts["bytes_read"] * (3 if facts["copies_input"] else 1)
     facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
+    if weight is not None:
+        found = _weight_on_meta(input, shape, dtype, edges, dims, flow, weight)
+        facts["weight"] = _facts_of_weight(*found, shape, dims, is_on_cpu="keys" in facts)
+        facts["bytes_moved"] += facts["weight"].bytes_read
     return HistogramExplanation(
         limits if isinstance(limits, Device) else None,
         assumed,
@@ -206,6 +225,53 @@ def explain_histogram(
         edges.dtype,
         edges.numel() == num_bins + 1,
         **facts,
+    )
+
+
+def _weight_on_meta(
+    input: Tensor | Sequence[int],
+    shape: tuple[int, ...],
+    dtype: torch.dtype,
+    edges: Tensor,
+    dims: list[int] | None,
+    flow: bool,
+    weight: Tensor | ArrayLike,
+) -> tuple[Tensor, list[int]]:
+    """The weight without its data, and the sizes of its digits. What `histogram` would refuse is
+    an error in the same words."""
+    like = input if isinstance(input, Tensor) else torch.empty(0, dtype=dtype)
+    found = weight_of("histogram", weight, like)
+    whole = torch.empty(shape, dtype=dtype, device="meta")
+    try:
+        digits = weighted_histogram(
+            whole, edges.to("meta"), found.detach().to("meta"), dims, flow=flow
+        )
+    except (RuntimeError, TypeError) as error:
+        raise_in_own_words(error, like, edges)
+        raise
+    return found, list(digits.shape)
+
+
+def _facts_of_weight(
+    weight: Tensor,
+    sizes: list[int],
+    shape: tuple[int, ...],
+    dims: list[int] | None,
+    is_on_cpu: bool,
+) -> WeightFacts:
+    *kept, bins, size = sizes
+    calls, most = groups_of_channels(kept, max(bins, 1) * size * 8)
+    strides = weight.expand(shape).stride()
+    reduced = reduced_dimensions(len(shape), dims or ())
+    is_shared = all(shape[d] == 1 or strides[d] == 0 for d in reduced)
+    return WeightFacts(
+        weight.dtype,
+        tuple(weight.shape),
+        size,
+        calls,
+        most,
+        weight.numel() * weight.itemsize,
+        multiplies=is_on_cpu and is_shared,
     )
 
 

@@ -98,6 +98,8 @@ what is printed, on standard output:
   "mean", as a share of the mean magnitude. An array has
   "elements", "nan", "inf", "zeros", "min", "max", "mean", "std", "quantiles" by
   q, and so has each of its "channels". NaN is null, and infinities are strings.
+  With --weights there are "sums" instead of "counts"; "underflow", "overflow"
+  and "nan" are sums, too; "weights" is the file, and "weight_dtype" its type.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -121,6 +123,7 @@ examples (python -m torch_histo is the same command):
   torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
   torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
   torch_histo model.safetensors --summary --quantiles 0.01,0.5,0.99
+  torch_histo confidence.npy --bins 10 --range 0 1 --weights loss.npy
   torch_histo --text book.txt
   zcat samples.gz | torch_histo --channels 2 -
 """
@@ -217,6 +220,12 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
         "(default: the smallest and the largest finite value of each channel)",
     )
     parser.add_argument(
+        "--weights",
+        metavar="FILE",
+        help="add up weights by bin instead of counting: an array of the shape of the one in FILE, "
+        "in the same order of memory; sums are exact, and rounded once",
+    )
+    parser.add_argument(
         "--log",
         action="store_true",
         help="space the edges of floats' bins evenly in their logarithms, from a value above 0 on; "
@@ -281,6 +290,13 @@ def _check_options_together(
             parser.error(
                 f"argument --{name}: not allowed with argument --{other}: it is for floats"
             )
+    for name in ("text", "channels", "summary", "quantiles", "plot"):
+        if {name, "weights"} <= set(given):
+            parser.error(f"argument {_option(name)}: not allowed with argument --weights")
+    if arguments.weights is not None and len(arguments.files) != 1:
+        parser.error("argument --weights: needs one FILE whose values they belong to")
+    if arguments.weights == "-":
+        parser.error("argument --weights: must be the name of a file, got -")
     for name in ("overwrite", "log_counts"):
         if name in given and arguments.plot is None:
             parser.error(f"argument {_option(name)}: needs --plot")

@@ -28,6 +28,9 @@ TABLE_RANGES = 16
 TABLE_CHANNELS = 8
 """Most channels in a table."""
 
+FLOW_NAMES = ("underflow", "overflow", "NaN")
+"""What lies outside the edges."""
+
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
 
@@ -91,12 +94,12 @@ def table(result: Result, encoding: str | None) -> str:
     for channel, counts in enumerate(result.counts[:TABLE_CHANNELS, start:stop]):
         if result.edges is not None:
             edges = result.edges_of(channel)[start : stop + 1]
-            labels = _interval_labels(edges, width, stop == result.counts.shape[1])
+            labels = interval_labels(edges, width, stop == result.counts.shape[1])
         elif result.kind == "text":
             labels = list(TEXT_BINS)
         else:
-            labels = _range_labels(start, stop, width)
-        sums = _sums(counts, width)
+            labels = range_labels(start, stop, width)
+        sums = sums_of_ranges(counts, width)
         total = f"{sum(sums):,} counted"
         if result.flow is not None and len(result.counts) > 1:
             total = ", ".join([total, *flow_texts(result.flow[channel])])
@@ -136,8 +139,7 @@ def _limit(result: Result, flow: str) -> str:
 
 def flow_texts(flow: Tensor) -> list[str]:
     """The counts outside the edges that are not zero."""
-    names = "underflow", "overflow", "NaN"
-    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), names, strict=True) if n]
+    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
 
 
 def list_header(name: str, arrays: int) -> str:
@@ -190,7 +192,7 @@ def _short(value: float) -> str:
 def _sparkline(counts: Tensor, encoding: str | None) -> str:
     """A line of at most SPARKLINE_COLUMNS characters, each as heavy as its bins are full."""
     blocks = _available("▁▂▃▄▅▆▇█", ".:-=+*%#", encoding)
-    sums = _sums(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
     scale = len(blocks) / (max(sums) or 1)
     return "".join(f" {blocks}"[min(math.ceil(total * scale), len(blocks))] for total in sums)
 
@@ -235,13 +237,13 @@ def _bars(labels: Sequence[str], sums: list[int], encoding: str | None) -> Itera
         yield f"{line}  {bar(count / peak if peak else 0.0, BAR_WIDTH, encoding)}".rstrip()
 
 
-def _sums(counts: Sequence[float] | Tensor, width: int) -> list[int]:
+def sums_of_ranges(counts: Sequence[float] | Tensor, width: int) -> list[int]:
     """The counts of ranges of `width` bins, the last of which may be narrower."""
     sums: list[int] = np.add.reduceat(np.asarray(counts), np.arange(0, len(counts), width)).tolist()
     return sums
 
 
-def _range_labels(first: int, end: int, width: int) -> list[str]:
+def range_labels(first: int, end: int, width: int) -> list[str]:
     starts = range(first, end, width)
     ends = (min(start + width, end) - 1 for start in starts)
     return [
@@ -250,7 +252,7 @@ def _range_labels(first: int, end: int, width: int) -> list[str]:
     ]
 
 
-def _interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
+def interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
     """Names of ranges of `width` bins; `closed` if the last one holds its last edge."""
     ends = [*edges[:-1:width].tolist(), float(edges[-1])]
     texts = _distinct_texts(ends)
@@ -279,7 +281,7 @@ def bar(fraction: float, width: int, encoding: str | None) -> str:
 def picture(counts: list[int], encoding: str | None, ends: tuple[str, str] | None = None) -> str:
     """A histogram of upright bars, each of several bins, above an axis with its two ends."""
     blocks = _available("▁▂▃▄▅▆▇█", "#", encoding)
-    sums = _sums(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
     scale = PICTURE_ROWS * len(blocks) / max(1, *sums)
     heights = [math.ceil(total * scale) for total in sums]
     lines = []

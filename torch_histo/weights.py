@@ -198,6 +198,20 @@ def _by_groups(
     return part(input, weight, bins, 0)
 
 
+def groups_of_channels(sizes: Sequence[int], channel: int) -> tuple[int, int]:
+    """How many calls `_by_groups` makes for channels of these sizes, of so many bytes of digits
+    each, and the bytes of the largest call."""
+    whole = channel * prod(sizes)
+    if whole <= _MOST_BYTES or not sizes:
+        return 1, whole
+    inner = whole // sizes[0]
+    if inner > _MOST_BYTES and len(sizes) > 1:
+        calls, largest = groups_of_channels(sizes[1:], channel)
+        return sizes[0] * calls, largest
+    step = max(1, _MOST_BYTES // inner)
+    return -(-sizes[0] // step), min(step, sizes[0]) * inner
+
+
 class _Sums(torch.autograd.Function):
     """Sums by bin, with the gradient of the weights."""
 
