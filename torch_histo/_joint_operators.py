@@ -11,7 +11,7 @@ from torch import Tensor
 
 from torch_histo import _library
 from torch_histo._arguments import kept_dimensions, reduced_dimensions, require
-from torch_histo._histogram_rules import _check_edge_sizes, _check_edges, _samples_first
+from torch_histo._histogram_rules import _check_edge_sizes, _check_edges, samples_first
 from torch_histo._weight_operators import _check_weight, _check_weight_sizes, sum_size
 
 _library.load()  # the rules below need the operators
@@ -122,7 +122,7 @@ def _one_call(
         batches = [batch.unsqueeze(1) for batch in batches]
     reduced = reduced_dimensions(ndim, dim or ())
     own = [
-        _samples_first(e, d, ndim - len(reduced) + 1) for e, d in zip(edges, edges_at, strict=True)
+        samples_first(e, d, ndim - len(reduced) + 1) for e, d in zip(edges, edges_at, strict=True)
     ]
     return batches, own, [d + 1 for d in sorted(reduced)], sizes
 
@@ -156,7 +156,7 @@ def _(
     own = _without(weight.shape, in_dims[2])
     _check_weight(SUMS, inputs[0], len(sizes), weight, len(own))
     _check_weight_sizes(SUMS, own, sizes)
-    weight = _samples_first(weight, in_dims[2], max(len(sizes), 1))
+    weight = samples_first(weight, in_dims[2], max(len(sizes), 1))
     return weighted_joint_histogram(batches, edges, weight, dims, flow=flow), 0
 
 
