@@ -570,3 +570,21 @@ def test_gradient_of_many_loops(device: torch.device) -> None:
         grad = torch.randn(kept, dtype=torch.float64)
         got = HISTO._weight_gradient(grad.to(device), like(x, device), edges.to(device), dim, False)
         assert torch.equal(got.cpu(), expected_gradient(grad, x, edges, dim, False))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows"),
+    [(torch.float16, 33), (torch.bfloat16, 257), (torch.float32, 257), (torch.float64, 1025)],
+    ids=str,
+)
+def test_more_weights_than_a_cell_holds(dtype: torch.dtype, rows: int) -> None:
+    """The longest significand, in each place within a cell."""
+    significand = 2 - torch.finfo(dtype).eps
+    for exponent in (14, 15) if dtype == torch.float16 else range(16 if rows < 1000 else 2):
+        for sign in (1, -1):
+            number = sign * significand * 2.0**exponent
+            weight = torch.full((1 << 16,), number, dtype=torch.float64).to(dtype)
+            x = torch.zeros((), dtype=torch.uint8).expand(rows, 1 << 16)
+            got = HISTO.weighted_channel_histogram(x, weight.expand(x.shape), 2, [])
+            assert float(HISTO.sum_of_digits(got)[0]) == number * (rows << 16)
+            assert torch.equal(HISTO.normalize_digits(got), got)
