@@ -108,7 +108,7 @@ def test_layouts(programs: Programs, dtype: torch.dtype) -> None:
 
 @pytest.mark.parametrize("dtype", SHORT, ids=str)
 def test_many_additions(programs: Programs, dtype: torch.dtype) -> None:
-    """Threads of one block add more squares of the largest multiples than 64 bits hold."""
+    """Threads add many large values of one exponent."""
     rows = 32 * (1 << 13) + 4099
     for value in (1.9921875, -0.99609375):
         assert_summarizes(programs, torch.full((rows,), value).to(dtype), gpu=ONE_BLOCK)
@@ -118,8 +118,8 @@ ONE_BLOCK = next(gpu for gpu in FEW_SMS if gpu.sm_count == 1)
 
 
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
-def test_multiples_beside_others(programs: Programs, dtype: torch.dtype) -> None:
-    """One value of a vec16 is no multiple of what the others are multiples of."""
+def test_small_values_beside_others(programs: Programs, dtype: torch.dtype) -> None:
+    """One value of a vec16 has bits far below, or above, those of the others."""
     x = numbers("powers of two", (3, 1000), dtype)
     limits = torch.finfo(dtype)
     x[0, ::29] = limits.tiny
