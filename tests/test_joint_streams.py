@@ -236,7 +236,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
         ".update: dim must be between -1 and 0 for a 1-D sample[0], got 4",
     ),
     (
-        lambda: adding().update((X, Y)),
+        lambda: adding().update(torch.rand(4, 3, 2), dim=0),
         TypeError,
         ".update: weight must be a number, a tensor, an array or a list of numbers, "
         "got None: pass 1 to count",
