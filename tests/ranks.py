@@ -561,4 +561,5 @@ def streams_in_ddp(device: str) -> None:
     assert int(total.count) == 36 * dist.get_world_size()
 
 
-import weighted_ranks  # noqa: E402, F401 (more cases, which need what is above)
+import joint_ranks  # noqa: E402, F401 (more cases, which need what is above)
+import weighted_ranks  # noqa: E402, F401

@@ -284,7 +284,7 @@ class _Joint(NamedTuple):
         self, weight: Tensor, wants_total: bool, add: Add | None
     ) -> tuple[Tensor, Tensor | None]:
         """The sums of weights, and those of all bins if they are wanted."""
-        if not self._has_gradient(weight, add) and self._digits_are_few(weight):
+        if not self._may_have_gradient(weight, add) and self._digits_are_few(weight):
             digits = weighted_joint_histogram(
                 self.xs, self.edges, weight.detach(), self.dims, flow=self.flow
             )
@@ -306,10 +306,12 @@ class _Joint(NamedTuple):
             total = weighted_sums(is_outside, weight, 1, self.dims or [], add=add).squeeze(-1)
         return hist.reshape(*hist.shape[:-1], *slots), total
 
-    def _has_gradient(self, weight: Tensor, add: Add | None) -> bool:
-        is_float = weight.dtype.is_floating_point and add is None
-        needs_none = is_plain(weight) and not (weight.requires_grad and torch.is_grad_enabled())
-        return is_float and not needs_none
+    def _may_have_gradient(self, weight: Tensor, add: Add | None) -> bool:
+        if not weight.dtype.is_floating_point or add is not None:
+            return False
+        if is_compiling() or torch._C._are_functorch_transforms_active():
+            return True  # torch.func.grad may track a weight that does not require it here
+        return weight.requires_grad and torch.is_grad_enabled()
 
     def _digits_are_few(self, weight: Tensor) -> bool:
         if is_compiling() or not is_plain(self.xs[0]):

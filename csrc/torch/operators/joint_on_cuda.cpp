@@ -5,6 +5,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "cuda/fill/joint.h"
+#include "cuda/fill/weights.h"
 #include "torch/arguments.h"
 #include "torch/operators/on_device.h"
 
@@ -32,6 +33,26 @@ Tensor joint_histogram(
   return call.result;
 }
 
+Tensor weighted_joint_histogram(
+    std::vector<Tensor> inputs,
+    std::vector<Tensor> edges,
+    const Tensor& weight,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow) {
+  // The joint bins of all coordinates are integers, whose weights are added up.
+  const JointCall call =
+      prepare_weighted_joint_histogram(inputs, edges, weight, dim, flow, 0, write_index);
+  on_device(call.result, [&](const cuda::Launch& launch) {
+    const Problem& problem = call.problem;
+    if (problem.num_results() > 0 && problem.num_rows() > 0) {
+      cuda::sum_weights_of_values(problem, launch);
+    } else {
+      cuda::fill_zero(launch, problem.counts, problem.num_results() * int64_t{sizeof(int64_t)});
+    }
+  });
+  return call.result;
+}
+
 Tensor joint_index(
     std::vector<Tensor> inputs,
     std::vector<Tensor> edges,
@@ -47,5 +68,6 @@ Tensor joint_index(
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("joint_histogram", TORCH_BOX(&histo::joint_histogram));
+  m.impl("weighted_joint_histogram", TORCH_BOX(&histo::weighted_joint_histogram));
   m.impl("_joint_index", TORCH_BOX(&histo::joint_index));
 }
