@@ -1,0 +1,107 @@
+"""Sums of weights are the same bits for any threads, order, division of a stream, and device."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import oracle
+import pytest
+import torch
+from torch import Tensor
+
+from torch_histo import StreamingHistogram, channel_histogram, histogram
+
+SIZE = 150_001
+EDGES = torch.tensor([-3.0, -1, -0.25, 0, 0.5, 2, 4])
+DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
+
+
+@pytest.fixture(autouse=True)
+def restored() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    yield
+    torch.set_num_threads(threads)
+
+
+def data(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """Normal values; weights of all magnitudes, half of which are cancelled by others."""
+    random = torch.Generator().manual_seed(0)
+    values = torch.randn(SIZE, generator=random)
+    limits = torch.finfo(dtype)
+    low, high = math.log2(limits.smallest_normal), math.log2(limits.max) - 1
+    exponents = torch.rand(SIZE, generator=random, dtype=torch.float64) * (high - low) + low
+    signs = torch.randint(0, 2, (SIZE,), generator=random) * 2 - 1
+    weight = (torch.exp2(exponents) * signs).to(dtype)
+    half = SIZE // 2
+    values[half : 2 * half], weight[half : 2 * half] = values[:half], -weight[:half]
+    weight[:1000] = weight[:1000] * limits.eps  # nothing cancels these
+    return values, weight
+
+
+def digits(values: Tensor, weight: Tensor, dim: Any = None) -> Tensor:
+    found: Tensor = torch.ops.histo.weighted_histogram(
+        values, EDGES.to(values.device), weight, dim, flow=True
+    )
+    return found
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_any_number_of_threads(dtype: torch.dtype) -> None:
+    values, weight = data(dtype)
+    shapes = {(SIZE,): None, (SIZE // 3, 3): 0, (3, SIZE // 3): 1, (7, SIZE // 21, 3): (0, 1)}
+    for shape, dim in shapes.items():
+        x, w = (t[: torch.Size(shape).numel()].view(shape) for t in (values, weight))
+        torch.set_num_threads(1)
+        one = digits(x, w, dim)
+        for threads in (2, 3, 5):
+            torch.set_num_threads(threads)
+            assert torch.equal(digits(x, w, dim), one), (shape, threads)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_any_order(device: torch.device, dtype: torch.dtype) -> None:
+    """And on any device: the sums are those of the CPU, and these are exact."""
+    values, weight = data(dtype)
+    hist = histogram(values, EDGES, weight=weight).hist
+    assert torch.equal(hist, oracle.weighted_histogram(values, EDGES, weight))
+    orders = [torch.arange(SIZE).flip(0), values.sort().indices, weight.sort().indices]
+    orders += [torch.randperm(SIZE, generator=torch.Generator().manual_seed(s)) for s in range(3)]
+    moved = EDGES.to(device)
+    for order in (torch.arange(SIZE), *orders):
+        x, w = values[order].to(device), weight[order].to(device)
+        assert torch.equal(histogram(x, moved, weight=w).hist.cpu(), hist)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_any_division_of_a_stream(device: torch.device, dtype: torch.dtype) -> None:
+    values, weight = (t.to(device) for t in data(dtype))
+
+    def stream(parts: int) -> StreamingHistogram:
+        """Half of the parts by updates, and half by merges."""
+        found = StreamingHistogram(edges=EDGES, weight_dtype=dtype).to(device)
+        pairs = list(zip(values.tensor_split(parts), weight.tensor_split(parts), strict=True))
+        for x, w in pairs[::2]:
+            found.update(x, w)
+        for x, w in pairs[1::2]:
+            other = StreamingHistogram(edges=EDGES, weight_dtype=dtype).to(device)
+            other.update(x, w)
+            found.merge(other)
+        return found
+
+    whole = stream(1)
+    expected = histogram(values, EDGES.to(device), weight=weight, flow=True).hist
+    assert torch.equal(whole.hist, expected)
+    for parts in (2, 7, 50):
+        assert torch.equal(stream(parts).digits, whole.digits), parts
+
+
+@pytest.mark.parametrize("weight_dtype", [torch.int64, torch.uint8, torch.bool])
+def test_integers_in_any_order(device: torch.device, weight_dtype: torch.dtype) -> None:
+    values = oracle.random_values((3000, 3), torch.uint8, low=0, high=9)
+    weight = oracle.random_values((3000, 1), weight_dtype)
+    expected = oracle.weighted_channel_histogram(values, weight, 10)
+    for order in (torch.arange(3000), torch.arange(3000).flip(0)):
+        x, w = values[order].to(device), weight[order].to(device)
+        assert torch.equal(channel_histogram(x, 10, weight=w).cpu(), expected)
