@@ -37,13 +37,15 @@ def test_what_weights_take(dtype: torch.dtype, device: str | None) -> None:
 
 
 @pytest.mark.parametrize("weight", [2.0, 3, torch.ones(6), torch.ones(1, 6), torch.ones(())])
-def test_counts_that_are_multiplied(weight: Any) -> None:
-    """One weight a channel, on the CPU: the plan is that of the counts."""
-    plan = explain_histogram(X, 5, dim=0, weight=weight)
+@pytest.mark.parametrize("device", [None, "H100"])
+def test_counts_that_are_multiplied(weight: Any, device: str | None) -> None:
+    """One weight a channel: the plan is that of the counts."""
+    edges = torch.arange(6.0)
+    plan = explain_histogram(X, edges, dim=0, weight=weight, device=device)
     assert plan.weight.multiplies
-    text, counts = str(plan), str(explain_histogram(X, 5, dim=0))
+    text, counts = str(plan), str(explain_histogram(X, edges, dim=0, device=device))
     for line in counts.splitlines()[1:]:
-        assert line in text or line.startswith("  memory")
+        assert line in text or line.startswith(("  memory", "  predicted"))
     assert ": counts are multiplied by it" in text
     assert not explain_histogram(X, 5, dim=1, weight=torch.ones(6)).weight.multiplies
     assert explain_histogram(

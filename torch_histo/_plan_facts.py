@@ -137,8 +137,8 @@ class WeightFacts:
         calls: groups of channels, one after another, so that memory of digits is limited.
         bytes_of_digits: those of the largest group.
         bytes_read: of the weights.
-        multiplies: on the CPU, all elements of a channel share a weight: these are counted, and the
-            counts multiplied by it.
+        multiplies: all elements of a channel share a weight: they are counted, and the counts
+            multiplied by it.
     """
 
     dtype: torch.dtype

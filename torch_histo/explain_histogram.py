@@ -210,7 +210,7 @@ def explain_histogram(
     facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
     if weight is not None:
         found = _weight_on_meta(input, shape, dtype, edges, dims, flow, weight)
-        facts["weight"] = _facts_of_weight(*found, shape, dims, is_on_cpu="keys" in facts)
+        facts["weight"] = _facts_of_weight(*found, shape, dims)
         facts["bytes_moved"] += facts["weight"].bytes_read
     return HistogramExplanation(
         limits if isinstance(limits, Device) else None,
@@ -257,13 +257,11 @@ def _facts_of_weight(
     sizes: list[int],
     shape: tuple[int, ...],
     dims: list[int] | None,
-    is_on_cpu: bool,
 ) -> WeightFacts:
     *kept, bins, size = sizes
     calls, most = groups_of_channels(kept, max(bins, 1) * size * 8)
     strides = weight.expand(shape).stride()
     reduced = reduced_dimensions(len(shape), dims or ())
-    is_shared = all(shape[d] == 1 or strides[d] == 0 for d in reduced)
     return WeightFacts(
         weight.dtype,
         tuple(weight.shape),
@@ -271,7 +269,7 @@ def _facts_of_weight(
         calls,
         most,
         weight.numel() * weight.itemsize,
-        multiplies=is_on_cpu and is_shared,
+        multiplies=all(shape[d] == 1 or strides[d] == 0 for d in reduced),
     )
 
 
