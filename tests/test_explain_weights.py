@@ -102,3 +102,62 @@ def test_errors_are_those_of_histogram(weight: Any) -> None:
         return raised.type, str(raised.value)
 
     assert error_of(explain_histogram) == error_of(histogram)
+
+
+def on_meta(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
+    return torch.empty(sizes, device="meta", dtype=dtype)
+
+
+ON_A_GPU: list[tuple[tuple[int, ...], int, Tensor, dict[str, Any], str]] = [
+    (
+        (1 << 28,),
+        256,
+        on_meta(1 << 28),
+        {"layout": "streams", "words": 10, "has_all_digits": True, "parts": 1},
+        ", all digits, in ",
+    ),
+    (
+        (1 << 28,),
+        5000,
+        on_meta(1 << 28),
+        {"layout": "streams", "has_all_digits": False},
+        ", a window of the digits, in ",
+    ),
+    (
+        (1 << 22, 64),
+        128,
+        on_meta(1 << 22, 1),
+        {"layout": "columns", "words": 10, "copies": 32},
+        "64 columns side by side",
+    ),
+    (
+        (64, 100),
+        128,
+        on_meta(64, 100, dtype=torch.float64),
+        {"layout": "tiles", "words": 0, "shared_bytes": 0},
+        "to the result itself",
+    ),
+]
+
+
+@pytest.mark.parametrize(("shape", "bins", "weight", "wanted", "words"), ON_A_GPU)
+def test_plans_of_a_gpu(
+    shape: tuple[int, ...], bins: int, weight: Tensor, wanted: dict[str, Any], words: str
+) -> None:
+    plan = explain_histogram(shape, bins, range=(-4, 4), dim=0, weight=weight, device="H100")
+    facts = {name: getattr(plan.weight, name) for name in wanted}
+    assert facts == wanted
+    assert plan.weight.blocks > 0
+    assert plan.weight.shared_bytes <= 227 * 1024
+    assert words in str(plan)
+    alone = explain_histogram(shape, bins, range=(-4, 4), dim=0, weight=weight, device="cpu")
+    assert alone.weight.layout == ""
+
+
+@pytest.mark.parametrize("sizes", [(0,), (0, 3), (3, 0)])
+@pytest.mark.parametrize("device", ["cpu", "H100"])
+def test_plans_of_nothing(sizes: tuple[int, ...], device: str) -> None:
+    weight = torch.ones(sizes)
+    plan = explain_histogram(sizes, 4, range=(0, 1), dim=0, weight=weight, device=device)
+    assert plan.weight.bytes_read == 0
+    assert "  sums " in str(plan)

@@ -69,7 +69,34 @@ def _lines_of_weights(e: HistogramFacts, weight: WeightFacts) -> list[tuple[str,
         calls = f", in {weight.calls:,} groups of channels" if weight.calls > 1 else ""
         sums = f"{weight.sum_size} int64 a bin, exact: {in_bytes(weight.bytes_of_digits)}{calls}"
         sums += "; rounded once to float64"
-    return [("weights", text), ("sums", sums)]
+    lines = [("weights", text), ("sums", sums)]
+    return [*lines, *(_lines_of_gpu(e, weight) if weight.layout else [])]
+
+
+def _lines_of_gpu(e: HistogramFacts, weight: WeightFacts) -> list[tuple[str, str]]:
+    if weight.layout == "tiles":
+        return [
+            ("layout", "a block adds all or some rows of a few channels, to the result itself"),
+            ("grid", counted(weight.blocks, "block")),
+        ]
+    text = "one channel" if e.channels == 1 else f"{e.channels:,} channels one after another"
+    if weight.layout == "columns":
+        text = f"{e.channels:,} columns side by side"
+    text += f", {counted(weight.chunks, 'chunk')} of rows"
+    if weight.parts > 1:
+        text += f"; {weight.parts} parts of the bins, and all is read for each"
+    words = "all digits" if weight.has_all_digits else "a window of the digits"
+    table = f"{counted(weight.words, 'word')} of 32 bits a bin, {words}"
+    if weight.layout == "columns":
+        table += f", for each of {weight.copies} columns"
+    elif weight.copies > 1:
+        table += f", in {weight.copies} copies"
+    shared = f"{in_bytes(weight.shared_bytes)} of shared memory a block"
+    return [
+        ("layout", text),
+        ("table", f"{table}: {shared}"),
+        ("grid", counted(weight.blocks, "block")),
+    ]
 
 
 def _edges(e: HistogramFacts) -> str:

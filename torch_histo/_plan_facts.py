@@ -139,6 +139,16 @@ class WeightFacts:
         bytes_read: of the weights.
         multiplies: all elements of a channel share a weight: they are counted, and the counts
             multiplied by it.
+        layout: on a GPU, where nothing is multiplied: "streams" (a block sums rows of one channel
+            in shared memory), "columns" (the same for channels side by side) or "tiles" (everything
+            else, in the result itself); "" on the CPU, and for several groups of channels.
+        words, copies: of a bin in a block's table, 32 bits each; copies of the table, which lanes
+            take in turns, or its columns.
+        has_all_digits: the words hold every weight of the type. Otherwise they are a window: what
+            lies outside is added in memory.
+        parts, chunks: "streams": parts of the bins, for each of which all is read. Blocks across
+            the rows of a channel.
+        blocks, shared_bytes: the grid, and the shared memory of a block.
     """
 
     dtype: torch.dtype
@@ -148,6 +158,14 @@ class WeightFacts:
     bytes_of_digits: int
     bytes_read: int
     multiplies: bool
+    layout: str = ""
+    words: int = 0
+    copies: int = 0
+    has_all_digits: bool = False
+    parts: int = 1
+    chunks: int = 0
+    blocks: int = 0
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -180,7 +180,7 @@ def explain_histogram(
     kept = [shape[d] for d in kept_dimensions(len(shape), dims or ())]
     known = _rows_of(edges, kept)
     limits, assumed = target(input, device)
-    name = str(dtype).removeprefix("torch.")
+    name = _name_of(dtype)
     plan = torch.ops.histo
     if isinstance(limits, Device):
         own_ranges = source == "extremes" if is_one_call else None
@@ -210,7 +210,13 @@ def explain_histogram(
     facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
     if weight is not None:
         found = _weight_on_meta(input, shape, dtype, edges, dims, flow, weight)
-        facts["weight"] = _facts_of_weight(*found, shape, dims)
+        of_weight = _facts_of_weight(*found, shape, dims)
+        is_one = of_weight.calls == 1 and not of_weight.multiplies and math.prod(shape) > 0
+        if isinstance(limits, Device) and is_one:
+            summed = (list(shape), name, strides, int(address))
+            sums = _plan_weights(summed, found[0], edges, num_bins, dims, flow, limits)
+            of_weight = replace(of_weight, **sums)
+        facts["weight"] = of_weight
         facts["bytes_moved"] += facts["weight"].bytes_read
     return HistogramExplanation(
         limits if isinstance(limits, Device) else None,
@@ -271,6 +277,37 @@ def _facts_of_weight(
         weight.numel() * weight.itemsize,
         multiplies=all(shape[d] == 1 or strides[d] == 0 for d in reduced),
     )
+
+
+def _plan_weights(
+    place: tuple[list[int], str, Sequence[int], int],
+    weight: Tensor,
+    edges: Tensor,
+    num_bins: int,
+    dims: list[int] | None,
+    flow: bool,
+    limits: Device,
+) -> dict[str, Any]:
+    """The plan of a GPU. Where the weights are on none, they are taken to be aligned."""
+    address = weight.data_ptr() if weight.is_cuda else 0
+    text = torch.ops.histo._plan_weights(
+        _name_of(edges.dtype),
+        edges.numel() == num_bins + 1,
+        num_bins,
+        *place,
+        _name_of(weight.dtype),
+        weight.expand(place[0]).stride(),
+        address,
+        dims,
+        flow,
+        **limits_for_plan(limits),
+    )
+    facts: dict[str, Any] = json.loads(text)
+    return facts
+
+
+def _name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _add_keys(facts: dict[str, Any], keys: CpuExplanation) -> None:
