@@ -148,9 +148,12 @@ class FloatSums {
   // Squares of other types are exact in F. Those of F itself are the sum of two numbers.
   static constexpr bool kInTwo = std::is_same_v<T, F>;
   // So short values are mostly multiples of the first level: then integers have their squares.
-  static constexpr bool kIsShort = sizeof(T) == 2;
+  // Case: bfloat16 [2^25] summarize. Values of float16 have too many bits.
+  static constexpr bool kIsShort = std::is_same_v<T, BFloat16>;
+  // Values that so many windows did not fit are hardly ever such multiples.
+  static constexpr int kMostFailures = 4;
   // A window begins at so many times the largest of the values that it is chosen from.
-  static constexpr int kLogMargin = kIsShort ? 1 : 2;
+  static constexpr int kLogMargin = 2;
   // Larger values have no window, since their squares are too large.
   static constexpr int kHighestTop = Bits::kBias / 2 - 1;
   // The elements after which sums are moved to digits, or they may overflow.
@@ -302,6 +305,9 @@ class FloatSums {
   template <int kSize>
   __device__ __forceinline__ bool add_multiples(const F (&values)[kSize]) {
     if constexpr (kIsShort) {
+      if (failures_ >= kMostFailures) {
+        return false;
+      }
       const F step = sum_.steps[0];
       const auto zero = bits_as<Unsigned>(step);
       Unsigned left = 0;
@@ -354,6 +360,7 @@ class FloatSums {
     }
     if (left != 0) {
       limit_ = 0; // others may fit better
+      ++failures_;
       return false;
     }
     sum_.commit(of_sum, [](int) { return kSize; });
@@ -391,6 +398,7 @@ class FloatSums {
   int top_, shift_;
   int additions_ = 0; // since the sums were moved
   uint32_t zeros_ = 0;
+  int failures_ = 0; // of windows
   F low_ = std::numeric_limits<F>::max();
   F high_ = std::numeric_limits<F>::lowest();
 };
