@@ -395,6 +395,13 @@ constexpr int kThreadsOfMixedWeights = 768;
 constexpr int kSamplesOfWeights = 256;
 constexpr int32_t kFewestBucketsOfWeights = 256;
 constexpr unsigned kColumnsOfWeights = 32; // of a block
+// A block of many short channels has one of them. An SM has so many blocks, if they fit with some
+// copies of a table. Case: float32 [4096, 11008] over 1 with float32 weights.
+constexpr int64_t kFewestShortOfSm = 2; // channels
+constexpr int64_t kMostShortOfSm = 4;   // blocks
+constexpr int64_t kMostRowsOfShortWeights = 128 << 10;
+constexpr unsigned kFewestLogCopiesOfShort = 1;
+constexpr unsigned kMostWordsToWrite = 16; // half a warp has the words of a slot
 // Columns have tables if a warp's rows are at least so many for each slot.
 constexpr int64_t kFewestRowsOfColumns = 4;
 

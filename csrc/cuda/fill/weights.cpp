@@ -19,9 +19,12 @@ void sum_by_counts(const Problem& problem, const Launch& launch, const F& count)
   sum_equal_weights(problem, counted.counts, launch);
 }
 
-/// Clears the sums, adds to them, and makes them canonical.
+/// Clears the sums, adds to them, and makes them canonical, unless blocks write them as they are.
 template <class F>
-void sum_by(const Problem& problem, const Launch& launch, const F& add) {
+void sum_by(const WeightsPlan& plan, const Problem& problem, const Launch& launch, const F& add) {
+  if (plan.layout == WeightsLayout::kStreams && plan.streams.writes) {
+    return add();
+  }
   const bool overlaps = launch.limits.has_clusters();
   clear(launch, problem.counts, problem.num_results(), overlaps);
   add();
@@ -40,7 +43,7 @@ void sum_weights_between(
     });
   }
   const WeightsPlan plan = plan_weights(problem, &edges, launch.limits);
-  sum_by(problem, launch, [&] {
+  sum_by(plan, problem, launch, [&] {
     switch (plan.layout) {
       case WeightsLayout::kStreams:
         return sum_streams_between(plan, problem, edges, flow, launch);
@@ -60,7 +63,7 @@ void sum_weights_of_values(const Problem& problem, const Launch& launch) {
     });
   }
   const WeightsPlan plan = plan_weights(problem, nullptr, launch.limits);
-  sum_by(problem, launch, [&] {
+  sum_by(plan, problem, launch, [&] {
     switch (plan.layout) {
       case WeightsLayout::kStreams:
         return sum_streams_of_values(plan, problem, launch);

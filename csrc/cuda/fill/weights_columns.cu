@@ -44,6 +44,7 @@ __device__ __forceinline__ BlockResult result_of(
       table,
       origin,
       address_of(memory),
+      nullptr,
       ColumnsOfResult{num_bins, in.channels, columns.first_column(), in.columns, invalid}};
 }
 
@@ -130,7 +131,7 @@ FoundColumns<V> find_columns_as(
   return find_columns<V>(plan.columns, widened, edges, launch);
 }
 
-template <class Values, class Weights, class Adder, int kInFlight>
+template <class Values, class Weights, class Adder, int kInFlight, int kThreads>
 void start_columns(
     const WeightsPlan& plan,
     const Problem& problem,
@@ -141,23 +142,20 @@ void start_columns(
   const View& weights = problem.operand(1);
   start(
       launch, "sum_columns",
-      sum_columns_kernel<Values, Weights, Adder, ReadShape<kThreadsOfMixedWeights, 1, kInFlight>>,
-      grid_of(plan.blocks), dim3(kThreadsOfMixedWeights), plan.shared_bytes, problem.data,
-      weights.data, plan.columns, problem.type, weights.type,
-      find_columns_as<V>(plan, problem, edges, launch), static_cast<unsigned>(edges.bins), flow,
-      channel_sums(problem));
+      sum_columns_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
+      grid_of(plan.blocks), dim3(kThreads), plan.shared_bytes, problem.data, weights.data,
+      plan.columns, problem.type, weights.type, find_columns_as<V>(plan, problem, edges, launch),
+      static_cast<unsigned>(edges.bins), flow, channel_sums(problem));
 }
 
-template <class Values, class Weights, class Adder, int kInFlight>
+template <class Values, class Weights, class Adder, int kInFlight, int kThreads>
 void start_value_columns(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
   const View& weights = problem.operand(1);
   start(
       launch, "sum_value_columns",
-      sum_value_columns_kernel<
-          Values, Weights, Adder, ReadShape<kThreadsOfMixedWeights, 1, kInFlight>>,
+      sum_value_columns_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
       LaunchShape{
-          grid_of(plan.blocks), kThreadsOfMixedWeights, plan.shared_bytes, 1,
-          launch.limits.has_clusters()},
+          grid_of(plan.blocks), kThreads, plan.shared_bytes, 1, launch.limits.has_clusters()},
       problem.data, weights.data, plan.columns, problem.type, weights.type, problem.num_bins,
       channel_sums(problem));
 }
@@ -173,21 +171,29 @@ void sum_columns_between(
   const auto with = [&](auto sum) { sum(plan, problem, edges, flow, launch); };
   const ElementType type = problem.type, weight = problem.operand(1).type;
   if (type == ElementType::kFloat32 && weight == ElementType::kFloat32) {
-    return with(start_columns<Typed<float, 8>, Typed<float, 8>, FloatAdder, 1>);
+    return with(start_columns<Typed<float, 4>, Typed<float, 4>, FloatAdder, 1, kThreadsOfWeights>);
   }
   if (value_kind(type) == WordKind::kFloat32) {
     return word_kind(weight) == WordKind::kInteger
-               ? with(start_columns<Untyped<float>, Untyped<int64_t>, IntegerAdder, 1>)
-               : with(start_columns<Untyped<float>, Untyped<float>, FloatAdder, 1>);
+               ? with(
+                     start_columns<
+                         Untyped<float>, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>)
+               : with(
+                     start_columns<
+                         Untyped<float>, Untyped<float>, FloatAdder, 1, kThreadsOfMixedWeights>);
   }
-  with(start_columns<Untyped<double>, Typed<double, 4>, DoubleAdder, 1>);
+  with(start_columns<Untyped<double>, Typed<double, 4>, DoubleAdder, 1, kThreadsOfMixedWeights>);
 }
 
 void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
   const auto with = [&](auto sum) { sum(plan, problem, launch); };
   word_kind(problem.operand(1).type) == WordKind::kInteger
-      ? with(start_value_columns<Untyped<int64_t>, Untyped<int64_t>, IntegerAdder, 1>)
-      : with(start_value_columns<Untyped<int64_t>, Untyped<float>, FloatAdder, 1>);
+      ? with(
+            start_value_columns<
+                Untyped<int64_t>, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>)
+      : with(
+            start_value_columns<
+                Untyped<int64_t>, Untyped<float>, FloatAdder, 1, kThreadsOfMixedWeights>);
 }
 
 } // namespace histo::cuda

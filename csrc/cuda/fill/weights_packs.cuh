@@ -6,6 +6,7 @@
 #include "cuda/pdl.cuh"
 #include "cuda/storage/room.h"
 #include "cuda/storage/word_adders.cuh"
+#include "cuda/storage/word_results.cuh"
 
 namespace histo::cuda {
 
@@ -37,6 +38,16 @@ __device__ __forceinline__ Origin choose_origin(const Stream& stream, const Word
   }
   __syncthreads();
   return Adder::choose(count > 0 ? sum / count : 0, static_cast<int>(table.words));
+}
+
+/// The counts of weights that are not finite, behind the table of a block that writes its result.
+__device__ __forceinline__ unsigned* clear_non_finite(
+    uint32_t* memory, const WordTable& table, unsigned slots, bool writes) {
+  unsigned* counts = memory + table.size(slots);
+  for (unsigned i = threadIdx.x; writes && i < slots * kNumNonFinite; i += blockDim.x) {
+    counts[i] = 0;
+  }
+  return writes ? counts : nullptr;
 }
 
 /// Adds packs to the table.

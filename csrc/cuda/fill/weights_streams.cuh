@@ -34,6 +34,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_streams_k
   auto* buckets = room.take<uint32_t>(in.buckets);
   auto* memory = room.take<uint32_t>(0);
   clear_words(memory, in.table.size(slots));
+  unsigned* non_finite = clear_non_finite(memory, in.table, slots, in.writes);
   const auto bins = find_bins<V, 0>(part, channel, thresholds, buckets, in.buckets);
   if (threadIdx.x == 0) {
     const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
@@ -44,6 +45,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_streams_k
         in.table,
         origin.first,
         address_of(memory),
+        non_finite,
         {}};
   }
   __syncthreads();
@@ -56,7 +58,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_streams_k
     stream.for_each(AddPacks<Stream, Bins, Adder>{stream, guessed, adder, nan_slot});
   });
   __syncthreads();
-  put_words(memory, result);
+  put_or_write_words(memory, result);
 }
 
 template <class Values, class Weights, class Adder, class Shape>
@@ -78,9 +80,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   const Origin origin = choose_origin<Adder>(stream, in.table);
   const auto places = SlotPlaces::of_values(num_bins);
   clear_words(memory, in.table.size(places.slots()));
+  unsigned* non_finite = clear_non_finite(memory, in.table, places.slots(), in.writes);
   if (threadIdx.x == 0) {
     const ChannelSums sums{all.of(channel * num_bins), all.layout, all.carries};
-    result = {sums, places, in.table, origin.first, address_of(memory), {}};
+    result = {sums, places, in.table, origin.first, address_of(memory), non_finite, {}};
   }
   __syncthreads();
   wait_for_previous(); // it clears the sums
@@ -88,7 +91,14 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   const ValueSlots bins{static_cast<uint64_t>(num_bins)};
   stream.for_each(AddPacks<Stream, ValueSlots, Adder>{stream, bins, adder, 0});
   __syncthreads();
-  put_words(memory, result);
+  put_or_write_words(memory, result);
+}
+
+/// A kernel of streams has so many threads at most.
+inline WeightStreams with_threads(const WeightsPlan& plan, int threads) {
+  WeightStreams streams = plan.streams;
+  streams.pack_step = streams.turns * threads;
+  return streams;
 }
 
 /// Starts a kernel of streams between edges.
@@ -101,26 +111,30 @@ void start_edge_sums(
     const uint8_t* valid,
     const Launch& launch) {
   const View& weights = problem.operand(1);
+  const int threads = std::min(plan.threads, kThreads);
   start(
       launch, "sum_streams",
       sum_streams_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
       LaunchShape{
-          grid_of(plan.blocks), kThreads, plan.shared_bytes, 1, launch.limits.has_clusters()},
-      problem.data, weights.data, plan.streams, problem.type, weights.type, edges, flow, valid,
-      channel_sums(problem));
+          grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
+          launch.limits.has_clusters()},
+      problem.data, weights.data, with_threads(plan, threads), problem.type, weights.type, edges,
+      flow, valid, channel_sums(problem));
 }
 
 /// The same of streams of values.
 template <class Values, class Weights, class Adder, int kInFlight, int kThreads = kThreadsOfWeights>
 void start_value_sums(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
   const View& weights = problem.operand(1);
+  const int threads = std::min(plan.threads, kThreads);
   start(
       launch, "sum_value_streams",
       sum_value_streams_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
       LaunchShape{
-          grid_of(plan.blocks), kThreads, plan.shared_bytes, 1, launch.limits.has_clusters()},
-      problem.data, weights.data, plan.streams, problem.type, weights.type, problem.num_bins,
-      channel_sums(problem));
+          grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
+          launch.limits.has_clusters()},
+      problem.data, weights.data, with_threads(plan, threads), problem.type, weights.type,
+      problem.num_bins, channel_sums(problem));
 }
 
 } // namespace histo::cuda

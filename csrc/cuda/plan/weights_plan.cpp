@@ -95,14 +95,12 @@ std::optional<WordTable> fitting(
   return table;
 }
 
-/// All bits, if there is room for some copies, or else a window.
-std::optional<WordTable> table_of(ElementType weight, int64_t slots, int64_t rows, int64_t room) {
+/// All bits, if there is room for 2^fewest_log_copies copies, or else a window.
+std::optional<WordTable> table_of(
+    ElementType weight, int64_t slots, int64_t rows, int64_t room, unsigned fewest_log_copies) {
   const Tables tables = tables_of(weight);
   const auto all = fitting(tables.all, slots, rows, kMostLogCopiesOfAll, room);
-  const bool has_copies = fitting(tables.all, slots, INT32_MAX, kMostLogCopiesOfAll, room)
-                              .value_or(WordTable{})
-                              .log_copies >= kFewestLogCopiesOfAll;
-  if (all && has_copies) {
+  if (all && (slots * tables.all.words << fewest_log_copies) * 4 + 16 <= room) {
     return all;
   }
   const auto window = fitting(tables.window, slots, rows, kMostLogCopiesOfWindow, room);
@@ -114,10 +112,64 @@ bool takes_streams(const Problem& problem, const Edges* edges) {
   return problem.num_rows() >= kMinRowsOfStream && !(edges != nullptr && is_wide);
 }
 
+void set_weights(const View& weights, WeightStreams& in) {
+  std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
+  std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
+  in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
+}
+
+/// The shared memory of one of several blocks of an SM.
+int64_t room_of(int64_t blocks, const DeviceLimits& limits) {
+  const int64_t share = limits.shared_per_sm / blocks - kReservedBytes;
+  return std::min(limits.shared_per_block, share) - kReserved;
+}
+
+/// Many short channels: a block has a channel and writes its result. Several blocks share an SM, so
+/// that one reads while another sets out its table or writes it.
+bool plan_short_streams(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+  const ElementType weight = problem.operand(1).type;
+  const WordTable all = tables_of(weight).all;
+  if (problem.num_channels() < kFewestShortOfSm * limits.sm_count ||
+      all.words > kMostWordsToWrite || problem.num_rows() > kMostRowsOfShortWeights) {
+    return false;
+  }
+  const AxisMemory axis(problem, edges);
+  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
+  const int64_t slots = axis.slots(bins);
+  const int64_t beside =
+      axis.bytes(bins, kFewestBucketsOfWeights) + slots * kNumNonFinite * int64_t{sizeof(unsigned)};
+  for (int64_t blocks = kMostShortOfSm; blocks > 0; blocks /= 2) {
+    const int64_t room = room_of(blocks, limits) - beside;
+    const auto table = fitting(all, slots, problem.num_rows(), kMostLogCopiesOfAll, room);
+    if (!table || (slots * all.words << kFewestLogCopiesOfShort) * 4 + 16 > room) {
+      continue;
+    }
+    WeightStreams& in = plan.streams;
+    static_cast<ChannelStreams&>(in) = streams_of(problem, 1, limits);
+    in.share = in.num_rows;
+    in.chunks = in.parts = 1;
+    in.part_bins = bins;
+    in.buckets = kFewestBucketsOfWeights;
+    in.table = *table;
+    in.writes = true;
+    set_weights(problem.operand(1), in);
+    plan.layout = WeightsLayout::kStreams;
+    plan.threads = static_cast<int>(kThreadsOfWeights / blocks);
+    plan.shared_bytes = beside + table->size(static_cast<unsigned>(slots)) * int64_t{4};
+    plan.blocks = problem.num_channels();
+    return true;
+  }
+  return false;
+}
+
 bool plan_streams(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
   if (!takes_streams(problem, edges)) {
     return false;
+  }
+  if (plan_short_streams(problem, edges, limits, plan)) {
+    return true;
   }
   const View& weights = problem.operand(1);
   const AxisMemory axis(problem, edges);
@@ -127,16 +179,15 @@ bool plan_streams(
   WeightStreams& in = plan.streams;
   for (int64_t parts = 1; parts <= (edges != nullptr ? kMaxParts : 1); ++parts) {
     const int64_t of_part = ceil_div(bins, parts);
-    const int64_t left = room - axis.bytes(of_part, kFewestBucketsOfWeights);
-    const auto table =
-        table_of(weights.type, axis.slots(of_part), std::min(rows, problem.num_rows()), left);
+    const auto table = table_of(
+        weights.type, axis.slots(of_part), std::min(rows, problem.num_rows()),
+        room - axis.bytes(of_part, kFewestBucketsOfWeights), kFewestLogCopiesOfAll);
     if (!table) {
       continue;
     }
     const int64_t bytes = table->size(static_cast<unsigned>(axis.slots(of_part))) * int64_t{4};
     plan.layout = WeightsLayout::kStreams;
     static_cast<ChannelStreams&>(in) = streams_of(problem, parts, limits, kSetupBytes + bytes);
-    in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
     in.parts = static_cast<unsigned>(parts);
     in.part_bins = of_part;
     in.table = *table;
@@ -144,8 +195,8 @@ bool plan_streams(
     while (in.buckets < kFewestBuckets && axis.bytes(of_part, 2 * in.buckets) + bytes <= room) {
       in.buckets *= 2;
     }
-    std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
-    std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
+    set_weights(weights, in);
+    plan.threads = kThreadsOfWeights;
     plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
     plan.blocks = problem.num_channels() * in.chunks * parts;
     return true;

@@ -75,7 +75,9 @@ struct WordTable {
 struct WeightStreams : EdgeStreams {
   Extent weight_channels[2]; // strides in elements
   Extent weight_rows[3];
-  int64_t turns; // blocks that take packs of one run in turns
+  int64_t turns;     // blocks that take packs of one run in turns
+  int64_t pack_step; // from a pack of a thread to its next one
+  bool writes;       // a block has all of a channel, and writes canonical digits
   WordTable table;
 };
 

@@ -34,6 +34,8 @@ struct BlockResult {
   WordTable table;
   int origin;      // the first bit of the table
   uint32_t memory; // its address
+  // Of a block that writes its result itself: [slot][kNumNonFinite] counts. Otherwise null.
+  unsigned* non_finite;
   ColumnsOfResult columns;
 
   __device__ __forceinline__ ChannelSums sums_of(unsigned copy) const {
@@ -62,6 +64,10 @@ __device__ __noinline__ void add_beside(const BlockResult* of_block, unsigned sl
   }
   const ChannelSums sums = result.sums_of(copy);
   const WeightParts parts = parts_of_weight(weight);
+  if (result.non_finite != nullptr) { // such a table has all bits of the others
+    atomicAdd(&result.non_finite[slot * kNumNonFinite + parts.kind], 1u);
+    return;
+  }
   if (!parts.is_finite) {
     sums.add(bin, sums.layout.digits + parts.kind, 1);
     return;
@@ -188,43 +194,6 @@ __device__ __forceinline__ void clear_words(uint32_t* memory, unsigned size) {
   constexpr uint4 kClear{kMiddleOfWord, kMiddleOfWord, kMiddleOfWord, kMiddleOfWord};
   for (unsigned i = threadIdx.x; i < size / 4; i += blockDim.x) {
     reinterpret_cast<uint4*>(memory)[i] = kClear;
-  }
-}
-
-/// Adds a table whose copies are columns to the result, when all threads of the block have added.
-__device__ __forceinline__ void put_columns(const uint32_t* memory, const BlockResult& result) {
-  const WordTable& table = result.table;
-  const unsigned columns = 1u << table.log_copies;
-  const unsigned size = result.places.slots() * table.words * columns;
-  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
-    const unsigned column = i % columns, slot = i / columns / table.words;
-    const unsigned word = i / columns - slot * table.words;
-    const int64_t sum = int64_t{memory[i]} - int64_t{kMiddleOfWord};
-    const int64_t bin = result.bin_of(slot, column);
-    if (sum != 0 && bin != kNoBin && result.columns.first + column < result.columns.columns) {
-      const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
-      result.sums_of(column).add_shifted(bin, position, sum);
-    }
-  }
-}
-
-/// Adds the table to the result, when all threads of the block have added.
-__device__ __forceinline__ void put_words(const uint32_t* memory, const BlockResult& result) {
-  const WordTable& table = result.table;
-  const unsigned copies = 1u << table.log_copies;
-  for (unsigned i = threadIdx.x; i < result.places.slots() * table.words; i += blockDim.x) {
-    const unsigned slot = i / table.words, word = i - slot * table.words;
-    const int64_t bin = result.bin_of(slot, 0);
-    if (bin == kNoBin) {
-      continue;
-    }
-    int64_t sum = 0; // lanes begin with different copies, so that they meet in no bank
-    for (unsigned copy = 0; copy < copies; ++copy) {
-      const unsigned other = (copy + threadIdx.x) & (copies - 1);
-      sum += int64_t{memory[(i << table.log_copies) + other]} - int64_t{kMiddleOfWord};
-    }
-    const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
-    result.sums.add_shifted(bin, position, sum);
   }
 }
 

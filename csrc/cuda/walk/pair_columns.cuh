@@ -24,11 +24,10 @@ struct ColumnsOfPairs {
   unsigned stripe; // of the batch
   unsigned chunk;
   unsigned word;     // the column of the thread in the stripe
-  int64_t next;      // row of the thread
-  int64_t end;       // behind the last row of the block
-  int64_t full_rows; // of the thread's column
-  const char* value;
+  const char* value; // of the thread's next row
   const char* weight;
+  int left;    // rows of the thread's column. A block has fewer than 2^31
+  int of_warp; // and rows that one of its lanes has
 
   __device__ __forceinline__ ColumnsOfPairs(
       const WeightColumns& columns,
@@ -43,13 +42,16 @@ struct ColumnsOfPairs {
     batch = blockIdx.x / in.stripes / in.chunks;
     word = threadIdx.x % kColumnsOfWeights;
     const int64_t column = first_column() + word;
-    next = chunk * in.share + threadIdx.x / kColumnsOfWeights;
-    end = chunk + 1 == in.chunks ? in.rows + (in.left > 0 ? 1 : 0) : (chunk + 1) * in.share;
-    full_rows = column >= in.columns ? 0 : in.rows + (column < in.left ? 1 : 0);
+    const int64_t row = chunk * in.share + threadIdx.x / kColumnsOfWeights;
+    const int64_t end =
+        chunk + 1 == in.chunks ? in.rows + (in.left > 0 ? 1 : 0) : (int64_t{chunk} + 1) * in.share;
+    const int64_t in_column = column >= in.columns ? 0 : in.rows + (column < in.left ? 1 : 0);
+    of_warp = rows_until(row, end);
+    left = rows_until(row, min(end, in_column));
     value = static_cast<const char*>(all_values) +
-            (batch * in.batch_stride + next * in.row_stride + column) * values.bytes();
+            (batch * in.batch_stride + row * in.row_stride + column) * values.bytes();
     weight = static_cast<const char*>(all_weights) +
-             (batch * in.weight_batch + next * in.weight_row + column * in.weight_column) *
+             (batch * in.weight_batch + row * in.weight_row + column * in.weight_column) *
                  weights.bytes();
   }
 
@@ -59,7 +61,7 @@ struct ColumnsOfPairs {
   /// A pack whose first weight is that of the thread's first row.
   __device__ __forceinline__ WeightPack sample() const {
     WeightPack pack;
-    if (next < min(end, full_rows)) {
+    if (left > 0) {
       weights.load_one(weight, 0, pack);
     }
     return pack;
@@ -70,18 +72,19 @@ struct ColumnsOfPairs {
   __device__ __forceinline__ void for_each(const F& f) {
     constexpr int kAhead = Shape::kInFlight;
     Pair ahead[kAhead];
-    const int64_t own_end = min(end, full_rows);
+#pragma unroll
+    for (int i = 0; i < kAhead; ++i) {
+      load(ahead[i]);
+    }
 #pragma unroll 1
-    for (int64_t row = next - kAhead * (kSize * kRowStep); row < end; row += kSize * kRowStep) {
+    for (int todo = of_warp; todo > 0; todo -= kSize) {
       const Pair pair = ahead[0];
 #pragma unroll
       for (int i = 0; i < kAhead - 1; ++i) {
         ahead[i] = ahead[i + 1];
       }
-      ahead[kAhead - 1] = load(row + kAhead * (kSize * kRowStep), own_end);
-      if (row >= next) {
-        f(pair.value, pair.weight);
-      }
+      load(ahead[kAhead - 1]);
+      f(pair.value, pair.weight);
     }
   }
 
@@ -90,21 +93,24 @@ struct ColumnsOfPairs {
     ValuePack value;
     WeightPack weight;
   };
-  /// Loads the rows from `row` on, and goes on behind them.
-  __device__ __forceinline__ Pair load(int64_t row, int64_t own_end) {
+  __device__ __forceinline__ static int rows_until(int64_t row, int64_t end) {
+    return row < end ? static_cast<int>((end - row - 1) / kRowStep) + 1 : 0;
+  }
+  /// Loads the next rows, or zeros where none is left.
+  __device__ __forceinline__ void load(Pair& pair) {
     const int64_t value_step = kRowStep * in.row_stride * values.bytes();
     const int64_t weight_step = kRowStep * in.weight_row * weights.bytes();
-    Pair pair;
+    pair = Pair{};
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      if (row + j * kRowStep < own_end) {
-        values.load_one(value + j * value_step, j, pair.value);
-        weights.load_one(weight + j * weight_step, j, pair.weight);
+      if (j < left) {
+        values.load_one(value, j, pair.value);
+        weights.load_one(weight, j, pair.weight);
       }
+      value += value_step;
+      weight += weight_step;
     }
-    value += kSize * value_step;
-    weight += kSize * weight_step;
-    return pair;
+    left -= kSize;
   }
 };
 

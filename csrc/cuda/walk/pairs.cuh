@@ -65,7 +65,7 @@ struct StreamOfPairs {
 
   /// A pack whose first weight is one of those that the thread takes first, if there is one.
   __device__ __forceinline__ WeightPack sample() const {
-    const int64_t first = in_turns() ? int64_t{chunk} * Shape::kThreads : begin();
+    const int64_t first = in_turns() ? int64_t{chunk} * blockDim.x : begin();
     const int64_t row = first * (in_turns() ? kSize : 1) + threadIdx.x * int64_t{kSize};
     WeightPack pack;
     if (row < end()) {
@@ -114,14 +114,14 @@ struct StreamOfPairs {
   /// one part of them.
   __device__ __forceinline__ int packs_of_rows() const {
     const int64_t behind = end() - begin() - threadIdx.x - 1;
-    return behind < 0 ? 0 : static_cast<int>(behind / (Shape::kThreads * kSize)) + 1;
+    return behind < 0 ? 0 : static_cast<int>(behind / (blockDim.x * kSize)) + 1;
   }
   __device__ __forceinline__ Pair load_rows(int left) const {
-    const int64_t before = int64_t{packs_of_rows() - left} * (Shape::kThreads * kSize);
+    const int64_t before = int64_t{packs_of_rows() - left} * (blockDim.x * kSize);
     Pair pair;
 #pragma unroll 1
     for (int j = 0; j < kSize; ++j) {
-      const int64_t row = begin() + before + j * Shape::kThreads + threadIdx.x;
+      const int64_t row = begin() + before + j * blockDim.x + threadIdx.x;
       if (row < end()) {
         put_row(row, j, pair);
       }
@@ -163,18 +163,18 @@ struct StreamOfPairs {
     packs.head = static_cast<int>(min(int64_t{beyond == 0 ? 0 : kSize - beyond}, size));
     packs.all = (size - packs.head) / kSize;
     packs.singles = static_cast<int>(size - packs.all * kSize);
-    const int64_t first = int64_t{in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
+    const int64_t first = int64_t{in_turns() ? chunk : 0} * blockDim.x + threadIdx.x;
     packs.of_head = packs.head + first * kSize;
     packs.values += packs.of_head * value_bytes;
     packs.weights += packs.of_head * weight_bytes();
     packs.aligned = in.weight_rows[2].stride == 1 &&
                     reinterpret_cast<uintptr_t>(packs.weights) % (weights.bytes() * kSize) == 0;
-    const int64_t step = in.turns * Shape::kThreads;
+    const int64_t step = in.pack_step;
     packs.left = first < packs.all ? static_cast<int>((packs.all - first - 1) / step + 1) : 0;
     return packs;
   }
   __device__ __forceinline__ Pair load_pack(Packs& packs) const {
-    const int64_t step = in.turns * (Shape::kThreads * kSize);
+    const int64_t step = in.pack_step * kSize;
     const Pair pair{values.load(packs.values), load_weights(packs.aligned, packs.weights)};
     packs.values += step * values.bytes();
     packs.weights += step * weight_bytes();
