@@ -35,16 +35,15 @@ def path(request: pytest.FixtureRequest) -> Path:
     return RECIPES / f"{request.param}.py"
 
 
-def test_there_are_thirteen() -> None:
-    assert len(NAMES) == 13
+def test_there_are_eighteen() -> None:
+    assert len(NAMES) == 18
 
 
 def test_short_and_public(path: Path) -> None:
     text = path.read_text()
     assert len(text.splitlines()) <= MAX_LINES
-    assert re.search(
-        r"^from torch_histo import ((channel_)?histogram|StreamingHistogram)$", text, re.MULTILINE
-    )
+    names = "(channel_)?histogram(2d)?|StreamingHistogram"
+    assert re.search(rf"^from torch_histo import ({names})$", text, re.MULTILINE)
     assert "torch_histo._" not in text
     assert "ops.histo" not in text
 
