@@ -52,7 +52,9 @@ def crowded(count: int) -> Tensor:
 def test_ranges(
     device: str, dtype: torch.dtype, bins: int, bounds: tuple[float, float], how: str
 ) -> None:
-    plan = explain_histogram((5000,), bins, range=bounds, dtype=dtype, device=device)
+    # A GPU computes float64 edges of short channels where values meet them.
+    rows = 5000 if dtype in (torch.float16, torch.float32) else 1 << 20
+    plan = explain_histogram((rows,), bins, range=bounds, dtype=dtype, device=device)
     assert found(plan) == [(how, 1)]
     (search,) = plan.searches
     assert search.comparison_fails is None
@@ -329,8 +331,9 @@ def test_an_assumed_device() -> None:
         ((3000, 3001), 0, torch.float16, "stripes", "count_stripes"),
         ((1 << 16, 64), 0, torch.uint8, "bytes", "map_bytes"),
         ((1 << 16, 64), 1, torch.float32, "short", "count_short_channels"),
-        ((1 << 16, 64), 1, torch.int32, "teams", "count_teams"),
-        ((100, 64), 1, torch.float64, "tiles", "count_tiles"),
+        ((1 << 16, 64), 1, torch.int32, "short", "count_own_ranges"),
+        ((100, 64), 1, torch.float64, "short", "count_own_ranges"),
+        ((5, 7, 64), 1, torch.float64, "tiles", "count_tiles"),
     ],
 )
 def test_layouts(

@@ -34,9 +34,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         if sys.stdout is None:
             complain("standard output is closed")
             return 2
-        from . import counting
+        from . import files
 
-        return counting.run(arguments)
+        return files.run(arguments)
 
     return _status_of(run)
 
