@@ -333,7 +333,7 @@ def test_an_assumed_device() -> None:
         ((1 << 16, 64), 1, torch.float32, "short", "count_short_channels"),
         ((1 << 16, 64), 1, torch.int32, "short", "count_own_ranges"),
         ((100, 64), 1, torch.float64, "short", "count_own_ranges"),
-        ((5, 7, 64), 1, torch.float64, "tiles", "count_tiles"),
+        ((8, 3, 4, 64), 1, torch.float64, "tiles", "count_tiles"),
     ],
 )
 def test_layouts(
