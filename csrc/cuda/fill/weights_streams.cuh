@@ -21,53 +21,44 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_streams_k
   using V = typename Values::Wide;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ BlockResult result;
-  BlockBins<V, 0> bins;
-  // A block with several channels finds bins that they share once.
-#pragma unroll 1
-  for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    // Neighbouring blocks read the same rows.
-    const unsigned index = work % in.parts, block = work / in.parts;
-    const int64_t channel = block / in.chunks;
-    const Stream stream(
-        in, Values(value_type), Weights(weight_type), values, weights, channel, block % in.chunks);
-    const Origin origin = choose_origin<Adder>(stream, in.table);
-    const Edges part = in.part(edges, index);
-    const auto slots = static_cast<unsigned>(part.bins) + 3;
-    Room room(shared); // thresholds may be wide, so they come first
-    auto* thresholds = room.take<V>(words_of(slots, 0u));
-    auto* buckets = room.take<uint32_t>(in.buckets);
-    auto* memory = room.take<uint32_t>(0);
-    clear_words(memory, in.table.size(slots));
-    unsigned* non_finite = clear_non_finite(memory, in.table, slots, in.writes);
-    if (work == blockIdx.x || !edges.shared) {
-      bins = find_bins<V, 0>(part, channel, thresholds, buckets, in.buckets);
-    }
-    if (threadIdx.x == 0) {
-      const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
-      const ChannelSums sums{
-          all.of(channel * flow.num_counts(edges.bins)), all.layout, all.carries};
-      result = {
-          sums,
-          SlotPlaces::of_edges(part, edges.bins, flow, is_valid),
-          in.table,
-          origin.first,
-          address_of(memory),
-          non_finite,
-          {}};
-    }
-    __syncthreads();
-    wait_for_previous(); // it clears the sums
-    const Adder adder(Words(result, in.table, memory), origin);
-    const unsigned nan_slot = flow.shown ? slots - 1 : 0;
-    visit_guess<kKnowsAffineExceptTop<V>, true>(bins.guess, [&](auto guess) {
-      using Bins = GuessedBins<guess(), V, 0>;
-      const Bins guessed{bins};
-      stream.for_each(AddPacks<Stream, Bins, Adder>{stream, guessed, adder, nan_slot});
-    });
-    __syncthreads();
-    put_or_write_words(memory, result);
-    __syncthreads(); // before the table is that of another channel
+  // Neighbouring blocks read the same rows.
+  const unsigned index = blockIdx.x % in.parts, block = blockIdx.x / in.parts;
+  const int64_t channel = block / in.chunks;
+  const Stream stream(
+      in, Values(value_type), Weights(weight_type), values, weights, channel, block % in.chunks);
+  const Origin origin = choose_origin<Adder>(stream, in.table);
+  const Edges part = in.part(edges, index);
+  const auto slots = static_cast<unsigned>(part.bins) + 3;
+  Room room(shared); // thresholds may be wide, so they come first
+  auto* thresholds = room.take<V>(words_of(slots, 0u));
+  auto* buckets = room.take<uint32_t>(in.buckets);
+  auto* memory = room.take<uint32_t>(0);
+  clear_words(memory, in.table.size(slots));
+  unsigned* non_finite = clear_non_finite(memory, in.table, slots, in.writes);
+  const auto bins = find_bins<V, 0>(part, channel, thresholds, buckets, in.buckets);
+  if (threadIdx.x == 0) {
+    const bool is_valid = valid == nullptr ? bins.valid : valid[edges.shared ? 0 : channel] != 0;
+    const ChannelSums sums{all.of(channel * flow.num_counts(edges.bins)), all.layout, all.carries};
+    result = {
+        sums,
+        SlotPlaces::of_edges(part, edges.bins, flow, is_valid),
+        in.table,
+        origin.first,
+        address_of(memory),
+        non_finite,
+        {}};
   }
+  __syncthreads();
+  wait_for_previous(); // it clears the sums
+  const Adder adder(Words(result, in.table, memory), origin);
+  const unsigned nan_slot = flow.shown ? slots - 1 : 0;
+  visit_guess<kKnowsAffineExceptTop<V>, true>(bins.guess, [&](auto guess) {
+    using Bins = GuessedBins<guess(), V, 0>;
+    const Bins guessed{bins};
+    stream.for_each(AddPacks<Stream, Bins, Adder>{stream, guessed, adder, nan_slot});
+  });
+  __syncthreads();
+  put_or_write_words(memory, result);
 }
 
 template <class Values, class Weights, class Adder, class Shape>
@@ -82,28 +73,25 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   using Stream = StreamOfPairs<Values, Weights, Shape>;
   extern __shared__ __align__(16) uint32_t memory[];
   __shared__ BlockResult result;
+  const int64_t channel = blockIdx.x / in.chunks;
+  const Stream stream(
+      in, Values(value_type), Weights(weight_type), values, weights, channel,
+      blockIdx.x % in.chunks);
+  const Origin origin = choose_origin<Adder>(stream, in.table);
   const auto places = SlotPlaces::of_values(num_bins);
-  const ValueSlots bins{static_cast<uint64_t>(num_bins)};
-#pragma unroll 1
-  for (unsigned work = blockIdx.x; work < in.works; work += gridDim.x) {
-    const int64_t channel = work / in.chunks;
-    const Stream stream(
-        in, Values(value_type), Weights(weight_type), values, weights, channel, work % in.chunks);
-    const Origin origin = choose_origin<Adder>(stream, in.table);
-    clear_words(memory, in.table.size(places.slots()));
-    unsigned* non_finite = clear_non_finite(memory, in.table, places.slots(), in.writes);
-    if (threadIdx.x == 0) {
-      const ChannelSums sums{all.of(channel * num_bins), all.layout, all.carries};
-      result = {sums, places, in.table, origin.first, address_of(memory), non_finite, {}};
-    }
-    __syncthreads();
-    wait_for_previous(); // it clears the sums
-    const Adder adder(Words(result, in.table, memory), origin);
-    stream.for_each(AddPacks<Stream, ValueSlots, Adder>{stream, bins, adder, 0});
-    __syncthreads();
-    put_or_write_words(memory, result);
-    __syncthreads(); // before the table is that of another channel
+  clear_words(memory, in.table.size(places.slots()));
+  unsigned* non_finite = clear_non_finite(memory, in.table, places.slots(), in.writes);
+  if (threadIdx.x == 0) {
+    const ChannelSums sums{all.of(channel * num_bins), all.layout, all.carries};
+    result = {sums, places, in.table, origin.first, address_of(memory), non_finite, {}};
   }
+  __syncthreads();
+  wait_for_previous(); // it clears the sums
+  const Adder adder(Words(result, in.table, memory), origin);
+  const ValueSlots bins{static_cast<uint64_t>(num_bins)};
+  stream.for_each(AddPacks<Stream, ValueSlots, Adder>{stream, bins, adder, 0});
+  __syncthreads();
+  put_or_write_words(memory, result);
 }
 
 /// A kernel of streams has so many threads at most.

@@ -38,7 +38,7 @@ struct Tables {
 Tables tables_of(ElementType weight) {
   constexpr int kFloat16Bias = 125; // 2^-24 among the bits of float32
   const auto whole = [](unsigned words, int bias, int origin, bool samples) {
-    return WordTable{words, 0, bias, origin, bias, samples, 0, 0, 0};
+    return WordTable{words, 0, bias, origin, bias, samples, 0, 0};
   };
   const auto both = [](WordTable all, unsigned window) {
     WordTable some = all;
@@ -67,10 +67,8 @@ struct AxisMemory {
   bool has_edges;
   int64_t wide_bytes; // of a threshold
 
-  /// `anywhere`: rows are no runs. Kernels read them as float64.
-  AxisMemory(const Problem& problem, const Edges* edges, bool anywhere)
-      : has_edges(edges != nullptr) {
-    wide_bytes = value_kind(problem.type) == WordKind::kFloat32 && !anywhere ? 4 : 8;
+  AxisMemory(const Problem& problem, const Edges* edges) : has_edges(edges != nullptr) {
+    wide_bytes = value_kind(problem.type) == WordKind::kFloat32 ? 4 : 8;
   }
   int64_t slots(int64_t bins) const {
     return bins + (has_edges ? 3 : 1);
@@ -80,25 +78,20 @@ struct AxisMemory {
   }
 };
 
-int64_t bytes_with(const WordTable& table, int64_t slots, unsigned log_copies) {
-  return (slots * WordTable::words_of_slot(table.words, log_copies) << log_copies) * 4 + 16;
-}
-
 /// The table with most copies that fits; none if not even one does. Few weights need few copies.
 std::optional<WordTable> fitting(
     WordTable table, int64_t slots, int64_t rows, unsigned most_log_copies, int64_t room) {
   const auto fits = [&](unsigned log_copies) {
-    return bytes_with(table, slots, log_copies) <= room;
+    return (slots * table.words << log_copies) * 4 + 16 <= room;
   };
   if (!fits(0)) {
     return std::nullopt;
   }
-  unsigned log_copies = 0;
-  while (log_copies < most_log_copies && fits(log_copies + 1) &&
-         slots * table.words << log_copies <= rows * kWordsPerWeight) {
-    ++log_copies;
+  while (table.log_copies < most_log_copies && fits(table.log_copies + 1) &&
+         slots * table.words << table.log_copies <= rows * kWordsPerWeight) {
+    ++table.log_copies;
   }
-  table.set_copies(log_copies);
+  table.set_copies(table.log_copies);
   return table;
 }
 
@@ -107,7 +100,7 @@ std::optional<WordTable> table_of(
     ElementType weight, int64_t slots, int64_t rows, int64_t room, unsigned fewest_log_copies) {
   const Tables tables = tables_of(weight);
   const auto all = fitting(tables.all, slots, rows, kMostLogCopiesOfAll, room);
-  if (all && bytes_with(tables.all, slots, fewest_log_copies) <= room) {
+  if (all && (slots * tables.all.words << fewest_log_copies) * 4 + 16 <= room) {
     return all;
   }
   const auto window = fitting(tables.window, slots, rows, kMostLogCopiesOfWindow, room);
@@ -138,11 +131,10 @@ bool plan_short_streams(
   const ElementType weight = problem.operand(1).type;
   const WordTable all = tables_of(weight).all;
   if (problem.num_channels() < kFewestShortOfSm * limits.sm_count ||
-      all.words > kMostWordsToWrite || problem.num_rows() > kMostRowsOfShortWeights ||
-      problem.num_channels() > INT32_MAX) {
+      all.words > kMostWordsToWrite || problem.num_rows() > kMostRowsOfShortWeights) {
     return false;
   }
-  const AxisMemory axis(problem, edges, !streams_of(problem, 1, limits).has_runs);
+  const AxisMemory axis(problem, edges);
   const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
   const int64_t slots = axis.slots(bins);
   const int64_t beside =
@@ -150,7 +142,7 @@ bool plan_short_streams(
   for (int64_t blocks = kMostShortOfSm; blocks > 0; blocks /= 2) {
     const int64_t room = room_of(blocks, limits) - beside;
     const auto table = fitting(all, slots, problem.num_rows(), kMostLogCopiesOfAll, room);
-    if (!table || bytes_with(all, slots, kFewestLogCopiesOfShort) > room) {
+    if (!table || (slots * all.words << kFewestLogCopiesOfShort) * 4 + 16 > room) {
       continue;
     }
     WeightStreams& in = plan.streams;
@@ -165,8 +157,7 @@ bool plan_short_streams(
     plan.layout = WeightsLayout::kStreams;
     plan.threads = static_cast<int>(kThreadsOfWeights / blocks);
     plan.shared_bytes = beside + table->size(static_cast<unsigned>(slots)) * int64_t{4};
-    in.works = static_cast<unsigned>(problem.num_channels());
-    plan.blocks = std::min<int64_t>(in.works, blocks * limits.sm_count);
+    plan.blocks = problem.num_channels();
     return true;
   }
   return false;
@@ -181,7 +172,7 @@ bool plan_streams(
     return true;
   }
   const View& weights = problem.operand(1);
-  const AxisMemory axis(problem, edges, !streams_of(problem, 1, limits).has_runs);
+  const AxisMemory axis(problem, edges);
   const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
   const int64_t room = limits.shared_per_block - kReserved;
   const int64_t rows = problem.num_rows() * problem.num_channels() / limits.sm_count;
@@ -208,8 +199,7 @@ bool plan_streams(
     plan.threads = kThreadsOfWeights;
     plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
     plan.blocks = problem.num_channels() * in.chunks * parts;
-    in.works = static_cast<unsigned>(plan.blocks);
-    return plan.blocks <= INT32_MAX;
+    return true;
   }
   return false;
 }
@@ -241,7 +231,7 @@ bool plan_columns(
   if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes)) {
     return false;
   }
-  const AxisMemory axis(problem, edges, false);
+  const AxisMemory axis(problem, edges);
   const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
   const int64_t of_axis =
       edges != nullptr ? (bins + 1) * kColumnsOfWeights * axis.wide_bytes + 16 : 0;

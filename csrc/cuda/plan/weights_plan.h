@@ -48,22 +48,12 @@ struct WordTable {
   int unit;            // the first bit of the word that most weights lie in
   bool samples;        // the block chooses origin and unit from its weights
   unsigned word_bytes; // from one word to the next
-  unsigned slot_words; // words from one slot to the next, in each copy
-  unsigned slot_bytes;
+  unsigned slot_bytes; // from one slot to the next
 
-  /// Slots that are an odd number of words apart share no bank, if copies leave some banks.
-  HISTO_HOST_DEVICE static int64_t words_of_slot(int64_t words, unsigned log_copies) {
-    return log_copies < 4 ? words | 1 : words;
-  }
   void set_copies(unsigned log) {
     log_copies = log;
-    slot_words = static_cast<unsigned>(words_of_slot(words, log));
     word_bytes = 4u << log;
-    slot_bytes = slot_words * word_bytes;
-  }
-  /// Words of a table, a multiple of 4.
-  HISTO_HOST_DEVICE unsigned size(unsigned slots) const {
-    return ((slots * slot_words << log_copies) + 3) / 4 * 4;
+    slot_bytes = words * word_bytes;
   }
 #ifdef __CUDACC__
   __device__ __forceinline__ unsigned copy_of_thread() const {
@@ -74,6 +64,11 @@ struct WordTable {
     return copy_of_thread() * 4;
   }
 #endif
+
+  /// Words of a table, a multiple of 4.
+  HISTO_HOST_DEVICE unsigned size(unsigned slots) const {
+    return ((slots * words << log_copies) + 3) / 4 * 4;
+  }
 };
 
 /// A block has rows of one channel of both operands.
@@ -83,7 +78,6 @@ struct WeightStreams : EdgeStreams {
   int64_t turns;     // blocks that take packs of one run in turns
   int64_t pack_step; // from a pack of a thread to its next one
   bool writes;       // a block has all of a channel, and writes canonical digits
-  unsigned works;    // chunks of all channels, in all parts
   WordTable table;
 };
 

@@ -51,7 +51,7 @@ __device__ __forceinline__ void write_words(const uint32_t* memory, const BlockR
     const int64_t bin = slot < slots ? result.places.of(slot) : kNoBin;
     const bool counts = bin != kNoBin && result.places.counts(slot);
     const bool has_word = counts && lane < static_cast<int>(table.words);
-    const int64_t sum = has_word ? sum_of_copies(memory, table, slot * table.slot_words + lane) : 0;
+    const int64_t sum = has_word ? sum_of_copies(memory, table, slot * table.words + lane) : 0;
     const auto bits = static_cast<uint64_t>(sum);
     const int64_t above = __shfl_up_sync(kAllLanes, sum >> (kDigitBits - shift), 1, kLanesOfSlot);
     const int64_t next = __shfl_down_sync(kAllLanes, sum, 1, kLanesOfSlot);
@@ -102,7 +102,7 @@ __device__ __forceinline__ void put_words(const uint32_t* memory, const BlockRes
     if (bin == kNoBin) {
       continue;
     }
-    const int64_t sum = sum_of_copies(memory, table, slot * table.slot_words + word);
+    const int64_t sum = sum_of_copies(memory, table, i);
     const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
     result.sums.add_shifted(bin, position, sum);
   }

@@ -43,7 +43,7 @@ __device__ __forceinline__ TwoVec16s load_once(const TwoVec16s* address) {
 /// Elements of type T, kSize in a pack. Kernels get them as Wide.
 template <class T, int kTheSize, class TheWide = typename Number<T>::Wide>
 struct Typed {
-  static constexpr bool kAnywhere = false;
+  static constexpr bool kIsTyped = true;
   static constexpr int kSize = kTheSize;
   using Wide = TheWide;
   using Word = typename PackWord<kSize* static_cast<int>(sizeof(T))>::Type;
@@ -77,15 +77,14 @@ struct Typed {
   }
 };
 
-/// Elements of any type whose numbers are TheWide's. kRows: a pack has rows that lie anywhere.
-template <class TheWide, bool kRows = false>
+/// Elements of any type whose numbers are TheWide's. All of this is much code.
+template <class TheWide>
 struct Untyped {
-  static constexpr bool kAnywhere = kRows;
+  static constexpr bool kIsTyped = false;
   static constexpr int kSize = 4;
   using Wide = TheWide;
-  using Bits = typename UnsignedOf<sizeof(Wide)>::type; // no element is wider
   struct Pack {
-    Bits bits[kSize] = {};
+    uint64_t bits[kSize] = {};
   };
 
   ElementType type;
@@ -105,11 +104,11 @@ struct Untyped {
       case 4:
         return split<uint32_t>(at);
       default:
-        return split<Bits>(at);
+        return split<uint64_t>(at);
     }
   }
   __device__ __forceinline__ void load_one(const char* at, int j, Pack& pack) const {
-    pack.bits[j] = static_cast<Bits>(load_raw(at, size).bits);
+    pack.bits[j] = load_raw(at, size).bits;
   }
   template <int kCount>
   __device__ __forceinline__ void widen(
@@ -146,17 +145,12 @@ struct Untyped {
         return 8;
     }
   }
-  template <class Element>
+  template <class Bits>
   __device__ __forceinline__ static Pack split(const char* at) {
-    using Word = typename PackWord<kSize* static_cast<int>(sizeof(Element))>::Type;
+    using Word = typename PackWord<kSize* static_cast<int>(sizeof(Bits))>::Type;
     const Word word = load_once(reinterpret_cast<const Word*>(at));
-    const auto* elements = reinterpret_cast<const Element*>(&word);
-    Pack pack;
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      pack.bits[j] = static_cast<Bits>(elements[j]);
-    }
-    return pack;
+    const auto* elements = reinterpret_cast<const Bits*>(&word);
+    return {{elements[0], elements[1], elements[2], elements[3]}};
   }
   /// The types that Wide has all numbers of. Others do not come here.
   template <class F>

@@ -19,8 +19,8 @@ template <class Values, class Weights, class Shape>
 struct StreamOfPairs {
   static constexpr int kSize = Values::kSize;
   static_assert(kSize == Weights::kSize, "a pack has a weight for each value");
-  // Code for rows anywhere would take registers from the loop over runs.
-  static constexpr bool kAnywhere = Values::kAnywhere;
+  // Code for rows anywhere would take registers from the loop of types that are frequent.
+  static constexpr bool kAnywhere = !Values::kIsTyped;
   using Value = typename Values::Wide;
   using ValuePack = typename Values::Pack;
   using WeightPack = typename Weights::Pack;
@@ -80,7 +80,7 @@ struct StreamOfPairs {
     const int64_t run = in.rows[2].size;
 #pragma unroll 1
     for (int64_t row = begin(); row < end();) {
-      const bool anywhere = kAnywhere;
+      const bool anywhere = kAnywhere && !in.has_runs;
       const int64_t size = anywhere ? end() - row : min(run - row % run, end() - row);
       Packs packs = packs_of(row, size);
       if (anywhere) {
@@ -229,7 +229,7 @@ struct StreamOfPairs {
   __device__ __forceinline__ void load_next(Packs& packs, Pair& pair) const {
     pair = Pair{};
     if (packs.left > 0) {
-      pair = kAnywhere ? load_rows(packs.left) : load_pack(packs);
+      pair = kAnywhere && !in.has_runs ? load_rows(packs.left) : load_pack(packs);
     }
     --packs.left;
   }
