@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -15,13 +13,13 @@ from typing import Any
 
 import pytest
 import torch
+from aot import results_of_package, run_python
 from conftest import DEVICES, load_module
 from oracle import assert_counts, expected_counts, expected_letters, random_values
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 from torch.export.passes import move_to_device_pass
 
-import torch_histo
 from torch_histo import _library, channel_histogram, text_histogram
 
 EXAMPLE = Path(__file__).parents[1] / "examples" / "cpp"
@@ -48,18 +46,6 @@ def exported(
 
 def calls(program: ExportedProgram) -> list[str]:
     return [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-
-
-def run_python(code: str, *args: object) -> None:
-    """Runs code in a new process, in which torch_histo is imported."""
-    path = os.pathsep.join([str(Path(torch_histo.__file__).parents[1]), *sys.path])
-    run = subprocess.run(
-        [sys.executable, "-c", "import sys, torch, torch_histo\n" + code, *map(str, args)],
-        env={**os.environ, "PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    assert run.returncode == 0, run.stderr
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -191,25 +177,10 @@ def test_package_calls_the_operator_once_and_copies_nothing(package: Path, examp
     assert [name for name in calls(example.export("cpu")) if "histo" in name] == [NAMES[0]]
 
 
-LOAD_AND_RUN = """
-import ctypes, sys, torch
-import torch._inductor.codecache  # which torch 2.10 forgets
-
-# Some compilers link libstdc++ into a package: in Python two of them crash, unless the first
-# is there for all (docs/pytorch.md).
-ctypes.CDLL("libstdc++.so.6", ctypes.RTLD_GLOBAL)
-model = torch._inductor.aoti_load_package(sys.argv[1])
-inputs = torch.load(sys.argv[2] + "/inputs.pt")
-torch.save([model(values) for values in inputs], sys.argv[2] + "/results.pt")
-"""
-
-
 def test_package_in_a_new_process(package: Path, kind: str, tmp_path: Path) -> None:
     inputs = [random_values(shape, torch.uint8) for shape in ((500, 66), (2, 3), (40000, 1))]
     inputs.append(random_values((66, 500), torch.uint8).t())  # another layout than the sample's
-    torch.save([values.to(kind) for values in inputs], tmp_path / "inputs.pt")
-    run_python(LOAD_AND_RUN, package, tmp_path)
-    results = torch.load(tmp_path / "results.pt")
+    results = results_of_package(package, [(values.to(kind),) for values in inputs], tmp_path)
     for values, (counts, highest) in zip(inputs, results, strict=True):
         expected = expected_counts(values)
         assert_counts(counts, expected, values.shape)
@@ -224,9 +195,7 @@ def test_package_with_dynamic_num_bins(kind: str, tmp_path: Path) -> None:
         exported(count_bins_of_the_input, sample), package_path=str(path)
     )
     inputs = [random_values(s, torch.int32).clamp(-1, s[1]) for s in ((500, 66), (2, 3), (9, 300))]
-    torch.save([values.to(kind) for values in inputs], tmp_path / "inputs.pt")
-    run_python(LOAD_AND_RUN, path, tmp_path)
-    results = torch.load(tmp_path / "results.pt")
+    results = results_of_package(path, [(values.to(kind),) for values in inputs], tmp_path)
     for values, result in zip(inputs, results, strict=True):
         assert_bins_of_the_input(values, result)
 

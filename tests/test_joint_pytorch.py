@@ -9,6 +9,7 @@ from typing import Any
 import oracle
 import pytest
 import torch
+from aot import results_of_package
 from conftest import Dispatches
 from oracle import FLOATS, assert_sums, random_values
 from torch import Tensor
@@ -208,12 +209,12 @@ def test_programs(device: torch.device, tmp_path: Path) -> None:
     package = torch._inductor.aoti_compile_and_package(
         program, package_path=str(tmp_path / "ahead.pt2")
     )
-    ahead = torch._inductor.aoti_load_package(package)
-    for length in (30, 41):
-        args = arguments(length)
+    calls = [arguments(length) for length in (30, 41)]
+    ahead = results_of_package(package, calls, tmp_path)
+    for args, of_package in zip(calls, ahead, strict=True):
         expected = leaves(Module()(*args))
-        for run in (program.module(), loaded, ahead):
-            assert all(map(torch.equal, leaves(run(*args)), expected))
+        for results in (program.module()(*args), loaded(*args), of_package):
+            assert all(map(torch.equal, leaves(results), expected))
 
 
 @pytest.mark.parametrize("dim", [None, [0], [-1, 0]])

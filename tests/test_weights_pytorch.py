@@ -9,6 +9,7 @@ from typing import Any
 import oracle
 import pytest
 import torch
+from aot import results_of_package
 from conftest import Dispatches
 from oracle import FLOATS, any_bits, assert_sums, random_values
 from torch import Tensor
@@ -276,20 +277,20 @@ def test_programs(device: torch.device, tmp_path: Path) -> None:
             return hist, edges, ids, histogram(x, 4, weight=w.int()).hist
 
     args = normal(30, 5).to(device), normal(30, 5, seed=1).to(device)
-    rows = torch.export.Dim("rows", min=2)
-    sizes = {"x": {0: rows}, "w": {0: rows}}
+    dynamic = torch.export.Dim("rows", min=2)
+    sizes = {"x": {0: dynamic}, "w": {0: dynamic}}
     program = torch.export.export(Module(), args, dynamic_shapes=sizes)
     torch.export.save(program, tmp_path / "weights.pt2")
     loaded = torch.export.load(tmp_path / "weights.pt2").module()
     package = torch._inductor.aoti_compile_and_package(
         program, package_path=str(tmp_path / "ahead.pt2")
     )
-    ahead = torch._inductor.aoti_load_package(package)
-    for length in (30, 41):
-        args = normal(length, 5).to(device), normal(length, 5, seed=1).to(device)
+    calls = [(normal(rows, 5).to(device), normal(rows, 5, seed=1).to(device)) for rows in (30, 41)]
+    ahead = results_of_package(package, calls, tmp_path)
+    for args, of_package in zip(calls, ahead, strict=True):
         expected = Module()(*args)
-        for run in (program.module(), loaded, ahead):
-            for one, other in zip(run(*args), expected, strict=True):
+        for results in (program.module()(*args), loaded(*args), of_package):
+            for one, other in zip(results, expected, strict=True):
                 assert torch.equal(one, other)
 
 
