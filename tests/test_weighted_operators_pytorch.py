@@ -182,7 +182,7 @@ def test_opcheck(device: torch.device, case: str, flow: bool) -> None:
     check(weights.normalize_digits, (digits,))
     grad = torch.randn(digits.shape[:-1], dtype=torch.float64, device=device)
     check(weights.weight_gradient, (grad, x, edges, dim, flow))
-    values, dims = like(x.nan_to_num(0, 0, 0).int(), device), dim or []
+    values, dims = like(CASES[case][0].nan_to_num(0, 0, 0).int(), device), dim or []
     check(weights.weighted_channel_histogram, (values, weight, 9, dims))
     sizes = HISTO.weighted_channel_histogram(values, weight, 9, dims).shape[:-1]
     grad = torch.randn(sizes, dtype=torch.float64, device=device)
