@@ -1,5 +1,7 @@
 """The expected calibration error of a classifier: how far its confidence is from its accuracy."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -23,6 +25,7 @@ def calibration_error(confidence: Tensor, correct: Tensor, bins: int = 15) -> Te
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     confidence = torch.rand(100_000)
     for name, chance in (("calibrated", confidence), ("overconfident", confidence**2)):
         correct = torch.rand_like(confidence) < chance

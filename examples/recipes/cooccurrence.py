@@ -1,5 +1,6 @@
 """Grey-level co-occurrence matrices: how often grey levels lie at a distance from each other."""
 
+import argparse
 import math
 
 import torch
@@ -28,6 +29,7 @@ def cooccurrence(images: Tensor, distance: int, angle: float, levels: int = 256)
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     images = torch.randint(0, 4, (2, 64, 64), dtype=torch.uint8)
     matrix = cooccurrence(images, 1, 0.0, levels=4)
     i, j = torch.meshgrid(torch.arange(4), torch.arange(4), indexing="ij")

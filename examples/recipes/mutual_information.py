@@ -1,5 +1,7 @@
 """Mutual information of two images or volumes, as registration maximizes it."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -30,6 +32,7 @@ def normalized_mutual_information(
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     volume = torch.randn(32, 64, 64)
     for name, other in (
         ("itself", volume),

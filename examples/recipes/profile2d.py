@@ -1,5 +1,7 @@
 """A profile: the mean of one tensor by bins of two others, and its deviation."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -17,6 +19,7 @@ def profile(
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     x, y = torch.randn(2, 100_000)
     means, counts, _ = profile(x, y, x * y, bins=4)
     print("means of x * y:", means, "counts:", counts, sep="\n")

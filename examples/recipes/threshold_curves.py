@@ -1,5 +1,7 @@
 """Precision, recall and the ROC curve over many thresholds, by one pass over the predictions."""
 
+import argparse
+
 import torch
 from torch import Tensor
 
@@ -32,6 +34,7 @@ def roc(scores: Tensor, target: Tensor, thresholds: Tensor) -> tuple[Tensor, Ten
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     target = torch.randint(0, 2, (100_000,))
     scores = (torch.randn(100_000) + target).sigmoid()
     false, true = roc(scores, target, torch.linspace(0, 1, 1000))
