@@ -64,8 +64,8 @@ class HistogramExplanation(HistogramFacts):
         edges: where these come from: "given", "range" or "extremes".
         edge_dtype: of the edges.
         shares_edges: all channels have the same edges.
-        searches: how the bins are found, the first one first; empty where nobody knows the edges,
-            or where they are computed. On the CPU that is among stored edges: a call computes
+        searches: how the bins are found, the first one first; empty if the edges are not known
+            or are computed. On the CPU that is among stored edges: a call computes
             those of own ranges and of few values, where that is exact (docs/bins.md).
         computes_edges: on a GPU, a formula gives the bin, and the edges beside it are computed
             anew: no edge is read, so there is no search.

@@ -44,8 +44,8 @@ class StreamingHistogram(Stream):
             weights of it, of narrower ones (every integer and bool for int64), or Python's
             numbers, rounded to it. The module is updated by `update(x, weight, dim=None)` then:
             `weight` broadcasts to `x`.
-        variance: whether to add up the squares of weights, too, which are floats of at most 32
-            bits. They take 560 bytes a bin.
+        variance: whether to add up the squares of weights as well. Weights must be floats of at
+            most 32 bits. Squares take 560 bytes per bin.
 
     Attributes:
         hist: int64 counts `[channels..., n + 3]`: underflow, the bins, overflow, NaN. They add up

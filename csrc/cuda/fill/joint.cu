@@ -12,7 +12,7 @@ namespace {
 constexpr int kThreads = 256;
 constexpr int64_t kMostBlocks = 1 << 14; // each has elements left then
 
-/// What a kernel reads.
+/// The coordinates and axes that a kernel reads.
 struct JointInput {
   View coordinates[kMostAxes];
   JointAxes axes;

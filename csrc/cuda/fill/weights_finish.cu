@@ -1,4 +1,4 @@
-// What is done to sums of weights, bin by bin: digits become canonical, are rounded, or are those of
+// Kernels that finish sums of weights, bin by bin: digits become canonical, are rounded, or are those of
 // counts times a weight.
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// Where the slots of a table are in the result.
+// The places in the result of the slots of a table.
 #pragma once
 
 #include "core/edges.h"
