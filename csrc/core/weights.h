@@ -34,6 +34,17 @@ constexpr SumLayout sum_layout(ElementType weight) {
   return {sum.size, sum.lowest, kNumNonFinite};
 }
 
+/// Whether each channel has one weight, which its elements share. A channel without elements has
+/// none.
+inline bool has_one_weight_a_channel(const View& weights) {
+  for (const Extent& loop : weights.rows) {
+    if (loop.size != 1 && loop.stride != 0) {
+      return false;
+    }
+  }
+  return weights.num_rows() > 0;
+}
+
 /// The layout for weights of type T.
 template <class T>
 constexpr SumLayout kSumLayout = sum_layout(kSumType<T>);

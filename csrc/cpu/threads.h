@@ -16,6 +16,16 @@ constexpr int64_t cut(int64_t size, int64_t part, int64_t parts) {
   return size / parts * part + size % parts * part / parts;
 }
 
+/// From `begin` to before `end`.
+struct Range {
+  int64_t begin;
+  int64_t end;
+
+  Range part(int64_t i, int64_t parts) const {
+    return {begin + cut(end - begin, i, parts), begin + cut(end - begin, i + 1, parts)};
+  }
+};
+
 /// Calls f(begin, end) for parts of [0, size), in threads.
 template <class F>
 void parallel_for(int64_t size, int64_t grain, const F& f) {

@@ -69,12 +69,6 @@ void count_panel(const InputPanel<T>& panel, const PatternAxis& axis, int64_t* h
   }
 }
 
-/// From `begin` to before `end`.
-struct Range {
-  int64_t begin;
-  int64_t end;
-};
-
 /// Channels that are digitized together: their counts stay in the cache.
 int64_t num_digitized(const Problem& problem, int64_t strip) {
   const int64_t most = tuning::kDigitizedCounts / problem.num_bins / strip * strip;

@@ -24,16 +24,6 @@ void write_panel(const InputPanel<Slot>& slots, const Beside<int64_t>& index, ui
   }
 }
 
-/// From `begin` to before `end`.
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  Range part(int64_t i, int64_t parts) const {
-    return {begin + cut(end - begin, i, parts), begin + cut(end - begin, i + 1, parts)};
-  }
-};
-
 template <class Slot>
 void write_range(
     const Problem& problem,

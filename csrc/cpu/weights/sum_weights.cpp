@@ -1,6 +1,5 @@
 // Sums of weights by bin.
 #include <algorithm>
-#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -16,16 +15,6 @@
 
 namespace histo::cpu {
 namespace {
-
-/// From `begin` to before `end`.
-struct Range {
-  int64_t begin;
-  int64_t end;
-
-  Range part(int64_t i, int64_t parts) const {
-    return {begin + cut(end - begin, i, parts), begin + cut(end - begin, i + 1, parts)};
-  }
-};
 
 /// The last operand.
 const View& weights_of(const Problem& problem) {
@@ -143,14 +132,6 @@ void sum_weights(const Problem& problem, const Slots& slots, Allocator& allocate
   });
 }
 
-/// Whether each channel has one weight. A channel without elements has none.
-bool is_repeated(const View& weights) {
-  return weights.num_rows() > 0 &&
-         std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
-           return loop.size == 1 || loop.stride == 0;
-         });
-}
-
 /// Multiplies the counts of channels with their weights.
 void put_products(const Problem& problem, const int64_t* counts) {
   const View& view = weights_of(problem);
@@ -192,7 +173,7 @@ void sum_weights_between(
   if (problem.num_results() == 0) {
     return;
   }
-  if (is_repeated(weights_of(problem))) {
+  if (has_one_weight_a_channel(weights_of(problem))) {
     return sum_repeated(problem, allocate, [&](const Problem& counted) {
       count_between(counted, edges, nullptr, flow, allocate);
     });
@@ -204,7 +185,7 @@ void sum_weights_of_values(const Problem& problem, Allocator& allocate) {
   if (problem.num_results() == 0) {
     return;
   }
-  if (is_repeated(weights_of(problem))) {
+  if (has_one_weight_a_channel(weights_of(problem))) {
     return sum_repeated(problem, allocate, [&](const Problem& counted) {
       count(counted, pattern_axis(counted.type, ValueBinning{counted.num_bins}), allocate);
     });
@@ -216,7 +197,7 @@ void sum_weights_joint(const Problem& problem, const JointAxes& axes, Allocator&
   if (problem.num_results() == 0) {
     return;
   }
-  if (is_repeated(weights_of(problem))) {
+  if (has_one_weight_a_channel(weights_of(problem))) {
     return sum_repeated(
         problem, allocate, [&](const Problem& counted) { count_joint(counted, axes, allocate); });
   }

@@ -37,7 +37,7 @@ void sum_by(const WeightsPlan& plan, const Problem& problem, const Launch& launc
 
 void sum_weights_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
-  if (has_equal_weights(problem)) {
+  if (has_one_weight_a_channel(problem.operand(1))) {
     return sum_by_counts(problem, launch, [&](const Problem& counted) {
       count_between(counted, edges, flow, launch);
     });
@@ -57,7 +57,7 @@ void sum_weights_between(
 }
 
 void sum_weights_of_values(const Problem& problem, const Launch& launch) {
-  if (has_equal_weights(problem)) {
+  if (has_one_weight_a_channel(problem.operand(1))) {
     return sum_by_counts(problem, launch, [&](const Problem& counted) {
       count(counted, ValueBinning{problem.num_bins}, launch);
     });

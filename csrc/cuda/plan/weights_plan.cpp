@@ -266,13 +266,6 @@ bool plan_columns(
 
 } // namespace
 
-bool has_equal_weights(const Problem& problem) {
-  const View& weights = problem.operand(1);
-  return std::all_of(std::begin(weights.rows), std::end(weights.rows), [](const Extent& loop) {
-    return loop.size == 1 || loop.stride == 0;
-  });
-}
-
 WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits) {
   const int64_t bytes = bytes_of_type(problem.type);
   const TableEntries entries{bytes, problem.num_bins, false};

@@ -34,8 +34,8 @@ enum class WordKind {
   kFloat64,
 };
 WordKind word_kind(ElementType weight);
-/// What values become: float32 or float64, which have all numbers of their type, or integers of 64
-/// bits.
+/// The type that values are widened to: float32 or float64, which hold all of their numbers, or
+/// integers of 64 bits.
 WordKind value_kind(ElementType value);
 
 /// A table of sums in shared memory: [slot][word][copy], words of 32 bits. Word i of a slot counts
@@ -104,9 +104,6 @@ struct WeightsPlan {
   int threads;
   int64_t shared_bytes;
 };
-
-/// Whether all elements of each channel have one weight.
-bool has_equal_weights(const Problem& problem);
 
 /// `edges` is null if bins are values.
 WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const DeviceLimits& limits);

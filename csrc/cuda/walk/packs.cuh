@@ -11,18 +11,8 @@ namespace histo::cuda {
 
 /// The word that a pack of kBytes bytes is loaded as.
 template <int kBytes>
-struct PackWord;
-template <>
-struct PackWord<2> {
-  using Type = uint16_t;
-};
-template <>
-struct PackWord<4> {
-  using Type = uint32_t;
-};
-template <>
-struct PackWord<8> {
-  using Type = uint64_t;
+struct PackWord {
+  using Type = typename UnsignedOf<kBytes>::type;
 };
 template <>
 struct PackWord<16> {

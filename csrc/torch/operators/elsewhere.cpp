@@ -121,6 +121,8 @@ void refuse_nested(torch::stable::detail::StableLibrary& m) {
   m.impl("finite_range", TORCH_BOX(&finite_range_nested));
   m.impl("quantile", TORCH_BOX(&quantile_nested));
   m.impl("_summary", TORCH_BOX(&summary_nested));
+  refuse_nested_weights(m);
+  refuse_nested_joint(m);
 }
 
 } // namespace

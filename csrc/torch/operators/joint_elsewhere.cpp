@@ -67,25 +67,16 @@ Tensor weighted_joint_histogram_nested(
   fail_nested("weighted_joint_histogram", "inputs");
 }
 
-void refuse_nested(torch::stable::detail::StableLibrary& m) {
+} // namespace
+
+void refuse_nested_joint(torch::stable::detail::StableLibrary& m) {
   m.impl("joint_histogram", TORCH_BOX(&joint_histogram_nested));
   m.impl("weighted_joint_histogram", TORCH_BOX(&weighted_joint_histogram_nested));
 }
 
-} // namespace
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("joint_histogram", TORCH_BOX(&histo::joint_histogram_elsewhere));
   m.impl("weighted_joint_histogram", TORCH_BOX(&histo::weighted_joint_histogram_elsewhere));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCPU, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCUDA, m) {
-  histo::refuse_nested(m);
 }

@@ -4,6 +4,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <torch/csrc/stable/library.h>
+
 #include "torch/arguments.h"
 
 namespace histo {
@@ -30,6 +32,10 @@ inline const torch::stable::Tensor& defined(
       std::string(op) + ": " + argument +
       " must be a dense tensor, got a nested one: pass the tensors of its unbind()");
 }
+
+/// Registers the answer of weighted and of joint operators to nested tensors.
+void refuse_nested_weights(torch::stable::detail::StableLibrary& m);
+void refuse_nested_joint(torch::stable::detail::StableLibrary& m);
 
 /// The message of what `check` throws, or an empty string.
 template <class Check>

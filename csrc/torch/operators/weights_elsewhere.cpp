@@ -62,11 +62,6 @@ Tensor weighted_channel_histogram_nested(
   fail_nested("weighted_channel_histogram", "input");
 }
 
-void refuse_nested(torch::stable::detail::StableLibrary& m) {
-  m.impl("weighted_histogram", TORCH_BOX(&weighted_histogram_nested));
-  m.impl("weighted_channel_histogram", TORCH_BOX(&weighted_channel_histogram_nested));
-}
-
 std::string weight_error(
     std::string op,
     std::string device,
@@ -106,6 +101,12 @@ std::string digits_error(
 }
 
 } // namespace
+
+void refuse_nested_weights(torch::stable::detail::StableLibrary& m) {
+  m.impl("weighted_histogram", TORCH_BOX(&weighted_histogram_nested));
+  m.impl("weighted_channel_histogram", TORCH_BOX(&weighted_channel_histogram_nested));
+}
+
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
@@ -116,14 +117,4 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_check_weight", TORCH_BOX(&histo::weight_error));
   m.impl("_check_values", TORCH_BOX(&histo::values_error));
   m.impl("_check_digits", TORCH_BOX(&histo::digits_error));
-}
-
-STABLE_TORCH_LIBRARY_IMPL(histo, AutogradNestedTensor, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCPU, m) {
-  histo::refuse_nested(m);
-}
-STABLE_TORCH_LIBRARY_IMPL(histo, NestedTensorCUDA, m) {
-  histo::refuse_nested(m);
 }
