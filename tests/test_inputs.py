@@ -52,6 +52,23 @@ def fractions(edges: Any) -> Any:
     return edges / 255 if hasattr(edges, "dtype") else [edge / 255 for edge in edges]
 
 
+def pairs(function: Callable[..., Any]) -> Callable[[Any, Any], tuple[Tensor, Tensor, Tensor]]:
+    """A function of two coordinates, called with a sample of both where it takes one."""
+    takes_sample = "2d" not in function.__name__
+
+    def count(x: Any, edges: Any) -> tuple[Tensor, Tensor, Tensor]:
+        found = function(*([(x, x)] if takes_sample else (x, x)), [edges, 3])
+        return found.hist, *found.bin_edges
+
+    return count
+
+
+def joint_stream(x: Any, edges: Any) -> Tensor:
+    module = torch_histo.StreamingHistogramdd([edges, EDGES])
+    module.update((x, x))
+    return module.hist
+
+
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "channel_histogram": lambda x, edges: torch_histo.channel_histogram(x),
     "text_histogram": lambda x, edges: torch_histo.text_histogram(x),
@@ -68,12 +85,17 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "logging.histograms": lambda x, edges: tuple(
         map(torch.from_numpy, logging.histograms({"x": x})["x"])
     ),
+    "histogramdd": pairs(torch_histo.histogramdd),
+    "histogram2d": pairs(torch_histo.histogram2d),
+    "distributed.histogramdd": pairs(distributed.histogramdd),
+    "distributed.histogram2d": pairs(distributed.histogram2d),
     "StreamingHistogram": stream,
+    "StreamingHistogramdd": joint_stream,
     "QuantileSketch": sketch,
 }
 WITHOUT_NUMBERS = {"has_cuda_kernels", "logging.to_tensorboard", "logging.to_trackio"} | {
     *("logging.to_wandb", "logging.Watch", "logging.Counts", "BinSearch", "CpuExplanation"),
-    *("Device", "Explanation", "Histogram", "HistogramExplanation", "Summary"),
+    *("Device", "Explanation", "Histogram", "HistogramExplanation", "JointHistogram", "Summary"),
 }
 """Those that take what others return, a module or nothing."""
 
@@ -239,7 +261,12 @@ REFUSED = [(example, call) for _, example, call in rows_of("refused")] + [
     ("SimpleNamespace(toarray=lambda: np.eye(3))", "x.toarray()"),
 ]
 NAMES = {"text_histogram": "text", "StreamingHistogram": "x", "QuantileSketch": "x"} | {
-    "logging.histograms": "tensors['x']"
+    "logging.histograms": "tensors['x']",
+    "histogramdd": "sample[0]",
+    "histogram2d": "x",
+    "distributed.histogramdd": "local_sample[0]",
+    "distributed.histogram2d": "local_x",
+    "StreamingHistogramdd": "sample[0]",
 }
 
 

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch_histo import histogram2d
 
 
-def entropy(counts: Tensor, bins: int) -> Tensor:
+def entropy_of(counts: Tensor, bins: int) -> Tensor:
     """In nats, of counts whose last `bins` dimensions are the bins."""
     p = counts.flatten(-bins).double()
     p = p / p.sum(-1, keepdim=True)
@@ -20,7 +20,7 @@ def mutual_information(
 ) -> Tensor:
     """H(x) + H(y) - H(x, y) over `dim`: of pairs of images [n, h, w], dim=(1, 2) gives [n]."""
     counts = histogram2d(x, y, bins, dim=dim).hist
-    return entropy(counts.sum(-1), 1) + entropy(counts.sum(-2), 1) - entropy(counts, 2)
+    return entropy_of(counts.sum(-1), 1) + entropy_of(counts.sum(-2), 1) - entropy_of(counts, 2)
 
 
 def normalized_mutual_information(
@@ -28,7 +28,7 @@ def normalized_mutual_information(
 ) -> Tensor:
     """(H(x) + H(y)) / H(x, y), from 1 to 2: skimage.metrics.normalized_mutual_information."""
     counts = histogram2d(x, y, bins, dim=dim).hist
-    return (entropy(counts.sum(-1), 1) + entropy(counts.sum(-2), 1)) / entropy(counts, 2)
+    return (entropy_of(counts.sum(-1), 1) + entropy_of(counts.sum(-2), 1)) / entropy_of(counts, 2)
 
 
 if __name__ == "__main__":
