@@ -255,6 +255,40 @@ def test_inference_mode(calls: list[int]) -> None:
     assert calls == [2]
 
 
+@pytest.mark.parametrize("range", RANGES, ids=str)
+@pytest.mark.parametrize("dtype", [torch.int8, torch.bfloat16, torch.float32, torch.float64])
+def test_edges_of_weights_and_axes(
+    monkeypatch: pytest.MonkeyPatch, dtype: torch.dtype, range: Any, device: torch.device
+) -> None:
+    """One call makes them: the same as those of a histogram, and as those of the longer way."""
+    values = random_values((40, 6), dtype).to(device)
+    expected = histogram(values, 7, range=range, dim=0).bin_edges
+
+    def edges() -> list[Tensor]:
+        weighted = histogram(values, 7, range=range, dim=0, weight=2)
+        ranges = None if range is None else (range, None)
+        joint = torch_histo.histogram2d(values, values, 7, range=ranges, dim=0)
+        return [weighted.bin_edges, *joint.bin_edges]
+
+    count, operator = [0], _one_call._edges_of
+
+    def counted(*args: Any) -> Any:
+        count[0] += 1
+        return operator(*args)
+
+    monkeypatch.setattr(_one_call, "_edges_of", counted)
+    found = edges()
+    assert count == [3]
+    monkeypatch.setattr(histograms, "edges_in_one_call", lambda *args: None)
+    the_longer = edges()
+    assert count == [3]
+    bits = torch.int32 if expected.itemsize == 4 else torch.int64
+    for one, other in zip(found, the_longer, strict=True):
+        assert torch.equal(one.view(bits), other.view(bits))
+    assert torch.equal(found[0].view(bits), expected.view(bits))
+    assert torch.equal(found[1].view(bits), expected.view(bits))
+
+
 @pytest.mark.usefixtures("flush_denormal")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_subnormals_are_numbers(dtype: torch.dtype) -> None:

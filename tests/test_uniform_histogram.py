@@ -75,6 +75,7 @@ def by_edges(values: Tensor, bins: int, of: Range, dim: Dim, flow: bool) -> tupl
 def check(values: Tensor, bins: int, of: Range, dim: Dim, flow: bool, about: object = "") -> None:
     torch.set_flush_denormal(FLUSH)
     hist, edges = torch.ops.histo._uniform_histogram(values, bins, of, dim, flow)
+    alone = torch.ops.histo._edges_of(values, bins, of, dim)
     torch.set_flush_denormal(False)
     if of is not None and of[0] == of[1]:
         of = of[0] - 0.5, of[1] + 0.5
@@ -93,6 +94,8 @@ def check(values: Tensor, bins: int, of: Range, dim: Dim, flow: bool, about: obj
     same = edges == expected
     assert edges.dtype == expected.dtype, about
     assert edges.shape == expected.shape, about
+    bits = torch.int32 if edges.dtype == torch.float32 else torch.int64
+    assert torch.equal(alone.view(bits), edges.view(bits)), about
     assert bool((same | (edges.isnan() & expected.isnan())).all()), about
     assert_counts(hist, counts, about)
 

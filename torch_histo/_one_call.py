@@ -1,4 +1,4 @@
-"""Histograms of plain tensors, by one call of one operator."""
+"""Histograms of plain tensors, and their edges, by one call of one operator."""
 
 from __future__ import annotations
 
@@ -15,14 +15,20 @@ from torch_histo._arguments import dimensions, is_plain
 _library.load()
 
 _uniform_histogram = torch.ops.histo._uniform_histogram.default
+_edges_of = torch.ops.histo._edges_of.default
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQed")}
 """Types of numbers between which edges are computed in float64."""
 
 
 def takes_one_call(bins: object, range: Any) -> bool:
     """Whether the operator takes such bins: a number of them, between numbers or extremes."""
-    is_pair = type(range) in (tuple, list) and _NUMBERS.issuperset(map(type, range))
-    return type(bins) is int and (range is None or is_pair)
+    return type(bins) is int and (range is None or holds_numbers(range))
+
+
+def holds_numbers(range: Any) -> bool:
+    """Whether a range is two numbers between which edges are computed in float64."""
+    is_pair = type(range) in (tuple, list) and len(range) == 2
+    return is_pair and _NUMBERS.issuperset(map(type, range))
 
 
 def counts_and_edges(
@@ -41,4 +47,17 @@ def counts_and_edges(
             input = input.detach()  # edges have no gradient
         return _uniform_histogram(input, bins, range, dims, flow)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError, OverflowError):
+        return None
+
+
+def edges_in_one_call(
+    input: Tensor, num_bins: int, range: tuple[float, float] | None, dims: list[int] | None
+) -> Tensor | None:
+    """The edges of bins of one width between two numbers or each channel's extremes. Other calls
+    give None, and so do those that end in an error."""
+    if not is_plain(input):
+        return None
+    try:
+        return _edges_of(input.detach(), num_bins, range, dims)  # type: ignore[no-any-return]
+    except (RuntimeError, TypeError):
         return None

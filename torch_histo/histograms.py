@@ -25,7 +25,7 @@ from torch_histo._arguments import (
     what_came,
 )
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
-from torch_histo._one_call import counts_and_edges
+from torch_histo._one_call import counts_and_edges, edges_in_one_call, holds_numbers
 from torch_histo.weights import NAMES_ELSEWHERE, Add, density_of, weight_of, weighted_sums
 
 if TYPE_CHECKING:
@@ -204,7 +204,7 @@ class UniformBins(NamedTuple):
     """Bins of one width between bounds, or between the extremes of the input."""
 
     num_bins: int
-    bounds: tuple[Tensor, Tensor] | None
+    bounds: tuple[Tensor, Tensor] | tuple[float, float] | None
 
 
 def checked_call(
@@ -243,7 +243,16 @@ def edges_of(
     if isinstance(bins, Tensor):
         return bins
     num_bins, bounds = bins
-    low, high = _extremes(input, dims, combine) if bounds is None else bounds
+    if bounds is None or not isinstance(bounds[0], Tensor):
+        found = None if combine else edges_in_one_call(input, num_bins, bounds, dims)
+        if found is not None:
+            return found
+    if bounds is None:
+        low, high = _extremes(input, dims, combine)
+    else:
+        low, high = (
+            v if isinstance(v, Tensor) else filled(input, v, torch.float64) for v in bounds
+        )
     dtype = torch.float32 if is_small_float(input) else torch.float64
     edges: Tensor = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
     return edges
@@ -324,8 +333,11 @@ def _widened(low: Tensor, high: Tensor) -> tuple[Tensor, Tensor]:
     return torch.add(low, equal, alpha=-0.5), torch.add(high, equal, alpha=0.5)
 
 
-def _bounds(input: Tensor, range: Range) -> tuple[Tensor, Tensor]:
-    """A range as tensors on the input's device, of the type that edges are computed in."""
+def _bounds(input: Tensor, range: Range) -> tuple[Tensor, Tensor] | tuple[float, float]:
+    """A range as numbers, between which edges are computed in float64, or as tensors on the input's
+    device, of the type that edges are computed in."""
+    if holds_numbers(range):  # as most are
+        return _ends(range)
     pair = pair_of(range)
     if not all(map(_is_bound, pair)):
         pair = tuple(v if _is_bound(v) else _as_bound(v) for v in pair)
@@ -346,15 +358,16 @@ def _bounds(input: Tensor, range: Range) -> tuple[Tensor, Tensor]:
                 "histogram: range must be tensors that broadcast with each other, "
                 f"got sizes {list(low.shape)} and {list(high.shape)}"
             ) from error
+    first, last = _ends(pair)
+    if in_float32:
+        return filled(input, first, dtype), filled(input, last, dtype)
+    return first, last
+
+
+def _ends(pair: Any) -> tuple[float, float]:
+    """The ends of the bins between two numbers, as float64."""
     first, last = _finite(pair)
-    if first == last:
-        first, last = first - 0.5, last + 0.5
-    has_width = abs(first) + abs(last) < torch.finfo(dtype).max
-    if type(input) is Tensor and has_width and not is_compiling():
-        # One kernel writes both.
-        low, high = torch.linspace(first, last, 2, dtype=dtype, device=input.device).unbind()
-        return low, high
-    return filled(input, first, dtype), filled(input, last, dtype)
+    return (first - 0.5, last + 0.5) if first == last else (first, last)
 
 
 def pair_of(range: Range | None) -> tuple[Any, ...]:

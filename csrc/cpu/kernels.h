@@ -41,6 +41,8 @@ void count_between(
 /// Writes the edges, and counts between them.
 void count_uniform(
     const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate);
+/// Writes the edges alone.
+void edges_of(const Problem& input, const UniformBins& bins);
 
 // Sums of weights. Operand 0 of a problem is the input, and operand 1 are the weights. The result has
 // problem.sum_size numbers for each bin (core/weights.h); its digits are canonical.

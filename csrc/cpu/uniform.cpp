@@ -17,24 +17,41 @@ namespace {
 template <class T>
 constexpr ElementType kTypeOf = sizeof(T) == 4 ? ElementType::kFloat32 : ElementType::kFloat64;
 
+/// The range of each channel.
+template <class T>
+struct OwnRanges {
+  std::vector<T> low;
+  std::vector<T> high;
+
+  explicit OwnRanges(const Problem& input)
+      : low(static_cast<size_t>(input.num_channels())), high(low.size()) {
+    finite_range(input, low.data(), high.data());
+    const ExactFloats exact;
+    for (size_t channel = 0; channel < low.size(); ++channel) {
+      range_of_extremes(low[channel], high[channel]);
+    }
+  }
+};
+
+template <class T, class Edge>
+OwnRanges<T> write_between_extremes(const Problem& input, const UniformBins& bins) {
+  const int64_t channels = input.num_channels();
+  OwnRanges<T> ranges(input);
+  auto* edges = static_cast<Edge*>(bins.edges);
+  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
+  uniform_edges(ranges.low.data(), ranges.high.data(), channels, bins.bins, edges);
+  return ranges;
+}
+
 template <class T, class Edge>
 void count_between_extremes(
     const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate) {
-  const int64_t channels = input.num_channels();
-  std::vector<T> low(static_cast<size_t>(channels)), high(low.size());
-  finite_range(input, low.data(), high.data());
-  const ExactFloats exact;
-  for (size_t channel = 0; channel < low.size(); ++channel) {
-    range_of_extremes(low[channel], high[channel]);
-  }
-  auto* edges = static_cast<Edge*>(bins.edges);
-  advise_huge_pages(edges, channels * (bins.bins + 1) * static_cast<int64_t>(sizeof(Edge)));
-  uniform_edges(low.data(), high.data(), channels, bins.bins, edges);
-  const UniformRanges ranges{low.data(), high.data(), kTypeOf<T>, false};
+  const OwnRanges<T> own = write_between_extremes<T, Edge>(input, bins);
+  const UniformRanges ranges{own.low.data(), own.high.data(), kTypeOf<T>, false};
   const bool are_computed = sizeof(T) == sizeof(Edge);
   count_between(
-      input, Edges::all(edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr, flow,
-      allocate);
+      input, Edges::all(bins.edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr,
+      flow, allocate);
 }
 
 template <class Edge>
@@ -49,6 +66,17 @@ void count_uniform(
   uniform_edges(bins.range, bins.range + 1, 1, bins.bins, edges);
   const UniformRanges range{bins.range, bins.range + 1, ElementType::kFloat64, true};
   count_between(input, Edges::all(edges, bins.type, bins.bins, true), &range, flow, allocate);
+}
+
+template <class Edge>
+void edges_of(const Problem& input, const UniformBins& bins) {
+  if (bins.range != nullptr) {
+    uniform_edges(bins.range, bins.range + 1, 1, bins.bins, static_cast<Edge*>(bins.edges));
+  } else if (input.num_rows() > 0) {
+    write_between_extremes<Edge, Edge>(input, bins);
+  } else {
+    write_between_extremes<double, Edge>(input, bins); // as NumPy does
+  }
 }
 
 /// The edges [begin, end) of one range.
@@ -80,6 +108,10 @@ void count_uniform(
     const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate) {
   bins.type == ElementType::kFloat32 ? count_uniform<float>(input, bins, flow, allocate)
                                      : count_uniform<double>(input, bins, flow, allocate);
+}
+
+void edges_of(const Problem& input, const UniformBins& bins) {
+  bins.type == ElementType::kFloat32 ? edges_of<float>(input, bins) : edges_of<double>(input, bins);
 }
 
 template <class T, class Edge>

@@ -171,18 +171,32 @@ HistogramAddCall prepare_histogram_add(
 /// Ends a call whose terms are counted.
 void add_terms(const torch::stable::Tensor& counts, const HistogramAddCall& call);
 
-/// A checked call of a histogram in bins of one width.
-struct UniformCall {
-  Call call; // num_bins of its problem are all counts of a channel
+/// Bins of one width of a checked call.
+struct UniformEdges {
   int64_t num_bins;
-  std::vector<double> range;   // both ends, which differ; empty for the extremes of each channel
-  torch::stable::Tensor edges; // not initialized
-  ElementType type;            // of the edges
+  std::vector<double> range;    // both ends, which differ; empty for the extremes of each channel
+  torch::stable::Tensor tensor; // not initialized
+  ElementType type;             // of the tensor
 
   UniformBins bins() const {
-    return {num_bins, range.empty() ? nullptr : range.data(), edges.mutable_data_ptr(), type};
+    return {num_bins, range.empty() ? nullptr : range.data(), tensor.mutable_data_ptr(), type};
   }
 };
+
+/// A checked call of a histogram in bins of one width, or of their edges alone.
+struct UniformCall {
+  Call call; // num_bins of its problem are all counts of a channel
+  UniformEdges edges;
+};
+struct EdgesOfCall {
+  Operands operands;
+  UniformEdges edges;
+};
+EdgesOfCall prepare_edges_of(
+    const torch::stable::Tensor& input,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range,
+    const std::optional<std::vector<int64_t>>& dim);
 UniformCall prepare_uniform_histogram(
     const torch::stable::Tensor& input,
     int64_t num_bins,

@@ -260,6 +260,28 @@ HistogramAddCall prepare_histogram_add(
   return {std::move(prepared), terms};
 }
 
+namespace {
+
+UniformEdges prepare_edges(
+    const Tensor& input,
+    const Checked& checked,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range) {
+  if (num_bins < 1) {
+    fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
+  }
+  const std::vector<double> ends = range ? checked_range(*range) : std::vector<double>();
+  const std::vector<int64_t> shape =
+      !range ? kept_sizes(input, checked, num_bins + 1) : std::vector<int64_t>{num_bins + 1};
+  const bool in_float32 = fits_in_float32(checked.element);
+  return {
+      num_bins, ends,
+      allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges"),
+      in_float32 ? ElementType::kFloat32 : ElementType::kFloat64};
+}
+
+} // namespace
+
 UniformCall prepare_uniform_histogram(
     const Tensor& input,
     int64_t num_bins,
@@ -267,22 +289,18 @@ UniformCall prepare_uniform_histogram(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
-  if (num_bins < 1) {
-    fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
-  }
-  UniformCall prepared{
-      prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts),
-      num_bins,
-      range ? checked_range(*range) : std::vector<double>(),
-      {},
-      {}};
-  const std::vector<int64_t> shape =
-      !range ? kept_sizes(input, checked, num_bins + 1) : std::vector<int64_t>{num_bins + 1};
-  const bool in_float32 = fits_in_float32(checked.element);
-  prepared.edges =
-      allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges");
-  prepared.type = in_float32 ? ElementType::kFloat32 : ElementType::kFloat64;
-  return prepared;
+  UniformEdges edges = prepare_edges(input, checked, num_bins, range);
+  return {prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts), std::move(edges)};
+}
+
+EdgesOfCall prepare_edges_of(
+    const Tensor& input,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range,
+    const std::optional<std::vector<int64_t>>& dim) {
+  const Checked checked = check_numbers(kHistogram, describe(input), dim);
+  return {
+      prepare_operands({input}, checked.kept, 1), prepare_edges(input, checked, num_bins, range)};
 }
 
 RangeCall prepare_finite_range(

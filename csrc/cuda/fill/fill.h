@@ -35,6 +35,8 @@ void count_own_teams(
 /// Writes edges of one width, and counts between them.
 void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch);
+/// Writes the edges alone.
+void edges_of(const Problem& problem, const UniformBins& bins, const Launch& launch);
 
 // The layouts of EdgePlan.
 void count_streams_between(

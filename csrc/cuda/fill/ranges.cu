@@ -115,6 +115,16 @@ void count_between_stored(
   count_by(plan, problem, edges, flow, launch);
 }
 
+/// The range of each channel.
+template <class E>
+Ranges<E> find_ranges(const Problem& problem, const Launch& launch) {
+  const int64_t channels = problem.num_channels();
+  auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
+  E* high = low + channels;
+  find_extremes(problem, Widened{true}, low, high, launch);
+  return {low, high};
+}
+
 template <class E>
 void count_between_extremes(
     const UniformPlan& plan,
@@ -123,11 +133,7 @@ void count_between_extremes(
     const UniformBins& bins,
     const Flow& flow,
     const Launch& launch) {
-  const int64_t channels = problem.num_channels();
-  auto* low = static_cast<E*>(launch.allocate(2 * channels * static_cast<int64_t>(sizeof(E))));
-  E* high = low + channels;
-  find_extremes(problem, Widened{true}, low, high, launch);
-  const Ranges<E> ranges{low, high};
+  const Ranges<E> ranges = find_ranges<E>(problem, launch);
   if (plan.layout == UniformLayout::kStored) {
     return count_between_stored<E>(ranges, plan.edges, problem, edges, bins, flow, launch);
   }
@@ -137,7 +143,29 @@ void count_between_extremes(
   plan.layout == UniformLayout::kOwnStripes
       ? count_own_stripes<E>(
             plan.edges, problem, ranges, bins.bins, flow, static_cast<E*>(bins.edges), launch)
-      : count_own_teams(plan.edges, problem, low, high, bins, flow, launch);
+      : count_own_teams(plan.edges, problem, ranges.low, ranges.high, bins, flow, launch);
+}
+
+/// Edges that no element decides, and counts to clear.
+template <class E>
+void set_up_without_elements(
+    const Problem& problem, const UniformBins& bins, int64_t num_counts, const Launch& launch) {
+  const bool own = bins.range == nullptr;
+  // NumPy computes the edges of no elements in float64.
+  const OneRange range = own ? OneRange{0, 1} : OneRange{bins.range[0], bins.range[1]};
+  set_up(
+      range, own ? problem.num_channels() : 1, bins.bins, static_cast<E*>(bins.edges),
+      problem.counts, num_counts, launch);
+}
+
+template <class E>
+void edges_of(const Problem& problem, const UniformBins& bins, const Launch& launch) {
+  if (bins.range != nullptr || problem.num_rows() == 0 || problem.num_channels() == 0) {
+    return set_up_without_elements<E>(problem, bins, 0, launch);
+  }
+  set_up(
+      find_ranges<E>(problem, launch), problem.num_channels(), bins.bins,
+      static_cast<E*>(bins.edges), nullptr, 0, launch);
 }
 
 template <class E>
@@ -145,11 +173,7 @@ void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
   const bool own = bins.range == nullptr;
   if (problem.num_rows() == 0 || problem.num_counts() == 0) {
-    // NumPy computes the edges of no elements in float64.
-    const OneRange range = own ? OneRange{0, 1} : OneRange{bins.range[0], bins.range[1]};
-    return set_up(
-        range, own ? problem.num_channels() : 1, bins.bins, static_cast<E*>(bins.edges),
-        problem.counts, problem.num_counts(), launch);
+    return set_up_without_elements<E>(problem, bins, problem.num_counts(), launch);
   }
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, !own);
   const UniformPlan plan = plan_uniform(problem, edges, launch.limits);
@@ -171,6 +195,11 @@ void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
   bins.type == ElementType::kFloat32 ? count_uniform<float>(problem, bins, flow, launch)
                                      : count_uniform<double>(problem, bins, flow, launch);
+}
+
+void edges_of(const Problem& problem, const UniformBins& bins, const Launch& launch) {
+  bins.type == ElementType::kFloat32 ? edges_of<float>(problem, bins, launch)
+                                     : edges_of<double>(problem, bins, launch);
 }
 
 } // namespace histo::cuda

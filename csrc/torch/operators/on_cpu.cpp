@@ -65,8 +65,18 @@ std::tuple<Tensor, Tensor> uniform_histogram(
     bool flow) {
   const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
   Workspace workspace(prepared.call.counts);
-  cpu::count_uniform(prepared.call.problem, prepared.bins(), Flow{flow}, workspace);
-  return {prepared.call.counts, prepared.edges};
+  cpu::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, workspace);
+  return {prepared.call.counts, prepared.edges.tensor};
+}
+
+Tensor edges_of(
+    const Tensor& input,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim) {
+  const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
+  cpu::edges_of(prepared.operands.problem, prepared.edges.bins());
+  return prepared.edges.tensor;
 }
 
 void sketch_add(
@@ -261,6 +271,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
   m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
+  m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
   m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
   m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
 }

@@ -120,9 +120,21 @@ std::tuple<Tensor, Tensor> uniform_histogram(
     bool flow) {
   const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
   on_device(input, [&](const cuda::Launch& launch) {
-    cuda::count_uniform(prepared.call.problem, prepared.bins(), Flow{flow}, launch);
+    cuda::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, launch);
   });
-  return {prepared.call.counts, prepared.edges};
+  return {prepared.call.counts, prepared.edges.tensor};
+}
+
+Tensor edges_of(
+    const Tensor& input,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim) {
+  const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::edges_of(prepared.operands.problem, prepared.edges.bins(), launch);
+  });
+  return prepared.edges.tensor;
 }
 
 template <class T>
@@ -285,6 +297,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("histogram", TORCH_BOX(&histo::histogram));
   m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
   m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
+  m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));

@@ -88,6 +88,8 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   m.def(
       "_uniform_histogram(Tensor input, SymInt num_bins, float[]? range, int[]? dim, bool flow) "
       "-> (Tensor, Tensor)");
+  // The edges alone.
+  m.def("_edges_of(Tensor input, SymInt num_bins, float[]? range, int[]? dim) -> Tensor");
 
   // Adds the counts and the extremes of the input to the buffers of a quantile sketch, whose bins
   // are those of `bits` and the exponents from `first` up to `last`; and finds quantiles of it.
