@@ -580,7 +580,7 @@ if "amx" in Path("/proc/cpuinfo").read_text():
     OTHER_PROCESSORS.append(("avx512", ""))  # elsewhere that is what this process does
 
 
-@pytest.mark.parametrize("every", [140, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.parametrize("every", [280, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("loops", "counters"), OTHER_PROCESSORS)
 def test_other_processors(loops: str, counters: str, every: int) -> None:
     """Loops and counters are chosen once a process: the tests that depend on it, in another one."""
