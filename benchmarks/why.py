@@ -77,7 +77,7 @@ def ways(case: Case, device: torch.device) -> dict[str, common.Run]:
 
 
 def converted(x: Tensor) -> Tensor:
-    return channel_histogram(x.to(torch.int32) + 128)
+    return channel_histogram(x.to(torch.int32) + 128, 256)
 
 
 def viewed(x: Tensor) -> Tensor:

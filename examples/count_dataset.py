@@ -185,7 +185,11 @@ def main() -> None:
     dist.all_reduce(counts)
     if rank == 0:
         np.save(arguments.out, counts.cpu().numpy())
-        print(f"{arguments.out}: {int(counts.sum()):,} values, {len(todo)} files in this run")
+        counted = int(counts.sum())
+        print(f"{arguments.out}: {counted:,} values, {len(todo)} files in this run")
+        if ignored := sum(rows_of(path).size for path in arguments.data.glob("*.npy")) - counted:
+            bins = f"the bins 0 to {arguments.num_bins - 1}"
+            print(f"{arguments.out}: ignored {ignored:,} values outside {bins}: see --num-bins")
     dist.destroy_process_group()
 
 

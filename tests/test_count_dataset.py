@@ -87,6 +87,8 @@ def test_a_killed_rank(data: tuple[Path, torch.Tensor], tmp_path: Path) -> None:
     output, _ = run.communicate(timeout=TIMEOUT)
     assert run.returncode == 0, output
     assert_counts(torch.from_numpy(np.load(out)), expected)
+    ignored = sum(np.load(path).size for path in folder.glob("*.npy")) - int(expected.sum())
+    assert f"ignored {ignored:,} values outside the bins 0 to 255" in output
     files = [name for path in state.parent.glob("*.pt") for name in torch.load(path)["files"]]
     assert sorted(files) == [f"{i}.npy" for i in range(FILES)]
     assert not {"1.npy", "3.npy"} & set(torch.load(state.with_name("rank-0.pt"))["files"])

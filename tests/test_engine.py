@@ -379,7 +379,7 @@ def test_counters_are_emptied_before_they_overflow(dtype: torch.dtype, channels:
     rows = 3 * (1 << 30) // (channels * dtype.itemsize)
     values = torch.full((rows, channels), 7, dtype=dtype, device="cuda")
     values[: rows // 3] = 200
-    counts = channel_histogram(values)
+    counts = channel_histogram(values, 256)
     wanted = torch.zeros(channels, 256, dtype=torch.int64)
     wanted[:, 200] = rows // 3
     wanted[:, 7] = rows - rows // 3

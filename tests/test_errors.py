@@ -62,7 +62,7 @@ CASES: dict[str, tuple[torch.Tensor, dict[str, Any], str]] = {
     "dim too low": (BYTES, {"dim": -3}, "dim must be between -2 and 1 for a 2-D input, got -3"),
     "dim of a number": (
         torch.tensor(1),
-        {"dim": 1},
+        {"num_bins": 4, "dim": 1},
         "dim must be between -1 and 0 for a 0-D input, got 1",
     ),
     "dim twice": (
@@ -153,7 +153,7 @@ def test_nested(device: torch.device, layout: torch.layout) -> None:
 def test_subclass_without_a_rule() -> None:
     masked = torch.masked.masked_tensor(BYTES.int(), BYTES == 0)
     line = "channel_histogram: input must be a dense tensor, got MaskedTensor"
-    assert error_line(lambda: torch_histo.channel_histogram(masked)) == line
+    assert error_line(lambda: torch_histo.channel_histogram(masked, 256)) == line
 
 
 def test_none_through_the_dispatcher() -> None:
@@ -316,6 +316,48 @@ def test_numbers_that_are_no_tensors(value: Any) -> None:
     assert torch_histo.quantile(value, 1.0) == numbers.max()
 
 
+WITHOUT_DEFAULT = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint16, torch.uint32, torch.uint64),
+)
+
+
+@pytest.mark.parametrize("dtype", WITHOUT_DEFAULT, ids=str)
+def test_values_outside_of_default_bins(device: torch.device, dtype: torch.dtype) -> None:
+    """The functions ask for the number of bins, and the operators keep their default."""
+    values = torch.tensor([100, 5, 100], dtype=dtype, device=device)
+    name = str(dtype).removeprefix("torch.")
+    line = f"channel_histogram: num_bins must be given for an input of {name}, got None: "
+    for call in (
+        lambda: torch_histo.channel_histogram(values),
+        lambda: torch_histo.channel_histogram(values, weight=0.5),
+        lambda: torch_histo.channel_histogram(values, variant="sequential"),
+        lambda: torch_histo.explain(values),
+        lambda: torch_histo.explain((3,), dtype=dtype),
+    ):
+        assert error_line(call).startswith(line)
+    found = error_line(lambda: torch_histo.channel_histogram(values))
+    assert ("negative" in found) == dtype.is_signed
+    advice = found.partition("num_bins=")[2].partition(" counts all")[0]
+    counts = torch_histo.channel_histogram(values, eval(advice, {"input": values}))
+    assert counts.sum() == 3
+    assert torch.equal(torch_histo.channel_histogram(values, bins=101), counts)
+    assert torch.equal(torch.ops.histo.channel_histogram(values)[:101], counts)
+    sums = torch.ops.histo.weighted_channel_histogram(values, torch.ones(3, device=device))
+    assert sums.shape[0] == 256
+
+
+@pytest.mark.parametrize("dtype", [torch.bool, torch.uint8], ids=str)
+def test_default_bins(device: torch.device, dtype: torch.dtype) -> None:
+    values = torch.tensor([0, 1, 255], device=device).to(dtype)
+    expected = torch.bincount(values.cpu().long(), minlength=256)
+    assert torch.equal(torch_histo.channel_histogram(values).cpu(), expected)
+    sums = torch_histo.channel_histogram(values, weight=2)
+    assert torch.equal(sums.cpu(), 2 * expected)
+    with pytest.raises(TypeError, match=r"^channel_histogram: bins must be left out with num_bins"):
+        torch_histo.channel_histogram(values, 256, bins=256)
+
+
 def test_bins_is_another_name() -> None:
     assert torch_histo.explain((10,), bins=3).num_bins == 3
     with pytest.raises(TypeError, match="bins must be left out with num_bins"):
@@ -357,7 +399,7 @@ def test_the_call_that_makes_a_tensor(value: Any, got: str, call: str) -> None:
     with pytest.raises(TypeError, match=f"^{re.escape(line)}pass {re.escape(call)}$"):
         torch_histo.channel_histogram(value)
     made = torch.as_tensor(eval(call, {"torch": torch, "numpy": np, "input": value}))
-    assert torch.equal(torch_histo.channel_histogram(made), expected_counts(made))
+    assert torch.equal(torch_histo.channel_histogram(made, 256), expected_counts(made))
 
 
 NUMBERS = "a tensor, an array, an image or a list of numbers"
@@ -426,7 +468,7 @@ def test_keywords_of_other_functions(arguments: dict[str, Any], line: str) -> No
     [
         ({"num_bins": 2.0}, "num_bins must be an int of 64 bits, got 2.0"),
         ({"num_bins": 256.0}, "num_bins must be an int of 64 bits, got 256.0"),
-        ({"num_bins": None}, "num_bins must be an int of 64 bits, got None"),
+        ({"num_bins": [3]}, "num_bins must be an int of 64 bits, got [3]"),
         ({"num_bins": 1 << 63}, "num_bins must be an int of 64 bits, got 9223372036854775808"),
         ({"variant": None}, "variant must be a str, got None"),
         ({"dim": 1.5}, "dim must be an int or a sequence of ints, got 1.5"),

@@ -70,15 +70,15 @@ def joint_stream(x: Any, edges: Any) -> Tensor:
 
 
 FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
-    "channel_histogram": lambda x, edges: torch_histo.channel_histogram(x),
+    "channel_histogram": lambda x, edges: torch_histo.channel_histogram(x, 256),
     "text_histogram": lambda x, edges: torch_histo.text_histogram(x),
     "histogram": torch_histo.histogram,
     "quantile": lambda x, edges: torch_histo.quantile(x, fractions(edges)),
     "nanquantile": lambda x, edges: torch_histo.nanquantile(x, fractions(edges)),
     "summarize": lambda x, edges: astuple(torch_histo.summarize(x, q=fractions(edges)))[:-1],
-    "explain": lambda x, edges: torch_histo.explain(x),
+    "explain": lambda x, edges: torch_histo.explain(x, 256),
     "explain_histogram": torch_histo.explain_histogram,
-    "distributed.channel_histogram": lambda x, edges: distributed.channel_histogram(x),
+    "distributed.channel_histogram": lambda x, edges: distributed.channel_histogram(x, 256),
     "distributed.histogram": distributed.histogram,
     "distributed.quantile": lambda x, edges: distributed.quantile(x, fractions(edges)),
     "distributed.nanquantile": lambda x, edges: distributed.nanquantile(x, fractions(edges)),

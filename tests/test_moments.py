@@ -248,10 +248,20 @@ def test_sums_for_loggers(x: Tensor) -> None:
         def add_histogram_raw(self, name: str, **numbers: float) -> None:
             written.update(numbers)
 
+        def add_scalar(self, name: str, number: int, step: int | None) -> None:
+            scalars[name] = number
+
+    scalars: dict[str, int] = {}
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         loggers.to_tensorboard(Writer(), loggers.histograms({"x": x}))
     values = finite_values(x)
+    wide = x.double()  # float8_e4m3fn lacks isinf
+    kinds = {"x/nan": int(wide.isnan().sum()), "x/inf": int(wide.isinf().sum())}
+    assert scalars == {name: number for name, number in kinds.items() if number}
+    if not values:
+        assert not written
+        return
     exact = sum(values), sum(v * v for v in values)
     magnitudes = sum(map(abs, values)), exact[1]
     for name, number, magnitude in zip(("sum", "sum_squares"), exact, magnitudes, strict=True):

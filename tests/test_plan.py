@@ -815,7 +815,7 @@ ERRORS: dict[str, tuple[type[Exception], tuple[Any, ...], dict[str, Any], str]] 
     ),
     "nested": (
         RuntimeError,
-        (torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)], dtype=torch.int64),),
+        (torch.nested.nested_tensor([torch.zeros(3), torch.zeros(2)], dtype=torch.int64), 4),
         {},
         "channel_histogram: input must be a dense tensor, got a nested one: pass the tensors",
     ),

@@ -233,6 +233,64 @@ def test_boxes(model: Model, package: str, monkeypatch: pytest.MonkeyPatch) -> N
         getattr(loggers, f"to_{package}")(found)
 
 
+NOT_FINITE = {
+    "nan": (3, 0),
+    "inf": (0, 2),
+    "both": (1, 1),
+    "all": (12, 0),
+    "none": (0, 0),
+}
+"""How many of 12 weights are NaN and infinite."""
+
+
+@pytest.fixture(params=NOT_FINITE)
+def numbers_of(model: Model, request: pytest.FixtureRequest) -> dict[str, int]:
+    nan, inf = NOT_FINITE[request.param]
+    weight = model.first.weight.data.view(-1)
+    weight[:nan], weight[nan : nan + inf] = torch.nan, -torch.inf
+    found = histograms(model)["first.weight"]
+    assert (found.nan, found.inf, found.hist.sum()) == (nan, inf, 12 - nan - inf)
+    return {"nan": nan, "inf": inf}
+
+
+def test_tensorboard_tells_what_is_not_finite(
+    model: Model, numbers_of: dict[str, int], tmp_path: Path
+) -> None:
+    """The step of the first NaN is seen, and no tensor without values has a range."""
+    with tensorboard_writer(tmp_path) as writer:
+        Watch(model, writer, prefix="my/").log(5)
+    events = events_of(tmp_path)
+    tags = {f"my/first.weight/{kind}": n for kind, n in numbers_of.items() if n}
+    assert set(events.Tags()["scalars"]) == tags.keys()
+    for tag, number in tags.items():
+        (event,) = events.Scalars(tag)
+        assert (event.step, event.value) == (5, number)
+    has_values = sum(numbers_of.values()) < 12
+    assert ("my/first.weight" in events.Tags()["histograms"]) == has_values
+    assert "my/first.bias" in events.Tags()["histograms"]
+
+
+@pytest.mark.parametrize("package", ["wandb", "trackio"])
+def test_boxes_tell_what_is_not_finite(
+    model: Model, numbers_of: dict[str, int], package: str
+) -> None:
+    pytest.importorskip(package)
+    boxed = getattr(loggers, f"to_{package}")(histograms(model), "my/")
+    told = {kind: boxed.get(f"my/first.weight/{kind}", 0) for kind in numbers_of}
+    assert told == numbers_of
+    assert ("my/first.weight" in boxed) == (sum(numbers_of.values()) < 12)
+
+
+def test_no_values_no_histogram(tmp_path: Path) -> None:
+    with tensorboard_writer(tmp_path) as writer:
+        found = {**histograms({"empty": torch.empty(0)}), "pair": (np.zeros(2), np.arange(3.0))}
+        loggers.to_tensorboard(writer, found)
+        loggers.to_tensorboard(writer, {"other": (np.ones(2), np.arange(3.0))})
+    events = events_of(tmp_path)
+    assert events.Tags()["histograms"] == ["other"]
+    assert events.Tags()["scalars"] == []
+
+
 def logged_by_tensorboard(watch: Callable[[Any], Watch], folder: Path) -> dict[str, Any]:
     with tensorboard_writer(folder) as writer:
         train(watch(writer))

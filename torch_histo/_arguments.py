@@ -15,6 +15,15 @@ from torch.overrides import is_tensor_like
 
 from torch_histo._remedies import as_array, described, rounded
 
+DEFAULT_BINS = 256
+"""The bins of integers of 8 bits without a sign, if nobody tells their number."""
+
+_WITHOUT_DEFAULT = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint16, torch.uint32, torch.uint64),
+)
+"""Integers that have values outside these bins."""
+
 is_compiling = torch.compiler.is_compiling  # one look-up less a call
 
 
@@ -103,11 +112,25 @@ def integer(op: str, value: object, expected: str, hint: str = "") -> int:
     raise TypeError(f"{op}: {expected}, got {shown(value)}{hint}")
 
 
-def only_name(op: str, num_bins: int, bins: int) -> int:
-    """The number of bins, of a caller who names it `bins`."""
-    if type(num_bins) is not int or num_bins != 256:
-        raise TypeError(f"{op}: bins must be left out with num_bins, got both")
-    return bins
+def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) -> int:
+    """The number of bins, by either of its names, or a bin for each value of bool and uint8."""
+    if bins is not None:
+        if num_bins is not None:
+            raise TypeError(f"{op}: bins must be left out with num_bins, got both")
+        num_bins = bins
+    if num_bins is not None:
+        return integer(op, num_bins, "num_bins must be an int of 64 bits")
+    if dtype not in _WITHOUT_DEFAULT:
+        return DEFAULT_BINS  # or of a dtype that the operator refuses
+    name = str(dtype).removeprefix("torch.")
+    # torch finds no maximum of unsigned integers.
+    largest, negative = "input.max()", "; shift negative ones first"
+    if not dtype.is_signed:
+        largest, negative = "input.long().max()", ""
+    raise RuntimeError(
+        f"{op}: num_bins must be given for an input of {name}, got None: "
+        f"num_bins=int({largest}) + 1 counts all values from 0 up{negative}"
+    )
 
 
 def dimensions(op: str, dim: int | Sequence[int] | None) -> list[int]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -28,8 +28,8 @@ MAX_ADDED = 1 << 22
 MAX_FOUND_BINS = 1 << 16
 """Most bins that an array gets by its largest value."""
 
-FLOAT_BINS = 256
-"""Bins of floating-point values, if the command line does not tell."""
+EDGED_BINS = 256
+"""Bins between edges, if the command line does not tell."""
 
 PROGRESS_DELAY = 0.5
 """Seconds that pass before there is a progress bar."""
@@ -41,8 +41,8 @@ def count(
     """The histogram of one source, counted piece by piece."""
     check_values(source)
     with reading(name, source, reads=1 + reads_twice(source, arguments)) as pieces:
-        if source.is_float:
-            return _count_floats(name, source, pieces, arguments, device)
+        if has_edges(source, arguments):
+            return _count_between_edges(name, source, pieces, arguments, device)
         return _count_integers(name, source, pieces, arguments, device)
 
 
@@ -51,10 +51,28 @@ def check_values(source: Source) -> None:
         raise SourceError(f"the array of shape {list(source.shape or ())} holds no values")
 
 
+def has_edges(source: Source, arguments: argparse.Namespace) -> bool:
+    """Whether bins lie between edges: those of floats, and those of integers if --bins or the like
+    is given. Other integers have a bin for each value."""
+    told = arguments.bins or arguments.range or arguments.log
+    return source.is_float or bool(told and not arguments.num_bins)
+
+
 def reads_twice(source: Source, arguments: argparse.Namespace) -> bool:
     """Whether the values tell the bins."""
-    told = arguments.range if source.is_float else arguments.num_bins
-    return told is None and source.default_bins is None
+    if has_edges(source, arguments):
+        return _told_range(source, arguments) is None
+    return arguments.num_bins is None and source.default_bins is None
+
+
+def _told_range(source: Source, arguments: argparse.Namespace) -> Sequence[float] | None:
+    """The first and the last edge, if the values need not tell them.
+
+    Images and bytes are read once. Their range is that of the type."""
+    if arguments.range is None and source.kind in ("image", "bytes") and source.default_bins:
+        return 0, source.default_bins
+    told: Sequence[float] | None = arguments.range
+    return told
 
 
 @contextmanager
@@ -103,26 +121,25 @@ def _count_integers(
             below += negative
             above += ignored - negative
             largest = max(largest, int(array.max()))
-    channels = math.prod(source.channel_shape)
     return _result(
         name,
         source,
         elements,
-        counts.reshape(channels, -1).cpu(),
+        counts.reshape(math.prod(source.channel_shape), -1).cpu(),
         below=below,
         above=above,
-        sufficient_bins=largest + 1 if channels * (largest + 1) <= MAX_COUNTS else None,
+        sufficient_bins=sufficient_bins(source, largest),
     )
 
 
-def _count_floats(
+def _count_between_edges(
     name: str,
     source: Source,
     pieces: Callable[[], Iterator[Piece]],
     arguments: argparse.Namespace,
     device: torch.device,
 ) -> report.Result:
-    num_bins = arguments.bins or FLOAT_BINS
+    num_bins = arguments.bins or EDGED_BINS
     counts = _zeros(source, num_bins, num_bins + 3, device)  # with underflow, overflow and NaN
     edges = edges_of(source, pieces, arguments, device)
     elements = 0
@@ -159,12 +176,13 @@ def edges_of(
     arguments: argparse.Namespace,
     device: torch.device,
 ) -> Tensor:
-    """The edges of floats."""
-    if arguments.range is None:
+    """The edges of bins."""
+    told = _told_range(source, arguments)
+    if told is None:
         low, high = _extremes(source, pieces(), device)
     else:
-        low, high = torch.tensor(arguments.range, dtype=torch.float64, device=device)
-    return _edges(source, low, high, arguments.bins or FLOAT_BINS, arguments.log)
+        low, high = torch.tensor(told, dtype=torch.float64, device=device)
+    return _edges(source, low, high, arguments.bins or EDGED_BINS, arguments.log)
 
 
 def _result(name: str, source: Source, elements: int, counts: Tensor, **more: Any) -> report.Result:
@@ -187,6 +205,11 @@ def _zeros(source: Source, num_bins: int, num_counts: int, device: torch.device)
     return torch.zeros((*source.channel_shape, num_counts), dtype=torch.int64, device=device)
 
 
+def sufficient_bins(source: Source, largest: int) -> int | None:
+    """The bins of all values from 0 to the largest, if they are not too many."""
+    return largest + 1 if math.prod(source.channel_shape) * (largest + 1) <= MAX_COUNTS else None
+
+
 def check_counts(source: Source, num_bins: int, size: int = 1) -> None:
     """Refuses more bins in all channels, each of so many int64, than memory should have."""
     channels, most = math.prod(source.channel_shape), MAX_COUNTS // size
@@ -200,7 +223,7 @@ def _extremes(
     source: Source, pieces: Iterator[Piece], device: torch.device
 ) -> tuple[Tensor, Tensor]:
     """The smallest and the largest finite value of each channel, as `histogram` finds them."""
-    dtype = torch.float64 if source.dtype == "float64" else torch.float32
+    dtype = _dtype_of_edges(source)
     low = torch.full(source.channel_shape, math.inf, dtype=dtype, device=device)
     high = -low
     for piece in pieces:
@@ -210,11 +233,17 @@ def _extremes(
     return low, high
 
 
+def _dtype_of_edges(source: Source) -> torch.dtype:
+    """That of the edges of `histogram`."""
+    is_small = source.is_float and source.dtype != "float64"
+    return torch.float32 if is_small else torch.float64
+
+
 def _edges(source: Source, low: Tensor, high: Tensor, num_bins: int, log: bool) -> Tensor:
     """Edges of each channel, or of all if they have one range; low > high where none is finite."""
     if log:
         return _log_edges(low, high, num_bins)
-    dtype = torch.float64 if source.dtype == "float64" else torch.float32
+    dtype = _dtype_of_edges(source)
     edges: Tensor = torch.ops.histo.uniform_edges(
         *range_of_extremes(low, high), num_bins, dtype=dtype
     )

@@ -47,7 +47,7 @@ _MOST_BITS = 11
 
 def channel_histogram(
     local_input: Tensor | ArrayLike,
-    num_bins: int = 256,
+    num_bins: int | None = None,
     dim: int | Sequence[int] | None = 0,
     *,
     weight: Tensor | ArrayLike | None = None,
@@ -70,7 +70,8 @@ def channel_histogram(
             a device that the group's backend serves: CUDA for NCCL, CPU for Gloo. The parts
             may differ in the sizes of the dimensions in `dim`, and one that holds nothing has
             size 0 there; their other dimensions must be the same on all processes.
-        num_bins: how many bins, at least 0, the same on all processes.
+        num_bins: how many bins, at least 0, the same on all processes. It must be given for all
+            types but bool and uint8, which have 256 by default.
         dim: the dimension or dimensions to count over, as in `torch_histo.channel_histogram`.
         weight: what each element of this process adds to its bin, as in
             `torch_histo.channel_histogram`, of one dtype on all processes. Digits of the sums

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from ._arguments import dimensions, integer, only_name, shown, tensor_or_shape
+from ._arguments import dimensions, number_of_bins, shown, tensor_or_shape
 from ._plan_facts import CpuFacts, GpuFacts
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
@@ -111,7 +111,7 @@ class CpuExplanation(CpuFacts):
 
 def explain(
     input: Tensor | ArrayLike | Sequence[int],
-    num_bins: int = 256,
+    num_bins: int | None = None,
     dim: int | Sequence[int] = 0,
     *,
     dtype: torch.dtype = torch.uint8,
@@ -165,17 +165,16 @@ def explain(
         1
     """
     op = "channel_histogram"
-    if bins is not None:
-        num_bins = only_name("explain", num_bins, bins)
-    num_bins = integer(op, num_bins, "num_bins must be an int of 64 bits")
     dims = dimensions(op, dim)
+    input = tensor_or_shape("explain: input", input)
+    counted = input.dtype if isinstance(input, Tensor) else dtype
+    num_bins = number_of_bins(op, num_bins, bins, counted)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
             raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
-    input = tensor_or_shape("explain: input", input)
     if isinstance(input, Tensor):
         if input.is_nested:
-            channel_histogram(input)  # raises
+            channel_histogram(input, num_bins)  # raises
         _check_channel_histogram(input, input.dim(), num_bins, dims, "auto")
     shape, strides, address, dtype = place_of("explain", input, dtype)
     check_size("explain", shape, dtype, dims, num_bins)

@@ -14,11 +14,12 @@ from . import _library, counting, demo, describe, plots, report, weighing
 from .messages import complain, lacks_main_memory, one_line
 from .sources import Dim, Part, Source, SourceError, open_file
 
+WITH_NUM_BINS = ("floating-point values where --num-bins is given", "leave out one of them")
 KINDS_OF_OPTIONS = {
     "num_bins": ("integers", "use --bins"),
-    "bins": ("floating-point values", "use --num-bins"),
-    "range": ("floating-point values", "use --num-bins"),
-    "log": ("floating-point values", "--log-counts makes the axis of counts logarithmic"),
+    "bins": WITH_NUM_BINS,
+    "range": WITH_NUM_BINS,
+    "log": WITH_NUM_BINS,
     "per_channel": ("arrays of floating-point values", "--dim chooses the channels of integers"),
 }
 """Which values an option is for, and what to do with others."""
@@ -129,10 +130,10 @@ def _outcomes(
                 name = f"{file}:{part}" if part else file
                 try:
                     source = open_part()
-                    misfits = {option for option in given if not _fits(option, source)}
+                    misfits = {option for option in given if not _fits(option, source, arguments)}
                     unused &= misfits
                     if misfits and len(parts) == 1:
-                        raise SourceError(_misfit(min(misfits), source.dtype))
+                        raise SourceError(_misfit(min(misfits), source))
                     if arguments.weights is not None:
                         yield name, _weighed(name, source, parts, arguments, dim, device)
                         continue
@@ -149,7 +150,7 @@ def _outcomes(
                     outcome = _reason(error)
                 yield name, outcome
             if len(parts) > 1 and unused:
-                yield file, _misfit(min(unused), "none")
+                yield file, _misfit(min(unused))
     except Exception as error:
         yield file, _reason(error)
 
@@ -215,15 +216,23 @@ def _holds_floats(parts: Sequence[Part]) -> bool:
     return False
 
 
-def _fits(option: str, source: Source) -> bool:
+def _fits(option: str, source: Source, arguments: argparse.Namespace) -> bool:
     """Whether an option is for the values of a source."""
     if option == "per_channel":
         return source.is_float and source.kind == "array"
-    return source.is_float == (option != "num_bins")
+    if option == "num_bins":
+        return not source.is_float
+    return counting.has_edges(source, arguments)
 
 
-def _misfit(option: str, found: str) -> str:
+def _misfit(option: str, source: Source | None = None) -> str:
+    """The values of one source, or of no array in a file, are not those that an option is for."""
     values, advice = KINDS_OF_OPTIONS[option]
+    if option == "per_channel" and source is not None and source.kind != "array":
+        advice = "its colours are channels" if source.kind == "image" else "--channels is for bytes"
+    found = "none" if source is None else source.dtype
+    if source is not None and source.kind != "array":
+        found = f"{'an image' if source.kind == 'image' else source.kind} of {found}"
     return f"--{option.replace('_', '-')} is for {values}, found {found}: {advice}"
 
 

@@ -36,10 +36,13 @@ class Counts(_HistogramOfNumpy):
     Attributes:
         sum, sum_squares: of the finite values themselves, in float64; infinite or 0 if they are
             beyond it. None where it was made of counts and edges alone.
+        nan, inf: how many values are NaN, and how many infinite. They are in no bin.
     """
 
     sum: float | None = None
     sum_squares: float | None = None
+    nan: int = 0
+    inf: int = 0
 
 
 def histograms(
@@ -57,7 +60,7 @@ def histograms(
 
     Returns:
         Counts and edges by name, on the host, and as attributes the `sum` and the `sum_squares`
-        of the finite values.
+        of the finite values, and how many values are `nan` and `inf`.
 
     Raises:
         RuntimeError, TypeError: what `torch_histo.histogram` raises; a tensor that has no values
@@ -67,6 +70,9 @@ def histograms(
         >>> found = torch_histo.logging.histograms({"weight": torch.tensor([0.0, 1, 1])}, bins=2)
         >>> found["weight"].hist.tolist(), found["weight"].bin_edges.tolist()
         ([1, 2], [0.0, 0.5, 1.0])
+        >>> found = torch_histo.logging.histograms({"weight": torch.tensor([torch.nan, 1, 1])})
+        >>> found["weight"].nan
+        1
 
     Source: wandb.watch, and add_histogram of torch.utils.tensorboard, one call a tensor.
     """
@@ -93,7 +99,7 @@ def histograms(
         found = _exact.read(values, ())
         # As the bits of float64: one type, so that one copy takes all.
         numbers = torch.cat((edges, found.sum[None], found.squares[None])).view(torch.int64)
-        parts.setdefault(hist.device, []).extend((hist, numbers))
+        parts.setdefault(hist.device, []).extend((hist, numbers, found.nan[None], found.inf[None]))
     arrays = {device: iter(_on_host(queued, bins)) for device, queued in parts.items()}
     return {name: next(arrays[device]) for name, device in devices.items()}
 
@@ -118,10 +124,11 @@ def _of_module(module: nn.Module, gradients: bool) -> Iterator[tuple[str, Tensor
 
 
 def _on_host(queued: list[Tensor], bins: int) -> Iterator[Counts]:
-    rows = torch.cat(queued).cpu().view(-1, 2 * bins + 3).numpy()
+    rows = torch.cat(queued).cpu().view(-1, 2 * bins + 5).numpy()
     for row in rows:
-        counts = Counts(row[:bins], row[bins:-2].view(np.float64))
-        counts.sum, counts.sum_squares = row[-2:].view(np.float64).tolist()
+        counts = Counts(row[:bins], row[bins:-4].view(np.float64))
+        counts.sum, counts.sum_squares = row[-4:-2].view(np.float64).tolist()
+        counts.nan, counts.inf = row[-2:].tolist()
         yield counts
 
 
@@ -130,16 +137,21 @@ def to_tensorboard(
 ) -> None:
     """Writes histograms by `add_histogram_raw` of a `SummaryWriter`.
 
-    Its sum and sum of squares, which TensorBoard does not draw, are those of the values.
+    Its sum and sum of squares, which TensorBoard does not draw, are those of the values. The number
+    of NaN is the scalar NAME/nan, and that of infinities NAME/inf, if there are any. If no value is
+    finite there is no histogram.
 
     Args:
-        writer: a `torch.utils.tensorboard.SummaryWriter`, or what has its `add_histogram_raw`.
+        writer: a `torch.utils.tensorboard.SummaryWriter`, or what has its `add_histogram_raw` and
+            `add_scalar`.
         found: what `histograms` returned, or pairs of counts and edges; the sums of those are of
             the bins' middles.
         step: the step; None is what the writer takes it for.
         prefix: put before each name.
     """
-    for name, counts in found.items():
+    for name, number in _not_finite(found):
+        writer.add_scalar(f"{prefix}{name}", number, step)
+    for name, counts in _with_values(found):
         hist, edges = counts
         total, squares = _sums(counts)
         writer.add_histogram_raw(
@@ -153,6 +165,19 @@ def to_tensorboard(
             bucket_counts=hist.tolist(),
             global_step=step,
         )
+
+
+def _not_finite(found: Mapping[str, Counts]) -> Iterator[tuple[str, int]]:
+    """How many values are NaN or infinite, where any are."""
+    for name, counts in found.items():
+        for kind in ("nan", "inf"):
+            if number := getattr(counts, kind, 0):
+                yield f"{name}/{kind}", number
+
+
+def _with_values(found: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
+    """Those that are not empty: nothing is known of the range of no values."""
+    return ((name, counts) for name, counts in found.items() if np.any(counts[0]))
 
 
 def _sums(counts: Counts) -> tuple[float, float]:
@@ -170,6 +195,9 @@ def _sums(counts: Counts) -> tuple[float, float]:
 def to_wandb(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
     """`wandb.Histogram` objects by name: `run.log(to_wandb(histograms(model)))`.
 
+    The number of NaN is under NAME/nan, and that of infinities under NAME/inf, if there are any. If
+    no value is finite there is no histogram.
+
     Args:
         found: what `histograms` returned, of at most 512 bins, which is wandb's limit.
         prefix: put before each name.
@@ -182,6 +210,8 @@ def to_wandb(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
 
 def to_trackio(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
     """`trackio.Histogram` objects by name: `trackio.log(to_trackio(histograms(model)))`.
+
+    NAME/nan and NAME/inf are as those of `to_wandb`.
 
     Args:
         found: what `histograms` returned.
@@ -198,13 +228,15 @@ def _boxed(package: str, found: Mapping[str, Counts], prefix: str) -> dict[str, 
         box = import_module(package).Histogram
     except ImportError as error:
         raise ImportError(f"to_{package}: needs {package}: pip install {package}") from error
-    return {f"{prefix}{name}": box(np_histogram=tuple(counts)) for name, counts in found.items()}
+    boxes = {name: box(np_histogram=tuple(counts)) for name, counts in _with_values(found)}
+    return {f"{prefix}{name}": value for name, value in (*boxes.items(), *_not_finite(found))}
 
 
 class Watch:
     """Logs histograms of all parameters and gradients of a module: a line in a training loop.
 
-    A call of `log` waits for the GPU once in all, and only at the steps that are logged.
+    A call of `log` waits for the GPU once in all, and only at the steps that are logged. How many
+    values are NaN is logged as NAME/nan, and how many are infinite as NAME/inf, if there are any.
 
     Args:
         module: whose parameters are logged, and their gradients where they have some.

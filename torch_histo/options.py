@@ -66,12 +66,14 @@ what a FILE is, by its content and its suffix:
 
 what a bin is:
   Integers (and bytes, and nearly all images): bin v holds the value v, for v
-  from 0 up. --num-bins sets their number.
+  from 0 up. --num-bins sets their number. With --bins, --range or --log they
+  are counted as floats are, and so negative ones have bins, too.
   Floats (arrays, tensors, and images of floats): bins of equal width between
   the smallest and the largest finite value, or between the numbers of --range.
   A bin holds its first edge and not its last one, but the last bin holds both.
-  --bins sets their number. With --log the edges are evenly spaced in their
-  logarithms. Values outside are counted as underflow, overflow and NaN.
+  --bins sets their number. Bytes, and images of integers, have bins between 0
+  and 256, or 65536 for 16-bit images. With --log the edges are evenly spaced in
+  their logarithms. Values outside are counted as underflow, overflow and NaN.
 
 what is printed, on standard output:
   A table for each file: how many values were counted, how many were ignored
@@ -88,7 +90,7 @@ what is printed, on standard output:
                 "channels": [{"name", "counts": [num_bins integers]}, ...]},
                ...],
      "errors": [{"name", "error"}, ...]}
-  Channels of floats also have "edges" (num_bins + 1 numbers), "underflow",
+  Channels with edges also have "edges" (num_bins + 1 numbers), "underflow",
   "overflow" and "nan".
   With --summary and --quantiles there is a row of numbers for each array, and
   one for each channel of images and bytes, and of arrays with --per-channel or
@@ -100,6 +102,7 @@ what is printed, on standard output:
   q, and so has each of its "channels". NaN is null, and infinities are strings.
   With --weights there are "sums" instead of "counts"; "underflow", "overflow"
   and "nan" are sums, too; "weights" is the file, and "weight_dtype" its type.
+  "below" and "above" are the integers that have no bin.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -209,14 +212,14 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
         "--bins",
         type=_positive,
         metavar="N",
-        help="bins of a channel of floats (default: 256)",
+        help="bins of equal width, of a channel of floats or integers (default: 256)",
     )
     parser.add_argument(
         "--range",
         nargs=2,
         type=float,
         metavar=("LOW", "HIGH"),
-        help="the first and the last edge of floats' bins "
+        help="the first and the last edge of these bins "
         "(default: the smallest and the largest finite value of each channel)",
     )
     parser.add_argument(
@@ -228,7 +231,7 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--log",
         action="store_true",
-        help="space the edges of floats' bins evenly in their logarithms, from a value above 0 on; "
+        help="space the edges of bins evenly in their logarithms, from a value above 0 on; "
         "for counts on a logarithmic scale see --log-counts",
     )
 
@@ -285,11 +288,8 @@ def _check_options_together(
                     "which prints numbers and no bins"
                 )
     for name in ("bins", "range", "log"):
-        if name in given and (arguments.text or arguments.channels):
-            other = "text" if arguments.text else "channels"
-            parser.error(
-                f"argument --{name}: not allowed with argument --{other}: it is for floats"
-            )
+        if name in given and arguments.text:
+            parser.error(f"argument --{name}: not allowed with argument --text, which has 7 bins")
     for name in ("text", "channels", "summary", "quantiles", "plot"):
         if {name, "weights"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --weights")

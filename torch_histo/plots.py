@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .messages import one_line, printable
-from .report import FloatArray, Result, flow_texts, occupied, on_one_axis
+from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
 from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
@@ -253,14 +253,15 @@ def _label_bins(panel: Axes, result: Result) -> None:
     if result.kind == "text":
         panel.set_xlabel("letters")
         panel.set_xticks(range(len(TEXT_BINS)), TEXT_BINS)
-    elif result.flow is not None:
-        outside = ", ".join(flow_texts(result.flow.sum(0)))
-        value, unit = "value", _unit(result)
+        return
+    outside = ", ".join(outside_texts(result))
+    value = "value"
+    if result.edges is not None:
+        unit = _unit(result)
         if unit is not None:
             value = "log10 of the value" if result.is_log else f"value in units of 1e{unit}"
         elif result.is_log:
             panel.set_xscale("log")
-        panel.set_xlabel(f"{value} (outside: {outside})" if outside else value)
     else:
-        panel.set_xlabel("value")
         panel.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    panel.set_xlabel(f"{value} (outside: {outside})" if outside else value)

@@ -117,16 +117,33 @@ def _ignored_lines(result: Result) -> Iterator[str]:
         for text in flow_texts(result.flow.sum(0)):
             yield f"  ignored: {text}{_limit(result, text)}"
         return
-    last = result.counts.shape[1] - 1
     if result.kind == "text" and result.ignored:
         yield f"  ignored: {result.ignored:,} not a-z"
-    if result.below:
-        yield f"  ignored: {result.below:,} below 0 (add an offset to negative values first)"
-    if result.above:
-        remedy = "too many bins would be needed"
-        if result.sufficient_bins is not None:
-            remedy = f"--num-bins {result.sufficient_bins} counts them"
-        yield f"  ignored: {result.above:,} above {last} ({remedy})"
+    last = result.counts.shape[1] - 1
+    yield from lines_of_ignored_integers(result.below, result.above, last, result.sufficient_bins)
+
+
+def lines_of_ignored_integers(
+    below: int, above: int, last: int, sufficient_bins: int | None
+) -> Iterator[str]:
+    """How many have no bin among 0 to `last`, and the option that gives them one."""
+    remedy = "--bins 256 has bins for them"
+    if below:
+        yield f"  ignored: {below:,} below 0 ({remedy})"
+    if above:
+        if sufficient_bins is not None:
+            remedy = f"--num-bins {sufficient_bins} counts them"
+        yield f"  ignored: {above:,} above {last} ({remedy})"
+
+
+def outside_texts(result: Result) -> list[str]:
+    """The counts outside the bins that are not zero."""
+    if result.flow is not None:
+        return flow_texts(result.flow.sum(0))
+    if result.kind == "text":
+        return [f"{result.ignored:,} not a-z"] if result.ignored else []
+    named = ((result.below, "below 0"), (result.above, f"above {result.counts.shape[1] - 1}"))
+    return [f"{number:,} {where}" for number, where in named if number]
 
 
 def _limit(result: Result, flow: str) -> str:
@@ -153,16 +170,13 @@ def list_entry(name: str, result: Result, encoding: str | None) -> str:
     whole = result.counts.sum(0)
     if result.edges is None:
         ends: tuple[float, float] = 0, result.counts.shape[1] - 1
-        ignored = [f"{result.ignored:,} ignored"] if result.ignored else []
     else:
-        assert result.flow is not None
         ends = float(result.edges.min()), float(result.edges.max())
         if len(result.edges) > 1:
             whole = torch.from_numpy(on_one_axis(result, SPARKLINE_COLUMNS)[1].sum(0))
-        ignored = flow_texts(result.flow.sum(0))
     shape = "x".join(map(str, result.shape)) or "0-d"
     bars = _sparkline(whole, encoding)
-    name = ", ".join([printable(name), *ignored])
+    name = ", ".join([printable(name), *outside_texts(result)])
     lines = [_list_line(bars, _short(ends[0]), _short(ends[1]), result.dtype, shape, name)]
     if result.flow is not None and len(result.counts) > 1:
         for channel, counts in enumerate(result.counts[:TABLE_CHANNELS]):

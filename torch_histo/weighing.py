@@ -41,7 +41,11 @@ class WeightedResult:
     edges: Tensor | None = None
     """Of floats, as in `report.Result`."""
     flow: Tensor | None = None
-    """The sums of floats' weights outside the bins: underflow, overflow and NaN, [channels, 3]."""
+    """The sums of weights outside bins with edges: underflow, overflow and NaN, [channels, 3]."""
+    below: int = 0
+    above: int = 0
+    """How many integers have no bin of their own, and so their weights are in no sum."""
+    sufficient_bins: int | None = None
 
     @property
     def elements(self) -> int:
@@ -69,6 +73,8 @@ class WeightedResult:
             "elements": self.elements,
             "weights": self.weights,
             "weight_dtype": self.weight_source.dtype,
+            "below": self.below,
+            "above": self.above,
             "num_bins": self.sums.shape[1],
             "note": self.source.note,
             "channels": channels,
@@ -92,14 +98,41 @@ def weigh(
         with counting.reading(name, source, reads=1 + reads_twice) as pieces:
             channels = source.channel_names or report.channel_names(source.channel_shape)
             of = (name, arguments.weights, source, weight_source, channels)
-            if source.is_float:
+            if counting.has_edges(source, arguments):
                 edges = counting.edges_of(source, pieces, arguments, device)
                 rows = _sums(source, weight_source, pairs(pieces()), edges, device)
                 flow = rows[:, [0, -2, -1]]
                 edges = edges.reshape(-1, edges.shape[-1]).cpu()
                 return WeightedResult(*of, rows[:, 1:-2], edges, flow)
-            bins = counting.bins_of(source, pieces, arguments)
-            return WeightedResult(*of, _sums(source, weight_source, pairs(pieces()), bins, device))
+            outside = _Outside(counting.bins_of(source, pieces, arguments))
+            sums = _sums(
+                source, weight_source, outside.watch(pairs(pieces())), outside.num_bins, device
+            )
+            return WeightedResult(
+                *of,
+                sums,
+                below=outside.below,
+                above=outside.above,
+                sufficient_bins=counting.sufficient_bins(source, outside.largest),
+            )
+
+
+@dataclass
+class _Outside:
+    """Counts the integers outside the bins 0 to num_bins - 1."""
+
+    num_bins: int
+    below: int = 0
+    above: int = 0
+    largest: int = 0
+
+    def watch(self, pairs: Iterator[tuple[Piece, Tensor]]) -> Iterator[tuple[Piece, Tensor]]:
+        for piece, weights in pairs:
+            array = piece.values.numpy()  # torch compares no unsigned integers
+            self.below += int((array < 0).sum())
+            self.above += int((array >= self.num_bins).sum())
+            self.largest = max(self.largest, int(array.max()))
+            yield piece, weights
 
 
 @contextmanager
@@ -179,6 +212,10 @@ def table(result: WeightedResult, encoding: str | None) -> str:
         f"  weights: {printable(result.weights)}, {result.weight_source.dtype}",
         f"  {result.elements:,} values, the sums of their weights in {result.sums.shape[1]} bins",
     ]
+    last = result.sums.shape[1] - 1
+    lines += report.lines_of_ignored_integers(
+        result.below, result.above, last, result.sufficient_bins
+    )
     if source.note:
         lines.append(f"  note: {source.note}")
     start, stop = report.occupied(result.sums)

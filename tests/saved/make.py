@@ -97,7 +97,7 @@ def others() -> dict[str, Any]:
         "counts": torch_histo.logging.histograms({"values": values}, 4)["values"],
         "device": torch_histo.Device("small", 2, 1 << 16, 1 << 17, (9, 0), 1e12),
         "explanation": torch_histo.explain((1 << 19, 512), device="H100"),
-        "cpu_explanation": torch_histo.explain(tokens),
+        "cpu_explanation": torch_histo.explain(tokens, 256),
         "histogram_explanation": plan,
         "bin_search": plan.searches[0],
     }
