@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_histo._arguments import (
+    all_but_channel,
     dimensions,
     edges_or_number,
     filled,
@@ -25,8 +26,9 @@ from torch_histo._arguments import (
     what_came,
 )
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
+from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges
-from torch_histo.weights import NAMES_ELSEWHERE, Add, density_of, weight_of, weighted_sums
+from torch_histo.weights import Add, density_of, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -37,14 +39,7 @@ Range: TypeAlias = "Sequence[Bound] | Tensor | ArrayLike"
 TensorBound = float | Tensor
 Combine = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-_HINTS = {
-    **dict.fromkeys(("num_bins", "nbins", "n_bins", "bin_edges", "edges"), "be passed as bins"),
-    **dict.fromkeys(("axis", "axes", "dims"), "be passed as dim"),
-    **dict.fromkeys(("min", "max"), "be passed as range=(min, max)"),
-    "normed": "be passed as density",
-    **dict.fromkeys(NAMES_ELSEWHERE, "be passed as weight"),
-}
-"""Advice for arguments of other libraries' histograms."""
+ARGUMENTS = ("input", "bins", "range", "dim", "channel_dim", "weight", "density", "flow")
 
 
 class Histogram(NamedTuple):
@@ -63,9 +58,10 @@ torch.utils._pytree._register_namedtuple(
 def histogram(
     input: Tensor | ArrayLike,
     bins: int | Tensor | ArrayLike = 256,
-    *,
     range: Range | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -98,6 +94,7 @@ def histogram(
             the last of several sizes is 2, too: nobody knows then which dimension is the pair.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
+        channel_dim: the one dimension that is not counted over, instead of `dim`.
         weight: what each element adds to its bin, instead of 1: a number, or a tensor of any
             dtype that `input` may have, on its device, with sizes that broadcast to those of
             `input`. Nothing is copied for that. An array or a list is a tensor on the CPU.
@@ -156,6 +153,8 @@ def histogram(
     """
     if not isinstance(input, Tensor):
         input = tensor_of("histogram: input", input)
+    if channel_dim is not None:
+        input, dim = all_but_channel("histogram", input, dim, channel_dim)
     is_short = weight is None and not unknown and type(density) is type(flow) is bool
     if is_short and not (density and flow):
         found = counts_and_edges(input, bins, range, dim, flow)
@@ -180,7 +179,7 @@ def histogram_of(
     """The same as `histogram`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
-        _refuse_keyword(*next(iter(unknown.items())))
+        refuse_keyword("histogram", unknown, ARGUMENTS)
     bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
     of_element = None if weight is None else weight_of("histogram", weight, input)
@@ -252,14 +251,6 @@ def edges_of(
 def raise_in_own_words(error: Exception, input: Tensor, bins: int | Tensor) -> None:
     """Raises an operator's error as that of `histogram`, if it has one line of its own."""
     raise_as_python_would(error, "histogram: input", input, partial(_reworded, bins))
-
-
-def _refuse_keyword(name: str, value: object) -> NoReturn:
-    if name in _HINTS:
-        expected = f"{name} must {_HINTS[name]}"
-    else:
-        expected = "arguments must be input, bins, range, dim, weight, density or flow"
-    raise TypeError(f"histogram: {expected}, got {name}={shown(value)}")
 
 
 def are_edges(bins: object) -> TypeGuard[Tensor]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
+from torch_histo._keywords import refuse_keyword
 from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
 from torch_histo.histograms import Range, are_edges, histogram, pair_of
 from torch_histo.sketch import QuantileSketch
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantileSketch", "StreamingHistogram"]
 
+ARGUMENTS = ("bins", "range", "channels", "edges", "weight_dtype", "variance")
 NO_RANGE = ": QuantileSketch needs no range"
 
 
@@ -111,8 +113,11 @@ class StreamingHistogram(Stream):
         edges: Tensor | ArrayLike | None = None,
         weight_dtype: torch.dtype | None = None,
         variance: bool = False,
+        **unknown: NoReturn,
     ) -> None:
         name = self._get_name()
+        if unknown:
+            refuse_keyword(name, unknown, ARGUMENTS)
         if weight_dtype is not None:  # of a subclass, which __new__ leaves alone
             expected = "weight_dtype must be None where this class is subclassed"
             other = "torch_histo.weighted_streams.WeightedStreamingHistogram"
