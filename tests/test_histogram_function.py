@@ -346,7 +346,8 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"out": None},
         TypeError,
-        "arguments must be input, bins, range, dim, channel_dim, weight, density or flow, got out=None",
+        "arguments must be input, bins, range, dim, channel_dim, weight, density or flow, got "
+        "out=None",
     ),
 ]
 

@@ -774,8 +774,8 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: QuantileSketch().merge(QuantileSketch(2)),
         RuntimeError,
-        "QuantileSketch.merge: other must have bins of bits=7, exponents=(-32, 32) and channels [], "
-        "got bins of bits=7, exponents=(-32, 32) and channels [2]",
+        "QuantileSketch.merge: other must have bins of bits=7, exponents=(-32, 32) and channels "
+        "[], got bins of bits=7, exponents=(-32, 32) and channels [2]",
     ),
     (
         lambda: StreamingHistogram([torch.tensor(1)]),
