@@ -346,16 +346,3 @@ def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     exact = high * steps + (low_steps >> 31) + carry.long()
     is_float = last <= 1 << 53
     return whole.long().where(is_float, exact), (product - whole).where(is_float, fraction - carry)
-
-
-def exact_double(values: Tensor) -> Tensor:
-    """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
-    if values.dtype == torch.bfloat16:
-        values = values.float()
-    wide = values.double()
-    if values.dtype != torch.float32 or values.device.type != "cpu":
-        return wide
-    bits = values.view(torch.int32)
-    magnitude = (bits & 0x7FFFFF).double() * 2.0**-149
-    is_subnormal = (bits & 0x7F800000) == 0
-    return torch.where(is_subnormal, magnitude.where(bits >= 0, -magnitude), wide)

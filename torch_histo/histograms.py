@@ -25,6 +25,7 @@ from torch_histo._arguments import (
     tensor_of,
     what_came,
 )
+from torch_histo._bin_rules import RULES, check_rule, number_of_bins
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
 from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges
@@ -57,7 +58,7 @@ torch.utils._pytree._register_namedtuple(
 
 def histogram(
     input: Tensor | ArrayLike,
-    bins: int | Tensor | ArrayLike = 256,
+    bins: int | str | Tensor | ArrayLike = 256,
     range: Range | None = None,
     *,
     dim: int | Sequence[int] | None = None,
@@ -80,12 +81,13 @@ def histogram(
             float64, float8_e4m3fn, float8_e5m2, bool, or any integer, on a CPU or CUDA device.
             An array of NumPy, an image of Pillow or a list of numbers will do, too. Floats of a
             list are float64.
-        bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
+        bins: how many bins of equal width, at least 1; or a rule of NumPy that finds this number,
+            "auto", "fd", "rice", "sqrt" or "sturges"; or the edges themselves, at least two:
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the kept dimensions, of
             float32, float64 or integers, on the device of the input. An array or a list of edges
             is a tensor on the CPU. Edges never decrease; a channel whose edges decrease or hold
             NaN counts nothing.
-        range: the first and the last edge where `bins` is a number: a pair of numbers, or of
+        range: the first and the last edge where `bins` is no edges: a pair of numbers, or of
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
             there is none. If both are equal, 0.5 is subtracted from one and added to the other.
@@ -122,7 +124,8 @@ def histogram(
         RuntimeError: another dtype, layout or device; no bin, or fewer than two edges; a range
             of numbers that is not finite or decreases, or is given beside edges; sizes that do
             not broadcast, and a weight of more dimensions than the input; a dim out of range or
-            named twice; density together with flow.
+            named twice; density together with flow; a rule for several channels, with weights, or
+            where nothing can wait for the data.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace.
         TypeError: an argument of a type that it does not take, or a keyword that is no argument,
             such as `min`.
@@ -148,6 +151,12 @@ def histogram(
     computed in float64. Tensors, and the extremes that None takes, are in float32 if both are
     floats of up to 32 bits, and in float64 otherwise; so are two float32 scalars of NumPy.
 
+    A rule counts the numbers in the range, or all finite ones, and finds their extremes and exact
+    quartiles. One channel alone has a number of bins, a size, so the host waits for these, once.
+    That is an error in a compiled or exported program, under vmap, and while a CUDA graph is
+    captured. The edges are those of NumPy 2.4 for float32, float64 and integers of up to 53 bits;
+    narrower floats are counted as float32. "doane", "scott" and "stone" are not built in.
+
     Source: np.histogram and np.histogram_bin_edges of NumPy. Sums are kept in long accumulators:
     Kulisch, "Computer Arithmetic and Validity" (2008).
     """
@@ -166,7 +175,7 @@ def histogram(
 
 def histogram_of(
     input: Tensor,
-    bins: int | Tensor | ArrayLike,
+    bins: int | str | Tensor | ArrayLike,
     range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
@@ -180,6 +189,9 @@ def histogram_of(
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
         refuse_keyword("histogram", unknown, ARGUMENTS)
+    if isinstance(bins, str):
+        check_rule(bins, input, weight, is_of_many=combine is not None)
+        bins = _number_by_rule(bins, input, range, dim)
     bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
     of_element = None if weight is None else weight_of("histogram", weight, input)
@@ -197,6 +209,18 @@ def histogram_of(
     if add is not None:
         add(hist)
     return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
+
+
+def _number_by_rule(
+    rule: str, input: Tensor, range: Range | None, dim: int | Sequence[int] | None
+) -> int:
+    dims, wanted = checked_call(input, 1, range, dim, density=False, flow=False)
+    ends = None if range is None else pair_of(range)
+    try:
+        return number_of_bins(rule, input, dims, edges_of(input, dims, wanted), ends)
+    except (RuntimeError, TypeError) as error:
+        raise_in_own_words(error, input, 1)
+        raise
 
 
 class UniformBins(NamedTuple):
@@ -278,7 +302,9 @@ def _reworded(bins: int | Tensor, message: str) -> str:
 def _number_of_bins(bins: object) -> int:
     expected = "bins must be an int of 64 bits, or a tensor, an array or a list of edges"
     if is_compiling() or isinstance(bins, (int, str, Tensor)):
-        return integer("histogram", bins, expected)
+        is_rule = isinstance(bins, str) and bins in RULES
+        hint = ": torch_histo.histogram alone takes rules" if is_rule else ""
+        return integer("histogram", bins, expected, hint)
     if hasattr(bins, "__len__") and getattr(bins, "shape", None) != ():
         got = what_came("bins", bins, are_edges=True)
         raise TypeError(f"histogram: {expected}, got {got}")

@@ -20,9 +20,10 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
+from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
-from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
+from torch_histo._stream import Stream, channel_sizes, fractions_of, ranks_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

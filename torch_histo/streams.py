@@ -10,8 +10,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
+from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
-from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
+from torch_histo._stream import Stream, channel_sizes, ranks_of
 from torch_histo.histograms import Range, are_edges, histogram, pair_of
 from torch_histo.sketch import QuantileSketch
 
@@ -161,6 +162,9 @@ def checked_bins(
         if bins is not None:
             raise TypeError(f"{name}: edges must be left out with bins, got both")
         bins = edges
+    if isinstance(bins, str):
+        expected = "bins must be a number or edges, as a stream begins without data"
+        raise TypeError(f"{name}: {expected}, got {shown(bins)}")
     bins = None if bins is None else edges_or_number(f"{name}: bins", bins)
     is_number = hasattr(bins, "__index__") and getattr(bins, "shape", ()) == ()
     if range is None and is_number:

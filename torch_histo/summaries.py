@@ -21,8 +21,9 @@ from torch_histo._arguments import (
     renamed,
     tensor_of,
 )
+from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
-from torch_histo._stream import exact_double, fractions_of
+from torch_histo._stream import fractions_of
 from torch_histo.sketch import checked_bins
 from torch_histo.streams import QuantileSketch
 

@@ -15,8 +15,9 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import filled, raise_as_python_would, raise_from, renamed, shown
+from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
-from torch_histo._stream import Stream, exact_double
+from torch_histo._stream import Stream
 from torch_histo._weight_operators import (
     normalize_digits,
     sum_of_digits,
