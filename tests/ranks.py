@@ -370,6 +370,41 @@ def quantiles_of_all(device: str) -> None:
 
 
 @case
+def one_dimension_of_channels(device: str) -> None:
+    """channel_dim of DTensors, and of the parts of all ranks."""
+    values = torch.arange(60).mul(7).remainder(11).reshape(4, 3, 5).to(device)
+    for mesh in meshes(device):
+        if mesh.get_coordinate() is None:
+            continue
+        shards = sharded(values, mesh, [Shard(1), *[Shard(0)] * (mesh.ndim - 1)])
+        for channel in (1, -1):
+            where = {"channel_dim": channel}
+            counts = channel_histogram(shards, 11, **where).full_tensor()
+            assert torch.equal(counts, channel_histogram(values, 11, **where))
+            hist = histogram(shards, 4, (0, 10), **where).hist.full_tensor()
+            assert torch.equal(hist, histogram(values, 4, (0, 10), **where).hist)
+            median = torch_histo.quantile(shards, 0.5, **where).full_tensor()
+            assert torch.equal(median, torch_histo.quantile(values, 0.5, **where))
+    rank, world = dist.get_rank(), dist.get_world_size()
+    own = values[rank::world]
+    for name, *given in (
+        ("channel_histogram", 11),
+        ("histogram", 4),
+        ("quantile", [0.5], True),
+        ("nanquantile", 0.5),
+    ):
+        arguments = {"channel_dim": 1}
+        if len(given) == 2:
+            arguments["keepdim"] = given.pop()
+        got = getattr(distributed, name)(own, *given, **arguments)
+        want = getattr(torch_histo, name)(values, *given, **arguments)
+        for a, b in zip(got, want, strict=True):
+            assert torch.equal(a, b), name
+    pair = distributed.histogram2d(own, own, 3, channel_dim=1).hist
+    assert torch.equal(pair, torch_histo.histogram2d(values, values, 3, channel_dim=1).hist)
+
+
+@case
 def letters(device: str) -> None:
     text = bytes(range(256)) * 3
     values = torch.frombuffer(bytearray(text), dtype=torch.uint8).to(device)

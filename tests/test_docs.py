@@ -175,7 +175,7 @@ def test_the_readme_begins_with_two_commands() -> None:
     """The checks run them by their position."""
     demo, tests = (text for language, text in blocks(ROOT / "README.md") if language == "sh")
     assert demo.endswith("python -m torch_histo\n")
-    assert tests.endswith("python -m pytest -n 2\n")
+    assert tests.endswith("python -m pytest -n 2 --dist worksteal\n")
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: document.name)

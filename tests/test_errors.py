@@ -454,7 +454,8 @@ def test_not_tensors() -> None:
         ),
         (
             {"keepdim": True},
-            "arguments must be input, num_bins, dim, weight or variant, got keepdim=True",
+            "arguments must be input, num_bins, dim, channel_dim, weight or variant, got "
+            "keepdim=True",
         ),
     ],
 )

@@ -992,7 +992,7 @@ CALLS: dict[str, tuple[dict[str, Any], str]] = {
     "no bins": ({"bins": 0}, "bins must be at least 1, got 0"),
     "fewer than no bins": ({"bins": -3}, "bins must be at least 1, got -3"),
     "half a bin": ({"bins": 2.5}, "bins must .*got 2.5"),
-    "the name of a rule": ({"bins": "auto"}, "bins must .*got .*auto"),
+    "the name of another rule": ({"bins": "scott"}, "bins must .*got .*scott"),
     "a range of one": ({"range": RANGE_OF_ONE}, "range must"),
     "a range of three": ({"range": (0, 1, 2)}, "range must"),
     "a range that is a number": ({"range": 3}, "range must"),

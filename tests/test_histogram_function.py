@@ -265,7 +265,12 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     ({"bins": -3, "range": (0, 1)}, RuntimeError, "bins must be at least 1, got -3"),
     ({"bins": 2.5}, TypeError, f"{BINS} 2.5"),
     ({"bins": True}, TypeError, f"{BINS} True"),
-    ({"bins": "auto"}, TypeError, f"{BINS} 'auto'"),
+    (
+        {"bins": "scot"},
+        TypeError,
+        "bins must be a number, edges, or one of 'auto', 'fd', 'rice', 'sqrt' or 'sturges', "
+        "got 'scot'",
+    ),
     ({"bins": [torch.tensor(1)]}, TypeError, f"{BINS} list of Tensor: pass torch.stack(bins)"),
     ({"bins": ["a", "b"]}, TypeError, f"{BINS} list of str"),
     ({"bins": torch.tensor(2.5)}, TypeError, f"{BINS} tensor(2.5000)"),
@@ -346,7 +351,8 @@ ERRORS: list[tuple[dict[str, Any], type[Exception], str]] = [
     (
         {"out": None},
         TypeError,
-        "arguments must be input, bins, range, dim, weight, density or flow, got out=None",
+        "arguments must be input, bins, range, dim, channel_dim, weight, density or flow, got "
+        "out=None",
     ),
 ]
 

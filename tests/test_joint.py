@@ -429,12 +429,13 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: histogram2d(X, Y, 3, foo=1),
         TypeError,
-        "arguments must be x, y, bins, range, dim, weight, density or flow, got foo=1",
+        "arguments must be x, y, bins, range, dim, channel_dim, weight, density or flow, got foo=1",
     ),
     (
         lambda: histogramdd((X, Y), 3, foo=1),
         TypeError,
-        "arguments must be sample, bins, range, dim, weight, density or flow, got foo=1",
+        "arguments must be sample, bins, range, dim, channel_dim, weight, density or flow, got "
+        "foo=1",
     ),
     (
         lambda: histogram2d(X, "a"),

@@ -266,12 +266,12 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: counting().merge(StreamingHistogramdd(2, ((0, 1), (0, 2)))),
         RuntimeError,
-        ".merge: other must have the same edges, got others",
+        ".merge: other must have bins of the same edges, got other edges",
     ),
     (
         lambda: counting().merge(StreamingHistogramdd(2, ((0, 1),))),
         RuntimeError,
-        ".merge: other must have counts [5, 5], got [5]",
+        ".merge: other must have 2 x 2 bins and channels [], got 2 bins and channels []",
     ),
     (
         lambda: counting().quantile(0.5),

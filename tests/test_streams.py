@@ -774,7 +774,8 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: QuantileSketch().merge(QuantileSketch(2)),
         RuntimeError,
-        "QuantileSketch.merge: other must have counts [16392], got [2, 16392]",
+        "QuantileSketch.merge: other must have bins of bits=7, exponents=(-32, 32) and channels "
+        "[], got bins of bits=7, exponents=(-32, 32) and channels [2]",
     ),
     (
         lambda: StreamingHistogram([torch.tensor(1)]),
@@ -790,7 +791,7 @@ ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (
         lambda: StreamingHistogram(3, (0, 1)).merge(StreamingHistogram(3, (0, 2))),
         RuntimeError,
-        "StreamingHistogram.merge: other must have the same edges, got others",
+        "StreamingHistogram.merge: other must have bins of the same edges, got other edges",
     ),
     (
         lambda: QuantileSketch().all_reduce(),

@@ -382,7 +382,10 @@ ERRORS: list[tuple[Callable[[], Any], str]] = [
         f"{NAME}.merge: other must be a {NAME} with {TYPES}, got {NAME} with "
         "weight_dtype=torch.float32, variance=True",
     ),
-    (lambda: F32(3).merge(F32(2)), f"{NAME}.merge: other must have counts [3, 8], got [2, 8]"),
+    (
+        lambda: F32(3).merge(F32(2)),
+        f"{NAME}.merge: other must have 5 bins and channels [3], got 5 bins and channels [2]",
+    ),
     (
         lambda: QuantileSketch(3).merge(F32(3)),
         f"QuantileSketch.merge: other must be a QuantileSketch, got {NAME} with {TYPES}",

@@ -136,9 +136,36 @@ def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) 
 def dimensions(op: str, dim: int | Sequence[int] | None) -> list[int]:
     if dim is None:
         return []
-    dims = dim if isinstance(dim, (tuple, list, Sequence)) else [dim]
+    is_one = isinstance(dim, (str, bytes)) or not isinstance(dim, (tuple, list, Sequence))
+    dims: Sequence[int] = [dim] if is_one else dim  # type: ignore[list-item, assignment]
     expected = "dim must be an int or a sequence of ints"
     return [d if type(d) is int else integer(op, d, expected) for d in dims]
+
+
+def all_but_channel(
+    op: str,
+    input: Tensor,
+    dim: int | Sequence[int] | None,
+    channel_dim: object,
+    argument: str = "input",
+) -> tuple[Tensor, list[int]]:
+    """A tensor and the dimensions to count over, which are all but one: that of the channels.
+
+    A tensor of one dimension gets another one, so that there is one to count over."""
+    if dim is not None:
+        expected = "dim must be left out with channel_dim"
+        raise TypeError(f"{op}: {expected}, got dim={shown(dim)}")
+    hint = ": pass dim, those to count over" if isinstance(channel_dim, (tuple, list)) else ""
+    channel = integer(op, channel_dim, "channel_dim must be an int", hint)
+    ndim = max(input.dim(), 1)
+    if not -ndim <= channel < ndim:
+        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {input.dim()}-D"
+        raise RuntimeError(f"{op}: {expected} {argument}, got {channel}")
+    behind = (ndim - 1 - channel) % ndim
+    while input.dim() < 2:
+        input = input.unsqueeze(0)
+    last = input.dim() - 1
+    return input, [d for d in range(last + 1) if d != last - behind]
 
 
 def reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:

@@ -127,3 +127,16 @@ def _(
     size = info.batch_size
     first = [x.expand(size, *x.shape) if at is None else x.movedim(at, 0) for x, at in pairs]
     return torch.ops.histo._moments_of_digits(*first, dtype), 1
+
+
+def exact_double(values: Tensor) -> Tensor:
+    """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
+    if values.dtype == torch.bfloat16:
+        values = values.float()
+    wide = values.double()
+    if values.dtype != torch.float32 or values.device.type != "cpu":
+        return wide
+    bits = values.view(torch.int32)
+    magnitude = (bits & 0x7FFFFF).double() * 2.0**-149
+    is_subnormal = (bits & 0x7F800000) == 0
+    return torch.where(is_subnormal, magnitude.where(bits >= 0, -magnitude), wide)

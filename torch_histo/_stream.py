@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import deepcopy
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -14,6 +14,7 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import (
+    all_but_channel,
     dimensions,
     has_values,
     integer,
@@ -28,6 +29,7 @@ from torch_histo._arguments import (
     without_array,
 )
 from torch_histo._histogram_rules import check_counted
+from torch_histo._keywords import refuse_keyword
 from torch_histo._plottable import Plottable
 from torch_histo.histograms import histogram
 from torch_histo.quantiles import numbers_beside
@@ -48,6 +50,8 @@ class Stream(Plottable, nn.Module):
 
     hist: Tensor
     edge_bits: Tensor
+    _arguments: tuple[str, ...] = ("x", "dim", "channel_dim")
+    """Those of `update`."""
 
     def __init__(self, edges: Tensor, **state: Tensor) -> None:
         super().__init__()
@@ -65,7 +69,14 @@ class Stream(Plottable, nn.Module):
         """How many values came for each channel, NaN aside: int64, of the sizes of channels."""
         return self.hist[..., :-1].sum(-1)
 
-    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
+    def update(
+        self,
+        x: Tensor | ArrayLike,
+        dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
+    ) -> None:
         """Counts the values of a tensor over `dim`; the other dimensions are the channels.
 
         Nothing synchronizes, and no memory is kept. So the call can be compiled, and captured in
@@ -75,6 +86,8 @@ class Stream(Plottable, nn.Module):
             x: what `torch_histo.histogram` takes, on the device of the module.
             dim: the dimension or dimensions to count over; None means all, for a module without
                 channels.
+            channel_dim: the dimension of the channels, instead of `dim`: all others are counted
+                over.
 
         Raises:
             RuntimeError: sizes that are not those of the channels, or another device; and what
@@ -83,6 +96,8 @@ class Stream(Plottable, nn.Module):
                 holds.
         """
         x = self._tensor_of(x)
+        if channel_dim is not None or unknown:
+            x, dim = self._without_channel(x, dim, channel_dim, unknown)
         # The operator checks all that it is given; its errors are made those of this class later.
         is_checked = not is_plain(x)
         dims = self._checked_dim(x, dim) if is_checked else self._dimensions(dim)
@@ -93,10 +108,17 @@ class Stream(Plottable, nn.Module):
                 self._checked_dim(x, dim)
             raise self._in_own_words(error, x) from None
 
-    def forward(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor | ArrayLike,
+        dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
+    ) -> Tensor:
         """Updates, and returns `x` as a tensor."""
         x = self._tensor_of(x)
-        self.update(x, dim)
+        self.update(x, dim, channel_dim=channel_dim, **unknown)
         return x
 
     def reset(self) -> None:
@@ -120,7 +142,7 @@ class Stream(Plottable, nn.Module):
         self._check_mergeable(name, other)
         own, others = self.edge_bits, other.edge_bits.to(self.edge_bits.device)
         if has_values(own) and has_values(others) and not torch.equal(own, others):
-            raise RuntimeError(f"{name}: other must have the same edges, got others")
+            raise RuntimeError(f"{name}: other must have bins of the same edges, got other edges")
         self._add(other)
         return self
 
@@ -129,9 +151,14 @@ class Stream(Plottable, nn.Module):
         return self._get_name()
 
     def _check_mergeable(self, name: str, other: Self) -> None:
-        if self.hist.shape != other.hist.shape:
-            sizes = list(self.hist.shape), list(other.hist.shape)
-            raise RuntimeError(f"{name}: other must have counts {sizes[0]}, got {sizes[1]}")
+        """Raises what is wrong with the bins and the channels of another module of the class."""
+        own, others = self._described_bins(), other._described_bins()
+        if own != others:
+            raise RuntimeError(f"{name}: other must have {own}, got {others}")
+
+    def _described_bins(self) -> str:
+        bins, sizes = self.edge_bits.shape[-1] - 1, list(self._sizes())
+        return f"{bins} bins and channels {sizes}"
 
     def _add(self, other: Self) -> None:
         self.hist.add_(other.hist.to(self.hist.device))
@@ -165,7 +192,7 @@ class Stream(Plottable, nn.Module):
         float64, of the sizes of channels and bins. NaN for a channel without counts."""
         return density_of(self.hist[..., 1:-2], self.edges)
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
+    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> Tensor:
         """Quantiles of what came; the class tells how near they are. NaN does not count.
 
         Nothing synchronizes where `q` is not a tensor on another device.
@@ -182,6 +209,8 @@ class Stream(Plottable, nn.Module):
             RuntimeError: a number outside 0 to 1, or a tensor of more dimensions.
             TypeError: `q` is none of these.
         """
+        if unknown:
+            refuse_keyword(f"{self._get_name()}.quantile", unknown, ("q",))
         below = self.hist[..., :-1].cumsum(-1)
         fractions = fractions_of(f"{self._get_name()}.quantile", q, below)
         flat = fractions.reshape(-1)
@@ -216,6 +245,19 @@ class Stream(Plottable, nn.Module):
     def _of_channels(self) -> list[tuple[str, Tensor]]:
         """The buffers that have an entry a channel."""
         return [("hist", self.hist)]
+
+    def _without_channel(
+        self,
+        x: Tensor,
+        dim: int | Sequence[int] | None,
+        channel_dim: int | None,
+        unknown: dict[str, Any],
+    ) -> tuple[Tensor, int | Sequence[int] | None]:
+        """What `update` counts, and over which dimensions, beside that of the channels."""
+        op = f"{self._get_name()}.update"
+        if unknown:
+            refuse_keyword(op, unknown, self._arguments)
+        return all_but_channel(op, x, dim, channel_dim, "x")
 
     def _tensor_of(self, x: Tensor | ArrayLike) -> Tensor:
         return x if isinstance(x, Tensor) else tensor_of(f"{self._get_name()}.update: x", x)
@@ -304,16 +346,3 @@ def ranks_of(last: Tensor, q: Tensor) -> tuple[Tensor, Tensor]:
     exact = high * steps + (low_steps >> 31) + carry.long()
     is_float = last <= 1 << 53
     return whole.long().where(is_float, exact), (product - whole).where(is_float, fraction - carry)
-
-
-def exact_double(values: Tensor) -> Tensor:
-    """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
-    if values.dtype == torch.bfloat16:
-        values = values.float()
-    wide = values.double()
-    if values.dtype != torch.float32 or values.device.type != "cpu":
-        return wide
-    bits = values.view(torch.int32)
-    magnitude = (bits & 0x7FFFFF).double() * 2.0**-149
-    is_subnormal = (bits & 0x7F800000) == 0
-    return torch.where(is_subnormal, magnitude.where(bits >= 0, -magnitude), wide)

@@ -11,11 +11,13 @@ from torch import Tensor
 
 from torch_histo import ops, quantiles
 from torch_histo._arguments import (
+    all_but_channel,
     is_dtensor,
     kept_dimensions,
     reduced_dimensions,
     tensor_of,
 )
+from torch_histo._rank_search import RankSearch, values_at_ranks
 from torch_histo.histograms import Combine, Histogram, Range, histogram_of
 from torch_histo.joint import (
     Bins,
@@ -41,15 +43,13 @@ __all__ = [
     "quantile",
 ]
 
-_MOST_EDGES = 1 << 21
-_MOST_BITS = 11
-
 
 def channel_histogram(
     local_input: Tensor | ArrayLike,
     num_bins: int | None = None,
     dim: int | Sequence[int] | None = 0,
     *,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     group: dist.ProcessGroup | None = None,
     variant: str = "auto",
@@ -72,7 +72,7 @@ def channel_histogram(
             size 0 there; their other dimensions must be the same on all processes.
         num_bins: how many bins, at least 0, the same on all processes. It must be given for all
             types but bool and uint8, which have 256 by default.
-        dim: the dimension or dimensions to count over, as in `torch_histo.channel_histogram`.
+        dim, channel_dim: what to count over, as in `torch_histo.channel_histogram`.
         weight: what each element of this process adds to its bin, as in
             `torch_histo.channel_histogram`, of one dtype on all processes. Digits of the sums
             travel, up to 70 int64 a bin, and are rounded afterwards: the result is the exact sum
@@ -104,6 +104,8 @@ def channel_histogram(
     def add(counts: Tensor) -> None:
         all_reduce("distributed.channel_histogram: local_input", counts, group)
 
+    if channel_dim is not None:
+        part, dim = ops.without_channel(part, dim, channel_dim)
     if weight is not None and not unknown:
         return ops.weighted_channel_histogram(part, num_bins, dim, weight, variant, bins, add)
     counts = ops.channel_histogram(part, num_bins, dim, variant=variant, bins=bins, **unknown)
@@ -114,9 +116,10 @@ def channel_histogram(
 def histogram(
     local_input: Tensor | ArrayLike,
     bins: int | Tensor | ArrayLike = 256,
-    *,
     range: Range | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -138,7 +141,7 @@ def histogram(
             has size 0 there; their dtype and other dimensions must be the same on all processes.
         bins, range: as in `torch_histo.histogram`, the same on all processes. A range of None
             takes the smallest and the largest finite value that any process holds.
-        dim, density, flow: as in `torch_histo.histogram`.
+        dim, channel_dim, density, flow: as in `torch_histo.histogram`.
         weight: what each element of this process adds to its bin, as in `torch_histo.histogram`,
             of one dtype on all processes. Digits of the sums travel, up to 70 int64 a bin, and
             are rounded afterwards. So sums are exact and rounded once, as if one process had all
@@ -160,7 +163,8 @@ def histogram(
     name = "distributed.histogram"
     argument = f"{name}: local_input"
     part = _part(name, local_input, group)
-
+    if channel_dim is not None:
+        part, dim = all_but_channel("histogram", part, dim, channel_dim)
     of_all, add = _of_all(argument, group)
     return histogram_of(part, bins, range, dim, density, flow, unknown, of_all, add, weight)
 
@@ -168,9 +172,10 @@ def histogram(
 def histogramdd(
     local_sample: Sequence[Coordinate] | Coordinate,
     bins: Bins = 10,
-    *,
     range: Ranges | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -187,8 +192,8 @@ def histogramdd(
         local_sample: the part of this process, on a device that the group's backend serves. The
             parts may differ in the sizes of the dimensions in `dim`, and one that holds nothing
             has size 0 there; their dtypes and other dimensions must be the same on all processes.
-        bins, range, dim, density, flow: as in `torch_histo.histogramdd`, the same on all
-            processes.
+        bins, range, dim, channel_dim, density, flow: as in `torch_histo.histogramdd`, the same on
+            all processes.
         weight: what each element of this process adds, of one dtype on all processes. Sums are
             exact and rounded once, as if one process had all the data. They have no gradient.
         group: the processes that hold the data; the default group if None.
@@ -206,16 +211,17 @@ def histogramdd(
     op = "distributed.histogramdd"
     check_group(op, group)
     call = coordinates_of(op, local_sample, "local_sample")
-    return _joint_of(call, group, bins, range, dim, weight, density, flow, unknown)
+    return _joint_of(call, group, bins, range, dim, channel_dim, weight, density, flow, unknown)
 
 
 def histogram2d(
     local_x: Coordinate,
     local_y: Coordinate,
     bins: Bins = 10,
-    *,
     range: Ranges | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -226,7 +232,7 @@ def histogram2d(
     op = "distributed.histogram2d"
     check_group(op, group)
     call = pair_of_coordinates(op, local_x, local_y, ("local_x", "local_y"))
-    return _joint_of(call, group, bins, range, dim, weight, density, flow, unknown)
+    return _joint_of(call, group, bins, range, dim, channel_dim, weight, density, flow, unknown)
 
 
 def _joint_of(
@@ -258,6 +264,7 @@ def quantile(
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
+    channel_dim: int | None = None,
     interpolation: str = "linear",
     group: dist.ProcessGroup | None = None,
     **unknown: NoReturn,
@@ -277,7 +284,8 @@ def quantile(
             dtype that `torch_histo.quantile` takes but uint64. The parts may differ in the sizes
             of the dimensions in `dim`, and one that holds nothing has size 0 there; their dtype
             and other dimensions must be the same on all processes.
-        q, dim, keepdim, interpolation: as in `torch_histo.quantile`, the same on all processes.
+        q, dim, keepdim, channel_dim, interpolation: as in `torch_histo.quantile`, the same on all
+            processes.
         group: the processes that hold the data; the default group if None.
 
     Raises:
@@ -289,7 +297,8 @@ def quantile(
             `torch_histo.quantile` raises.
     """
     name = "distributed.quantile"
-    return _quantile(name, local_input, q, dim, keepdim, interpolation, group, unknown)
+    rule = dim, keepdim, channel_dim, interpolation
+    return _quantile(name, local_input, q, *rule, group, unknown)
 
 
 def nanquantile(
@@ -298,13 +307,15 @@ def nanquantile(
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
+    channel_dim: int | None = None,
     interpolation: str = "linear",
     group: dist.ProcessGroup | None = None,
     **unknown: NoReturn,
 ) -> Tensor:
     """The same as `quantile` of this module, of the values that are not NaN."""
     name = "distributed.nanquantile"
-    return _quantile(name, local_input, q, dim, keepdim, interpolation, group, unknown)
+    rule = dim, keepdim, channel_dim, interpolation
+    return _quantile(name, local_input, q, *rule, group, unknown)
 
 
 def _quantile(
@@ -313,13 +324,14 @@ def _quantile(
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None,
     keepdim: bool,
+    channel_dim: int | None,
     interpolation: str,
     group: dist.ProcessGroup | None,
     unknown: dict[str, Any],
 ) -> Tensor:
     local_input = _part(name, given, group)
-    dims, probabilities = quantiles.checked_call(
-        name, local_input, q, dim, keepdim, interpolation, unknown
+    local_input, probabilities, dims, keepdim = quantiles.checked_call(
+        name, local_input, q, dim, keepdim, channel_dim, interpolation, unknown
     )
     if local_input.dtype == torch.uint64:
         raise RuntimeError(
@@ -332,7 +344,8 @@ def _quantile(
     kept = [local_input.shape[d] for d in kept_dimensions(ndim, dims or ())]
     reduced = reduced_dimensions(ndim, dims or ())
     rows = _rows_of_all(argument, local_input, reduced if ndim else (), group)
-    search = _Search(local_input.detach(), dims, kept, argument, group)
+    _, add = _of_all(argument, group)
+    search = RankSearch(local_input.detach(), dims, add)
     values = rows - search.nans
     p = probabilities.flatten().double().reshape(-1, *[1] * len(kept))
     small = local_input.is_floating_point() and local_input.dtype != torch.float64
@@ -340,7 +353,7 @@ def _quantile(
     is_nan = ~((p >= 0) & (p <= 1))
     is_nan = is_nan | ((values == 0) if name.endswith("nanquantile") else (search.nans > 0))
     ranks = (p.to(dtype) * (values - 1).to(dtype)).masked_fill(is_nan, 0)
-    result = _values_at(ranks, interpolation, search).masked_fill(is_nan, torch.nan)
+    result = values_at_ranks(ranks, interpolation, search).masked_fill(is_nan, torch.nan)
     is_float = local_input.is_floating_point()
     result = result.to(local_input.dtype if is_float else torch.float64)
     if keepdim:
@@ -363,90 +376,6 @@ def _rows_of_all(
             "on some process, got none"
         )
     return rows
-
-
-def _values_at(ranks: Tensor, interpolation: str, search: _Search) -> Tensor:
-    """The values of ranks, which may lie between two, as `ranks_of` in csrc/core/ranks.h has it."""
-    rounded = {"lower": ranks.floor, "higher": ranks.ceil, "nearest": ranks.round}
-    if interpolation in rounded:
-        return search.values_of(rounded[interpolation]().long()).to(ranks.dtype)
-    wanted = torch.stack([ranks.floor(), ranks.ceil()])
-    found = search.values_of(wanted.long().flatten(0, 1)).reshape(wanted.shape)
-    below, above = found.to(ranks.dtype)
-    is_midpoint = interpolation == "midpoint"
-    weights = torch.full_like(ranks, 0.5) if is_midpoint else ranks - ranks.floor()
-    return torch.lerp(below, above, weights)
-
-
-class _Search:
-    """Finds values by their ranks in what all processes hold.
-
-    A value has a place, an integer: a float's are its bits, as they are ordered. Each pass halves
-    the places that a value may have as often as there are bits in it."""
-
-    def __init__(
-        self,
-        input: Tensor,
-        dims: list[int] | None,
-        kept: list[int],
-        argument: str,
-        group: dist.ProcessGroup | None,
-    ) -> None:
-        self.input, self.dims, self.kept = input, dims, kept
-        self.argument, self.group = argument, group
-        self.of_float = input.is_floating_point()
-        self.in_float32 = self.of_float and input.dtype != torch.float64
-        if self.in_float32:
-            self.bits = 32
-        else:
-            self.bits = 64 if self.of_float else min(64, 8 * input.dtype.itemsize + 1)
-        ends = self.values_at(input.new_tensor([0, 0], dtype=torch.int64))
-        self.nans = self._count(ends)[..., -1]
-
-    def values_at(self, places: Tensor) -> Tensor:
-        """The values that have these places; infinity is what lies beyond it."""
-        if not self.of_float:
-            return places
-        last = 0x7F800000 if self.in_float32 else 0x7FF0000000000000
-        places = places.clamp(-last, last)
-        if self.in_float32:
-            magnitude = places.abs().to(torch.int32).view(torch.float32)
-        else:
-            magnitude = places.abs().view(torch.float64)
-        return torch.where(places < 0, -magnitude, magnitude)
-
-    def _count(self, edges: Tensor) -> Tensor:
-        counts: Tensor = torch.ops.histo.histogram(self.input, edges, self.dims, flow=True)
-        all_reduce(self.argument, counts, self.group)
-        return counts
-
-    def values_of(self, ranks: Tensor) -> Tensor:
-        """The values of ranks, `[wanted, kept...]`."""
-        wanted = ranks.movedim(0, -1)
-        # In place `first` a value may be, and in those up to 2^bits after it.
-        first = torch.full_like(wanted, -(1 << (self.bits - 1)))
-        bits = self.bits
-        while bits > 0:
-            room = _MOST_EDGES // max(wanted.numel(), 1)
-            step = min(max(room.bit_length() - 1, 1), _MOST_BITS, bits)
-            bits -= step
-            offsets = torch.arange(1 << step, device=ranks.device) << bits
-            edges = self.values_at(first[..., None] + offsets)
-            below = self._values_below(edges.flatten(-2)).reshape(edges.shape)
-            # The last edge that has no more values below it than the rank.
-            at = (below <= wanted[..., None]).sum(-1) - 1
-            first = first + (at.clamp_min(0) << bits)
-        return self.values_at(first).movedim(-1, 0)
-
-    def _values_below(self, edges: Tensor) -> Tensor:
-        """For each edge of a channel, how many values are smaller."""
-        ordered, order = edges.sort(-1)
-        # The last bin holds its upper edge, too: a bin of no width keeps that apart.
-        closed = torch.cat([ordered, ordered[..., -1:]], -1)
-        counts = self._count(closed)
-        # The first of equal edges has all that is smaller before it, and nothing lies between them.
-        below = counts[..., : ordered.shape[-1]].cumsum(-1)
-        return torch.empty_like(below).scatter_(-1, order, below)
 
 
 def check_group(name: str, group: dist.ProcessGroup | None) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from torch_histo._arguments import (
+    all_but_channel,
     dimensions,
     edges_or_number,
     filled,
@@ -24,9 +25,11 @@ from torch_histo._arguments import (
     tensor_of,
     what_came,
 )
+from torch_histo._bin_rules import RULES, check_rule, number_of_bins
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
+from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges, edges_in_one_call, holds_numbers
-from torch_histo.weights import NAMES_ELSEWHERE, Add, density_of, weight_of, weighted_sums
+from torch_histo.weights import Add, density_of, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -37,14 +40,7 @@ Range: TypeAlias = "Sequence[Bound] | Tensor | ArrayLike"
 TensorBound = float | Tensor
 Combine = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-_HINTS = {
-    **dict.fromkeys(("num_bins", "nbins", "n_bins", "bin_edges", "edges"), "be passed as bins"),
-    **dict.fromkeys(("axis", "axes", "dims"), "be passed as dim"),
-    **dict.fromkeys(("min", "max"), "be passed as range=(min, max)"),
-    "normed": "be passed as density",
-    **dict.fromkeys(NAMES_ELSEWHERE, "be passed as weight"),
-}
-"""Advice for arguments of other libraries' histograms."""
+ARGUMENTS = ("input", "bins", "range", "dim", "channel_dim", "weight", "density", "flow")
 
 
 class Histogram(NamedTuple):
@@ -62,10 +58,11 @@ torch.utils._pytree._register_namedtuple(
 
 def histogram(
     input: Tensor | ArrayLike,
-    bins: int | Tensor | ArrayLike = 256,
-    *,
+    bins: int | str | Tensor | ArrayLike = 256,
     range: Range | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -84,12 +81,13 @@ def histogram(
             float64, float8_e4m3fn, float8_e5m2, bool, or any integer, on a CPU or CUDA device.
             An array of NumPy, an image of Pillow or a list of numbers will do, too. Floats of a
             list are float64.
-        bins: how many bins of equal width, at least 1; or the edges themselves, at least two:
+        bins: how many bins of equal width, at least 1; or a rule of NumPy that finds this number,
+            "auto", "fd", "rice", "sqrt" or "sturges"; or the edges themselves, at least two:
             `[n + 1]`, or `[..., n + 1]` with sizes that broadcast to the kept dimensions, of
             float32, float64 or integers, on the device of the input. An array or a list of edges
             is a tensor on the CPU. Edges never decrease; a channel whose edges decrease or hold
             NaN counts nothing.
-        range: the first and the last edge where `bins` is a number: a pair of numbers, or of
+        range: the first and the last edge where `bins` is no edges: a pair of numbers, or of
             tensors that broadcast to the kept dimensions, such as `torch.aminmax` returns. None
             takes the smallest and the largest finite value of each channel, and 0 and 1 where
             there is none. If both are equal, 0.5 is subtracted from one and added to the other.
@@ -98,6 +96,7 @@ def histogram(
             the last of several sizes is 2, too: nobody knows then which dimension is the pair.
             A channel whose tensors hold NaN, or a last edge below the first, counts nothing.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all.
+        channel_dim: the one dimension that is not counted over, instead of `dim`.
         weight: what each element adds to its bin, instead of 1: a number, or a tensor of any
             dtype that `input` may have, on its device, with sizes that broadcast to those of
             `input`. Nothing is copied for that. An array or a list is a tensor on the CPU.
@@ -125,7 +124,8 @@ def histogram(
         RuntimeError: another dtype, layout or device; no bin, or fewer than two edges; a range
             of numbers that is not finite or decreases, or is given beside edges; sizes that do
             not broadcast, and a weight of more dimensions than the input; a dim out of range or
-            named twice; density together with flow.
+            named twice; density together with flow; a rule for several channels, with weights, or
+            where nothing can wait for the data.
         torch.OutOfMemoryError: the GPU has not the memory for the counts or the workspace.
         TypeError: an argument of a type that it does not take, or a keyword that is no argument,
             such as `min`.
@@ -151,11 +151,19 @@ def histogram(
     computed in float64. Tensors, and the extremes that None takes, are in float32 if both are
     floats of up to 32 bits, and in float64 otherwise; so are two float32 scalars of NumPy.
 
+    A rule counts the numbers in the range, or all finite ones, and finds their extremes and exact
+    quartiles. One channel alone has a number of bins, a size, so the host waits for these, once.
+    That is an error in a compiled or exported program, under vmap, and while a CUDA graph is
+    captured. The edges are those of NumPy 2.4 for float32, float64 and integers of up to 53 bits;
+    narrower floats are counted as float32. "doane", "scott" and "stone" are not built in.
+
     Source: np.histogram and np.histogram_bin_edges of NumPy. Sums are kept in long accumulators:
     Kulisch, "Computer Arithmetic and Validity" (2008).
     """
     if not isinstance(input, Tensor):
         input = tensor_of("histogram: input", input)
+    if channel_dim is not None:
+        input, dim = all_but_channel("histogram", input, dim, channel_dim)
     is_short = weight is None and not unknown and type(density) is type(flow) is bool
     if is_short and not (density and flow):
         found = counts_and_edges(input, bins, range, dim, flow)
@@ -167,7 +175,7 @@ def histogram(
 
 def histogram_of(
     input: Tensor,
-    bins: int | Tensor | ArrayLike,
+    bins: int | str | Tensor | ArrayLike,
     range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
@@ -180,7 +188,10 @@ def histogram_of(
     """The same as `histogram`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
-        _refuse_keyword(*next(iter(unknown.items())))
+        refuse_keyword("histogram", unknown, ARGUMENTS)
+    if isinstance(bins, str):
+        check_rule(bins, input, weight, is_of_many=combine is not None)
+        bins = _number_by_rule(bins, input, range, dim)
     bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
     of_element = None if weight is None else weight_of("histogram", weight, input)
@@ -198,6 +209,18 @@ def histogram_of(
     if add is not None:
         add(hist)
     return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
+
+
+def _number_by_rule(
+    rule: str, input: Tensor, range: Range | None, dim: int | Sequence[int] | None
+) -> int:
+    dims, wanted = checked_call(input, 1, range, dim, density=False, flow=False)
+    ends = None if range is None else pair_of(range)
+    try:
+        return number_of_bins(rule, input, dims, edges_of(input, dims, wanted), ends)
+    except (RuntimeError, TypeError) as error:
+        raise_in_own_words(error, input, 1)
+        raise
 
 
 class UniformBins(NamedTuple):
@@ -263,14 +286,6 @@ def raise_in_own_words(error: Exception, input: Tensor, bins: int | Tensor) -> N
     raise_as_python_would(error, "histogram: input", input, partial(_reworded, bins))
 
 
-def _refuse_keyword(name: str, value: object) -> NoReturn:
-    if name in _HINTS:
-        expected = f"{name} must {_HINTS[name]}"
-    else:
-        expected = "arguments must be input, bins, range, dim, weight, density or flow"
-    raise TypeError(f"histogram: {expected}, got {name}={shown(value)}")
-
-
 def are_edges(bins: object) -> TypeGuard[Tensor]:
     return isinstance(bins, Tensor) and bins.dim() > 0
 
@@ -296,7 +311,9 @@ def _reworded(bins: int | Tensor, message: str) -> str:
 def _number_of_bins(bins: object) -> int:
     expected = "bins must be an int of 64 bits, or a tensor, an array or a list of edges"
     if is_compiling() or isinstance(bins, (int, str, Tensor)):
-        return integer("histogram", bins, expected)
+        is_rule = isinstance(bins, str) and bins in RULES
+        hint = ": torch_histo.histogram alone takes rules" if is_rule else ""
+        return integer("histogram", bins, expected, hint)
     if hasattr(bins, "__len__") and getattr(bins, "shape", None) != ():
         got = what_came("bins", bins, are_edges=True)
         raise TypeError(f"histogram: {expected}, got {got}")

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from torch_histo._arguments import (
+    all_but_channel,
     edges_or_number,
     is_compiling,
     is_plain,
@@ -20,9 +21,10 @@ from torch_histo._arguments import (
     tensor_of,
 )
 from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
+from torch_histo._keywords import refuse_keyword
 from torch_histo._weight_operators import sum_of_digits, sum_size
 from torch_histo.histograms import (
-    _HINTS,
+    ARGUMENTS,
     Combine,
     Range,
     checked_call,
@@ -55,9 +57,10 @@ torch.utils._pytree._register_namedtuple(
 def histogramdd(
     sample: Sequence[Coordinate] | Coordinate,
     bins: Bins = 10,
-    *,
     range: Ranges | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -82,6 +85,7 @@ def histogramdd(
             or None. None takes the smallest and the largest finite value of each channel.
         dim: the dimension or dimensions to count over, as in `torch.sum`; None means all. Those of
             a tensor `[..., D]` are without the last one.
+        channel_dim: the one dimension that is not counted over, instead of `dim`.
         weight: what each element adds to its bin, instead of 1: a number, or a tensor with sizes
             that broadcast to those of the coordinates, as in `torch_histo.histogram`.
         density: returns counts / (their sum * the bins' areas or volumes) instead of counts.
@@ -121,16 +125,17 @@ def histogramdd(
     """
     op = "histogramdd"
     call = coordinates_of(op, sample)
-    return joint_of(call, bins, range, dim, weight, density, flow, unknown)
+    return joint_of(call, bins, range, dim, channel_dim, weight, density, flow, unknown)
 
 
 def histogram2d(
     x: Coordinate,
     y: Coordinate,
     bins: Bins = 10,
-    *,
     range: Ranges | None = None,
+    *,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     density: bool = False,
     flow: bool = False,
@@ -143,7 +148,7 @@ def histogram2d(
             takes, on one device. Arrays will do, too.
         bins: a number, a pair of numbers or edges, or a 1-D tensor of edges for both.
         range: a pair of ranges, each a pair or None.
-        dim, weight, density, flow: as in `torch_histo.histogramdd`.
+        dim, channel_dim, weight, density, flow: as in `torch_histo.histogramdd`.
 
     Returns:
         `hist`, `[kept..., n_x, n_y]`, and `bin_edges`, the pair of the edges.
@@ -165,7 +170,7 @@ def histogram2d(
     """
     op = "histogram2d"
     call = pair_of_coordinates(op, x, y)
-    return joint_of(call, bins, range, dim, weight, density, flow, unknown)
+    return joint_of(call, bins, range, dim, channel_dim, weight, density, flow, unknown)
 
 
 class Coordinates(NamedTuple):
@@ -212,19 +217,12 @@ def _tensor_of(op: str, name: str, coordinate: Coordinate) -> Tensor:
     return coordinate if isinstance(coordinate, Tensor) else tensor_of(f"{op}: {name}", coordinate)
 
 
-def _refuse_keyword(op: str, coordinates: str, name: str, value: object) -> NoReturn:
-    if name in _HINTS:
-        expected = f"{name} must {_HINTS[name]}"
-    else:
-        expected = f"arguments must be {coordinates}, bins, range, dim, weight, density or flow"
-    raise TypeError(f"{op}: {expected}, got {name}={shown(value)}")
-
-
 def joint_of(
     call: Coordinates,
     bins: Bins,
     range: Ranges | None,
     dim: int | Sequence[int] | None,
+    channel_dim: int | None,
     weight: Tensor | ArrayLike | None,
     density: bool,
     flow: bool,
@@ -236,8 +234,10 @@ def joint_of(
     of all from those of one, and `add` adds the others' counts."""
     op, xs, names = call
     if unknown:
-        _refuse_keyword(op, _together(names, ", "), *next(iter(unknown.items())))
+        refuse_keyword(op, unknown, (*_arguments_of(names), *ARGUMENTS[1:]))
     xs = broadcast(call)
+    if channel_dim is not None:
+        xs, dim = without_channel(call, xs, dim, channel_dim)
     axes = _bins_of(op, bins, len(xs))
     ranges = _ranges_of(op, range, len(xs))
     is_list = isinstance(bins, (tuple, list))
@@ -322,9 +322,21 @@ class _Joint(NamedTuple):
         return not kept or bytes_of_all <= _MOST_BYTES
 
 
-def _together(names: Sequence[str], conjunction: str = " and ") -> str:
+def _arguments_of(names: Sequence[str]) -> list[str]:
     """The arguments that hold the coordinates."""
-    return conjunction.join(dict.fromkeys(name.split("[")[0] for name in names))
+    return list(dict.fromkeys(name.split("[")[0] for name in names))
+
+
+def without_channel(
+    call: Coordinates,
+    xs: Sequence[Tensor],
+    dim: int | Sequence[int] | None,
+    channel_dim: int,
+) -> tuple[list[Tensor], list[int]]:
+    """The coordinates, and the dimensions to count over, which are all but that of the channels."""
+    argument = _arguments_of(call.names)[0]
+    found = [all_but_channel(call.op, x, dim, channel_dim, argument) for x in xs]
+    return [x for x, _ in found], found[0][1]
 
 
 def broadcast(call: Coordinates) -> list[Tensor]:
@@ -335,7 +347,7 @@ def broadcast(call: Coordinates) -> list[Tensor]:
     try:
         return list(torch.broadcast_tensors(*xs))  # type: ignore[no-untyped-call]
     except RuntimeError as error:
-        arguments = _together(names)
+        arguments = " and ".join(_arguments_of(names))
         several = "broadcast" if " and " in arguments else "hold tensors that broadcast"
         sizes = " and ".join(str(list(x.shape)) for x in xs)
         expected = f"{arguments} must {several} to each other"

@@ -17,6 +17,7 @@ from typing_extensions import Self
 from torch_histo import distributed
 from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
+from torch_histo._keywords import refuse_keyword
 from torch_histo._plottable import Axis, Traits
 from torch_histo._stream import Stream
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
@@ -29,6 +30,7 @@ from torch_histo.joint import (
     coordinates_of,
     density_of_joint,
     in_words_of_call,
+    without_channel,
 )
 from torch_histo.streams import NO_RANGE, checked_bins
 from torch_histo.weighted_streams import check_types, held_weight
@@ -85,6 +87,7 @@ class StreamingHistogramdd(Stream):
     """
 
     digits: Tensor
+    _arguments = ("sample", "weight", "dim", "channel_dim")
 
     def __init__(
         self,
@@ -93,8 +96,11 @@ class StreamingHistogramdd(Stream):
         channels: int | Sequence[int] | None = None,
         *,
         weight_dtype: torch.dtype | None = None,
+        **unknown: NoReturn,
     ) -> None:
         name = self._get_name()
+        if unknown:
+            refuse_keyword(name, unknown, ("bins", "range", "channels", "weight_dtype"))
         if weight_dtype is not None:
             check_types(name, weight_dtype, False)
         found = []
@@ -131,6 +137,9 @@ class StreamingHistogramdd(Stream):
         sample: Sequence[Coordinate] | Coordinate,
         weight: float | Tensor | ArrayLike | None = None,
         dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
     ) -> None:
         """Counts the elements of a sample over `dim`; the other dimensions are the channels.
 
@@ -141,6 +150,8 @@ class StreamingHistogramdd(Stream):
             weight: what each element adds; for a module with a `weight_dtype`.
             dim: the dimension or dimensions to count over; None means all, for a module without
                 channels.
+            channel_dim: the dimension of the channels, instead of `dim`: all others are counted
+                over.
 
         Raises:
             RuntimeError: another number of coordinates, other channels or another device; and what
@@ -148,8 +159,14 @@ class StreamingHistogramdd(Stream):
             TypeError: a sample, a weight or a dim of a type that it does not take; a weight without
                 `weight_dtype`, or none with it; a DTensor.
         """
-        call = coordinates_of(f"{self._get_name()}.update", sample)
-        call = Coordinates(call.op, [x.detach() for x in broadcast(call)], call.names)
+        op = f"{self._get_name()}.update"
+        if unknown:
+            refuse_keyword(op, unknown, self._arguments)
+        call = coordinates_of(op, sample)
+        xs = [x.detach() for x in broadcast(call)]
+        if channel_dim is not None:
+            xs, dim = without_channel(call, xs, dim, channel_dim)
+        call = Coordinates(op, xs, call.names)
         dims = self._checked_sample(call, dim)
         own = self._weight(call, weight)
         edges = list(self.edges)
@@ -168,9 +185,12 @@ class StreamingHistogramdd(Stream):
         sample: Sequence[Coordinate] | Coordinate,
         weight: float | Tensor | ArrayLike | None = None,
         dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
     ) -> Sequence[Coordinate] | Coordinate:
         """Updates, and returns the sample."""
-        self.update(sample, weight, dim)
+        self.update(sample, weight, dim, channel_dim=channel_dim, **unknown)
         return sample
 
     def _checked_sample(
@@ -221,9 +241,11 @@ class StreamingHistogramdd(Stream):
         if self.weight_dtype != other.weight_dtype:
             expected, got = self._described(), other._described()
             raise TypeError(f"{name}: other must be a {expected}, got {got}")
-        own, others = (list(m.digits.shape[:-1]) for m in (self, other))
-        if own != others or self.slots != other.slots:
-            raise RuntimeError(f"{name}: other must have counts {own}, got {others}")
+        super()._check_mergeable(name, other)
+
+    def _described_bins(self) -> str:
+        bins = " x ".join(str(n - 3) for n in self.slots)
+        return f"{bins} bins and channels {list(self._sizes())}"
 
     def reset(self) -> None:
         """Forgets all that came."""
@@ -237,7 +259,7 @@ class StreamingHistogramdd(Stream):
             raise RuntimeError(f"{self._get_name()}.count: {expected}, got {self.weight_dtype}")
         return self._inner(self.hist).flatten(-len(self.slots)).sum(-1)
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> NoReturn:
+    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> NoReturn:
         raise RuntimeError(
             f"{self._get_name()}.quantile: expected one axis, got {len(self.slots)}: "
             "torch_histo.StreamingHistogram has quantiles"

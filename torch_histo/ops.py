@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_histo import _library
 from torch_histo._arguments import (
     DEFAULT_BINS,
+    all_but_channel,
     describe,
     dimensions,
     is_compiling,
@@ -23,7 +24,8 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
-from torch_histo.weights import NAMES_ELSEWHERE, Add, weight_of, weighted_sums
+from torch_histo._keywords import refuse_keyword
+from torch_histo.weights import Add, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -46,12 +48,7 @@ VARIANTS: tuple[str, ...] = (
 )
 """Every name that `variant` takes; docs/variants.md says what each kernel does."""
 
-_NAMES_ELSEWHERE = {
-    **dict.fromkeys(("nbins", "n_bins", "minlength", "num_classes"), "num_bins"),
-    **dict.fromkeys(("axis", "axes", "dims"), "dim"),
-    **dict.fromkeys(NAMES_ELSEWHERE, "weight"),
-}
-"""The names that other libraries have for the arguments of `channel_histogram`."""
+_ARGUMENTS = ("input", "num_bins", "dim", "channel_dim", "weight", "variant")
 
 
 def channel_histogram(
@@ -59,6 +56,7 @@ def channel_histogram(
     num_bins: int | None = None,
     dim: int | Sequence[int] | None = 0,
     *,
+    channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
     variant: str = "auto",
     bins: int | None = None,
@@ -84,6 +82,8 @@ def channel_histogram(
             given for other types, which have values beyond 255 or below 0.
         dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
             count from the end, None and an empty sequence mean all.
+        channel_dim: the one dimension that is not counted over, instead of `dim`, which must be
+            left out then.
         weight: what each element adds to its bin, instead of 1, as in `torch_histo.histogram`.
             It takes no study variant.
         variant: one of `torch_histo.VARIANTS`, the CUDA kernel. The study variants
@@ -145,7 +145,9 @@ def channel_histogram(
     histogram".
     """
     if unknown:
-        _refuse_keyword(*next(iter(unknown.items())))
+        refuse_keyword("channel_histogram", unknown, _ARGUMENTS)
+    if channel_dim is not None:
+        input, dim = without_channel(input, dim, channel_dim)
     if weight is not None:
         return weighted_channel_histogram(input, num_bins, dim, weight, variant, bins)
     if not isinstance(input, Tensor):
@@ -171,6 +173,14 @@ def channel_histogram(
         raise_as_python_would(error, "channel_histogram: input", input)
         raise
     return counts
+
+
+def without_channel(
+    input: Tensor | ArrayLike, dim: int | Sequence[int] | None, channel_dim: int
+) -> tuple[Tensor, list[int]]:
+    input = tensor_of("channel_histogram: input", input)
+    given = None if type(dim) is int and dim == 0 else dim  # nobody can tell 0 from the default
+    return all_but_channel("channel_histogram", input, given, channel_dim)
 
 
 def weighted_channel_histogram(
@@ -201,7 +211,9 @@ def _unweighted(message: str) -> str:
     return message.replace("weighted_channel_histogram", "channel_histogram")
 
 
-def text_histogram(text: Tensor | ArrayLike | str | bytes, *, variant: str = "auto") -> Tensor:
+def text_histogram(
+    text: Tensor | ArrayLike | str | bytes, *, variant: str = "auto", **unknown: NoReturn
+) -> Tensor:
     """Counts the lower-case letters of a text in seven bins of four letters.
 
     The bins are a-d, e-h, i-l, m-p, q-t, u-x and y-z; everything else is ignored,
@@ -227,6 +239,8 @@ def text_histogram(text: Tensor | ArrayLike | str | bytes, *, variant: str = "au
     Source: the running example of the chapter "Parallel histogram" in Kirk and Hwu,
     "Programming Massively Parallel Processors".
     """
+    if unknown:
+        refuse_keyword("text_histogram", unknown, ("text", "variant"))
     if isinstance(text, str):
         text = text.encode("utf-8", "surrogatepass")
     elif isinstance(text, (list, tuple)):
@@ -252,16 +266,6 @@ def _bytes_of(text: Sequence[Any]) -> bytes:
     except (TypeError, ValueError):
         expected = "text must be a list of numbers from 0 to 255"
         raise TypeError(f"text_histogram: {expected}, got {shown(text)}") from None
-
-
-def _refuse_keyword(name: str, value: object) -> NoReturn:
-    if name in _NAMES_ELSEWHERE:
-        expected = f"{name} must be passed as {_NAMES_ELSEWHERE[name]}"
-    elif name in ("range", "min", "max"):
-        expected = f"{name} must be left out: bins are 0 to num_bins - 1, so shift the input"
-    else:
-        expected = "arguments must be input, num_bins, dim, weight or variant"
-    raise TypeError(f"channel_histogram: {expected}, got {name}={shown(value)}")
 
 
 def _check_channel_histogram(

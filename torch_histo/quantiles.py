@@ -14,6 +14,7 @@ from torch.autograd import forward_ad
 
 from torch_histo import _library
 from torch_histo._arguments import (
+    all_but_channel,
     describe,
     dimensions,
     filled,
@@ -27,12 +28,14 @@ from torch_histo._arguments import (
     tensor_of,
     without_array,
 )
+from torch_histo._keywords import refuse_keyword
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 _library.load()  # the rules below need the operator
 
+_ARGUMENTS = ("input", "q", "dim", "keepdim", "channel_dim", "interpolation")
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 
@@ -42,6 +45,7 @@ def quantile(
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
+    channel_dim: int | None = None,
     interpolation: str = "linear",
     **unknown: NoReturn,
 ) -> Tensor:
@@ -63,6 +67,7 @@ def quantile(
             NaN or not from 0 to 1 is NaN. On CUDA a kernel writes each number of a sequence, so
             a tensor is faster for many.
         dim: the dimension or dimensions to reduce; None means all.
+        channel_dim: the one dimension that is not reduced, instead of `dim`.
         keepdim: keeps the reduced dimensions, with size 1.
         interpolation: what to return for a rank q * (n - 1) between two values: "linear", "lower",
             "higher", "midpoint" or "nearest", where half a rank goes to the even one.
@@ -92,7 +97,7 @@ def quantile(
     counted by their leading bits, and only those with the bits of a wanted rank are looked at
     further.
     """
-    return _quantile("quantile", input, q, dim, keepdim, interpolation, unknown)
+    return _quantile("quantile", input, q, dim, keepdim, channel_dim, interpolation, unknown)
 
 
 def nanquantile(
@@ -101,6 +106,7 @@ def nanquantile(
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
+    channel_dim: int | None = None,
     interpolation: str = "linear",
     **unknown: NoReturn,
 ) -> Tensor:
@@ -113,7 +119,7 @@ def nanquantile(
         >>> torch_histo.nanquantile(x, 0.5)
         tensor(2.)
     """
-    return _quantile("nanquantile", input, q, dim, keepdim, interpolation, unknown)
+    return _quantile("nanquantile", input, q, dim, keepdim, channel_dim, interpolation, unknown)
 
 
 def _quantile(
@@ -122,12 +128,15 @@ def _quantile(
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None,
     keepdim: bool,
+    channel_dim: int | None,
     interpolation: str,
     unknown: dict[str, Any],
 ) -> Tensor:
     if not isinstance(input, Tensor):
         input = tensor_of(f"{name}: input", input)
-    dims, probabilities = checked_call(name, input, q, dim, keepdim, interpolation, unknown)
+    input, probabilities, dims, keepdim = checked_call(
+        name, input, q, dim, keepdim, channel_dim, interpolation, unknown
+    )
     ignore_nan = name == "nanquantile"
     try:
         result: Tensor = torch.ops.histo.quantile(
@@ -149,17 +158,13 @@ def checked_call(
     q: float | Sequence[float] | Tensor,
     dim: int | Sequence[int] | None,
     keepdim: bool,
+    channel_dim: int | None,
     interpolation: str,
     unknown: dict[str, Any],
-) -> tuple[list[int] | None, Tensor]:
-    """The dimensions and the q of a call, whose types are right."""
+) -> tuple[Tensor, Tensor, list[int] | None, bool]:
+    """The arguments of a call of the operator, whose types are right."""
     if unknown:
-        argument, value = next(iter(unknown.items()))
-        expected = "arguments must be input, q, dim, keepdim or interpolation"
-        if argument in ("axis", "method", "keepdims"):
-            own = {"axis": "dim", "method": "interpolation", "keepdims": "keepdim"}[argument]
-            expected = f"{argument} must be passed as {own}"
-        raise TypeError(f"{name}: {expected}, got {argument}={shown(value)}")
+        refuse_keyword(name, unknown, _ARGUMENTS)
     if not isinstance(keepdim, bool):
         raise TypeError(f"{name}: keepdim must be a bool, got {shown(keepdim)}")
     if not isinstance(interpolation, str):
@@ -168,8 +173,12 @@ def checked_call(
         for argument, value in (("input", input), ("q", q)):
             if isinstance(value, Tensor) and value.requires_grad:
                 _refuse_gradient(name, argument)
+    if channel_dim is not None:
+        keepdim = keepdim and input.dim() > 1  # all of one dimension are channels
+        input, dim = all_but_channel(name, input, dim, channel_dim)
     dims = None if dim is None else dimensions(name, dim)
-    return dims, q if isinstance(q, Tensor) else _tensor_of_q(name, input, q)
+    probabilities = q if isinstance(q, Tensor) else _tensor_of_q(name, input, q)
+    return input, probabilities, dims, keepdim
 
 
 def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 import torch.distributed as dist
@@ -20,8 +20,10 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
-from torch_histo._stream import Stream, channel_sizes, exact_double, fractions_of, ranks_of
+from torch_histo._stream import Stream, channel_sizes, fractions_of, ranks_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -107,8 +109,11 @@ class QuantileSketch(Stream):
         exponents: tuple[int, int] = (-32, 32),
         *,
         device: torch.device | str | None = None,
+        **unknown: NoReturn,
     ) -> None:
         name = type(self).__name__
+        if unknown:
+            refuse_keyword(name, unknown, ("channels", "bits", "exponents", "device"))
         self.bits, self.exponents = checked_bins(name, bits, exponents)
         sizes = () if channels is None else channel_sizes(name, channels)
         first, last = self.exponents
@@ -138,8 +143,17 @@ class QuantileSketch(Stream):
     def _extreme(self, key: Tensor) -> Tensor:
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
-    def update(self, x: Tensor | ArrayLike, dim: int | Sequence[int] | None = None) -> None:
+    def update(
+        self,
+        x: Tensor | ArrayLike,
+        dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
+    ) -> None:
         x = self._tensor_of(x)
+        if channel_dim is not None or unknown:
+            x, dim = self._without_channel(x, dim, channel_dim, unknown)
         if not self._adds_in_place(x, dim):
             counts, low, high = self._read(x, dim)
             self.hist.add_(counts)
@@ -166,8 +180,8 @@ class QuantileSketch(Stream):
             return False
         return True
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> Tensor:
-        if is_plain(self.hist):
+    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> Tensor:
+        if not unknown and is_plain(self.hist):
             fractions = fractions_of(f"{type(self).__name__}.quantile", q, self.hist)
             state = self.hist, self.min_key, self.max_key
             try:
@@ -178,7 +192,7 @@ class QuantileSketch(Stream):
                 pass
             else:
                 return found
-        return super().quantile(q)
+        return super().quantile(q, **unknown)
 
     quantile.__doc__ = Stream.quantile.__doc__
 
@@ -201,6 +215,10 @@ class QuantileSketch(Stream):
         super().reset()
         self.min_key.fill_(_INFINITY_KEY)
         self.max_key.fill_(~_INFINITY_KEY)
+
+    def _described_bins(self) -> str:
+        channels = list(self._sizes())
+        return f"bins of bits={self.bits}, exponents={self.exponents} and channels {channels}"
 
     def _add(self, other: Self) -> None:
         super()._add(other)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
-from torch_histo._stream import Stream, channel_sizes, exact_double, ranks_of
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
+from torch_histo._stream import Stream, channel_sizes, ranks_of
 from torch_histo.histograms import Range, are_edges, histogram, pair_of
 from torch_histo.sketch import QuantileSketch
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["QuantileSketch", "StreamingHistogram"]
 
+ARGUMENTS = ("bins", "range", "channels", "edges", "weight_dtype", "variance")
 NO_RANGE = ": QuantileSketch needs no range"
 
 
@@ -111,8 +114,11 @@ class StreamingHistogram(Stream):
         edges: Tensor | ArrayLike | None = None,
         weight_dtype: torch.dtype | None = None,
         variance: bool = False,
+        **unknown: NoReturn,
     ) -> None:
         name = self._get_name()
+        if unknown:
+            refuse_keyword(name, unknown, ARGUMENTS)
         if weight_dtype is not None:  # of a subclass, which __new__ leaves alone
             expected = "weight_dtype must be None where this class is subclassed"
             other = "torch_histo.weighted_streams.WeightedStreamingHistogram"
@@ -156,6 +162,9 @@ def checked_bins(
         if bins is not None:
             raise TypeError(f"{name}: edges must be left out with bins, got both")
         bins = edges
+    if isinstance(bins, str):
+        expected = "bins must be a number or edges, as a stream begins without data"
+        raise TypeError(f"{name}: {expected}, got {shown(bins)}")
     bins = None if bins is None else edges_or_number(f"{name}: bins", bins)
     is_number = hasattr(bins, "__index__") and getattr(bins, "shape", ()) == ()
     if range is None and is_number:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
 from torch_histo import _exact
 from torch_histo._arguments import (
+    all_but_channel,
     dimensions,
     is_compiling,
     is_dtensor,
@@ -20,7 +21,9 @@ from torch_histo._arguments import (
     renamed,
     tensor_of,
 )
-from torch_histo._stream import exact_double, fractions_of
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
+from torch_histo._stream import fractions_of
 from torch_histo.sketch import checked_bins
 from torch_histo.streams import QuantileSketch
 
@@ -105,9 +108,11 @@ def summarize(
     input: Tensor | ArrayLike,
     dim: int | Sequence[int] | None = None,
     *,
+    channel_dim: int | None = None,
     q: Sequence[float] = (0.01, 0.25, 0.5, 0.75, 0.99),
     bits: int = 7,
     exponents: tuple[int, int] = (-32, 32),
+    **unknown: NoReturn,
 ) -> Summary:
     """Summarizes the numbers of a tensor, channel by channel.
 
@@ -118,6 +123,7 @@ def summarize(
     Args:
         input: what `torch_histo.histogram` takes.
         dim: the dimension or dimensions to summarize; None means all. The others are kept.
+        channel_dim: the one dimension that is kept, instead of `dim`.
         q: which quantiles, from 0 to 1.
         bits, exponents: of the sketch, as `torch_histo.QuantileSketch` takes them: a channel needs
             128 KiB by default, and 8 KiB with 3 bits. They do not change the other results.
@@ -150,7 +156,11 @@ def summarize(
 
     Source: `QuantileSketch`.
     """
+    if unknown:
+        refuse_keyword("summarize", unknown, _ARGUMENTS)
     input = tensor_of("summarize: input", input)
+    if channel_dim is not None:
+        input, dim = all_but_channel("summarize", input, dim, channel_dim)
     dims = dimensions("summarize", dim)
     bits, exponents = checked_bins("summarize", bits, exponents)
     if is_dtensor(input):
@@ -166,6 +176,7 @@ def summarize(
     return Summary(*numbers, quantiles, made)  # type: ignore[call-arg, arg-type]
 
 
+_ARGUMENTS = ("input", "dim", "channel_dim", "q", "bits", "exponents")
 _NUMBERS = 9
 """The fields of a summary before its quantiles."""
 

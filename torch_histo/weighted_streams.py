@@ -15,7 +15,9 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import filled, raise_as_python_would, raise_from, renamed, shown
-from torch_histo._stream import Stream, exact_double
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
+from torch_histo._stream import Stream
 from torch_histo._weight_operators import (
     normalize_digits,
     sum_of_digits,
@@ -23,7 +25,7 @@ from torch_histo._weight_operators import (
     weighted_histogram,
 )
 from torch_histo.histograms import Range
-from torch_histo.streams import StreamingHistogram, checked_bins
+from torch_histo.streams import ARGUMENTS, StreamingHistogram, checked_bins
 from torch_histo.weights import density_of, is_number, weight_of
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
 
     digits: Tensor
     square_digits: Tensor
+    _arguments = ("x", "weight", "dim", "channel_dim")
 
     def __init__(
         self,
@@ -48,7 +51,10 @@ class WeightedStreamingHistogram(StreamingHistogram):
         edges: Tensor | ArrayLike | None = None,
         weight_dtype: torch.dtype = torch.float32,
         variance: bool = False,
+        **unknown: NoReturn,
     ) -> None:
+        if unknown:
+            refuse_keyword(self._get_name(), unknown, ARGUMENTS)
         check_types(self._get_name(), weight_dtype, variance)
         wide, hist = checked_bins(self._get_name(), bins, range, channels, edges)
         state = {"digits": hist.new_zeros(*hist.shape, sum_size(weight_dtype))}
@@ -68,7 +74,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def count(self) -> NoReturn:
         self._refuse("count", "sums of weights do not tell how many values came")
 
-    def quantile(self, q: float | Sequence[float] | Tensor) -> NoReturn:
+    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> NoReturn:
         self._refuse("quantile", "quantiles are those of counts")
 
     def _refuse(self, name: str, why: str) -> NoReturn:
@@ -82,6 +88,9 @@ class WeightedStreamingHistogram(StreamingHistogram):
         x: Tensor | ArrayLike,
         weight: float | Tensor | ArrayLike,
         dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
     ) -> None:
         """Adds the weights of the values of a tensor over `dim`; the other dimensions are the
         channels.
@@ -96,6 +105,8 @@ class WeightedStreamingHistogram(StreamingHistogram):
                 widened exactly; or a number, rounded to `weight_dtype`. Gradients end here.
             dim: the dimension or dimensions to add over; None means all, for a module without
                 channels.
+            channel_dim: the dimension of the channels, instead of `dim`: all others are added
+                over.
 
         Raises:
             RuntimeError: a weight of a wider dtype, of another device, or whose sizes do not
@@ -105,6 +116,8 @@ class WeightedStreamingHistogram(StreamingHistogram):
                 what this process holds.
         """
         x = self._tensor_of(x)
+        if channel_dim is not None or unknown:
+            x, dim = self._without_channel(x, dim, channel_dim, unknown)
         dims = self._checked_dim(x, dim)
         name = f"{self._get_name()}.update"
         weights = [held_weight(name, self.weight_dtype, x, weight)]
@@ -121,10 +134,13 @@ class WeightedStreamingHistogram(StreamingHistogram):
         x: Tensor | ArrayLike,
         weight: float | Tensor | ArrayLike,
         dim: int | Sequence[int] | None = None,
+        *,
+        channel_dim: int | None = None,
+        **unknown: NoReturn,
     ) -> Tensor:
         """Updates, and returns `x` as a tensor."""
         x = self._tensor_of(x)
-        self.update(x, weight, dim)
+        self.update(x, weight, dim, channel_dim=channel_dim, **unknown)
         return x
 
     def _in_own_words(self, error: Exception, x: Tensor) -> Exception:

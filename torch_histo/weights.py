@@ -37,9 +37,6 @@ Dims: TypeAlias = "Sequence[int] | None"
 Add: TypeAlias = Callable[[Tensor], None]
 Call: TypeAlias = Callable[[Tensor, Tensor, Bins], tuple[Tensor, ...]]
 
-NAMES_ELSEWHERE = ("weights", "w", "sample_weight")
-"""The names that other libraries have for `weight`."""
-
 _MOST_BYTES = 256 << 20
 """How many bytes of digits a local call has at a time, or those of one channel if these are more.
 A bin of float64 weights has 560."""
