@@ -21,7 +21,7 @@ from torch_histo import cli
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-MAX_WORDS = 1400
+MAX_WORDS = {"README.md": 1400, "docs/performance.md": 1800}
 RUN_ELSEWHERE = {
     "README.md": ".ci/run",
     "docs/start.md": "README.md",
@@ -164,8 +164,9 @@ def test_every_workaround_has_a_row() -> None:
     assert len(named) >= 14
 
 
-def test_the_readme_is_short() -> None:
-    assert len((ROOT / "README.md").read_text().split()) <= MAX_WORDS
+@pytest.mark.parametrize("document", MAX_WORDS)
+def test_documents_are_short(document: str) -> None:
+    assert len((ROOT / document).read_text().split()) <= MAX_WORDS[document]
 
 
 def test_the_results_of_the_readme_were_measured() -> None:
