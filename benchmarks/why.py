@@ -34,7 +34,7 @@ FLAWS = {
     "torch.histc": "one channel, floats on the CPU; counts in the input's type: float32 stops at "
     "16,777,216",
     "torch.histogram": "one channel, floats, CPU only",
-    "torch.bucketize": "finds bins, counts nothing: an int64 an element, and bincount after it",
+    "torch.bucketize": "finds bins but does not count; needs an int64 per element, then bincount",
     "a Python loop": "a copy, a call and a wait for each channel",
 }
 """The limits of each."""

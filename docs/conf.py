@@ -61,6 +61,36 @@ FROM_ABOVE = {
 """Pages that are files of the folder above."""
 
 
+LISTED = re.compile(r"\| \[(?:[\w/]+/)?([\w.]+)\]\(\.\./(examples/[\w/.]+)\).* \| (.*) \|")
+LANGUAGES = {".py": "python", ".cpp": "cpp"}
+
+
+def listed_examples() -> dict[str, list[tuple[str, str, str]]]:
+    """The name, the path and the description of each file that docs/examples.md lists, by the page
+    that shows it."""
+    found: dict[str, list[tuple[str, str, str]]] = {"recipes": [], "programs": []}
+    for name, path, what in LISTED.findall((DOCS / "examples.md").read_text()):
+        if Path(path).suffix in LANGUAGES:
+            found["recipes" if "recipes" in path else "programs"].append((name, path, what))
+    return found
+
+
+def show_examples(app: Sphinx, name: str, source: list[str]) -> None:
+    """Fills a page with the code of examples."""
+    title = source[0].partition("\n")[0]
+    sections = [
+        f"## {file}\n\n{what[0].upper()}{what[1:]}. From [{path}](../{path}):\n\n"
+        f"```{{literalinclude}} ../{path}\n:language: {LANGUAGES[Path(path).suffix]}\n```\n"
+        for file, path, what in listed_examples().get(name, ())
+    ]
+    if sections:
+        source[0] = "\n".join([f"{title}\n\n{LINK_TO_EXAMPLES}\n", *sections])
+        app.env.note_dependency(str(DOCS / "examples.md"))
+
+
+LINK_TO_EXAMPLES = "[Examples](examples.md) is a list of what is on this page. Tests run all of it."
+
+
 def read_from_above(app: Sphinx, name: str, source: list[str]) -> None:
     """Shows the file with its links as they are from here."""
 
@@ -73,10 +103,20 @@ def read_from_above(app: Sphinx, name: str, source: list[str]) -> None:
 
 
 def change_links_out_of_the_site(app: Sphinx, name: str, source: list[str]) -> None:
-    """A link to a folder of the repository becomes its text; tables elsewhere are downloads."""
+    """A link to a folder of the repository becomes its text; tables elsewhere are downloads. An
+    example is shown on a page of the site."""
+    folder = Path(app.env.doc2path(name)).parent
+    pages = {
+        (DOCS.parent / path).resolve(): f"{page}.md#{file.replace('.', '')}"
+        for page, files in listed_examples().items()
+        for file, path, _ in files
+        if page != name
+    }
 
     def changed(link: re.Match[str]) -> str:
-        target = (Path(app.env.doc2path(name)).parent / link[2]).resolve()
+        target = (folder / link[2]).resolve()
+        if target in pages and folder == DOCS:
+            return f"[{link[1]}]({pages[target]})"
         if target.is_dir():
             return link[1]
         if target.suffix == ".md" and not target.is_relative_to(DOCS):
@@ -97,5 +137,6 @@ def without_unknown_keywords(
 
 def setup(app: Sphinx) -> None:
     app.connect("source-read", read_from_above)
+    app.connect("source-read", show_examples)
     app.connect("source-read", change_links_out_of_the_site)
     app.connect("autodoc-process-signature", without_unknown_keywords)

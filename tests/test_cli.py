@@ -1391,6 +1391,10 @@ def test_run_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert [row[2] for row in rows] == verdicts
     fastest = min(rows, key=lambda row: float(row[1]))[0]
     assert f"here: torch {fastest}." in table
+    table, _, after = table.partition("\n\nWhat to do next:\n")
+    assert "torch_histo FILE" in after
+    for path in re.findall(r"docs/\w+\.md", after):
+        assert (Path(__file__).parents[1] / path).exists()
     integers, floats = table.split("Counts and edges are equal to NumPy's.")
     assert min(integers.count("█"), floats.count("█")) > 30
     low, high = (f"{float(end):.3g}" for end in demo.float_sample().aminmax())

@@ -7,6 +7,7 @@ import re
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import astuple
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -224,6 +225,82 @@ def test_what_is_taken(example: str) -> None:
                 function(numbers, edges)
             lines.append(str(caught.value))
         assert lines[0] == lines[1]
+
+
+INTEGERS = {"uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"}
+FLOATS = {"float16", "bfloat16", "float32", "float64", "float8_e4m3fn", "float8_e5m2"}
+GROUPS = {
+    "these integers": INTEGERS,
+    "all integers": INTEGERS,
+    "any integer": INTEGERS,
+    "uint8 to uint64": {name for name in INTEGERS if name.startswith("u")},
+    "int8 to int64": {name for name in INTEGERS if name.startswith("i")},
+    "float8": {name for name in FLOATS if name.startswith("float8")},
+    "all that `histogram` takes": {"bool"} | INTEGERS | FLOATS,
+    "Each has any type that `histogram` takes": {"bool"} | INTEGERS | FLOATS,
+}
+"""What the documents call several dtypes at once."""
+SAID = [
+    ("../README.md", "channel_histogram", r"It takes (bool and all integers), with"),
+    (
+        "channels.md",
+        "channel_histogram",
+        r"It takes (bool, uint8 to uint64 and int8 to int64), any",
+    ),
+    ("weights.md", "weight", r"on the input's device: (bool, .* or float64), whatever"),
+    ("quantiles-and-streams.md", "quantile", r"\| dtypes \| (all that `histogram` takes);"),
+    ("joint.md", "histogram2d", r"without a copy\. (Each has any type that `histogram` takes):"),
+]
+"""Where else documents say what a function takes."""
+
+
+def named_dtypes(text: str) -> set[str]:
+    found: set[str] = set()
+    for words in sorted(GROUPS, key=len, reverse=True):
+        if words in text:
+            found |= GROUPS[words]
+            text = text.replace(words, "")
+    return found | (set(re.findall(r"\b(bool|u?int\d+|b?float\d+(?:_\w+)?)\b", text)))
+
+
+def dtypes_in_documents() -> list[tuple[str, set[str]]]:
+    """The name of a function, or of `weight`, and what a document says that it takes."""
+    text = (DOCUMENTS / "channels.md").read_text().partition("## Which numbers")[2]
+    rows = re.findall(r"^\| (`.*?) \| (.*) \|$", text.partition("\n## ")[0], re.MULTILINE)
+    said = [
+        (name, named_dtypes(cell)) for names, cell in rows for name in re.findall("`(.*?)`", names)
+    ]
+    histogram = dict(said)["histogram"]
+    said = [(name, dtypes or histogram) for name, dtypes in said if name[0] != "`"]
+    for document, name, pattern in SAID:
+        text = " ".join((DOCUMENTS / document).read_text().split())
+        (dtypes,) = re.findall(pattern, text)
+        said.append((name, named_dtypes(dtypes)))
+    return said
+
+
+def test_documents_say_what_functions_take() -> None:
+    """Of every dtype that torch has."""
+    calls = FUNCTIONS | {
+        "text_histogram": lambda x, edges: torch_histo.text_histogram(x.flatten()),
+        "weight": lambda w, edges: torch_histo.histogram(torch.zeros(2, 2), edges, weight=w),
+    }
+    dtypes = {each for each in vars(torch).values() if isinstance(each, torch.dtype)}
+    said = dtypes_in_documents()
+    of_counts = {name for name in FUNCTIONS if "." not in name and not name.startswith("explain")}
+    assert {name for name, _ in said} == of_counts | {"weight"}
+    for name, expected in said:
+        taken = set()
+        for dtype in dtypes:
+            x = torch.zeros(2, 2, dtype=torch.uint8)
+            with suppress(Exception):  # of torch: it makes no tensor of some dtypes
+                x = x.to(dtype)
+                with suppress(RuntimeError, TypeError):
+                    calls[name](x, torch.tensor([0.0, 1.0]))
+                    taken.add(str(x.dtype).removeprefix("torch."))
+        assert taken == expected, name
+    text = (DOCUMENTS / "pytorch.md").read_text()
+    assert "| lists, arrays, images | they are counted as tensors of the same numbers;" in text
 
 
 # As in the table of docs/channels.md: the value, and the call that helps.

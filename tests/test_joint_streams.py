@@ -130,7 +130,8 @@ def test_plot(device: torch.device) -> None:
     assert ax.get_xlim() == (-20, 90)
     assert ax.get_ylim() == (0, 200)
     (bar,) = [other for other in ax.figure.axes if other is not ax]
-    assert bar.get_ylabel() == "count"
+    assert bar.get_ylabel() == "count per bin"
+    assert ax.get_title() == "StreamingHistogramdd of 200 elements"
     mplhep = pytest.importorskip("mplhep")
     finite = StreamingHistogramdd(2, ((0, 9), (0, 9)))
     assert mplhep.hist2dplot(finite) is not None

@@ -643,17 +643,94 @@ def test_plotting_libraries(make: Callable[[Any], Stream]) -> None:
 def test_plots(make: Callable[[Any], Stream]) -> None:
     stream = make(2)
     stream.update(normal(1000, 2), 0)
-    ax = stream.plot()
-    assert [len(ax.patches), ax.get_xlabel(), ax.get_ylabel()] == [2, "value", "count"]
-    drawn = [patch.get_data() for patch in ax.patches]
-    assert [data.values.sum() for data in drawn] == stream.values().sum(-1).tolist()
+    is_sketch = isinstance(stream, QuantileSketch)
+    for options in [{"log": True}, {}] if is_sketch else [{}]:
+        ax = stream.plot(**options)
+        assert ax.get_xlabel() == "value"
+        assert ax.get_title().startswith(f"{type(stream).__name__} of 2,000 values")
+        shown = [text.get_text() for text in ax.get_legend().get_texts()]
+        assert shown == ["channel 0", "channel 1", "quantiles 0.01, 0.5, 0.99"]
+        drawn = [patch.get_data() for patch in ax.patches]
+        if is_sketch and not options:
+            for data in drawn:
+                assert (data.values * np.diff(data.edges)).sum() == pytest.approx(1)
+        else:
+            assert [data.values.sum() for data in drawn] == stream.values().sum(-1).tolist()
+        marks = [line.get_segments()[0][0, 0] for line in ax.collections]
+        assert marks == stream.quantile([0.01, 0.5, 0.99]).T.flatten().tolist()
+        ax.figure.canvas.draw()
+    assert ax.get_ylabel() == (
+        "density (share of the values per unit)" if is_sketch else "count per bin"
+    )
     assert stream.channel(0).plot(ax) is ax
-    ax.figure.canvas.draw()
+    assert make(None).plot(q=()).get_legend() is None
     make(None).plot().figure.canvas.draw()  # of nothing
     open_ended = StreamingHistogram(torch.tensor([-torch.inf, 0, 1, torch.inf]))
     open_ended.update(normal(10))
     open_ended.plot().figure.canvas.draw()
     StreamingHistogram([-torch.inf, torch.inf]).plot().figure.canvas.draw()  # no bin has a width
+
+
+@pytest.mark.usefixtures("figures")
+def test_the_plot_of_normal_values_is_a_bell() -> None:
+    """Of the density that everybody knows, and of what a histogram of the values counts."""
+    sketch, values = QuantileSketch(), normal(200_000).double()
+    sketch.update(values)
+    ax = sketch.plot(q=[0.5])
+    ((heights, edges, _),) = (patch.get_data() for patch in ax.patches)
+    assert ax.get_xscale() == "linear"
+    middles = (edges[1:] + edges[:-1]) / 2
+    bell = np.exp(-(middles**2) / 2) / np.sqrt(2 * np.pi)
+    assert np.abs(heights - bell).max() < 0.02
+    expected = np.histogram(values, edges)[0] / len(values) / np.diff(edges)
+    # A sketch takes the values of a bin to be spread over it: at most 2^-7 of an edge's size.
+    moved = np.abs(edges).max() * 2.0**-7 / np.diff(edges) * bell.max()
+    assert (np.abs(heights - expected) < moved).all()
+    (text,) = ax.get_legend().get_texts()
+    assert text.get_text() == f"quantile 0.5: {float(sketch.quantile(0.5)):.4g}"
+
+
+@pytest.mark.usefixtures("figures")
+def test_one_value_far_away_leaves_the_axis() -> None:
+    sketch = QuantileSketch()
+    sketch.update(torch.cat((normal(10_000), torch.tensor([1e9, torch.inf, torch.nan]))))
+    ax = sketch.plot()
+    assert -10 < ax.get_xlim()[0] < ax.get_xlim()[1] < 10
+    assert ax.get_title() == (
+        "QuantileSketch of 10,003 values: 1 infinite, 1 NaN\n1 of them beyond the axis"
+    )
+    sketch.reset()
+    sketch.update(normal(1000).relu())  # zeros are in the bin that begins with zero
+    (data,) = (patch.get_data() for patch in sketch.plot().patches)
+    assert data.edges[0] == 0
+    assert data.values[0] * (data.edges[1] - data.edges[0]) > 0.45
+
+
+@pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize(
+    "values",
+    [
+        [3.0],
+        [torch.nan],
+        [torch.inf, -torch.inf],
+        [1e308, -1e308],
+        [0, 5e-324],
+        [1e-310, 2e-310],
+        [1e300] * 5,
+        [1000.01, 1000.02],
+        [-0.0],
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("log", [False, True])
+@pytest.mark.filterwarnings("error")
+def test_plots_of_rare_values(values: list[float], log: bool) -> None:
+    sketch = QuantileSketch()
+    sketch.update(torch.tensor(values, dtype=torch.float64))
+    ax = sketch.plot(log=log)
+    ax.figure.canvas.draw()
+    assert np.isfinite(ax.patches[0].get_data().values).all()
+    assert np.isfinite(ax.get_xlim()).all()
 
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [

@@ -101,6 +101,35 @@ def test_pages_include_kernels(page: Path) -> None:
         assert any(f"{page.stem}_kernel(" in text for text in texts)
 
 
+def test_every_function_that_is_called_is_shown_once() -> None:
+    """Somewhere in the tour: functions of the library, not those of CUDA."""
+    begins = r"(?:__device__|__global__|HISTO_HOST_DEVICE)\s[^;{}()=]*?\b(\w+)\("
+    sources = [*ROOT.glob("csrc/cuda/**/*.cuh"), *ROOT.glob("csrc/cuda/study/*.cu")]
+    sources += [ROOT / "csrc/core/axis.h"]
+    defined = {name for path in sources for name in re.findall(begins, path.read_text())}
+    texts = [text for page in PAGES for text in included(page)]
+    shown = {name for text in texts for name in re.findall(begins, text)}
+    called = {name for text in texts for name in re.findall(r"\b(\w+)(?:<[^<>;()]*>)?\(", text)}
+    assert called & defined <= shown
+    assert {"merge_histogram", "byte_of", "load_once", "add_turned"} <= called & defined
+    heads = [line for text in texts for line in text.splitlines() if re.search(begins, line)]
+    assert len(heads) == len(set(heads)) > 20
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_every_question_has_an_answer(page: Path) -> None:
+    """In a fold-out below the questions."""
+    questions, *parts = re.findall(
+        r"^## Predict\n(.*?)<details>\n<summary>Answers</summary>\n(.*?)\n</details>\n",
+        page.read_text(),
+        re.MULTILINE | re.DOTALL,
+    ) or [("", "")]
+    assert not parts
+    asked, answered = (len(re.findall(r"^(?:-|\d\.) ", text, re.MULTILINE)) for text in questions)
+    assert asked == answered
+    assert (asked > 0) == (page.stem != "index")
+
+
 def test_the_tour_shows_what_is_drawn_and_measured() -> None:
     draw = importlib.import_module("draw")
     for name, text in draw.pictures().items():

@@ -300,7 +300,8 @@ def test_plotting_libraries(variance: bool) -> None:
     artists.stairs.figure.canvas.draw()
     assert np.array_equal(artists.stairs.get_data().values, stream.values())
     ax = stream.plot()
-    assert ax.get_ylabel() == "sum of weights"
+    assert ax.get_ylabel() == "sum of weights per bin"
+    assert re.fullmatch(r"StreamingHistogram of \w+ weights", ax.get_title())
     assert np.array_equal(ax.patches[0].get_data().values, stream.values())
     several = StreamingHistogram(8, (-2, 2), (2, 3), weight_dtype=torch.float64)
     several.update(torch.randn(50, 2, 3), 0.1, 0)

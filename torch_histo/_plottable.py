@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import Self
+
+from torch_histo._drawing import QUANTILES, Line, axes_for, draw_lines
 
 _MOST_LINES = 10
 """How many channels one plot shows."""
@@ -116,13 +118,12 @@ class Plottable:
         found: list[float] = edges.tolist()
         return found
 
-    def plot(self, ax: Any = None) -> Any:
-        """Draws a line a channel with matplotlib, of up to 10 channels.
-
-        A sketch is drawn with a bin for each power of two.
+    def plot(self, ax: Any = None, *, q: Sequence[float] = QUANTILES) -> Any:
+        """Draws a line for each channel with matplotlib, of up to 10 channels.
 
         Args:
             ax: the axes of matplotlib to draw on; new ones if None.
+            q: the quantiles to mark, numbers from 0 to 1. Sums of weights have none.
 
         Returns:
             The axes.
@@ -131,40 +132,63 @@ class Plottable:
             RuntimeError: more than 10 channels.
             ImportError: matplotlib is missing.
         """
+        ax = self._axes_to_draw_on(ax)
+        hist, edges = self._on_host()
+        lines = [
+            Line(label, *self._drawn(counts[1:-2], bounds))
+            for label, counts, bounds in zip(self._labels(), hist, edges, strict=True)
+        ]
+        draw_lines(ax, lines, q, self._marked(q))
+        ax.set_xlabel("value")
+        ax.set_ylabel(f"{self._quantity} per bin")
+        ax.set_title(self._title())
+        return ax
+
+    def _axes_to_draw_on(self, ax: Any) -> Any:
         name = f"{self._get_name()}.plot"
-        hist = self.hist
-        lines = hist.shape[:-1].numel()
+        lines = self.hist.shape[:-1].numel()
         if lines > _MOST_LINES:
             expected = f"channels must be at most {_MOST_LINES}"
             raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
-            ax = pyplot.figure().add_subplot()
+        return axes_for(name, ax)
+
+    def _on_host(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
+        """Counts [channels, n + 3] and edges [channels, n + 1]."""
+        hist = self.hist
         edges = self.edges.expand(*hist.shape[:-1], -1)
-        for index in np.ndindex(*hist.shape[:-1]):
-            counts, bounds = self._drawn(hist[index][1:-2].cpu(), edges[index].cpu())
-            ax.stairs(counts.numpy(), bounds.numpy(), label=", ".join(map(str, index)))
-        if hist.dim() > 1:
-            ax.legend(title="channel")
-        ax.set_xlabel("value")
-        ax.set_ylabel(self._quantity)
-        self._scale(ax)
-        return ax
+        flat = (tensor.cpu().numpy().reshape(-1, tensor.shape[-1]) for tensor in (hist, edges))
+        return next(flat), next(flat)
+
+    def _labels(self) -> list[str]:
+        """The names of channels in a legend; an empty one if there are no channels."""
+        sizes = self.hist.shape[:-1]
+        return [f"channel {', '.join(map(str, i))}" if sizes else "" for i in np.ndindex(*sizes)]
+
+    def _marked(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
+        """The quantiles to mark, [channels, q]."""
+        raise NotImplementedError
 
     @property
     def _quantity(self) -> str:
         """What a bin has."""
         return "count"
 
-    def _scale(self, ax: Any) -> None:
-        """Chooses the scale of the values."""
+    def _title(self) -> str:
+        """How many values there are, and how many of them are not drawn."""
+        sums = self.hist.reshape(-1, self.hist.shape[-1]).sum(0).tolist()
+        outside, nan = sums[0] + sums[-2], sums[-1]
+        title = f"{self._get_name()} of {sum(sums):,} values"
+        parts = [f"{outside:,} {self._outside}"] * (outside > 0) + [f"{nan:,} NaN"] * (nan > 0)
+        return f"{title}: {', '.join(parts)}" if parts else title
 
-    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    _outside = "outside the edges"
+    """What values are that count as underflow and overflow."""
+
+    def _drawn(
+        self, counts: npt.NDArray[Any], edges: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """The bins that have a width to draw."""
-        finite = edges.isfinite()
+        finite = np.isfinite(edges)
         # matplotlib asks for an edge where there is no bin, too.
-        bounds = edges[finite] if finite.any() else edges.new_zeros(1)
+        bounds = edges[finite] if finite.any() else np.zeros(1)
         return counts[finite[1:] & finite[:-1]], bounds

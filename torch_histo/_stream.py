@@ -7,6 +7,8 @@ from copy import deepcopy
 from numbers import Real
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
@@ -222,6 +224,10 @@ class Stream(Plottable, nn.Module):
     def _quantile(self, below: Tensor, q: Tensor) -> Tensor:
         """[channels, q] of the counts up to each bin, [channels, n + 2]: NaN is not among them."""
         raise NotImplementedError
+
+    def _marked(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
+        found = self.quantile([float(fraction) for fraction in q]).cpu().numpy()
+        return found.reshape(len(q), len(self._labels())).T
 
     def channel(self, *index: int) -> Self:
         """A copy of one channel, without channels: `sketch.channel(3).plot()`."""

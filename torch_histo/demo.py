@@ -25,6 +25,12 @@ REPEATS = {"cpu": 3, "cuda": 20}
 BUDGET = 0.8
 """Seconds of CPU runs of one way to count, after which no further one starts."""
 
+NEXT = """What to do next:
+  torch_histo FILE...         counts your images, arrays, checkpoints and texts
+  torch_histo FILE --plot counts.png
+  docs/start.md               first lines of Python, and a first picture
+  docs/examples.md            programs and recipes to copy from"""
+
 
 def sample() -> Tensor:
     """A fixed [LENGTH, CHANNELS] uint8 tensor: in each channel two bells, drifting apart."""
@@ -93,7 +99,7 @@ def run(device: torch.device) -> int:
     print(f"All counts are equal to those of torch.histc.\n\nChannel {CHANNELS - 1} of the sample:")
     counts = channel_histogram(values, NUM_BINS)[-1]
     print(picture(counts.tolist(), sys.stdout.encoding))
-    print(f"\n{floats}")
+    print(f"\n{floats}\n\n{NEXT}")
     return 0
 
 

@@ -16,6 +16,7 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
+from torch_histo._drawing import axes_for
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._plottable import Axis, Traits
@@ -356,7 +357,7 @@ class StreamingHistogramdd(Stream):
         bins = [{"type": "variable", "edges": edges} | flow for edges in self._lists_of_edges()]
         return {"uhi_schema": 1, "axes": [*channels, *bins], "storage": self._storage()}
 
-    def plot(self, ax: Any = None) -> Any:
+    def plot(self, ax: Any = None) -> Any:  # type: ignore[override]
         """Draws two axes as a heat map with a colour bar, by matplotlib. Bins without a width to
         draw, whose edges are infinite, are left out.
 
@@ -375,20 +376,19 @@ class StreamingHistogramdd(Stream):
             got = f"{len(self.slots)} and channels {list(self._sizes())}"
             hint = ": take one channel by .channel(index)" if self._sizes() else ""
             raise RuntimeError(f"{name}: expected two axes and no channels, got {got}{hint}")
-        if ax is None:
-            try:
-                from matplotlib import pyplot
-            except ImportError as error:
-                raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
-            ax = pyplot.figure().add_subplot()
+        ax = axes_for(name, ax)
         values, drawn = self.values(), []
         for d, edges in enumerate(self.edges):
             finite = edges.isfinite().cpu().numpy()
             values = np.compress(finite[1:] & finite[:-1], values, d)
             drawn.append(edges.cpu().numpy()[finite] if finite.any() else np.zeros(1))
         mesh = ax.pcolormesh(*drawn, values.T)
-        label = "count" if self.weight_dtype is None else "sum of weights"
-        ax.figure.colorbar(mesh, ax=ax, label=label)
+        counts = self.weight_dtype is None
+        ax.figure.colorbar(
+            mesh, ax=ax, label="count per bin" if counts else "sum of weights per bin"
+        )
+        what = f"{int(self.values(flow=True).sum()):,} elements" if counts else "weights"
+        ax.set_title(f"{self._get_name()} of {what}")
         ax.set_xlabel("coordinate 0")
         ax.set_ylabel("coordinate 1")
         return ax

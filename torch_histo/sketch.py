@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
 import torch
 import torch.distributed as dist
 from torch import Tensor
@@ -20,6 +22,7 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
+from torch_histo._drawing import QUANTILES, Line, draw_lines, number_of_bins, span, spread
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
@@ -35,6 +38,8 @@ _MOST_BITS = 16
 _INFINITY_KEY = (2 * _EXPONENT_BIAS + 1) << _FRACTION_BITS
 """That of +inf; the key of -inf has the opposite bits."""
 _MOST_CACHED = 1 << 17
+_MOST_OF_ALL = (0.005, 0.995)
+"""Quantiles between which a plot shows all."""
 
 
 class QuantileSketch(Stream):
@@ -313,7 +318,67 @@ class QuantileSketch(Stream):
         first, last = max(first, 2 * second), min(last, 2 * last_but_one)
         return [first, second, *inner, last_but_one, last]
 
-    def _drawn(self, counts: Tensor, edges: Tensor) -> tuple[Tensor, Tensor]:
+    def plot(self, ax: Any = None, *, q: Sequence[float] = QUANTILES, log: bool = False) -> Any:
+        """Draws the density of each channel with matplotlib, of up to 10 channels.
+
+        The axis of values is linear. It ends at the extremes, or a little beyond the quantiles
+        0.005 and 0.995 where some values are far away; the title says how many are left out.
+
+        Args:
+            ax: the axes of matplotlib to draw on; new ones if None.
+            q: the quantiles to mark, numbers from 0 to 1.
+            log: draws counts over a logarithmic axis instead, a bin for each power of two, with
+                the negative values on its left and zero in the middle.
+
+        Returns:
+            The axes.
+
+        Raises:
+            RuntimeError: more than 10 channels.
+            ImportError: matplotlib is missing.
+
+        Example:
+            >>> sketch = torch_histo.QuantileSketch()
+            >>> sketch.update(torch.randn(10_000))
+            >>> ax = sketch.plot(q=(0.001, 0.999))  # doctest: +SKIP
+        """
+        if log:
+            ax = super().plot(ax, q=q)
+            ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
+            ax.xaxis.get_major_locator().set_params(numticks=9)
+            ax.set_ylabel("count per power of two")
+            return ax
+        ax = self._axes_to_draw_on(ax)
+        lines, hidden = self._densities()
+        draw_lines(ax, lines, q, self._marked(q))
+        ax.set_xlabel("value")
+        ax.set_ylabel("density (share of the values per unit)")
+        ax.set_title(self._title() + (f"\n{hidden:,} of them beyond the axis" if hidden else ""))
+        return ax
+
+    def _densities(self) -> tuple[list[Line], int]:
+        """The density of each channel over a linear axis, and how many values are beyond it."""
+        smallest, largest = (end.cpu().numpy().reshape(-1) for end in (self.min, self.max))
+        hist, edges = self._on_host()
+        finite = hist[:, 1:-2].astype(np.float64)
+        totals = finite.sum(-1)
+        most = number_of_bins(totals.max(initial=0))
+        bounds = np.linspace(*span(smallest, largest, self._marked(_MOST_OF_ALL).T), most + 1)
+        lines, hidden = [], 0.0
+        channels = zip(self._labels(), finite, smallest, largest, totals, strict=True)
+        for label, counts, low, high, total in channels:
+            found = np.zeros(most)
+            if total:
+                found = spread(counts, edges[0], low, high, bounds)
+            hidden += total - found.sum()
+            lines.append(Line(label, found / max(total, 1) / np.diff(bounds), bounds))
+        return lines, round(hidden)
+
+    _outside = "infinite"
+
+    def _drawn(
+        self, counts: npt.NDArray[Any], edges: npt.NDArray[np.float64]
+    ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """A bin for each power of two: the bins within one have different widths on the axis.
 
         Zero and tiny values are one bin, huge ones are drawn as one more power."""
@@ -321,20 +386,16 @@ class QuantileSketch(Stream):
         below, above = counts[1 : zero - 1], counts[zero + 2 : -1]
         sums = (
             counts[:1],
-            below.view(-1, bins).sum(-1),
-            counts[zero - 1 : zero + 2].sum(0, keepdim=True),
-            above.view(-1, bins).sum(-1),
+            below.reshape(-1, bins).sum(-1),
+            counts[zero - 1 : zero + 2].sum(0, keepdims=True),
+            above.reshape(-1, bins).sum(-1),
             counts[-1:],
         )
-        counts = torch.cat(sums)
+        counts = np.concatenate(sums)
         inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
-        edges = torch.cat((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
-        filled = counts.nonzero().flatten().tolist() or [len(counts) // 2]
+        edges = np.concatenate((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
+        filled = counts.nonzero()[0].tolist() or [len(counts) // 2]
         return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
-
-    def _scale(self, ax: Any) -> None:
-        ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
-        ax.xaxis.get_major_locator().set_params(numticks=9)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)

@@ -221,6 +221,12 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def _quantity(self) -> str:
         return "sum of weights"
 
+    def _title(self) -> str:
+        return f"{self._get_name()} of {self.weight_dtype} weights".replace("torch.", "")
+
+    def _marked(self, q: Sequence[float]) -> npt.NDArray[np.float64]:
+        return np.empty((len(self._labels()), 0))
+
     def extra_repr(self) -> str:
         bins, channels = self.digits.shape[-2] - 3, tuple(self._sizes())
         types = f"weight_dtype={self.weight_dtype}, variance={self.variance}"

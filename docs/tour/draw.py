@@ -1,8 +1,7 @@
 """Draws the pictures of the tour, and fills its tables: python docs/tour/draw.py.
 
 The pictures of kernels show what the kernels did when the emulator of the tests ran them. The
-tables, and that of the variants in docs/performance.md, are of the results in benchmarks/results
-that each place names.
+tables are of the results in benchmarks/results that each place names.
 """
 
 from __future__ import annotations
@@ -131,7 +130,7 @@ def pictures() -> dict[str, str]:
 
 # --- Tables --------------------------------------------------------------------------------------
 
-PAGES = [*sorted(HERE.glob("*.md")), HERE.with_name("performance.md")]
+PAGES = sorted(HERE.glob("*.md"))
 PLACE = re.compile(
     r"(<!-- of benchmarks/results/((?:variants|atomics)-[\w-]+\.json): (.*?) -->\n)"
     r".*?(<!-- end of the table -->)",

@@ -1,0 +1,103 @@
+"""What modules that count draw with matplotlib."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import cycle
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+if TYPE_CHECKING:
+    FloatArray = npt.NDArray[np.float64]
+
+QUANTILES = (0.01, 0.5, 0.99)
+"""Those that a plot marks."""
+FAR = 1e100
+"""matplotlib overflows for axes that are much longer."""
+_STYLES = (":", "--", "-.")
+
+
+class Line(NamedTuple):
+    """What is drawn of a channel: a height for each bin, and n + 1 edges."""
+
+    label: str
+    heights: FloatArray
+    edges: FloatArray
+
+    def height_at(self, value: float) -> float:
+        """That of the bin of a value; of the nearest bin outside."""
+        if not len(self.heights):
+            return 0.0
+        at = int(np.searchsorted(self.edges, value, side="right")) - 1
+        return float(self.heights[min(max(at, 0), len(self.heights) - 1)])
+
+
+def axes_for(name: str, ax: Any) -> Any:
+    """The axes to draw on: new ones if None."""
+    if ax is not None:
+        return ax
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
+    return pyplot.figure(layout="constrained").add_subplot()
+
+
+def draw_lines(ax: Any, lines: Sequence[Line], q: Sequence[float], marked: FloatArray) -> None:
+    """A line for each channel, and a mark at its quantiles `marked`, [channels, q]."""
+    peak = max((line.heights.max(initial=0) for line in lines), default=0)
+    for line, quantiles in zip(lines, marked, strict=True):
+        stairs = ax.stairs(line.heights, line.edges, label=line.label or None)
+        for fraction, value, style in zip(q, quantiles, cycle(_STYLES), strict=False):
+            if np.isnan(value):
+                continue
+            label = None if line.label else f"quantile {fraction:g}: {value:.4g}"
+            shown = value.clip(line.edges[0], line.edges[-1])  # one beyond is marked at the end
+            # Several channels have short marks, which can be told apart; all are seen in the tails.
+            top = max(line.height_at(shown), 0.1 * peak) if line.label else peak
+            colour = stairs.get_edgecolor() if line.label else "C1"
+            ax.vlines(shown, 0, top, linestyles=style, colors=[colour], label=label)
+    if any(line.label for line in lines) and not np.isnan(marked).all():
+        fractions = ", ".join(f"{fraction:g}" for fraction in q)
+        ax.plot([], [], ":", color="gray", label=f"quantiles {fractions}")
+    if ax.get_legend_handles_labels()[0]:
+        ax.legend()
+
+
+def span(smallest: FloatArray, largest: FloatArray, most: FloatArray) -> tuple[float, float]:
+    """The ends of a linear axis for all channels.
+
+    The axis holds the quantiles `most`, [2, channels], and 0.4 of their distance beyond each. It
+    ends at the extremes of the values. So one value far away does not make the others a line."""
+    smallest, largest = smallest.clip(-FAR), largest.clip(None, FAR)
+    inside = most.clip(smallest, largest)
+    width = inside[1] - inside[0]
+    # Where nearly all values are equal, the others are what there is to see.
+    low = np.where(width > 0, inside[0] - 0.4 * width, smallest).clip(smallest)
+    high = np.where(width > 0, inside[1] + 0.4 * width, largest).clip(None, largest)
+    known = np.isfinite(low) & np.isfinite(high)
+    if not known.any():
+        return 0.0, 1.0
+    first, last = float(low[known].min()), float(high[known].max())
+    size = max(abs(first), abs(last))
+    if last - first <= max(1e-9 * size, 1 / FAR):
+        half = max(0.5, 1e-6 * size)
+        first, last = first - half, last + half
+    return first, last
+
+
+def number_of_bins(count: float) -> int:
+    """By the rule of Rice, within what can be seen."""
+    return int(np.clip(2 * np.cbrt(count), 10, 100))
+
+
+def spread(
+    counts: FloatArray, edges: FloatArray, low: float, high: float, bounds: FloatArray
+) -> FloatArray:
+    """Counts between other bounds. Those of a bin are spread evenly over it, from `low`, the
+    smallest of all values, to `high`, the largest."""
+    below = np.concatenate(([0.0], counts.cumsum()))
+    found: FloatArray = np.diff(np.interp(bounds, edges.clip(low, high), below))
+    return found
