@@ -124,6 +124,18 @@ def test_commits_are_checked_as_in_ci() -> None:
         assert len(re.findall(rf'"{checker}==[0-9.]+"', project)) == 1
 
 
+def test_workflows_call_what_stands_in_the_repository() -> None:
+    """The wheel is built with the packages that its program names, and releases of one torch."""
+    workflow = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    commands = re.findall(r"- run: (.*)", workflow)
+    assert ".ci/run" in commands
+    assert "python tools/wheel.py" in commands
+    documented = (ROOT / "tools" / "wheel.py").read_text().replace("\\\\\n", " ")
+    (needed,) = re.findall(r"^    pip install (torch.*)$", documented, re.MULTILINE)
+    assert f"pip install {' '.join(needed.split())}" in commands
+    assert re.search(r"torch==[\d.]+", needed)[0] in (ROOT / "pyproject.toml").read_text()
+
+
 def test_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {torch_histo.__version__}\n" in citation
