@@ -136,6 +136,14 @@ def test_workflows_call_what_stands_in_the_repository() -> None:
     assert re.search(r"torch==[\d.]+", needed)[0] in (ROOT / "pyproject.toml").read_text()
 
 
+def test_metadata_names_the_pythons_that_are_tried() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    assert tuple(named) == load_module(ROOT / "tools" / "support.py").PYTHONS
+    (oldest,) = re.findall(r'requires-python = ">=(.*)"', project)
+    assert oldest == named[0]
+
+
 def test_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {torch_histo.__version__}\n" in citation
