@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import load_module
+from setuptools import Distribution
 from torch.utils import cpp_extension
 
 import torch_histo
@@ -154,7 +155,7 @@ def test_versions_agree() -> None:
 def test_modules_of_tests_need_no_optional_package(path: Path) -> None:
     """A test that needs one imports it by pytest.importorskip, so that the others run without."""
     needed = {"numpy", "torch", "PIL", "tqdm", "typing_extensions", "torch_histo"}
-    needed |= {"pytest", "hypothesis", *sys.stdlib_module_names}
+    needed |= {"pytest", "hypothesis", "setuptools", *sys.stdlib_module_names}
     folders = ("tests", "tools", "benchmarks", "docs/tour")
     own = {path.stem for folder in folders for path in (ROOT / folder).iterdir()}
     for node in ast.walk(ast.parse(path.read_text())):
@@ -179,9 +180,15 @@ def test_schemas() -> None:
 
 
 def test_libraries_use_no_python() -> None:
+    """So the wheel serves every Python 3, free-threaded ones too."""
     libraries = list(LIBRARIES.glob("_*.so"))
     assert LIBRARIES / _library.CORE in libraries
     for library in libraries:
+        for kind in ("--undefined-only", "--defined-only"):
+            shown = subprocess.check_output(["nm", "--dynamic", kind, library], text=True)
+            names = [line.split()[-1] for line in shown.splitlines()]
+            assert len(names) > 10 or kind == "--defined-only"
+            assert not [name for name in names if re.match("_?Py", name)], library
         content = library.read_bytes()
         assert b"PyObject" not in content, library
         assert b"PyInit" not in content, library
@@ -319,6 +326,24 @@ def test_when_cuda_kernels_are_built(
     build = settings["cmdclass"]["build_ext"]
     build.run(object.__new__(build))
     assert capsys.readouterr().out == f"torch_histo: the CUDA kernels are {reason}\n"
+
+
+def test_a_wheel_for_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv(ASKED, "0")
+    monkeypatch.setattr("setuptools.setup", settings.update)
+    runpy.run_path("setup.py")
+    distribution = Distribution({"name": "torch_histo", "ext_modules": settings["ext_modules"]})
+    wheel = settings["cmdclass"]["bdist_wheel"](distribution)
+    wheel.finalize_options()
+    python, abi, platform = wheel.get_tag()
+    assert (python, abi) == ("py3", "none")
+    assert platform.startswith("linux_")
+    build = settings["cmdclass"]["build_ext"](distribution)
+    build.finalize_options()
+    files = [build.get_ext_filename(f"torch_histo.{name}") for name in ("_C", "_cuda")]
+    assert files == [f"torch_histo/{name}" for name in (_library.CORE, _library.CUDA)]
 
 
 def test_a_toolkit_of_another_major_version(toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:
