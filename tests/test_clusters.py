@@ -74,16 +74,21 @@ def test_merge_leaves_the_streams(name: str) -> None:
 @pytest.fixture(scope="module")
 def with_dask() -> Iterator[Count]:
     distributed = pytest.importorskip("distributed")
+    dask = pytest.importorskip("dask")
     array = pytest.importorskip("dask.array")
     recipe = load_module(RECIPES / "dask_streams.py")
 
     def count(values: np.ndarray, new: Callable[[], Any]) -> Any:
         return recipe.stream_of(array.from_array(values, chunks=len(values) // BLOCKS), new)
 
-    # Two die: the third goes on, however long new ones take to start.
-    cluster = distributed.LocalCluster(3, threads_per_worker=1, dashboard_address=None)
-    with cluster, distributed.Client(cluster):
-        yield count
+    with dask.config.set({"distributed.worker.multiprocessing-method": "forkserver"}):
+        # Workers are forks of a process that has imported torch, so that they start at once.
+        context = distributed.utils.get_mp_context()
+        context.set_forkserver_preload(["distributed", "torch_histo"])
+        # Two die: the third goes on, however long new ones take.
+        cluster = distributed.LocalCluster(3, threads_per_worker=1, dashboard_address=None)
+        with cluster, distributed.Client(cluster):
+            yield count
 
 
 def test_dask(with_dask: Count) -> None:
