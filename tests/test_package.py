@@ -125,6 +125,14 @@ def test_commits_are_checked_as_in_ci() -> None:
         assert len(re.findall(rf'"{checker}==[0-9.]+"', project)) == 1
 
 
+def test_the_mistake_of_the_guide_changes_one_place() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    (mistake,) = re.findall(r"^sed -i 's/(.+)/(.+)/' (.+)$", guide, re.MULTILINE)
+    old, new, file = mistake
+    assert old != new
+    assert (ROOT / file).read_text().count(old) == 1
+
+
 def test_workflows_call_what_stands_in_the_repository() -> None:
     """The wheel is built with the packages that its program names, and releases of one torch."""
     workflow = (ROOT / ".github" / "workflows" / "check.yml").read_text()
