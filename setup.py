@@ -16,6 +16,7 @@ from pathlib import Path
 
 import torch
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from torch.utils import cpp_extension
 
 ARCHS = ["7.5", "8.0", "9.0", "10.0", "12.0"]  # and their minor versions; PTX for later ones
@@ -80,9 +81,19 @@ class Build(cpp_extension.BuildExtension):
         super().initialize_options()
         self.build_temp = "build/objects"  # pip's own is a new one each time: all is compiled again
 
+    def get_ext_filename(self, name: str) -> str:
+        """Without the tag of a Python, of which the libraries have nothing."""
+        return f"{name.replace('.', '/')}.so"
+
     def run(self) -> None:
         print(f"torch_histo: the CUDA kernels are {REASON}", flush=True)
         super().run()
+
+
+class Wheel(bdist_wheel):
+    def get_tag(self) -> tuple[str, str, str]:
+        """Any Python 3, free-threaded ones too: the metadata says from which version on."""
+        return "py3", "none", super().get_tag()[2]
 
 
 TOOLKIT, REASON = choose_toolkit()
@@ -111,5 +122,4 @@ if TOOLKIT is not None:
     link = ["-lcudart_static", "-lrt", "-ldl", "-Wl,--no-as-needed", "-ltorch"]  # keeps libtorch
     folders = {"include_dirs": [f"{TOOLKIT}/include"], "library_dirs": [f"{TOOLKIT}/lib64"]}
     extensions.append(extension("_cuda", sources, ["-DUSE_CUDA"], extra_link_args=link, **folders))
-bdist_wheel = {"py_limited_api": "cp310"}
-setup(ext_modules=extensions, cmdclass={"build_ext": Build}, options={"bdist_wheel": bdist_wheel})
+setup(ext_modules=extensions, cmdclass={"build_ext": Build, "bdist_wheel": Wheel})

@@ -1,3 +1,4 @@
+# PYTHON_ARGCOMPLETE_OK
 """The command `torch_histo`.
 
 It is outside the package, whose import takes as long as that of torch: the package looks for

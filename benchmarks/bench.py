@@ -379,7 +379,7 @@ def parser() -> argparse.ArgumentParser:
     patterns = {
         "cases": 'as in "uint8 .*512]"',
         "distributions": 'of the data, as in "uniform|sorted"',
-        "peers": "torch_histo always runs",
+        "peers": "torch_histo always runs; none is nothing beside it",
     }
     for option, help_ in patterns.items():
         found.add_argument(
@@ -406,9 +406,9 @@ class Chosen:
         )
         skips = quick and not arguments.peers.pattern
         there = [peer.name for peer in suite.peers if kind in peer.devices]
-        self.peers = self.matching(
-            "peers", [name for name in there if not (skips and name.startswith(SLOW_TO_COMPILE))]
-        )
+        wanted = [name for name in there if not (skips and name.startswith(SLOW_TO_COMPILE))]
+        alone = arguments.peers.pattern == "none"
+        self.peers = [OURS] if alone else self.matching("peers", wanted)
 
     def matching(self, option: str, names: list[Any]) -> list[Any]:
         pattern = getattr(self.arguments, option)

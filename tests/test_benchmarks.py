@@ -59,6 +59,13 @@ def test_bench_writes_records_tables_and_pictures(tmp_path: Path, threads: int) 
     assert (tmp_path / f"{name}-distributions.png").stat().st_size > 0
 
 
+def test_no_peers(common: ModuleType) -> None:
+    bench = importlib.import_module("bench")
+    alone = bench.parser().parse_args(["--device", "cpu", "--quick", "--peers", "none"])
+    for suite in bench.SUITES.values():
+        assert bench.Chosen(alone, suite).peers == ["torch_histo"]
+
+
 def test_bench_of_histogram_tells_bins_and_wrong_counts(tmp_path: Path) -> None:
     command = [sys.executable, str(BENCHMARKS / "bench.py"), "--suite", "histogram", "--quick"]
     command += ["--device", "cpu", "--threads", "1", "--out", str(tmp_path)]

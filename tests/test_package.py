@@ -22,6 +22,7 @@ from typing import Any
 import pytest
 import torch
 from conftest import load_module
+from setuptools import Distribution
 from torch.utils import cpp_extension
 
 import torch_histo
@@ -124,6 +125,34 @@ def test_commits_are_checked_as_in_ci() -> None:
         assert len(re.findall(rf'"{checker}==[0-9.]+"', project)) == 1
 
 
+def test_the_mistake_of_the_guide_changes_one_place() -> None:
+    guide = (ROOT / "CONTRIBUTING.md").read_text()
+    (mistake,) = re.findall(r"^sed -i 's/(.+)/(.+)/' (.+)$", guide, re.MULTILINE)
+    old, new, file = mistake
+    assert old != new
+    assert (ROOT / file).read_text().count(old) == 1
+
+
+def test_workflows_call_what_stands_in_the_repository() -> None:
+    """The wheel is built with the packages that its program names, and releases of one torch."""
+    workflow = (ROOT / ".github" / "workflows" / "check.yml").read_text()
+    commands = re.findall(r"- run: (.*)", workflow)
+    assert ".ci/run" in commands
+    assert "python tools/wheel.py" in commands
+    documented = (ROOT / "tools" / "wheel.py").read_text().replace("\\\\\n", " ")
+    (needed,) = re.findall(r"^    pip install (torch.*)$", documented, re.MULTILINE)
+    assert f"pip install {' '.join(needed.split())}" in commands
+    assert re.search(r"torch==[\d.]+", needed)[0] in (ROOT / "pyproject.toml").read_text()
+
+
+def test_metadata_names_the_pythons_that_are_tried() -> None:
+    project = (ROOT / "pyproject.toml").read_text()
+    named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)
+    assert tuple(named) == load_module(ROOT / "tools" / "support.py").PYTHONS
+    (oldest,) = re.findall(r'requires-python = ">=(.*)"', project)
+    assert oldest == named[0]
+
+
 def test_versions_agree() -> None:
     citation = (ROOT / "CITATION.cff").read_text()
     assert f"version: {torch_histo.__version__}\n" in citation
@@ -134,7 +163,7 @@ def test_versions_agree() -> None:
 def test_modules_of_tests_need_no_optional_package(path: Path) -> None:
     """A test that needs one imports it by pytest.importorskip, so that the others run without."""
     needed = {"numpy", "torch", "PIL", "tqdm", "typing_extensions", "torch_histo"}
-    needed |= {"pytest", "hypothesis", *sys.stdlib_module_names}
+    needed |= {"pytest", "hypothesis", "setuptools", *sys.stdlib_module_names}
     folders = ("tests", "tools", "benchmarks", "docs/tour")
     own = {path.stem for folder in folders for path in (ROOT / folder).iterdir()}
     for node in ast.walk(ast.parse(path.read_text())):
@@ -159,9 +188,15 @@ def test_schemas() -> None:
 
 
 def test_libraries_use_no_python() -> None:
+    """So the wheel serves every Python 3, free-threaded ones too."""
     libraries = list(LIBRARIES.glob("_*.so"))
     assert LIBRARIES / _library.CORE in libraries
     for library in libraries:
+        for kind in ("--undefined-only", "--defined-only"):
+            shown = subprocess.check_output(["nm", "--dynamic", kind, library], text=True)
+            names = [line.split()[-1] for line in shown.splitlines()]
+            assert len(names) > 10 or kind == "--defined-only"
+            assert not [name for name in names if re.match("_?Py", name)], library
         content = library.read_bytes()
         assert b"PyObject" not in content, library
         assert b"PyInit" not in content, library
@@ -299,6 +334,24 @@ def test_when_cuda_kernels_are_built(
     build = settings["cmdclass"]["build_ext"]
     build.run(object.__new__(build))
     assert capsys.readouterr().out == f"torch_histo: the CUDA kernels are {reason}\n"
+
+
+def test_a_wheel_for_every_python(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings: dict[str, Any] = {}
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv(ASKED, "0")
+    monkeypatch.setattr("setuptools.setup", settings.update)
+    runpy.run_path("setup.py")
+    distribution = Distribution({"name": "torch_histo", "ext_modules": settings["ext_modules"]})
+    wheel = settings["cmdclass"]["bdist_wheel"](distribution)
+    wheel.finalize_options()
+    python, abi, platform = wheel.get_tag()
+    assert (python, abi) == ("py3", "none")
+    assert platform.startswith("linux_")
+    build = settings["cmdclass"]["build_ext"](distribution)
+    build.finalize_options()
+    files = [build.get_ext_filename(f"torch_histo.{name}") for name in ("_C", "_cuda")]
+    assert files == [f"torch_histo/{name}" for name in (_library.CORE, _library.CUDA)]
 
 
 def test_a_toolkit_of_another_major_version(toolkit: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,6 +21,8 @@ from PIL import Image, ImageOps
 RECIPES = Path(__file__).parents[1] / "examples" / "recipes"
 NAMES = {path.stem: runpy.run_path(str(path)) for path in sorted(RECIPES.glob("*.py"))}
 MAX_LINES = 43
+ON_CLUSTERS = {"dask_streams", "ray_streams", "spark_streams"}
+"""tests/test_clusters.py runs them."""
 
 
 def recipe(name: str) -> Callable:
@@ -35,8 +37,8 @@ def path(request: pytest.FixtureRequest) -> Path:
     return RECIPES / f"{request.param}.py"
 
 
-def test_there_are_eighteen() -> None:
-    assert len(NAMES) == 18
+def test_there_are_twenty_one() -> None:
+    assert len(NAMES) == 21
 
 
 def test_short_and_public(path: Path) -> None:
@@ -48,9 +50,11 @@ def test_short_and_public(path: Path) -> None:
     assert "ops.histo" not in text
 
 
+@pytest.mark.parametrize("name", NAMES.keys() - ON_CLUSTERS)
 def test_runs(
-    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    path = RECIPES / f"{name}.py"
     files = [str(RECIPES)] if path.stem == "byte_statistics" else []
     monkeypatch.setattr(sys, "argv", [str(path), *files])
     with suppress(SystemExit):

@@ -1,7 +1,7 @@
 """Tries one wheel under many versions of Python and torch, and records the support table.
 
     pip install uv
-    python tools/support.py dist/torch_histo-0.1.0-cp310-abi3-manylinux_2_28_x86_64.whl
+    python tools/support.py dist/torch_histo-0.1.0-py3-none-manylinux_2_28_x86_64.whl
 
 For each pair a virtual environment is made, torch comes from the package index, the wheel goes
 in as it is, and the smoke suite runs against it. Interpreters are those that `uv python list`

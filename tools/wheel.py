@@ -29,8 +29,8 @@ PLATFORM = f"manylinux_{GLIBC.replace('.', '_')}_x86_64"
 MAX_BYTES = 14 << 20
 # Come with torch.
 TORCH = ["libtorch.so", "libtorch_cpu.so", "libtorch_cuda.so", "libc10.so", "libc10_cuda.so"]
-# The symbols that a library shows.
-SYMBOLS = "{ global: PyInit_*; local: *; };\n"
+# A library shows no symbols: it registers its operators as it is loaded.
+SYMBOLS = "{ local: *; };\n"
 # libstdc++ asks glibc 2.32 and later whether there is one thread only. The answer here is no.
 SINGLE_THREADED = "char __libc_single_threaded = 0;\n"
 

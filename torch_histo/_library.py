@@ -9,8 +9,8 @@ import torch
 
 from torch_histo._version import __version__
 
-CORE = "_C.abi3.so"
-CUDA = "_cuda.abi3.so"
+CORE = "_C.so"
+CUDA = "_cuda.so"
 
 _loaded: set[str] = set()
 

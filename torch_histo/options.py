@@ -9,6 +9,8 @@ import re
 import shutil
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from importlib import import_module
 from typing import NoReturn
 
 from ._version import __version__
@@ -144,6 +146,10 @@ def parse(argv: Sequence[str] | None) -> argparse.Namespace:
     _add_what_is_read(parser)
     _add_bins(parser)
     _add_output(parser)
+    if "_ARGCOMPLETE" in os.environ:  # a shell asks what may follow: nothing is counted
+        with suppress(ImportError):
+            import_module("argcomplete").autocomplete(parser)
+        raise SystemExit(1)
     # Argparse takes a name after -- for an option, if no other FILE comes first.
     words = list(sys.argv[1:] if argv is None else argv)
     end = words.index("--") if "--" in words else len(words)

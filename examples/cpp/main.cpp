@@ -3,7 +3,7 @@
 //
 //   count LIBRARY_FOLDER PACKAGE.pt2 [cpu|cuda]
 //
-// LIBRARY_FOLDER is where _C.abi3.so lies, and _cuda.abi3.so for CUDA.
+// LIBRARY_FOLDER is where _C.so lies, and _cuda.so for CUDA.
 #include <dlfcn.h>
 
 #include <cstdint>
@@ -62,9 +62,9 @@ int main(int argc, char** argv) {
   }
   try {
     const std::string folder = argv[1], device = argc > 3 ? argv[3] : "cpu";
-    load(folder + "/_C.abi3.so");
+    load(folder + "/_C.so");
     if (device == "cuda") {
-      load(folder + "/_cuda.abi3.so");
+      load(folder + "/_cuda.so");
     }
     torch::inductor::AOTIModelPackageLoader package(argv[2]);
     for (const auto& [length, channels] : {std::pair{1000, 512}, {131072, 3}}) {
