@@ -30,12 +30,14 @@ import bins
 import calls
 import cases
 import common
+import joint
 import layer_peers
 import report
 import torch
 import weighted
 from cases import Case
 from histogram_peers import HISTOGRAM_PEERS, bucketize_bincount
+from joint_peers import JOINT_PEERS
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS, Count, Peer, read_only, set_num_threads, torch_bincount
 from quantile_peers import QUANTILE_PEERS, torch_sort, wrong_quantiles
@@ -66,7 +68,7 @@ class Suite:
     quick_peers: list[str]
     """On the CPU these are measured everywhere."""
     inputs: Callable[[Case, str, torch.device], list[Any]]
-    """Tensors, or pairs with weights."""
+    """Tensors, pairs with weights, or points of several coordinates."""
     reference: Callable[[Case], Count]
     """The right counts."""
     has: Callable[[Case, str], bool] = lambda case, distribution: True
@@ -194,6 +196,20 @@ WEIGHTS = Suite(
     rounds=5,
     budget_seconds=0.05,
 )
+JOINT = Suite(
+    name="joint",
+    cases={"cuda": joint.CUDA_CASES, "cpu": joint.CPU_CASES, "quick": joint.QUICK},
+    peers=JOINT_PEERS,
+    distributions={name: list(joint.DISTRIBUTIONS) for name in ("cuda", "cpu", "quick")},
+    peer_distributions=list(joint.DISTRIBUTIONS)[:3],
+    quick_peers=[],
+    inputs=joint.inputs,
+    reference=joint.bucketize_bincount,
+    has=joint.has,
+    limit=joint.limit,
+    rounds=5,
+    budget_seconds=0.05,
+)
 SUITES = {
     "channel_histogram": CHANNEL_HISTOGRAM,
     "histogram": HISTOGRAM,
@@ -201,6 +217,7 @@ SUITES = {
     "logging": LOGGING,
     "layers": LAYERS,
     "weights": WEIGHTS,
+    "joint": JOINT,
     "tuning": TUNING,
 }
 SLOW_TO_COMPILE = "torch.compile"
@@ -334,6 +351,7 @@ def record_of(
         "num_bins": case.num_bins,
         **({"bins": case.bins} if case.bins else {}),
         **({"weight": case.weight} if case.weight else {}),
+        **({"beside": case.beside} if case.beside else {}),
         "distribution": distribution,
         "implementation": name,
         "seconds": turns[name],

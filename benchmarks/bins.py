@@ -58,6 +58,7 @@ BINS = {
     "in (1.75, 6.05)": Bins(1.75, 6.05),
     "in (0, 1)": Bins(0, 1),
     "in (0, 255)": Bins(0, 255),
+    **{f"in (0, {n})": Bins(0, n) for n in (8, 16, 32, 64, 256)},
     "own ranges": Bins(-3.7, 4.1, own=True),
     "own even ranges": Bins(-4, 4, own=True),
     "of all values": Bins(-4, 4, told=False),

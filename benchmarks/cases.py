@@ -21,6 +21,9 @@ class Case:
     weight: str = ""
     """The dtype of weights, and who shares one, if not each element has its own: "float32",
     "float32 for all", "float32 by channel" or "float32 by row"."""
+    beside: str = ""
+    """The dtypes of the other coordinates, with " in one" if all are the last dimension of one
+    tensor: "float32" or "float32, float32 in one". Each axis has `num_bins`."""
 
     @property
     def torch_dtype(self) -> torch.dtype:
@@ -45,6 +48,10 @@ class Case:
         shape = ", ".join(short(size) for size in self.shape)
         bins = f" {self.bins}" if self.bins else ""
         weight = f" + {self.weight}" if self.weight else ""
+        if self.beside:
+            axes = [str(self.num_bins)] * (2 + self.beside.count(","))
+            over = f"{over_and_bins(self.dim, 256)}, {' x '.join(axes)} bins"
+            return f"{self.dtype}, {self.beside} [{shape}]{over}{bins}"
         return f"{self.dtype} [{shape}]{weight}{over_and_bins(self.dim, self.num_bins)}{bins}"
 
 

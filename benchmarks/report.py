@@ -15,6 +15,7 @@ import calls
 import common
 from cases import NAMES_OF_LAYERS, Case
 from histogram_peers import HISTOGRAM_PEERS
+from joint_peers import JOINT_PEERS
 from layer_peers import LAYER_PEERS
 from logging_peers import LOGGING_PEERS
 from peers import OURS, PEERS
@@ -42,7 +43,15 @@ MARKS = [
     ("#009E73", "v"),
     ("#B8A000", "*"),
 ]
-EVERY_PEER = (PEERS, HISTOGRAM_PEERS, LOGGING_PEERS, LAYER_PEERS, QUANTILE_PEERS, WEIGHT_PEERS)
+EVERY_PEER = (
+    PEERS,
+    HISTOGRAM_PEERS,
+    LOGGING_PEERS,
+    LAYER_PEERS,
+    QUANTILE_PEERS,
+    WEIGHT_PEERS,
+    JOINT_PEERS,
+)
 STYLES = {
     OURS: ("#0072B2", "o"),
     **{
@@ -110,7 +119,8 @@ def table_of(record: Record) -> Table:
     table: Table = {}
     for row in record["records"]:
         sizes = (tuple(row["shape"]), tuple(row["dim"]), row["num_bins"])
-        case = Case(row["dtype"], *sizes, row.get("bins", ""), row.get("weight", ""))
+        more = (row.get(name, "") for name in ("bins", "weight", "beside"))
+        case = Case(row["dtype"], *sizes, *more)
         by_distribution = table.setdefault(case, {}).setdefault(row["distribution"], {})
         by_distribution[row["implementation"]] = row
     return table
@@ -411,7 +421,7 @@ def write(record: Record, path: Path) -> None:
     path.with_suffix(".md").write_text(text + "\n")
     print(f"\n{text}\n\nWritten: {path} and .md")
     if path.resolve().parent == common.RESULTS:
-        for document in ("README.md", "docs/performance.md", "docs/weights.md"):
+        for document in ("README.md", "docs/performance.md", "docs/weights.md", "docs/joint.md"):
             file = DOCUMENTS / document
             text = with_table(document, file.read_text(), record, path.name)
             file.write_text(with_processors(text))
