@@ -51,20 +51,22 @@ what a FILE is, by its content and its suffix:
           by one, under the name FILE:NAME. The channels of integers lie along
           the last dimension. All floats are one channel, or one for each index
           of the first dimension with --per-channel; --dim chooses for both.
+  table   CSV: .csv, .tsv, and text whose first lines are a table of numbers; and
+          Parquet (needs the package pyarrow). Each column is an array under the
+          name FILE:HEADER. Missing numbers are NaN.
   bytes   anything else: one channel; --channels N for N channels that take
           turns byte by byte (byte i belongs to channel i modulo N). Files of
           known formats whose bytes are not their values are refused, by their
           first bytes or their suffix, with a line that says what to do:
-          compressed ones, archives, pickles, HDF5, Parquet, CSV, JSON, DICOM,
-          NIfTI, HEIF, PDF, sounds, films and others. --channels 1 counts the
-          bytes of any file.
+          compressed ones, archives, pickles, HDF5, JSON, DICOM, NIfTI, HEIF, PDF,
+          sounds, films and others. --channels 1 counts the bytes of any file.
   text    with --text only: how many of the letters a-d, e-h, i-l, m-p, q-t,
           u-x and y-z there are. Capitals and all other bytes are ignored.
   --text, --channels and --dim make every FILE text, bytes or an array,
   whatever it is. Files larger than memory are read in pieces (all but images,
-  each frame of which is decoded as a whole, and files of torch.save), with a
-  progress bar if standard error is a terminal. A FILE whose name begins with a
-  dash comes after --.
+  each frame of which is decoded as a whole, tables, and files of torch.save),
+  with a progress bar if standard error is a terminal. A FILE whose name begins
+  with a dash comes after --.
 
 what a bin is:
   Integers (and bytes, and nearly all images): bin v holds the value v, for v

@@ -1,4 +1,4 @@
-"""Reads images, NumPy arrays, text and raw bytes, in pieces that fit memory.
+"""Reads images, arrays, tables, text and raw bytes, in pieces that fit memory.
 
 `open_file` finds out what a file is and describes each array in it as a `Source`; the tensors
 of `Source.pieces`, counted one after another, add up to the histogram of the whole array.
@@ -32,6 +32,7 @@ from .checkpoints import (
     zip_parts,
 )
 from .images import image_source, image_suffixes, looks_like_image
+from .tables import PARQUET_SIGNATURE, TEXT_SUFFIXES, looks_like_table, parquet_parts, text_parts
 from .wrappers import refuse_by_content, refuse_by_suffix
 
 __all__ = ["TEXT_BINS", "Dim", "Part", "Piece", "Source", "SourceError", "open_file"]
@@ -88,6 +89,10 @@ def _parts(
         return index_parts(name, rewound(), dim, stack)
     is_npy, is_image = head.startswith(NPY_SIGNATURE), looks_like_image(head)
     if not is_npy and not is_image:
+        if suffix == ".parquet" or head.startswith(PARQUET_SIGNATURE):
+            return parquet_parts(rewound(), dim)
+        if suffix in TEXT_SUFFIXES:
+            return text_parts(rewound(), suffix, dim)
         refuse_by_suffix(suffix)
     if isinstance(dim, tuple) or suffix == ".npy" or is_npy:
         file = rewound()
@@ -95,7 +100,7 @@ def _parts(
     if suffix in image_suffixes() or is_image:
         file = rewound()
         return [("", lambda: image_source(file))]
-    return []
+    return text_parts(rewound(), suffix, dim) if looks_like_table(head) else []
 
 
 def _opened(name: str, stack: ExitStack) -> BinaryIO:

@@ -83,7 +83,7 @@ def torch_parts(file: BinaryIO, dim: Dim) -> Sequence[Part]:
     found = _tensors(content)
     if not found:
         raise SourceError("the file holds no tensors")
-    return [(name, partial(_tensor_source, tensor, dim)) for name, tensor in found]
+    return [(name, partial(tensor_source, tensor, dim)) for name, tensor in found]
 
 
 def _tensors(content: object) -> list[tuple[str, Tensor]]:
@@ -107,7 +107,7 @@ def _tensors(content: object) -> list[tuple[str, Tensor]]:
     return found
 
 
-def _tensor_source(tensor: Tensor, dim: Dim) -> Source:
+def tensor_source(tensor: Tensor, dim: Dim) -> Source:
     name = dtype_name(tensor.dtype)
     if tensor.is_nested:
         raise SourceError("expected a dense tensor, found a nested one: save its values()")

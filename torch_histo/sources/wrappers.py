@@ -59,6 +59,12 @@ FORMATS = (
         ".pkl .pickle .joblib .pt .pth .ckpt",
     ),
     _Format(
+        "a part of a checkpoint of torch.distributed",
+        "join its parts (python -m torch.distributed.checkpoint.format_utils dcp_to_torch)",
+        None,
+        ".distcp",
+    ),
+    _Format(
         "a MATLAB file", f"{AS_ARRAY} (scipy.io.loadmat)", rb"MATLAB [57]\.[0-9] MAT-file", ".mat"
     ),
     _Format(
@@ -79,7 +85,7 @@ FORMATS = (
     _Format("a CBOR file", AS_ARRAY, None, ".cbor"),
     _Format("an R file", AS_ARRAY, rb"RD[AX][23]\n", ".rds .rda .rdata"),
     # Tables
-    _Format("a Parquet file", f"{AS_COLUMNS} (pandas.read_parquet)", rb"PAR1|PARE", ".parquet"),
+    _Format("an encrypted Parquet file", "decrypt it", rb"PARE"),
     _Format(
         "an Arrow file",
         f"{AS_COLUMNS} (pyarrow.feather.read_table)",
@@ -97,7 +103,6 @@ FORMATS = (
     _Format("an SQLite database", AS_COLUMNS, rb"SQLite format 3\x00"),
     _Format("a Stata file", AS_COLUMNS, rb"<stata_dta>", ".dta"),
     _Format("an SPSS file", AS_COLUMNS, rb"\$FL[23]@\(#\)"),
-    _Format("a table in text", f"{AS_COLUMNS} (pandas.read_csv)", None, ".csv .tsv"),
     _Format("JSON text", AS_ARRAY, None, ".json .jsonl .ndjson"),
     # Images and volumes that Pillow does not read
     _Format(
@@ -155,8 +160,8 @@ FORMATS = (
     _Format("a file of points", AS_ARRAY, rb"LASF|ply\r?\n|# \.PCD", ".las .laz .ply"),
 )
 
-ALWAYS = {".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2", ".pef"}
-"""Suffixes of files that begin as a TIFF, of which Pillow reads the preview."""
+ALWAYS = {".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2", ".pef", ".distcp"}
+"""Suffixes of files that begin as a TIFF, of which Pillow reads the preview, or as a zip file."""
 
 
 def refuse_by_content(head: bytes, suffix: str) -> None:

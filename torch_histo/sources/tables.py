@@ -1,0 +1,216 @@
+"""The columns of tables: of text (CSV) and of Parquet files. Each is an array under its header."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import io
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import islice
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+
+from .base import Dim, Part, Source, SourceError, decoding
+from .checkpoints import tensor_source
+
+TEXT_SUFFIXES = {".csv", ".tsv"}
+PARQUET_SIGNATURE = b"PAR1"
+SEPARATORS = ",;\t|"
+SEEN_ROWS = 8
+"""The first rows, which tell what separates fields."""
+
+ROWS = 1 << 14
+"""Rows that are converted together."""
+
+MISSING = {"", "na", "n/a", "#n/a", "<na>", "nan", "null", "none"}
+"""Fields that are NaN, in small letters."""
+
+BOOLS = {"true": True, "false": False}
+
+WORD = 40
+"""Most characters of a field in an error."""
+
+Numbers = np.ndarray[Any, Any]
+
+
+def looks_like_table(head: bytes) -> bool:
+    """Whether a file begins with two or more lines that have one number of fields, at least two,
+    and those of all but the first are numbers."""
+    lines = head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").split("\n")[:-1]
+    if len(lines) < 2:  # the last one may be incomplete
+        return False
+    try:
+        rows = list(_reader(lines, _separator(lambda: lines)))
+    except csv.Error:
+        return False
+    if len({len(row) for row in rows}) > 1 or len(rows[0]) < 2:
+        return False
+    return all(_is_number(f) and not _is_missing(f) for row in rows[1:] for f in row)
+
+
+def _reader(lines: Iterable[str], separator: str) -> Any:
+    return csv.reader(lines, delimiter=separator, skipinitialspace=True, strict=True)
+
+
+def _separator(lines: Callable[[], Iterable[str]]) -> str:
+    """The one that divides the first rows into most fields, as many in each."""
+    fields = dict.fromkeys(SEPARATORS, 1)
+    for separator in SEPARATORS:
+        with suppress(csv.Error):
+            sizes = [len(row) for row in islice(_reader(lines(), separator), SEEN_ROWS) if row]
+            if len(set(sizes)) == 1:
+                fields[separator] = sizes[0]
+    return max(fields, key=fields.__getitem__)
+
+
+def text_parts(file: BinaryIO, suffix: str, dim: Dim) -> Sequence[Part]:
+    """The columns of a table in text, which is read into memory as a whole."""
+    file.seek(0)
+    with decoding("a table in text"):
+        text = io.TextIOWrapper(file, "utf-8-sig", newline="")
+        try:
+            separator = "\t" if suffix == ".tsv" else _separator(lambda: _rewound(text))
+            names, columns = _read(_reader(_rewound(text), separator))
+        finally:
+            text.detach()  # or it would close the file
+    return [
+        (name, partial(_source, column, dim)) for name, column in zip(names, columns, strict=True)
+    ]
+
+
+def _rewound(text: io.TextIOWrapper) -> io.TextIOWrapper:
+    text.seek(0)
+    return text
+
+
+def _read(reader: Any) -> tuple[list[str], list[_Column]]:
+    """The names of the columns, and the columns."""
+    rows = _rows(reader)
+    first = next(rows, None)
+    if first is None:
+        raise ValueError("it is empty")
+    names = [name.strip() or f"column {i + 1}" for i, name in enumerate(first)]
+    has_header = not all(map(_is_number, first))
+    columns = [_Column() for _ in first]
+    if not has_header:
+        names = [f"column {i + 1}" for i in range(len(first))]
+        _add(columns, [first])
+    while some := list(islice(rows, ROWS)):
+        _add(columns, some)
+    if not columns[0].rows:
+        raise ValueError("it has no rows below its first line")
+    return names, columns
+
+
+def _rows(reader: Any) -> Iterator[list[str]]:
+    """Those that are not blank, of one length."""
+    width = 0
+    for row in reader:
+        if not row:
+            continue
+        width = width or len(row)
+        if len(row) != width:
+            raise ValueError(f"expected {width} fields in line {reader.line_num}, found {len(row)}")
+        yield row
+
+
+def _add(columns: Iterable[_Column], rows: Sequence[Sequence[str]]) -> None:
+    for column, fields in zip(columns, zip(*rows, strict=True), strict=True):
+        column.add(fields)
+
+
+class _Column:
+    """The numbers of a column, or the first field that is none."""
+
+    def __init__(self) -> None:
+        self.rows = 0
+        self.parts: list[Numbers] = []
+        self.error = ""
+
+    def add(self, fields: Sequence[str]) -> None:
+        if not self.error:
+            try:
+                self.parts.append(_numbers(fields))
+            except ValueError:
+                at = next(i for i, field in enumerate(fields) if not _is_number(field))
+                field = fields[at] if len(fields[at]) <= WORD else f"{fields[at][:WORD]}…"
+                self.error = f"expected numbers, found {field!r} in row {self.rows + at + 1}"
+                self.parts = []
+        self.rows += len(fields)
+
+    def numbers(self) -> Numbers:
+        kinds = {part.dtype.kind for part in self.parts}
+        if kinds == {"i", "u"} and min(int(part.min()) for part in self.parts) < 0:
+            kinds = {"f"}  # no type of integers holds them all
+        if "b" in kinds and len(kinds) > 1:
+            self.error = "expected numbers or True and False, found both"
+        if self.error:
+            raise SourceError(self.error)
+        kind = max(kinds, key="biuf".index)
+        dtype = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64"}[kind]
+        return np.concatenate([part.astype(dtype) for part in self.parts])
+
+
+def _numbers(fields: Sequence[str]) -> Numbers:
+    """Integers if all fields are, else float64; NaN where a number is missing."""
+    with suppress(KeyError):
+        return np.array([BOOLS[field.strip().lower()] for field in fields])
+    if any("_" in field for field in fields):
+        raise ValueError("Python's integers may have an underscore, and a table's have none")
+    with suppress(ValueError):
+        integers = [int(field) for field in fields]
+        for dtype in (np.int64, np.uint64):
+            if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
+                return np.array(integers, dtype)
+    return np.array([np.nan if _is_missing(field) else float(field) for field in fields])
+
+
+def _is_missing(field: str) -> bool:
+    return field.strip().lower() in MISSING
+
+
+def _is_number(field: str) -> bool:
+    if _is_missing(field):
+        return True
+    with suppress(ValueError):
+        float(field)
+        return "_" not in field
+    return False
+
+
+def _source(column: _Column, dim: Dim) -> Source:
+    return tensor_source(torch.from_numpy(column.numbers()), dim)
+
+
+def parquet_parts(file: BinaryIO, dim: Dim) -> Sequence[Part]:
+    """The columns of a Parquet file, each of which is read into memory when it is counted."""
+    try:
+        from pyarrow import parquet  # type: ignore[import-not-found,import-untyped,unused-ignore]
+    except ImportError as error:
+        raise SourceError("is a Parquet file, and needs pyarrow: pip install pyarrow") from error
+    file.seek(0)
+    with decoding("a Parquet file"):
+        table = parquet.ParquetFile(file)
+        names = table.schema_arrow.names
+    if not names or not table.metadata.num_rows:
+        raise SourceError("the table has no rows")
+    return [(name, partial(_parquet_source, table, i, dim)) for i, name in enumerate(names)]
+
+
+def _parquet_source(table: Any, index: int, dim: Dim) -> Source:
+    from pyarrow import float64, types  # type: ignore[import-not-found,unused-ignore]
+
+    field = table.schema_arrow.field(index)
+    of = field.type
+    if not (types.is_integer(of) or types.is_floating(of) or types.is_boolean(of)):
+        raise SourceError(f"expected numbers, found {of}")
+    with decoding("a column of a Parquet file"):
+        column = table.read(columns=[field.name]).column(field.name)
+        if column.null_count and not types.is_floating(of):
+            column = column.cast(float64())  # raises where that would round
+        values = np.array(column.to_numpy())
+    return tensor_source(torch.from_numpy(values), dim)
