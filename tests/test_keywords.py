@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -27,6 +28,8 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "quantile": (torch_histo.quantile, (X, 0.5)),
     "nanquantile": (torch_histo.nanquantile, (X, 0.5)),
     "summarize": (torch_histo.summarize, (X,)),
+    "explain": (torch_histo.explain, (X.long(),)),
+    "explain_histogram": (torch_histo.explain_histogram, (X,)),
     "text_histogram": (torch_histo.text_histogram, ("text",)),
     "StreamingHistogram": (StreamingHistogram, (3, (0, 1))),
     "QuantileSketch": (QuantileSketch, ()),
@@ -90,7 +93,7 @@ def test_the_arguments_that_are_named_are_those_of_the_function(name: str) -> No
         assert found is not None
         named = re.split(r", | or ", found[1])
         known = arguments_of(function)
-        if name == "channel_histogram":
+        if name in ("channel_histogram", "explain"):
             known.remove("bins")  # another name of num_bins
         assert sorted(named) == sorted(known)
 
@@ -161,3 +164,38 @@ def test_words_are_quoted_whole(dim: Any) -> None:
         assert line == f"dim must be an int or a sequence of ints, got {dim!r}"
     line = error_of("StreamingHistogram.update", COUNTING.update, X, dim=dim)
     assert line == f"dim must be an int or a sequence of ints, got {dim!r}"
+
+
+@pytest.mark.parametrize(
+    ("array", "got"),
+    [
+        (np.array([1j]), "ndarray of complex128"),
+        (np.array(["2024-02-29"], "M8[D]"), "ndarray of datetime64[D]"),
+        (np.array([3], "m8[s]"), "ndarray of timedelta64[s]"),
+        (np.array([None, 1]), "ndarray of object"),
+        (torch.tensor([1j]), "Tensor of complex64"),
+    ],
+)
+def test_arrays_that_are_no_numbers_are_named_by_their_dtype(array: Any, got: str) -> None:
+    calls: dict[str, Callable[[], Any]] = {
+        "histogram: range": lambda: torch_histo.histogram(X, 3, range=array),
+        "histogram: dim": lambda: torch_histo.histogram(X, 3, dim=array),
+        "histogram: channel_dim": lambda: torch_histo.histogram(X, 3, channel_dim=array),
+        "histogram: flow": lambda: torch_histo.histogram(X, 3, flow=array),
+    }
+    if not isinstance(array, torch.Tensor):  # the operators name the dtypes of tensors
+        calls |= {
+            "histogram: input": lambda: torch_histo.histogram(array),
+            "histogram: bins": lambda: torch_histo.histogram(X, array),
+            "histogram: weight": lambda: torch_histo.histogram(X, 3, weight=array),
+            "channel_histogram: input": lambda: torch_histo.channel_histogram(array),
+            "quantile: q": lambda: torch_histo.quantile(X, array),
+            "QuantileSketch.quantile: q": lambda: SKETCH.quantile(array),
+            "summarize: q": lambda: torch_histo.summarize(X, q=array),
+        }
+    for start, call in calls.items():
+        with pytest.raises(TypeError) as caught:
+            call()
+        text = str(caught.value)
+        assert text.startswith(f"{start} must ")
+        assert f", got {got}" in text

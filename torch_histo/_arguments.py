@@ -83,9 +83,14 @@ def renamed(error: Exception, op: str, argument: str) -> Exception:
 
 
 def shown(value: object) -> str:
-    """A value in one line; a compiler's has only a type."""
+    """A value in one line; a compiler's has only a type. Arrays of what is not counted are named by
+    their dtype, which says more than their values."""
     if is_compiling():
         return type(value).__name__
+    dtype, sizes = getattr(value, "dtype", None), getattr(value, "shape", ())
+    is_complex = isinstance(dtype, torch.dtype) and dtype.is_complex
+    if sizes and (is_complex or getattr(dtype, "kind", "") in ("O", "c", "m", "M")):
+        return f"{type(value).__name__} of {str(dtype).removeprefix('torch.')}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 

@@ -85,7 +85,7 @@ def number_of_bins(
     if n == 0:
         return 1
     if ends is not None and not all(isinstance(end, (int, float, np.generic)) for end in ends):
-        ends = tuple(_typed((first, last), edges.dtype))
+        ends = list(_typed((first, last), edges.dtype))
     with np.errstate(all="ignore"):
         bins = _numpys_number(rule, int(n), _typed(numbers, input.dtype), ends)
     if not 1 <= bins <= _MOST_BINS:  # or NaN, where a difference overflows

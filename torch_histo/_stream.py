@@ -320,11 +320,11 @@ def fractions_of(name: str, q: float | Sequence[float] | Tensor, counts: Tensor)
         if q.dim() > 1:
             raise RuntimeError(f"{name}: q must have at most one dimension, got {list(q.shape)}")
         return q.detach().to(counts.device, torch.float64)
-    q = without_array(q)
+    given, q = q, without_array(q)
     several: Sequence[Any] = q if isinstance(q, Sequence) and not isinstance(q, str) else [q]
     if not all(isinstance(v, (Real, torch.SymFloat)) and not isinstance(v, bool) for v in several):
         expected = "q must be a number, a sequence of numbers, or a tensor"
-        raise TypeError(f"{name}: {expected}, got {shown(q)}")
+        raise TypeError(f"{name}: {expected}, got {shown(given)}")
     if not is_compiling() and not all(0 <= v <= 1 for v in several):
         raise RuntimeError(f"{name}: q must be between 0 and 1, got {shown(q)}")
     # The numbers of a compiled program are symbols, which float() would fix.

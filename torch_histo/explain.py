@@ -7,12 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
 from ._arguments import dimensions, number_of_bins, shown, tensor_or_shape
+from ._keywords import refuse_keyword
 from ._plan_facts import CpuFacts, GpuFacts
 from ._plan_text import cpu_text, gpu_text
 from .devices import Device, assumed_device, limits_of
@@ -117,6 +118,7 @@ def explain(
     dtype: torch.dtype = torch.uint8,
     device: str | torch.device | Device | None = None,
     bins: int | None = None,
+    **unknown: NoReturn,
 ) -> Explanation | CpuExplanation:
     """Tells how `channel_histogram` counts an input: the plan, in numbers and in words.
 
@@ -165,6 +167,8 @@ def explain(
         1
     """
     op = "channel_histogram"
+    if unknown:
+        refuse_keyword("explain", unknown, ("input", "num_bins", "dim", "dtype", "device"))
     dims = dimensions(op, dim)
     input = tensor_or_shape("explain: input", input)
     counted = input.dtype if isinstance(input, Tensor) else dtype

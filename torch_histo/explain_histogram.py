@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -21,6 +21,7 @@ from ._arguments import (
 )
 from ._histogram_rules import check_call, check_counted
 from ._histogram_text import histogram_text
+from ._keywords import refuse_keyword
 from ._one_call import takes_one_call
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import HistogramFacts
@@ -38,6 +39,7 @@ from .explain import (
     target,
 )
 from .histograms import (
+    ARGUMENTS,
     Range,
     UniformBins,
     checked_call,
@@ -128,6 +130,7 @@ def explain_histogram(
     weight: Tensor | ArrayLike | None = None,
     dtype: torch.dtype = torch.float32,
     device: str | torch.device | Device | None = None,
+    **unknown: NoReturn,
 ) -> HistogramExplanation:
     """Tells how `histogram` counts an input: the plan, and how a value's bin is found.
 
@@ -167,6 +170,9 @@ def explain_histogram(
         >>> torch_histo.explain_histogram(torch.rand(100), torch.tensor([0.0, 0.5, 2.0])).edges
         'given'
     """
+    if unknown:
+        names = (name for name in ARGUMENTS if name != "channel_dim")
+        refuse_keyword("explain_histogram", unknown, (*names, "dtype", "device"))
     input = tensor_or_shape("explain_histogram: input", input)
     is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
     is_one_call = is_one_call and weight is None

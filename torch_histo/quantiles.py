@@ -183,12 +183,12 @@ def checked_call(
 
 def _tensor_of_q(name: str, input: Tensor, q: Any) -> Tensor:
     """Numbers where the input is. Kernels write them, so that nothing is copied from the host."""
-    q = without_array(q)
+    given, q = q, without_array(q)
     if _is_number(q):
         return filled(input, _checked_number(name, q), torch.float64)
     if isinstance(q, str) or not hasattr(q, "__len__") or not all(map(_is_number, q)):
         raise TypeError(
-            f"{name}: q must be a number, a sequence of numbers or a tensor, got {shown(q)}"
+            f"{name}: q must be a number, a sequence of numbers or a tensor, got {shown(given)}"
         )
     return numbers_beside(input, [_checked_number(name, number) for number in q])
 
