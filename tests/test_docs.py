@@ -21,7 +21,7 @@ from torch_histo import cli
 
 ROOT = Path(__file__).parents[1]
 DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
-MAX_WORDS = {"README.md": 1400, "docs/performance.md": 1800}
+MAX_WORDS = {"README.md": 1400, "docs/performance.md": 1800, "docs/tuning.md": 2500}
 RUN_ELSEWHERE = {
     "README.md": ".ci/run",
     "docs/start.md": "README.md",
