@@ -164,6 +164,14 @@ def test_every_workaround_has_a_row() -> None:
     assert len(named) >= 14
 
 
+def test_code_is_as_wide_as_the_site() -> None:
+    """docs/site.css makes room for so many characters."""
+    for document in DOCUMENTS:
+        for language, text in blocks(document):
+            if language in ("python", "pycon", "c++", "cuda"):
+                assert max(map(len, text.splitlines())) <= 100, document
+
+
 @pytest.mark.parametrize("document", MAX_WORDS)
 def test_documents_are_short(document: str) -> None:
     assert len((ROOT / document).read_text().split()) <= MAX_WORDS[document]
