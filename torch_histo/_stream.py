@@ -195,7 +195,7 @@ class Stream(Plottable, nn.Module):
         return density_of(self.hist[..., 1:-2], self.edges)
 
     def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> Tensor:
-        """Quantiles of what came; the class tells how near they are. NaN does not count.
+        """Quantiles of what came; the class says how near they are. NaN does not count.
 
         Nothing synchronizes where `q` is not a tensor on another device.
 

@@ -271,13 +271,13 @@ def quantile(
 ) -> Tensor:
     """Exact quantiles of the numbers that all processes of a group hold, channel by channel.
 
-    The result is that of `torch_histo.quantile` for all the data, save the sign of zero, and the
-    same on every process, however the data are divided. Each pass counts the values between some
-    edges with `torch_histo.histogram`, and one all-reduce adds the counts up; the next edges lie
-    closer to the wanted values. float32 takes three passes, where there are few channels and q,
-    and float64 and int64 six. No value travels, and memory is bounded, but for at least two edges
-    for each channel and q. Like every collective operation it must be called by all processes of
-    the group. The host reads one number, and so waits for the device.
+    The result is that of `torch_histo.quantile` for all the data, except for the sign of zero.
+    It is the same on every process, however the data are divided. Each pass counts the values
+    between some edges with `torch_histo.histogram`, and one all-reduce adds the counts up; the
+    next edges lie closer to the wanted values. float32 takes three passes, where there are few
+    channels and q, and float64 and int64 six. No value travels, and memory is bounded, but for
+    at least two edges for each channel and q. Like every collective operation it must be called
+    by all processes of the group. The host reads one number, and so waits for the device.
 
     Args:
         local_input: the part of this process, on a device that the group's backend serves, of any

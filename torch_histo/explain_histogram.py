@@ -134,7 +134,8 @@ def explain_histogram(
 ) -> HistogramExplanation:
     """Tells how `histogram` counts an input: the plan, and how a value's bin is found.
 
-    The arguments are those of `histogram`; nothing is counted or printed, and no GPU need be there.
+    The arguments are those of `histogram`; nothing is counted or printed, and no GPU needs to be
+    present.
     The edges are checked as the device would check them: each guess of the bin is used only where
     it is right at every edge, and the explanation names the first edge at which it is not. This
     looks at all edges on the CPU, and waits for the device that they are on.

@@ -1,4 +1,4 @@
-"""Quantiles of a stream whose range nobody knows: counts of the leading bits of its values."""
+"""Quantiles of a stream of unknown range: counts of the leading bits of its values."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _MOST_OF_ALL = (0.005, 0.995)
 
 
 class QuantileSketch(Stream):
-    """Quantiles of streams whose range nobody knows, with a bound on the relative error.
+    """Quantiles of streams whose range is not known in advance, with a bound on the error.
 
     Its bins are the floats that begin with the same bits: sign, exponent, and the first `bits`
     bits of the fraction, for the exponents of a span. Bins of their own count zero, what is
@@ -258,7 +258,7 @@ class QuantileSketch(Stream):
         and within `min` and `max`. That is wrong by at most 2^-(bits + 1) of a magnitude in the
         span, but by up to the distance from the extremes for tiny and huge ones. So a variance
         that is small beside the square of the mean says little, and with values outside of the
-        span both may be wrong altogether. The result tells how wrong they can be.
+        span both may be wrong altogether. The result says how wrong they can be.
         `torch_histo.summarize` has those of the values themselves.
 
         Returns:

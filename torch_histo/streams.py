@@ -39,7 +39,7 @@ class StreamingHistogram(Stream):
         range: the first and the last edge where `bins` is a number: a pair of numbers, or of
             tensors that broadcast to the channels, as `torch_histo.histogram` takes it. A stream
             has no extremes to take before it ends: `QuantileSketch` is for values whose range
-            nobody knows.
+            is not known in advance.
         channels: the sizes of the dimensions that `update` keeps, an int or several; None means
             those of edges and range, and so none for edges `[n + 1]` and a range of numbers.
         edges: another name of `bins`, where these are edges.
