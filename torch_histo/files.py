@@ -10,7 +10,7 @@ from functools import partial
 
 import torch
 
-from . import _library, counting, demo, describe, plots, report, weighing
+from . import _library, counting, demo, describe, pairs, plots, report, weighing
 from .messages import complain, lacks_main_memory, one_line
 from .sources import Dim, Part, Source, SourceError, open_file
 
@@ -24,7 +24,8 @@ KINDS_OF_OPTIONS = {
 }
 """Which values an option is for, and what to do with others."""
 
-Outcome = tuple[report.Result | describe.Description | weighing.WeightedResult, str] | str
+Drawn = report.Result | pairs.PairResult
+Outcome = tuple[Drawn | describe.Description | weighing.WeightedResult, str] | str
 """A result with its table, or an error."""
 
 
@@ -59,13 +60,15 @@ def _device(name: str | None) -> torch.device:
 
 
 def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
-    drawn: list[report.Result] = []
+    drawn: list[Drawn] = []
     panels = 0
     errors: list[tuple[str, str]] = []
     document = report.JsonDocument(sys.stdout)
     outcomes: Callable[..., Iterator[tuple[str, Outcome]]] = _outcomes
     if arguments.summary or arguments.quantiles:
         outcomes = _descriptions
+    if arguments.joint is not None:
+        outcomes = _pairs
     for file in arguments.files:
         for name, outcome in outcomes(file, arguments, device):
             if isinstance(outcome, str):
@@ -79,7 +82,7 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
                 document.add(result)
             else:
                 document.add_entry(result.entry())
-            if arguments.plot is not None and isinstance(result, report.Result):
+            if arguments.plot is not None and isinstance(result, Drawn):
                 panels += 1
                 drawn += [result] if panels <= plots.PLOT_PANELS else []
     if arguments.json:
@@ -89,7 +92,7 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     return 2 if errors else 0
 
 
-def _draw(drawn: list[report.Result], panels: int, arguments: argparse.Namespace) -> bool:
+def _draw(drawn: list[Drawn], panels: int, arguments: argparse.Namespace) -> bool:
     """Draws the first of so many histograms; whether that worked."""
     if panels > len(drawn):
         complain(
@@ -167,6 +170,17 @@ def _weighed(
         raise SourceError("--weights is for files of one array")
     result = weighing.weigh(name, source, arguments, dim, device)
     return result, "" if arguments.json else weighing.table(result, sys.stdout.encoding)
+
+
+def _pairs(
+    file: str, arguments: argparse.Namespace, device: torch.device
+) -> Iterator[tuple[str, Outcome]]:
+    """The counts of the pairs in a file."""
+    try:
+        result = pairs.count(file, arguments, device)
+        yield file, (result, "" if arguments.json else pairs.table(result))
+    except Exception as error:
+        yield file, _reason(error)
 
 
 def _descriptions(

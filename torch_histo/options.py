@@ -51,15 +51,16 @@ what a FILE is, by its content and its suffix:
           by one, under the name FILE:NAME. The channels of integers lie along
           the last dimension. All floats are one channel, or one for each index
           of the first dimension with --per-channel; --dim chooses for both.
-  table   CSV: .csv, .tsv, and text whose first lines are a table of numbers; and
-          Parquet (needs the package pyarrow). Each column is an array under the
-          name FILE:HEADER. Missing numbers are NaN.
+  table   CSV: .csv, .tsv, and text whose first lines are a table of numbers;
+          and Parquet (needs the package pyarrow). Each column is an array under
+          the name FILE:HEADER. Missing numbers are NaN.
   bytes   anything else: one channel; --channels N for N channels that take
           turns byte by byte (byte i belongs to channel i modulo N). Files of
           known formats whose bytes are not their values are refused, by their
           first bytes or their suffix, with a line that says what to do:
-          compressed ones, archives, pickles, HDF5, JSON, DICOM, NIfTI, HEIF, PDF,
-          sounds, films and others. --channels 1 counts the bytes of any file.
+          compressed ones, archives, pickles, HDF5, JSON, DICOM, NIfTI, HEIF,
+          PDF, sounds, films and others. --channels 1 counts the bytes of any
+          file.
   text    with --text only: how many of the letters a-d, e-h, i-l, m-p, q-t,
           u-x and y-z there are. Capitals and all other bytes are ignored.
   --text, --channels and --dim make every FILE text, bytes or an array,
@@ -107,6 +108,10 @@ what is printed, on standard output:
   With --weights there are "sums" instead of "counts"; "underflow", "overflow"
   and "nan" are sums, too; "weights" is the file, and "weight_dtype" its type.
   "below" and "above" are the integers that have no bin.
+  With --joint a table has the counts of ranges of bins of the first, from top
+  to bottom, and the second, from left to right. In JSON "axes" are the two,
+  with "edges", "underflow", "overflow" and "nan"; "counts" has a list for each
+  bin of the first. Both must fit memory.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -130,6 +135,7 @@ examples (python -m torch_histo is the same command):
   torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
   torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
   torch_histo model.safetensors --summary --quantiles 0.01,0.5,0.99
+  torch_histo people.csv --joint age score --plot people.png
   torch_histo confidence.npy --bins 10 --range 0 1 --weights loss.npy
   torch_histo --text book.txt
   zcat samples.gz | torch_histo --channels 2 -
@@ -237,6 +243,14 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
         "in the same order of memory; sums are exact, and rounded once",
     )
     parser.add_argument(
+        "--joint",
+        nargs=2,
+        metavar=("X", "Y"),
+        help="count the pairs of two columns, by their names, or of two channels: R and G of an "
+        "image, 0 and 2 of an array (those of its last dimension, or see --dim and --per-channel); "
+        "with --bins and --range for both, or 64 bins of floats",
+    )
+    parser.add_argument(
         "--log",
         action="store_true",
         help="space the edges of bins evenly in their logarithms, from a value above 0 on; "
@@ -301,6 +315,9 @@ def _check_options_together(
     for name in ("text", "channels", "summary", "quantiles", "plot"):
         if {name, "weights"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --weights")
+    for name in ("text", "summary", "quantiles", "weights"):
+        if {name, "joint"} <= set(given):
+            parser.error(f"argument {_option(name)}: not allowed with argument --joint")
     if arguments.weights is not None and len(arguments.files) != 1:
         parser.error("argument --weights: needs one FILE whose values they belong to")
     if arguments.weights == "-":

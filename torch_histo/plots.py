@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .messages import one_line, printable
+from .pairs import Axis, PairResult, sums_of_ranges, texts_outside
 from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
 from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from torch import Tensor
 
 PLOT_LINES = 8
 """Most channels that a plot draws as lines; more become the rows of a heat map."""
@@ -28,6 +30,9 @@ PLOT_PANELS = 100
 
 HEAT_MAP_ROWS, HEAT_MAP_COLUMNS = 256, 240
 """Most cells of a heat map: a panel has about as many pixels."""
+
+PAIR_CELLS = 256
+"""Most cells of each side of a heat map of pairs."""
 
 WHOLE_AXIS = 256
 """Most bins that a plot shows where some at the ends are empty."""
@@ -82,7 +87,7 @@ PLOT_STEPS = 3
 
 
 def plot(
-    results: Sequence[Result],
+    results: Sequence[Result | PairResult],
     path: str,
     *,
     overwrite: bool,
@@ -138,9 +143,13 @@ def _counted(draw: Callable[..., None], progress: Callable[[], object]) -> Calla
     return counted
 
 
-def _fill(panel: Axes, result: Result, log_counts: bool) -> None:
-    draw = _plot_heat_map if len(result.counts) > PLOT_LINES else _plot_lines
-    draw(panel, result, log_counts)
+def _fill(panel: Axes, result: Result | PairResult, log_counts: bool) -> None:
+    if isinstance(result, PairResult):
+        _plot_pairs(panel, result, log_counts)
+    elif len(result.counts) > PLOT_LINES:
+        _plot_heat_map(panel, result, log_counts)
+    else:
+        _plot_lines(panel, result, log_counts)
     name = printable(result.name)
     title = name if len(name) <= TITLE_LENGTH else f"…{name[1 - TITLE_LENGTH :]}"
     # A file's name may hold the dollar signs of matplotlib's mathematics.
@@ -149,7 +158,7 @@ def _fill(panel: Axes, result: Result, log_counts: bool) -> None:
 
 def _plot_lines(panel: Axes, result: Result, log_counts: bool) -> None:
     counts = result.counts.numpy()
-    start, stop = _bins_shown(result)
+    start, stop = _part_shown(result.counts)
     bottom = 0.5 if log_counts else 0  # a logarithmic axis has no 0
     names = result.channel_names
     is_image = result.kind == "image"
@@ -188,7 +197,7 @@ def _plot_heat_map(panel: Axes, result: Result, log_counts: bool) -> None:
         edges, counts = on_one_axis(result, HEAT_MAP_COLUMNS)
         edges, what = _drawn(result, edges), "column"
     else:
-        start, stop = _bins_shown(result)
+        start, stop = _part_shown(result.counts)
         edges, counts = _positions(result, start, stop), result.counts.numpy()[:, start:stop]
     height = math.ceil(counts.shape[0] / HEAT_MAP_ROWS)
     width = math.ceil(counts.shape[1] / HEAT_MAP_COLUMNS)
@@ -214,9 +223,50 @@ def _plot_heat_map(panel: Axes, result: Result, log_counts: bool) -> None:
     _label_bins(panel, result)
 
 
-def _bins_shown(result: Result) -> tuple[int, int]:
-    num_bins = result.counts.shape[1]
-    return (0, num_bins) if num_bins <= WHOLE_AXIS else occupied(result.counts)
+def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
+    """The first axis lies along x. Empty bins are left white."""
+    from matplotlib.colors import LogNorm
+    from matplotlib.ticker import MaxNLocator
+
+    counts = result.counts
+    (left, right), (bottom, top) = _part_shown(counts.t()), _part_shown(counts)
+    shown = counts.numpy()[left:right, bottom:top]
+    cell = [math.ceil(size / PAIR_CELLS) for size in shown.shape]
+    edges = [
+        _drawn(axis, axis.edges[0, start : stop + 1].double().numpy())
+        for axis, start, stop in zip(result.axes, (left, bottom), (right, top), strict=True)
+    ]
+    sums = sums_of_ranges(shown, *cell)
+    mesh = panel.pcolormesh(
+        *(np.append(own[:-1:width], own[-1]) for own, width in zip(edges, cell, strict=True)),
+        np.ma.masked_equal(sums.T, 0),
+        norm=LogNorm(1, max(2, int(sums.max()))) if log_counts else None,
+        vmin=None if log_counts else 0,
+        rasterized=True,
+    )
+    panel.figure.colorbar(
+        mesh,
+        ax=panel,
+        label="count" if cell == [1, 1] else f"count in {cell[0]} x {cell[1]} bins",
+        ticks=None if log_counts else MaxNLocator(integer=True, min_n_ticks=1),
+    )
+    scales = (panel.xaxis, panel.set_xscale), (panel.yaxis, panel.set_yscale)
+    for axis, (place, set_scale) in zip(result.axes, scales, strict=True):
+        unit, text = _unit(axis), printable(axis.name)
+        if unit is not None:
+            text = f"log10 of {text}" if axis.is_log else f"{text} in units of 1e{unit}"
+        elif axis.is_log:
+            set_scale("log")
+        elif axis.of_values:
+            place.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+        outside = ", ".join(texts_outside(axis))
+        # A name may hold the dollar signs of matplotlib's mathematics.
+        place.set_label_text(f"{text} (outside: {outside})" if outside else text, parse_math=False)
+
+
+def _part_shown(counts: Tensor) -> tuple[int, int]:
+    num_bins = counts.shape[1]
+    return (0, num_bins) if num_bins <= WHOLE_AXIS else occupied(counts)
 
 
 def _positions(result: Result, start: int, stop: int, channel: int = 0) -> FloatArray:
@@ -226,7 +276,7 @@ def _positions(result: Result, start: int, stop: int, channel: int = 0) -> Float
     return _drawn(result, result.edges_of(channel)[start : stop + 1].double().numpy())
 
 
-def _unit(result: Result) -> int | None:
+def _unit(result: Result | Axis) -> int | None:
     """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
     assert result.edges is not None
     sizes = result.edges.abs()
@@ -236,7 +286,7 @@ def _unit(result: Result) -> int | None:
     return None
 
 
-def _drawn(result: Result, edges: FloatArray) -> FloatArray:
+def _drawn(result: Result | Axis, edges: FloatArray) -> FloatArray:
     """The places of edges on the axis of values."""
     unit = _unit(result)
     if unit is None:

@@ -269,13 +269,13 @@ def range_labels(first: int, end: int, width: int) -> list[str]:
 def interval_labels(edges: Tensor, width: int, closed: bool) -> list[str]:
     """Names of ranges of `width` bins; `closed` if the last one holds its last edge."""
     ends = [*edges[:-1:width].tolist(), float(edges[-1])]
-    texts = _distinct_texts(ends)
+    texts = distinct_texts(ends)
     wide = max(map(len, texts))
     labels = [f"[{a:>{wide}}, {b:>{wide}})" for a, b in itertools.pairwise(texts)]
     return [*labels[:-1], labels[-1][:-1] + "]"] if closed else labels
 
 
-def _distinct_texts(values: list[float]) -> list[str]:
+def distinct_texts(values: list[float]) -> list[str]:
     """Numbers with as few digits, from four up, as leave different ones different."""
     for digits in range(4, 17):
         texts = [f"{value:.{digits}g}" for value in values]

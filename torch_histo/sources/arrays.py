@@ -290,6 +290,7 @@ def array_source(array: Array, dim: Dim) -> Source:
         nbytes=nbytes,
         pieces=pieces,
         is_float=is_float,
+        is_fortran=array.fortran,
     )
 
 

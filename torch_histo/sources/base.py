@@ -55,6 +55,8 @@ class Source:
     """Reads from the start; more than once only where `default_bins` is None."""
     is_float: bool = False
     """Whether the values are floating-point numbers, which have bins between edges."""
+    is_fortran: bool = False
+    """Whether the first dimension of an array is the innermost one in its file."""
     note: str = ""
     """Something about the values that the reader of the counts has to know."""
 

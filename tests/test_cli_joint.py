@@ -1,0 +1,230 @@
+"""The command line's --joint: counts of the pairs of two columns or channels of a file."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from torch_histo import cli
+from torch_histo.sources import base
+
+
+@pytest.fixture(params=[1 << 24, 7], ids=["whole", "pieces"])
+def _pieces(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.setattr(base, "PIECE_VALUES", request.param)
+
+
+def counted(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
+    assert cli.main([*map(str, words), "--json", "--device", "cpu"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == ""
+    document = json.loads(captured.out)
+    assert document["errors"] == []
+    (entry,) = document["files"]
+    assert entry["kind"] == "joint"
+    assert entry["ignored"] == entry["elements"] - np.sum(entry["counts"])
+    return entry
+
+
+def error_of(capsys: pytest.CaptureFixture[str], *words: Any) -> str:
+    assert cli.main([*map(str, words)]) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1
+    return captured.err.rstrip("\n")
+
+
+def by_hand(x: np.ndarray, y: np.ndarray, sizes: tuple[int, int]) -> list[list[int]]:
+    counts = np.zeros(sizes, int)
+    for a, b in zip(x.ravel().tolist(), y.ravel().tolist(), strict=True):
+        if 0 <= a < sizes[0] and 0 <= b < sizes[1]:
+            counts[a, b] += 1
+    return counts.tolist()
+
+
+RANDOM = np.random.default_rng(0)
+
+
+@pytest.mark.usefixtures("_pieces")
+@pytest.mark.parametrize("fortran", [False, True], ids=["C", "F"])
+@pytest.mark.parametrize(
+    ("options", "names", "at"),
+    [
+        ([], ["2", "0"], (np.s_[:, :, 2], np.s_[:, :, 0])),
+        (["--per-channel"], ["1", "3"], (np.s_[1], np.s_[3])),
+        (["--dim=0"], ["0,2", "2,1"], (np.s_[:, 0, 2], np.s_[:, 2, 1])),
+        (["--dim=1,2"], ["0", "0"], (np.s_[0], np.s_[0])),
+    ],
+)
+def test_channels_of_an_array(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    fortran: bool,
+    options: list[str],
+    names: list[str],
+    at: Any,
+) -> None:
+    """Pairs are of one index, whatever the order of the file and of its pieces."""
+    values = RANDOM.integers(0, 6, (5, 4, 3))
+    np.save(path := tmp_path / "x.npy", np.asarray(values, order="F" if fortran else "C"))
+    entry = counted(capsys, path, "--joint", *names, "--num-bins", 6, *options)
+    x, y = (values[one] for one in at)
+    assert entry["counts"] == by_hand(x, y, (6, 6))
+    assert [axis["name"] for axis in entry["axes"]] == [f"channel {name}" for name in names]
+    entry = counted(capsys, path, "--joint", *names, "--bins", 3, *options)
+    hist, *edges = np.histogram2d(x.ravel(), y.ravel(), 3)
+    assert entry["counts"] == hist.tolist()
+    assert [axis["edges"] for axis in entry["axes"]] == [own.tolist() for own in edges]
+
+
+def test_integers_have_a_bin_for_each_value(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    values = RANDOM.integers(-2, 9, (500, 2))
+    np.save(path := tmp_path / "x.npy", values)
+    entry = counted(capsys, path, "--joint", 0, 1)
+    assert entry["counts"] == by_hand(*values.T, (9, 9))
+    for axis, own in zip(entry["axes"], values.T, strict=True):
+        assert axis["edges"] == [i - 0.5 for i in range(10)]
+        assert (axis["underflow"], axis["overflow"]) == ((own < 0).sum(), 0)
+    entry = counted(capsys, path, "--joint", 0, 1, "--num-bins", 4)
+    assert entry["counts"] == by_hand(*values.T, (4, 4))
+    assert [axis["overflow"] for axis in entry["axes"]] == (values > 3).sum(0).tolist()
+    assert cli.main([str(path), "--joint", "0", "1", "--num-bins", "4"]) == 0
+    table = capsys.readouterr().out
+    below, above = (values[:, 1] < 0).sum(), (values[:, 1] > 3).sum()
+    assert f"  outside the bins of channel 1: {below} below 0, {above} above 3\n" in table
+
+
+def test_columns_of_two_types(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ages, scores = RANDOM.integers(0, 5, 300), RANDOM.normal(size=300)
+    scores[[3, 7]], scores[9] = math.nan, math.inf
+    rows = "\n".join(f"{age},{score},x" for age, score in zip(ages, scores, strict=True))
+    (path := tmp_path / "people.csv").write_text(f"age,score,word\n{rows}\n")
+    torch.save({"age": torch.tensor(ages), "score": torch.tensor(scores)}, tmp_path / "people.pt")
+    np.savez(tmp_path / "people.npz", age=ages, score=scores)
+    for file in (path, tmp_path / "people.pt", tmp_path / "people.npz"):
+        entry = counted(capsys, file, "--joint", "age", "score")
+        assert [axis["dtype"] for axis in entry["axes"]] == ["int64", "float64"]
+        edges = [axis["edges"] for axis in entry["axes"]]
+        finite = np.isfinite(scores)
+        hist = np.histogram2d(ages[finite], scores[finite], edges)[0]
+        assert entry["counts"] == hist.tolist()
+        assert entry["axes"][1]["num_bins"] == 64
+        flow = entry["axes"][1]
+        assert (flow["nan"], flow["overflow"], entry["ignored"]) == (2, 1, 3)
+    entry = counted(capsys, path, "--joint", "score", "age", "--bins", 4, "--range", -1, 3)
+    hist = np.histogram2d(scores, ages, 4, ((-1, 3), (-1, 3)))[0]
+    assert entry["counts"] == hist.tolist()
+
+
+def test_colours_and_bytes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pixels = RANDOM.integers(0, 256, (9, 11, 3)).astype(np.uint8)
+    Image.fromarray(pixels).save(path := tmp_path / "photo.png")
+    entry = counted(capsys, path, "--joint", "B", "R")
+    assert entry["counts"] == by_hand(pixels[..., 2], pixels[..., 0], (256, 256))
+    entry = counted(capsys, path, "--joint", "B", "R", "--bins", 4)
+    assert [axis["edges"] for axis in entry["axes"]] == [[0, 64, 128, 192, 256]] * 2
+    content = RANDOM.integers(0, 9, 31).astype(np.uint8)  # the last row has one of three
+    (tmp_path / "bytes").write_bytes(content.tobytes())
+    entry = counted(capsys, tmp_path / "bytes", "--channels", 3, "--joint", 0, 2)
+    rows = content[:30].reshape(10, 3)
+    assert entry["counts"] == by_hand(rows[:, 0], rows[:, 2], (256, 256))
+
+
+def test_logarithmic_bins(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = np.exp(RANDOM.normal(size=(400, 2)))
+    np.save(path := tmp_path / "x.npy", values)
+    entry = counted(capsys, path, "--joint", 0, 1, "--log", "--range", 0.01, 100, "--bins", 4)
+    edges = [axis["edges"] for axis in entry["axes"]]
+    np.testing.assert_allclose(edges, [[0.01, 0.1, 1, 10, 100]] * 2)
+    assert entry["counts"] == np.histogram2d(*values.T, edges)[0].tolist()
+
+
+def test_the_table_adds_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    values = np.stack([RANDOM.integers(100, 200, 5000), RANDOM.integers(3, 50, 5000)], 1)
+    np.save(path := tmp_path / "x.npy", values)
+    assert cli.main([str(path), "--joint", "0", "1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == f"{path}: channel 0 (int64) and channel 1 (int64)"
+    assert lines[1] == "  5,000 pairs, 5,000 counted in 200 x 50 bins, 0 ignored"
+    assert lines[3].split() == ["channel", "1"]
+    columns = [tuple(map(int, name.split("-"))) for name in lines[4].split()]
+    rows = [line.replace(",", "").split() for line in lines[6:] if line]
+    assert (len(columns), len(rows)) == (8, 15)
+    for name, *numbers in rows:
+        first, last = map(int, name.split("-"))
+        own = values[(values[:, 0] >= first) & (values[:, 0] <= last), 1]
+        assert [int(n) for n in numbers] == [((own >= a) & (own <= b)).sum() for a, b in columns]
+
+
+@pytest.mark.parametrize(
+    ("names", "options", "line"),
+    [
+        ("0 9", "", "found no channel '9', but 0 to 1"),
+        ("0 -1", "", "found no channel '-1', but 0 to 1"),
+        ("0,1 1", "", "found no channel '0,1', but 0 to 1"),
+        ("0 1", "--dim=all", r"the array of shape \[3, 2\] has one channel: see --dim"),
+        ("0 1", "--bins 99999", "expected at most .* bins, got 99999 x 99999: give --bins"),
+        ("0 1", "--num-bins 999999999999", "expected at most .* bins, got 99.* axis: give --bins"),
+    ],
+)
+def test_channels_that_are_not_there(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], names: str, options: str, line: str
+) -> None:
+    np.save(path := tmp_path / "x.npy", np.arange(6).reshape(3, 2))
+    error = error_of(capsys, path, *options.split(), "--joint", *names.split())
+    assert re.fullmatch(f"torch_histo: {re.escape(str(path))}: (--joint: )?{line}", error)
+
+
+def test_columns_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    arrays = {f"a{i}": np.arange(i + 2.0) for i in range(10)}
+    np.savez(path := tmp_path / "x.npz", **arrays)
+    error = error_of(capsys, path, "--joint", "a0", "b")
+    assert error.endswith("found no array 'b', but a0, a1, a2, a3, a4, a5, a6, a7 and 2 more")
+    error = error_of(capsys, path, "--joint", "a0", "a1")
+    assert error.endswith("--joint: both must have the same shape, got [2] and [3]")
+    (table := tmp_path / "x.csv").write_text("a,b\n1,x\n")
+    assert error_of(capsys, table, "--joint", "a", "b").endswith("found 'x' in row 1")
+
+
+@pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5", "--weights w"])
+def test_other_results(capsys: pytest.CaptureFixture[str], other: str) -> None:
+    error = error_of(capsys, "x", "--joint", 0, 1, *other.split())
+    option = other.split()[0]
+    assert error.startswith(f"torch_histo: argument {option}: not allowed with argument --joint")
+
+
+def picture(folder: Path, values: np.ndarray, *options: Any) -> str:
+    pytest.importorskip("matplotlib")
+    np.save(folder / "x.npy", values)
+    words = [folder / "x.npy", "--joint", 0, 1, "--plot", folder / "x.svg", *options]
+    assert cli.main([*map(str, words)]) == 0
+    return (folder / "x.svg").read_text()
+
+
+def test_a_picture(tmp_path: Path) -> None:
+    """Axes have names and tell what is outside, and the colour bar counts."""
+    values = RANDOM.normal(size=(1000, 2))
+    values[4, 1] = math.nan
+    text = picture(tmp_path, values, "--bins", 8)
+    for label in ("channel 0", "channel 1 (outside: 1 NaN)", "count"):
+        assert f"<!-- {label} -->" in text
+    text = picture(tmp_path, np.exp(values), "--log", "--range", 0.01, 100, "--overwrite")
+    assert "10^{-2}" in text
+    ids = RANDOM.integers(0, 600, (1000, 2))
+    text = picture(tmp_path, ids, "--log-counts", "--overwrite")
+    assert "<!-- count in 3 x 3 bins -->" in text
+
+
+@pytest.mark.parametrize("values", [np.zeros((1, 2)), np.full((3, 2), math.nan), np.eye(2) * 1e300])
+def test_a_picture_of_little(tmp_path: Path, values: np.ndarray) -> None:
+    assert "<!-- channel 0" in picture(tmp_path, values)
