@@ -1391,8 +1391,8 @@ def test_run_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = ["reference", *["equal"] * (len(measure.TORCH_WAYS) - 1)]
     assert [row[0] for row in rows] == list(measure.TORCH_WAYS)
     assert [row[2] for row in rows] == verdicts
-    fastest = min(rows, key=lambda row: float(row[1]))[0]
-    assert f"here: torch {fastest}." in table
+    least = min(float(row[1]) for row in rows)  # as it is shown: several may have it
+    assert any(f"here: torch {row[0]}." in table for row in rows if float(row[1]) == least)
     table, _, after = table.partition("\n\nWhat to do next:\n")
     assert "torch_histo FILE" in after
     for path in re.findall(r"docs/\w+\.md", after):

@@ -21,7 +21,7 @@ JOINT = StreamingHistogramdd(3, ((0, 1), (0, 1)))
 SKETCH = QuantileSketch()
 
 FUNCTIONS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
-    "channel_histogram": (torch_histo.channel_histogram, (X.long(),)),
+    "channel_histogram": (torch_histo.channel_histogram, (X.long(), 4)),
     "histogram": (torch_histo.histogram, (X,)),
     "histogram2d": (torch_histo.histogram2d, (X, X)),
     "histogramdd": (torch_histo.histogramdd, ((X, X),)),
