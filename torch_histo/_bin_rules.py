@@ -61,7 +61,7 @@ def _place_without_rules(input: Tensor, is_of_many: bool) -> str:
     return "where several processes hold the data" if is_of_many else ""
 
 
-def number_of_bins(
+def bins_by_rule(
     rule: str, input: Tensor, dims: list[int] | None, edges: Tensor, ends: Sequence[Any] | None
 ) -> int:
     """The number of bins between two edges, of what has one channel.

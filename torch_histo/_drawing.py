@@ -88,7 +88,7 @@ def span(smallest: FloatArray, largest: FloatArray, most: FloatArray) -> tuple[f
     return first, last
 
 
-def number_of_bins(count: float) -> int:
+def bins_to_draw(count: float) -> int:
     """By the rule of Rice, within what can be seen."""
     return int(np.clip(2 * np.cbrt(count), 10, 100))
 

@@ -25,7 +25,7 @@ from torch_histo._arguments import (
     tensor_of,
     what_came,
 )
-from torch_histo._bin_rules import RULES, check_rule, number_of_bins
+from torch_histo._bin_rules import RULES, bins_by_rule, check_rule
 from torch_histo._histogram_rules import check_call, check_counted, is_small_float  # noqa: F401
 from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges, edges_in_one_call, holds_numbers
@@ -217,7 +217,7 @@ def _number_by_rule(
     dims, wanted = checked_call(input, 1, range, dim, density=False, flow=False)
     ends = None if range is None else pair_of(range)
     try:
-        return number_of_bins(rule, input, dims, edges_of(input, dims, wanted), ends)
+        return bins_by_rule(rule, input, dims, edges_of(input, dims, wanted), ends)
     except (RuntimeError, TypeError) as error:
         raise_in_own_words(error, input, 1)
         raise

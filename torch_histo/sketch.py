@@ -22,7 +22,7 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
-from torch_histo._drawing import QUANTILES, Line, draw_lines, number_of_bins, span, spread
+from torch_histo._drawing import QUANTILES, Line, bins_to_draw, draw_lines, span, spread
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
@@ -362,7 +362,7 @@ class QuantileSketch(Stream):
         hist, edges = self._on_host()
         finite = hist[:, 1:-2].astype(np.float64)
         totals = finite.sum(-1)
-        most = number_of_bins(totals.max(initial=0))
+        most = bins_to_draw(totals.max(initial=0))
         bounds = np.linspace(*span(smallest, largest, self._marked(_MOST_OF_ALL).T), most + 1)
         lines, hidden = [], 0.0
         channels = zip(self._labels(), finite, smallest, largest, totals, strict=True)
