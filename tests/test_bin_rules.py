@@ -48,6 +48,8 @@ def edges_of_numpy(x: np.ndarray[Any, Any], rule: str, ends: Any = None) -> np.n
 
 def is_small(x: np.ndarray[Any, Any], ends: Any) -> bool:
     """Whether no rule makes many bins: integers have one a step, and outliers make many."""
+    if ends is not None and ends[0] == ends[1]:
+        ends = ends[0] - 0.5, ends[1] + 0.5
     inside = x if ends is None else x[(x >= ends[0]) & (x <= ends[1])]
     low, high = (inside.min(), inside.max()) if inside.size else (0, 0)
     spread = float(high) - float(low) if ends is None else float(ends[1]) - float(ends[0])
@@ -150,9 +152,33 @@ def test_what_is_not_finite_does_not_count(rule: str) -> None:
             assert found.hist.tolist() == [0]
 
 
+@pytest.mark.parametrize("last", [1, 2, 9, 1023, 7_549_746, (1 << 22) + 1, (1 << 23) - 1])
+def test_the_operators_rounding_gives_the_ranks(device: torch.device, last: int) -> None:
+    """floor(q * last), where float32 rounds both q and the product."""
+    sides = [1 << bits for bits in range(23)]
+    some = [
+        0,
+        last,
+        last // 4,
+        3 * last // 4,
+        *sides,
+        *(n - 1 for n in sides),
+        *range(0, last, 997),
+    ]
+    ranks = torch.tensor([rank for rank in some if rank <= last], device=device)
+    size = torch.tensor(last, device=device)
+    q = _bin_rules._parts(ranks, size, in_float32=True)
+    assert torch.equal((q.float() * size.float()).floor().long(), ranks)
+    q = _bin_rules._parts(ranks, size, in_float32=False)
+    assert torch.equal((q * size).floor().long(), ranks)
+    assert ((q >= 0) & (q <= 1)).all()
+
+
 @needs_numpy
 @pytest.mark.long
-@pytest.mark.parametrize("size", [(1 << 23) + 6, (1 << 24) - 1, 1 << 24, (1 << 24) + 7])
+@pytest.mark.parametrize(
+    "size", [1 << 23, (1 << 23) + 1, 15_099_494, (1 << 24) - 1, 1 << 24, (1 << 24) + 7]
+)
 def test_ranks_are_not_rounded(size: int) -> None:
     """Near 2^24 float32 has not all ranks."""
     x = np.random.default_rng(5).permutation(size).astype(np.float32)

@@ -20,8 +20,8 @@ _OTHER_RULES = ("doane", "scott", "stone")
 _NAMES = f"{', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}"
 _MOST_BINS = 1 << 27
 """Counts of a GiB. An outlier makes more where most numbers are close to each other."""
-_SMALL = 1 << 24
-"""With so many floats of 32 bits or less, the operator computes ranks in float32."""
+_MOST_FLOAT32_RANKS = 1 << 24
+"""With more elements the operator computes the ranks of narrow floats in float64, too."""
 
 
 def check_rule(rule: str, input: Tensor, weight: object, is_of_many: bool) -> None:
@@ -77,10 +77,11 @@ def bins_by_rule(
         )
     if not input.numel():
         return 1
-    wanted = _ranks(counts.flatten(), with_quartiles=rule in ("auto", "fd"))
-    values = _values_at(wanted, input, dims)
+    counts = counts.flatten()
+    ranks = _ranks(counts, with_quartiles=rule in ("auto", "fd"))
+    values = _values_at(ranks, (counts[:3].sum() - 1).clamp(min=1), input, dims)
     # The one time that the host waits.
-    facts = torch.cat((counts.flatten()[1:2].double(), exact_double(edges).flatten(), values))
+    facts = torch.cat((counts[1:2].double(), exact_double(edges).flatten(), values))
     n, first, last, *numbers = facts.tolist()
     if n == 0:
         return 1
@@ -95,24 +96,45 @@ def bins_by_rule(
 
 
 def _ranks(counts: Tensor, *, with_quartiles: bool) -> Tensor:
-    """The parts of all numbers that are below what is asked for: the least and the largest number
-    between the edges, and those beside the third and the first quartile."""
+    """Where the least and the largest number between the edges are among all that are not NaN,
+    and those beside the third and the first quartile."""
     below, inside = counts[0], counts[1]
     last = (inside - 1).clamp(min=0)
     ranks = [last * 0, last]
     if with_quartiles:
-        thirds = [(last * k).div(4, rounding_mode="floor") for k in (3, 1)]
-        ranks += [*thirds, *(torch.minimum(rank + 1, last) for rank in thirds)]
-    of_all = (counts[:3].sum() - 1).clamp(min=1)
-    return (below + torch.stack(ranks)) / of_all.double()
+        quarters = [(last * k).div(4, rounding_mode="floor") for k in (3, 1)]
+        ranks += [*quarters, *(torch.minimum(rank + 1, last) for rank in quarters)]
+    return below + torch.stack(ranks)
 
 
-def _values_at(parts: Tensor, input: Tensor, dims: list[int] | None) -> Tensor:
-    """float64. Ranks of floats of 32 bits must not be rounded to float32."""
-    if input.is_floating_point() and input.itemsize < 8 and input.numel() <= _SMALL:
-        input = exact_double(input)  # at most 128 MiB
-    found = torch.ops.histo.quantile(input, parts, dims, interpolation="nearest", ignore_nan=True)
+def _values_at(ranks: Tensor, last: Tensor, input: Tensor, dims: list[int] | None) -> Tensor:
+    """The numbers of these ranks, float64; `last` is the largest rank."""
+    is_narrow = input.is_floating_point() and input.itemsize < 8
+    missing = _MOST_FLOAT32_RANKS + 1 - input.numel()
+    in_float32 = is_narrow and missing > 0
+    if in_float32 and missing < _MOST_FLOAT32_RANKS // 2:
+        # float32 does not hold all ranks. NaN has no rank, but with so many elements the operator
+        # computes ranks in float64. This takes at most 64 MiB.
+        input = torch.cat((input.flatten(), input.new_full((missing,), torch.nan)))
+        dims, in_float32 = None, False
+    q = _parts(ranks, last, in_float32)
+    found = torch.ops.histo.quantile(input, q, dims, interpolation="lower", ignore_nan=True)
     return exact_double(found).flatten()
+
+
+def _parts(ranks: Tensor, last: Tensor, in_float32: bool) -> Tensor:
+    """The q for which floor(q * last) are these ranks, as the operator rounds the product.
+
+    A quarter more than a rank does. In float32 it may be rounded too far: then a float beside it
+    does, since products of neighbours are half a rank apart at most, up to 2^23."""
+    q = ((ranks.double() + 0.25) / last).clamp(max=1)
+    if not in_float32:
+        return q
+    near = q.float()
+    beside = [torch.nextafter(near, torch.full_like(near, end)) for end in (0, 1)]
+    tries = torch.stack([near, *beside])
+    is_right = (tries * last.float()).floor() == ranks
+    return tries.where(is_right, 0.0).amax(0).double()
 
 
 # --- As NumPy computes ------------------------------------------------------------------
