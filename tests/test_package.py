@@ -145,6 +145,22 @@ def test_workflows_call_what_stands_in_the_repository() -> None:
     assert re.search(r"torch==[\d.]+", needed)[0] in (ROOT / "pyproject.toml").read_text()
 
 
+@pytest.mark.parametrize("arch", ["x86_64", "aarch64"])
+def test_the_compiler_of_a_wheel(
+    arch: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is GCC for that processor, and Zig for the same where it links."""
+    wheel = load_module(ROOT / "tools" / "wheel.py")
+    programs = []
+    monkeypatch.setattr(wheel, "run", lambda *command: programs.append(command[0]) or "found\n")
+    script = Path(wheel.compiler(tmp_path, arch))
+    prefix = "" if arch == "x86_64" else "aarch64-linux-gnu-"
+    assert set(programs) == {f"{prefix}gcc"}
+    assert os.access(script, os.X_OK)
+    assert f"-target {arch}-linux-gnu.2.28 " in script.read_text()
+    assert f'exec {prefix}g++ "$@"' in script.read_text()
+
+
 def test_metadata_names_the_pythons_that_are_tried() -> None:
     project = (ROOT / "pyproject.toml").read_text()
     named = re.findall(r'"Programming Language :: Python :: (3\.\d+)"', project)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # The CPU library for 64-bit Arm, and tests of it, on another processor:
 #
-#     tools/arm.sh [arguments of pytest]
+#     [WHEEL=dist/...aarch64.whl] tools/arm.sh [arguments of pytest]
 #
-# It compiles for Arm with the headers of the torch at hand, and runs torch and pytest in an
-# emulator. Needs Debian's g++-aarch64-linux-gnu, qemu-user-static and debootstrap. What it makes
+# It compiles for Arm with the headers of the torch at hand, or takes the library of a wheel, and
+# runs torch and pytest in an emulator. Needs Debian's g++-aarch64-linux-gnu, qemu-user-static and debootstrap. What it makes
 # is kept in build/arm.
 set -euo pipefail
 if [ "${1:-}" = --help ]; then
@@ -50,10 +50,15 @@ END
   touch "$folder/done"
 fi
 
-CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ LDSHARED="aarch64-linux-gnu-gcc -shared" \
-  LDFLAGS="-L$folder/site/torch/lib" _PYTHON_HOST_PLATFORM=linux-aarch64 TORCH_HISTO_CUDA=0 \
-  python setup.py --quiet build_ext --build-lib "$folder/lib" --build-temp "$folder/temp"
-cp torch_histo/*.py torch_histo/py.typed "$folder/lib/torch_histo"
+if [ -n "${WHEEL:-}" ]; then
+  rm -rf "$folder/lib"
+  python -m zipfile -e "$WHEEL" "$folder/lib"
+else
+  CC=aarch64-linux-gnu-gcc CXX=aarch64-linux-gnu-g++ LDSHARED="aarch64-linux-gnu-gcc -shared" \
+    LDFLAGS="-L$folder/site/torch/lib" _PYTHON_HOST_PLATFORM=linux-aarch64 TORCH_HISTO_CUDA=0 \
+    python setup.py --quiet build_ext --build-lib "$folder/lib" --build-temp "$folder/temp"
+  cp torch_histo/*.py torch_histo/py.typed "$folder/lib/torch_histo"
+fi
 # Not from here, where torch_histo is the one of this processor.
 cd "$folder"
 ln -sfn ../../tests tests
