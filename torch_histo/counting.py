@@ -40,10 +40,35 @@ def count(
 ) -> report.Result:
     """The histogram of one source, counted piece by piece."""
     check_values(source)
-    with reading(name, source, reads=1 + reads_twice(source, arguments)) as pieces:
+    by_rule = has_edges(source, arguments) and isinstance(arguments.bins, str)
+    reads = 1 + reads_twice(source, arguments) + by_rule
+    with reading(name, source, reads=reads) as pieces:
+        if by_rule:
+            arguments = _with_number_of_bins(source, pieces, arguments, device)
         if has_edges(source, arguments):
             return _count_between_edges(name, source, pieces, arguments, device)
         return _count_integers(name, source, pieces, arguments, device)
+
+
+def _with_number_of_bins(
+    source: Source,
+    pieces: Callable[[], Iterator[Piece]],
+    arguments: argparse.Namespace,
+    device: torch.device,
+) -> argparse.Namespace:
+    """The arguments with a number instead of a rule, which needs all values at once."""
+    rule, channels = arguments.bins, math.prod(source.channel_shape)
+    if channels != 1:
+        raise SourceError(f"--bins {rule} is for one channel, found {channels}: give a number")
+    values = torch.cat([piece.values.flatten() for piece in pieces()]).to(device)
+    try:
+        edges = histogram(values, rule, _told_range(source, arguments)).bin_edges
+    except RuntimeError as error:
+        line = str(error).removeprefix("histogram: bins")
+        if line == str(error):
+            raise
+        raise SourceError(f"--bins{line}") from None
+    return argparse.Namespace(**{**vars(arguments), "bins": len(edges) - 1})
 
 
 def check_values(source: Source) -> None:

@@ -19,6 +19,9 @@ from .messages import complain
 PLOT_FORMATS = ("png", "pdf", "svg", "svgz", "ps", "eps", "jpg", "jpeg", "webp", "tif", "tiff")
 """The suffixes that a plot may have."""
 
+BIN_RULES = ("auto", "fd", "rice", "sqrt", "sturges")
+"""The rules that `torch_histo.histogram` takes for bins."""
+
 WIDTH = 78
 """Most columns of the help."""
 
@@ -224,9 +227,11 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--bins",
-        type=_positive,
+        type=_bins,
         metavar="N",
-        help="bins of equal width, of a channel of floats or integers (default: 256)",
+        help="bins of equal width, of a channel of floats or integers (default: 256); or a rule "
+        "of NumPy that finds their number for one channel whose values fit memory: auto, fd, rice, "
+        "sqrt or sturges",
     )
     parser.add_argument(
         "--range",
@@ -315,6 +320,11 @@ def _check_options_together(
     for name in ("text", "channels", "summary", "quantiles", "plot"):
         if {name, "weights"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --weights")
+    for name in ("weights", "joint", "log"):
+        if name in given and isinstance(arguments.bins, str):
+            parser.error(
+                f"argument --bins: must be a number with argument --{name}, got {arguments.bins}"
+            )
     for name in ("text", "summary", "quantiles", "weights"):
         if {name, "joint"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --joint")
@@ -351,6 +361,16 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number of at least 1, got {text!r}")
     return int(text)
+
+
+def _bins(text: str) -> int | str:
+    if text in BIN_RULES:
+        return text
+    try:
+        return _positive(text)
+    except argparse.ArgumentTypeError as error:
+        expected = str(error).replace(", got", f", or one of {', '.join(BIN_RULES)}, got")
+        raise argparse.ArgumentTypeError(expected) from None
 
 
 def _dimensions(text: str) -> tuple[int, ...]:
