@@ -126,7 +126,10 @@ def main() -> None:
         (wheel,) = folder.glob("*.whl")
         torch = [argument for name in TORCH for argument in ("--exclude", name)]
         platform = f"manylinux_{GLIBC.replace('.', '_')}_{arch}"
-        repair = ("-m", "auditwheel", "repair", "--plat", platform, "--only-plat")
+        # auditwheel takes the platforms of the processor that it runs on.
+        as_arch = f"import platform; platform.machine = lambda: {arch!r}; "
+        audit = as_arch + "from auditwheel.main import main; raise SystemExit(main())"
+        repair = ("-c", audit, "repair", "--plat", platform, "--only-plat")
         run(python, *repair, "--wheel-dir", DIST, *torch, wheel)
     (wheel,) = DIST.glob(f"*_{arch}.whl")
     size = wheel.stat().st_size
