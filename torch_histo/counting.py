@@ -15,7 +15,8 @@ from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from . import report
-from .histograms import histogram, range_of_extremes
+from ._ranges import range_of_extremes
+from .histograms import histogram
 from .ops import channel_histogram, text_histogram
 from .sources import Piece, Source, SourceError
 

@@ -17,8 +17,9 @@ from torch_histo._arguments import (
     reduced_dimensions,
     tensor_of,
 )
+from torch_histo._ranges import Range
 from torch_histo._rank_search import RankSearch, values_at_ranks
-from torch_histo.histograms import Combine, Histogram, Range, histogram_of
+from torch_histo.histograms import Combine, Histogram, histogram_of
 from torch_histo.joint import (
     Bins,
     Coordinate,

@@ -27,6 +27,7 @@ from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import HistogramFacts
 from ._plan_facts import WeightFacts as WeightFacts
 from ._plan_facts import WrongEdge as WrongEdge
+from ._ranges import Range, pair_of
 from ._weight_operators import weighted_histogram
 from .devices import Device
 from .explain import (
@@ -40,12 +41,10 @@ from .explain import (
 )
 from .histograms import (
     ARGUMENTS,
-    Range,
     UniformBins,
     checked_call,
     edges_of,
     histogram,
-    pair_of,
     raise_in_own_words,
 )
 from .weights import groups_of_channels, weight_of

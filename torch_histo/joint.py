@@ -22,11 +22,11 @@ from torch_histo._arguments import (
 )
 from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
+from torch_histo._ranges import Range
 from torch_histo._weight_operators import sum_of_digits, sum_size
 from torch_histo.histograms import (
     ARGUMENTS,
     Combine,
-    Range,
     checked_call,
     edges_of,
     raise_in_own_words,

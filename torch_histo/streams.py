@@ -12,8 +12,9 @@ from typing_extensions import Self
 from torch_histo._arguments import edges_or_number, has_values, renamed, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
+from torch_histo._ranges import Range, pair_of
 from torch_histo._stream import Stream, channel_sizes, ranks_of
-from torch_histo.histograms import Range, are_edges, histogram, pair_of
+from torch_histo.histograms import are_edges, histogram
 from torch_histo.sketch import QuantileSketch
 
 if TYPE_CHECKING:

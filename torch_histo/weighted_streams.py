@@ -17,6 +17,7 @@ from torch_histo import distributed
 from torch_histo._arguments import filled, raise_as_python_would, raise_from, renamed, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
+from torch_histo._ranges import Range
 from torch_histo._stream import Stream
 from torch_histo._weight_operators import (
     normalize_digits,
@@ -24,7 +25,6 @@ from torch_histo._weight_operators import (
     sum_size,
     weighted_histogram,
 )
-from torch_histo.histograms import Range
 from torch_histo.streams import ARGUMENTS, StreamingHistogram, checked_bins
 from torch_histo.weights import density_of, is_number, weight_of
 
