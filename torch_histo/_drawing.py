@@ -101,3 +101,50 @@ def spread(
     below = np.concatenate(([0.0], counts.cumsum()))
     found: FloatArray = np.diff(np.interp(bounds, edges.clip(low, high), below))
     return found
+
+
+def densities(
+    labels: Sequence[str],
+    counts: npt.NDArray[Any],
+    edges: FloatArray,
+    smallest: FloatArray,
+    largest: FloatArray,
+    most: FloatArray,
+) -> tuple[list[Line], int]:
+    """The density of each channel over a linear axis, and how many values are beyond it.
+
+    `counts` are [channels, bins], and `most` is as for `span`."""
+    totals = counts.sum(-1, dtype=np.float64)
+    bins = bins_to_draw(totals.max(initial=0))
+    bounds = np.linspace(*span(smallest, largest, most), bins + 1)
+    lines, hidden = [], 0.0
+    for label, own, low, high, total in zip(
+        labels, counts.astype(np.float64), smallest, largest, totals, strict=True
+    ):
+        found = spread(own, edges, low, high, bounds) if total else np.zeros(bins)
+        hidden += total - found.sum()
+        lines.append(Line(label, found / max(total, 1) / np.diff(bounds), bounds))
+    return lines, round(hidden)
+
+
+def powers_of_two(
+    counts: npt.NDArray[Any], edges: FloatArray, bins: int
+) -> tuple[npt.NDArray[Any], FloatArray]:
+    """The counts of a sketch with so many bins a power of two, one for each power.
+
+    The bins within a power have different widths on a logarithmic axis. Zero and tiny values are
+    one bin, huge ones are drawn as one more power."""
+    zero = len(counts) // 2
+    below, above = counts[1 : zero - 1], counts[zero + 2 : -1]
+    sums = (
+        counts[:1],
+        below.reshape(-1, bins).sum(-1),
+        counts[zero - 1 : zero + 2].sum(0, keepdims=True),
+        above.reshape(-1, bins).sum(-1),
+        counts[-1:],
+    )
+    counts = np.concatenate(sums)
+    inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
+    edges = np.concatenate((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
+    filled = counts.nonzero()[0].tolist() or [len(counts) // 2]
+    return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]

@@ -22,7 +22,7 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
-from torch_histo._drawing import QUANTILES, Line, bins_to_draw, draw_lines, span, spread
+from torch_histo._drawing import QUANTILES, densities, draw_lines, powers_of_two
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
@@ -349,53 +349,22 @@ class QuantileSketch(Stream):
             ax.set_ylabel("count per power of two")
             return ax
         ax = self._axes_to_draw_on(ax)
-        lines, hidden = self._densities()
+        smallest, largest = (end.cpu().numpy().reshape(-1) for end in (self.min, self.max))
+        hist, edges = self._on_host()
+        most = self._marked(_MOST_OF_ALL).T
+        lines, hidden = densities(self._labels(), hist[:, 1:-2], edges[0], smallest, largest, most)
         draw_lines(ax, lines, q, self._marked(q))
         ax.set_xlabel("value")
         ax.set_ylabel("density (share of the values per unit)")
         ax.set_title(self._title() + (f"\n{hidden:,} of them beyond the axis" if hidden else ""))
         return ax
 
-    def _densities(self) -> tuple[list[Line], int]:
-        """The density of each channel over a linear axis, and how many values are beyond it."""
-        smallest, largest = (end.cpu().numpy().reshape(-1) for end in (self.min, self.max))
-        hist, edges = self._on_host()
-        finite = hist[:, 1:-2].astype(np.float64)
-        totals = finite.sum(-1)
-        most = bins_to_draw(totals.max(initial=0))
-        bounds = np.linspace(*span(smallest, largest, self._marked(_MOST_OF_ALL).T), most + 1)
-        lines, hidden = [], 0.0
-        channels = zip(self._labels(), finite, smallest, largest, totals, strict=True)
-        for label, counts, low, high, total in channels:
-            found = np.zeros(most)
-            if total:
-                found = spread(counts, edges[0], low, high, bounds)
-            hidden += total - found.sum()
-            lines.append(Line(label, found / max(total, 1) / np.diff(bounds), bounds))
-        return lines, round(hidden)
-
     _outside = "infinite"
 
     def _drawn(
         self, counts: npt.NDArray[Any], edges: npt.NDArray[np.float64]
     ) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-        """A bin for each power of two: the bins within one have different widths on the axis.
-
-        Zero and tiny values are one bin, huge ones are drawn as one more power."""
-        bins, zero = 1 << self.bits, len(counts) // 2
-        below, above = counts[1 : zero - 1], counts[zero + 2 : -1]
-        sums = (
-            counts[:1],
-            below.reshape(-1, bins).sum(-1),
-            counts[zero - 1 : zero + 2].sum(0, keepdims=True),
-            above.reshape(-1, bins).sum(-1),
-            counts[-1:],
-        )
-        counts = np.concatenate(sums)
-        inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
-        edges = np.concatenate((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
-        filled = counts.nonzero()[0].tolist() or [len(counts) // 2]
-        return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]
+        return powers_of_two(counts, edges, 1 << self.bits)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         bits = state_dict.get(f"{prefix}edge_bits", self.edge_bits)
