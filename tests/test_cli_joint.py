@@ -189,11 +189,24 @@ def test_columns_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     arrays = {f"a{i}": np.arange(i + 2.0) for i in range(10)}
     np.savez(path := tmp_path / "x.npz", **arrays)
     error = error_of(capsys, path, "--joint", "a0", "b")
-    assert error.endswith("found no array 'b', but a0, a1, a2, a3, a4, a5, a6, a7 and 2 more")
+    assert error.endswith(
+        "found no column or array 'b', but a0, a1, a2, a3, a4, a5, a6, a7 and 2 more"
+    )
     error = error_of(capsys, path, "--joint", "a0", "a1")
     assert error.endswith("--joint: both must have the same shape, got [2] and [3]")
     (table := tmp_path / "x.csv").write_text("a,b\n1,x\n")
-    assert error_of(capsys, table, "--joint", "a", "b").endswith("found 'x' in row 1")
+    assert error_of(capsys, table, "--joint", "a", "b").endswith(
+        "x.csv: b: expected numbers, found 'x' in row 1"
+    )
+
+
+def test_num_bins_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """It is an error if neither of the two has a bin for each value."""
+    (table := tmp_path / "x.csv").write_text("a,b,c\n1.5,2.5,0\n3.5,4.5,2\n")
+    error = error_of(capsys, table, "--num-bins", 3, "--joint", "a", "b")
+    assert error.endswith("--num-bins is for integers, found float64: use --bins")
+    entry = counted(capsys, table, "--num-bins", 3, "--joint", "a", "c")
+    assert [axis["num_bins"] for axis in entry["axes"]] == [64, 3]
 
 
 @pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5", "--weights w"])

@@ -16,7 +16,7 @@ from torch.overrides import is_tensor_like
 from torch_histo._remedies import as_array, described, rounded
 
 DEFAULT_BINS = 256
-"""The bins of integers of 8 bits without a sign, if nobody tells their number."""
+"""The bins of uint8 and bool, if the caller does not say how many."""
 
 _WITHOUT_DEFAULT = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),

@@ -19,13 +19,13 @@ RULES = ("auto", "fd", "rice", "sqrt", "sturges")
 _OTHER_RULES = ("doane", "scott", "stone")
 _NAMES = f"{', '.join(map(repr, RULES[:-1]))} or {RULES[-1]!r}"
 _MOST_BINS = 1 << 27
-"""Counts of a GiB. An outlier makes more where most numbers are close to each other."""
+"""1 GiB of counts. One outlier asks for more if the other numbers are close to each other."""
 _MOST_FLOAT32_RANKS = 1 << 24
 """With more elements the operator computes the ranks of narrow floats in float64, too."""
 
 
 def check_rule(rule: str, input: Tensor, weight: object, is_of_many: bool) -> None:
-    """Raises what is wrong with a rule, or where none can be followed."""
+    """Raises what is wrong with a rule, or why no rule can be followed here."""
     if rule in _OTHER_RULES:
         numbers = "input" if input.device.type == "cpu" else "input.cpu()"
         hint = f": pass torch.from_numpy(numpy.histogram_bin_edges({numbers}, {rule!r}))"

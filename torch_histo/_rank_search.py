@@ -27,8 +27,8 @@ def values_at_ranks(ranks: Tensor, interpolation: str, search: RankSearch) -> Te
 class RankSearch:
     """Finds values by their ranks in what all processes hold; `add` adds the others' counts.
 
-    A value has a place, an integer: a float's are its bits, as they are ordered. Each pass halves
-    the places that a value may have as often as there are bits in it."""
+    Each value has a place, an integer, and places have the order of the values: that of a float is
+    made of its bits. A pass finds the next bits of the places that are searched for."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class RankSearch:
         self.nans = self._count(ends)[..., -1]
 
     def values_at(self, places: Tensor) -> Tensor:
-        """The values that have these places; infinity is what lies beyond it."""
+        """The values that have these places; those beyond infinity are infinity."""
         if not self.of_float:
             return places
         last = 0x7F800000 if self.in_float32 else 0x7FF0000000000000
@@ -66,7 +66,7 @@ class RankSearch:
     def values_of(self, ranks: Tensor) -> Tensor:
         """The values of ranks, `[wanted, kept...]`."""
         wanted = ranks.movedim(0, -1)
-        # In place `first` a value may be, and in those up to 2^bits after it.
+        # A value is in one of the 2^bits places from `first` on.
         first = torch.full_like(wanted, -(1 << (self.bits - 1)))
         bits = self.bits
         while bits > 0:
@@ -84,7 +84,7 @@ class RankSearch:
     def _values_below(self, edges: Tensor) -> Tensor:
         """For each edge of a channel, how many values are smaller."""
         ordered, order = edges.sort(-1)
-        # The last bin holds its upper edge, too: a bin of no width keeps that apart.
+        # The last bin holds its upper edge, too: a last bin of no width keeps that value apart.
         closed = torch.cat([ordered, ordered[..., -1:]], -1)
         counts = self._count(closed)
         # The first of equal edges has all that is smaller before it, and nothing lies between them.

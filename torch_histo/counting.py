@@ -30,7 +30,7 @@ MAX_FOUND_BINS = 1 << 16
 """Most bins that an array gets by its largest value."""
 
 EDGED_BINS = 256
-"""Bins between edges, if the command line does not tell."""
+"""Bins between edges, if the command line does not say how many."""
 
 PROGRESS_DELAY = 0.5
 """Seconds that pass before there is a progress bar."""

@@ -103,9 +103,8 @@ what is printed, on standard output:
   With --summary and --quantiles there is a row of numbers for each array, and
   one for each channel of images and bytes, and of arrays with --per-channel or
   --dim. Quantiles are those of torch.nanquantile; an array must fit memory for
-  them. Mean and standard deviation are of the finite values; in JSON,
-  "relative_error" bounds the error of "std", as a share of it, and that of
-  "mean", as a share of the mean magnitude. An array has
+  them. Mean and standard deviation are of the finite values, exact but for one
+  rounding; in JSON, "relative_error" bounds the error of both. An array has
   "elements", "nan", "inf", "zeros", "min", "max", "mean", "std", "quantiles" by
   q, and so has each of its "channels". NaN is null, and infinities are strings.
   With --weights there are "sums" instead of "counts"; "underflow", "overflow"

@@ -18,13 +18,13 @@ from .messages import printable
 from .sources import Part, Piece, Source, SourceError, open_file
 
 BINS = 64
-"""Bins of an axis between edges, if the command line does not tell."""
+"""Bins of an axis between edges, if the command line does not say how many."""
 
 TABLE_COLUMNS = 8
 """Most ranges of bins of the second axis in a table."""
 
 NAMES = 8
-"""Most names of columns that an error tells."""
+"""Most names of columns in an error."""
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,9 @@ def count(file: str, arguments: argparse.Namespace, device: torch.device) -> Pai
             chosen = [_column(file, parts, name) for name in arguments.joint]
         else:
             chosen = _channels(file, parts[0][1](), arguments)
+    if arguments.num_bins is not None and all(one.source.is_float for one in chosen):
+        found = chosen[0].source.dtype
+        raise SourceError(f"--num-bins is for integers, found {found}: use --bins")
     shapes = [list(one.values.shape) for one in chosen]
     if shapes[0] != shapes[1]:
         expected = "--joint: both must have the same shape"
@@ -144,9 +147,13 @@ def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
     for part, open_part in parts:
         if part == name:
-            source = open_part()
-            return _Chosen(name, source, _values(f"{file}:{part}", source))
-    raise SourceError(f"--joint: found no array {name!r}, but {_listed([n for n, _ in parts])}")
+            try:
+                source = open_part()
+                return _Chosen(name, source, _values(f"{file}:{part}", source))
+            except SourceError as error:
+                raise SourceError(f"{printable(part)}: {error}") from error
+    names = _listed([part for part, _ in parts])
+    raise SourceError(f"--joint: found no column or array {name!r}, but {names}")
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -176,7 +183,7 @@ def _channels(file: str, source: Source, arguments: argparse.Namespace) -> list[
 
 
 def _kept(source: Source, arguments: argparse.Namespace) -> tuple[int, ...]:
-    """The dimensions whose indices are channels: the last one, if no option tells."""
+    """The dimensions whose indices are channels: the last one, unless an option names others."""
     dimensions = len(source.shape or ())
     if arguments.per_channel:
         return (0,) if dimensions > 1 else ()
@@ -249,7 +256,7 @@ def table(result: PairResult) -> str:
         f"{sizes} bins, {result.ignored:,} ignored",
     ]
     for axis in result.axes:
-        outside = ", ".join(texts_outside(axis))
+        outside = ", ".join(texts_outside_axis(axis))
         if outside:
             lines.append(f"  outside the bins of {printable(axis.name)}: {outside}")
     if result.note:
@@ -261,13 +268,12 @@ def _told(axis: Axis) -> str:
     return f"{printable(axis.name)} ({axis.dtype})"
 
 
-def texts_outside(axis: Axis) -> list[str]:
-    """How many values lie outside the bins, which those of the other axis do not change."""
+def texts_outside_axis(axis: Axis) -> list[str]:
+    """How many values lie outside the bins of an axis, whatever the other axis has."""
     if not axis.of_values:
         return report.flow_texts(axis.flow)
-    last = axis.edges.shape[1] - 2
-    named = zip(axis.flow.tolist(), ("below 0", f"above {last}"), strict=False)
-    return [f"{number:,} {where}" for number, where in named if number]
+    below, above, _ = axis.flow.tolist()
+    return report.texts_of_integers(below, above, axis.edges.shape[1] - 2)
 
 
 def _rows(result: PairResult) -> Iterator[str]:
@@ -292,6 +298,6 @@ def _rows(result: PairResult) -> Iterator[str]:
 
 
 def sums_of_ranges(counts: Any, height: int, width: int) -> Any:
-    """The counts of ranges of so many bins; the last ones may be narrower."""
+    """The counts of ranges of `height` by `width` bins; the last ones may be narrower."""
     rows = np.add.reduceat(counts, np.arange(0, counts.shape[0], height), 0)
     return np.add.reduceat(rows, np.arange(0, counts.shape[1], width), 1)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .messages import one_line, printable
-from .pairs import Axis, PairResult, sums_of_ranges, texts_outside
+from .pairs import Axis, PairResult, sums_of_ranges, texts_outside_axis
 from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
 from .sources import TEXT_BINS
 
@@ -259,7 +259,7 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
             set_scale("log")
         elif axis.of_values:
             place.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
-        outside = ", ".join(texts_outside(axis))
+        outside = ", ".join(texts_outside_axis(axis))
         # A name may hold the dollar signs of matplotlib's mathematics.
         place.set_label_text(f"{text} (outside: {outside})" if outside else text, parse_math=False)
 

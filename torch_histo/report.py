@@ -142,7 +142,12 @@ def outside_texts(result: Result) -> list[str]:
         return flow_texts(result.flow.sum(0))
     if result.kind == "text":
         return [f"{result.ignored:,} not a-z"] if result.ignored else []
-    named = ((result.below, "below 0"), (result.above, f"above {result.counts.shape[1] - 1}"))
+    return texts_of_integers(result.below, result.above, result.counts.shape[1] - 1)
+
+
+def texts_of_integers(below: int, above: int, last: int) -> list[str]:
+    """How many integers have no bin among 0 to `last`, if there are any."""
+    named = ((below, "below 0"), (above, f"above {last}"))
     return [f"{number:,} {where}" for number, where in named if number]
 
 
