@@ -8,6 +8,7 @@
 
 #include "core/numbers.h"
 #include "core/problem.h"
+#include "cpu/run_widest.h"
 #include "cpu/tuning.h"
 
 namespace histo::cpu {
@@ -67,14 +68,34 @@ struct OrderedElements {
         std::copy_n(from, size, to);
         return;
       }
-      for (int64_t i = 0; i < size; ++i) {
-        to[i] = from[i * inner.stride];
-      }
-    } else {
-      for (int64_t i = 0; i < size; ++i) {
-        to[i] = static_cast<Compared>(static_cast<Exact>(Number<T>::wide(from[i * inner.stride])));
-      }
     }
+    // Loops of a constant stride become vectors: coordinates or channels that lie side by side.
+    switch (inner.stride) {
+      case 1:
+        return copy_every<1>(from, size, to);
+      case 2:
+        return copy_every<2>(from, size, to);
+      case 3:
+        return copy_every<3>(from, size, to);
+      case 4:
+        return copy_every<4>(from, size, to);
+      default:
+        return copy_every<0>(from, size, to);
+    }
+  }
+  /// Copies every kStride'th element. 0: the stride is that of the inner loop.
+  template <int64_t kStride>
+  void copy_every(const T* from, int64_t size, Staged* to) const {
+    const int64_t stride = kStride > 0 ? kStride : inner.stride;
+    run_widest([=]() __attribute__((always_inline)) {
+      for (int64_t i = 0; i < size; ++i) {
+        if constexpr (kIsSearched) {
+          to[i] = from[i * stride];
+        } else {
+          to[i] = static_cast<Compared>(static_cast<Exact>(Number<T>::wide(from[i * stride])));
+        }
+      }
+    });
   }
 };
 
