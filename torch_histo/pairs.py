@@ -144,8 +144,11 @@ def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
     for part, open_part in parts:
         if part == name:
-            source = open_part()
-            return _Chosen(name, source, _values(f"{file}:{part}", source))
+            try:
+                source = open_part()
+                return _Chosen(name, source, _values(f"{file}:{part}", source))
+            except SourceError as error:
+                raise SourceError(f"{printable(name)}: {error}") from error
     raise SourceError(f"--joint: found no array {name!r}, but {_listed([n for n, _ in parts])}")
 
 
