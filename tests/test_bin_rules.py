@@ -223,6 +223,21 @@ def test_shapes_and_other_arguments(device: torch.device) -> None:
         assert got.tolist() == torch_histo.histogram(x, "fd", (0.5, 3.5)).bin_edges.tolist()
 
 
+@needs_numpy
+def test_range_of_tensors_is_not_rounded(device: torch.device) -> None:
+    """Edges of float32 are, from which another number of bins may come."""
+    x = np.array([2.420859, 13.817145, 272.57574], np.float32)
+    ends = x[:2].astype(np.float64)  # whose difference float32 does not hold
+    number = len(np.histogram_bin_edges(x, "auto", tuple(ends)))
+    assert number != len(np.histogram_bin_edges(x, "auto", tuple(x[:2])))
+    on_device = torch.from_numpy(x).to(device)
+    low, high = torch.from_numpy(ends).to(device)
+    for pair in ((low, high), (low, float(high)), (float(low), high), torch.stack((low, high))):
+        assert len(torch_histo.histogram(on_device, "auto", pair).bin_edges) == number
+    kept = torch_histo.histogram(on_device[None], "auto", (low[None], high[None]), dim=1)
+    assert kept.bin_edges.shape == (1, number)
+
+
 def error_of(function: Callable[..., Any], *given: Any, **named: Any) -> str:
     with pytest.raises((RuntimeError, TypeError)) as caught:
         function(*given, **named)

@@ -195,18 +195,21 @@ def test_columns_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     error = error_of(capsys, path, "--joint", "a0", "a1")
     assert error.endswith("--joint: both must have the same shape, got [2] and [3]")
     (table := tmp_path / "x.csv").write_text("a,b\n1,x\n")
-    assert error_of(capsys, table, "--joint", "a", "b").endswith(
-        "x.csv: b: expected numbers, found 'x' in row 1"
-    )
+    error = error_of(capsys, table, "--joint", "a", "b")
+    assert error.endswith("x.csv: b: expected numbers, found 'x' in row 1")
 
 
-def test_num_bins_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """It is an error if neither of the two has a bin for each value."""
-    (table := tmp_path / "x.csv").write_text("a,b,c\n1.5,2.5,0\n3.5,4.5,2\n")
-    error = error_of(capsys, table, "--num-bins", 3, "--joint", "a", "b")
-    assert error.endswith("--num-bins is for integers, found float64: use --bins")
-    entry = counted(capsys, table, "--num-bins", 3, "--joint", "a", "c")
-    assert [axis["num_bins"] for axis in entry["axes"]] == [64, 3]
+def test_options_for_neither_of_the_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(path := tmp_path / "x.npz", i=np.arange(4), f=np.arange(4.0))
+    error = error_of(capsys, path, "--joint", "f", "f", "--num-bins", 3)
+    expected = "--num-bins is for integers, found float64 and float64: use --bins"
+    assert error == f"torch_histo: {path}: {expected}"
+    for option in (["--bins", 3], ["--range", 1, 2], ["--log"]):
+        error = error_of(capsys, path, "--joint", "i", "i", "--num-bins", 3, *option)
+        expected = "is for floating-point values where --num-bins is given, found int64 and int64"
+        assert error == f"torch_histo: {path}: {option[0]} {expected}: leave out one of them"
+    entry = counted(capsys, path, "--joint", "i", "f", "--num-bins", 3, "--bins", 2)
+    assert [axis["num_bins"] for axis in entry["axes"]] == [3, 2]
 
 
 @pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5", "--weights w"])

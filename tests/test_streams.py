@@ -672,6 +672,22 @@ def test_plots(make: Callable[[Any], Stream]) -> None:
 
 
 @pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize("make", [QuantileSketch, lambda: StreamingHistogram(4, (-2, 2))])
+def test_quantiles_of_a_plot(make: Callable[[], QuantileSketch | StreamingHistogram]) -> None:
+    """One number will do, as `quantile` takes it; so do arrays and tensors."""
+    stream = make()
+    stream.update(normal(100))
+    for q in (0.5, np.float32(0.5), [0.5], np.array([0.5]), torch.tensor(0.5), [torch.tensor(0.5)]):
+        (text,) = stream.plot(q=q).get_legend().get_texts()  # type: ignore[arg-type]
+        assert text.get_text().startswith("quantile 0.5: ")
+    for wrong in ("0.5", None, ["a"], [[0.5]]):
+        expected = "q must be a number or a sequence of numbers"
+        line = f"{type(stream).__name__}.plot: {expected}, got {wrong!r}"
+        with pytest.raises(TypeError, match=f"^{re.escape(line)}$"):
+            stream.plot(q=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.usefixtures("figures")
 def test_the_plot_of_normal_values_is_a_bell() -> None:
     """Of the density that everybody knows, and of what a histogram of the values counts."""
     sketch, values = QuantileSketch(), normal(200_000).double()

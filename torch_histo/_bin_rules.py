@@ -66,8 +66,8 @@ def bins_by_rule(
 ) -> int:
     """The number of bins between two edges, of what has one channel.
 
-    `ends` are the numbers that were given for the edges, if numbers were: NumPy computes in their
-    types. Errors are in the words of the operators."""
+    `ends` are the numbers or the tensors that were given for the edges, if any were: NumPy computes
+    in their types, and edges may be rounded. Errors are in the words of the operators."""
     input, edges = input.detach(), edges.detach()
     counts = torch.ops.histo.histogram(input, edges, dims, flow=True)
     if counts.numel() != 4:
@@ -80,12 +80,14 @@ def bins_by_rule(
     counts = counts.flatten()
     ranks = _ranks(counts, with_quartiles=rule in ("auto", "fd"))
     values = _values_at(ranks, (counts[:3].sum() - 1).clamp(min=1), input, dims)
+    if ends is not None and isinstance(ends[0], Tensor):
+        edges = torch.cat([end.reshape(1) for end in ends])
     # The one time that the host waits.
     facts = torch.cat((counts[1:2].double(), exact_double(edges).flatten(), values))
     n, first, last, *numbers = facts.tolist()
     if n == 0:
         return 1
-    if ends is not None and not all(isinstance(end, (int, float, np.generic)) for end in ends):
+    if ends is not None and isinstance(ends[0], Tensor):
         ends = list(_typed((first, last), edges.dtype))
     with np.errstate(all="ignore"):
         bins = _numpys_number(rule, int(n), _typed(numbers, input.dtype), ends)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from torch_histo._arguments import shown
+
 if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
@@ -43,6 +45,15 @@ def axes_for(name: str, ax: Any) -> Any:
     except ImportError as error:
         raise ImportError(f"{name}: needs matplotlib: pip install matplotlib") from error
     return pyplot.figure(layout="constrained").add_subplot()
+
+
+def fractions_to_mark(name: str, q: Any) -> list[float]:
+    """One or several numbers. Quantiles of them raise what is not from 0 to 1."""
+    several = q.tolist() if hasattr(q, "tolist") else q
+    several = [several] if hasattr(several, "__float__") else several
+    if not isinstance(several, Sequence) or not all(hasattr(v, "__float__") for v in several):
+        raise TypeError(f"{name}: q must be a number or a sequence of numbers, got {shown(q)}")
+    return [float(fraction) for fraction in several]
 
 
 def draw_lines(ax: Any, lines: Sequence[Line], q: Sequence[float], marked: FloatArray) -> None:

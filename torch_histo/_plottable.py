@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import Self
 
-from torch_histo._drawing import QUANTILES, Line, axes_for, draw_lines
+from torch_histo._drawing import QUANTILES, Line, axes_for, draw_lines, fractions_to_mark
 
 _MOST_LINES = 10
 """How many channels one plot shows."""
@@ -118,27 +118,29 @@ class Plottable:
         found: list[float] = edges.tolist()
         return found
 
-    def plot(self, ax: Any = None, *, q: Sequence[float] = QUANTILES) -> Any:
+    def plot(self, ax: Any = None, *, q: float | Sequence[float] = QUANTILES) -> Any:
         """Draws a line for each channel with matplotlib, of up to 10 channels.
 
         Args:
             ax: the axes of matplotlib to draw on; new ones if None.
-            q: the quantiles to mark, numbers from 0 to 1. Sums of weights have none.
+            q: the quantile or the quantiles to mark, from 0 to 1. Sums of weights have none.
 
         Returns:
             The axes.
 
         Raises:
             RuntimeError: more than 10 channels.
+            TypeError: `q` is no numbers.
             ImportError: matplotlib is missing.
         """
+        fractions = fractions_to_mark(f"{self._get_name()}.plot", q)
         ax = self._axes_to_draw_on(ax)
         hist, edges = self._on_host()
         lines = [
             Line(label, *self._drawn(counts[1:-2], bounds))
             for label, counts, bounds in zip(self._labels(), hist, edges, strict=True)
         ]
-        draw_lines(ax, lines, q, self._marked(q))
+        draw_lines(ax, lines, fractions, self._marked(fractions))
         ax.set_xlabel("value")
         ax.set_ylabel(f"{self._quantity} per bin")
         ax.set_title(self._title())

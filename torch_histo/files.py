@@ -178,9 +178,20 @@ def _pairs(
     """The counts of the pairs in a file."""
     try:
         result = pairs.count(file, arguments, device)
+        _check_used(result, arguments)
         yield file, (result, "" if arguments.json else pairs.table(result))
     except Exception as error:
         yield file, _reason(error)
+
+
+def _check_used(result: pairs.PairResult, arguments: argparse.Namespace) -> None:
+    """Refuses an option that is for neither of the two."""
+    of_values = [axis.of_values for axis in result.axes]
+    for option in ("num_bins", "bins", "range", "log"):
+        is_used = any(of_values) if option == "num_bins" else not all(of_values)
+        if getattr(arguments, option) and not is_used:
+            dtypes = " and ".join(axis.dtype for axis in result.axes)
+            raise SourceError(_misfit(option, found=dtypes))
 
 
 def _descriptions(
@@ -239,12 +250,12 @@ def _fits(option: str, source: Source, arguments: argparse.Namespace) -> bool:
     return counting.has_edges(source, arguments)
 
 
-def _misfit(option: str, source: Source | None = None) -> str:
+def _misfit(option: str, source: Source | None = None, found: str = "none") -> str:
     """The values of one source, or of no array in a file, are not those that an option is for."""
     values, advice = KINDS_OF_OPTIONS[option]
     if option == "per_channel" and source is not None and source.kind != "array":
         advice = "its colours are channels" if source.kind == "image" else "--channels is for bytes"
-    found = "none" if source is None else source.dtype
+    found = found if source is None else source.dtype
     if source is not None and source.kind != "array":
         found = f"{'an image' if source.kind == 'image' else source.kind} of {found}"
     return f"--{option.replace('_', '-')} is for {values}, found {found}: {advice}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeGuard
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -210,7 +211,10 @@ def _number_by_rule(
     rule: str, input: Tensor, range: Range | None, dim: int | Sequence[int] | None
 ) -> int:
     dims, wanted = checked_call(input, 1, range, dim, density=False, flow=False)
-    ends = None if range is None else pair_of(range)
+    ends: Sequence[Any] | None = None if range is None else pair_of(range)
+    if not all(isinstance(end, (int, float, np.generic)) for end in ends or ()):
+        assert isinstance(wanted, UniformBins)
+        ends = wanted.bounds
     try:
         return bins_by_rule(rule, input, dims, edges_of(input, dims, wanted), ends)
     except (RuntimeError, TypeError) as error:

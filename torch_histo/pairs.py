@@ -111,9 +111,6 @@ def count(file: str, arguments: argparse.Namespace, device: torch.device) -> Pai
             chosen = [_column(file, parts, name) for name in arguments.joint]
         else:
             chosen = _channels(file, parts[0][1](), arguments)
-    if arguments.num_bins is not None and all(one.source.is_float for one in chosen):
-        found = chosen[0].source.dtype
-        raise SourceError(f"--num-bins is for integers, found {found}: use --bins")
     shapes = [list(one.values.shape) for one in chosen]
     if shapes[0] != shapes[1]:
         expected = "--joint: both must have the same shape"

@@ -22,7 +22,13 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
-from torch_histo._drawing import QUANTILES, densities, draw_lines, powers_of_two
+from torch_histo._drawing import (
+    QUANTILES,
+    densities,
+    draw_lines,
+    fractions_to_mark,
+    powers_of_two,
+)
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
@@ -318,7 +324,9 @@ class QuantileSketch(Stream):
         first, last = max(first, 2 * second), min(last, 2 * last_but_one)
         return [first, second, *inner, last_but_one, last]
 
-    def plot(self, ax: Any = None, *, q: Sequence[float] = QUANTILES, log: bool = False) -> Any:
+    def plot(
+        self, ax: Any = None, *, q: float | Sequence[float] = QUANTILES, log: bool = False
+    ) -> Any:
         """Draws the density of each channel with matplotlib, of up to 10 channels.
 
         The axis of values is linear. It ends at the extremes, or a little beyond the quantiles
@@ -326,7 +334,7 @@ class QuantileSketch(Stream):
 
         Args:
             ax: the axes of matplotlib to draw on; new ones if None.
-            q: the quantiles to mark, numbers from 0 to 1.
+            q: the quantile or the quantiles to mark, from 0 to 1.
             log: draws counts over a logarithmic axis instead, a bin for each power of two, with
                 the negative values on its left and zero in the middle.
 
@@ -335,6 +343,7 @@ class QuantileSketch(Stream):
 
         Raises:
             RuntimeError: more than 10 channels.
+            TypeError: `q` is no numbers.
             ImportError: matplotlib is missing.
 
         Example:
@@ -348,12 +357,13 @@ class QuantileSketch(Stream):
             ax.xaxis.get_major_locator().set_params(numticks=9)
             ax.set_ylabel("count per power of two")
             return ax
+        fractions = fractions_to_mark(f"{self._get_name()}.plot", q)
         ax = self._axes_to_draw_on(ax)
         smallest, largest = (end.cpu().numpy().reshape(-1) for end in (self.min, self.max))
         hist, edges = self._on_host()
         most = self._marked(_MOST_OF_ALL).T
         lines, hidden = densities(self._labels(), hist[:, 1:-2], edges[0], smallest, largest, most)
-        draw_lines(ax, lines, q, self._marked(q))
+        draw_lines(ax, lines, fractions, self._marked(fractions))
         ax.set_xlabel("value")
         ax.set_ylabel("density (share of the values per unit)")
         ax.set_title(self._title() + (f"\n{hidden:,} of them beyond the axis" if hidden else ""))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,7 @@ from ._weight_operators import (
     weighted_histogram,
 )
 from .describe import json_number
-from .messages import printable
+from .messages import one_line, printable
 from .sources import Dim, Piece, Source, SourceError, open_file
 
 DIGITS = 6
@@ -138,7 +138,11 @@ class _Outside:
 @contextmanager
 def _opened(file: str, source: Source, dim: Dim) -> Iterator[Source]:
     """The one array of a file of weights."""
-    with open_file(file, dim=dim) as parts:
+    with ExitStack() as stack:
+        try:
+            parts = stack.enter_context(open_file(file, dim=dim))
+        except (SourceError, OSError) as error:  # of this file, not of the one that is counted
+            raise SourceError(f"--weights {file}: {one_line(error)}") from error
         if len(parts) != 1:
             raise SourceError(f"--weights {file}: expected one array, found {len(parts)}")
         try:
