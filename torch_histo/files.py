@@ -240,7 +240,7 @@ def _fits(option: str, source: Source, arguments: argparse.Namespace) -> bool:
 
 
 def _misfit(option: str, source: Source | None = None) -> str:
-    """The values of one source, or of no array in a file, are not those that an option is for."""
+    """The error of an option that does not fit a source, or fits no array of a file."""
     values, advice = KINDS_OF_OPTIONS[option]
     if option == "per_channel" and source is not None and source.kind != "array":
         advice = "its colours are channels" if source.kind == "image" else "--channels is for bytes"
