@@ -200,6 +200,12 @@ def test_columns_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     )
 
 
+def test_columns_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (table := tmp_path / "x.csv").write_text("a,a,b\n1,2,3\n")
+    error = error_of(capsys, table, "--joint", "a", "b")
+    assert error.endswith("--joint: found 2 columns 'a': give them different names")
+
+
 def test_num_bins_of_floats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """It is an error if neither of the two has a bin for each value."""
     (table := tmp_path / "x.csv").write_text("a,b,c\n1.5,2.5,0\n3.5,4.5,2\n")

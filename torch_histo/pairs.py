@@ -145,6 +145,8 @@ def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespa
 
 def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
+    if (same := [part for part, _ in parts].count(name)) > 1:
+        raise SourceError(f"--joint: found {same} columns {name!r}: give them different names")
     for part, open_part in parts:
         if part == name:
             try:
