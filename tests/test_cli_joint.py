@@ -212,6 +212,12 @@ def test_options_for_neither_of_the_two(tmp_path: Path, capsys: pytest.CaptureFi
     assert [axis["num_bins"] for axis in entry["axes"]] == [3, 2]
 
 
+def test_columns_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (table := tmp_path / "x.csv").write_text("a,a,b\n1,2,3\n")
+    error = error_of(capsys, table, "--joint", "a", "b")
+    assert error.endswith("--joint: found 2 columns 'a': give them different names")
+
+
 @pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5", "--weights w"])
 def test_other_results(capsys: pytest.CaptureFixture[str], other: str) -> None:
     error = error_of(capsys, "x", "--joint", 0, 1, *other.split())

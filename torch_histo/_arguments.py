@@ -83,8 +83,8 @@ def renamed(error: Exception, op: str, argument: str) -> Exception:
 
 
 def shown(value: object) -> str:
-    """A value in one line; a compiler's has only a type. Arrays of what is not counted are named by
-    their dtype, which says more than their values."""
+    """A value in one line; a compiler's has only a type. An array of a dtype that is not counted
+    is named by the dtype, which says more than the values."""
     if is_compiling():
         return type(value).__name__
     dtype, sizes = getattr(value, "dtype", None), getattr(value, "shape", ())
@@ -118,7 +118,7 @@ def integer(op: str, value: object, expected: str, hint: str = "") -> int:
 
 
 def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) -> int:
-    """The number of bins, by either of its names, or a bin for each value of bool and uint8."""
+    """The number of bins, given by either of its names; by default 256 for bool and uint8."""
     if bins is not None:
         if num_bins is not None:
             raise TypeError(f"{op}: bins must be left out with num_bins, got both")
@@ -154,9 +154,9 @@ def all_but_channel(
     channel_dim: object,
     argument: str = "input",
 ) -> tuple[Tensor, list[int]]:
-    """A tensor and the dimensions to count over, which are all but one: that of the channels.
+    """A tensor, and the dimensions to count over: all but that of the channels.
 
-    A tensor of one dimension gets another one, so that there is one to count over."""
+    A tensor of one dimension gets a second one, which is counted over."""
     if dim is not None:
         expected = "dim must be left out with channel_dim"
         raise TypeError(f"{op}: {expected}, got dim={shown(dim)}")

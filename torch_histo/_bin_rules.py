@@ -45,7 +45,7 @@ def check_rule(rule: str, input: Tensor, weight: object, is_of_many: bool) -> No
 
 
 def _place_without_rules(input: Tensor, is_of_many: bool) -> str:
-    """Where a call is that cannot wait for the data; empty if it can."""
+    """Says why a call cannot wait for the data; empty if it can."""
     if is_compiling():
         return "in a compiled or exported program"
     if torch._C._are_functorch_transforms_active():
@@ -64,7 +64,7 @@ def _place_without_rules(input: Tensor, is_of_many: bool) -> str:
 def bins_by_rule(
     rule: str, input: Tensor, dims: list[int] | None, edges: Tensor, ends: Sequence[Any] | None
 ) -> int:
-    """The number of bins between two edges, of what has one channel.
+    """The number of bins between two edges, for an input of one channel.
 
     `ends` are the numbers or the tensors that were given for the edges, if any were: NumPy computes
     in their types, and edges may be rounded. Errors are in the words of the operators."""
@@ -98,8 +98,8 @@ def bins_by_rule(
 
 
 def _ranks(counts: Tensor, *, with_quartiles: bool) -> Tensor:
-    """Where the least and the largest number between the edges are among all that are not NaN,
-    and those beside the third and the first quartile."""
+    """The ranks of the least and the largest number between the edges, and of the neighbours of
+    the third and the first quartile. NaN has no rank."""
     below, inside = counts[0], counts[1]
     last = (inside - 1).clamp(min=0)
     ranks = [last * 0, last]
@@ -125,10 +125,11 @@ def _values_at(ranks: Tensor, last: Tensor, input: Tensor, dims: list[int] | Non
 
 
 def _parts(ranks: Tensor, last: Tensor, in_float32: bool) -> Tensor:
-    """The q for which floor(q * last) are these ranks, as the operator rounds the product.
+    """The q for which the operator, which takes floor(q * last), finds these ranks.
 
-    A quarter more than a rank does. In float32 it may be rounded too far: then a float beside it
-    does, since products of neighbours are half a rank apart at most, up to 2^23."""
+    In float64 it is enough to add a quarter to a rank. In float32 the product may be rounded too
+    far, but then a neighbour of q is right: up to 2^23, their products are at most half a rank
+    apart."""
     q = ((ranks.double() + 0.25) / last).clamp(max=1)
     if not in_float32:
         return q
@@ -174,7 +175,7 @@ def _difference(high: Any, low: Any) -> Any:
 
 
 def _width(rule: str, n: int, spread: Any, quartiles: np.ndarray[Any, Any]) -> Any:
-    """The rules of Freedman and Diaconis, Sturges and others, as _hist_bin_auto and its kin."""
+    """The rules of Freedman and Diaconis, Sturges and others, as in `_hist_bin_auto` of NumPy."""
     if rule == "rice":
         return spread / (2.0 * n ** (1.0 / 3))
     if rule == "sqrt":

@@ -1,4 +1,4 @@
-"""What modules that count draw with matplotlib."""
+"""Plots of the modules that count, with matplotlib."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ if TYPE_CHECKING:
     FloatArray = npt.NDArray[np.float64]
 
 QUANTILES = (0.01, 0.5, 0.99)
-"""Those that a plot marks."""
+"""The quantiles that a plot marks by default."""
 FAR = 1e100
-"""matplotlib overflows for axes that are much longer."""
+"""matplotlib overflows for longer axes."""
 _STYLES = (":", "--", "-.")
 
 
 class Line(NamedTuple):
-    """What is drawn of a channel: a height for each bin, and n + 1 edges."""
+    """The line of a channel: a height for each bin, and n + 1 edges."""
 
     label: str
     heights: FloatArray
     edges: FloatArray
 
     def height_at(self, value: float) -> float:
-        """That of the bin of a value; of the nearest bin outside."""
+        """The height of the bin that holds a value, or of the nearest bin."""
         if not len(self.heights):
             return 0.0
         at = int(np.searchsorted(self.edges, value, side="right")) - 1
@@ -66,7 +66,7 @@ def draw_lines(ax: Any, lines: Sequence[Line], q: Sequence[float], marked: Float
                 continue
             label = None if line.label else f"quantile {fraction:g}: {value:.4g}"
             shown = value.clip(line.edges[0], line.edges[-1])  # one beyond is marked at the end
-            # Several channels have short marks, which can be told apart; all are seen in the tails.
+            # The mark of one of several channels ends at its line, but is long enough to be seen.
             top = max(line.height_at(shown), 0.1 * peak) if line.label else peak
             colour = stairs.get_edgecolor() if line.label else "C1"
             ax.vlines(shown, 0, top, linestyles=style, colors=[colour], label=label)
@@ -85,7 +85,7 @@ def span(smallest: FloatArray, largest: FloatArray, most: FloatArray) -> tuple[f
     smallest, largest = smallest.clip(-FAR), largest.clip(None, FAR)
     inside = most.clip(smallest, largest)
     width = inside[1] - inside[0]
-    # Where nearly all values are equal, the others are what there is to see.
+    # If nearly all values are equal, the axis holds the others, too.
     low = np.where(width > 0, inside[0] - 0.4 * width, smallest).clip(smallest)
     high = np.where(width > 0, inside[1] + 0.4 * width, largest).clip(None, largest)
     known = np.isfinite(low) & np.isfinite(high)

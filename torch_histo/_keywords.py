@@ -1,4 +1,4 @@
-"""Advice for keywords that are no arguments here, but are arguments in other libraries."""
+"""Advice for the keywords of other libraries that are not arguments here."""
 
 from __future__ import annotations
 

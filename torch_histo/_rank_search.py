@@ -37,18 +37,18 @@ class RankSearch:
         add: Add,
     ) -> None:
         self.input, self.dims, self.add = input, dims, add
-        self.of_float = input.is_floating_point()
-        self.in_float32 = self.of_float and input.dtype != torch.float64
+        self.is_float = input.is_floating_point()
+        self.in_float32 = self.is_float and input.dtype != torch.float64
         if self.in_float32:
             self.bits = 32
         else:
-            self.bits = 64 if self.of_float else min(64, 8 * input.dtype.itemsize + 1)
+            self.bits = 64 if self.is_float else min(64, 8 * input.dtype.itemsize + 1)
         ends = self.values_at(input.new_tensor([0, 0], dtype=torch.int64))
         self.nans = self._count(ends)[..., -1]
 
     def values_at(self, places: Tensor) -> Tensor:
         """The values that have these places; those beyond infinity are infinity."""
-        if not self.of_float:
+        if not self.is_float:
             return places
         last = 0x7F800000 if self.in_float32 else 0x7FF0000000000000
         places = places.clamp(-last, last)

@@ -92,9 +92,9 @@ def reads_twice(source: Source, arguments: argparse.Namespace) -> bool:
 
 
 def _told_range(source: Source, arguments: argparse.Namespace) -> Sequence[float] | None:
-    """The first and the last edge, if the values need not tell them.
+    """The first and the last edge, if they are known before the values are read.
 
-    Images and bytes are read once. Their range is that of the type."""
+    Images and bytes are read only once, so their range is that of their type."""
     if arguments.range is None and source.kind in ("image", "bytes") and source.default_bins:
         return 0, source.default_bins
     told: Sequence[float] | None = arguments.range
@@ -260,7 +260,7 @@ def _extremes(
 
 
 def _dtype_of_edges(source: Source) -> torch.dtype:
-    """That of the edges of `histogram`."""
+    """The dtype that `histogram` gives the edges."""
     is_small = source.is_float and source.dtype != "float64"
     return torch.float32 if is_small else torch.float64
 

@@ -186,9 +186,9 @@ def _pairs(
 
 def _check_used(result: pairs.PairResult, arguments: argparse.Namespace) -> None:
     """Refuses an option that is for neither of the two."""
-    of_values = [axis.of_values for axis in result.axes]
+    per_integer = [axis.has_bin_per_integer for axis in result.axes]
     for option in ("num_bins", "bins", "range", "log"):
-        is_used = any(of_values) if option == "num_bins" else not all(of_values)
+        is_used = any(per_integer) if option == "num_bins" else not all(per_integer)
         if getattr(arguments, option) and not is_used:
             dtypes = " and ".join(axis.dtype for axis in result.axes)
             raise SourceError(_misfit(option, found=dtypes))
@@ -251,7 +251,7 @@ def _fits(option: str, source: Source, arguments: argparse.Namespace) -> bool:
 
 
 def _misfit(option: str, source: Source | None = None, found: str = "none") -> str:
-    """The values of one source, or of no array in a file, are not those that an option is for."""
+    """The error of an option that does not fit a source, or fits no array of a file."""
     values, advice = KINDS_OF_OPTIONS[option]
     if option == "per_channel" and source is not None and source.kind != "array":
         advice = "its colours are channels" if source.kind == "image" else "--channels is for bytes"

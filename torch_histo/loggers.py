@@ -176,7 +176,7 @@ def _not_finite(found: Mapping[str, Counts]) -> Iterator[tuple[str, int]]:
 
 
 def _with_values(found: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
-    """Those that are not empty: nothing is known of the range of no values."""
+    """The histograms that are not empty. The range of an empty one is not known."""
     return ((name, counts) for name, counts in found.items() if np.any(counts[0]))
 
 

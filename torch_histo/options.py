@@ -57,8 +57,8 @@ what a FILE is, by its content and its suffix:
   table   CSV: .csv, .tsv, and text whose first lines are a table of numbers;
           and Parquet (needs the package pyarrow). Each column is an array under
           the name FILE:HEADER. Missing numbers are NaN.
-  bytes   anything else: one channel; --channels N for N channels that take
-          turns byte by byte (byte i belongs to channel i modulo N). Files of
+  bytes   anything else: one channel; --channels N for N interleaved channels
+          (byte i belongs to channel i modulo N). Files of
           known formats whose bytes are not their values are refused, by their
           first bytes or their suffix, with a line that says what to do:
           compressed ones, archives, pickles, HDF5, JSON, DICOM, NIfTI, HEIF,

@@ -29,28 +29,28 @@ NAMES = 8
 
 @dataclass(frozen=True)
 class Axis:
-    """The bins of one of the two."""
+    """The bins of one of the two columns or channels, and how many values are outside."""
 
     name: str
     dtype: str
     edges: Tensor
-    """[1, n + 1], in main memory. Those of a bin for each integer are 0.5 beside it."""
+    """[1, n + 1], in main memory. The bin of an integer ends 0.5 below it and 0.5 above it."""
     flow: Tensor
     """int64 [3]: how many values are below the edges, above them, and NaN."""
-    of_values: bool
+    has_bin_per_integer: bool
     """Whether there is a bin for each integer."""
     is_log: bool
 
     def labels(self, start: int, stop: int, width: int) -> list[str]:
         """Names of ranges of `width` bins from `start` to `stop`."""
-        if self.of_values:
+        if self.has_bin_per_integer:
             return report.range_labels(start, stop, width)
         edges = self.edges[0, start : stop + 1]
         return report.interval_labels(edges, width, stop == self.edges.shape[1] - 1)
 
     def ends(self, start: int, stop: int, width: int) -> dict[str, list[str]]:
         """The first and the last value, or edge, of each of these ranges, in lines of a table."""
-        if self.of_values:
+        if self.has_bin_per_integer:
             return {"": report.range_labels(start, stop, width)}
         edges = self.edges[0, start : stop + 1]
         texts = report.distinct_texts([*edges[:-1:width].tolist(), float(edges[-1])])
@@ -135,13 +135,15 @@ def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespa
         dtype=one.source.dtype,
         edges=edges[None],
         flow=flow,
-        of_values=not has_edges,
+        has_bin_per_integer=not has_edges,
         is_log=arguments.log and has_edges,
     )
 
 
 def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
+    if (same := [part for part, _ in parts].count(name)) > 1:
+        raise SourceError(f"--joint: found {same} columns {name!r}: give them different names")
     for part, open_part in parts:
         if part == name:
             try:
@@ -267,7 +269,7 @@ def _told(axis: Axis) -> str:
 
 def texts_outside_axis(axis: Axis) -> list[str]:
     """How many values lie outside the bins of an axis, whatever the other axis has."""
-    if not axis.of_values:
+    if not axis.has_bin_per_integer:
         return report.flow_texts(axis.flow)
     below, above, _ = axis.flow.tolist()
     return report.texts_of_integers(below, above, axis.edges.shape[1] - 2)

@@ -257,7 +257,7 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
             text = f"log10 of {text}" if axis.is_log else f"{text} in units of 1e{unit}"
         elif axis.is_log:
             set_scale("log")
-        elif axis.of_values:
+        elif axis.has_bin_per_integer:
             place.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
         outside = ", ".join(texts_outside_axis(axis))
         # A name may hold the dollar signs of matplotlib's mathematics.

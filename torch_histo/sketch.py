@@ -45,7 +45,7 @@ _INFINITY_KEY = (2 * _EXPONENT_BIAS + 1) << _FRACTION_BITS
 """That of +inf; the key of -inf has the opposite bits."""
 _MOST_CACHED = 1 << 17
 _MOST_OF_ALL = (0.005, 0.995)
-"""Quantiles between which a plot shows all."""
+"""A plot shows at least the values between these quantiles."""
 
 
 class QuantileSketch(Stream):

@@ -171,7 +171,7 @@ HistogramAddCall prepare_histogram_add(
 /// Ends a call whose terms are counted.
 void add_terms(const torch::stable::Tensor& counts, const HistogramAddCall& call);
 
-/// Bins of one width of a checked call.
+/// The edges of a checked call with bins of one width.
 struct UniformEdges {
   int64_t num_bins;
   std::vector<double> range;    // both ends, which differ; empty for the extremes of each channel

@@ -1,4 +1,4 @@
-"""Histograms and quantiles of a Dask array that fits no machine: a stream per block, merged."""
+"""Histograms and quantiles of a Dask array larger than memory: a stream per block, merged."""
 
 import argparse
 from collections.abc import Callable, Iterable

@@ -21,7 +21,7 @@ TEXT_SUFFIXES = {".csv", ".tsv"}
 PARQUET_SIGNATURE = b"PAR1"
 SEPARATORS = ",;\t|"
 SEEN_ROWS = 8
-"""The first rows, which tell what separates fields."""
+"""How many rows are read to find the separator."""
 
 ROWS = 1 << 14
 """Rows that are converted together."""
@@ -38,8 +38,8 @@ Numbers = np.ndarray[Any, Any]
 
 
 def looks_like_table(head: bytes) -> bool:
-    """Whether a file begins with two or more lines that have one number of fields, at least two,
-    and those of all but the first are numbers."""
+    """Whether a file begins with two or more lines that have the same number of fields, at least
+    two. Only the first line may hold fields that are not numbers."""
     lines = head.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace").split("\n")[:-1]
     if len(lines) < 2:  # the last one may be incomplete
         return False
@@ -57,7 +57,7 @@ def _reader(lines: Iterable[str], separator: str) -> Any:
 
 
 def _separator(lines: Callable[[], Iterable[str]]) -> str:
-    """The one that divides the first rows into most fields, as many in each."""
+    """The separator that gives the first rows the most fields, and the same number in each."""
     fields = dict.fromkeys(SEPARATORS, 1)
     for separator in SEPARATORS:
         with suppress(csv.Error):
@@ -107,7 +107,7 @@ def _read(reader: Any) -> tuple[list[str], list[_Column]]:
 
 
 def _rows(reader: Any) -> Iterator[list[str]]:
-    """Those that are not blank, of one length."""
+    """The rows that are not blank. They must have the same number of fields."""
     width = 0
     for row in reader:
         if not row:
@@ -124,7 +124,7 @@ def _add(columns: Iterable[_Column], rows: Sequence[Sequence[str]]) -> None:
 
 
 class _Column:
-    """The numbers of a column, or the first field that is none."""
+    """The numbers of a column, or an error that names the first field that is not a number."""
 
     def __init__(self) -> None:
         self.rows = 0

@@ -146,7 +146,7 @@ void count_between_extremes(
       : count_own_teams(plan.edges, problem, ranges.low, ranges.high, bins, flow, launch);
 }
 
-/// Edges that no element decides, and counts to clear.
+/// Writes edges that do not depend on the elements, and clears the counts.
 template <class E>
 void set_up_without_elements(
     const Problem& problem, const UniformBins& bins, int64_t num_counts, const Launch& launch) {
