@@ -257,3 +257,33 @@ def test_parquet_without_pyarrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     line = "^is a Parquet file, and needs pyarrow: pip install pyarrow$"
     with pytest.raises(SourceError, match=line), open_file(str(tmp_path / "table.parquet")):
         pass
+
+
+@pytest.mark.parametrize("rows", [1, 1 << 14])
+def test_integers_are_not_rounded(
+    rows: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Beside a missing number or a decimal a column is float64, which does not hold them all."""
+    long, held = (1 << 53) + 1, 1 << 60
+    for beside in ("-", "0.5"):
+        fields = [str(long)] * rows + [beside.replace("-", "NA")]
+        (path := tmp_path / "x.csv").write_text("\n".join(["id", *fields]) + "\n")
+        assert cli.main([str(path)]) == 2
+        expected = "expected integers that float64 holds beside decimals and missing numbers, found"
+        assert f"id: {expected}" in capsys.readouterr().err
+        path.write_text(path.read_text().replace(str(long), str(held)))
+        assert cli.main([str(path), "--json", "--summary"]) == 0
+        (entry,) = json.loads(capsys.readouterr().out)["files"]
+        assert entry["max"] == held
+
+
+def test_columns_of_parquet_of_one_name(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    columns = [pyarrow.array(values) for values in ([1, 2], [0.5, 4], [5, 6])]
+    table = pyarrow.Table.from_arrays(columns, names=["a", "b", "a"])
+    pytest.importorskip("pyarrow.parquet").write_table(table, path := tmp_path / "x.parquet")
+    with open_file(str(path)) as parts:
+        found = [
+            [v for piece in part().pieces() for v in piece.values.tolist()] for _, part in parts
+        ]
+    assert found == [[1, 2], [0.5, 4], [5, 6]]

@@ -123,6 +123,9 @@ def _add(columns: Iterable[_Column], rows: Sequence[Sequence[str]]) -> None:
         column.add(fields)
 
 
+_EXPECTED = "expected integers that float64 holds beside decimals and missing numbers"
+
+
 class _Column:
     """The numbers of a column, or an error that names the first field that is not a number."""
 
@@ -136,11 +139,18 @@ class _Column:
             try:
                 self.parts.append(_numbers(fields))
             except ValueError:
-                at = next(i for i, field in enumerate(fields) if not _is_number(field))
-                field = fields[at] if len(fields[at]) <= WORD else f"{fields[at][:WORD]}…"
-                self.error = f"expected numbers, found {field!r} in row {self.rows + at + 1}"
-                self.parts = []
+                self._refuse(fields, "expected numbers", lambda field: not _is_number(field))
+            except OverflowError:
+                self._refuse(fields, _EXPECTED, _is_rounded_field)
         self.rows += len(fields)
+
+    def _refuse(
+        self, fields: Sequence[str], expected: str, is_wrong: Callable[[str], bool]
+    ) -> None:
+        at = next(i for i, field in enumerate(fields) if is_wrong(field))
+        field = fields[at] if len(fields[at]) <= WORD else f"{fields[at][:WORD]}…"
+        self.error = f"{expected}, found {field!r} in row {self.rows + at + 1}"
+        self.parts = []
 
     def numbers(self) -> Numbers:
         kinds = {part.dtype.kind for part in self.parts}
@@ -148,9 +158,13 @@ class _Column:
             kinds = {"f"}  # no type of integers holds them all
         if "b" in kinds and len(kinds) > 1:
             self.error = "expected numbers or True and False, found both"
+        kind = max(kinds, key="biuf".index, default="f")
+        if kind == "f" and any(
+            part.dtype.kind in "iu" and _is_rounded(part) for part in self.parts
+        ):
+            self.error = f"{_EXPECTED}, found longer ones"
         if self.error:
             raise SourceError(self.error)
-        kind = max(kinds, key="biuf".index)
         dtype = {"b": "bool", "i": "int64", "u": "uint64", "f": "float64"}[kind]
         return np.concatenate([part.astype(dtype) for part in self.parts])
 
@@ -166,7 +180,22 @@ def _numbers(fields: Sequence[str]) -> Numbers:
         for dtype in (np.int64, np.uint64):
             if np.iinfo(dtype).min <= min(integers) and max(integers) <= np.iinfo(dtype).max:
                 return np.array(integers, dtype)
+    if any(map(_is_rounded_field, fields)):
+        raise OverflowError("an integer that float64 rounds")
     return np.array([np.nan if _is_missing(field) else float(field) for field in fields])
+
+
+def _is_rounded_field(field: str) -> bool:
+    """Whether it is an integer that float64 does not hold."""
+    with suppress(ValueError, OverflowError):
+        return len(field) > 15 and int(field) != float(field)
+    return False
+
+
+def _is_rounded(integers: Numbers) -> bool:
+    """Whether float64 does not hold all of them."""
+    large = integers[(integers > 1 << 53) | (integers < -(1 << 53))].astype(object)
+    return bool((large.astype(np.float64).astype(object) != large).any())
 
 
 def _is_missing(field: str) -> bool:
@@ -209,7 +238,10 @@ def _parquet_source(table: Any, index: int, dim: Dim) -> Source:
     if not (types.is_integer(of) or types.is_floating(of) or types.is_boolean(of)):
         raise SourceError(f"expected numbers, found {of}")
     with decoding("a column of a Parquet file"):
-        column = table.read(columns=[field.name]).column(field.name)
+        same = table.schema_arrow.names[:index].count(
+            field.name
+        )  # columns of one name are all read
+        column = table.read(columns=[field.name]).column(same)
         if column.null_count and not types.is_floating(of):
             column = column.cast(float64())  # raises where that would round
         values = np.array(column.to_numpy())
