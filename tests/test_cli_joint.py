@@ -195,6 +195,9 @@ def test_columns_that_do_not_fit(tmp_path: Path, capsys: pytest.CaptureFixture[s
     (table := tmp_path / "x.csv").write_text("a,b\n1,x\n")
     error = error_of(capsys, table, "--joint", "a", "b")
     assert error.endswith("x.csv: b: expected numbers, found 'x' in row 1")
+    table.write_text("a,a,b\n1,2,3\n")
+    error = error_of(capsys, table, "--joint", "b", "a")
+    assert error.endswith("--joint: expected one array 'a', found 2: rename them")
 
 
 def test_options_for_neither_of_the_two(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

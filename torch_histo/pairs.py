@@ -142,6 +142,9 @@ def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespa
 
 def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
+    named = sum(part == name for part, _ in parts)
+    if named > 1:
+        raise SourceError(f"--joint: expected one array {name!r}, found {named}: rename them")
     for part, open_part in parts:
         if part == name:
             try:
