@@ -244,7 +244,8 @@ def _add_bins(parser: argparse.ArgumentParser) -> None:
         "--weights",
         metavar="FILE",
         help="add up weights by bin instead of counting: an array of the shape of the one in FILE, "
-        "in the same order of memory; sums are exact, and rounded once",
+        "in the same order of memory; sums of floats are exact and rounded once, those of "
+        "integers are modulo 2^64",
     )
     parser.add_argument(
         "--joint",
