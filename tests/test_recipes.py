@@ -50,7 +50,7 @@ def test_short_and_public(path: Path) -> None:
     assert "ops.histo" not in text
 
 
-@pytest.mark.parametrize("name", NAMES.keys() - ON_CLUSTERS)
+@pytest.mark.parametrize("name", sorted(NAMES.keys() - ON_CLUSTERS))
 def test_runs(
     name: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
