@@ -358,7 +358,7 @@ def test_the_host_waits_once(device: torch.device, monkeypatch: pytest.MonkeyPat
         assert [math.prod(shape) for shape in lists] == [size]
 
 
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs CUDA")
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_capture() -> None:
     x = MIXED.cuda()
     graph = torch.cuda.CUDAGraph()
