@@ -21,6 +21,7 @@ from emulator.uniform import count_uniform as emulated_uniform
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
+from torch_histo.sources import base
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 PACKAGE = Path(torch_histo.__file__).parents[1]
@@ -157,6 +158,12 @@ def count_uniform(programs: Programs) -> CountUniform:
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> torch.device:
     return torch.device(request.param)
+
+
+@pytest.fixture(params=[1 << 24, 7], ids=["whole", "pieces"])
+def pieces_of_any_size(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Files are read as a whole, and in small pieces."""
+    monkeypatch.setattr(base, "PIECE_VALUES", request.param)
 
 
 @pytest.fixture

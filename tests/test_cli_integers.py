@@ -2,31 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from command_line import counted_entry, error_of
 from PIL import Image
 
 from torch_histo import cli
-from torch_histo.sources import base
 
 TYPES = ["?", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"]
-
-
-@pytest.fixture(params=[1 << 24, 7], ids=["whole", "pieces"])
-def _pieces(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(base, "PIECE_VALUES", request.param)
-
-
-def counted(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
-    assert cli.main([*map(str, words), "--json", "--device", "cpu"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    (entry,) = json.loads(captured.out)["files"]
-    return entry
 
 
 def saved(folder: Path, values: Any, name: str = "ids.npy") -> Path:
@@ -34,15 +20,7 @@ def saved(folder: Path, values: Any, name: str = "ids.npy") -> Path:
     return folder / name
 
 
-def error_of(capsys: pytest.CaptureFixture[str], *words: Any) -> str:
-    assert cli.main([*map(str, words)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err
-
-
-@pytest.mark.usefixtures("_pieces")
+@pytest.mark.usefixtures("pieces_of_any_size")
 @pytest.mark.parametrize("type", TYPES)
 @pytest.mark.parametrize("bins", [1, 2, 7])
 def test_bins_between_extremes(
@@ -52,7 +30,7 @@ def test_bins_between_extremes(
     dtype = np.dtype(type)
     low, high = (0, 1) if type == "?" else (max(np.iinfo(dtype).min, -500), 100)
     values = np.random.default_rng(0).integers(low, high + 1, (40, 2)).astype(dtype)
-    entry = counted(capsys, saved(tmp_path, values), "--bins", bins)
+    entry = counted_entry(capsys, saved(tmp_path, values), "--bins", bins)
     assert (entry["ignored"], entry["num_bins"]) == (0, bins)
     for column, channel in zip(values.T.astype(np.float64), entry["channels"], strict=True):
         hist, edges = np.histogram(column, bins)
@@ -65,7 +43,7 @@ def test_an_integer_meets_edges_as_it_is(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], content: list[int]
 ) -> None:
     path = saved(tmp_path, np.array(content))
-    entry = counted(capsys, path, "--bins", 3, "--range", -1, 1 << 53)
+    entry = counted_entry(capsys, path, "--bins", 3, "--range", -1, 1 << 53)
     (channel,) = entry["channels"]
     below, above = sum(v < -1 for v in content), sum(v > 1 << 53 for v in content)
     assert (channel["underflow"], channel["overflow"]) == (below, above)
@@ -79,10 +57,10 @@ def test_images_have_the_range_of_their_type(
 ) -> None:
     values = np.random.default_rng(0).integers(0, end, (9, 11)).astype(dtype)
     Image.fromarray(values).save(path := tmp_path / "grey.png")
-    entry = counted(capsys, path, "--bins", 4)
+    entry = counted_entry(capsys, path, "--bins", 4)
     assert entry["channels"][0]["edges"] == [0, end / 4, end / 2, 3 * end / 4, end]
     assert entry["channels"][0]["counts"] == np.histogram(values, 4, (0, end))[0].tolist()
-    (own,) = counted(capsys, path, "--bins", 3, "--range", 0, 100)["channels"]
+    (own,) = counted_entry(capsys, path, "--bins", 3, "--range", 0, 100)["channels"]
     assert own["counts"] == np.histogram(values, 3, (0, 100))[0].tolist()
     assert own["overflow"] == (values > 100).sum()
 
@@ -91,7 +69,7 @@ def test_bytes_have_the_range_of_their_type(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "bytes").write_bytes(bytes(range(256)) * 3)
-    entry = counted(capsys, tmp_path / "bytes", "--channels", 2, "--bins", 2)
+    entry = counted_entry(capsys, tmp_path / "bytes", "--channels", 2, "--bins", 2)
     assert [channel["counts"] for channel in entry["channels"]] == [[192, 192], [192, 192]]
 
 
@@ -103,7 +81,7 @@ def test_the_advice_counts_what_was_ignored(
     table = capsys.readouterr().out
     assert "ignored: 5 below 0 (--bins 256 has bins for them)" in table
     assert "ignored: 745 above 255 (--bins 256 has bins for them)" in table
-    assert counted(capsys, path, "--bins", 256)["ignored"] == 0
+    assert counted_entry(capsys, path, "--bins", 256)["ignored"] == 0
 
 
 def test_a_list_tells_what_has_no_bin(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,20 +90,20 @@ def test_a_list_tells_what_has_no_bin(tmp_path: Path, capsys: pytest.CaptureFixt
     assert "b, 2 below 0, 1 above 65535\n" in capsys.readouterr().out
 
 
-@pytest.mark.usefixtures("_pieces")
+@pytest.mark.usefixtures("pieces_of_any_size")
 def test_weights_of_integers_without_a_bin(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     values = np.random.default_rng(0).integers(-3, 12, (10, 3))
     path, weights = saved(tmp_path, values), saved(tmp_path, np.ones((10, 3)), "w.npy")
-    entry = counted(capsys, path, "--weights", weights, "--num-bins", 9)
+    entry = counted_entry(capsys, path, "--weights", weights, "--num-bins", 9)
     below, above = int((values < 0).sum()), int((values >= 9).sum())
     assert (entry["below"], entry["above"]) == (below, above)
     assert cli.main([str(path), "--weights", str(weights), "--num-bins", "9"]) == 0
     table = capsys.readouterr().out
     assert f"ignored: {below} below 0 (--bins 256 has bins for them)" in table
     assert f"ignored: {above} above 8 (--num-bins 12 counts them)" in table
-    entry = counted(capsys, path, "--weights", weights, "--bins", 4)
+    entry = counted_entry(capsys, path, "--weights", weights, "--bins", 4)
     for column, channel in zip(values.T, entry["channels"], strict=True):
         assert channel["sums"] == np.histogram(column, 4)[0].tolist()
 

@@ -2,44 +2,29 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from pathlib import Path
 from typing import Any
 
+import command_line
 import numpy as np
 import pytest
 import torch
 from PIL import Image
 
 from torch_histo import cli
-from torch_histo.sources import base
-
-
-@pytest.fixture(params=[1 << 24, 7], ids=["whole", "pieces"])
-def _pieces(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    monkeypatch.setattr(base, "PIECE_VALUES", request.param)
 
 
 def counted(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
-    assert cli.main([*map(str, words), "--json", "--device", "cpu"]) == 0
-    captured = capsys.readouterr()
-    assert captured.err == ""
-    document = json.loads(captured.out)
-    assert document["errors"] == []
-    (entry,) = document["files"]
+    entry = command_line.counted_entry(capsys, *words)
     assert entry["kind"] == "joint"
     assert entry["ignored"] == entry["elements"] - np.sum(entry["counts"])
     return entry
 
 
 def error_of(capsys: pytest.CaptureFixture[str], *words: Any) -> str:
-    assert cli.main([*map(str, words)]) == 2
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err.count("\n") == 1
-    return captured.err.rstrip("\n")
+    return command_line.error_of(capsys, *words).rstrip("\n")
 
 
 def by_hand(x: np.ndarray, y: np.ndarray, sizes: tuple[int, int]) -> list[list[int]]:
@@ -53,7 +38,7 @@ def by_hand(x: np.ndarray, y: np.ndarray, sizes: tuple[int, int]) -> list[list[i
 RANDOM = np.random.default_rng(0)
 
 
-@pytest.mark.usefixtures("_pieces")
+@pytest.mark.usefixtures("pieces_of_any_size")
 @pytest.mark.parametrize("fortran", [False, True], ids=["C", "F"])
 @pytest.mark.parametrize(
     ("options", "names", "at"),
