@@ -100,6 +100,10 @@ class Stream(Plottable, nn.Module):
         x = self._tensor_of(x)
         if channel_dim is not None or unknown:
             x, dim = self._without_channel(x, dim, channel_dim, unknown)
+        self._add_counts(x, dim)
+
+    def _add_counts(self, x: Tensor, dim: int | Sequence[int] | None) -> None:
+        """Counts the values of a tensor over `dim`."""
         # The operator checks all that it is given; its errors are made those of this class later.
         is_checked = not is_plain(x)
         dims = self._checked_dim(x, dim) if is_checked else self._dimensions(dim)

@@ -35,7 +35,7 @@ from torch_histo._sketch_operators import sketch_add, sketch_quantile
 from torch_histo._stream import Stream, channel_sizes, fractions_of, ranks_of
 
 if TYPE_CHECKING:
-    from numpy.typing import ArrayLike
+    pass
 
 _INT64 = torch.iinfo(torch.int64)
 _FRACTION_BITS = 52
@@ -154,23 +154,11 @@ class QuantileSketch(Stream):
     def _extreme(self, key: Tensor) -> Tensor:
         return _float(key).where(self.min_key <= self.max_key, torch.nan)
 
-    def update(
-        self,
-        x: Tensor | ArrayLike,
-        dim: int | Sequence[int] | None = None,
-        *,
-        channel_dim: int | None = None,
-        **unknown: NoReturn,
-    ) -> None:
-        x = self._tensor_of(x)
-        if channel_dim is not None or unknown:
-            x, dim = self._without_channel(x, dim, channel_dim, unknown)
+    def _add_counts(self, x: Tensor, dim: int | Sequence[int] | None) -> None:
         if not self._adds_in_place(x, dim):
             counts, low, high = self._read(x, dim)
             self.hist.add_(counts)
             self._widen(_key(low), _key(high))
-
-    update.__doc__ = Stream.update.__doc__
 
     def _adds_in_place(self, x: Tensor, dim: int | Sequence[int] | None) -> bool:
         """Whether an operator has added the counts and the extremes."""
