@@ -63,7 +63,7 @@ def _with_number_of_bins(
         raise SourceError(f"--bins {rule} is for one channel, found {channels}: give a number")
     values = torch.cat([piece.values.flatten() for piece in pieces()]).to(device)
     try:
-        edges = histogram(values, rule, _told_range(source, arguments)).bin_edges
+        edges = histogram(values, rule, _given_range(source, arguments)).bin_edges
     except RuntimeError as error:
         line = str(error).removeprefix("histogram: bins")
         if line == str(error):
@@ -80,25 +80,25 @@ def check_values(source: Source) -> None:
 def has_edges(source: Source, arguments: argparse.Namespace) -> bool:
     """Whether bins lie between edges: those of floats, and those of integers if --bins or the like
     is given. Other integers have a bin for each value."""
-    told = arguments.bins or arguments.range or arguments.log
-    return source.is_float or bool(told and not arguments.num_bins)
+    given = arguments.bins or arguments.range or arguments.log
+    return source.is_float or bool(given and not arguments.num_bins)
 
 
 def reads_twice(source: Source, arguments: argparse.Namespace) -> bool:
     """Whether the values tell the bins."""
     if has_edges(source, arguments):
-        return _told_range(source, arguments) is None
+        return _given_range(source, arguments) is None
     return arguments.num_bins is None and source.default_bins is None
 
 
-def _told_range(source: Source, arguments: argparse.Namespace) -> Sequence[float] | None:
+def _given_range(source: Source, arguments: argparse.Namespace) -> Sequence[float] | None:
     """The first and the last edge, if they are known before the values are read.
 
     Images and bytes are read only once, so their range is that of their type."""
     if arguments.range is None and source.kind in ("image", "bytes") and source.default_bins:
         return 0, source.default_bins
-    told: Sequence[float] | None = arguments.range
-    return told
+    given: Sequence[float] | None = arguments.range
+    return given
 
 
 @contextmanager
@@ -192,7 +192,7 @@ def _count_between_edges(
 def bins_of(
     source: Source, pieces: Callable[[], Iterator[Piece]], arguments: argparse.Namespace
 ) -> int:
-    """The bins of integers: as many as are told, as the type has values, or as are found."""
+    """The bins of integers: as many as are given, as the type has values, or as are found."""
     return arguments.num_bins or source.default_bins or _found_bins(pieces())
 
 
@@ -203,11 +203,11 @@ def edges_of(
     device: torch.device,
 ) -> Tensor:
     """The edges of bins."""
-    told = _told_range(source, arguments)
-    if told is None:
+    given = _given_range(source, arguments)
+    if given is None:
         low, high = _extremes(source, pieces(), device)
     else:
-        low, high = torch.tensor(told, dtype=torch.float64, device=device)
+        low, high = torch.tensor(given, dtype=torch.float64, device=device)
     return _edges(source, low, high, arguments.bins or EDGED_BINS, arguments.log)
 
 

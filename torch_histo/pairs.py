@@ -210,11 +210,10 @@ def _values(name: str, source: Source) -> Tensor:
     counting.check_values(source)
     with counting.reading(name, source, reads=1) as pieces:
         parts = [piece.values for piece in pieces()]
-    if source.kind != "array":
-        return torch.cat([part.reshape(-1) for part in parts])
     sizes = source.shape or (1,)
     if not source.is_fortran:
-        return torch.cat([part.reshape(-1) for part in parts]).view(sizes)
+        flat = torch.cat([part.reshape(-1) for part in parts])
+        return flat.view(sizes) if source.kind == "array" else flat
     backwards = tuple(reversed(range(len(sizes))))
     flat = torch.cat([part.permute(backwards).reshape(-1) for part in parts])
     return flat.view(sizes[::-1]).permute(backwards)
@@ -250,7 +249,7 @@ def table(result: PairResult) -> str:
     x, y = result.axes
     sizes = " x ".join(str(size) for size in result.counts.shape)
     lines = [
-        f"{printable(result.name)}: {_told(x)} and {_told(y)}",
+        f"{printable(result.name)}: {_described(x)} and {_described(y)}",
         f"  {result.elements:,} pairs, {result.elements - result.ignored:,} counted in "
         f"{sizes} bins, {result.ignored:,} ignored",
     ]
@@ -263,7 +262,7 @@ def table(result: PairResult) -> str:
     return "\n".join([*lines, "", *_rows(result)]) + "\n"
 
 
-def _told(axis: Axis) -> str:
+def _described(axis: Axis) -> str:
     return f"{printable(axis.name)} ({axis.dtype})"
 
 

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Summary", "summarize"]
 
+_ARGUMENTS = ("input", "dim", "channel_dim", "q", "bits", "exponents")
+
 
 class _Source(NamedTuple):
     """What a sketch is made from."""
@@ -176,7 +178,6 @@ def summarize(
     return Summary(*numbers, quantiles, made)  # type: ignore[call-arg, arg-type]
 
 
-_ARGUMENTS = ("input", "dim", "channel_dim", "q", "bits", "exponents")
 _NUMBERS = 9
 """The fields of a summary before its quantiles."""
 

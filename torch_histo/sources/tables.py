@@ -187,8 +187,10 @@ def _numbers(fields: Sequence[str]) -> Numbers:
 
 def _is_rounded_field(field: str) -> bool:
     """Whether it is an integer that float64 does not hold."""
-    with suppress(ValueError, OverflowError):
-        return len(field) > 15 and int(field) != float(field)
+    if len(field) <= 15 or not field.strip().lstrip("+-").isdecimal():
+        return False
+    with suppress(ValueError):  # of two signs, or too many digits
+        return int(field) != float(field)
     return False
 
 
@@ -238,9 +240,8 @@ def _parquet_source(table: Any, index: int, dim: Dim) -> Source:
     if not (types.is_integer(of) or types.is_floating(of) or types.is_boolean(of)):
         raise SourceError(f"expected numbers, found {of}")
     with decoding("a column of a Parquet file"):
-        same = table.schema_arrow.names[:index].count(
-            field.name
-        )  # columns of one name are all read
+        # All columns of this name are read.
+        same = table.schema_arrow.names[:index].count(field.name)
         column = table.read(columns=[field.name]).column(same)
         if column.null_count and not types.is_floating(of):
             column = column.cast(float64())  # raises where that would round
