@@ -58,6 +58,8 @@ def edges_in_one_call(
     if not is_plain(input):
         return None
     try:
-        return _edges_of(input.detach(), num_bins, range, dims)  # type: ignore[no-any-return]
+        if input.requires_grad:
+            input = input.detach()  # edges have no gradient
+        return _edges_of(input, num_bins, range, dims)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
         return None

@@ -270,12 +270,12 @@ UniformEdges prepare_edges(
   if (num_bins < 1) {
     fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
   }
-  const std::vector<double> ends = range ? checked_range(*range) : std::vector<double>();
+  std::vector<double> ends = range ? checked_range(*range) : std::vector<double>();
   const std::vector<int64_t> shape =
       !range ? kept_sizes(input, checked, num_bins + 1) : std::vector<int64_t>{num_bins + 1};
   const bool in_float32 = fits_in_float32(checked.element);
   return {
-      num_bins, ends,
+      num_bins, std::move(ends),
       allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges"),
       in_float32 ? ElementType::kFloat32 : ElementType::kFloat64};
 }
