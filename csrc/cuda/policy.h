@@ -405,6 +405,21 @@ constexpr unsigned kMostWordsToWrite = 16; // half a warp has the words of a slo
 // Columns have tables if a warp's rows are at least so many for each slot.
 constexpr int64_t kFewestRowsOfColumns = 4;
 
+// --- Joint histograms (fill/joint*.cu) -----------------------------------------------------
+
+// Threads of a block, which is alone on its multiprocessor.
+constexpr int kThreadsOfJoint = 768;
+// Shorter channels are counted element by element in the result, and so are those with more cells of
+// a table for each row than these.
+constexpr int64_t kMinRowsOfJoint = 1024;
+constexpr int64_t kMostCellsOfRow = 8;
+// Buckets that find the thresholds of an axis if no line does.
+constexpr int32_t kBucketsOfJoint = 1024;
+constexpr int64_t kMostBinsOfJoint = 1
+                                     << 15; // of an axis: a bucket counts its thresholds in 16 bits
+// With fewer bytes of coordinates, cells that no table has are counted in the result.
+constexpr int64_t kMinBytesOfJointIndex = 32 << 20;
+
 // --- Short channels between edges (fill/own_ranges.cu, fill/short_channels.cu) ----------------
 
 // Threads of a block, and vec16s of a channel that each reads. Case: bfloat16 [4096, 11008] over 1,

@@ -17,6 +17,7 @@
 #include "cuda/storage/clear.h"
 #include "cuda/study/variants.h"
 #include "cuda/summary/summary.h"
+#include "emulator/arrays.h"
 #include "emulator/broken.h"
 #include "emulator/input.h"
 #include "emulator/invariants.h"
@@ -25,80 +26,7 @@
 namespace {
 
 using namespace histo;
-using emulated::Kind;
-
-struct EmulatedWorkspace final : Allocator {
-  void* operator()(int64_t bytes) override {
-    return emulated::allocate(Kind::kWorkspace, static_cast<size_t>(bytes));
-  }
-};
-EmulatedWorkspace workspace;
-
-/// An array of the input: first its place and size, later its bytes.
-class Array {
- public:
-  Array() : offset_(read<size_t>()), bytes_(read<size_t>()) {
-  }
-  const uint8_t* data() const {
-    return read_into(emulated::allocate(Kind::kInput, bytes_, offset_));
-  }
-  /// The same in memory that kernels may write, too.
-  uint8_t* writable() const {
-    uint8_t* data = emulated::allocate(Kind::kCounts, bytes_);
-    emulated::fill(data, 0, bytes_);
-    return read_into(data);
-  }
-  size_t bytes() const {
-    return bytes_;
-  }
-
- private:
-  uint8_t* read_into(uint8_t* data) const {
-    std::cin.read(reinterpret_cast<char*>(data), static_cast<std::streamsize>(bytes_));
-    if (!std::cin) {
-      std::cerr << "the data are cut off\n";
-      std::exit(2);
-    }
-    return data;
-  }
-
-  size_t offset_;
-  size_t bytes_;
-};
-
-/// The arrays follow.
-void end_of_line() {
-  std::cin.get();
-}
-
-/// A result, which is written at the end.
-class Result {
- public:
-  explicit Result(int64_t bytes)
-      : bytes_(static_cast<size_t>(bytes)), data_(emulated::allocate(Kind::kCounts, bytes_)) {
-  }
-  template <class T>
-  T* data() const {
-    return reinterpret_cast<T*>(data_);
-  }
-  void write() const {
-    std::cout.write(reinterpret_cast<const char*>(data_), static_cast<std::streamsize>(bytes_));
-  }
-
- private:
-  size_t bytes_;
-  uint8_t* data_;
-};
-
-Problem read_loops() {
-  bool copies = false;
-  const Problem problem = read_problem(copies);
-  if (copies) {
-    std::cerr << "the strides need a copy\n";
-    std::exit(5);
-  }
-  return problem;
-}
+using namespace emulated;
 
 /// The counts of integers; variant 0 is the engine.
 template <class Binning>
@@ -591,6 +519,8 @@ int main(int argc, char** argv) {
   const std::string name = argc == 2 ? argv[1] : "";
   if (name == "channel_histogram") {
     channel_histogram();
+  } else if (name == "joint_histogram") {
+    emulated::joint_histogram();
   } else if (name == "histogram") {
     histogram();
   } else if (name == "own_ranges") {

@@ -41,6 +41,7 @@ FEW_SMS = [
 HOST = (
     "torch/loops",
     "emulator/program",
+    "emulator/joint",
     "emulator/emulator",
     "emulator/memory",
     "emulator/invariants",

@@ -5,6 +5,7 @@
 #include "cuda/axis/search.cuh"
 #include "cuda/fill/fill.h"
 #include "cuda/fill/joint.h"
+#include "cuda/fill/joint_streams.h"
 
 namespace histo::cuda {
 namespace {
@@ -154,10 +155,14 @@ void start_joint(
 } // namespace
 
 void count_joint(const Problem& problem, const JointAxes& axes, const Launch& launch) {
-  if (problem.num_counts() > 0) {
-    clear_counts(launch, problem);
-    start_joint(problem, axes, totals_of(problem), nullptr, launch);
+  if (problem.num_counts() == 0) {
+    return;
   }
+  if (const auto plan = plan_joint(problem, axes, launch.limits)) {
+    return count_joint_streams(*plan, problem, axes, launch);
+  }
+  clear_counts(launch, problem);
+  start_joint(problem, axes, totals_of(problem), nullptr, launch);
 }
 
 void write_joint_index(

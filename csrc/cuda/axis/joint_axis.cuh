@@ -1,0 +1,175 @@
+// The axis of one coordinate of a joint histogram, as a block finds it.
+#pragma once
+
+#include "cuda/axis/block_bins.cuh"
+#include "cuda/storage/room.h"
+#include "cuda/walk/packs.cuh"
+
+namespace histo::cuda {
+
+/// Bins of consecutive integers: bin k holds `first` + k, and the last bin one number more if it is
+/// closed by an edge that is an integer.
+struct Consecutive {
+  bool is_right;
+  int64_t first;
+  unsigned most; // slot before `gap` is taken off
+  unsigned gap;  // 1 if the last bin holds two numbers
+
+  /// `last` is the largest value that the elements can have.
+  template <class Bins>
+  __device__ __forceinline__ static Consecutive of(const Bins& bins, int64_t last) {
+    const auto at = [&](unsigned k) { return bins.thresholds[word_of(k + 1, 0u)]; };
+    Consecutive found{false, static_cast<int64_t>(at(0)), bins.bins + 1, 0};
+    if (bins.limit < bins.bins) {
+      return found;
+    }
+    bool holds = true;
+    for (unsigned k = threadIdx.x; k < bins.bins; k += blockDim.x) {
+      holds = holds && at(k) - at(0) == k;
+    }
+    const int64_t top = found.first + bins.bins; // the number behind those of one bin each
+    if (last < top) {
+      found.most = bins.bins; // no value is above
+    } else if (bins.limit > bins.bins) {
+      found.gap = at(bins.bins) == top ? 0 : 1;
+      found.most += found.gap;
+      holds = holds && at(bins.bins) - top == found.gap;
+    } else {
+      holds = false; // all values above are in the last bin
+    }
+    found.is_right = __syncthreads_and(holds) != 0;
+    return found;
+  }
+  /// The slot of a value before `gap` is taken off.
+  __device__ __forceinline__ unsigned slot(int32_t value) const {
+    const int32_t above = max(value - static_cast<int32_t>(first) + 1, 0);
+    return min(static_cast<unsigned>(above), most);
+  }
+  __device__ __forceinline__ unsigned slot(int64_t value) const {
+    const uint64_t beyond = static_cast<uint64_t>(value) - static_cast<uint64_t>(first);
+    const unsigned above = beyond < most ? static_cast<unsigned>(beyond) + 1 : most;
+    return value < first ? 0 : above;
+  }
+};
+
+/// Whether values are integers of 8 or 16 bits, which are widened to int64 but fit int32.
+template <class Values>
+constexpr bool kAreSmall = false;
+template <class T, int kSize>
+constexpr bool kAreSmall<Typed<T, kSize, int64_t>> = sizeof(T) < 4;
+
+/// The bins of one channel, for values of type V. kSmall: V is int64, but values have fewer than 32
+/// bits.
+template <class V, bool kSmall>
+struct BinsOfAxis {
+  using Bins = BlockBins<V, 0>;
+
+  Bins bins;
+  Consecutive consecutive; // integers alone
+  const Bins* in_memory;   // the same in shared memory: what is rare takes no registers
+  unsigned nan_slot;
+  bool shows_nan;
+
+  /// The slots of values. NaN has a slot that is not shown, or its own.
+  template <int kSize>
+  __device__ __forceinline__ void find(const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if constexpr (!Number<V>::kIsFloat) {
+      find_integers(values, slots);
+    } else {
+      bool knows_nan = !shows_nan; // lines find slot 0
+      if (bins.guess == Guess::kAffine) {
+        bins.template find<Guess::kAffine>(values, slots);
+      } else if (kKnowsAffineExceptTop<V> && bins.guess == Guess::kAffineExceptTop) {
+        find_except_top(values, slots);
+      } else {
+        knows_nan = false;
+        if (bins.guess == Guess::kAffineThenCompare) {
+          bins.template find<Guess::kAffineThenCompare>(values, slots);
+        } else {
+          find_in_buckets(values, slots);
+        }
+      }
+      if (!knows_nan) {
+#pragma unroll
+        for (int j = 0; j < kSize; ++j) {
+          slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
+        }
+      }
+    }
+  }
+
+ private:
+  template <int kSize>
+  __device__ __forceinline__ void find_except_top(
+      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if constexpr (kKnowsAffineExceptTop<V>) {
+      bins.template find<Guess::kAffineExceptTop>(values, slots);
+    }
+  }
+  template <int kSize>
+  __device__ __forceinline__ void find_integers(
+      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    using Whole = std::conditional_t<kSmall, int32_t, int64_t>;
+    if (!consecutive.is_right) {
+      if (bins.guess == Guess::kAffine) {
+        in_memory->template find<Guess::kAffine>(values, slots);
+      } else if (bins.guess == Guess::kAffineThenCompare) {
+        in_memory->template find<Guess::kAffineThenCompare>(values, slots);
+      } else {
+        find_in_buckets(values, slots);
+      }
+      return;
+    }
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      slots[j] = consecutive.slot(static_cast<Whole>(values[j]));
+    }
+    if (consecutive.gap > 0) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        slots[j] -= slots[j] > bins.bins ? 1 : 0;
+      }
+    }
+  }
+  template <int kSize>
+  __device__ __forceinline__ void find_in_buckets(
+      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if (bins.guess == Guess::kBucketed) {
+      in_memory->template find<Guess::kBucketed>(values, slots);
+    } else {
+      in_memory->template find<Guess::kBucketedBits>(values, slots);
+    }
+  }
+};
+
+/// Finds the bins of axis kAxis of a channel, with all threads of the block.
+template <int kAxis, class Values>
+__device__ __forceinline__ auto find_axis(
+    const Edges& edges,
+    const Flow& flow,
+    int64_t channel,
+    int64_t last,
+    int32_t buckets,
+    Room& room) {
+  using V = typename Values::Wide;
+  using Bins = BlockBins<V, 0>;
+  __shared__ Bins in_memory;
+  const auto slots = static_cast<unsigned>(edges.bins) + 3;
+  auto* thresholds = room.take<V>(words_of(slots, 0u));
+  auto* words = room.take<uint32_t>(buckets);
+  BinsOfAxis<V, kAreSmall<Values>> axis{};
+  axis.bins = find_bins<V, 0>(edges, channel, thresholds, words, buckets);
+  __syncthreads(); // other axes use the same memory to find their bins
+  if (threadIdx.x == 0) {
+    in_memory = axis.bins;
+  }
+  if constexpr (!Number<V>::kIsFloat) {
+    axis.consecutive = Consecutive::of(axis.bins, last);
+  }
+  axis.in_memory = &in_memory;
+  axis.nan_slot = slots - 1;
+  axis.shows_nan = flow.shown;
+  return axis;
+}
+
+} // namespace histo::cuda

@@ -1,0 +1,197 @@
+// The kernel of joint histograms: it finds the cells of elements, and counts them in shared memory or
+// writes them.
+#pragma once
+
+#include <algorithm>
+#include <type_traits>
+
+#include "cuda/axis/joint_axis.cuh"
+#include "cuda/fill/joint_streams.h"
+#include "cuda/pdl.cuh"
+#include "cuda/storage/joint_cells.cuh"
+#include "cuda/walk/samples.cuh"
+
+namespace histo::cuda {
+
+/// Where a kernel writes.
+struct JointOutput {
+  JointStorage storage;
+  unsigned long long* counts; // [channels, bins]
+  uint32_t* tables;           // of blocks that share a channel: [blocks, bins], or null
+  unsigned* index;            // the cells of elements, or null
+  int64_t num_bins;
+};
+
+/// The axes of a block, one in another.
+template <class Stream, int kAxis = 0>
+struct AxesOfBlock {
+  using Samples = typename Stream::Samples;
+  using Values = typename Samples::template Axis<kAxis>::Values;
+  using V = typename Values::Wide;
+  static constexpr bool kIsLast = kAxis + 1 == Samples::kAxes;
+  using Behind = std::conditional_t<kIsLast, Flow, AxesOfBlock<Stream, kAxis + (kIsLast ? 0 : 1)>>;
+
+  BinsOfAxis<V, kAreSmall<Values>> own;
+  unsigned slots; // of the axis in a table
+  Behind behind;
+
+  __device__ __forceinline__ static AxesOfBlock find(
+      const JointStreams& in, const JointAxes& axes, int64_t channel, Room& room) {
+    AxesOfBlock found{};
+    found.own = find_axis<kAxis, Values>(
+        axes.axes[kAxis].edges, axes.flow, channel, in.last[kAxis], in.buckets, room);
+    found.slots = in.cells.slots[kAxis];
+    if constexpr (!kIsLast) {
+      found.behind = Behind::find(in, axes, channel, room);
+    }
+    return found;
+  }
+  __device__ __forceinline__ void set_valid(bool (&valid)[kMostAxes]) const {
+    valid[kAxis] = own.bins.valid;
+    if constexpr (!kIsLast) {
+      behind.set_valid(valid);
+    }
+  }
+  /// Makes cells of all axes of those of the axes before.
+  template <int kSize>
+  __device__ __forceinline__ void find_cells(
+      const Stream& stream,
+      const typename Stream::Pack& pack,
+      int first,
+      unsigned (&cells)[kSize]) const {
+    V values[kSize];
+    unsigned found[kSize];
+    stream.samples.template widen<kAxis>(pack, first, values);
+    own.find(values, found);
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      cells[j] = kAxis == 0 ? found[j] : cells[j] * slots + found[j];
+    }
+    if constexpr (!kIsLast) {
+      behind.find_cells(stream, pack, first, cells);
+    }
+  }
+};
+
+/// Counts packs, or writes their joint bins.
+template <class Stream, class Axes>
+struct FillCells {
+  const Stream& stream;
+  const Axes& axes;
+  const JointOutput& out;
+  const CellHalves& halves;
+
+  __device__ __forceinline__ void operator()(const typename Stream::Pack& pack, int64_t row) const {
+    constexpr int kAtOnce = std::min(Stream::kSize, 4);
+#pragma unroll
+    for (int first = 0; first < Stream::kSize; first += kAtOnce) {
+      fill<kAtOnce>(pack, first, row + first);
+    }
+  }
+  template <int kSize>
+  __device__ __forceinline__ void fill(
+      const typename Stream::Pack& pack, int first, int64_t row) const {
+    unsigned cells[kSize];
+    axes.find_cells(stream, pack, first, cells);
+    if (out.storage == JointStorage::kTable) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        CellWords{halves.address}.add(cells[j]);
+      }
+    } else if (out.storage == JointStorage::kHalves) {
+      halves.add_all(cells);
+    } else {
+      write(cells, row);
+    }
+  }
+
+ private:
+  /// The joint bins of rows that follow each other.
+  template <int kSize>
+  __device__ __forceinline__ void write(const unsigned (&cells)[kSize], int64_t row) const {
+    struct alignas(kSize * sizeof(int32_t)) Several {
+      unsigned cells[kSize];
+    };
+    unsigned* to = out.index + row;
+    if (reinterpret_cast<uintptr_t>(to) % alignof(Several) == 0) {
+      *reinterpret_cast<Several*>(to) = reinterpret_cast<const Several&>(cells);
+    } else {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        to[j] = cells[j];
+      }
+    }
+  }
+};
+
+/// Writes what a block has counted: to the result if it has all of a channel.
+__device__ inline void put_cells(const JointOutput& out, const CellHalves& halves, bool alone) {
+  const auto bins = static_cast<unsigned>(out.num_bins);
+  uint32_t* table = out.tables + int64_t{blockIdx.x} * bins;
+  for (unsigned bin = threadIdx.x; bin < bins; bin += blockDim.x) {
+    unsigned cell = 0;
+    const bool counts = cell_of(halves.cells, halves.valid, bin, cell);
+    const bool is_half = out.storage == JointStorage::kHalves;
+    const uint32_t found = is_half ? halves.at(cell) : CellWords{halves.address}.at(cell);
+    const uint32_t sum = counts ? found : 0;
+    if (alone) {
+      put_or_add(halves.histogram + bin, sum, is_half); // what overflowed is there
+    } else {
+      table[bin] = sum;
+    }
+  }
+}
+
+template <class Samples, class Shape>
+__global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams_kernel(
+    const __grid_constant__ JointStreams in,
+    const __grid_constant__ JointAxes axes,
+    const __grid_constant__ JointOutput out) {
+  using Stream = StreamOfSamples<Samples, Shape>;
+  using Axes = AxesOfBlock<Stream>;
+  extern __shared__ __align__(16) unsigned char shared[];
+  __shared__ bool valid[kMostAxes];
+  const Stream stream(in, blockIdx.x);
+  Room room(shared);
+  const Axes found = Axes::find(in, axes, stream.channel, room);
+  auto* table = room.take<uint32_t>(0);
+  const unsigned words = in.cells.words(out.storage);
+  for (unsigned i = threadIdx.x; i < words; i += Shape::kThreads) {
+    table[i] = 0;
+  }
+  if (threadIdx.x == 0) {
+    found.set_valid(valid);
+  }
+  __syncthreads();
+  wait_for_previous(); // it clears the result
+  const CellHalves halves{
+      address_of(table), in.cells, valid, out.counts + stream.channel * out.num_bins};
+  const FillCells<Stream, Axes> fill{stream, found, out, halves};
+  stream.for_each(fill, [&](const typename Stream::Pack& pack, int64_t row) {
+    fill.template fill<1>(pack, 0, row);
+  });
+  if (out.storage != JointStorage::kIndex) {
+    __syncthreads();
+    put_cells(out, halves, in.chunks == 1);
+  }
+}
+
+/// Starts the kernel for samples of a type.
+template <class Samples, int kInFlight>
+void start_joint(const JointCall& call, const Launch& launch) {
+  const JointPlan& plan = call.plan;
+  const bool indexes = plan.storage == JointStorage::kIndex;
+  const JointOutput out{
+      plan.storage, totals_of(call.problem),
+      indexes ? nullptr : static_cast<uint32_t*>(call.workspace),
+      indexes ? static_cast<unsigned*>(call.workspace) : nullptr, call.problem.num_bins};
+  start(
+      launch, "joint_streams",
+      joint_streams_kernel<Samples, ReadShape<kThreadsOfJoint, 1, kInFlight>>,
+      LaunchShape{
+          grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+          plan.storage == JointStorage::kHalves && launch.limits.has_clusters()},
+      plan.streams, call.axes, out);
+}
+
+} // namespace histo::cuda

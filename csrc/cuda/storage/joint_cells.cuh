@@ -1,0 +1,131 @@
+// Where blocks count the cells of a joint histogram: a table in shared memory, of words or of halves
+// of words.
+#pragma once
+
+#include "cuda/plan/joint_plan.h"
+#include "cuda/storage/counts.cuh"
+#include "cuda/storage/shared.cuh"
+
+namespace histo::cuda {
+
+/// The joint bin of a cell in the result, or kNoBin.
+__device__ inline int64_t shown_bin(const JointCells& cells, unsigned cell) {
+  int64_t bin = 0, below = 1; // bins of the axes behind
+  for (int d = cells.axes - 1; d >= 0; --d) {
+    const unsigned slot = cell % cells.slots[d] - (cells.shows_flow ? 0 : 1); // 0 - 1 is large
+    if (slot >= cells.shown(d)) {
+      return kNoBin;
+    }
+    bin += slot * below;
+    below *= cells.shown(d);
+    cell /= cells.slots[d];
+  }
+  return bin;
+}
+
+/// The cell of a joint bin. Axes that are not valid count NaN alone: other cells are none.
+__device__ inline bool cell_of(
+    const JointCells& cells, const bool (&valid)[kMostAxes], unsigned bin, unsigned& cell) {
+  unsigned stride = 1;
+  bool counts = true;
+  cell = 0;
+  for (int d = cells.axes - 1; d >= 0; --d) {
+    const unsigned slot = bin % cells.shown(d) + (cells.shows_flow ? 0 : 1);
+    counts = counts && (valid[d] || slot == cells.nan_slot(d));
+    cell += slot * stride;
+    stride *= cells.slots[d];
+    bin /= cells.shown(d);
+  }
+  return counts;
+}
+
+/// A word for each cell.
+struct CellWords {
+  uint32_t address;
+
+  __device__ __forceinline__ void add(unsigned cell) const {
+    add_shared(address + cell * sizeof(uint32_t), 1);
+  }
+  __device__ __forceinline__ uint32_t at(unsigned cell) const {
+    return load_shared(address + cell * sizeof(uint32_t));
+  }
+};
+
+/// Two cells share a word, 16 bits each. The thread whose addition overflows a half adds 2^16 to the
+/// result. Every addition tells what was there, so it does not matter who adds meanwhile: the low
+/// half's carry is taken back, and what that and other additions carry out of the word or borrow is
+/// counted for the high half.
+struct CellHalves {
+  static constexpr uint32_t kHalf = 0xffff;
+  static constexpr uint32_t kBeyond = 1u << 16;
+
+  uint32_t address;
+  const JointCells& cells;
+  const bool (&valid)[kMostAxes];
+  unsigned long long* histogram; // of the channel
+
+  __device__ __forceinline__ uint32_t word_of(unsigned cell) const {
+    return address + cell / 2 * sizeof(uint32_t);
+  }
+  __device__ __forceinline__ uint32_t at(unsigned cell) const {
+    return load_shared(word_of(cell)) >> shift_of(cell) & kHalf;
+  }
+  __device__ __forceinline__ static unsigned shift_of(unsigned cell) {
+    return cell % 2 * 16;
+  }
+  /// Adds up to 2^12 to a cell.
+  __device__ __forceinline__ void add(unsigned cell, uint32_t count) const {
+    const unsigned shift = shift_of(cell);
+    const uint32_t before = fetch_add_shared(word_of(cell), count << shift);
+    if ((before >> shift & kHalf) + count > kHalf) {
+      carry(*this, cell, before, count << shift);
+    }
+  }
+  /// Adds 1 to each cell. Equal ones are one addition, and so are those of a whole warp.
+  template <int kSize>
+  __device__ __forceinline__ void add_all(const unsigned (&all)[kSize]) const {
+    bool are_equal = kSize > 1;
+#pragma unroll
+    for (int j = 1; j < kSize; ++j) {
+      are_equal = are_equal && all[j] == all[0];
+    }
+    if (!are_equal) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        add(all[j], 1);
+      }
+      return;
+    }
+    const unsigned active = __activemask();
+    const int leader = __ffs(active) - 1;
+    const bool is_warp = __all_sync(active, __shfl_sync(active, all[0], leader) == all[0]);
+    if (!is_warp || static_cast<int>(threadIdx.x % kWarp) == leader) {
+      add(all[0], is_warp ? kSize * static_cast<unsigned>(__popc(active)) : kSize);
+    }
+  }
+
+ private:
+  /// By value: the address of this one would keep it in memory.
+  __device__ __noinline__ static void carry(
+      CellHalves halves, unsigned cell, uint32_t before, uint32_t added) {
+    const bool carries = before + added < before; // out of the word
+    halves.put(cell, kBeyond);
+    if (cell % 2 == 1) {
+      return;
+    }
+    const uint32_t then = fetch_add_shared(halves.word_of(cell), 0 - kBeyond);
+    const bool borrows = then < kBeyond;
+    if (carries != borrows) {
+      halves.put(cell + 1, carries ? int64_t{kBeyond} : -int64_t{kBeyond});
+    }
+  }
+  __device__ void put(unsigned cell, int64_t count) const {
+    const int64_t bin = shown_bin(cells, cell);
+    unsigned same = 0;
+    if (bin != kNoBin && cell_of(cells, valid, static_cast<unsigned>(bin), same)) {
+      atomicAdd(histogram + bin, static_cast<unsigned long long>(count));
+    }
+  }
+};
+
+} // namespace histo::cuda
