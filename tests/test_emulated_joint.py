@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 from functools import partial
-from pathlib import Path
 from typing import Protocol
 
 import pytest
@@ -38,7 +37,13 @@ class Count(Protocol):
 
 @pytest.fixture(scope="session")
 def count(programs: Programs) -> Count:
-    return partial(count_joint, Path(programs.emulator))
+    return partial(count_joint, programs.emulator)
+
+
+@pytest.fixture(scope="session")
+def count_eagerly(programs: Programs) -> Count:
+    """The plans take less data for many."""
+    return partial(count_joint, programs.eager)
 
 
 def special(x: Tensor) -> Tensor:
@@ -211,6 +216,23 @@ def test_halves_overflow(count: Count, dtype: torch.dtype) -> None:
         assert found - {"chunks"} == words
 
 
+@pytest.mark.parametrize("of_high", [65_535, 65_538])
+def test_halves_carry(count: Count, of_high: int) -> None:
+    """The low half of a word overflows into a high one that is full, or has overflowed before."""
+    edges = torch.arange(61).double(), torch.arange(131).double()
+    low, high, outside = 5, 6, -1  # an even slot, and the one behind it
+    threads, packs = 768, 58  # a thread takes all of its packs before the next thread runs
+    y = torch.full((packs, threads, 4), outside, dtype=torch.int32)
+    y[:, threads // 2 :, :3] = low
+    first = y[:, : threads // 2, :3].flatten()
+    first[:of_high] = high
+    y[:, : threads // 2, :3] = first.view(packs, -1, 3)
+    x = torch.full((y.numel(),), 3, dtype=torch.int32)
+    one_sm = dataclasses.replace(SMALL, sm_count=1)
+    assert (y == low).sum() > 1 << 16
+    assert count([x, y.flatten()], edges, gpu=one_sm) == {"separate", "same", "halves"}
+
+
 def test_halves(count: Count) -> None:
     edges = uniform(-3, 100, 60), uniform(-1, 9, 130)
     for i, gpu in enumerate((SMALL, dataclasses.replace(SMALL, sm_count=1, capability=(9, 0)))):
@@ -219,3 +241,20 @@ def test_halves(count: Count) -> None:
     x = numbers_about(edges[0], (3, 1200), torch.float32)
     y = numbers_about(edges[1], (3, 1200), torch.float32)
     assert "halves" in count([x, y], edges, (1,), gpu=SMALL)
+
+
+@pytest.mark.parametrize("flow", [False, True])
+def test_cells_are_written(count_eagerly: Count, flow: bool) -> None:
+    """More cells than a table has: they are counted as integers are."""
+    edges = uniform(-3, 100, 400), uniform(-1, 9, 301)
+    words = {"separate", "same", "index"}
+    for dtype, size in ((torch.float32, 70_003), (torch.bfloat16, 140_001)):
+        inputs = pair(edges, size, (dtype, dtype))
+        for offsets in ((0, 0), (1, 3)):
+            found = count_eagerly(inputs, edges, flow=flow, offsets=offsets, gpu=LARGE)
+            assert found - {"chunks"} == words
+    bad = edges[0], edges[1].flip(0)
+    count_eagerly(pair(edges, 70_003, (torch.float32,) * 2), bad, flow=flow, gpu=LARGE)
+    sample = torch.stack(pair(edges, 70_001, (torch.float32,) * 2), -1)
+    found = count_eagerly(sample, edges, flow=flow, offsets=(2,), gpu=LARGE)
+    assert found - {"chunks"} == {"interleaved", "same", "index"}

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch_histo.devices import Device
 
 OF_LARGE = 100_000
-"""Elements, from which the counts are compared with those of torch.bucketize: the oracle is slow."""
+"""Elements from which counts are compared with those of torch.bucketize: the oracle is slow."""
 
 
 def memory_of(x: Tensor) -> bytes:
@@ -58,8 +58,8 @@ def count_joint(
     offsets: Sequence[int] = (),
     gpu: Device = TWO_SMS,
 ) -> set[str]:
-    """Counts coordinates, each beginning so many elements behind an aligned address, or those in the
-    last dimension of one tensor. Compares the counts with the right ones.
+    """Counts coordinates, each beginning so many elements behind an aligned address, or those in
+    the last dimension of one tensor. Compares the counts with the right ones.
 
     Returns the words of the plan.
     """

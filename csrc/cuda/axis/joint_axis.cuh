@@ -75,19 +75,21 @@ struct BinsOfAxis {
   __device__ __forceinline__ void find(const V (&values)[kSize], unsigned (&slots)[kSize]) const {
     if constexpr (!Number<V>::kIsFloat) {
       find_integers(values, slots);
+    } else if (sizeof(V) == 4 && bins.guess == Guess::kAffineThenCompare) {
+      bins.template find<Guess::kAffineThenCompare>(values, slots);
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        slots[j] = min(slots[j], nan_slot); // NaN is not above slot 0, so it has slot -1
+      }
     } else {
-      bool knows_nan = !shows_nan; // lines find slot 0
+      bool knows_nan = !shows_nan; // lines find slots that are not shown
       if (bins.guess == Guess::kAffine) {
         bins.template find<Guess::kAffine>(values, slots);
       } else if (kKnowsAffineExceptTop<V> && bins.guess == Guess::kAffineExceptTop) {
         find_except_top(values, slots);
       } else {
         knows_nan = false;
-        if (bins.guess == Guess::kAffineThenCompare) {
-          bins.template find<Guess::kAffineThenCompare>(values, slots);
-        } else {
-          find_in_buckets(values, slots);
-        }
+        find_by_edges(values, slots);
       }
       if (!knows_nan) {
 #pragma unroll
@@ -113,10 +115,8 @@ struct BinsOfAxis {
     if (!consecutive.is_right) {
       if (bins.guess == Guess::kAffine) {
         in_memory->template find<Guess::kAffine>(values, slots);
-      } else if (bins.guess == Guess::kAffineThenCompare) {
-        in_memory->template find<Guess::kAffineThenCompare>(values, slots);
       } else {
-        find_in_buckets(values, slots);
+        find_by_edges(values, slots);
       }
       return;
     }
@@ -132,9 +132,12 @@ struct BinsOfAxis {
     }
   }
   template <int kSize>
-  __device__ __forceinline__ void find_in_buckets(
+  __device__ __forceinline__ void find_by_edges(
       const V (&values)[kSize], unsigned (&slots)[kSize]) const {
-    if (bins.guess == Guess::kBucketed) {
+    if (sizeof(V) > 4 && bins.guess == Guess::kAffineThenCompare) {
+      (Number<V>::kIsFloat ? bins : *in_memory)
+          .template find<Guess::kAffineThenCompare>(values, slots);
+    } else if (bins.guess == Guess::kBucketed) {
       in_memory->template find<Guess::kBucketed>(values, slots);
     } else {
       in_memory->template find<Guess::kBucketedBits>(values, slots);

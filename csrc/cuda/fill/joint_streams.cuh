@@ -18,7 +18,9 @@ struct JointOutput {
   JointStorage storage;
   unsigned long long* counts; // [channels, bins]
   uint32_t* tables;           // of blocks that share a channel: [blocks, bins], or null
-  unsigned* index;            // the cells of elements, or null
+  unsigned* index;            // the cells of elements among other words, or null
+  int64_t first_index;        // that of the first element
+  int64_t index_words;
   int64_t num_bins;
 };
 
@@ -112,7 +114,7 @@ struct FillCells {
     struct alignas(kSize * sizeof(int32_t)) Several {
       unsigned cells[kSize];
     };
-    unsigned* to = out.index + row;
+    unsigned* to = out.index + out.first_index + row;
     if (reinterpret_cast<uintptr_t>(to) % alignof(Several) == 0) {
       *reinterpret_cast<Several*>(to) = reinterpret_cast<const Several&>(cells);
     } else {
@@ -123,6 +125,14 @@ struct FillCells {
     }
   }
 };
+
+/// Writes the words beside cells: they are no cells.
+__device__ inline void put_beside_index(const JointOutput& out, int64_t rows) {
+  const int64_t behind = out.first_index + rows, word = threadIdx.x;
+  if (blockIdx.x == 0 && word < out.index_words - rows) {
+    out.index[word < out.first_index ? word : behind + word - out.first_index] = ~0u;
+  }
+}
 
 /// Writes what a block has counted: to the result if it has all of a channel.
 __device__ inline void put_cells(const JointOutput& out, const CellHalves& halves, bool alone) {
@@ -152,6 +162,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ bool valid[kMostAxes];
   const Stream stream(in, blockIdx.x);
+  stream.fetch_first(); // while the bins are found
   Room room(shared);
   const Axes found = Axes::find(in, axes, stream.channel, room);
   auto* table = room.take<uint32_t>(0);
@@ -170,10 +181,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams
   stream.for_each(fill, [&](const typename Stream::Pack& pack, int64_t row) {
     fill.template fill<1>(pack, 0, row);
   });
-  if (out.storage != JointStorage::kIndex) {
-    __syncthreads();
-    put_cells(out, halves, in.chunks == 1);
+  if (out.storage == JointStorage::kIndex) {
+    return put_beside_index(out, in.num_rows);
   }
+  __syncthreads();
+  put_cells(out, halves, in.chunks == 1);
 }
 
 /// Starts the kernel for samples of a type.
@@ -182,9 +194,13 @@ void start_joint(const JointCall& call, const Launch& launch) {
   const JointPlan& plan = call.plan;
   const bool indexes = plan.storage == JointStorage::kIndex;
   const JointOutput out{
-      plan.storage, totals_of(call.problem),
+      plan.storage,
+      totals_of(call.problem),
       indexes ? nullptr : static_cast<uint32_t*>(call.workspace),
-      indexes ? static_cast<unsigned*>(call.workspace) : nullptr, call.problem.num_bins};
+      indexes ? static_cast<unsigned*>(call.workspace) : nullptr,
+      plan.first_index,
+      plan.index_words,
+      call.problem.num_bins};
   start(
       launch, "joint_streams",
       joint_streams_kernel<Samples, ReadShape<kThreadsOfJoint, 1, kInFlight>>,

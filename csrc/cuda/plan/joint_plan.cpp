@@ -222,29 +222,30 @@ void set_blocks(const Problem& problem, const DeviceLimits& limits, JointPlan& p
   in.share = streams.share;
   in.chunks = streams.chunks;
   plan.blocks = problem.num_channels() * in.chunks;
-  plan.workspace_bytes = indexes         ? (in.num_rows + kWordsOfVec16) * kCounterBytes
-                         : in.chunks > 1 ? plan.blocks * problem.num_bins * kCounterBytes
-                                         : 0;
   if (indexes) { // rows before the first vec16 of the first coordinate
     const int64_t rows = (kVec16Bytes - address_of(problem) % kVec16Bytes) % kVec16Bytes /
                          bytes_of_type(problem.type);
     plan.first_index = (kWordsOfVec16 - rows % kWordsOfVec16) % kWordsOfVec16;
+    plan.index_words = ceil_div(plan.first_index + in.num_rows, kWordsOfVec16) * kWordsOfVec16;
   }
+  const bool shares = !indexes && in.chunks > 1;
+  plan.workspace_bytes =
+      (shares ? plan.blocks * problem.num_bins : plan.index_words) * kCounterBytes;
 }
 
 } // namespace
 
-Problem JointPlan::index_problem(void* workspace, int64_t* counts) const {
+Problem JointPlan::index_problem(const void* workspace, int64_t* counts) const {
   Problem problem{};
   problem.type = ElementType::kInt32;
-  problem.data = static_cast<const int32_t*>(workspace) + first_index;
+  problem.data = workspace;
   for (Extent& loop : problem.channels) {
     loop = {1, 0};
   }
   for (Extent& loop : problem.rows) {
     loop = {1, 0};
   }
-  problem.rows[2] = {streams.num_rows, 1};
+  problem.rows[2] = {index_words, 1};
   problem.num_bins = streams.cells.size();
   problem.counts = counts;
   return problem;

@@ -88,10 +88,13 @@ struct JointPlan {
   int threads;
   int64_t shared_bytes;
   int64_t workspace_bytes; // tables of blocks that share a channel, or the cells of elements
-  int64_t first_index;     // words before those, so that packs of them are aligned
+  // Cells lie among so many words, from the first one on: packs are aligned, and so is the whole. The
+  // words beside them count nowhere.
+  int64_t first_index;
+  int64_t index_words;
 
-  /// The cells of elements as a problem of its own.
-  Problem index_problem(void* workspace, int64_t* counts) const;
+  /// The words of cells as a problem of its own.
+  Problem index_problem(const void* workspace, int64_t* counts) const;
 };
 
 /// None if there is no kernel for the problem. There must be elements, and counts.

@@ -73,34 +73,50 @@ struct CellHalves {
   __device__ __forceinline__ static unsigned shift_of(unsigned cell) {
     return cell % 2 * 16;
   }
-  /// Adds up to 2^12 to a cell.
-  __device__ __forceinline__ void add(unsigned cell, uint32_t count) const {
-    const unsigned shift = shift_of(cell);
-    const uint32_t before = fetch_add_shared(word_of(cell), count << shift);
-    if ((before >> shift & kHalf) + count > kHalf) {
-      carry(*this, cell, before, count << shift);
+  /// Adds a number below 2^16 to each cell. All are added before one is looked at.
+  template <int kSize>
+  __device__ __forceinline__ void add(const unsigned (&all)[kSize], uint32_t count) const {
+    uint32_t before[kSize];
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      before[j] = fetch_add_shared(word_of(all[j]), count << shift_of(all[j]));
+    }
+    bool overflows = false;
+#pragma unroll
+    for (int j = 0; j < kSize; ++j) {
+      overflows = overflows || is_beyond(all[j], before[j], count);
+    }
+    if (overflows) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        if (is_beyond(all[j], before[j], count)) {
+          carry(*this, all[j], before[j], count << shift_of(all[j]));
+        }
+      }
     }
   }
-  /// Adds 1 to each cell. Equal ones are one addition, and so are those of a whole warp.
+  __device__ __forceinline__ static bool is_beyond(unsigned cell, uint32_t before, uint32_t count) {
+    return (before >> shift_of(cell) & kHalf) + count > kHalf;
+  }
+  /// Adds 1 to each cell. Those of a thread that are equal are one addition, and so are those of a
+  /// warp.
   template <int kSize>
   __device__ __forceinline__ void add_all(const unsigned (&all)[kSize]) const {
-    bool are_equal = kSize > 1;
+    bool are_equal = true;
 #pragma unroll
     for (int j = 1; j < kSize; ++j) {
       are_equal = are_equal && all[j] == all[0];
     }
     if (!are_equal) {
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        add(all[j], 1);
-      }
-      return;
+      return add(all, 1);
     }
     const unsigned active = __activemask();
     const int leader = __ffs(active) - 1;
     const bool is_warp = __all_sync(active, __shfl_sync(active, all[0], leader) == all[0]);
+    const unsigned lanes = is_warp ? __popc(active) : 1;
     if (!is_warp || static_cast<int>(threadIdx.x % kWarp) == leader) {
-      add(all[0], is_warp ? kSize * static_cast<unsigned>(__popc(active)) : kSize);
+      const unsigned one[1] = {all[0]};
+      add(one, kSize * lanes);
     }
   }
 

@@ -23,7 +23,8 @@ struct Separate<> {
   __device__ __forceinline__ unsigned bytes(int) const {
     return 0;
   }
-  __device__ __forceinline__ void load(const char* const*, const bool*, Pack&) const {
+  template <bool kAligned>
+  __device__ __forceinline__ void load(const char* const*, Pack&) const {
   }
   __device__ __forceinline__ void load_one(const char* const*, Pack&) const {
   }
@@ -59,9 +60,9 @@ struct Separate<First, Rest...> {
     return operand == 0 ? first.bytes() : others.bytes(operand - 1);
   }
   /// Loads a pack of each operand, whole or element by element.
-  __device__ __forceinline__ void load(
-      const char* const* at, const bool* aligned, Pack& pack) const {
-    if (*aligned) {
+  template <bool kAligned>
+  __device__ __forceinline__ void load(const char* const* at, Pack& pack) const {
+    if constexpr (kAligned) {
       pack.first = first.load(*at);
     } else {
 #pragma unroll
@@ -69,7 +70,7 @@ struct Separate<First, Rest...> {
         first.load_one(*at + j * first.bytes(), j, pack.first);
       }
     }
-    others.load(at + 1, aligned + 1, pack.others);
+    others.template load<kAligned>(at + 1, pack.others);
   }
   /// Loads the first element of a pack.
   __device__ __forceinline__ void load_one(const char* const* at, Pack& pack) const {
@@ -111,8 +112,8 @@ struct SideBySide {
   __device__ __forceinline__ static constexpr unsigned bytes(int) {
     return kAxes * sizeof(T);
   }
-  __device__ __forceinline__ static void load(
-      const char* const* at, const bool*, Pack& pack) { // aligned: the plan has seen to it
+  template <bool> // it is aligned: the plan has seen to it
+  __device__ __forceinline__ static void load(const char* const* at, Pack& pack) {
 #pragma unroll
     for (int i = 0; i < kVec16s; ++i) {
       pack.vec16s[i] = load_once(reinterpret_cast<const uint4*>(*at) + i);
@@ -159,6 +160,24 @@ struct StreamOfSamples {
         chunk(block % streams.chunks) {
   }
 
+  /// Fetches the first elements of a single run into L2.
+  __device__ __forceinline__ void fetch_first() const {
+    if (!in.in_turns() || threadIdx.x > 0) {
+      return;
+    }
+    for (int d = 0; d < kOperands; ++d) {
+      const char* begin = static_cast<const char*>(in.data[d]) + offset_in(in.channels[d], channel);
+      const int64_t head = -reinterpret_cast<intptr_t>(begin) & (kVec16Bytes - 1);
+      const int64_t vec16s = (in.run * samples.bytes(d) - head) / kVec16Bytes;
+      // The blocks share what all of them fetch.
+      const int64_t size = min(kFetchedAhead / kVec16Bytes, vec16s / in.chunks);
+      if (size > 0) {
+        fetch_ahead(
+            begin + head + chunk * size * kVec16Bytes, static_cast<uint32_t>(size * kVec16Bytes));
+      }
+    }
+  }
+
   /// Calls f(pack, row) for each pack of rows that begin with this one, and single(pack, row) for
   /// rows beside them, of which packs have one.
   template <class F, class Single>
@@ -169,7 +188,7 @@ struct StreamOfSamples {
     for (int64_t row = begin; row < end;) {
       const int64_t of_run = row % in.run, size = min(in.run - of_run, end - row);
       const Run run = run_of(row / in.run, of_run, row, size);
-      for_each_pack(run, f);
+      run.aligned ? for_each_pack<true, Shape::kInFlight>(run, f) : for_each_pack<false, 1>(run, f);
       for_each_single(run, single);
       row += size;
     }
@@ -179,7 +198,7 @@ struct StreamOfSamples {
   /// Neighbouring rows, of which packs have all but some at both ends.
   struct Run {
     const char* at[kOperands]; // the first row
-    bool aligned[kOperands];   // packs are
+    bool aligned;              // packs of all operands are
     int64_t row;               // the number of the first one in the channel
     int64_t size;
     int64_t packs;
@@ -205,17 +224,13 @@ struct StreamOfSamples {
       ++run.head;
     }
     run.packs = (size - run.head) / kSize;
+    run.aligned = true;
 #pragma unroll
-    for (int d = 0; d < kOperands; ++d) {
+    for (int d = 1; d < kOperands; ++d) {
       const unsigned own = samples.bytes(d);
-      run.aligned[d] = is_aligned(run.at[d] + run.head * own, own * kSize);
+      run.aligned = run.aligned && is_aligned(run.at[d] + run.head * own, own * kSize);
     }
     return run;
-  }
-  __device__ __forceinline__ void load(const Run& run, int64_t row, Pack& pack) const {
-    const char* at[kOperands];
-    place(run, row, at);
-    samples.load(at, run.aligned, pack);
   }
   __device__ __forceinline__ void place(
       const Run& run, int64_t row, const char* (&at)[kOperands]) const {
@@ -226,28 +241,32 @@ struct StreamOfSamples {
   }
 
   /// The blocks of a channel of one run take packs in turns, so that all read near the same address.
-  template <class F>
+  /// A thread loads kAhead packs together.
+  template <bool kAligned, int kAhead, class F>
   __device__ __forceinline__ void for_each_pack(const Run& run, const F& f) const {
-    constexpr int kAhead = Shape::kInFlight;
-    const int64_t blocks = in.in_turns() ? in.chunks : 1;
-    const int64_t step = blocks * Shape::kThreads;
+    const int64_t step = int64_t{in.in_turns() ? in.chunks : 1} * Shape::kThreads;
     int64_t next = int64_t{in.in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
-    for (; next + (kAhead - 1) * step < run.packs; next += kAhead * step) {
+    const char* at[kOperands];
+    place(run, run.head + next * kSize, at);
+#pragma unroll 1
+    for (; next < run.packs; next += kAhead * step) {
       Pack packs[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        load(run, run.head + (next + i * step) * kSize, packs[i]);
+        if (i == 0 || next + i * step < run.packs) {
+          samples.template load<kAligned>(at, packs[i]);
+        }
+#pragma unroll
+        for (int d = 0; d < kOperands; ++d) {
+          at[d] += step * kSize * samples.bytes(d);
+        }
       }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        f(packs[i], run.row + run.head + (next + i * step) * kSize);
+        if (i == 0 || next + i * step < run.packs) {
+          f(packs[i], run.row + run.head + (next + i * step) * kSize);
+        }
       }
-    }
-#pragma unroll 1
-    for (; kAhead > 1 && next < run.packs; next += step) {
-      Pack pack;
-      load(run, run.head + next * kSize, pack);
-      f(pack, run.row + run.head + next * kSize);
     }
   }
   /// The first block takes the rows beside packs.
