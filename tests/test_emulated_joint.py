@@ -9,6 +9,7 @@ from typing import Protocol
 
 import pytest
 import torch
+from conftest import constants_of
 from emulator.joint import count_joint
 from emulator.programs import FEW_SMS, ONE_SM, TWO_SMS, Programs
 from oracle import NUMBERS, random_values
@@ -19,6 +20,7 @@ from torch_histo.devices import Device
 
 LARGE = Device("two SMs with more memory", 2, 227 << 10, 228 << 10, (9, 0), 1e11)
 SMALL = dataclasses.replace(TWO_SMS, shared_bytes_per_block=30 << 10, name="little memory")
+POLICY = constants_of("csrc/cuda/policy.h")
 FAST = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int32]
 
 
@@ -70,7 +72,9 @@ def pair(
 def test_sizes(count: Count, dtype: torch.dtype) -> None:
     """At the ends of packs and of what all threads read, and one element beside them."""
     edges = uniform(-3, 100, 20), uniform(-1, 9, 7)
-    of_block = 768 * 16 // dtype.itemsize
+    fewer = dtype in (torch.float16, torch.bfloat16, torch.int32)
+    which = "Fewest" if dtype == torch.uint8 else "Few" if fewer else ""
+    of_block = POLICY[f"k{which}ThreadsOfJoint"] * 16 // dtype.itemsize
     for i, size in enumerate((1023, 1024, 1025, of_block - 1, of_block, 2 * of_block + 1)):
         for flow in (False, True):
             inputs = pair(edges, size, (dtype, dtype), i)
@@ -172,7 +176,7 @@ def test_runs(count: Count) -> None:
 def test_coordinates_in_one_tensor(count: Count, dtype: torch.dtype, axes: int) -> None:
     edges = uniform(-3, 100, 9), uniform(-1, 9, 7), uniform(0, 50, 5)
     has_kernel = axes == 2 or dtype.itemsize >= 4
-    for size in (1024, 1025, 1030, 2 * 768 * 8 + 3):
+    for size in (1024, 1025, 1030, 2 * POLICY["kFewThreadsOfJoint"] * 8 + 3):
         for shift in (0, axes if dtype != torch.float16 else 0):
             columns = [numbers_about(e, (size,), dtype, d) for d, e in enumerate(edges[:axes])]
             sample = torch.stack([special(column) for column in columns], -1)
@@ -221,7 +225,8 @@ def test_halves_carry(count: Count, of_high: int) -> None:
     """The low half of a word overflows into a high one that is full, or has overflowed before."""
     edges = torch.arange(61).double(), torch.arange(131).double()
     low, high, outside = 5, 6, -1  # an even slot, and the one behind it
-    threads, packs = 768, 58  # a thread takes all of its packs before the next thread runs
+    threads, packs = POLICY["kFewThreadsOfJoint"], 70
+    # A thread takes all of its packs before the next one runs.
     y = torch.full((packs, threads, 4), outside, dtype=torch.int32)
     y[:, threads // 2 :, :3] = low
     first = y[:, : threads // 2, :3].flatten()

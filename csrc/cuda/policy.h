@@ -407,16 +407,19 @@ constexpr int64_t kFewestRowsOfColumns = 4;
 
 // --- Joint histograms (fill/joint*.cu) -----------------------------------------------------
 
-// Threads of a block, which is alone on its multiprocessor.
+// Threads of a block, which is alone on its multiprocessor. Fewer have more registers: two small
+// elements at a time take more of them, and so do types that are known when a kernel runs.
 constexpr int kThreadsOfJoint = 768;
+constexpr int kFewThreadsOfJoint = 640;
+constexpr int kFewestThreadsOfJoint = 512;
 // Shorter channels are counted element by element in the result, and so are those with more cells of
 // a table for each row than these.
 constexpr int64_t kMinRowsOfJoint = 1024;
 constexpr int64_t kMostCellsOfRow = 8;
 // Buckets that find the thresholds of an axis if no line does.
 constexpr int32_t kBucketsOfJoint = 1024;
-constexpr int64_t kMostBinsOfJoint = 1
-                                     << 15; // of an axis: a bucket counts its thresholds in 16 bits
+// Bins of an axis: a bucket counts its thresholds in 16 bits.
+constexpr int64_t kMostBinsOfJoint = 1 << 15;
 // With fewer bytes of coordinates, cells that no table has are counted in the result.
 constexpr int64_t kMinBytesOfJointIndex = 32 << 20;
 

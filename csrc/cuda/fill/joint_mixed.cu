@@ -7,15 +7,16 @@ void fill_mixed_pairs(const JointCall& call, const Launch& launch) {
   using Float = Untyped<float>;
   using Whole = Untyped<int64_t>;
   if (call.plan.types == JointTypes::kWide) {
-    return start_joint<Separate<Untyped<double>, Untyped<double>>, 1>(call, launch);
+    return start_joint<Separate<Untyped<double>, Untyped<double>>, 1, kFewestThreadsOfJoint>(
+        call, launch);
   }
   const bool first = is_integer(call.problem.type);
   if (is_integer(call.problem.operand(1).type)) {
-    first ? start_joint<Separate<Whole, Whole>, 1>(call, launch)
-          : start_joint<Separate<Float, Whole>, 1>(call, launch);
+    first ? start_joint<Separate<Whole, Whole>, 1, kFewThreadsOfJoint>(call, launch)
+          : start_joint<Separate<Float, Whole>, 1, kFewThreadsOfJoint>(call, launch);
   } else {
-    first ? start_joint<Separate<Whole, Float>, 1>(call, launch)
-          : start_joint<Separate<Float, Float>, 1>(call, launch);
+    first ? start_joint<Separate<Whole, Float>, 1, kFewThreadsOfJoint>(call, launch)
+          : start_joint<Separate<Float, Float>, 1, kFewThreadsOfJoint>(call, launch);
   }
 }
 

@@ -189,7 +189,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams
 }
 
 /// Starts the kernel for samples of a type.
-template <class Samples, int kInFlight>
+template <class Samples, int kInFlight, int kThreads = kThreadsOfJoint>
 void start_joint(const JointCall& call, const Launch& launch) {
   const JointPlan& plan = call.plan;
   const bool indexes = plan.storage == JointStorage::kIndex;
@@ -202,10 +202,9 @@ void start_joint(const JointCall& call, const Launch& launch) {
       plan.index_words,
       call.problem.num_bins};
   start(
-      launch, "joint_streams",
-      joint_streams_kernel<Samples, ReadShape<kThreadsOfJoint, 1, kInFlight>>,
+      launch, "joint_streams", joint_streams_kernel<Samples, ReadShape<kThreads, 1, kInFlight>>,
       LaunchShape{
-          grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes, 1,
+          grid_of(plan.blocks), dim3(kThreads), plan.shared_bytes, 1,
           plan.storage == JointStorage::kHalves && launch.limits.has_clusters()},
       plan.streams, call.axes, out);
 }

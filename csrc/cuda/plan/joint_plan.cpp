@@ -267,7 +267,6 @@ std::optional<JointPlan> plan_joint(
   JointPlan plan{};
   plan.samples = *samples;
   plan.types = *types;
-  plan.threads = kThreadsOfJoint;
   plan.streams.cells = *cells;
   plan.streams.buckets = kBucketsOfJoint;
   if (!choose_storage(problem, *cells, limits, plan)) {

@@ -85,7 +85,6 @@ struct JointPlan {
   JointStorage storage;
   JointStreams streams;
   int64_t blocks;
-  int threads;
   int64_t shared_bytes;
   int64_t workspace_bytes; // tables of blocks that share a channel, or the cells of elements
   // Cells lie among so many words, from the first one on: packs are aligned, and so is the whole. The

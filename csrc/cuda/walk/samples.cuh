@@ -244,28 +244,33 @@ struct StreamOfSamples {
   /// A thread loads kAhead packs together.
   template <bool kAligned, int kAhead, class F>
   __device__ __forceinline__ void for_each_pack(const Run& run, const F& f) const {
-    const int64_t step = int64_t{in.in_turns() ? in.chunks : 1} * Shape::kThreads;
-    int64_t next = int64_t{in.in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
+    const unsigned step = (in.in_turns() ? in.chunks : 1) * Shape::kThreads;
+    const int64_t first = int64_t{in.in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
+    // A thread has fewer than 2^31 packs, and all packs of a turn have fewer than 2^31 bytes.
+    int left = first < run.packs ? static_cast<int>((run.packs - first - 1) / step) + 1 : 0;
+    int64_t row = run.head + first * kSize;
     const char* at[kOperands];
-    place(run, run.head + next * kSize, at);
+    place(run, row, at);
+    row += run.row;
 #pragma unroll 1
-    for (; next < run.packs; next += kAhead * step) {
+    for (; left > 0; left -= kAhead) {
       Pack packs[kAhead];
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        if (i == 0 || next + i * step < run.packs) {
+        if (i < left) {
           samples.template load<kAligned>(at, packs[i]);
         }
 #pragma unroll
         for (int d = 0; d < kOperands; ++d) {
-          at[d] += step * kSize * samples.bytes(d);
+          at[d] += step * (kSize * samples.bytes(d));
         }
       }
 #pragma unroll
       for (int i = 0; i < kAhead; ++i) {
-        if (i == 0 || next + i * step < run.packs) {
-          f(packs[i], run.row + run.head + (next + i * step) * kSize);
+        if (i < left) {
+          f(packs[i], row);
         }
+        row += step * kSize;
       }
     }
   }
