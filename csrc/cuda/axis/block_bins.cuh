@@ -265,8 +265,9 @@ __device__ __forceinline__ void put_threshold(Wide* thresholds, unsigned slot, W
 }
 
 /// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
-/// 2^kLogCopies lanes, `buckets` room for `num_buckets`, a power of two.
-template <class T, int kLogCopies>
+/// 2^kLogCopies lanes, `buckets` room for `num_buckets`, a power of two. kCompares: a line and a
+/// comparison is taken before a line alone.
+template <class T, int kLogCopies, bool kCompares = false>
 __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
     const Edges& edges,
     int64_t channel,
@@ -303,9 +304,10 @@ __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
   __syncthreads();
   BlockBins<T, kLogCopies> bins{};
   bins.valid = !(found & kInvalid);
+  const bool compares = !(found & kNoThenCompare), is_line = !(kCompares && compares);
   bins.guess = best_guess(
-      !(found & kNoAffine), kKnowsAffineExceptTop<T> && !(found & kNoAffineExceptTop),
-      !(found & kNoThenCompare));
+      is_line && !(found & kNoAffine),
+      is_line && kKnowsAffineExceptTop<T> && !(found & kNoAffineExceptTop), compares);
   bins.line = bins.guess == Guess::kAffine            ? lines.affine
               : bins.guess == Guess::kAffineExceptTop ? lines.affine_except_top
                                                       : lines.then_compare;

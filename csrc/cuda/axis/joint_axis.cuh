@@ -11,15 +11,16 @@ namespace histo::cuda {
 /// closed by an edge that is an integer.
 struct Consecutive {
   bool is_right;
+  bool covers; // no value of the type is below or above
   int64_t first;
   unsigned most; // slot before `gap` is taken off
   unsigned gap;  // 1 if the last bin holds two numbers
 
-  /// `last` is the largest value that the elements can have.
+  /// `least` and `last` are the extremes of what elements can be.
   template <class Bins>
-  __device__ __forceinline__ static Consecutive of(const Bins& bins, int64_t last) {
+  __device__ __forceinline__ static Consecutive of(const Bins& bins, int64_t least, int64_t last) {
     const auto at = [&](unsigned k) { return bins.thresholds[word_of(k + 1, 0u)]; };
-    Consecutive found{false, static_cast<int64_t>(at(0)), bins.bins + 1, 0};
+    Consecutive found{false, false, static_cast<int64_t>(at(0)), bins.bins + 1, 0};
     if (bins.limit < bins.bins) {
       return found;
     }
@@ -38,7 +39,12 @@ struct Consecutive {
       holds = false; // all values above are in the last bin
     }
     found.is_right = __syncthreads_and(holds) != 0;
+    found.covers = found.is_right && last < top && found.first <= least;
     return found;
+  }
+  /// What is added to a value, if no value is below or above.
+  __device__ __forceinline__ unsigned shift() const {
+    return 1 - static_cast<unsigned>(first);
   }
   /// The slot of a value before `gap` is taken off.
   __device__ __forceinline__ unsigned slot(int32_t value) const {
@@ -50,6 +56,13 @@ struct Consecutive {
     const unsigned above = beyond < most ? static_cast<unsigned>(beyond) + 1 : most;
     return value < first ? 0 : above;
   }
+};
+
+/// What a loop knows of its axes.
+enum class AxisWay {
+  kAny,
+  kFast,    // a line and a comparison find slots, or they are those of consecutive integers
+  kCovered, // each value of a small integer type has a bin of its own
 };
 
 /// Whether values are integers of 8 or 16 bits, which are widened to int64 but fit int32.
@@ -68,34 +81,65 @@ struct BinsOfAxis {
   Consecutive consecutive; // integers alone
   const Bins* in_memory;   // the same in shared memory: what is rare takes no registers
   unsigned nan_slot;
-  bool shows_nan;
 
-  /// The slots of values. NaN has a slot that is not shown, or its own.
-  template <int kSize>
-  __device__ __forceinline__ void find(const V (&values)[kSize], unsigned (&slots)[kSize]) const {
-    if constexpr (!Number<V>::kIsFloat) {
-      find_integers(values, slots);
-    } else if (sizeof(V) == 4 && bins.guess == Guess::kAffineThenCompare) {
-      bins.template find<Guess::kAffineThenCompare>(values, slots);
+  __device__ __forceinline__ bool is_fast() const {
+    return Number<V>::kIsFloat ? bins.guess == Guess::kAffineThenCompare : consecutive.is_right;
+  }
+  template <AxisWay kWay, int kSize>
+  __device__ __forceinline__ void find_by(
+      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if constexpr (kWay == AxisWay::kAny) {
+      find(values, slots);
+    } else if constexpr (kWay == AxisWay::kFast) {
+      find_fast(values, slots);
+    } else {
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        slots[j] = min(slots[j], nan_slot); // NaN is not above slot 0, so it has slot -1
+        slots[j] = static_cast<unsigned>(values[j]) + consecutive.shift();
       }
-    } else {
-      bool knows_nan = !shows_nan; // lines find slots that are not shown
-      if (bins.guess == Guess::kAffine) {
-        bins.template find<Guess::kAffine>(values, slots);
-      } else if (kKnowsAffineExceptTop<V> && bins.guess == Guess::kAffineExceptTop) {
-        find_except_top(values, slots);
-      } else {
-        knows_nan = false;
-        find_by_edges(values, slots);
-      }
-      if (!knows_nan) {
+    }
+  }
+  /// The slots of values, if the axis is fast. NaN has a slot that is not shown, or its own.
+  template <int kSize>
+  __device__ __forceinline__ void find_fast(
+      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if constexpr (Number<V>::kIsFloat) {
+      bins.template find<Guess::kAffineThenCompare>(values, slots);
+    }
 #pragma unroll
-        for (int j = 0; j < kSize; ++j) {
-          slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
-        }
+    for (int j = 0; j < kSize; ++j) {
+      if constexpr (Number<V>::kIsFloat) {
+        // NaN is below the edge of its slot. As float32 that is slot 0, so it has slot -1.
+        const bool is_above = sizeof(V) == 4 ? slots[j] > nan_slot : is_nan(values[j]);
+        slots[j] = is_above ? nan_slot : slots[j];
+      } else {
+        using Whole = std::conditional_t<kSmall, int32_t, int64_t>;
+        const unsigned slot = consecutive.slot(static_cast<Whole>(values[j]));
+        slots[j] = slot - (slot > bins.bins ? consecutive.gap : 0);
+      }
+    }
+  }
+  /// The same for any axis.
+  template <int kSize>
+  __device__ __forceinline__ void find(const V (&values)[kSize], unsigned (&slots)[kSize]) const {
+    if (is_fast()) {
+      return find_fast(values, slots);
+    }
+    if (bins.guess == Guess::kAffine) {
+      in_memory->template find<Guess::kAffine>(values, slots);
+    } else if (kKnowsAffineExceptTop<V> && bins.guess == Guess::kAffineExceptTop) {
+      find_except_top(values, slots);
+    } else if (bins.guess == Guess::kAffineThenCompare) {
+      in_memory->template find<Guess::kAffineThenCompare>(values, slots);
+    } else if (bins.guess == Guess::kBucketed) {
+      in_memory->template find<Guess::kBucketed>(values, slots);
+    } else {
+      in_memory->template find<Guess::kBucketedBits>(values, slots);
+    }
+    if constexpr (Number<V>::kIsFloat) {
+#pragma unroll
+      for (int j = 0; j < kSize; ++j) {
+        slots[j] = is_nan(values[j]) ? nan_slot : slots[j];
       }
     }
   }
@@ -105,42 +149,7 @@ struct BinsOfAxis {
   __device__ __forceinline__ void find_except_top(
       const V (&values)[kSize], unsigned (&slots)[kSize]) const {
     if constexpr (kKnowsAffineExceptTop<V>) {
-      bins.template find<Guess::kAffineExceptTop>(values, slots);
-    }
-  }
-  template <int kSize>
-  __device__ __forceinline__ void find_integers(
-      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
-    using Whole = std::conditional_t<kSmall, int32_t, int64_t>;
-    if (!consecutive.is_right) {
-      if (bins.guess == Guess::kAffine) {
-        in_memory->template find<Guess::kAffine>(values, slots);
-      } else {
-        find_by_edges(values, slots);
-      }
-      return;
-    }
-#pragma unroll
-    for (int j = 0; j < kSize; ++j) {
-      slots[j] = consecutive.slot(static_cast<Whole>(values[j]));
-    }
-    if (consecutive.gap > 0) {
-#pragma unroll
-      for (int j = 0; j < kSize; ++j) {
-        slots[j] -= slots[j] > bins.bins ? 1 : 0;
-      }
-    }
-  }
-  template <int kSize>
-  __device__ __forceinline__ void find_by_edges(
-      const V (&values)[kSize], unsigned (&slots)[kSize]) const {
-    if (sizeof(V) > 4 && bins.guess == Guess::kAffineThenCompare) {
-      (Number<V>::kIsFloat ? bins : *in_memory)
-          .template find<Guess::kAffineThenCompare>(values, slots);
-    } else if (bins.guess == Guess::kBucketed) {
-      in_memory->template find<Guess::kBucketed>(values, slots);
-    } else {
-      in_memory->template find<Guess::kBucketedBits>(values, slots);
+      in_memory->template find<Guess::kAffineExceptTop>(values, slots);
     }
   }
 };
@@ -148,12 +157,7 @@ struct BinsOfAxis {
 /// Finds the bins of axis kAxis of a channel, with all threads of the block.
 template <int kAxis, class Values>
 __device__ __forceinline__ auto find_axis(
-    const Edges& edges,
-    const Flow& flow,
-    int64_t channel,
-    int64_t last,
-    int32_t buckets,
-    Room& room) {
+    const Edges& edges, int64_t channel, int64_t least, int64_t last, int32_t buckets, Room& room) {
   using V = typename Values::Wide;
   using Bins = BlockBins<V, 0>;
   __shared__ Bins in_memory;
@@ -161,17 +165,16 @@ __device__ __forceinline__ auto find_axis(
   auto* thresholds = room.take<V>(words_of(slots, 0u));
   auto* words = room.take<uint32_t>(buckets);
   BinsOfAxis<V, kAreSmall<Values>> axis{};
-  axis.bins = find_bins<V, 0>(edges, channel, thresholds, words, buckets);
+  axis.bins = find_bins<V, 0, true>(edges, channel, thresholds, words, buckets);
   __syncthreads(); // other axes use the same memory to find their bins
   if (threadIdx.x == 0) {
     in_memory = axis.bins;
   }
   if constexpr (!Number<V>::kIsFloat) {
-    axis.consecutive = Consecutive::of(axis.bins, last);
+    axis.consecutive = Consecutive::of(axis.bins, least, last);
   }
   axis.in_memory = &in_memory;
   axis.nan_slot = slots - 1;
-  axis.shows_nan = flow.shown;
   return axis;
 }
 

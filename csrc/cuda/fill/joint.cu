@@ -3,9 +3,11 @@
 #include <algorithm>
 
 #include "cuda/axis/search.cuh"
+#include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
 #include "cuda/fill/joint.h"
 #include "cuda/fill/joint_streams.h"
+#include "cuda/warp.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -111,19 +113,35 @@ __device__ int64_t find_joint(const JointInput& in, int64_t channel, int64_t row
   return joint;
 }
 
-/// Counts, or writes the joint bins of elements if `index` is not null.
+/// Where joint bins go: one of these.
+struct JointResult {
+  Count::Total* totals; // they are counted
+  int64_t* index;       // or written, as in.index says
+  int32_t* in_order;    // or written one after another
+};
+
+/// Adds 1 for each active lane, by one addition if all have the same bin.
+__device__ __forceinline__ void count_lanes(Count::Total* totals, int64_t bin) {
+  const unsigned active = __activemask();
+  const int leader = __ffs(active) - 1;
+  const bool are_equal = __all_sync(active, __shfl_sync(active, bin, leader) == bin);
+  if (!are_equal || static_cast<int>(threadIdx.x % kWarp) == leader) {
+    atomicAdd(totals + bin, static_cast<Count::Total>(are_equal ? __popc(active) : 1));
+  }
+}
+
 __global__ __launch_bounds__(kThreads) void joint_kernel(
-    const __grid_constant__ JointInput in,
-    Count::Total* __restrict__ totals,
-    int64_t* __restrict__ index) {
+    const __grid_constant__ JointInput in, const __grid_constant__ JointResult result) {
   const int64_t step = int64_t{gridDim.x} * kThreads;
   for (int64_t i = int64_t{blockIdx.x} * kThreads + threadIdx.x; i < in.elements; i += step) {
     const int64_t channel = i / in.rows, row = i - channel * in.rows;
     const int64_t bin = find_joint(in, channel, row);
-    if (index != nullptr) {
-      index[offset_of(in.index, channel, row)] = bin;
+    if (result.index != nullptr) {
+      result.index[offset_of(in.index, channel, row)] = bin;
+    } else if (result.in_order != nullptr) {
+      result.in_order[i] = static_cast<int32_t>(bin);
     } else if (bin != kNoBin) {
-      atomicAdd(totals + channel * in.num_bins + bin, Count::Total{1});
+      count_lanes(result.totals, channel * in.num_bins + bin);
     }
   }
 }
@@ -131,8 +149,7 @@ __global__ __launch_bounds__(kThreads) void joint_kernel(
 void start_joint(
     const Problem& problem,
     const JointAxes& axes,
-    Count::Total* totals,
-    int64_t* index,
+    const JointResult& result,
     const Launch& launch) {
   JointInput in{{}, axes, {}, problem.num_rows(), 0, problem.num_bins, {}};
   in.elements = problem.num_channels() * in.rows;
@@ -149,7 +166,7 @@ void start_joint(
   start(
       launch, "joint", joint_kernel,
       grid_of(std::min(ceil_div(in.elements, kThreads), kMostBlocks)), dim3(kThreads), 0, in,
-      totals, index);
+      result);
 }
 
 } // namespace
@@ -161,13 +178,19 @@ void count_joint(const Problem& problem, const JointAxes& axes, const Launch& la
   if (const auto plan = plan_joint(problem, axes, launch.limits)) {
     return count_joint_streams(*plan, problem, axes, launch);
   }
+  const int64_t elements = problem.num_channels() * problem.num_rows();
+  if (takes_index(problem, axes.count)) {
+    auto* bins = static_cast<int32_t*>(launch.allocate(elements * int64_t{sizeof(int32_t)}));
+    start_joint(problem, axes, {nullptr, nullptr, bins}, launch);
+    return count(problem_of_index(problem, bins), ValueBinning{problem.num_bins}, launch);
+  }
   clear_counts(launch, problem);
-  start_joint(problem, axes, totals_of(problem), nullptr, launch);
+  start_joint(problem, axes, {totals_of(problem), nullptr, nullptr}, launch);
 }
 
 void write_joint_index(
     const Problem& problem, const JointAxes& axes, int64_t* index, const Launch& launch) {
-  start_joint(problem, axes, nullptr, index, launch);
+  start_joint(problem, axes, {nullptr, index, nullptr}, launch);
 }
 
 } // namespace histo::cuda

@@ -12,11 +12,11 @@ void fill_mixed_pairs(const JointCall& call, const Launch& launch) {
   }
   const bool first = is_integer(call.problem.type);
   if (is_integer(call.problem.operand(1).type)) {
-    first ? start_joint<Separate<Whole, Whole>, 1, kFewThreadsOfJoint>(call, launch)
-          : start_joint<Separate<Float, Whole>, 1, kFewThreadsOfJoint>(call, launch);
+    first ? start_joint<Separate<Whole, Whole>, 2, kFewestThreadsOfJoint>(call, launch)
+          : start_joint<Separate<Float, Whole>, 2, kFewestThreadsOfJoint>(call, launch);
   } else {
-    first ? start_joint<Separate<Whole, Float>, 1, kFewThreadsOfJoint>(call, launch)
-          : start_joint<Separate<Float, Float>, 1, kFewThreadsOfJoint>(call, launch);
+    first ? start_joint<Separate<Whole, Float>, 2, kFewestThreadsOfJoint>(call, launch)
+          : start_joint<Separate<Float, Float>, 4, kFewestThreadsOfJoint>(call, launch);
   }
 }
 

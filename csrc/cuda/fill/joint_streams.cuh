@@ -41,7 +41,7 @@ struct AxesOfBlock {
       const JointStreams& in, const JointAxes& axes, int64_t channel, Room& room) {
     AxesOfBlock found{};
     found.own = find_axis<kAxis, Values>(
-        axes.axes[kAxis].edges, axes.flow, channel, in.last[kAxis], in.buckets, room);
+        axes.axes[kAxis].edges, channel, in.least[kAxis], in.last[kAxis], in.buckets, room);
     found.slots = in.cells.slots[kAxis];
     if constexpr (!kIsLast) {
       found.behind = Behind::find(in, axes, channel, room);
@@ -54,8 +54,29 @@ struct AxesOfBlock {
       behind.set_valid(valid);
     }
   }
-  /// Makes cells of all axes of those of the axes before.
-  template <int kSize>
+  __device__ __forceinline__ bool are_fast() const {
+    if constexpr (kIsLast) {
+      return own.is_fast();
+    } else {
+      return own.is_fast() && behind.are_fast();
+    }
+  }
+  static constexpr bool kMayBeCovered = [] {
+    if constexpr (kIsLast) {
+      return kAreSmall<Values>;
+    } else {
+      return kAreSmall<Values> && Behind::kMayBeCovered;
+    }
+  }();
+  __device__ __forceinline__ bool are_covered() const {
+    if constexpr (kIsLast) {
+      return own.consecutive.covers;
+    } else {
+      return own.consecutive.covers && behind.are_covered();
+    }
+  }
+  /// Makes cells of all axes of those of the axes before. kWay holds for all axes.
+  template <AxisWay kWay, int kSize>
   __device__ __forceinline__ void find_cells(
       const Stream& stream,
       const typename Stream::Pack& pack,
@@ -64,19 +85,20 @@ struct AxesOfBlock {
     V values[kSize];
     unsigned found[kSize];
     stream.samples.template widen<kAxis>(pack, first, values);
-    own.find(values, found);
+    own.template find_by<kWay>(values, found);
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       cells[j] = kAxis == 0 ? found[j] : cells[j] * slots + found[j];
     }
     if constexpr (!kIsLast) {
-      behind.find_cells(stream, pack, first, cells);
+      behind.template find_cells<kWay>(stream, pack, first, cells);
     }
   }
 };
 
-/// Counts packs, or writes their joint bins.
-template <class Stream, class Axes>
+/// Counts packs, or writes their joint bins. If all axes are kFast or kCovered, out.storage is
+/// kStorage: the loop must be short, since all of it is read for each pack.
+template <class Stream, class Axes, AxisWay kWay, JointStorage kStorage = JointStorage::kTable>
 struct FillCells {
   const Stream& stream;
   const Axes& axes;
@@ -94,13 +116,14 @@ struct FillCells {
   __device__ __forceinline__ void fill(
       const typename Stream::Pack& pack, int first, int64_t row) const {
     unsigned cells[kSize];
-    axes.find_cells(stream, pack, first, cells);
-    if (out.storage == JointStorage::kTable) {
+    axes.template find_cells<kWay>(stream, pack, first, cells);
+    const JointStorage storage = kWay == AxisWay::kAny ? out.storage : kStorage;
+    if (storage == JointStorage::kTable) {
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         CellWords{halves.address}.add(cells[j]);
       }
-    } else if (out.storage == JointStorage::kHalves) {
+    } else if (storage == JointStorage::kHalves) {
       halves.add_all(cells);
     } else {
       write(cells, row);
@@ -152,6 +175,23 @@ __device__ inline void put_cells(const JointOutput& out, const CellHalves& halve
   }
 }
 
+/// What a loop may know of such axes, at most.
+template <class Axes>
+constexpr AxisWay kMostKnown = Axes::kMayBeCovered ? AxisWay::kCovered : AxisWay::kFast;
+
+/// Calls f with the storage as a constant.
+template <class F>
+__device__ __forceinline__ void visit_storage(JointStorage storage, const F& f) {
+  switch (storage) {
+    case JointStorage::kTable:
+      return f(std::integral_constant<JointStorage, JointStorage::kTable>{});
+    case JointStorage::kHalves:
+      return f(std::integral_constant<JointStorage, JointStorage::kHalves>{});
+    case JointStorage::kIndex:
+      return f(std::integral_constant<JointStorage, JointStorage::kIndex>{});
+  }
+}
+
 template <class Samples, class Shape>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams_kernel(
     const __grid_constant__ JointStreams in,
@@ -162,6 +202,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ bool valid[kMostAxes];
   const Stream stream(in, blockIdx.x);
+  wait_for_previous();  // it may write edges, or clear the result
   stream.fetch_first(); // while the bins are found
   Room room(shared);
   const Axes found = Axes::find(in, axes, stream.channel, room);
@@ -174,12 +215,29 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void joint_streams
     found.set_valid(valid);
   }
   __syncthreads();
-  wait_for_previous(); // it clears the result
   const CellHalves halves{
       address_of(table), in.cells, valid, out.counts + stream.channel * out.num_bins};
-  const FillCells<Stream, Axes> fill{stream, found, out, halves};
-  stream.for_each(fill, [&](const typename Stream::Pack& pack, int64_t row) {
-    fill.template fill<1>(pack, 0, row);
+  const auto fill_by = [&](const auto& run, auto way) {
+    visit_storage(out.storage, [&](auto storage) {
+      stream.template for_each_pack<true, Shape::kInFlight>(
+          run, FillCells<Stream, Axes, way, storage>{stream, found, out, halves});
+    });
+  };
+  const FillCells<Stream, Axes, AxisWay::kAny> fill{stream, found, out, halves};
+  const bool fast = found.are_fast();
+  stream.for_each_run([&](const auto& run) {
+    if (!run.aligned) {
+      stream.template for_each_pack<false, 1>(run, fill);
+    } else if (!fast) {
+      stream.template for_each_pack<true, 1>(run, fill);
+    } else if (Axes::kMayBeCovered && found.are_covered()) {
+      fill_by(run, std::integral_constant<AxisWay, kMostKnown<Axes>>{});
+    } else {
+      fill_by(run, std::integral_constant<AxisWay, AxisWay::kFast>{});
+    }
+    stream.for_each_single(run, [&](const typename Stream::Pack& pack, int64_t row) {
+      fill.template fill<1>(pack, 0, row);
+    });
   });
   if (out.storage == JointStorage::kIndex) {
     return put_beside_index(out, in.num_rows);
@@ -204,8 +262,7 @@ void start_joint(const JointCall& call, const Launch& launch) {
   start(
       launch, "joint_streams", joint_streams_kernel<Samples, ReadShape<kThreads, 1, kInFlight>>,
       LaunchShape{
-          grid_of(plan.blocks), dim3(kThreads), plan.shared_bytes, 1,
-          plan.storage == JointStorage::kHalves && launch.limits.has_clusters()},
+          grid_of(plan.blocks), dim3(kThreads), plan.shared_bytes, 1, launch.limits.has_clusters()},
       plan.streams, call.axes, out);
 }
 

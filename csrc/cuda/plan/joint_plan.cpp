@@ -163,14 +163,6 @@ int64_t bytes_of_element(const Problem& problem, int axes) {
   return bytes;
 }
 
-/// Whether the joint bins may be written as int32 and counted: one channel of many elements, whose
-/// joint bins take no more memory than they do.
-bool takes_index(const Problem& problem, int axes) {
-  const int64_t bytes = bytes_of_element(problem, axes);
-  return problem.num_channels() == 1 && bytes >= int64_t{sizeof(int32_t)} &&
-         problem.num_rows() * bytes >= kMinBytesOfJointIndex;
-}
-
 bool choose_storage(
     const Problem& problem, const JointCells& cells, const DeviceLimits& limits, JointPlan& plan) {
   const int64_t beside = axis_bytes(problem, cells, plan.types, plan.streams.buckets);
@@ -181,7 +173,7 @@ bool choose_storage(
     plan.storage = JointStorage::kTable;
   } else if (is_dense && bytes(JointStorage::kHalves) <= room) {
     plan.storage = JointStorage::kHalves;
-  } else if (takes_index(problem, cells.axes) && room >= 0) {
+  } else if (takes_index(problem, cells.axes) && problem.num_channels() == 1 && room >= 0) {
     plan.storage = JointStorage::kIndex;
   } else {
     return false;
@@ -199,8 +191,10 @@ void set_operands(const Problem& problem, JointPlan& plan) {
     const int64_t bytes = bytes_of_type(view.type);
     in.data[d] = view.data;
     in.types[d] = view.type;
-    in.last[d] = !is_integer(view.type) ? 0 : visit_element_type(view.type, [](auto tag) {
-      return int64_t{Number<typename decltype(tag)::type>::kLast};
+    visit_element_type(view.type, [&](auto tag) {
+      using N = Number<typename decltype(tag)::type>;
+      in.least[d] = is_integer(view.type) ? static_cast<int64_t>(N::kFirst) : 0;
+      in.last[d] = is_integer(view.type) ? static_cast<int64_t>(N::kLast) : 0;
     });
     for (int i = 0; i < 2; ++i) {
       in.channels[d][i] = in_bytes(view.channels[i], bytes);
@@ -237,20 +231,32 @@ void set_blocks(const Problem& problem, const DeviceLimits& limits, JointPlan& p
 
 } // namespace
 
+bool takes_index(const Problem& problem, int axes) {
+  const int64_t bytes = bytes_of_element(problem, axes);
+  return problem.num_bins < int64_t{1} << 31 && bytes >= int64_t{sizeof(int32_t)} &&
+         problem.num_channels() * problem.num_rows() * bytes >= kMinBytesOfJointIndex;
+}
+
+Problem problem_of_index(const Problem& problem, const int32_t* bins) {
+  Problem of{};
+  of.type = ElementType::kInt32;
+  of.data = bins;
+  of.channels[0] = {1, 0};
+  of.channels[1] = {problem.num_channels(), problem.num_rows()};
+  of.rows[0] = of.rows[1] = {1, 0};
+  of.rows[2] = {problem.num_rows(), 1};
+  of.num_bins = problem.num_bins;
+  of.counts = problem.counts;
+  return of;
+}
+
 Problem JointPlan::index_problem(const void* workspace, int64_t* counts) const {
-  Problem problem{};
-  problem.type = ElementType::kInt32;
-  problem.data = workspace;
-  for (Extent& loop : problem.channels) {
-    loop = {1, 0};
-  }
-  for (Extent& loop : problem.rows) {
-    loop = {1, 0};
-  }
-  problem.rows[2] = {index_words, 1};
-  problem.num_bins = streams.cells.size();
-  problem.counts = counts;
-  return problem;
+  Problem all{};
+  all.channels[0] = all.channels[1] = all.rows[0] = all.rows[1] = {1, 0};
+  all.rows[2] = {index_words, 1};
+  all.num_bins = streams.cells.size();
+  all.counts = counts;
+  return problem_of_index(all, static_cast<const int32_t*>(workspace));
 }
 
 std::optional<JointPlan> plan_joint(

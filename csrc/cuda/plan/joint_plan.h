@@ -66,8 +66,9 @@ struct JointStreams {
   ElementType types[kMostAxes];
   Extent channels[kMostAxes][2];
   Extent outer[kMostAxes][2]; // loops over runs
-  int64_t last[kMostAxes];    // the largest number of an integer type
-  int64_t run;                // neighbouring rows of a channel
+  int64_t least[kMostAxes];   // the extremes of an integer type
+  int64_t last[kMostAxes];
+  int64_t run; // neighbouring rows of a channel
   int64_t num_rows;
   int64_t share;   // the rows of a block, if a channel has several runs
   unsigned chunks; // blocks of a channel. They take packs of a single run in turns
@@ -95,6 +96,13 @@ struct JointPlan {
   /// The words of cells as a problem of its own.
   Problem index_problem(const void* workspace, int64_t* counts) const;
 };
+
+/// Whether the joint bins may be written as int32 and counted: those of many elements that take no
+/// less memory.
+bool takes_index(const Problem& problem, int axes);
+
+/// The joint bins of all elements, one after another, as a problem of counting integers.
+Problem problem_of_index(const Problem& problem, const int32_t* bins);
 
 /// None if there is no kernel for the problem. There must be elements, and counts.
 std::optional<JointPlan> plan_joint(

@@ -73,8 +73,10 @@ struct Untyped {
   static constexpr bool kIsTyped = false;
   static constexpr int kSize = 4;
   using Wide = TheWide;
+  /// The elements one after another, as they lie in memory: a load that nothing waits for. None is
+  /// wider than Wide.
   struct Pack {
-    uint64_t bits[kSize] = {};
+    uint4 vec16s[kSize * sizeof(Wide) / 16] = {};
   };
 
   ElementType type;
@@ -86,19 +88,33 @@ struct Untyped {
     return size;
   }
   __device__ __forceinline__ Pack load(const char* at) const {
+    Pack pack;
     switch (size) {
       case 1:
-        return split<uint8_t>(at);
+        load_as<uint8_t>(at, pack);
+        break;
       case 2:
-        return split<uint16_t>(at);
+        load_as<uint16_t>(at, pack);
+        break;
       case 4:
-        return split<uint32_t>(at);
+        load_as<uint32_t>(at, pack);
+        break;
       default:
-        return split<uint64_t>(at);
+        load_as<typename UnsignedOf<sizeof(Wide)>::type>(at, pack);
     }
+    return pack;
   }
   __device__ __forceinline__ void load_one(const char* at, int j, Pack& pack) const {
-    pack.bits[j] = load_raw(at, size).bits;
+    switch (size) {
+      case 1:
+        return load_one_as<uint8_t>(at, j, pack);
+      case 2:
+        return load_one_as<uint16_t>(at, j, pack);
+      case 4:
+        return load_one_as<uint32_t>(at, j, pack);
+      default:
+        return load_one_as<typename UnsignedOf<sizeof(Wide)>::type>(at, j, pack);
+    }
   }
   template <int kCount>
   __device__ __forceinline__ void widen(
@@ -107,7 +123,8 @@ struct Untyped {
       using T = typename decltype(tag)::type;
 #pragma unroll
       for (int j = 0; j < kCount; ++j) {
-        elements[j] = static_cast<Wide>(Number<T>::wide(raw_as<T>({pack.bits[first + j]})));
+        const T element = reinterpret_cast<const T*>(&pack)[first + j];
+        elements[j] = static_cast<Wide>(Number<T>::wide(element));
       }
     };
     visit(type, as);
@@ -136,11 +153,13 @@ struct Untyped {
     }
   }
   template <class Bits>
-  __device__ __forceinline__ static Pack split(const char* at) {
+  __device__ __forceinline__ static void load_as(const char* at, Pack& pack) {
     using Word = typename PackWord<kSize* static_cast<int>(sizeof(Bits))>::Type;
-    const Word word = load_once(reinterpret_cast<const Word*>(at));
-    const auto* elements = reinterpret_cast<const Bits*>(&word);
-    return {{elements[0], elements[1], elements[2], elements[3]}};
+    *reinterpret_cast<Word*>(&pack) = load_once(reinterpret_cast<const Word*>(at));
+  }
+  template <class Bits>
+  __device__ __forceinline__ static void load_one_as(const char* at, int j, Pack& pack) {
+    reinterpret_cast<Bits*>(&pack)[j] = *reinterpret_cast<const Bits*>(at);
   }
   /// The types that Wide has all numbers of. Others do not come here.
   template <class F>

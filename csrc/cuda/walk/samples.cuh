@@ -178,23 +178,6 @@ struct StreamOfSamples {
     }
   }
 
-  /// Calls f(pack, row) for each pack of rows that begin with this one, and single(pack, row) for
-  /// rows beside them, of which packs have one.
-  template <class F, class Single>
-  __device__ __forceinline__ void for_each(const F& f, const Single& single) const {
-    const int64_t begin = in.in_turns() ? 0 : chunk * in.share;
-    const int64_t end = in.in_turns() ? in.run : min(begin + in.share, in.num_rows);
-#pragma unroll 1
-    for (int64_t row = begin; row < end;) {
-      const int64_t of_run = row % in.run, size = min(in.run - of_run, end - row);
-      const Run run = run_of(row / in.run, of_run, row, size);
-      run.aligned ? for_each_pack<true, Shape::kInFlight>(run, f) : for_each_pack<false, 1>(run, f);
-      for_each_single(run, single);
-      row += size;
-    }
-  }
-
- private:
   /// Neighbouring rows, of which packs have all but some at both ends.
   struct Run {
     const char* at[kOperands]; // the first row
@@ -204,6 +187,70 @@ struct StreamOfSamples {
     int64_t packs;
     int head; // rows before them
   };
+
+  /// Calls f(run) for each run of rows that the block has.
+  template <class F>
+  __device__ __forceinline__ void for_each_run(const F& f) const {
+    const int64_t begin = in.in_turns() ? 0 : chunk * in.share;
+    const int64_t end = in.in_turns() ? in.run : min(begin + in.share, in.num_rows);
+#pragma unroll 1
+    for (int64_t row = begin; row < end;) {
+      const int64_t of_run = row % in.run, size = min(in.run - of_run, end - row);
+      f(run_of(row / in.run, of_run, row, size));
+      row += size;
+    }
+  }
+
+  /// Calls f(pack, row) for each pack of a run. The blocks of a channel of one run take packs in turns,
+  /// so that all read near the same address. A thread loads kAhead packs together.
+  template <bool kAligned, int kAhead, class F>
+  __device__ __forceinline__ void for_each_pack(const Run& run, const F& f) const {
+    const unsigned step = (in.in_turns() ? in.chunks : 1) * Shape::kThreads;
+    const int64_t first = int64_t{in.in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
+    // A thread has fewer than 2^31 packs, and all packs of a turn have fewer than 2^31 bytes.
+    int left = first < run.packs ? static_cast<int>((run.packs - first - 1) / step) + 1 : 0;
+    int64_t row = run.head + first * kSize;
+    const char* at[kOperands];
+    place(run, row, at);
+    row += run.row;
+#pragma unroll 1
+    for (; left > 0; left -= kAhead) {
+      Pack packs[kAhead];
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (i < left) {
+          samples.template load<kAligned>(at, packs[i]);
+        }
+#pragma unroll
+        for (int d = 0; d < kOperands; ++d) {
+          at[d] += step * (kSize * samples.bytes(d));
+        }
+      }
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (i < left) {
+          f(packs[i], row);
+        }
+        row += step * kSize;
+      }
+    }
+  }
+  /// Calls f(pack, row) for each row beside packs: packs have one each. The first block takes them.
+  template <class F>
+  __device__ __forceinline__ void for_each_single(const Run& run, const F& f) const {
+    const auto singles = static_cast<int>(run.size - run.packs * kSize);
+    const auto index = static_cast<int>(threadIdx.x);
+    if (index < singles && (chunk == 0 || !in.in_turns())) {
+      const int64_t row = index < run.head ? index : run.packs * kSize + index;
+      const char* at[kOperands];
+      place(run, row, at);
+      Pack pack;
+      samples.load_one(at, pack);
+      f(pack, run.row + row);
+    }
+  }
+
+ private:
   __device__ __forceinline__ static bool is_aligned(const char* at, unsigned pack_bytes) {
     return (reinterpret_cast<uintptr_t>(at) & (min(pack_bytes, 16u) - 1)) == 0;
   }
@@ -237,55 +284,6 @@ struct StreamOfSamples {
 #pragma unroll
     for (int d = 0; d < kOperands; ++d) {
       at[d] = run.at[d] + row * samples.bytes(d);
-    }
-  }
-
-  /// The blocks of a channel of one run take packs in turns, so that all read near the same address.
-  /// A thread loads kAhead packs together.
-  template <bool kAligned, int kAhead, class F>
-  __device__ __forceinline__ void for_each_pack(const Run& run, const F& f) const {
-    const unsigned step = (in.in_turns() ? in.chunks : 1) * Shape::kThreads;
-    const int64_t first = int64_t{in.in_turns() ? chunk : 0} * Shape::kThreads + threadIdx.x;
-    // A thread has fewer than 2^31 packs, and all packs of a turn have fewer than 2^31 bytes.
-    int left = first < run.packs ? static_cast<int>((run.packs - first - 1) / step) + 1 : 0;
-    int64_t row = run.head + first * kSize;
-    const char* at[kOperands];
-    place(run, row, at);
-    row += run.row;
-#pragma unroll 1
-    for (; left > 0; left -= kAhead) {
-      Pack packs[kAhead];
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        if (i < left) {
-          samples.template load<kAligned>(at, packs[i]);
-        }
-#pragma unroll
-        for (int d = 0; d < kOperands; ++d) {
-          at[d] += step * (kSize * samples.bytes(d));
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kAhead; ++i) {
-        if (i < left) {
-          f(packs[i], row);
-        }
-        row += step * kSize;
-      }
-    }
-  }
-  /// The first block takes the rows beside packs.
-  template <class F>
-  __device__ __forceinline__ void for_each_single(const Run& run, const F& f) const {
-    const auto singles = static_cast<int>(run.size - run.packs * kSize);
-    const auto index = static_cast<int>(threadIdx.x);
-    if (index < singles && (chunk == 0 || !in.in_turns())) {
-      const int64_t row = index < run.head ? index : run.packs * kSize + index;
-      const char* at[kOperands];
-      place(run, row, at);
-      Pack pack;
-      samples.load_one(at, pack);
-      f(pack, run.row + row);
     }
   }
 };
