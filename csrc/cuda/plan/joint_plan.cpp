@@ -191,11 +191,13 @@ void set_operands(const Problem& problem, JointPlan& plan) {
     const int64_t bytes = bytes_of_type(view.type);
     in.data[d] = view.data;
     in.types[d] = view.type;
-    visit_element_type(view.type, [&](auto tag) {
-      using N = Number<typename decltype(tag)::type>;
-      in.least[d] = is_integer(view.type) ? static_cast<int64_t>(N::kFirst) : 0;
-      in.last[d] = is_integer(view.type) ? static_cast<int64_t>(N::kLast) : 0;
-    });
+    if (is_integer(view.type)) {
+      visit_element_type(view.type, [&](auto tag) {
+        using N = Number<typename decltype(tag)::type>;
+        in.least[d] = static_cast<int64_t>(N::kFirst);
+        in.last[d] = static_cast<int64_t>(N::kLast);
+      });
+    }
     for (int i = 0; i < 2; ++i) {
       in.channels[d][i] = in_bytes(view.channels[i], bytes);
       in.outer[d][i] = in_bytes(view.rows[i], bytes);
