@@ -117,7 +117,16 @@ def test_consecutive_integers(count: Count, dtype: torch.dtype) -> None:
         x[:3] = torch.tensor([-(2**63), 2**63 - 1, 0])
     if dtype == torch.uint8:
         x[:300], y[:300] = 255, 255
-    for low, bins in ((0, 256), (0, 10), (1, 255), (-3, 9), (250, 8), (-128, 20), (100, 1)):
+    for low, bins in (
+        (0, 256),
+        (0, 10),
+        (1, 255),
+        (-3, 9),
+        (250, 8),
+        (-128, 20),
+        (-128, 256),
+        (100, 1),
+    ):
         for shift in (0.0, -0.5):
             edges = torch.arange(bins + 1).double() + low + shift
             for flow in (False, True):
@@ -263,3 +272,13 @@ def test_cells_are_written(count_eagerly: Count, flow: bool) -> None:
     sample = torch.stack(pair(edges, 70_001, (torch.float32,) * 2), -1)
     found = count_eagerly(sample, edges, flow=flow, offsets=(2,), gpu=LARGE)
     assert found - {"chunks"} == {"interleaved", "same", "index"}
+
+
+def test_columns(count: Count, count_eagerly: Count) -> None:
+    """Strides that no table takes: element by element, or counted as integers if they are many."""
+    edges = uniform(-3, 100, 40), uniform(-1, 9, 30)
+    x, y = (z.view(1000, 5) for z in pair(edges, 5000, (torch.float32, torch.bfloat16)))
+    for call in (count, count_eagerly):
+        for flow in (False, True):
+            assert call([x, y], edges, (0,), flow=flow) == {"simple"}
+        assert call([torch.ones_like(x), torch.ones_like(y)], edges, (0,)) == {"simple"}

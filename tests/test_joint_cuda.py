@@ -77,6 +77,29 @@ def test_cuda_coordinates_in_one_tensor(dtype: torch.dtype, axes: int) -> None:
         assert_counts(histogramdd(on_gpu, 20, range=ends).hist.cpu(), expected, begin)
 
 
+@pytest.mark.parametrize("first", [*TYPES, torch.int64, torch.int8], ids=str)
+def test_cuda_types_of_each_coordinate(first: torch.dtype) -> None:
+    for second in (torch.float32, torch.bfloat16, torch.float64, torch.uint8, torch.int64):
+        x, y = values(100_003, dtype=first), values(100_005, dtype=second, seed=1)
+        for a, b in ((x, y[:-2]), (x[:-1], y[3:])):
+            check([a, b], [edges_of(a, 40), edges_of(b, 256)], flow=second == torch.uint8)
+
+
+@pytest.mark.parametrize("rows", [1 << 10, 1 << 17], ids=["element by element", "as integers"])
+def test_cuda_columns(rows: int) -> None:
+    x, y = values(rows, 40), values(rows, 40, seed=1)
+    for a, b in ((x, y), (torch.ones_like(x), torch.ones_like(y))):
+        check([a, b], [edges_of(a, 40), edges_of(b, 30)], [0], flow=rows > 1 << 10)
+
+
+def test_cuda_four_coordinates() -> None:
+    xs = [values(1 << 21, seed=seed) for seed in range(4)]
+    for inputs in (xs, [torch.ones_like(x) for x in xs]):
+        expected = histogramdd(inputs, 8, range=[(-4.1, 4.3)] * 4).hist
+        got = histogramdd([x.cuda() for x in inputs], 8, range=[(-4.1, 4.3)] * 4).hist
+        assert torch.equal(got.cpu(), expected)
+
+
 def test_cuda_pairs_of_images() -> None:
     x, y = values(9, 100, 101), values(9, 100, 101, seed=1)
     for ranges in (None, [(-4.1, 4.3)] * 2):
