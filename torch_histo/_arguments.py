@@ -26,6 +26,10 @@ _WITHOUT_DEFAULT = (
 
 is_compiling = torch.compiler.is_compiling  # one look-up less a call
 
+FIRST = (0,)
+"""The default of `dim` where that is 0. By its identity a function knows that `dim` was left out;
+in a compiled program by its value."""
+
 
 def is_plain(value: object) -> bool:
     """Whether operators on a value go straight to their kernels: it is a tensor of torch's own, and
@@ -153,24 +157,40 @@ def all_but_channel(
     dim: int | Sequence[int] | None,
     channel_dim: object,
     argument: str = "input",
+    default: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, list[int]]:
     """A tensor, and the dimensions to count over: all but that of the channels.
 
     A tensor of one dimension gets a second one, which is counted over."""
-    if dim is not None:
+    dims = dims_beside_channel(op, input.dim(), dim, channel_dim, argument, default)
+    while input.dim() < 2:
+        input = input.unsqueeze(0)
+    return input, dims
+
+
+def dims_beside_channel(
+    op: str,
+    sizes: int,
+    dim: int | Sequence[int] | None,
+    channel_dim: object,
+    argument: str = "input",
+    default: tuple[int, ...] | None = None,
+) -> list[int]:
+    """All dimensions but that of the channels, of an input that gets those that it lacks of two.
+
+    `default` is the `dim` of a caller who has named none."""
+    if dim is not default and not (is_compiling() and dim == default):
         expected = "dim must be left out with channel_dim"
         raise TypeError(f"{op}: {expected}, got dim={shown(dim)}")
     hint = ": pass dim, those to count over" if isinstance(channel_dim, (tuple, list)) else ""
     channel = integer(op, channel_dim, "channel_dim must be an int", hint)
-    ndim = max(input.dim(), 1)
+    ndim = max(sizes, 1)
     if not -ndim <= channel < ndim:
-        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {input.dim()}-D"
+        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {sizes}-D"
         raise RuntimeError(f"{op}: {expected} {argument}, got {channel}")
     behind = (ndim - 1 - channel) % ndim
-    while input.dim() < 2:
-        input = input.unsqueeze(0)
-    last = input.dim() - 1
-    return input, [d for d in range(last + 1) if d != last - behind]
+    last = max(ndim - 1, 1)
+    return [d for d in range(last + 1) if d != last - behind]
 
 
 def reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:

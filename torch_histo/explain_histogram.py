@@ -38,6 +38,7 @@ from .explain import (
     place_of,
     plan_on_gpu,
     target,
+    without_channel,
 )
 from .histograms import (
     ARGUMENTS,
@@ -124,6 +125,7 @@ def explain_histogram(
     *,
     range: Range | None = None,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     density: bool = False,
     flow: bool = False,
     weight: Tensor | ArrayLike | None = None,
@@ -142,8 +144,9 @@ def explain_histogram(
     Args:
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
-        bins, range, dim, density, flow: as in `histogram`. Without a range only the data of a
-            tensor tell the edges; for a shape or a meta tensor nobody knows how bins are found.
+        bins, range, dim, channel_dim, density, flow: as in `histogram`. Without a range only the
+            data of a tensor tell the edges; for a shape or a meta tensor nobody knows how bins are
+            found.
         weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
             dtype and the sizes count.
         dtype: the dtype that goes with a shape; a tensor has its own.
@@ -171,9 +174,10 @@ def explain_histogram(
         'given'
     """
     if unknown:
-        names = (name for name in ARGUMENTS if name != "channel_dim")
-        refuse_keyword("explain_histogram", unknown, (*names, "dtype", "device"))
+        refuse_keyword("explain_histogram", unknown, (*ARGUMENTS, "dtype", "device"))
     input = tensor_or_shape("explain_histogram: input", input)
+    if channel_dim is not None:
+        input, dim = without_channel("explain_histogram", "histogram", input, dim, channel_dim)
     is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
     is_one_call = is_one_call and weight is None
     bins = edges_or_number("histogram: bins", bins)

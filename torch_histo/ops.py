@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_histo import _library
 from torch_histo._arguments import (
     DEFAULT_BINS,
+    FIRST,
     all_but_channel,
     describe,
     dimensions,
@@ -54,7 +55,7 @@ _ARGUMENTS = ("input", "num_bins", "dim", "channel_dim", "weight", "variant")
 def channel_histogram(
     input: Tensor | ArrayLike,
     num_bins: int | None = None,
-    dim: int | Sequence[int] | None = 0,
+    dim: int | Sequence[int] | None = FIRST,
     *,
     channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
@@ -80,8 +81,8 @@ def channel_histogram(
         num_bins: how many bins, at least 0. An integer of NumPy or an integer tensor of one
             element on the CPU will do, too. bool and uint8 have 256 by default. The number must be
             given for other types, which have values beyond 255 or below 0.
-        dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
-            count from the end, None and an empty sequence mean all.
+        dim: the dimension or dimensions to count over, as in `torch.sum`, by default the first;
+            negative ones count from the end, None and an empty sequence mean all.
         channel_dim: the one dimension that is not counted over, instead of `dim`, which must be
             left out then.
         weight: what each element adds to its bin, instead of 1, as in `torch_histo.histogram`.
@@ -179,8 +180,7 @@ def without_channel(
     input: Tensor | ArrayLike, dim: int | Sequence[int] | None, channel_dim: int
 ) -> tuple[Tensor, list[int]]:
     input = tensor_of("channel_histogram: input", input)
-    given = None if type(dim) is int and dim == 0 else dim  # nobody can tell 0 from the default
-    return all_but_channel("channel_histogram", input, given, channel_dim)
+    return all_but_channel("channel_histogram", input, dim, channel_dim, default=FIRST)
 
 
 def weighted_channel_histogram(
