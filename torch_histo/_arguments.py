@@ -121,7 +121,9 @@ def integer(op: str, value: object, expected: str, hint: str = "") -> int:
     raise TypeError(f"{op}: {expected}, got {shown(value)}{hint}")
 
 
-def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) -> int:
+def number_of_bins(
+    op: str, num_bins: object, bins: object, dtype: torch.dtype, *, is_cpu: bool = True
+) -> int:
     """The number of bins, given by either of its names; by default 256 for bool and uint8."""
     if bins is not None:
         if num_bins is not None:
@@ -133,12 +135,15 @@ def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) 
         return DEFAULT_BINS  # or of a dtype that the operator refuses
     name = str(dtype).removeprefix("torch.")
     # torch finds no maximum of unsigned integers.
-    largest, negative = "input.max()", "; shift negative ones first"
+    largest, more = "input.max()", "; shift negative ones first"
     if not dtype.is_signed:
-        largest, negative = "input.long().max()", ""
+        largest, more = "input.long().max()", ""
+    if dtype == torch.uint64:  # int64 has no values beyond 2^63
+        largest = f"{'numpy.asarray(input)' if is_cpu else 'input.cpu().numpy()'}.max()"
+        more = "; torch_histo.histogram counts values of any size"
     raise RuntimeError(
         f"{op}: num_bins must be given for an input of {name}, got None: "
-        f"num_bins=int({largest}) + 1 counts all values from 0 up{negative}"
+        f"num_bins=int({largest}) + 1 counts all values from 0 up{more}"
     )
 
 

@@ -56,7 +56,7 @@ what a FILE is, by its content and its suffix:
           of the first dimension with --per-channel; --dim chooses for both.
   table   CSV: .csv, .tsv, and text whose first lines are a table of numbers;
           and Parquet (needs the package pyarrow). Each column is an array under
-          the name FILE:HEADER. Missing numbers are NaN.
+          the name FILE:HEADER; --columns chooses some. Missing numbers are NaN.
   bytes   anything else: one channel; --channels N for N interleaved channels
           (byte i belongs to channel i modulo N). Files of
           known formats whose bytes are not their values are refused, by their
@@ -137,6 +137,7 @@ examples (python -m torch_histo is the same command):
   torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
   torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
   torch_histo model.safetensors --summary --quantiles 0.01,0.5,0.99
+  torch_histo people.csv --columns age score --bins 20
   torch_histo people.csv --joint age score --plot people.png
   torch_histo confidence.npy --bins 10 --range 0 1 --weights loss.npy
   torch_histo --text book.txt
@@ -212,6 +213,14 @@ def _add_what_is_read(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count each index of the first dimension of arrays of floats as a channel; those of "
         "one dimension are one channel",
+    )
+
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="NAME",
+        help="count only these columns of a table, or arrays or tensors of other files, by their "
+        "names; FILE comes before, and plain text is read as a table",
     )
 
 
@@ -325,6 +334,9 @@ def _check_options_together(
             parser.error(
                 f"argument --bins: must be a number with argument --{name}, got {arguments.bins}"
             )
+    for name in ("text", "channels", "joint"):
+        if {name, "columns"} <= set(given):
+            parser.error(f"argument {_option(name)}: not allowed with argument --columns")
     for name in ("text", "summary", "quantiles", "weights"):
         if {name, "joint"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --joint")
@@ -337,7 +349,8 @@ def _check_options_together(
             parser.error(f"argument {_option(name)}: needs --plot")
     for name in given:
         if name not in ("files", "device") and not arguments.files:
-            parser.error(f"argument {_option(name)}: needs at least one FILE")
+            where = " before it" if name == "columns" else ""
+            parser.error(f"argument {_option(name)}: needs at least one FILE{where}")
 
 
 def _check_range(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:

@@ -140,19 +140,25 @@ def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespa
     )
 
 
+def check_names(option: str, wanted: Sequence[str], parts: Sequence[Part]) -> None:
+    """Refuses a name that is none of a file's arrays."""
+    names = [part for part, _ in parts]
+    for name in wanted:
+        if name not in names:
+            found = _listed(names)
+            raise SourceError(f"{option}: found no column or array {name!r}, but {found}")
+
+
 def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
+    check_names("--joint", [name], parts)
     if (same := [part for part, _ in parts].count(name)) > 1:
         raise SourceError(f"--joint: found {same} columns {name!r}: give them different names")
-    for part, open_part in parts:
-        if part == name:
-            try:
-                source = open_part()
-                return _Chosen(name, source, _values(f"{file}:{part}", source))
-            except SourceError as error:
-                raise SourceError(f"{printable(part)}: {error}") from error
-    names = _listed([part for part, _ in parts])
-    raise SourceError(f"--joint: found no column or array {name!r}, but {names}")
+    try:
+        source = dict(parts)[name]()
+        return _Chosen(name, source, _values(f"{file}:{name}", source))
+    except SourceError as error:
+        raise SourceError(f"{printable(name)}: {error}") from error
 
 
 def _listed(names: Sequence[str]) -> str:
