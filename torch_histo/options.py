@@ -113,7 +113,7 @@ what is printed, on standard output:
   With --joint a table has the counts of ranges of bins of the first, from top
   to bottom, and the second, from left to right. In JSON "axes" are the two,
   with "edges", "underflow", "overflow" and "nan"; "counts" has a list for each
-  bin of the first. Both must fit memory.
+  bin of the first. Both must fit memory. With --weights there are "sums", too.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -327,7 +327,7 @@ def _check_options_together(
         if name in given and arguments.text:
             parser.error(f"argument --{name}: not allowed with argument --text, which has 7 bins")
     for name in ("text", "channels", "summary", "quantiles", "plot"):
-        if {name, "weights"} <= set(given):
+        if {name, "weights"} <= set(given) and not (name == "plot" and "joint" in given):
             parser.error(f"argument {_option(name)}: not allowed with argument --weights")
     for name in ("weights", "joint", "log"):
         if name in given and isinstance(arguments.bins, str):
@@ -337,7 +337,7 @@ def _check_options_together(
     for name in ("text", "channels", "joint"):
         if {name, "columns"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --columns")
-    for name in ("text", "summary", "quantiles", "weights"):
+    for name in ("text", "summary", "quantiles"):
         if {name, "joint"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --joint")
     if arguments.weights is not None and len(arguments.files) != 1:

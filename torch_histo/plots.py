@@ -237,18 +237,27 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
         for axis, start, stop in zip(result.axes, (left, bottom), (right, top), strict=True)
     ]
     sums = sums_of_ranges(shown, *cell)
+    if sums.dtype.kind == "f":  # matplotlib overflows beyond
+        sums = np.where(abs(sums) < 1 / FAR, 0, sums.clip(-FAR, FAR))
+    is_counts = result.weights is None
+    what = "count" if is_counts else "sum of weights"
+    norm = None
+    if log_counts:
+        filled = sums[np.isfinite(sums) & (sums > 0)]
+        least, most = (filled.min(), filled.max()) if filled.size else (1, 1)
+        norm = LogNorm(1, max(2, int(most))) if is_counts else LogNorm(least, max(most, 2 * least))
     mesh = panel.pcolormesh(
         *(np.append(own[:-1:width], own[-1]) for own, width in zip(edges, cell, strict=True)),
-        np.ma.masked_equal(sums.T, 0),
-        norm=LogNorm(1, max(2, int(sums.max()))) if log_counts else None,
-        vmin=None if log_counts else 0,
+        np.ma.masked_equal(np.ma.masked_invalid(sums.T), 0),
+        norm=norm,
+        vmin=0 if is_counts and not log_counts else None,
         rasterized=True,
     )
     panel.figure.colorbar(
         mesh,
         ax=panel,
-        label="count" if cell == [1, 1] else f"count in {cell[0]} x {cell[1]} bins",
-        ticks=None if log_counts else MaxNLocator(integer=True, min_n_ticks=1),
+        label=what if cell == [1, 1] else f"{what} in {cell[0]} x {cell[1]} bins",
+        ticks=MaxNLocator(integer=True, min_n_ticks=1) if is_counts and not log_counts else None,
     )
     scales = (panel.xaxis, panel.set_xscale), (panel.yaxis, panel.set_yscale)
     for axis, (place, set_scale) in zip(result.axes, scales, strict=True):

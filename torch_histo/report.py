@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from torch import Tensor
 
 from .messages import printable
 from .sources import TEXT_BINS
-
-if TYPE_CHECKING:
-    pass
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,6 +30,9 @@ FLOW_NAMES = ("underflow", "overflow", "NaN")
 
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
+
+DIGITS = 6
+"""Significant digits of sums in tables. JSON has all."""
 
 SPARKLINE_COLUMNS = 24
 """The width of a histogram in a list."""
@@ -145,10 +145,15 @@ def outside_texts(result: Result) -> list[str]:
     return texts_of_integers(result.below, result.above, result.counts.shape[1] - 1)
 
 
-def texts_of_integers(below: int, above: int, last: int) -> list[str]:
-    """How many integers have no bin among 0 to `last`, if there are any."""
+def texts_of_integers(below: float, above: float, last: int) -> list[str]:
+    """How many integers have no bin among 0 to `last`, or their weights, if there are any."""
     named = ((below, "below 0"), (above, f"above {last}"))
-    return [f"{number:,} {where}" for number, where in named if number]
+    return [f"{shown(number)} {where}" for number, where in named if number]
+
+
+def shown(number: float) -> str:
+    """A count, or a sum of weights."""
+    return f"{number:,}" if isinstance(number, int) else f"{number:.{DIGITS}g}"
 
 
 def _limit(result: Result, flow: str) -> str:
@@ -161,7 +166,7 @@ def _limit(result: Result, flow: str) -> str:
 
 def flow_texts(flow: Tensor) -> list[str]:
     """The counts outside the edges that are not zero."""
-    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
+    return [f"{shown(n)} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
 
 
 def list_header(name: str, arrays: int) -> str:

@@ -23,9 +23,6 @@ from .describe import json_number
 from .messages import one_line, printable
 from .sources import Dim, Piece, Source, SourceError, open_file
 
-DIGITS = 6
-"""Significant digits of sums in tables. JSON has all."""
-
 
 @dataclass(frozen=True)
 class WeightedResult:
@@ -62,9 +59,9 @@ class WeightedResult:
             if self.flow is not None:
                 channel["edges"] = self.edges_of(index).tolist()
                 channel |= zip(
-                    ("underflow", "overflow", "nan"), _numbers(self.flow[index]), strict=True
+                    ("underflow", "overflow", "nan"), json_numbers(self.flow[index]), strict=True
                 )
-            channels.append({**channel, "sums": _numbers(self.sums[index])})
+            channels.append({**channel, "sums": json_numbers(self.sums[index])})
         return {
             "name": self.name,
             "kind": self.source.kind,
@@ -81,7 +78,7 @@ class WeightedResult:
         }
 
 
-def _numbers(sums: Tensor) -> list[Any]:
+def json_numbers(sums: Tensor) -> list[Any]:
     return [json_number(value) for value in sums.tolist()]
 
 
@@ -92,7 +89,7 @@ def weigh(
     if source.kind != "array":
         raise SourceError(f"--weights is for arrays, found {source.kind}")
     counting.check_values(source)
-    with _opened(arguments.weights, source, dim) as weight_source:
+    with opened(arguments.weights, source.shape or (), dim) as weight_source:
         pairs = _pairs(source, weight_source, arguments.weights)
         reads_twice = counting.reads_twice(source, arguments)
         with counting.reading(name, source, reads=1 + reads_twice) as pieces:
@@ -136,8 +133,8 @@ class _Outside:
 
 
 @contextmanager
-def _opened(file: str, source: Source, dim: Dim) -> Iterator[Source]:
-    """The one array of a file of weights."""
+def opened(file: str, shape: Sequence[int], dim: Dim = None) -> Iterator[Source]:
+    """The one array of a file of weights, which must have this shape."""
     with ExitStack() as stack:
         try:
             parts = stack.enter_context(open_file(file, dim=dim))
@@ -149,11 +146,11 @@ def _opened(file: str, source: Source, dim: Dim) -> Iterator[Source]:
             found = parts[0][1]()
         except SourceError as error:
             raise SourceError(f"--weights {file}: {error}") from None
-        if found.kind != "array" or found.shape != source.shape:
-            shape = list(found.shape) if found.shape is not None else "no shape"
+        if found.kind != "array" or found.shape != tuple(shape):
+            sizes = list(found.shape) if found.shape is not None else "no shape"
             raise SourceError(
-                f"--weights {file}: expected an array of shape {list(source.shape or ())}, a "
-                f"weight for each value, found {found.kind} of {shape}"
+                f"--weights {file}: expected an array of shape {list(shape)}, a "
+                f"weight for each value, found {found.kind} of {sizes}"
             )
         yield found
 
@@ -230,10 +227,9 @@ def table(result: WeightedResult, encoding: str | None) -> str:
         else:
             edges = result.edges_of(channel)[start : stop + 1]
             labels = report.interval_labels(edges, width, stop == result.sums.shape[1])
-        head = f"{_shown(sums.sum().item())} in bins"
+        head = f"{report.shown(sums.sum().item())} in bins"
         if result.flow is not None:
-            named = zip(result.flow[channel].tolist(), report.FLOW_NAMES, strict=True)
-            head = ", ".join([head, *(f"{_shown(n)} {name}" for n, name in named if n)])
+            head = ", ".join([head, *report.flow_texts(result.flow[channel])])
         lines += ["", f"  {result.channel_names[channel]}: {head}"]
         lines += _bars(labels, report.sums_of_ranges(sums, width), encoding)
     hidden = len(result.sums) - report.TABLE_CHANNELS
@@ -242,13 +238,9 @@ def table(result: WeightedResult, encoding: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _shown(number: float) -> str:
-    return f"{number:,}" if isinstance(number, int) else f"{number:.{DIGITS}g}"
-
-
 def _bars(labels: Sequence[str], sums: Sequence[float], encoding: str | None) -> Iterator[str]:
     """A bar is as long as the magnitude of its sum, if that is finite."""
-    texts = [_shown(number) for number in sums]
+    texts = [report.shown(number) for number in sums]
     widths = [max(map(len, column)) for column in (labels, texts)]
     sizes = [abs(number) if math.isfinite(number) else 0 for number in sums]
     peak = max(sizes) or 1
