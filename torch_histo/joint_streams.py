@@ -16,7 +16,7 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
-from torch_histo._drawing import axes_for
+from torch_histo._drawing import axes_for, in_units, unit_of, with_unit
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._plottable import Axis, Traits
@@ -377,20 +377,23 @@ class StreamingHistogramdd(Stream):
             hint = ": take one channel by .channel(index)" if self._sizes() else ""
             raise RuntimeError(f"{name}: expected two axes and no channels, got {got}{hint}")
         ax = axes_for(name, ax)
-        values, drawn = self.values(), []
+        values, drawn, labels = self.values(), [], []
         for d, edges in enumerate(self.edges):
             finite = edges.isfinite().cpu().numpy()
             values = np.compress(finite[1:] & finite[:-1], values, d)
-            drawn.append(edges.cpu().numpy()[finite] if finite.any() else np.zeros(1))
-        mesh = ax.pcolormesh(*drawn, values.T)
+            bounds = edges.cpu().numpy()[finite] if finite.any() else np.zeros(1)
+            unit = unit_of(bounds)
+            drawn.append(in_units(bounds, unit))
+            labels.append(with_unit(f"coordinate {d}", unit))
+        unit = unit_of(values)
+        mesh = ax.pcolormesh(*drawn, in_units(values, unit).T)
         counts = self.weight_dtype is None
-        ax.figure.colorbar(
-            mesh, ax=ax, label="count per bin" if counts else "sum of weights per bin"
-        )
+        what = "count per bin" if counts else "sum of weights per bin"
+        ax.figure.colorbar(mesh, ax=ax, label=with_unit(what, unit))
         what = f"{int(self.values(flow=True).sum()):,} elements" if counts else "weights"
         ax.set_title(f"{self._get_name()} of {what}")
-        ax.set_xlabel("coordinate 0")
-        ax.set_ylabel("coordinate 1")
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
         return ax
 
     def extra_repr(self) -> str:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ._drawing import FAR, in_units, unit_of, with_unit
 from .messages import one_line, printable
 from .pairs import Axis, PairResult, sums_of_ranges, texts_outside_axis
 from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
@@ -36,9 +37,6 @@ PAIR_CELLS = 256
 
 WHOLE_AXIS = 256
 """Most bins that a plot shows where some at the ends are empty."""
-
-FAR = 1e100
-"""An axis of values beyond this or below its inverse is in units of a power of ten."""
 
 TITLE_LENGTH = 44
 """Most characters of a panel's title, which are no wider than the panel."""
@@ -263,7 +261,7 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
     for axis, (place, set_scale) in zip(result.axes, scales, strict=True):
         unit, text = _unit(axis), printable(axis.name)
         if unit is not None:
-            text = f"log10 of {text}" if axis.is_log else f"{text} in units of 1e{unit}"
+            text = f"log10 of {text}" if axis.is_log else with_unit(text, unit)
         elif axis.is_log:
             set_scale("log")
         elif axis.has_bin_per_integer:
@@ -288,22 +286,16 @@ def _positions(result: Result, start: int, stop: int, channel: int = 0) -> Float
 def _unit(result: Result | Axis) -> int | None:
     """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
     assert result.edges is not None
-    sizes = result.edges.abs()
-    smallest, largest = float(sizes.min()), float(sizes.max())
-    if largest > FAR or largest < 1 / FAR or (result.is_log and smallest < 1 / FAR):
-        return math.floor(math.log10(largest))
-    return None
+    unit = unit_of(result.edges.double().numpy())
+    if unit is None and result.is_log and float(result.edges.abs().min()) < 1 / FAR:
+        return 0
+    return unit
 
 
 def _drawn(result: Result | Axis, edges: FloatArray) -> FloatArray:
     """The places of edges on the axis of values."""
     unit = _unit(result)
-    if unit is None:
-        return edges
-    if result.is_log:
-        return np.log10(edges)
-    half = -unit // 2  # two factors, neither of which is infinite
-    return edges * 10.0**half * 10.0 ** (-unit - half)
+    return np.log10(edges) if result.is_log and unit is not None else in_units(edges, unit)
 
 
 def _label_bins(panel: Axes, result: Result) -> None:
@@ -318,7 +310,7 @@ def _label_bins(panel: Axes, result: Result) -> None:
     if result.edges is not None:
         unit = _unit(result)
         if unit is not None:
-            value = "log10 of the value" if result.is_log else f"value in units of 1e{unit}"
+            value = "log10 of the value" if result.is_log else with_unit(value, unit)
         elif result.is_log:
             panel.set_xscale("log")
     else:
