@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from torch_histo import cli
-from torch_histo.sources import base
+from torch_histo.cli.sources import base
 
 
 def weighed(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import io
 import pickle
 import re
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import run_examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import NUMBERS
@@ -962,10 +962,9 @@ def test_errors_of_one_line(call: Callable[[], Any], kind: type[Exception], line
 
 
 def test_docstrings() -> None:
-    names = {"torch": torch, "torch_histo": torch_histo}
-    results = [doctest.testmod(module, extraglobs=names) for module in (sketch, streams)]
-    assert sum(result.attempted for result in results) >= 8
-    assert not any(result.failed for result in results)
+    results = [run_examples(module) for module in (sketch, streams)]
+    assert sum(tried for _, tried in results) >= 8
+    assert not any(failed for failed, _ in results)
     for kind in (StreamingHistogram, QuantileSketch):
         for part in ("Args:", "Attributes:", "Raises:", "Example:", "Source:"):
             assert part in (kind.__doc__ or "")

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_histo import cli
-from torch_histo.sources import SourceError, open_file, tables
+from torch_histo.cli.sources import SourceError, open_file, tables
 
 
 def columns(path: Path, **options: Any) -> dict[str, np.ndarray | str]:

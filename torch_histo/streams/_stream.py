@@ -32,9 +32,9 @@ from torch_histo._arguments import (
 )
 from torch_histo._histogram_rules import check_counted
 from torch_histo._keywords import refuse_keyword
-from torch_histo._plottable import Plottable
 from torch_histo.histograms import histogram
 from torch_histo.quantiles import numbers_beside
+from torch_histo.streams._plottable import Plottable
 from torch_histo.weights import density_of
 
 if TYPE_CHECKING:

@@ -10,9 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _exact, report
+from .. import _exact
+from ..quantiles import nanquantile
+from . import report
 from .messages import printable
-from .quantiles import nanquantile
 from .sources import Piece, Source, SourceError
 
 MAX_CHANNELS = 1 << 19

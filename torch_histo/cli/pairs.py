@@ -12,10 +12,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._weight_operators import sum_size
+from ..histograms import histogram
+from ..joint import histogramdd
 from . import counting, report
-from ._weight_operators import sum_size
-from .histograms import histogram
-from .joint import histogramdd
 from .messages import printable
 from .sources import Part, Piece, Source, SourceError, open_file
 from .weighing import json_numbers, opened

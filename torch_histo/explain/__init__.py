@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from ._arguments import (
+from .._arguments import (
     FIRST,
     all_but_channel,
     dimensions,
@@ -21,11 +21,11 @@ from ._arguments import (
     shown,
     tensor_or_shape,
 )
-from ._keywords import refuse_keyword
+from .._keywords import refuse_keyword
+from ..devices import Device, assumed_device, limits_of
+from ..ops import _check_channel_histogram, channel_histogram
 from ._plan_facts import CpuFacts, GpuFacts
 from ._plan_text import cpu_text, gpu_text
-from .devices import Device, assumed_device, limits_of
-from .ops import _check_channel_histogram, channel_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -18,7 +18,6 @@ from torch_histo._arguments import filled, raise_as_python_would, raise_from, re
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range
-from torch_histo._stream import Stream
 from torch_histo._weight_operators import (
     normalize_digits,
     sum_of_digits,
@@ -26,6 +25,7 @@ from torch_histo._weight_operators import (
     weighted_histogram,
 )
 from torch_histo.streams import ARGUMENTS, StreamingHistogram, checked_bins
+from torch_histo.streams._stream import Stream
 from torch_histo.weights import density_of, is_number, weight_of
 
 if TYPE_CHECKING:

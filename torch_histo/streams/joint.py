@@ -16,11 +16,8 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
-from torch_histo._drawing import axes_for, in_units, unit_of, with_unit
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
-from torch_histo._plottable import Axis, Traits
-from torch_histo._stream import Stream
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
 from torch_histo.joint import (
     Bins,
@@ -34,7 +31,10 @@ from torch_histo.joint import (
     without_channel,
 )
 from torch_histo.streams import NO_RANGE, checked_bins
-from torch_histo.weighted_streams import check_types, held_weight
+from torch_histo.streams._drawing import axes_for, in_units, unit_of, with_unit
+from torch_histo.streams._plottable import Axis, Traits
+from torch_histo.streams._stream import Stream
+from torch_histo.streams.weighted import check_types, held_weight
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

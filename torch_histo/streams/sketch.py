@@ -22,17 +22,17 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
-from torch_histo._drawing import (
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
+from torch_histo._sketch_operators import sketch_add, sketch_quantile
+from torch_histo.streams._drawing import (
     QUANTILES,
     densities,
     draw_lines,
     fractions_to_mark,
     powers_of_two,
 )
-from torch_histo._exact import exact_double
-from torch_histo._keywords import refuse_keyword
-from torch_histo._sketch_operators import sketch_add, sketch_quantile
-from torch_histo._stream import Stream, channel_sizes, fractions_of, ranks_of
+from torch_histo.streams._stream import Stream, channel_sizes, fractions_of, ranks_of
 
 if TYPE_CHECKING:
     pass

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from .._ranges import range_of_extremes
+from ..histograms import histogram
+from ..ops import channel_histogram, text_histogram
 from . import report
-from ._ranges import range_of_extremes
-from .histograms import histogram
-from .ops import channel_histogram, text_histogram
 from .sources import Piece, Source, SourceError
 
 MAX_COUNTS = 1 << 27

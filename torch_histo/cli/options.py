@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from ._version import __version__
+from .._version import __version__
 from .messages import complain
 
 PLOT_FORMATS = ("png", "pdf", "svg", "svgz", "ps", "eps", "jpg", "jpeg", "webp", "tif", "tiff")

@@ -12,25 +12,29 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from ._arguments import (
+from .._arguments import (
     edges_or_number,
     is_plain,
     kept_dimensions,
     reduced_dimensions,
     tensor_or_shape,
 )
-from ._histogram_rules import check_call, check_counted
-from ._histogram_text import histogram_text
-from ._keywords import refuse_keyword
-from ._one_call import takes_one_call
-from ._plan_facts import BinSearch as BinSearch
-from ._plan_facts import HistogramFacts
-from ._plan_facts import WeightFacts as WeightFacts
-from ._plan_facts import WrongEdge as WrongEdge
-from ._ranges import Range, pair_of
-from ._weight_operators import weighted_histogram
-from .devices import Device
-from .explain import (
+from .._histogram_rules import check_call, check_counted
+from .._keywords import refuse_keyword
+from .._one_call import takes_one_call
+from .._ranges import Range, pair_of
+from .._weight_operators import weighted_histogram
+from ..devices import Device
+from ..histograms import (
+    ARGUMENTS,
+    UniformBins,
+    checked_call,
+    edges_of,
+    histogram,
+    raise_in_own_words,
+)
+from ..weights import groups_of_channels, weight_of
+from . import (
     CpuExplanation,
     Explanation,
     check_size,
@@ -40,15 +44,11 @@ from .explain import (
     target,
     without_channel,
 )
-from .histograms import (
-    ARGUMENTS,
-    UniformBins,
-    checked_call,
-    edges_of,
-    histogram,
-    raise_in_own_words,
-)
-from .weights import groups_of_channels, weight_of
+from ._histogram_text import histogram_text
+from ._plan_facts import BinSearch as BinSearch
+from ._plan_facts import HistogramFacts
+from ._plan_facts import WeightFacts as WeightFacts
+from ._plan_facts import WrongEdge as WrongEdge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -12,13 +12,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import counting, report
-from ._weight_operators import (
+from .._weight_operators import (
     sum_of_digits,
     sum_size,
     weighted_channel_histogram,
     weighted_histogram,
 )
+from . import counting, report
 from .describe import json_number
 from .messages import one_line, printable
 from .sources import Dim, Piece, Source, SourceError, open_file

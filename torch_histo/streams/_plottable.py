@@ -12,7 +12,7 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import Self
 
-from torch_histo._drawing import (
+from torch_histo.streams._drawing import (
     QUANTILES,
     Line,
     axes_for,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._drawing import FAR, in_units, unit_of, with_unit
+from ..streams._drawing import FAR, in_units, unit_of, with_unit
 from .messages import one_line, printable
 from .pairs import Axis, PairResult, sums_of_ranges, texts_outside_axis
 from .report import FloatArray, Result, occupied, on_one_axis, outside_texts

@@ -10,7 +10,8 @@ from functools import partial
 
 import torch
 
-from . import _library, counting, demo, describe, pairs, plots, report, weighing
+from .. import _library
+from . import counting, demo, describe, pairs, plots, report, weighing
 from .messages import complain, lacks_main_memory, one_line
 from .sources import Dim, Part, Source, SourceError, open_file
 
