@@ -14,6 +14,7 @@ from .. import _exact
 from ..quantiles import nanquantile
 from . import report
 from .messages import printable
+from .report import json_number
 from .sources import Piece, Source, SourceError
 
 MAX_CHANNELS = 1 << 19
@@ -73,13 +74,6 @@ class Description:
                 str(q): json_number(v) for q, v in zip(self.q, row.quantiles, strict=True)
             }
         return found
-
-
-def json_number(value: float) -> float | str | None:
-    """JSON has neither NaN nor infinities."""
-    if math.isfinite(value):
-        return value
-    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
 
 
 def describe(

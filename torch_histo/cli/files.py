@@ -26,7 +26,7 @@ KINDS_OF_OPTIONS = {
 """Which values an option is for, and what to do with others."""
 
 Drawn = report.Result | pairs.PairResult
-Outcome = tuple[Drawn | describe.Description | weighing.WeightedResult, str] | str
+Outcome = tuple[Drawn | describe.Description, str] | str
 """A result with its table, or an error."""
 
 
@@ -139,9 +139,9 @@ def _outcomes(
                     if misfits and len(parts) == 1:
                         raise SourceError(_misfit(min(misfits), source))
                     if arguments.weights is not None:
-                        yield name, _weighed(name, source, parts, arguments, dim, device)
-                        continue
-                    result = counting.count(name, source, arguments, device)
+                        result = _weighed(name, source, parts, arguments, dim, device)
+                    else:
+                        result = counting.count(name, source, arguments, device)
                     table = ""
                     if not arguments.json:
                         make = partial(report.list_entry, part) if listed else report.table
@@ -195,11 +195,10 @@ def _weighed(
     arguments: argparse.Namespace,
     dim: Dim,
     device: torch.device,
-) -> Outcome:
+) -> report.Result:
     if len(parts) > 1:
         raise SourceError(f"--weights is for one array, found {len(parts)}: see --columns")
-    result = weighing.weigh(name, source, arguments, dim, device)
-    return result, "" if arguments.json else weighing.table(result, sys.stdout.encoding)
+    return weighing.weigh(name, source, arguments, dim, device)
 
 
 def _pairs(

@@ -17,8 +17,9 @@ from ..histograms import histogram
 from ..joint import histogramdd
 from . import counting, report
 from .messages import printable
+from .report import json_numbers, json_of_weights, lines_of_numbers
 from .sources import Part, Piece, Source, SourceError, open_file
-from .weighing import json_numbers, opened
+from .weighing import opened
 
 BINS = 64
 """Bins of an axis between edges, if the command line does not say how many."""
@@ -90,14 +91,11 @@ class PairResult:
         return self.elements - int(self.counts.sum())
 
     def entry(self) -> dict[str, Any]:
-        what: dict[str, Any] = {"ignored": self.ignored}
-        if self.weights is not None:
-            what = dict(zip(("weights", "weight_dtype"), self.weights, strict=True))
         return {
             "name": self.name,
             "kind": "joint",
             "elements": self.elements,
-            **what,
+            **(json_of_weights(self.weights) if self.weights else {"ignored": self.ignored}),
             "note": self.note,
             "axes": [axis.entry() for axis in self.axes],
             "sums" if self.weights else "counts": [json_numbers(row) for row in self.counts],
@@ -283,16 +281,7 @@ def table(result: PairResult) -> str:
     lines = [
         f"{printable(result.name)}: {_described(x)} and {_described(y)}",
     ]
-    if result.weights is not None:
-        lines += [
-            f"  weights: {printable(result.weights[0])}, {result.weights[1]}",
-            f"  {result.elements:,} pairs, the sums of their weights in {sizes} bins",
-        ]
-    else:
-        lines.append(
-            f"  {result.elements:,} pairs, {result.elements - result.ignored:,} counted in "
-            f"{sizes} bins, {result.ignored:,} ignored"
-        )
+    lines += lines_of_numbers("pairs", result.elements, result.counts, result.weights, sizes)
     for axis in result.axes:
         outside = ", ".join(texts_outside_axis(axis))
         if outside:

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,72 +18,13 @@ from .._weight_operators import (
     weighted_histogram,
 )
 from . import counting, report
-from .describe import json_number
-from .messages import one_line, printable
+from .messages import one_line
 from .sources import Dim, Piece, Source, SourceError, open_file
-
-
-@dataclass(frozen=True)
-class WeightedResult:
-    """The sums of the weights of one array by bin, each exact and rounded once."""
-
-    name: str
-    weights: str
-    source: Source
-    weight_source: Source
-    channel_names: tuple[str, ...]
-    sums: Tensor
-    """float64 or int64, [channels, num_bins], in main memory."""
-    edges: Tensor | None = None
-    """Of floats, as in `report.Result`."""
-    flow: Tensor | None = None
-    """The sums of weights outside bins with edges: underflow, overflow and NaN, [channels, 3]."""
-    below: int = 0
-    above: int = 0
-    """How many integers have no bin of their own, and so their weights are in no sum."""
-    sufficient_bins: int | None = None
-
-    @property
-    def elements(self) -> int:
-        return math.prod(self.source.shape or ())
-
-    def edges_of(self, channel: int) -> Tensor:
-        assert self.edges is not None
-        return self.edges[min(channel, len(self.edges) - 1)]
-
-    def entry(self) -> dict[str, Any]:
-        channels = []
-        for index, name in enumerate(self.channel_names):
-            channel: dict[str, Any] = {"name": name}
-            if self.flow is not None:
-                channel["edges"] = self.edges_of(index).tolist()
-                channel |= zip(
-                    ("underflow", "overflow", "nan"), json_numbers(self.flow[index]), strict=True
-                )
-            channels.append({**channel, "sums": json_numbers(self.sums[index])})
-        return {
-            "name": self.name,
-            "kind": self.source.kind,
-            "dtype": self.source.dtype,
-            "shape": self.source.shape,
-            "elements": self.elements,
-            "weights": self.weights,
-            "weight_dtype": self.weight_source.dtype,
-            "below": self.below,
-            "above": self.above,
-            "num_bins": self.sums.shape[1],
-            "note": self.source.note,
-            "channels": channels,
-        }
-
-
-def json_numbers(sums: Tensor) -> list[Any]:
-    return [json_number(value) for value in sums.tolist()]
 
 
 def weigh(
     name: str, source: Source, arguments: argparse.Namespace, dim: Dim, device: torch.device
-) -> WeightedResult:
+) -> report.Result:
     """The sums of the weights of a source, which the file `arguments.weights` holds."""
     if source.kind != "array":
         raise SourceError(f"--weights is for arrays, found {source.kind}")
@@ -93,24 +33,30 @@ def weigh(
         pairs = _pairs(source, weight_source, arguments.weights)
         reads_twice = counting.reads_twice(source, arguments)
         with counting.reading(name, source, reads=1 + reads_twice) as pieces:
-            channels = source.channel_names or report.channel_names(source.channel_shape)
-            of = (name, arguments.weights, source, weight_source, channels)
+            weights = arguments.weights, weight_source.dtype
             if counting.has_edges(source, arguments):
                 edges = counting.edges_of(source, pieces, arguments, device)
                 rows = _sums(source, weight_source, pairs(pieces()), edges, device)
-                flow = rows[:, [0, -2, -1]]
-                edges = edges.reshape(-1, edges.shape[-1]).cpu()
-                return WeightedResult(*of, rows[:, 1:-2], edges, flow)
+                return counting.result_of(
+                    name,
+                    source,
+                    math.prod(source.shape or ()),
+                    rows[:, 1:-2],
+                    edges=edges.reshape(-1, edges.shape[-1]).cpu(),
+                    flow=rows[:, [0, -2, -1]],
+                    weights=weights,
+                )
             outside = _Outside(counting.bins_of(source, pieces, arguments))
-            sums = _sums(
-                source, weight_source, outside.watch(pairs(pieces())), outside.num_bins, device
-            )
-            return WeightedResult(
-                *of,
-                sums,
+            counted = outside.watch(pairs(pieces()))
+            return counting.result_of(
+                name,
+                source,
+                math.prod(source.shape or ()),
+                _sums(source, weight_source, counted, outside.num_bins, device),
                 below=outside.below,
                 above=outside.above,
                 sufficient_bins=counting.sufficient_bins(source, outside.largest),
+                weights=weights,
             )
 
 
@@ -199,51 +145,3 @@ def _sums(
     assert digits is not None  # an array without values is refused
     sums: Tensor = sum_of_digits(digits)
     return sums.reshape(-1, columns).cpu()
-
-
-# --- Tables -----------------------------------------------------------------------------
-
-
-def table(result: WeightedResult, encoding: str | None) -> str:
-    """A header, and a bar per range of bins for each channel, as long as the sum is large."""
-    source = result.source
-    shape = " x ".join(map(str, source.shape or ())) or "0-d"
-    lines = [
-        f"{printable(result.name)}: {source.kind}, {shape} {source.dtype}",
-        f"  weights: {printable(result.weights)}, {result.weight_source.dtype}",
-        f"  {result.elements:,} values, the sums of their weights in {result.sums.shape[1]} bins",
-    ]
-    last = result.sums.shape[1] - 1
-    lines += report.lines_of_ignored_integers(
-        result.below, result.above, last, result.sufficient_bins
-    )
-    if source.note:
-        lines.append(f"  note: {source.note}")
-    start, stop = report.occupied(result.sums)
-    width = math.ceil((stop - start) / report.TABLE_RANGES)
-    for channel, sums in enumerate(result.sums[: report.TABLE_CHANNELS, start:stop]):
-        if result.edges is None:
-            labels = report.range_labels(start, stop, width)
-        else:
-            edges = result.edges_of(channel)[start : stop + 1]
-            labels = report.interval_labels(edges, width, stop == result.sums.shape[1])
-        head = f"{report.shown(sums.sum().item())} in bins"
-        if result.flow is not None:
-            head = ", ".join([head, *report.flow_texts(result.flow[channel])])
-        lines += ["", f"  {result.channel_names[channel]}: {head}"]
-        lines += _bars(labels, report.sums_of_ranges(sums, width), encoding)
-    hidden = len(result.sums) - report.TABLE_CHANNELS
-    if hidden > 0:
-        lines += ["", f"  and {hidden} more channels (--json prints all)"]
-    return "\n".join(lines) + "\n"
-
-
-def _bars(labels: Sequence[str], sums: Sequence[float], encoding: str | None) -> Iterator[str]:
-    """A bar is as long as the magnitude of its sum, if that is finite."""
-    texts = [report.shown(number) for number in sums]
-    widths = [max(map(len, column)) for column in (labels, texts)]
-    sizes = [abs(number) if math.isfinite(number) else 0 for number in sums]
-    peak = max(sizes) or 1
-    for label, text, size in zip(labels, texts, sizes, strict=True):
-        line = f"    {label:>{widths[0]}}  {text:>{widths[1]}}"
-        yield f"{line}  {report.bar(size / peak, report.BAR_WIDTH, encoding)}".rstrip()
