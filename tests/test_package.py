@@ -103,6 +103,15 @@ def test_examples_in_docstrings(name: str) -> None:
     assert failed == 0
 
 
+def test_every_folder_is_installed() -> None:
+    files = (ROOT / "torch_histo").rglob("__init__.py")
+    settings = (ROOT / "pyproject.toml").read_text()
+    listed = re.search(r"^packages = (\[\n.*?\])", settings, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    folders = {".".join(file.parent.relative_to(ROOT).parts) for file in files}
+    assert set(ast.literal_eval(listed[1])) == folders
+
+
 def test_every_function_has_an_example() -> None:
     for name in torch_histo.__all__:
         function = getattr(torch_histo, name)

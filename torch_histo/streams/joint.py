@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
+from torch_histo._arguments import is_dtensor, kept_dimensions, shown
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
@@ -275,18 +274,6 @@ class StreamingHistogramdd(Stream):
             last = inner.dim() - 1
             total = sum_of_digits(inner.flatten(last - len(self.slots), last - 1).sum(-2))
         return density_of_joint(self._inner(self.hist), list(self.edges), total)
-
-    def channel(self, *index: int) -> Self:
-        """A copy of one channel, without channels: `stream.channel(3).plot()`."""
-        name, sizes = f"{self._get_name()}.channel", self._sizes()
-        expected = f"index must be {len(sizes)} ints, one a dimension of channels"
-        if len(index) != len(sizes):
-            raise RuntimeError(f"{name}: {expected}, got {shown(index)}")
-        index = tuple(integer(name, i, expected) for i in index)
-        one = deepcopy(self)
-        one.edge_bits = self.edge_bits.expand(*sizes, -1)[index].clone()
-        one.digits = self.digits[index].clone()
-        return one
 
     def _sizes(self) -> Sequence[int]:
         return self.digits.shape[: self.digits.dim() - 1 - len(self.slots)]
