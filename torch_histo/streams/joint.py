@@ -247,10 +247,6 @@ class StreamingHistogramdd(Stream):
         bins = " x ".join(str(n - 3) for n in self.slots)
         return f"{bins} bins and channels {list(self._sizes())}"
 
-    def reset(self) -> None:
-        """Forgets all that came."""
-        self.digits.zero_()
-
     @property
     def count(self) -> Tensor:
         """How many elements have a bin on every axis, of each channel: int64."""

@@ -213,7 +213,7 @@ class QuantileSketch(Stream):
 
     def reset(self) -> None:
         """Forgets all that came."""
-        super().reset()
+        self.hist.zero_()
         self.min_key.fill_(_INFINITY_KEY)
         self.max_key.fill_(~_INFINITY_KEY)
 
