@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import doctest
 import importlib.util
 import os
 import re
 import signal
+import sys
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
@@ -21,7 +23,7 @@ from emulator.uniform import count_uniform as emulated_uniform
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
-from torch_histo.sources import base
+from torch_histo.cli.sources import base
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 PACKAGE = Path(torch_histo.__file__).parents[1]
@@ -35,6 +37,23 @@ TIERS = {
 """Markers of tests that run only when they are asked for."""
 M_PERTURB = -6
 """The parameter of glibc's mallopt for the byte that memory is filled with."""
+
+
+class _Finder(doctest.DocTestFinder):
+    """Finds the classes of a module, too, that name the one where they were before."""
+
+    def _from_module(self, module: ModuleType | None, object: Any) -> bool:
+        is_own = isinstance(object, type) and sys.modules.get(object.__module__) is module
+        return is_own or super()._from_module(module, object)  # type: ignore[misc, no-any-return]
+
+
+def run_examples(module: ModuleType) -> tuple[int, int]:
+    """How many examples in the docstrings of a module failed, and how many there were."""
+    names = {"torch": torch, "torch_histo": torch_histo}
+    runner = doctest.DocTestRunner()
+    for test in _Finder().find(module, module.__name__, extraglobs=names):
+        runner.run(test)
+    return runner.failures, runner.tries
 
 
 def default_interrupt() -> None:

@@ -9,10 +9,10 @@ import oracle
 import torch
 from oracle import like
 from torch import Tensor
+from torch_histo.sketch import _key
 
 from torch_histo import QuantileSketch
 from torch_histo._sketch_operators import sketch_add
-from torch_histo.sketch import _key
 
 DEVICES = ["cpu", "cuda"] if torch.cuda.is_available() else ["cpu"]
 State = tuple[Tensor, Tensor, Tensor]

@@ -15,6 +15,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 import torch_histo
 from torch_histo import _bin_rules
@@ -379,3 +380,58 @@ def test_a_capture_is_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
     place = _bin_rules._place_without_rules(OnCuda(), is_of_many=False)  # type: ignore[arg-type]
     assert place == "while a CUDA graph is captured"
+
+
+@needs_numpy
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_subnormal_numbers_where_torch_flushes_them(rule: str, dtype: Any) -> None:
+    tiny = np.finfo(dtype).smallest_normal
+    cases = (
+        *([0, tiny], [0, tiny / 4, tiny / 2], [tiny / 2] * 3 + [tiny]),
+        *(np.linspace(tiny, 2 * tiny, 100), np.linspace(0, tiny / 8, 100)),
+    )
+    for numbers in cases:
+        x = np.array(numbers, dtype)
+        ranges = (None, (0.0, float(tiny)))
+        for ends in ranges:
+            want = torch_histo.histogram(torch.from_numpy(x), rule, ends)
+            if ends is None:
+                assert want.bin_edges.tolist() == edges_of_numpy(x, rule).tolist()
+            if not torch.set_flush_denormal(True):
+                pytest.skip("this processor does not flush subnormal numbers")
+            try:
+                found = torch_histo.histogram(torch.from_numpy(x), rule, ends)
+                is_flushed = torch.tensor(5e-324, dtype=torch.float64) + 0 == 0
+            finally:
+                torch.set_flush_denormal(False)
+            assert is_flushed, "the mode must stay as it was"
+            assert found.bin_edges.shape == want.bin_edges.shape
+            assert torch.equal(found.bin_edges.view(torch.int8), want.bin_edges.view(torch.int8))
+            assert torch.equal(found.hist, want.hist)
+
+
+class Calls(TorchDispatchMode):
+    """The names of the operators that run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(func.name())
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_extremes_are_found_once(device: torch.device, rule: str) -> None:
+    x = MIXED.to(device)
+    want = torch_histo.histogram(x, rule)
+    for values, dim in ((x, None), (x[:, None], 0), (x[None, :, None], (1,))):
+        with Calls() as calls:
+            found = torch_histo.histogram(values, rule, dim=dim)
+        assert calls.names.count("histo::finite_range") == 1
+        assert found.bin_edges.flatten().tolist() == want.bin_edges.tolist()
+        assert found.hist.flatten().tolist() == want.hist.tolist()
+        plain = torch_histo.histogram(values, rule, dim=dim)
+        assert torch.equal(plain.bin_edges, found.bin_edges)

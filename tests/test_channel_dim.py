@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -170,6 +171,57 @@ def test_errors(name: str) -> None:
         function(INTEGERS, channel_dim=(0, 1))
     with pytest.raises(TypeError, match=r"^\w+: dim must be left out with channel_dim, got dim=1$"):
         function(INTEGERS, dim=1, channel_dim=1)
+
+
+COUNTING = {
+    "channel_histogram": torch_histo.channel_histogram,
+    "weights": lambda x, bins, **where: torch_histo.channel_histogram(x, bins, weight=2, **where),
+    "explain": torch_histo.explain,
+}
+
+
+@pytest.mark.parametrize("name", COUNTING)
+@pytest.mark.parametrize("dim", [0, (0,), [0], None])
+def test_the_default_of_dim_is_refused_if_it_is_given(name: str, dim: Any) -> None:
+    line = re.escape(f"dim must be left out with channel_dim, got dim={dim}")
+    with pytest.raises(TypeError, match=rf"^channel_histogram: {line}$"):
+        COUNTING[name](INTEGERS, 5, dim=dim, channel_dim=1)
+
+
+def test_a_compiled_program_refuses_the_default_of_dim() -> None:
+    torch._dynamo.reset()
+    with pytest.raises(torch._dynamo.exc.Unsupported, match="must be left out with channel_dim"):
+        torch.compile(torch_histo.channel_histogram, fullgraph=True, backend="eager")(
+            INTEGERS, 5, 0, channel_dim=1
+        )
+
+
+@pytest.mark.parametrize("device", ["cpu", "H200"])
+@pytest.mark.parametrize("channel", range(-3, 3))
+def test_plans(device: str, channel: int) -> None:
+    dims = dims_beside(channel, 3)
+    for input in (INTEGERS, INTEGERS.shape):
+        own: dict[str, Any] = {"device": device, "dtype": torch.int64}
+        plan = torch_histo.explain(input, 5, **own, channel_dim=channel)
+        assert plan == torch_histo.explain(input, 5, dims, **own)
+        of_edges = torch_histo.explain_histogram(input, EDGES, **own, channel_dim=channel)
+        assert of_edges == torch_histo.explain_histogram(input, EDGES, **own, dim=dims)
+        assert of_edges.channels == INTEGERS.shape[channel]
+
+
+def test_plans_of_one_dimension_and_their_errors() -> None:
+    for input in (torch.zeros(7, dtype=torch.int64), (7,)):
+        plan = torch_histo.explain_histogram(input, 5, range=(0, 1), channel_dim=0, device="cpu")
+        assert (plan.shape, plan.dim, plan.channels) == ((1, 7), (0,), 7)
+        found = torch_histo.explain(input, 5, channel_dim=0, dtype=torch.int64, device="cpu")
+        assert (found.shape, found.dim) == ((1, 7), (0,))
+    line = r"channel_dim must be between -2 and 1 for a 2-D input, got 2$"
+    with pytest.raises(RuntimeError, match=f"^channel_histogram: {line}"):
+        torch_histo.explain((3, 4), 5, channel_dim=2, dtype=torch.int64)
+    with pytest.raises(RuntimeError, match=f"^histogram: {line}"):
+        torch_histo.explain_histogram((3, 4), 5, channel_dim=2)
+    with pytest.raises(TypeError, match=r"^histogram: dim must be left out with channel_dim, got"):
+        torch_histo.explain_histogram((3, 4), 5, dim=0, channel_dim=0)
 
 
 def test_errors_of_modules() -> None:

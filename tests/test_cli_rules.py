@@ -11,7 +11,7 @@ import pytest
 import torch_histo
 from torch_histo import cli
 from torch_histo._bin_rules import RULES
-from torch_histo.options import BIN_RULES
+from torch_histo.cli.options import BIN_RULES
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:

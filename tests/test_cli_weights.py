@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from torch_histo import cli
-from torch_histo.sources import base
+from torch_histo.cli.sources import base
 
 
 def weighed(capsys: pytest.CaptureFixture[str], *words: Any) -> dict[str, Any]:
@@ -187,7 +187,7 @@ def test_only_one_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     assert cli.main([str(x), "--weights", str(tmp_path / "two.npz"), "--device", "cpu"]) == 2
     assert "expected one array, found 2" in capsys.readouterr().err
     assert cli.main([str(tmp_path / "two.npz"), "--weights", str(x), "--device", "cpu"]) == 2
-    assert "--weights is for files of one array" in capsys.readouterr().err
+    assert "--weights is for one array, found 2: see --columns" in capsys.readouterr().err
     (tmp_path / "x.bin").write_bytes(b"abcd")
     assert cli.main([str(tmp_path / "x.bin"), "--weights", str(x), "--device", "cpu"]) == 2
     assert "--weights is for arrays, found bytes" in capsys.readouterr().err

@@ -32,7 +32,7 @@ def test_options(line: str, options: list[str], tmp_path: Path) -> None:
 
 
 def test_nothing_is_counted_without_argcomplete(monkeypatch: pytest.MonkeyPatch) -> None:
-    from torch_histo import options
+    from torch_histo.cli import options
 
     monkeypatch.setenv("_ARGCOMPLETE", "1")
     monkeypatch.setitem(sys.modules, "argcomplete", None)

@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 
 from torch_histo import cli
-from torch_histo.sources import base
+from torch_histo.cli.sources import base
 
 Q = (0, 0.01, 0.5, 0.99, 1)
 LABELS = ["min", "50", "%", "max", "mean", "std", "zeros"]

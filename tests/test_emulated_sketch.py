@@ -33,8 +33,8 @@ from sketches import (
 from torch import Tensor
 
 from torch_histo import QuantileSketch
-from torch_histo._stream import Stream
 from torch_histo.devices import Device
+from torch_histo.streams._stream import Stream
 
 HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
 

@@ -316,6 +316,16 @@ def test_numbers_that_are_no_tensors(value: Any) -> None:
     assert torch_histo.quantile(value, 1.0) == numbers.max()
 
 
+def test_the_advice_for_values_beyond_int64(device: torch.device) -> None:
+    for values in (np.array([1 << 63, 5], np.uint64), np.array([7], np.uint64)):
+        input = torch.from_numpy(values).to(device)
+        line = error_line(lambda x=input: torch_histo.channel_histogram(x))
+        advice = line.partition("num_bins=")[2].partition(" counts all")[0]
+        assert eval(advice, {"input": input, "numpy": np}) == int(values.max()) + 1
+        if device.type == "cpu":  # an array, too
+            assert eval(advice, {"input": values, "numpy": np}) == int(values.max()) + 1
+
+
 WITHOUT_DEFAULT = (
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.uint16, torch.uint32, torch.uint64),
@@ -339,7 +349,7 @@ def test_values_outside_of_default_bins(device: torch.device, dtype: torch.dtype
     found = error_line(lambda: torch_histo.channel_histogram(values))
     assert ("negative" in found) == dtype.is_signed
     advice = found.partition("num_bins=")[2].partition(" counts all")[0]
-    counts = torch_histo.channel_histogram(values, eval(advice, {"input": values}))
+    counts = torch_histo.channel_histogram(values, eval(advice, {"input": values, "numpy": np}))
     assert counts.sum() == 3
     assert torch.equal(torch_histo.channel_histogram(values, bins=101), counts)
     assert torch.equal(torch.ops.histo.channel_histogram(values)[:101], counts)

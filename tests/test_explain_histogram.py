@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import doctest
 import importlib
 import math
 import pickle
@@ -15,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import run_examples
 from torch import Tensor
+from torch_histo.explain_histogram import WrongEdge
 
 import torch_histo
 from torch_histo import BinSearch, HistogramExplanation, explain_histogram, histogram
-from torch_histo.explain_histogram import WrongEdge
 
 DEVICES = ["cpu", "H100"]
 INF = float("inf")
@@ -492,7 +492,7 @@ def test_older_pickles_find_the_classes(kind: type) -> None:
 
 def test_examples_in_docstrings() -> None:
     module = importlib.import_module("torch_histo.explain_histogram")
-    failed, tried = doctest.testmod(module, extraglobs={"torch": torch, "torch_histo": torch_histo})
+    failed, tried = run_examples(module)
     assert (failed, tried > 0) == (0, True)
 
 

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from PIL import Image, features
 
 from torch_histo import cli
-from torch_histo.sources import open_file, wrappers
+from torch_histo.cli.sources import open_file, wrappers
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageSequence
 
-from torch_histo.sources import Source, open_file
+from torch_histo.cli.sources import Source, open_file
 
 
 def forward(content: bytes) -> Iterator[Image.Image]:

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 import torch_histo
 from torch_histo import cli, loggers, summarize
-from torch_histo.sources import base
+from torch_histo.cli.sources import base
 
 BOUND = Fraction(1, 1 << 53)
 LARGEST = torch.finfo(torch.float64).max

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from torch_histo import cli
-from torch_histo.options import parse
+from torch_histo.cli.options import parse
 
 WORDS = st.one_of(
     st.sampled_from(["-x.npy", "--json", "--", "-", "--bins", "-1", "x.npy", "--no-such-option"]),

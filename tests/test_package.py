@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import doctest
 import importlib
 import importlib.metadata
 import importlib.util
@@ -21,7 +20,7 @@ from typing import Any
 
 import pytest
 import torch
-from conftest import load_module
+from conftest import load_module, run_examples
 from setuptools import Distribution
 from torch.utils import cpp_extension
 
@@ -94,15 +93,23 @@ def test_no_cycle_of_imports() -> None:
     }
     assert graph.keys() >= set(MODULES)
     assert {"torch_histo._library", "torch_histo.explain"} <= graph["torch_histo"]
-    assert "torch_histo.messages" in graph["torch_histo.sources.base"]
+    assert "torch_histo.cli.messages" in graph["torch_histo.cli.sources.base"]
     TopologicalSorter(graph).prepare()  # raises CycleError, which names the modules
 
 
 @pytest.mark.parametrize("name", MODULES)
 def test_examples_in_docstrings(name: str) -> None:
-    names = {"torch": torch, "torch_histo": torch_histo}
-    results = doctest.testmod(importlib.import_module(name), extraglobs=names)
-    assert results.failed == 0
+    failed, _ = run_examples(importlib.import_module(name))
+    assert failed == 0
+
+
+def test_every_folder_is_installed() -> None:
+    files = (ROOT / "torch_histo").rglob("__init__.py")
+    settings = (ROOT / "pyproject.toml").read_text()
+    listed = re.search(r"^packages = (\[\n.*?\])", settings, re.MULTILINE | re.DOTALL)
+    assert listed is not None
+    folders = {".".join(file.parent.relative_to(ROOT).parts) for file in files}
+    assert set(ast.literal_eval(listed[1])) == folders
 
 
 def test_every_function_has_an_example() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -157,3 +159,29 @@ def test_every_class_that_can_be_saved_is_here(pickled: dict[str, Any]) -> None:
         torch_histo.JointHistogram,
         torch_histo.StreamingHistogramdd,
     }
+
+
+CLASSES = {
+    "_plan_facts": ("BinSearch", "WeightFacts", "WrongEdge"),
+    "devices": ("Device",),
+    "explain": ("CpuExplanation", "Explanation"),
+    "explain_histogram": ("HistogramExplanation",),
+    "histograms": ("Histogram",),
+    "joint": ("JointHistogram",),
+    "joint_streams": ("StreamingHistogramdd",),
+    "loggers": ("Counts", "Watch"),
+    "sketch": ("QuantileSketch", "SketchMoments"),
+    "streams": ("StreamingHistogram",),
+    "summaries": ("Summary",),
+    "weighted_streams": ("WeightedStreamingHistogram",),
+}
+"""Where pickles name the classes, wherever these are defined."""
+
+
+@pytest.mark.parametrize(("module", "names"), CLASSES.items())
+def test_classes_are_where_pickles_look_for_them(module: str, names: tuple[str, ...]) -> None:
+    for name in names:
+        kind = pickle.loads(f"ctorch_histo.{module}\n{name}\n.".encode())
+        assert (kind.__module__, kind.__name__) == (f"torch_histo.{module}", name)
+        assert pickle.loads(pickle.dumps(kind)) is kind
+        assert getattr(importlib.import_module(f"torch_histo.{module}"), name) is kind

@@ -14,7 +14,7 @@ from sketches import DEVICES, QS, SPANS, numbers, random_sketch, special_values
 from torch import Tensor
 
 from torch_histo import QuantileSketch
-from torch_histo._stream import Stream
+from torch_histo.streams._stream import Stream
 
 
 @settings(max_examples=100, deadline=None)

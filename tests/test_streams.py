@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import doctest
 import io
 import pickle
 import re
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from conftest import run_examples
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from oracle import NUMBERS
@@ -734,19 +734,52 @@ def test_one_value_far_away_leaves_the_axis() -> None:
         [1e-310, 2e-310],
         [1e300] * 5,
         [1000.01, 1000.02],
+        [8e307, 1.7e308],
         [-0.0],
     ],
     ids=str,
 )
 @pytest.mark.parametrize("log", [False, True])
+@pytest.mark.parametrize("exponents", [(-32, 32), (-1022, 1023), (1000, 1023)], ids=str)
 @pytest.mark.filterwarnings("error")
-def test_plots_of_rare_values(values: list[float], log: bool) -> None:
-    sketch = QuantileSketch()
+def test_plots_of_rare_values(values: list[float], log: bool, exponents: tuple[int, int]) -> None:
+    sketch = QuantileSketch(bits=2, exponents=exponents)
     sketch.update(torch.tensor(values, dtype=torch.float64))
     ax = sketch.plot(log=log)
     ax.figure.canvas.draw()
     assert np.isfinite(ax.patches[0].get_data().values).all()
     assert np.isfinite(ax.get_xlim()).all()
+
+
+HUGE_EDGES = {
+    "the whole span": [-1.7e308, 0, 1.7e308],
+    "one width": [-1.7e308, 1.7e308],
+    "one side": [8e307, 1e308, 1.7e308],
+    "neighbours": [1e308, np.nextafter(1e308, np.inf)],
+    "open": [-np.inf, -1e308, 1e308, np.inf],
+    "others": [-1.7e308, 1, 2, 3],
+    "tiny": [0, 5e-324, 1e-310],
+}
+
+
+@pytest.mark.usefixtures("figures")
+@pytest.mark.parametrize("edges", HUGE_EDGES.values(), ids=HUGE_EDGES)
+@pytest.mark.filterwarnings("error")
+def test_plots_of_rare_edges(edges: list[float]) -> None:
+    """matplotlib would overflow: the axes have a unit."""
+    values = torch.tensor([edge for edge in edges if np.isfinite(edge)], dtype=torch.float64)
+    counts, weights = (StreamingHistogram(edges, weight_dtype=d) for d in (None, torch.float64))
+    pairs = torch_histo.StreamingHistogramdd((edges, edges))
+    counts.update(values)
+    weights.update(values, values)
+    pairs.update((values, values))
+    for stream in (counts, weights, pairs):
+        ax = stream.plot()
+        ax.figure.canvas.draw()
+        assert np.isfinite(ax.get_xlim()).all()
+        assert re.fullmatch(r"(value|coordinate 0) in units of 1e-?3\d\d", ax.get_xlabel())
+    (text, *_) = counts.plot(q=[0.0]).get_legend().get_texts()
+    assert text.get_text() == f"quantile 0: {float(counts.quantile(0)):.4g}"
 
 
 ERRORS: list[tuple[Callable[[], Any], type[Exception], str]] = [
@@ -929,10 +962,9 @@ def test_errors_of_one_line(call: Callable[[], Any], kind: type[Exception], line
 
 
 def test_docstrings() -> None:
-    names = {"torch": torch, "torch_histo": torch_histo}
-    results = [doctest.testmod(module, extraglobs=names) for module in (sketch, streams)]
-    assert sum(result.attempted for result in results) >= 8
-    assert not any(result.failed for result in results)
+    results = [run_examples(module) for module in (sketch, streams)]
+    assert sum(tried for _, tried in results) >= 8
+    assert not any(failed for failed, _ in results)
     for kind in (StreamingHistogram, QuantileSketch):
         for part in ("Args:", "Attributes:", "Raises:", "Example:", "Source:"):
             assert part in (kind.__doc__ or "")

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import torch_histo
 from torch_histo import loggers, summaries, summarize
-from torch_histo.logging import Watch, histograms
+from torch_histo.logging import Watch, histograms, to_tensorboard, to_trackio, to_wandb
 
 os.environ["TRACKIO_DIR"] = tempfile.mkdtemp(prefix="trackio")  # which it reads when it is imported
 
@@ -372,3 +372,59 @@ def test_docstrings(module: object) -> None:
     results = doctest.testmod(module, extraglobs=names)
     assert results.attempted >= 2
     assert results.failed == 0
+
+
+class Writer:
+    """What Watch takes for a SummaryWriter."""
+
+    def add_histogram_raw(self, *given: Any, **named: Any) -> None: ...
+
+    def add_scalar(self, *given: Any, **named: Any) -> None: ...
+
+
+PAIR = "found must be a mapping of names to counts and edges, as histograms returns"
+N_COUNTS = "found['a'] must be a pair of n counts and n + 1 edges"
+WRONG_CALLS: list[tuple[Callable[[], Any], type[Exception], str]] = [
+    (lambda: watch().log(None), TypeError, "Watch.log: step must be a number, got None"),
+    (lambda: watch().log("1"), TypeError, "Watch.log: step must be a number, got '1'"),
+    (lambda: watch(bins=1.5), TypeError, "Watch: bins must be an int, got 1.5"),
+    (lambda: watch(bins=0), RuntimeError, "Watch: bins must be at least 1, got 0"),
+    (lambda: watch(prefix=None), TypeError, "Watch: prefix must be a str, got None"),
+    (lambda: to_wandb({}, 1), TypeError, "to_wandb: prefix must be a str, got 1"),
+    (lambda: to_trackio(None), TypeError, f"to_trackio: {PAIR}, got None"),
+    (
+        lambda: to_tensorboard(None, {}),
+        TypeError,
+        "to_tensorboard: writer must be a SummaryWriter, got None",
+    ),
+    *(
+        (
+            lambda wrong=wrong: to_tensorboard(Writer(), {"a": wrong}),
+            TypeError,
+            f"to_tensorboard: {N_COUNTS}, got {got}",
+        )
+        for wrong, got in (
+            (None, "None"),
+            ((1, 2), "(1, 2)"),
+            (([1], [0]), "([1], [0])"),
+            ([1, 2, 3], "[1, 2, 3]"),
+            (torch.ones(2), "tensor([1., 1.])"),
+        )
+    ),
+]
+
+
+def watch(**options: Any) -> Any:
+    return Watch(nn.Linear(2, 2), Writer(), **options)
+
+
+@pytest.mark.parametrize(("call", "error", "line"), WRONG_CALLS)
+def test_errors_of_loggers(call: Callable[[], Any], error: type[Exception], line: str) -> None:
+    with pytest.raises(error, match=f"^{re.escape(line)}$"):
+        call()
+
+
+def test_steps_and_pairs_that_loggers_take() -> None:
+    for step in (3, 3.0, np.int64(3), torch.tensor(3)):
+        watch().log(step)
+    to_tensorboard(Writer(), {"a": ([1, 2], [0, 1, 2]), "b": (torch.ones(1), torch.arange(2))})

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from torch_histo import cli
-from torch_histo.sources import SourceError, open_file, tables
+from torch_histo.cli.sources import SourceError, open_file, tables
 
 
 def columns(path: Path, **options: Any) -> dict[str, np.ndarray | str]:
@@ -173,7 +173,8 @@ def test_a_line_for_each_column(tmp_path: Path, capsys: pytest.CaptureFixture[st
     path = written(tmp_path, "age,score,name\n1,0.5,Ann\n3,nan,Bob\n")
     assert cli.main([str(path), "--json"]) == 2
     captured = capsys.readouterr()
-    assert captured.err == f"torch_histo: {path}:name: expected numbers, found 'Ann' in row 1\n"
+    line = "expected numbers, found 'Ann' in row 1: choose others with --columns"
+    assert captured.err == f"torch_histo: {path}:name: {line}\n"
     age, score = json.loads(captured.out)["files"]
     assert (age["name"], age["channels"][0]["counts"]) == (f"{path}:age", [0, 1, 0, 1])
     assert (score["name"], score["channels"][0]["nan"]) == (f"{path}:score", 1)
@@ -287,3 +288,60 @@ def test_columns_of_parquet_of_one_name(tmp_path: Path) -> None:
             [v for piece in part().pieces() for v in piece.values.tolist()] for _, part in parts
         ]
     assert found == [[1, 2], [0.5, 4], [5, 6]]
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 100])
+def test_bools_of_which_some_are_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    """As pandas writes an object column of True, None and False."""
+    monkeypatch.setattr(tables, "ROWS", rows)
+    text = "a,b,c,d\n,True,,1\nTrue,,NA,true\nfalse,NaN,,\n"
+    found = columns(written(tmp_path, text))
+    assert str(found.pop("d")).startswith("expected numbers")
+    nan = math.nan
+    check(found, {"a": [nan, 1.0, 0.0], "b": [1.0, nan, nan], "c": [nan, nan, nan]})
+
+
+WORDS = "name,age,score\nann,3,0.5\nbob,4,NA\ncid,5,1.5\n"
+
+
+def names_in_json(capsys: pytest.CaptureFixture[str], *words: Any) -> list[str]:
+    assert cli.main([*map(str, words), "--json", "--device", "cpu"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert document["errors"] == []
+    return [entry["name"].split(":")[-1] for entry in document["files"]]
+
+
+@pytest.mark.parametrize("name", ["table.csv", "table.txt"])
+@pytest.mark.parametrize("more", [[], ["--summary"]])
+def test_columns_beside_words(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, more: list[str]
+) -> None:
+    path = written(tmp_path, WORDS, name)
+    for chosen in (["age"], ["score", "age"]):
+        assert names_in_json(capsys, path, *more, "--columns", *chosen) == chosen
+
+
+def test_columns_of_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    np.savez(path := tmp_path / "x.npz", a=np.arange(3), b=np.arange(4), c=np.array(["word"]))
+    assert names_in_json(capsys, path, "--columns", "b", "a") == ["b", "a"]
+    np.save(weights := tmp_path / "w.npy", np.ones(4))
+    assert names_in_json(capsys, path, "--columns", "b", "--weights", weights) == ["b"]
+
+
+def test_errors_of_columns(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = written(tmp_path, WORDS)
+    np.save(array := tmp_path / "x.npy", np.ones(3))
+    for words, line in (
+        ([path], f"{path}:name: expected numbers, found 'ann' in row 1: choose others with "),
+        ([path, "--columns", "name"], f"{path}:name: expected numbers, found 'ann' in row 1\n"),
+        ([path, "--columns", "Age"], f"{path}: --columns: found no column or array 'Age', but "),
+        ([array, "--columns", "a"], f"{array}: --columns is for tables and for files of several "),
+        (["--columns", "age", path], "argument --columns: needs at least one FILE before it"),
+        ([path, "--joint", "a", "b", "--columns", "a"], "argument --joint: not allowed with "),
+    ):
+        assert cli.main([*map(str, words), "--device", "cpu"]) == 2
+        errors = capsys.readouterr().err
+        assert errors.startswith(f"torch_histo: {line}")
+        assert errors.count("\n") == 1

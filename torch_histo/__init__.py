@@ -9,20 +9,23 @@ and `uniform_edges`, and `QuantileSketch` of that function. `StreamingHistogram`
 
 import sys
 
-import torch_histo._early as _early  # noqa: F401 (before torch is imported)
 from torch_histo import _joint_operators, _sharding, distributed  # noqa: F401
 from torch_histo import loggers as logging
 from torch_histo._library import has_cuda_kernels
 from torch_histo._version import __version__
 from torch_histo.devices import Device
-from torch_histo.explain import CpuExplanation, Explanation, explain
-from torch_histo.explain_histogram import BinSearch, HistogramExplanation, explain_histogram
+from torch_histo.explain import CpuExplanation, Explanation, _plan_facts, explain
+from torch_histo.explain import histogram as _explain_histogram
+from torch_histo.explain.histogram import BinSearch, HistogramExplanation, explain_histogram
 from torch_histo.histograms import Histogram, histogram
 from torch_histo.joint import JointHistogram, histogram2d, histogramdd
-from torch_histo.joint_streams import StreamingHistogramdd
 from torch_histo.ops import VARIANTS, channel_histogram, text_histogram
 from torch_histo.quantiles import nanquantile, quantile
 from torch_histo.streams import QuantileSketch, StreamingHistogram
+from torch_histo.streams import joint as _joint_streams
+from torch_histo.streams import sketch as _sketch
+from torch_histo.streams import weighted as _weighted_streams
+from torch_histo.streams.joint import StreamingHistogramdd
 from torch_histo.summaries import Summary, summarize
 
 __all__ = [
@@ -56,5 +59,19 @@ __all__ = [
 
 # `import torch_histo.logging` finds it, too; logging.pyi tells type checkers.
 sys.modules[f"{__name__}.logging"] = logging
+
+# Where pickles, also those of older versions, look for classes.
+for _name, _module in {
+    "_plan_facts": _plan_facts,
+    "explain_histogram": _explain_histogram,
+    "joint_streams": _joint_streams,
+    "sketch": _sketch,
+    "weighted_streams": _weighted_streams,
+}.items():
+    sys.modules[f"{__name__}.{_name}"] = _module
+    globals().setdefault(_name, _module)  # explain_histogram is the function
+    for _class in vars(_module).values():
+        if isinstance(_class, type) and _class.__module__ == _module.__name__:
+            _class.__module__ = f"{__name__}.{_name}"
 
 _sharding.register_when_imported()

@@ -26,6 +26,10 @@ _WITHOUT_DEFAULT = (
 
 is_compiling = torch.compiler.is_compiling  # one look-up less a call
 
+FIRST = (0,)
+"""The default of `dim` where that is 0. By its identity a function knows that `dim` was left out;
+in a compiled program by its value."""
+
 
 def is_plain(value: object) -> bool:
     """Whether operators on a value go straight to their kernels: it is a tensor of torch's own, and
@@ -117,7 +121,9 @@ def integer(op: str, value: object, expected: str, hint: str = "") -> int:
     raise TypeError(f"{op}: {expected}, got {shown(value)}{hint}")
 
 
-def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) -> int:
+def number_of_bins(
+    op: str, num_bins: object, bins: object, dtype: torch.dtype, *, is_cpu: bool = True
+) -> int:
     """The number of bins, given by either of its names; by default 256 for bool and uint8."""
     if bins is not None:
         if num_bins is not None:
@@ -129,12 +135,15 @@ def number_of_bins(op: str, num_bins: object, bins: object, dtype: torch.dtype) 
         return DEFAULT_BINS  # or of a dtype that the operator refuses
     name = str(dtype).removeprefix("torch.")
     # torch finds no maximum of unsigned integers.
-    largest, negative = "input.max()", "; shift negative ones first"
+    largest, more = "input.max()", "; shift negative ones first"
     if not dtype.is_signed:
-        largest, negative = "input.long().max()", ""
+        largest, more = "input.long().max()", ""
+    if dtype == torch.uint64:  # int64 has no values beyond 2^63
+        largest = f"{'numpy.asarray(input)' if is_cpu else 'input.cpu().numpy()'}.max()"
+        more = "; torch_histo.histogram counts values of any size"
     raise RuntimeError(
         f"{op}: num_bins must be given for an input of {name}, got None: "
-        f"num_bins=int({largest}) + 1 counts all values from 0 up{negative}"
+        f"num_bins=int({largest}) + 1 counts all values from 0 up{more}"
     )
 
 
@@ -153,24 +162,40 @@ def all_but_channel(
     dim: int | Sequence[int] | None,
     channel_dim: object,
     argument: str = "input",
+    default: tuple[int, ...] | None = None,
 ) -> tuple[Tensor, list[int]]:
     """A tensor, and the dimensions to count over: all but that of the channels.
 
     A tensor of one dimension gets a second one, which is counted over."""
-    if dim is not None:
+    dims = dims_beside_channel(op, input.dim(), dim, channel_dim, argument, default)
+    while input.dim() < 2:
+        input = input.unsqueeze(0)
+    return input, dims
+
+
+def dims_beside_channel(
+    op: str,
+    sizes: int,
+    dim: int | Sequence[int] | None,
+    channel_dim: object,
+    argument: str = "input",
+    default: tuple[int, ...] | None = None,
+) -> list[int]:
+    """All dimensions but that of the channels, of an input that gets those that it lacks of two.
+
+    `default` is the `dim` of a caller who has named none."""
+    if dim is not default and not (is_compiling() and dim == default):
         expected = "dim must be left out with channel_dim"
         raise TypeError(f"{op}: {expected}, got dim={shown(dim)}")
     hint = ": pass dim, those to count over" if isinstance(channel_dim, (tuple, list)) else ""
     channel = integer(op, channel_dim, "channel_dim must be an int", hint)
-    ndim = max(input.dim(), 1)
+    ndim = max(sizes, 1)
     if not -ndim <= channel < ndim:
-        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {input.dim()}-D"
+        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {sizes}-D"
         raise RuntimeError(f"{op}: {expected} {argument}, got {channel}")
     behind = (ndim - 1 - channel) % ndim
-    while input.dim() < 2:
-        input = input.unsqueeze(0)
-    last = input.dim() - 1
-    return input, [d for d in range(last + 1) if d != last - behind]
+    last = max(ndim - 1, 1)
+    return [d for d in range(last + 1) if d != last - behind]
 
 
 def reduced_dimensions(ndim: int, dim: Sequence[int]) -> set[int]:

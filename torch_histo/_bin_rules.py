@@ -5,7 +5,8 @@ computes the width of a bin as NumPy 2.4 does, in the same types and the same or
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -87,9 +88,9 @@ def bins_by_rule(
     n, first, last, *numbers = facts.tolist()
     if n == 0:
         return 1
-    if ends is not None and isinstance(ends[0], Tensor):
-        ends = list(_typed((first, last), edges.dtype))
-    with np.errstate(all="ignore"):
+    with _subnormals(), np.errstate(all="ignore"):
+        if ends is not None and isinstance(ends[0], Tensor):
+            ends = list(_typed((first, last), edges.dtype))
         bins = _numpys_number(rule, int(n), _typed(numbers, input.dtype), ends)
     if not 1 <= bins <= _MOST_BINS:  # or NaN, where a difference overflows
         expected = f"bins must be a number or edges where a rule makes more than {_MOST_BINS} bins"
@@ -141,6 +142,19 @@ def _parts(ranks: Tensor, last: Tensor, in_float32: bool) -> Tensor:
 
 
 # --- As NumPy computes ------------------------------------------------------------------
+
+
+@contextmanager
+def _subnormals() -> Iterator[None]:
+    """Subnormal numbers of this thread are numbers, whatever torch.set_flush_denormal says."""
+    are_flushed = np.finfo(np.float64).smallest_normal / 2 == 0
+    if are_flushed:
+        torch.set_flush_denormal(False)
+    try:
+        yield
+    finally:
+        if are_flushed:
+            torch.set_flush_denormal(True)
 
 
 def _typed(numbers: Sequence[float], dtype: torch.dtype) -> np.ndarray[Any, Any]:

@@ -56,7 +56,6 @@ _ADVICE: dict[str, Mapping[str, str]] = {
     **dict.fromkeys(("weight", "weights", "w", "sample_weight"), _WEIGHT),
     "device": _DEVICE,
     **dict.fromkeys(("q", "quantiles", "percentiles", "percentile", "probs"), _Q),
-    "channel_dim": {"dim": "be left out: pass dim, those to count over"},
     "method": {"interpolation": "be passed as interpolation"},
     "keepdims": {"keepdim": "be passed as keepdim"},
 }

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from torch_histo import ops, quantiles
 from torch_histo._arguments import (
+    FIRST,
     all_but_channel,
     is_dtensor,
     kept_dimensions,
@@ -48,7 +49,7 @@ __all__ = [
 def channel_histogram(
     local_input: Tensor | ArrayLike,
     num_bins: int | None = None,
-    dim: int | Sequence[int] | None = 0,
+    dim: int | Sequence[int] | None = FIRST,
     *,
     channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,

@@ -185,14 +185,17 @@ def histogram_of(
     of all from those of one, and `add` adds the others' counts."""
     if unknown:
         refuse_keyword("histogram", unknown, ARGUMENTS)
+    rule = ""
     if isinstance(bins, str):
         check_rule(bins, input, weight, is_of_many=combine is not None)
-        bins = _number_by_rule(bins, input, range, dim)
+        rule, bins = bins, 1
     bins = edges_or_number("histogram: bins", bins)
     dims, wanted = checked_call(input, bins, range, dim, density, flow)
     of_element = None if weight is None else weight_of("histogram", weight, input)
     try:
         edges = edges_of(input, dims, wanted, combine)
+        if rule:
+            edges = _edges_by_rule(rule, input, range, dims, wanted, edges)
         if of_element is not None:
             sums = weighted_sums(
                 input, of_element, edges, dims, flow=flow, density=density, add=add
@@ -207,19 +210,22 @@ def histogram_of(
     return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
 
 
-def _number_by_rule(
-    rule: str, input: Tensor, range: Range | None, dim: int | Sequence[int] | None
-) -> int:
-    dims, wanted = checked_call(input, 1, range, dim, density=False, flow=False)
+def _edges_by_rule(
+    rule: str,
+    input: Tensor,
+    range: Range | None,
+    dims: list[int] | None,
+    wanted: UniformBins | Tensor,
+    edges: Tensor,
+) -> Tensor:
+    """Edges of as many bins as the rule makes, between those of the one bin that is wanted."""
+    assert isinstance(wanted, UniformBins)
     ends: Sequence[Any] | None = None if range is None else pair_of(range)
     if not all(isinstance(end, (int, float, np.generic)) for end in ends or ()):
-        assert isinstance(wanted, UniformBins)
         ends = wanted.bounds
-    try:
-        return bins_by_rule(rule, input, dims, edges_of(input, dims, wanted), ends)
-    except (RuntimeError, TypeError) as error:
-        raise_in_own_words(error, input, 1)
-        raise
+    number = bins_by_rule(rule, input, dims, edges, ends)
+    bounds = wanted.bounds or (edges[..., 0], edges[..., 1])  # extremes are not found again
+    return edges_of(input, dims, UniformBins(number, bounds))
 
 
 class UniformBins(NamedTuple):

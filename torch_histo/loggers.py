@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib import import_module
+from numbers import Real
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -148,7 +149,13 @@ def to_tensorboard(
             the bins' middles.
         step: the step; None is what the writer takes it for.
         prefix: put before each name.
+
+    Raises:
+        TypeError: an argument of a type that it does not take.
     """
+    if not hasattr(writer, "add_histogram_raw") or not hasattr(writer, "add_scalar"):
+        raise TypeError(f"to_tensorboard: writer must be a SummaryWriter, got {shown(writer)}")
+    found = _checked("to_tensorboard", found, prefix)
     for name, number in _not_finite(found):
         writer.add_scalar(f"{prefix}{name}", number, step)
     for name, counts in _with_values(found):
@@ -167,11 +174,39 @@ def to_tensorboard(
         )
 
 
+def _checked(op: str, found: object, prefix: object) -> dict[str, Counts]:
+    """The results of `histograms`, or pairs of counts and edges as these."""
+    _check_prefix(op, prefix)
+    if not isinstance(found, Mapping):
+        expected = "found must be a mapping of names to counts and edges, as histograms returns"
+        raise TypeError(f"{op}: {expected}, got {shown(found)}")
+    return {name: _as_counts(f"{op}: found[{name!r}]", counts) for name, counts in found.items()}
+
+
+def _check_prefix(op: str, prefix: object) -> None:
+    if not isinstance(prefix, str):
+        raise TypeError(f"{op}: prefix must be a str, got {shown(prefix)}")
+
+
+def _as_counts(argument: str, counts: Any) -> Counts:
+    if isinstance(counts, Counts):
+        return counts
+    try:
+        hist, edges = map(np.asarray, counts)
+        is_pair = hist.ndim == 1 and edges.shape == (len(hist) + 1,)
+    except (TypeError, ValueError, RuntimeError):  # no two, or tensors that NumPy does not take
+        is_pair = False
+    if not is_pair:
+        expected = f"{argument} must be a pair of n counts and n + 1 edges"
+        raise TypeError(f"{expected}, got {shown(counts)}")
+    return Counts(hist, edges)
+
+
 def _not_finite(found: Mapping[str, Counts]) -> Iterator[tuple[str, int]]:
     """How many values are NaN or infinite, where any are."""
     for name, counts in found.items():
         for kind in ("nan", "inf"):
-            if number := getattr(counts, kind, 0):
+            if number := getattr(counts, kind):
                 yield f"{name}/{kind}", number
 
 
@@ -182,7 +217,7 @@ def _with_values(found: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
 
 def _sums(counts: Counts) -> tuple[float, float]:
     """Those of the values, or of the middles of bins that hold any if the values are unknown."""
-    total, squares = getattr(counts, "sum", None), getattr(counts, "sum_squares", None)
+    total, squares = counts.sum, counts.sum_squares
     if total is not None and squares is not None:
         return total, squares
     hist, edges = counts
@@ -204,6 +239,7 @@ def to_wandb(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
 
     Raises:
         ImportError: wandb is missing.
+        TypeError: an argument of a type that it does not take.
     """
     return _boxed("wandb", found, prefix)
 
@@ -219,11 +255,13 @@ def to_trackio(found: Mapping[str, Counts], prefix: str = "") -> dict[str, Any]:
 
     Raises:
         ImportError: trackio is missing.
+        TypeError: an argument of a type that it does not take.
     """
     return _boxed("trackio", found, prefix)
 
 
 def _boxed(package: str, found: Mapping[str, Counts], prefix: str) -> dict[str, Any]:
+    found = _checked(f"to_{package}", found, prefix)
     try:
         box = import_module(package).Histogram
     except ImportError as error:
@@ -247,7 +285,7 @@ class Watch:
         prefix: put before each name.
 
     Raises:
-        RuntimeError: `every` is less than 1.
+        RuntimeError: `every` or `bins` is less than 1.
         TypeError: an argument of a type that it does not take.
 
     Example::
@@ -276,11 +314,21 @@ class Watch:
         self.every = integer("Watch", every, "every must be an int")
         if self.every < 1:
             raise RuntimeError(f"Watch: every must be at least 1, got {every}")
-        self.module, self.bins, self.gradients = module, bins, gradients
+        self.bins = integer("Watch", bins, "bins must be an int")
+        if self.bins < 1:
+            raise RuntimeError(f"Watch: bins must be at least 1, got {bins}")
+        _check_prefix("Watch", prefix)
+        self.module, self.gradients = module, gradients
         self._write = _writing_to(writer, prefix)
 
     def log(self, step: int) -> None:
-        """Logs what the parameters and gradients are now, if `step` is a multiple of `every`."""
+        """Logs what the parameters and gradients are now, if `step` is a multiple of `every`.
+
+        Raises:
+            TypeError: `step` is no number.
+        """
+        if not isinstance(step, (Real, Tensor)):
+            raise TypeError(f"Watch.log: step must be a number, got {shown(step)}")
         if step % self.every == 0:
             self._write(histograms(self.module, self.bins, gradients=self.gradients), step)
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch_histo import _library
 from torch_histo._arguments import (
     DEFAULT_BINS,
+    FIRST,
     all_but_channel,
     describe,
     dimensions,
@@ -54,7 +55,7 @@ _ARGUMENTS = ("input", "num_bins", "dim", "channel_dim", "weight", "variant")
 def channel_histogram(
     input: Tensor | ArrayLike,
     num_bins: int | None = None,
-    dim: int | Sequence[int] | None = 0,
+    dim: int | Sequence[int] | None = FIRST,
     *,
     channel_dim: int | None = None,
     weight: Tensor | ArrayLike | None = None,
@@ -80,8 +81,8 @@ def channel_histogram(
         num_bins: how many bins, at least 0. An integer of NumPy or an integer tensor of one
             element on the CPU will do, too. bool and uint8 have 256 by default. The number must be
             given for other types, which have values beyond 255 or below 0.
-        dim: the dimension or dimensions to count over, as in `torch.sum`; negative ones
-            count from the end, None and an empty sequence mean all.
+        dim: the dimension or dimensions to count over, as in `torch.sum`, by default the first;
+            negative ones count from the end, None and an empty sequence mean all.
         channel_dim: the one dimension that is not counted over, instead of `dim`, which must be
             left out then.
         weight: what each element adds to its bin, instead of 1, as in `torch_histo.histogram`.
@@ -155,7 +156,9 @@ def channel_histogram(
     # A shorter version would be slower. A call takes 5 us. An argument takes 0.4 us, or 0.8 us if
     # it is passed by its name, and a list takes 0.4 us more.
     if type(num_bins) is not int or bins is not None:
-        num_bins = number_of_bins("channel_histogram", num_bins, bins, input.dtype)
+        num_bins = number_of_bins(
+            "channel_histogram", num_bins, bins, input.dtype, is_cpu=input.is_cpu
+        )
     only = dim[0] if type(dim) is tuple and len(dim) == 1 else dim
     # A compiler's symbol says that it is an int, but only a list may hold it.
     dims = (
@@ -179,8 +182,7 @@ def without_channel(
     input: Tensor | ArrayLike, dim: int | Sequence[int] | None, channel_dim: int
 ) -> tuple[Tensor, list[int]]:
     input = tensor_of("channel_histogram: input", input)
-    given = None if type(dim) is int and dim == 0 else dim  # nobody can tell 0 from the default
-    return all_but_channel("channel_histogram", input, given, channel_dim)
+    return all_but_channel("channel_histogram", input, dim, channel_dim, default=FIRST)
 
 
 def weighted_channel_histogram(
@@ -198,7 +200,7 @@ def weighted_channel_histogram(
     if variant != "auto":
         raise RuntimeError(f"{op}: variant must be 'auto' with weight, got {shown(variant)}")
     input = tensor_of(f"{op}: input", input)
-    num_bins = number_of_bins(op, num_bins, bins, input.dtype)
+    num_bins = number_of_bins(op, num_bins, bins, input.dtype, is_cpu=input.is_cpu)
     dims, of_element = dimensions(op, dim), weight_of(op, weight, input)
     try:
         return weighted_sums(input, of_element, num_bins, dims, add=add)

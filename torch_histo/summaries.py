@@ -23,9 +23,9 @@ from torch_histo._arguments import (
 )
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
-from torch_histo._stream import fractions_of
-from torch_histo.sketch import checked_bins
 from torch_histo.streams import QuantileSketch
+from torch_histo.streams._stream import fractions_of
+from torch_histo.streams.sketch import checked_bins
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import torch
 
+from ..devices import Device
 from ._plan_facts import CpuFacts, GpuFacts, HistogramFacts
 from ._plan_words import counted, in_bytes, in_seconds
-from .devices import Device
 
 
 def gpu_text(e: GpuFacts) -> str:

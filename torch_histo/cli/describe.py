@@ -10,9 +10,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _exact, report
+from .. import _exact
+from ..quantiles import nanquantile
+from . import report
 from .messages import printable
-from .quantiles import nanquantile
+from .report import json_number
 from .sources import Piece, Source, SourceError
 
 MAX_CHANNELS = 1 << 19
@@ -74,13 +76,6 @@ class Description:
         return found
 
 
-def json_number(value: float) -> float | str | None:
-    """JSON has neither NaN nor infinities."""
-    if math.isfinite(value):
-        return value
-    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
-
-
 def describe(
     name: str,
     source: Source,
@@ -124,14 +119,19 @@ class _Seen:
         )
         self.low = torch.full(sizes, torch.inf, dtype=torch.float64, device=device)
         self.high = -self.low
-        self.sums: _Digits | None = None
+        self.digits: Tensor | None = None
+        self.dtype = torch.float64
+        """Of the values."""
 
     def add(self, values: Tensor, dim: tuple[int, ...], channels: tuple[slice, ...]) -> None:
         found = _exact.read(values, dim, digits=True)
         counts = found.nan, found.inf, found.zeros, found.finite
         low, high = found.min.nan_to_num(torch.inf), found.max.nan_to_num(-torch.inf)
-        self.sums = self.sums or _Digits(self.low.shape, values.dtype, values.device)
-        self.sums.add(found.digits, channels)
+        if self.digits is None:
+            self.dtype = values.dtype
+            size = _exact.num_digits(values.dtype)
+            self.digits = found.digits.new_zeros(*self.low.shape, size)
+        self.digits[channels] += found.digits
         for own, new in zip(self.counts(), counts, strict=True):
             own[channels] += new
         self.low[channels] = torch.minimum(self.low[channels], low)
@@ -145,34 +145,16 @@ class _Seen:
         every = _Seen((), self.low.device)
         every.nan, every.inf, every.zeros, every.finite = (own.sum() for own in self.counts())
         every.low, every.high = self.low.amin(), self.high.amax()
-        every.sums = self.sums and self.sums.of_all()
+        every.dtype = self.dtype
+        if self.digits is not None:
+            every.digits = _exact.sum_of_channels(self.digits)
         return every
 
     def mean_and_std(self) -> tuple[Tensor, Tensor]:
-        if self.sums is None:
+        if self.digits is None:
             none = torch.full_like(self.low, torch.nan)
             return none, none
-        return self.sums.mean_and_std(self.finite)
-
-
-class _Digits:
-    """Exact sums of each channel."""
-
-    def __init__(self, channels: Sequence[int], dtype: torch.dtype, device: torch.device) -> None:
-        self.dtype = dtype
-        sizes = (*channels, _exact.num_digits(dtype))
-        self.digits = torch.zeros(sizes, dtype=torch.int64, device=device)
-
-    def add(self, digits: Tensor, channels: tuple[slice, ...]) -> None:
-        self.digits[channels] += digits
-
-    def of_all(self) -> _Digits:
-        every = _Digits((), self.dtype, self.digits.device)
-        every.digits = _exact.sum_of_channels(self.digits)
-        return every
-
-    def mean_and_std(self, number: Tensor) -> tuple[Tensor, Tensor]:
-        mean, _, std, *_ = _exact.moments_of_digits(self.digits, number, self.dtype)
+        mean, _, std, *_ = _exact.moments_of_digits(self.digits, self.finite, self.dtype)
         return mean, std
 
 

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +16,6 @@ from torch import Tensor
 
 from .messages import printable
 from .sources import TEXT_BINS
-
-if TYPE_CHECKING:
-    pass
 
 FloatArray = npt.NDArray[np.float64]
 
@@ -33,6 +30,9 @@ FLOW_NAMES = ("underflow", "overflow", "NaN")
 
 BAR_WIDTH = 40
 """Terminal columns of the longest bar."""
+
+DIGITS = 6
+"""Significant digits of sums in tables. JSON has all."""
 
 SPARKLINE_COLUMNS = 24
 """The width of a histogram in a list."""
@@ -52,7 +52,7 @@ class Result:
     elements: int
     channel_names: tuple[str, ...]
     counts: Tensor
-    """int64, [channels, num_bins], in main memory."""
+    """int64, [channels, num_bins], in main memory, or the sums of weights, each rounded once."""
     below: int = 0
     """How many values lie below the first bin; 0 for text."""
     above: int = 0
@@ -64,9 +64,11 @@ class Result:
     """The edges of floats in main memory: [channels, num_bins + 1], or [1, num_bins + 1] if all
     channels share them. None if bin v holds the integer v."""
     flow: Tensor | None = None
-    """Counts of floats outside the bins: underflow, overflow and NaN, [channels, 3]."""
+    """What is outside bins with edges: underflow, overflow and NaN, [channels, 3]."""
     is_log: bool = False
     """Whether the edges are evenly spaced in their logarithms."""
+    weights: tuple[str, str] | None = None
+    """The file of weights, and their dtype."""
 
     def edges_of(self, channel: int) -> Tensor:
         assert self.edges is not None
@@ -82,10 +84,7 @@ def table(result: Result, encoding: str | None) -> str:
     """A header, and a bar per range of bins for each channel, in characters that `encoding` has."""
     shape = " x ".join(map(str, result.shape)) or "0-d"
     lines = [f"{printable(result.name)}: {result.kind}, {shape} {result.dtype}"]
-    lines.append(
-        f"  {result.elements:,} values, {result.elements - result.ignored:,} counted in "
-        f"{result.counts.shape[1]} bins, {result.ignored:,} ignored"
-    )
+    lines += lines_of_numbers("values", result.elements, result.counts, result.weights)
     lines += _ignored_lines(result)
     if result.note:
         lines.append(f"  note: {result.note}")
@@ -100,11 +99,14 @@ def table(result: Result, encoding: str | None) -> str:
         else:
             labels = range_labels(start, stop, width)
         sums = sums_of_ranges(counts, width)
-        total = f"{sum(sums):,} counted"
-        if result.flow is not None and len(result.counts) > 1:
+        what = "counted" if result.weights is None else "in bins"
+        total = f"{shown(counts.sum().item())} {what}"
+        if result.flow is not None and (len(result.counts) > 1 or result.weights is not None):
             total = ", ".join([total, *flow_texts(result.flow[channel])])
         lines += ["", f"  {result.channel_names[channel]}: {total}"]
-        if result.edges is None or any(sums):
+        if result.weights is not None:
+            lines += _bars_of_sums(labels, sums, encoding)
+        elif result.edges is None or any(sums):
             lines += _bars(labels, sums, encoding)
     hidden = len(result.counts) - TABLE_CHANNELS
     if hidden > 0:
@@ -112,8 +114,25 @@ def table(result: Result, encoding: str | None) -> str:
     return "\n".join(lines) + "\n"
 
 
+def lines_of_numbers(
+    what: str, elements: int, counts: Tensor, weights: tuple[str, str] | None, bins: str = ""
+) -> Iterator[str]:
+    """How many values or pairs there are, and how many are counted, or what their weights are."""
+    bins = bins or str(counts.shape[1])
+    if weights is not None:
+        yield f"  weights: {printable(weights[0])}, {weights[1]}"
+        yield f"  {elements:,} {what}, the sums of their weights in {bins} bins"
+        return
+    counted = int(counts.sum())
+    yield (
+        f"  {elements:,} {what}, {counted:,} counted in {bins} bins, {elements - counted:,} ignored"
+    )
+
+
 def _ignored_lines(result: Result) -> Iterator[str]:
     if result.flow is not None:
+        if result.weights is not None:
+            return  # each channel has its own sums
         for text in flow_texts(result.flow.sum(0)):
             yield f"  ignored: {text}{_limit(result, text)}"
         return
@@ -145,10 +164,15 @@ def outside_texts(result: Result) -> list[str]:
     return texts_of_integers(result.below, result.above, result.counts.shape[1] - 1)
 
 
-def texts_of_integers(below: int, above: int, last: int) -> list[str]:
-    """How many integers have no bin among 0 to `last`, if there are any."""
+def texts_of_integers(below: float, above: float, last: int) -> list[str]:
+    """How many integers have no bin among 0 to `last`, or their weights, if there are any."""
     named = ((below, "below 0"), (above, f"above {last}"))
-    return [f"{number:,} {where}" for number, where in named if number]
+    return [f"{shown(number)} {where}" for number, where in named if number]
+
+
+def shown(number: float) -> str:
+    """A count, or a sum of weights."""
+    return f"{number:,}" if isinstance(number, int) else f"{number:.{DIGITS}g}"
 
 
 def _limit(result: Result, flow: str) -> str:
@@ -161,7 +185,7 @@ def _limit(result: Result, flow: str) -> str:
 
 def flow_texts(flow: Tensor) -> list[str]:
     """The counts outside the edges that are not zero."""
-    return [f"{n:,} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
+    return [f"{shown(n)} {name}" for n, name in zip(flow.tolist(), FLOW_NAMES, strict=True) if n]
 
 
 def list_header(name: str, arrays: int) -> str:
@@ -256,6 +280,19 @@ def _bars(labels: Sequence[str], sums: list[int], encoding: str | None) -> Itera
         yield f"{line}  {bar(count / peak if peak else 0.0, BAR_WIDTH, encoding)}".rstrip()
 
 
+def _bars_of_sums(
+    labels: Sequence[str], sums: Sequence[float], encoding: str | None
+) -> Iterator[str]:
+    """A bar is as long as the magnitude of its sum, if that is finite."""
+    texts = [shown(number) for number in sums]
+    widths = [max(map(len, column)) for column in (labels, texts)]
+    sizes = [abs(number) if math.isfinite(number) else 0 for number in sums]
+    peak = max(sizes) or 1
+    for label, text, size in zip(labels, texts, sizes, strict=True):
+        line = f"    {label:>{widths[0]}}  {text:>{widths[1]}}"
+        yield f"{line}  {bar(size / peak, BAR_WIDTH, encoding)}".rstrip()
+
+
 def sums_of_ranges(counts: Sequence[float] | Tensor, width: int) -> list[int]:
     """The counts of ranges of `width` bins, the last of which may be narrower."""
     sums: list[int] = np.add.reduceat(np.asarray(counts), np.arange(0, len(counts), width)).tolist()
@@ -326,6 +363,22 @@ def channel_names(channel_shape: Sequence[int]) -> tuple[str, ...]:
     return tuple(",".join(map(str, index)) or "0" for index in indices)
 
 
+def json_number(value: float) -> float | str | None:
+    """JSON has neither NaN nor infinities."""
+    if math.isfinite(value):
+        return value
+    return None if math.isnan(value) else ("Infinity" if value > 0 else "-Infinity")
+
+
+def json_numbers(row: Tensor) -> list[Any]:
+    numbers: list[Any] = row.tolist()
+    return list(map(json_number, numbers)) if row.is_floating_point() else numbers
+
+
+def json_of_weights(weights: tuple[str, str]) -> dict[str, str]:
+    return dict(zip(("weights", "weight_dtype"), weights, strict=True))
+
+
 class JsonDocument:
     """One JSON document with every bin of every file, written as the counts come."""
 
@@ -338,18 +391,18 @@ class JsonDocument:
         self._before = ", "
 
     def add(self, result: Result) -> None:
-        is_text = result.kind == "text"
-        head = {
+        is_text, weights = result.kind == "text", result.weights
+        head: dict[str, Any] = {
             "name": result.name,
             "kind": result.kind,
             "dtype": result.dtype,
             "shape": result.shape,
             "elements": result.elements,
-            "ignored": result.ignored,
+            **(json_of_weights(weights) if weights else {"ignored": result.ignored}),
             "below": None if is_text else result.below,
             "above": None if is_text else result.above,
             "num_bins": result.counts.shape[1],
-            "bins": TEXT_BINS if is_text else None,
+            **({} if weights else {"bins": TEXT_BINS if is_text else None}),
             "note": result.note,
         }
         self._stream.write(self._before + json.dumps(head)[:-1] + ', "channels": [')
@@ -361,9 +414,9 @@ class JsonDocument:
             if result.flow is not None:
                 channel["edges"] = result.edges_of(index).tolist()
                 channel |= zip(
-                    ("underflow", "overflow", "nan"), result.flow[index].tolist(), strict=True
+                    ("underflow", "overflow", "nan"), json_numbers(result.flow[index]), strict=True
                 )
-            channel["counts"] = counts.tolist()
+            channel["sums" if weights else "counts"] = json_numbers(counts)
             self._stream.write((", " if index else "") + json.dumps(channel))
         self._stream.write("]}")
 

@@ -12,12 +12,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from ._arguments import dimensions, number_of_bins, shown, tensor_or_shape
-from ._keywords import refuse_keyword
+from .._arguments import (
+    FIRST,
+    all_but_channel,
+    dimensions,
+    dims_beside_channel,
+    number_of_bins,
+    shown,
+    tensor_or_shape,
+)
+from .._keywords import refuse_keyword
+from ..devices import Device, assumed_device, limits_of
+from ..ops import _check_channel_histogram, channel_histogram
 from ._plan_facts import CpuFacts, GpuFacts
 from ._plan_text import cpu_text, gpu_text
-from .devices import Device, assumed_device, limits_of
-from .ops import _check_channel_histogram, channel_histogram
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -113,8 +121,9 @@ class CpuExplanation(CpuFacts):
 def explain(
     input: Tensor | ArrayLike | Sequence[int],
     num_bins: int | None = None,
-    dim: int | Sequence[int] = 0,
+    dim: int | Sequence[int] | None = FIRST,
     *,
+    channel_dim: int | None = None,
     dtype: torch.dtype = torch.uint8,
     device: str | torch.device | Device | None = None,
     bins: int | None = None,
@@ -132,7 +141,7 @@ def explain(
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
         num_bins, bins: as in `channel_histogram`.
-        dim: as in `channel_histogram`.
+        dim, channel_dim: as in `channel_histogram`.
         dtype: the dtype that goes with a shape; a tensor has its own.
         device: "cpu", the name of a GPU ("H200", "H100", "A100", "RTX 4090", "L40S", "T4" or
             "B200"), a CUDA device of this machine such as "cuda:0", or its limits as a `Device`.
@@ -168,9 +177,12 @@ def explain(
     """
     op = "channel_histogram"
     if unknown:
-        refuse_keyword("explain", unknown, ("input", "num_bins", "dim", "dtype", "device"))
-    dims = dimensions(op, dim)
+        names = ("input", "num_bins", "dim", "channel_dim", "dtype", "device")
+        refuse_keyword("explain", unknown, names)
     input = tensor_or_shape("explain: input", input)
+    if channel_dim is not None:
+        input, dim = without_channel("explain", op, input, dim, channel_dim, FIRST)
+    dims = dimensions(op, dim)
     counted = input.dtype if isinstance(input, Tensor) else dtype
     num_bins = number_of_bins(op, num_bins, bins, counted)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
@@ -186,6 +198,22 @@ def explain(
     if not isinstance(device, Device):
         return _explain_on_cpu(shape, strides, dtype, dims, num_bins)
     return plan_on_gpu(shape, strides, address, dtype, dims, num_bins, device, assumed)
+
+
+def without_channel(
+    op: str,
+    counted: str,
+    input: Tensor | Sequence[int],
+    dim: int | Sequence[int] | None,
+    channel_dim: int,
+    default: tuple[int, ...] | None = None,
+) -> tuple[Tensor | Sequence[int], list[int]]:
+    """A tensor or a shape, and the dimensions that the function `counted` counts over."""
+    if isinstance(input, Tensor):
+        return all_but_channel(counted, input, dim, channel_dim, default=default)
+    shape = _shape(op, input)
+    dims = dims_beside_channel(counted, len(shape), dim, channel_dim, default=default)
+    return (1,) * (2 - len(shape)) + shape, dims
 
 
 def target(

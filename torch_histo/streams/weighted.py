@@ -14,11 +14,10 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import filled, raise_as_python_would, raise_from, renamed, shown
+from torch_histo._arguments import filled, raise_from, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range
-from torch_histo._stream import Stream
 from torch_histo._weight_operators import (
     normalize_digits,
     sum_of_digits,
@@ -26,6 +25,7 @@ from torch_histo._weight_operators import (
     weighted_histogram,
 )
 from torch_histo.streams import ARGUMENTS, StreamingHistogram, checked_bins
+from torch_histo.streams._stream import Stream
 from torch_histo.weights import density_of, is_number, weight_of
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class WeightedStreamingHistogram(StreamingHistogram):
     digits: Tensor
     square_digits: Tensor
     _arguments = ("x", "weight", "dim", "channel_dim")
+    _operator = "weighted_histogram"
 
     def __init__(
         self,
@@ -143,13 +144,6 @@ class WeightedStreamingHistogram(StreamingHistogram):
         self.update(x, weight, dim, channel_dim=channel_dim, **unknown)
         return x
 
-    def _in_own_words(self, error: Exception, x: Tensor) -> Exception:
-        try:
-            raise_as_python_would(error, "weighted_histogram: input", x)
-        except (RuntimeError, TypeError) as found:
-            error = found
-        return renamed(error, f"{self._get_name()}.update", "x")
-
     def _add_digits(self, others: Sequence[Tensor]) -> None:
         for (_, own), other in zip(self._of_channels(), others, strict=True):
             own.copy_(normalize_digits(own + other.to(own.device)))
@@ -172,11 +166,6 @@ class WeightedStreamingHistogram(StreamingHistogram):
                 f"{name}: other must be a {self._described()}, got {other._described()}"
             )
         super()._check_mergeable(name, other)
-
-    def reset(self) -> None:
-        """Forgets all that came."""
-        for _, digits in self._of_channels():
-            digits.zero_()
 
     def _sizes(self) -> Sequence[int]:
         return self.digits.shape[:-2]

@@ -12,10 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._weight_operators import sum_size
+from ..histograms import histogram
+from ..joint import histogramdd
 from . import counting, report
-from .joint import histogramdd
 from .messages import printable
+from .report import json_numbers, json_of_weights, lines_of_numbers
 from .sources import Part, Piece, Source, SourceError, open_file
+from .weighing import opened
 
 BINS = 64
 """Bins of an axis between edges, if the command line does not say how many."""
@@ -36,7 +40,7 @@ class Axis:
     edges: Tensor
     """[1, n + 1], in main memory. The bin of an integer ends 0.5 below it and 0.5 above it."""
     flow: Tensor
-    """int64 [3]: how many values are below the edges, above them, and NaN."""
+    """[3]: how many values are below the edges, above them, and NaN; or their weights."""
     has_bin_per_integer: bool
     """Whether there is a bin for each integer."""
     is_log: bool
@@ -57,7 +61,7 @@ class Axis:
         return {"from": texts[:-1], "to": texts[1:]}
 
     def entry(self) -> dict[str, Any]:
-        flow = zip(("underflow", "overflow", "nan"), self.flow.tolist(), strict=True)
+        flow = zip(("underflow", "overflow", "nan"), json_numbers(self.flow), strict=True)
         edges = self.edges[0].tolist()
         return {
             "name": self.name,
@@ -76,8 +80,10 @@ class PairResult:
     elements: int
     axes: tuple[Axis, Axis]
     counts: Tensor
-    """int64 [bins of the first, bins of the second], in main memory."""
+    """[bins of the first, bins of the second], in main memory: int64, or sums of weights."""
     note: str = ""
+    weights: tuple[str, str] | None = None
+    """The file of weights, and their dtype."""
 
     @property
     def ignored(self) -> int:
@@ -89,10 +95,10 @@ class PairResult:
             "name": self.name,
             "kind": "joint",
             "elements": self.elements,
-            "ignored": self.ignored,
+            **(json_of_weights(self.weights) if self.weights else {"ignored": self.ignored}),
             "note": self.note,
             "axes": [axis.entry() for axis in self.axes],
-            "counts": self.counts.tolist(),
+            "sums" if self.weights else "counts": [json_numbers(row) for row in self.counts],
         }
 
 
@@ -116,16 +122,33 @@ def count(file: str, arguments: argparse.Namespace, device: torch.device) -> Pai
         expected = "--joint: both must have the same shape"
         raise SourceError(f"{expected}, got {shapes[0]} and {shapes[1]}")
     x, y = (_edges(one, arguments, device) for one in chosen)
-    if (len(x) + 2) * (len(y) + 2) > counting.MAX_COUNTS:
-        _refuse_bins(f"{len(x) - 1} x {len(y) - 1}")
+    weight = names = None
+    if arguments.weights is not None:
+        weight, names = _weights(arguments.weights, chosen[0], device)
+    size = 1 if weight is None else sum_size(weight.dtype)
+    if (len(x) + 2) * (len(y) + 2) * size > counting.MAX_COUNTS:
+        _refuse_bins(f"{len(x) - 1} x {len(y) - 1}", size)
     sample = [one.values.reshape(-1).to(device) for one in chosen]
-    hist = histogramdd(sample, (x, y), flow=True).hist.cpu()
-    flows = hist.sum(1)[[0, -2, -1]], hist.sum(0)[[0, -2, -1]]
+    hist = histogramdd(sample, (x, y), weight=weight).hist.cpu()
+    flows = [
+        histogram(values, edges, weight=weight, flow=True).hist[[0, -2, -1]].cpu()
+        for values, edges in zip(sample, (x, y), strict=True)
+    ]
     first, second = (
         _axis(*of, arguments) for of in zip(chosen, (x.cpu(), y.cpu()), flows, strict=True)
     )
     note = chosen[0].source.note
-    return PairResult(file, len(sample[0]), (first, second), hist[1:-2, 1:-2], note)
+    return PairResult(file, len(sample[0]), (first, second), hist, note, names)
+
+
+def _weights(file: str, one: _Chosen, device: torch.device) -> tuple[Tensor, tuple[str, str]]:
+    """The weights of pairs, one-dimensional, with the name of their file and their dtype."""
+    is_image = one.source.kind == "image"
+    shape = (one.source.shape or ())[:-1] if is_image else tuple(one.values.shape)
+    if math.prod(shape) != one.values.numel():
+        raise SourceError("--weights is for images of one frame")
+    with opened(file, shape) as source:
+        return _values(file, source).reshape(-1).to(device), (file, source.dtype)
 
 
 def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespace) -> Axis:
@@ -140,19 +163,25 @@ def _axis(one: _Chosen, edges: Tensor, flow: Tensor, arguments: argparse.Namespa
     )
 
 
+def check_names(option: str, wanted: Sequence[str], parts: Sequence[Part]) -> None:
+    """Refuses a name that is none of a file's arrays."""
+    names = [part for part, _ in parts]
+    for name in wanted:
+        if name not in names:
+            found = _listed(names)
+            raise SourceError(f"{option}: found no column or array {name!r}, but {found}")
+
+
 def _column(file: str, parts: Sequence[Part], name: str) -> _Chosen:
     """The array of this name."""
+    check_names("--joint", [name], parts)
     if (same := [part for part, _ in parts].count(name)) > 1:
         raise SourceError(f"--joint: found {same} columns {name!r}: give them different names")
-    for part, open_part in parts:
-        if part == name:
-            try:
-                source = open_part()
-                return _Chosen(name, source, _values(f"{file}:{part}", source))
-            except SourceError as error:
-                raise SourceError(f"{printable(part)}: {error}") from error
-    names = _listed([part for part, _ in parts])
-    raise SourceError(f"--joint: found no column or array {name!r}, but {names}")
+    try:
+        source = dict(parts)[name]()
+        return _Chosen(name, source, _values(f"{file}:{name}", source))
+    except SourceError as error:
+        raise SourceError(f"{printable(name)}: {error}") from error
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -237,8 +266,9 @@ def _edges(one: _Chosen, arguments: argparse.Namespace, device: torch.device) ->
     return torch.arange(num_bins + 1, dtype=torch.float64, device=device) - 0.5
 
 
-def _refuse_bins(found: str) -> NoReturn:
-    raise SourceError(f"expected at most {counting.MAX_COUNTS} bins, got {found}: give --bins")
+def _refuse_bins(found: str, size: int = 1) -> NoReturn:
+    most = counting.MAX_COUNTS // size
+    raise SourceError(f"expected at most {most} bins, got {found}: give --bins")
 
 
 # --- Tables -----------------------------------------------------------------------------
@@ -250,9 +280,8 @@ def table(result: PairResult) -> str:
     sizes = " x ".join(str(size) for size in result.counts.shape)
     lines = [
         f"{printable(result.name)}: {_described(x)} and {_described(y)}",
-        f"  {result.elements:,} pairs, {result.elements - result.ignored:,} counted in "
-        f"{sizes} bins, {result.ignored:,} ignored",
     ]
+    lines += lines_of_numbers("pairs", result.elements, result.counts, result.weights, sizes)
     for axis in result.axes:
         outside = ", ".join(texts_outside_axis(axis))
         if outside:
@@ -283,7 +312,7 @@ def _rows(result: PairResult) -> Iterator[str]:
     sums = sums_of_ranges(result.counts.numpy()[top:bottom, left:right], height, width)
     ends = y.ends(left, right, width)
     heads = [*ends, *x.labels(top, bottom, height)]
-    cells = [*ends.values(), *([f"{n:,}" for n in row] for row in sums.tolist())]
+    cells = [*ends.values(), *(list(map(report.shown, row)) for row in sums.tolist())]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     first = printable(x.name)
     wide = max(len(first), *map(len, heads))

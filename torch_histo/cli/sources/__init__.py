@@ -13,6 +13,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from os import fstat
 from pathlib import Path
 from typing import BinaryIO
@@ -48,11 +49,12 @@ def open_file(
     text: bool = False,
     channels: int | None = None,
     dim: Dim = None,
+    table: bool = False,
 ) -> Iterator[Sequence[Part]]:
     """Open the file `name` ("-" is standard input) as what its content and suffix say it is.
 
     `text` reads it as text, `channels` as bytes that many channels interleave, and dimensions
-    `dim` as arrays, whatever it is.
+    `dim` as arrays, whatever it is. `table` reads what would be plain bytes as a table in text.
     Raises SourceError or OSError where that fails, and so may opening a part of the file and the
     iteration over the pieces. A part is read to its end before the next one is opened.
     """
@@ -69,9 +71,11 @@ def open_file(
             yield [("", lambda: _bytes_source(file, head, channels))]
             return
         refuse_by_content(head, suffix)
-        yield _parts(name, head, dim, lambda: _rewound(file, head, stack), stack) or [
-            ("", lambda: _bytes_source(file, head, 1))
-        ]
+        rewound = partial(_rewound, file, head, stack)
+        parts = _parts(name, head, dim, rewound, stack)
+        if not parts and table:
+            parts = text_parts(rewound(), suffix, dim)
+        yield parts or [("", lambda: _bytes_source(file, head, 1))]
 
 
 def _parts(

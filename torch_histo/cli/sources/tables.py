@@ -131,13 +131,18 @@ class _Column:
 
     def __init__(self) -> None:
         self.rows = 0
+        self.has_bools = self.has_numbers = False
         self.parts: list[Numbers] = []
         self.error = ""
 
     def add(self, fields: Sequence[str]) -> None:
         if not self.error:
             try:
-                self.parts.append(_numbers(fields))
+                bools = _bools(fields)
+                numbers = _numbers(fields) if bools is None else bools
+                self.has_bools |= bools is not None
+                self.has_numbers |= bools is None and not np.isnan(numbers).all()
+                self.parts.append(numbers)
             except ValueError:
                 self._refuse(fields, "expected numbers", lambda field: not _is_number(field))
             except OverflowError:
@@ -156,7 +161,7 @@ class _Column:
         kinds = {part.dtype.kind for part in self.parts}
         if kinds == {"i", "u"} and min(int(part.min()) for part in self.parts) < 0:
             kinds = {"f"}  # no type of integers holds them all
-        if "b" in kinds and len(kinds) > 1:
+        if self.has_bools and self.has_numbers:
             self.error = "expected numbers or True and False, found both"
         kind = max(kinds, key="biuf".index, default="f")
         if kind == "f" and any(
@@ -169,10 +174,21 @@ class _Column:
         return np.concatenate([part.astype(dtype) for part in self.parts])
 
 
+def _bools(fields: Sequence[str]) -> Numbers | None:
+    """True and False; float64 with NaN where one is missing. None for other fields."""
+    found = []
+    for field in fields:
+        word = field.strip().lower()
+        if word not in BOOLS and word not in MISSING:
+            return None
+        found.append(BOOLS.get(word))
+    if all(value is None for value in found):
+        return None
+    return np.array(found, np.float64 if None in found else np.bool_)
+
+
 def _numbers(fields: Sequence[str]) -> Numbers:
     """Integers if all fields are, else float64; NaN where a number is missing."""
-    with suppress(KeyError):
-        return np.array([BOOLS[field.strip().lower()] for field in fields])
     if any("_" in field for field in fields):
         raise ValueError("Python's integers may have an underscore, and a table's have none")
     with suppress(ValueError):

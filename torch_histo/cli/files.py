@@ -5,12 +5,13 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from functools import partial
 
 import torch
 
-from . import _library, counting, demo, describe, pairs, plots, report, weighing
+from .. import _library
+from . import counting, demo, describe, pairs, plots, report, weighing
 from .messages import complain, lacks_main_memory, one_line
 from .sources import Dim, Part, Source, SourceError, open_file
 
@@ -25,7 +26,7 @@ KINDS_OF_OPTIONS = {
 """Which values an option is for, and what to do with others."""
 
 Drawn = report.Result | pairs.PairResult
-Outcome = tuple[Drawn | describe.Description | weighing.WeightedResult, str] | str
+Outcome = tuple[Drawn | describe.Description, str] | str
 """A result with its table, or an error."""
 
 
@@ -126,21 +127,21 @@ def _outcomes(
     given = {option for option in KINDS_OF_OPTIONS if getattr(arguments, option)}
     unused = set(given)
     try:
-        with open_file(file, text=arguments.text, channels=arguments.channels, dim=dim) as parts:
+        with _opened(file, arguments, dim) as parts:
             listed = len(parts) > 1 and _holds_floats(parts)
             header = report.list_header(file, len(parts)) if listed else ""
             for index, (part, open_part) in enumerate(parts):
                 name = f"{file}:{part}" if part else file
                 try:
-                    source = open_part()
+                    source = _source(open_part, parts)
                     misfits = {option for option in given if not _fits(option, source, arguments)}
                     unused &= misfits
                     if misfits and len(parts) == 1:
                         raise SourceError(_misfit(min(misfits), source))
                     if arguments.weights is not None:
-                        yield name, _weighed(name, source, parts, arguments, dim, device)
-                        continue
-                    result = counting.count(name, source, arguments, device)
+                        result = _weighed(name, source, parts, arguments, dim, device)
+                    else:
+                        result = counting.count(name, source, arguments, device)
                     table = ""
                     if not arguments.json:
                         make = partial(report.list_entry, part) if listed else report.table
@@ -158,6 +159,35 @@ def _outcomes(
         yield file, _reason(error)
 
 
+@contextmanager
+def _opened(file: str, arguments: argparse.Namespace, dim: Dim) -> Iterator[Sequence[Part]]:
+    """The parts of a file, or those that --columns names."""
+    columns = arguments.columns
+    with open_file(
+        file,
+        text=arguments.text,
+        channels=arguments.channels,
+        dim=dim,
+        table=columns is not None,
+    ) as parts:
+        if columns is not None:
+            if parts[0][0] == "":
+                raise SourceError("--columns is for tables and for files of several arrays")
+            pairs.check_names("--columns", columns, parts)
+            wanted = dict.fromkeys(columns)
+            parts = [part for name in wanted for part in parts if part[0] == name]
+        yield parts
+
+
+def _source(open_part: Callable[[], Source], parts: Sequence[Part]) -> Source:
+    try:
+        return open_part()
+    except SourceError as error:
+        if len(parts) == 1 or not str(error).startswith("expected numbers, "):
+            raise
+        raise SourceError(f"{error}: choose others with --columns") from None
+
+
 def _weighed(
     name: str,
     source: Source,
@@ -165,11 +195,10 @@ def _weighed(
     arguments: argparse.Namespace,
     dim: Dim,
     device: torch.device,
-) -> Outcome:
+) -> report.Result:
     if len(parts) > 1:
-        raise SourceError("--weights is for files of one array")
-    result = weighing.weigh(name, source, arguments, dim, device)
-    return result, "" if arguments.json else weighing.table(result, sys.stdout.encoding)
+        raise SourceError(f"--weights is for one array, found {len(parts)}: see --columns")
+    return weighing.weigh(name, source, arguments, dim, device)
 
 
 def _pairs(
@@ -204,11 +233,11 @@ def _descriptions(
     header = True
     outcome: Outcome
     try:
-        with open_file(file, channels=arguments.channels, dim=dim) as parts:
+        with _opened(file, arguments, dim) as parts:
             for index, (part, open_part) in enumerate(parts):
                 name = f"{file}:{part}" if part else file
                 try:
-                    source = open_part()
+                    source = _source(open_part, parts)
                     with counting.reading(name, source, reads=1) as pieces:
                         found = describe.describe(
                             name,

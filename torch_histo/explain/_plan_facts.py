@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import torch
 
-from .devices import Device
+from ..devices import Device
 
 
 @dataclass(frozen=True)

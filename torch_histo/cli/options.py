@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib import import_module
 from typing import NoReturn
 
-from ._version import __version__
+from .._version import __version__
 from .messages import complain
 
 PLOT_FORMATS = ("png", "pdf", "svg", "svgz", "ps", "eps", "jpg", "jpeg", "webp", "tif", "tiff")
@@ -56,7 +56,7 @@ what a FILE is, by its content and its suffix:
           of the first dimension with --per-channel; --dim chooses for both.
   table   CSV: .csv, .tsv, and text whose first lines are a table of numbers;
           and Parquet (needs the package pyarrow). Each column is an array under
-          the name FILE:HEADER. Missing numbers are NaN.
+          the name FILE:HEADER; --columns chooses some. Missing numbers are NaN.
   bytes   anything else: one channel; --channels N for N interleaved channels
           (byte i belongs to channel i modulo N). Files of
           known formats whose bytes are not their values are refused, by their
@@ -113,7 +113,7 @@ what is printed, on standard output:
   With --joint a table has the counts of ranges of bins of the first, from top
   to bottom, and the second, from left to right. In JSON "axes" are the two,
   with "edges", "underflow", "overflow" and "nan"; "counts" has a list for each
-  bin of the first. Both must fit memory.
+  bin of the first. Both must fit memory. With --weights there are "sums", too.
   The shape of an image is [height, width, channels]. Elements, ignored and the
   counts are numbers of values; of the ignored ones, "below" lie below the first
   bin and "above" beyond the last one (both null for text). Each error is a line
@@ -137,6 +137,7 @@ examples (python -m torch_histo is the same command):
   torch_histo model.safetensors --per-channel --bins 64 --range -0.5 0.5
   torch_histo gradients.npy --log --range 1e-9 1 --plot gradients.png
   torch_histo model.safetensors --summary --quantiles 0.01,0.5,0.99
+  torch_histo people.csv --columns age score --bins 20
   torch_histo people.csv --joint age score --plot people.png
   torch_histo confidence.npy --bins 10 --range 0 1 --weights loss.npy
   torch_histo --text book.txt
@@ -212,6 +213,14 @@ def _add_what_is_read(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="count each index of the first dimension of arrays of floats as a channel; those of "
         "one dimension are one channel",
+    )
+
+    parser.add_argument(
+        "--columns",
+        nargs="+",
+        metavar="NAME",
+        help="count only these columns of a table, or arrays or tensors of other files, by their "
+        "names; FILE comes before, and plain text is read as a table",
     )
 
 
@@ -318,14 +327,17 @@ def _check_options_together(
         if name in given and arguments.text:
             parser.error(f"argument --{name}: not allowed with argument --text, which has 7 bins")
     for name in ("text", "channels", "summary", "quantiles", "plot"):
-        if {name, "weights"} <= set(given):
+        if {name, "weights"} <= set(given) and not (name == "plot" and "joint" in given):
             parser.error(f"argument {_option(name)}: not allowed with argument --weights")
     for name in ("weights", "joint", "log"):
         if name in given and isinstance(arguments.bins, str):
             parser.error(
                 f"argument --bins: must be a number with argument --{name}, got {arguments.bins}"
             )
-    for name in ("text", "summary", "quantiles", "weights"):
+    for name in ("text", "channels", "joint"):
+        if {name, "columns"} <= set(given):
+            parser.error(f"argument {_option(name)}: not allowed with argument --columns")
+    for name in ("text", "summary", "quantiles"):
         if {name, "joint"} <= set(given):
             parser.error(f"argument {_option(name)}: not allowed with argument --joint")
     if arguments.weights is not None and len(arguments.files) != 1:
@@ -337,7 +349,8 @@ def _check_options_together(
             parser.error(f"argument {_option(name)}: needs --plot")
     for name in given:
         if name not in ("files", "device") and not arguments.files:
-            parser.error(f"argument {_option(name)}: needs at least one FILE")
+            where = " before it" if name == "columns" else ""
+            parser.error(f"argument {_option(name)}: needs at least one FILE{where}")
 
 
 def _check_range(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:

@@ -12,34 +12,20 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from ._arguments import (
+from .._arguments import (
     edges_or_number,
     is_plain,
     kept_dimensions,
     reduced_dimensions,
     tensor_or_shape,
 )
-from ._histogram_rules import check_call, check_counted
-from ._histogram_text import histogram_text
-from ._keywords import refuse_keyword
-from ._one_call import takes_one_call
-from ._plan_facts import BinSearch as BinSearch
-from ._plan_facts import HistogramFacts
-from ._plan_facts import WeightFacts as WeightFacts
-from ._plan_facts import WrongEdge as WrongEdge
-from ._ranges import Range, pair_of
-from ._weight_operators import weighted_histogram
-from .devices import Device
-from .explain import (
-    CpuExplanation,
-    Explanation,
-    check_size,
-    limits_for_plan,
-    place_of,
-    plan_on_gpu,
-    target,
-)
-from .histograms import (
+from .._histogram_rules import check_call, check_counted
+from .._keywords import refuse_keyword
+from .._one_call import takes_one_call
+from .._ranges import Range, pair_of
+from .._weight_operators import weighted_histogram
+from ..devices import Device
+from ..histograms import (
     ARGUMENTS,
     UniformBins,
     checked_call,
@@ -47,7 +33,22 @@ from .histograms import (
     histogram,
     raise_in_own_words,
 )
-from .weights import groups_of_channels, weight_of
+from ..weights import groups_of_channels, weight_of
+from . import (
+    CpuExplanation,
+    Explanation,
+    check_size,
+    limits_for_plan,
+    place_of,
+    plan_on_gpu,
+    target,
+    without_channel,
+)
+from ._histogram_text import histogram_text
+from ._plan_facts import BinSearch as BinSearch
+from ._plan_facts import HistogramFacts
+from ._plan_facts import WeightFacts as WeightFacts
+from ._plan_facts import WrongEdge as WrongEdge
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -124,6 +125,7 @@ def explain_histogram(
     *,
     range: Range | None = None,
     dim: int | Sequence[int] | None = None,
+    channel_dim: int | None = None,
     density: bool = False,
     flow: bool = False,
     weight: Tensor | ArrayLike | None = None,
@@ -142,8 +144,9 @@ def explain_histogram(
     Args:
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
-        bins, range, dim, density, flow: as in `histogram`. Without a range only the data of a
-            tensor tell the edges; for a shape or a meta tensor nobody knows how bins are found.
+        bins, range, dim, channel_dim, density, flow: as in `histogram`. Without a range only the
+            data of a tensor tell the edges; for a shape or a meta tensor nobody knows how bins are
+            found.
         weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
             dtype and the sizes count.
         dtype: the dtype that goes with a shape; a tensor has its own.
@@ -171,9 +174,10 @@ def explain_histogram(
         'given'
     """
     if unknown:
-        names = (name for name in ARGUMENTS if name != "channel_dim")
-        refuse_keyword("explain_histogram", unknown, (*names, "dtype", "device"))
+        refuse_keyword("explain_histogram", unknown, (*ARGUMENTS, "dtype", "device"))
     input = tensor_or_shape("explain_histogram: input", input)
+    if channel_dim is not None:
+        input, dim = without_channel("explain_histogram", "histogram", input, dim, channel_dim)
     is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
     is_one_call = is_one_call and weight is None
     bins = edges_or_number("histogram: bins", bins)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from copy import deepcopy
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -15,12 +14,9 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import integer, is_dtensor, kept_dimensions, shown
-from torch_histo._drawing import axes_for
+from torch_histo._arguments import is_dtensor, kept_dimensions, shown
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
-from torch_histo._plottable import Axis, Traits
-from torch_histo._stream import Stream
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
 from torch_histo.joint import (
     Bins,
@@ -34,7 +30,10 @@ from torch_histo.joint import (
     without_channel,
 )
 from torch_histo.streams import NO_RANGE, checked_bins
-from torch_histo.weighted_streams import check_types, held_weight
+from torch_histo.streams._drawing import axes_for, in_units, unit_of, with_unit
+from torch_histo.streams._plottable import Axis, Traits
+from torch_histo.streams._stream import Stream
+from torch_histo.streams.weighted import check_types, held_weight
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -248,10 +247,6 @@ class StreamingHistogramdd(Stream):
         bins = " x ".join(str(n - 3) for n in self.slots)
         return f"{bins} bins and channels {list(self._sizes())}"
 
-    def reset(self) -> None:
-        """Forgets all that came."""
-        self.digits.zero_()
-
     @property
     def count(self) -> Tensor:
         """How many elements have a bin on every axis, of each channel: int64."""
@@ -275,18 +270,6 @@ class StreamingHistogramdd(Stream):
             last = inner.dim() - 1
             total = sum_of_digits(inner.flatten(last - len(self.slots), last - 1).sum(-2))
         return density_of_joint(self._inner(self.hist), list(self.edges), total)
-
-    def channel(self, *index: int) -> Self:
-        """A copy of one channel, without channels: `stream.channel(3).plot()`."""
-        name, sizes = f"{self._get_name()}.channel", self._sizes()
-        expected = f"index must be {len(sizes)} ints, one a dimension of channels"
-        if len(index) != len(sizes):
-            raise RuntimeError(f"{name}: {expected}, got {shown(index)}")
-        index = tuple(integer(name, i, expected) for i in index)
-        one = deepcopy(self)
-        one.edge_bits = self.edge_bits.expand(*sizes, -1)[index].clone()
-        one.digits = self.digits[index].clone()
-        return one
 
     def _sizes(self) -> Sequence[int]:
         return self.digits.shape[: self.digits.dim() - 1 - len(self.slots)]
@@ -377,20 +360,23 @@ class StreamingHistogramdd(Stream):
             hint = ": take one channel by .channel(index)" if self._sizes() else ""
             raise RuntimeError(f"{name}: expected two axes and no channels, got {got}{hint}")
         ax = axes_for(name, ax)
-        values, drawn = self.values(), []
+        values, drawn, labels = self.values(), [], []
         for d, edges in enumerate(self.edges):
             finite = edges.isfinite().cpu().numpy()
             values = np.compress(finite[1:] & finite[:-1], values, d)
-            drawn.append(edges.cpu().numpy()[finite] if finite.any() else np.zeros(1))
-        mesh = ax.pcolormesh(*drawn, values.T)
+            bounds = edges.cpu().numpy()[finite] if finite.any() else np.zeros(1)
+            unit = unit_of(bounds)
+            drawn.append(in_units(bounds, unit))
+            labels.append(with_unit(f"coordinate {d}", unit))
+        unit = unit_of(values)
+        mesh = ax.pcolormesh(*drawn, in_units(values, unit).T)
         counts = self.weight_dtype is None
-        ax.figure.colorbar(
-            mesh, ax=ax, label="count per bin" if counts else "sum of weights per bin"
-        )
+        what = "count per bin" if counts else "sum of weights per bin"
+        ax.figure.colorbar(mesh, ax=ax, label=with_unit(what, unit))
         what = f"{int(self.values(flow=True).sum()):,} elements" if counts else "weights"
         ax.set_title(f"{self._get_name()} of {what}")
-        ax.set_xlabel("coordinate 0")
-        ax.set_ylabel("coordinate 1")
+        ax.set_xlabel(labels[0])
+        ax.set_ylabel(labels[1])
         return ax
 
     def extra_repr(self) -> str:

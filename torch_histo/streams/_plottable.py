@@ -12,7 +12,16 @@ import numpy.typing as npt
 from torch import Tensor
 from typing_extensions import Self
 
-from torch_histo._drawing import QUANTILES, Line, axes_for, draw_lines, fractions_to_mark
+from torch_histo.streams._drawing import (
+    QUANTILES,
+    Line,
+    axes_for,
+    draw_lines,
+    fractions_to_mark,
+    in_units,
+    unit_of,
+    with_unit,
+)
 
 _MOST_LINES = 10
 """How many channels one plot shows."""
@@ -136,13 +145,14 @@ class Plottable:
         fractions = fractions_to_mark(f"{self._get_name()}.plot", q)
         ax = self._axes_to_draw_on(ax)
         hist, edges = self._on_host()
+        unit, height = self._unit(edges), unit_of(hist[:, 1:-2])
         lines = [
-            Line(label, *self._drawn(counts[1:-2], bounds))
+            Line(label, *self._drawn(in_units(counts[1:-2], height), in_units(bounds, unit)))
             for label, counts, bounds in zip(self._labels(), hist, edges, strict=True)
         ]
-        draw_lines(ax, lines, fractions, self._marked(fractions))
-        ax.set_xlabel("value")
-        ax.set_ylabel(f"{self._quantity} per bin")
+        draw_lines(ax, lines, fractions, self._marked(fractions), unit)
+        ax.set_xlabel(with_unit("value", unit))
+        ax.set_ylabel(with_unit(f"{self._quantity} per bin", height))
         ax.set_title(self._title())
         return ax
 
@@ -185,6 +195,10 @@ class Plottable:
 
     _outside = "outside the edges"
     """What values are that count as underflow and overflow."""
+
+    def _unit(self, edges: npt.NDArray[np.float64]) -> int | None:
+        """That of the axis of values."""
+        return unit_of(edges)
 
     def _drawn(
         self, counts: npt.NDArray[Any], edges: npt.NDArray[np.float64]

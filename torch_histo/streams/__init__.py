@@ -13,9 +13,9 @@ from torch_histo._arguments import edges_or_number, has_values, renamed, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range, pair_of
-from torch_histo._stream import Stream, channel_sizes, ranks_of
 from torch_histo.histograms import are_edges, histogram
-from torch_histo.sketch import QuantileSketch
+from torch_histo.streams._stream import Stream, channel_sizes, ranks_of
+from torch_histo.streams.sketch import QuantileSketch
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -102,7 +102,7 @@ class StreamingHistogram(Stream):
         """The class of a module that adds weights, where there are some."""
         if weight_dtype is None or cls is not StreamingHistogram:
             return super().__new__(cls)
-        from torch_histo.weighted_streams import WeightedStreamingHistogram
+        from torch_histo.streams.weighted import WeightedStreamingHistogram
 
         return super().__new__(WeightedStreamingHistogram)  # type: ignore[return-value]
 

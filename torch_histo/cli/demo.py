@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from .histograms import histogram
-from .measure import TORCH_WAYS, histc_by_channel, median_seconds, variants_for
-from .ops import channel_histogram
+from ..histograms import histogram
+from ..measure import TORCH_WAYS, histc_by_channel, median_seconds, variants_for
+from ..ops import channel_histogram
 from .report import picture
 
 OURS = "torch_histo"

@@ -32,9 +32,9 @@ from torch_histo._arguments import (
 )
 from torch_histo._histogram_rules import check_counted
 from torch_histo._keywords import refuse_keyword
-from torch_histo._plottable import Plottable
 from torch_histo.histograms import histogram
 from torch_histo.quantiles import numbers_beside
+from torch_histo.streams._plottable import Plottable
 from torch_histo.weights import density_of
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class Stream(Plottable, nn.Module):
     edge_bits: Tensor
     _arguments: tuple[str, ...] = ("x", "dim", "channel_dim")
     """Those of `update`."""
+    _operator = "histogram_add_"
+    """What adds, as its errors name it."""
 
     def __init__(self, edges: Tensor, **state: Tensor) -> None:
         super().__init__()
@@ -129,7 +131,8 @@ class Stream(Plottable, nn.Module):
 
     def reset(self) -> None:
         """Forgets all that came."""
-        self.hist.zero_()
+        for _, counts in self._of_channels():
+            counts.zero_()
 
     def merge(self, other: Self) -> Self:
         """Adds what another module of the same bins and channels has counted; returns itself.
@@ -297,7 +300,7 @@ class Stream(Plottable, nn.Module):
     def _in_own_words(self, error: Exception, x: Tensor) -> Exception:
         """An operator's error as that of `update`."""
         try:
-            raise_as_python_would(error, "histogram_add_: input", x)
+            raise_as_python_would(error, f"{self._operator}: input", x)
         except (RuntimeError, TypeError) as found:
             error = found
         return renamed(error, f"{self._get_name()}.update", "x")

@@ -22,17 +22,17 @@ from torch_histo._arguments import (
     is_plain_on_cpu,
     shown,
 )
-from torch_histo._drawing import (
+from torch_histo._exact import exact_double
+from torch_histo._keywords import refuse_keyword
+from torch_histo._sketch_operators import sketch_add, sketch_quantile
+from torch_histo.streams._drawing import (
     QUANTILES,
     densities,
     draw_lines,
     fractions_to_mark,
     powers_of_two,
 )
-from torch_histo._exact import exact_double
-from torch_histo._keywords import refuse_keyword
-from torch_histo._sketch_operators import sketch_add, sketch_quantile
-from torch_histo._stream import Stream, channel_sizes, fractions_of, ranks_of
+from torch_histo.streams._stream import Stream, channel_sizes, fractions_of, ranks_of
 
 if TYPE_CHECKING:
     pass
@@ -41,6 +41,8 @@ _INT64 = torch.iinfo(torch.int64)
 _FRACTION_BITS = 52
 _EXPONENT_BIAS = 1023
 _MOST_BITS = 16
+_MOST_DRAWN = 900
+"""How many powers of two matplotlib can draw, and the last one that has a margin beyond it."""
 _INFINITY_KEY = (2 * _EXPONENT_BIAS + 1) << _FRACTION_BITS
 """That of +inf; the key of -inf has the opposite bits."""
 _MOST_CACHED = 1 << 17
@@ -211,7 +213,7 @@ class QuantileSketch(Stream):
 
     def reset(self) -> None:
         """Forgets all that came."""
-        super().reset()
+        self.hist.zero_()
         self.min_key.fill_(_INFINITY_KEY)
         self.max_key.fill_(~_INFINITY_KEY)
 
@@ -341,7 +343,11 @@ class QuantileSketch(Stream):
         """
         if log:
             ax = super().plot(ax, q=q)
-            ax.set_xscale("symlog", base=2, linthresh=2.0 ** self.exponents[0], linscale=3)
+            first, last = self.exponents
+            if last > _MOST_DRAWN:
+                ax.margins(x=0)
+            linear = 2.0 ** max(first, last - _MOST_DRAWN)
+            ax.set_xscale("symlog", base=2, linthresh=linear, linscale=3)
             ax.xaxis.get_major_locator().set_params(numticks=9)
             ax.set_ylabel("count per power of two")
             return ax
@@ -358,6 +364,9 @@ class QuantileSketch(Stream):
         return ax
 
     _outside = "infinite"
+
+    def _unit(self, edges: npt.NDArray[np.float64]) -> int | None:
+        return None  # the axis is logarithmic
 
     def _drawn(
         self, counts: npt.NDArray[Any], edges: npt.NDArray[np.float64]

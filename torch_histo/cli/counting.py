@@ -14,10 +14,10 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from .._ranges import range_of_extremes
+from ..histograms import histogram
+from ..ops import channel_histogram, text_histogram
 from . import report
-from ._ranges import range_of_extremes
-from .histograms import histogram
-from .ops import channel_histogram, text_histogram
 from .sources import Piece, Source, SourceError
 
 MAX_COUNTS = 1 << 27
@@ -147,7 +147,7 @@ def _count_integers(
             below += negative
             above += ignored - negative
             largest = max(largest, int(array.max()))
-    return _result(
+    return result_of(
         name,
         source,
         elements,
@@ -176,7 +176,7 @@ def _count_between_edges(
         _add(counts[piece.channels], values, source.dim, own_edges)
     counts = counts.reshape(-1, num_bins + 3).cpu()
     flow = counts[:, [0, -2, -1]]
-    return _result(
+    return result_of(
         name,
         source,
         elements,
@@ -211,7 +211,9 @@ def edges_of(
     return _edges(source, low, high, arguments.bins or EDGED_BINS, arguments.log)
 
 
-def _result(name: str, source: Source, elements: int, counts: Tensor, **more: Any) -> report.Result:
+def result_of(
+    name: str, source: Source, elements: int, counts: Tensor, **more: Any
+) -> report.Result:
     return report.Result(
         name=name,
         kind=source.kind,

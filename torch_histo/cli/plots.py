@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..streams._drawing import FAR, in_units, unit_of, with_unit
 from .messages import one_line, printable
 from .pairs import Axis, PairResult, sums_of_ranges, texts_outside_axis
 from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
@@ -36,9 +37,6 @@ PAIR_CELLS = 256
 
 WHOLE_AXIS = 256
 """Most bins that a plot shows where some at the ends are empty."""
-
-FAR = 1e100
-"""An axis of values beyond this or below its inverse is in units of a power of ten."""
 
 TITLE_LENGTH = 44
 """Most characters of a panel's title, which are no wider than the panel."""
@@ -237,24 +235,33 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
         for axis, start, stop in zip(result.axes, (left, bottom), (right, top), strict=True)
     ]
     sums = sums_of_ranges(shown, *cell)
+    if sums.dtype.kind == "f":  # matplotlib overflows beyond
+        sums = np.where(abs(sums) < 1 / FAR, 0, sums.clip(-FAR, FAR))
+    is_counts = result.weights is None
+    what = "count" if is_counts else "sum of weights"
+    norm = None
+    if log_counts:
+        filled = sums[np.isfinite(sums) & (sums > 0)]
+        least, most = (filled.min(), filled.max()) if filled.size else (1, 1)
+        norm = LogNorm(1, max(2, int(most))) if is_counts else LogNorm(least, max(most, 2 * least))
     mesh = panel.pcolormesh(
         *(np.append(own[:-1:width], own[-1]) for own, width in zip(edges, cell, strict=True)),
-        np.ma.masked_equal(sums.T, 0),
-        norm=LogNorm(1, max(2, int(sums.max()))) if log_counts else None,
-        vmin=None if log_counts else 0,
+        np.ma.masked_equal(np.ma.masked_invalid(sums.T), 0),
+        norm=norm,
+        vmin=0 if is_counts and not log_counts else None,
         rasterized=True,
     )
     panel.figure.colorbar(
         mesh,
         ax=panel,
-        label="count" if cell == [1, 1] else f"count in {cell[0]} x {cell[1]} bins",
-        ticks=None if log_counts else MaxNLocator(integer=True, min_n_ticks=1),
+        label=what if cell == [1, 1] else f"{what} in {cell[0]} x {cell[1]} bins",
+        ticks=MaxNLocator(integer=True, min_n_ticks=1) if is_counts and not log_counts else None,
     )
     scales = (panel.xaxis, panel.set_xscale), (panel.yaxis, panel.set_yscale)
     for axis, (place, set_scale) in zip(result.axes, scales, strict=True):
         unit, text = _unit(axis), printable(axis.name)
         if unit is not None:
-            text = f"log10 of {text}" if axis.is_log else f"{text} in units of 1e{unit}"
+            text = f"log10 of {text}" if axis.is_log else with_unit(text, unit)
         elif axis.is_log:
             set_scale("log")
         elif axis.has_bin_per_integer:
@@ -279,22 +286,16 @@ def _positions(result: Result, start: int, stop: int, channel: int = 0) -> Float
 def _unit(result: Result | Axis) -> int | None:
     """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
     assert result.edges is not None
-    sizes = result.edges.abs()
-    smallest, largest = float(sizes.min()), float(sizes.max())
-    if largest > FAR or largest < 1 / FAR or (result.is_log and smallest < 1 / FAR):
-        return math.floor(math.log10(largest))
-    return None
+    unit = unit_of(result.edges.double().numpy())
+    if unit is None and result.is_log and float(result.edges.abs().min()) < 1 / FAR:
+        return 0
+    return unit
 
 
 def _drawn(result: Result | Axis, edges: FloatArray) -> FloatArray:
     """The places of edges on the axis of values."""
     unit = _unit(result)
-    if unit is None:
-        return edges
-    if result.is_log:
-        return np.log10(edges)
-    half = -unit // 2  # two factors, neither of which is infinite
-    return edges * 10.0**half * 10.0 ** (-unit - half)
+    return np.log10(edges) if result.is_log and unit is not None else in_units(edges, unit)
 
 
 def _label_bins(panel: Axes, result: Result) -> None:
@@ -309,7 +310,7 @@ def _label_bins(panel: Axes, result: Result) -> None:
     if result.edges is not None:
         unit = _unit(result)
         if unit is not None:
-            value = "log10 of the value" if result.is_log else f"value in units of 1e{unit}"
+            value = "log10 of the value" if result.is_log else with_unit(value, unit)
         elif result.is_log:
             panel.set_xscale("log")
     else:

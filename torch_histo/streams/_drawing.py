@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import cycle
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,8 +18,28 @@ if TYPE_CHECKING:
 QUANTILES = (0.01, 0.5, 0.99)
 """The quantiles that a plot marks by default."""
 FAR = 1e100
-"""matplotlib overflows for longer axes."""
+"""matplotlib overflows for longer axes. An axis of values beyond this or below its inverse is in
+units of a power of ten."""
 _STYLES = (":", "--", "-.")
+
+
+def unit_of(edges: FloatArray) -> int | None:
+    """The exponent of ten to draw edges in units of, where matplotlib would overflow; else None."""
+    largest = float(np.abs(edges[np.isfinite(edges)]).max(initial=0))
+    return None if largest == 0 or 1 / FAR <= largest <= FAR else math.floor(math.log10(largest))
+
+
+def in_units(values: Any, unit: int | None) -> Any:
+    """The places of values on an axis in units of a power of ten."""
+    if unit is None:
+        return values
+    half = -unit // 2  # two factors, neither of which is infinite
+    return values * 10.0**half * 10.0 ** (-unit - half)
+
+
+def with_unit(text: str, unit: int | None) -> str:
+    """The label of such an axis."""
+    return text if unit is None else f"{text} in units of 1e{unit}"
 
 
 class Line(NamedTuple):
@@ -56,8 +77,15 @@ def fractions_to_mark(name: str, q: Any) -> list[float]:
     return [float(fraction) for fraction in several]
 
 
-def draw_lines(ax: Any, lines: Sequence[Line], q: Sequence[float], marked: FloatArray) -> None:
-    """A line for each channel, and a mark at its quantiles `marked`, [channels, q]."""
+def draw_lines(
+    ax: Any,
+    lines: Sequence[Line],
+    q: Sequence[float],
+    marked: FloatArray,
+    unit: int | None = None,
+) -> None:
+    """A line for each channel, and a mark at its quantiles `marked`, [channels, q]. The edges of
+    lines are in units of `unit`."""
     peak = max((line.heights.max(initial=0) for line in lines), default=0)
     for line, quantiles in zip(lines, marked, strict=True):
         stairs = ax.stairs(line.heights, line.edges, label=line.label or None)
@@ -65,7 +93,8 @@ def draw_lines(ax: Any, lines: Sequence[Line], q: Sequence[float], marked: Float
             if np.isnan(value):
                 continue
             label = None if line.label else f"quantile {fraction:g}: {value:.4g}"
-            shown = value.clip(line.edges[0], line.edges[-1])  # one beyond is marked at the end
+            # One beyond is marked at the end.
+            shown = in_units(value, unit).clip(line.edges[0], line.edges[-1])
             # The mark of one of several channels ends at its line, but is long enough to be seen.
             top = max(line.height_at(shown), 0.1 * peak) if line.label else peak
             colour = stairs.get_edgecolor() if line.label else "C1"
@@ -82,7 +111,7 @@ def span(smallest: FloatArray, largest: FloatArray, most: FloatArray) -> tuple[f
 
     The axis holds the quantiles `most`, [2, channels], and 0.4 of their distance beyond each. It
     ends at the extremes of the values. So one value far away does not make the others a line."""
-    smallest, largest = smallest.clip(-FAR), largest.clip(None, FAR)
+    smallest, largest = smallest.clip(-FAR, FAR), largest.clip(-FAR, FAR)
     inside = most.clip(smallest, largest)
     width = inside[1] - inside[0]
     # If nearly all values are equal, the axis holds the others, too.
@@ -156,6 +185,8 @@ def powers_of_two(
     )
     counts = np.concatenate(sums)
     inner = edges[1:zero:bins], edges[zero + 2 : -1 : bins]
+    most = 2.0**1021  # matplotlib adds up the edges, which must not overflow
+    inner = inner[0].clip(-most), inner[1].clip(None, most)
     edges = np.concatenate((inner[0][:1] * 2, *inner, inner[1][-1:] * 2))
     filled = counts.nonzero()[0].tolist() or [len(counts) // 2]
     return counts[filled[0] : filled[-1] + 1], edges[filled[0] : filled[-1] + 2]

@@ -1,0 +1,1 @@
+from torch_histo.streams.weighted import *
