@@ -160,36 +160,66 @@ class TableAdder {
   static constexpr SumLayout kLayout = kSumLayout<W>;
   static constexpr int64_t kLinesAhead = 16; // that are fetched before they are copied
 
+  static constexpr int kNumbers = kNumbersPerCell<W>;
+
   /// The cells of one scale.
   int64_t plane() const {
     return copies_ * channels_ * (problem_.num_bins + 1);
   }
+  uint64_t* numbers_of(int64_t i) const {
+    return reinterpret_cast<uint64_t*>(table_ + i * plane());
+  }
 
-  /// Adds all cells to the sums, and clears them.
+  /// Adds all cells to the sums, and clears them. Few planes have any.
   void carry_all() {
-    for (int64_t channel = 0; channel < channels_; ++channel) {
-      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
-        int64_t sum[kLayout.digits] = {};
-        bool found = false;
-        for (int64_t copy = 0; copy < copies_; ++copy) {
-          Cell<W>* cell = table_ + (copy * channels_ + channel) * (problem_.num_bins + 1) + bin;
-          for (int i = 0; i < CellsOf<W>::kCells; ++i, cell += plane()) {
-            found |= carry<W>(cell, i, exponents_, sum);
-          }
-        }
-        if (found) {
-          put(sum, sums_.of(channel, bin));
-        }
+    int used[CellsOf<W>::kCells];
+    int size = 0;
+    for (int i = 0; i < CellsOf<W>::kCells; ++i) {
+      if (joins_copies(numbers_of(i))) {
+        used[size++] = i;
       }
+    }
+    for (int64_t channel = 0; channel < channels_; ++channel) {
+      const int64_t first = channel * (problem_.num_bins + 1);
+      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+        put_cells(used, size, first + bin, sums_.of(channel, bin));
+      }
+    }
+    for (int i = 0; i < size; ++i) {
+      std::fill_n(numbers_of(used[i]), plane() * kNumbers, 0);
     }
     is_canonical_ = is_canonical_ && !has_carried_;
     has_carried_ = true;
   }
-  static void put(int64_t* sum, int64_t* to) {
-    normalize_sum(sum, kLayout);
-    for (int digit = 0; digit < kLayout.digits; ++digit) {
-      if (sum[digit] != 0) {
-        add_to<kShared>(to + digit, sum[digit]);
+  /// Adds the second copy of a plane to the first. Returns whether any number was not 0.
+  bool joins_copies(uint64_t* numbers) const {
+    const int64_t size = plane() / copies_ * kNumbers;
+    uint64_t any = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      any |= numbers[i] | numbers[i + (copies_ - 1) * size];
+    }
+    for (int64_t i = 0; copies_ > 1 && any != 0 && i < size; ++i) {
+      numbers[i] += numbers[i + size];
+    }
+    return any != 0;
+  }
+  void put_cells(const int* used, int size, int64_t row, int64_t* to) const {
+    if constexpr (!Number<W>::kIsFloat) {
+      if (size > 0) {
+        add_to<kShared>(to, static_cast<int64_t>(table_[row]));
+      }
+    } else {
+      DigitWindow<W> window(exponents_);
+      uint64_t any = 0;
+      for (int i = 0; i < size; ++i) {
+        for (int upper = 0; upper < kNumbers; ++upper) {
+          const uint64_t number = numbers_of(used[i])[row * kNumbers + upper];
+          any |= number;
+          window.add(number, used[i], upper != 0);
+        }
+      }
+      if (any != 0) {
+        window.put([&](int digit, int64_t number) { add_to<kShared>(to + digit, number); });
       }
     }
   }
@@ -236,7 +266,7 @@ class TableAdder {
     const auto plane = static_cast<uint32_t>(this->plane());
     const bool are_all =
         make_ready<W, Slot>({slots, weights, rows_, none, plane, exponents_, size}, additions_);
-    additions_.add_to(table_, size);
+    additions_.add_to(table_, size, weights + size);
     if (!are_all) {
       add_others(slots, weights, size);
     }

@@ -136,10 +136,19 @@ struct Additions {
   alignas(tuning::kLineBytes) uint32_t cells[kReady];
   alignas(tuning::kLineBytes) uint64_t numbers[kReady * kNumbersPerCell<W>];
 
-  void add_to(Cell<W>* table, int64_t size) const {
+  /// The weights at `next` are fetched meanwhile: additions leave the memory idle.
+  void add_to(Cell<W>* table, int64_t size, const W* next) const {
+    constexpr auto kLine = static_cast<int64_t>(tuning::kLineBytes / sizeof(W));
     const auto* added = reinterpret_cast<const Cell<W>*>(numbers);
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < size; ++i) {
+    int64_t i = 0;
+    while (i + kLine <= size) {
+      __builtin_prefetch(next + i);
+#pragma GCC unroll 8
+      for (const int64_t end = i + kLine; i < end; ++i) {
+        table[cells[i]] += added[i];
+      }
+    }
+    for (; i < size; ++i) {
       table[cells[i]] += added[i];
     }
   }
@@ -234,39 +243,60 @@ bool make_ready(const Weighted<W, Slot>& of, Additions<W>& to) {
   return are_all;
 }
 
-/// Adds number * 2^(position + lowest) to the digits of a float. The number has a sign. If the
-/// position is -1, it is even.
-inline void add_number(uint64_t number, int position, int64_t* digits) {
-  const bool is_negative = number >> 63 != 0;
-  const uint64_t magnitude = is_negative ? uint64_t{0} - number : number;
-  add_at(digits, std::max(position, 0), position < 0 ? magnitude >> 1 : magnitude, is_negative);
-}
-
-/// Adds a cell of a plane to the numbers of a bin, and clears it. Returns whether it was not 0.
+/// Some digits of the sum of a bin, to which cells are added. They cover all cells of a bin, from the
+/// digit `first` on.
 template <class W>
-bool carry(Cell<W>* cell, int plane, const Exponents& exponents, int64_t* sum) {
-  constexpr int kNumbers = kNumbersPerCell<W>;
-  auto* numbers = reinterpret_cast<uint64_t*>(cell);
-  bool found = false;
-  for (int i = 0; i < kNumbers; ++i) {
-    if (numbers[i] == 0) {
-      continue;
-    }
-    found = true;
-    if constexpr (!Number<W>::kIsFloat) {
-      sum[0] = wrapping_sum(sum[0], static_cast<int64_t>(numbers[i]));
-    } else {
-      // If there is an exponent 0, the weights of its cell are even.
-      int position = FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first) +
-                     (plane << CellsOf<W>::kLogStep);
-      if constexpr (kNumbers == 2) {
-        position += i * CellsOf<W>::kLowBits;
-      }
-      add_number(numbers[i], position, sum);
-    }
-    numbers[i] = 0;
+class DigitWindow {
+  static constexpr int kLowBits = kNumbersPerCell<W> == 2 ? CellsOf<double>::kLowBits : 0;
+  static constexpr int kBits = ((CellsOf<W>::kCells - 1) << CellsOf<W>::kLogStep) + kLowBits + 64;
+  static constexpr int kSize = kBits / kDigitBits + 2;
+  static constexpr int kLast = kSumLayout<W>.digits - 1;
+
+ public:
+  explicit DigitWindow(const Exponents& exponents)
+      : origin_(FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first)),
+        first_(std::max(origin_, 0) / kDigitBits) {
   }
-  return found;
-}
+  /// Adds the number of a cell.
+  void add(uint64_t number, int cell, bool is_upper) {
+    auto wide = static_cast<int64_t>(number);
+    int position = origin_ + (cell << CellsOf<W>::kLogStep) + (is_upper ? kLowBits : 0);
+    if (position < 0) { // there is an exponent 0: the weights of its cell are even
+      wide /= 2;
+      position = 0;
+    }
+    const int shift = position % kDigitBits;
+    int64_t* to = digits_ + (position / kDigitBits - first_);
+    const uint64_t low = static_cast<uint64_t>(wide) << shift;
+    to[0] += static_cast<int64_t>(low & kDigitMask);
+    to[1] += static_cast<int64_t>(low >> kDigitBits);
+    to[2] += wide >> (63 - shift) >> 1;
+  }
+  /// Adds all to the sum of a bin: canonical digits. add(digit, number) adds to one of the sum's.
+  template <class Add>
+  void put(const Add& add) const {
+    const int end = std::min(first_ + kSize, kLast);
+    int64_t carry = 0;
+    for (int i = first_; i < end; ++i) {
+      const int64_t digit = digits_[i - first_] + carry;
+      add(i, digit & kDigitMask);
+      carry = digit >> kDigitBits;
+    }
+    for (int i = end; i < kLast && carry != 0; ++i) {
+      add(i, carry & kDigitMask);
+      carry >>= kDigitBits;
+    }
+    uint64_t rest = 0; // the last digit holds what is above it, too
+    for (int i = kSize - 1; i >= kLast - first_; --i) {
+      rest = (rest << kDigitBits) + static_cast<uint64_t>(digits_[i]);
+    }
+    add(kLast, static_cast<int64_t>(rest) + carry);
+  }
+
+ private:
+  const int origin_; // the position of the first cell
+  const int first_;
+  int64_t digits_[kSize] = {};
+};
 
 } // namespace histo::cpu
