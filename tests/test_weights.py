@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,22 @@ def test_weights_of_values(device: torch.device, dtype: torch.dtype, dim: Any) -
     assert_sums(
         channel_histogram(values.to(device), bins=7, dim=dim, weight=like(weight, device)), got
     )
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_more_weights_than_a_fixed_point_number_has_room_for(
+    device: torch.device, sign: int
+) -> None:
+    """Their significands have all bits, and the first one's exponent shifts the others far."""
+    size, most = (1 << 21) + 999, sign * math.nextafter(2, 0)
+    weight = torch.full((size,), most, dtype=F64, device=device)
+    weight[0] = 4 * sign
+    for bins in (1, 300):
+        got = channel_histogram(
+            torch.zeros(size, dtype=torch.uint8, device=device), bins, weight=weight
+        )
+        assert got.tolist()[0] == float(4 * sign + (size - 1) * Fraction(most))
+        assert not got[1:].any()
 
 
 MAGNITUDES = st.sampled_from([0.0, 1.0, 3.0, 2.0**-149, 2.0**-1074, 2.0**127, 1.5e308, 2.0**970])

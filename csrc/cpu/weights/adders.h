@@ -103,27 +103,35 @@ class DirectAdder {
   Sums<kShared> sums_;
 };
 
-/// Bytes of a table of some channels. A row behind their bins is for elements without one.
+/// Neighbours of one channel go to two copies of its cells in turns: an addition to a bin need not wait
+/// for the one before it. Channels that lie side by side take turns anyway.
+constexpr int64_t copies_of_cells(int64_t channels) {
+  return channels == 1 ? 2 : 1;
+}
+
+/// Bytes of a table of some channels. A bin behind theirs is for elements without one.
 template <class W>
 int64_t table_bytes(int64_t channels, int64_t bins) {
-  return channels * (bins + 1) * CellsOf<W>::kCells * static_cast<int64_t>(sizeof(uint64_t));
+  return copies_of_cells(channels) * channels * (bins + 1) * CellsOf<W>::kCells *
+         static_cast<int64_t>(sizeof(Cell<W>));
 }
 
 /// Adds to a table first. The channels lie side by side, or there is one: a panel has all of them.
 template <bool kShared, class Slot, class W>
 class TableAdder {
  public:
-  TableAdder(const Problem& problem, uint64_t* table)
+  TableAdder(const Problem& problem, Cell<W>* table)
       : problem_(problem), sums_(problem), table_(table) {
   }
   void begin(int64_t first, int64_t channels) {
     sums_.begin(first, channels);
     channels_ = channels;
     period_ = kReady / channels * channels;
+    copies_ = copies_of_cells(channels);
     for (int64_t i = 0; i < period_; ++i) {
-      rows_[i] = static_cast<uint32_t>(i % channels * channel_cells());
+      rows_[i] = static_cast<uint32_t>(i % (copies_ * channels) * (problem_.num_bins + 1));
     }
-    std::fill_n(table_, channels * channel_cells(), 0);
+    std::fill_n(table_, plane() * CellsOf<W>::kCells, Cell<W>{});
     added_ = 0;
     has_exponents_ = has_carried_ = false;
     is_canonical_ = true;
@@ -152,29 +160,66 @@ class TableAdder {
   static constexpr SumLayout kLayout = kSumLayout<W>;
   static constexpr int64_t kLinesAhead = 16; // that are fetched before they are copied
 
-  int64_t channel_cells() const {
-    return (problem_.num_bins + 1) * CellsOf<W>::kCells;
+  static constexpr int kNumbers = kNumbersPerCell<W>;
+
+  /// The cells of one scale.
+  int64_t plane() const {
+    return copies_ * channels_ * (problem_.num_bins + 1);
+  }
+  uint64_t* numbers_of(int64_t i) const {
+    return reinterpret_cast<uint64_t*>(table_ + i * plane());
   }
 
-  /// Adds all cells to the sums, and clears them.
+  /// Adds all cells to the sums, and clears them. Few planes have any.
   void carry_all() {
-    for (int64_t channel = 0; channel < channels_; ++channel) {
-      uint64_t* cells = table_ + channel * channel_cells();
-      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
-        int64_t sum[kLayout.digits] = {};
-        if (carry<W>(cells + bin * CellsOf<W>::kCells, exponents_, sum)) {
-          put(sum, sums_.of(channel, bin));
-        }
+    int used[CellsOf<W>::kCells];
+    int size = 0;
+    for (int i = 0; i < CellsOf<W>::kCells; ++i) {
+      if (joins_copies(numbers_of(i))) {
+        used[size++] = i;
       }
+    }
+    for (int64_t channel = 0; channel < channels_; ++channel) {
+      const int64_t first = channel * (problem_.num_bins + 1);
+      for (int64_t bin = 0; bin < problem_.num_bins; ++bin) {
+        put_cells(used, size, first + bin, sums_.of(channel, bin));
+      }
+    }
+    for (int i = 0; i < size; ++i) {
+      std::fill_n(numbers_of(used[i]), plane() * kNumbers, 0);
     }
     is_canonical_ = is_canonical_ && !has_carried_;
     has_carried_ = true;
   }
-  static void put(int64_t* sum, int64_t* to) {
-    normalize_sum(sum, kLayout);
-    for (int digit = 0; digit < kLayout.digits; ++digit) {
-      if (sum[digit] != 0) {
-        add_to<kShared>(to + digit, sum[digit]);
+  /// Adds the second copy of a plane to the first. Returns whether any number was not 0.
+  bool joins_copies(uint64_t* numbers) const {
+    const int64_t size = plane() / copies_ * kNumbers;
+    uint64_t any = 0;
+    for (int64_t i = 0; i < size; ++i) {
+      any |= numbers[i] | numbers[i + (copies_ - 1) * size];
+    }
+    for (int64_t i = 0; copies_ > 1 && any != 0 && i < size; ++i) {
+      numbers[i] += numbers[i + size];
+    }
+    return any != 0;
+  }
+  void put_cells(const int* used, int size, int64_t row, int64_t* to) const {
+    if constexpr (!Number<W>::kIsFloat) {
+      if (size > 0) {
+        add_to<kShared>(to, static_cast<int64_t>(table_[row]));
+      }
+    } else {
+      DigitWindow<W> window(exponents_);
+      uint64_t any = 0;
+      for (int i = 0; i < size; ++i) {
+        for (int upper = 0; upper < kNumbers; ++upper) {
+          const uint64_t number = numbers_of(used[i])[row * kNumbers + upper];
+          any |= number;
+          window.add(number, used[i], upper != 0);
+        }
+      }
+      if (any != 0) {
+        window.put([&](int digit, int64_t number) { add_to<kShared>(to + digit, number); });
       }
     }
   }
@@ -218,9 +263,10 @@ class TableAdder {
       has_exponents_ = true;
     }
     const auto none = static_cast<uint32_t>(problem_.num_bins);
+    const auto plane = static_cast<uint32_t>(this->plane());
     const bool are_all =
-        make_ready<W, Slot>({slots, weights, rows_, none, exponents_, size}, additions_);
-    additions_.add_to(table_, size);
+        make_ready<W, Slot>({slots, weights, rows_, none, plane, exponents_, size}, additions_);
+    additions_.add_to(table_, size, weights + size);
     if (!are_all) {
       add_others(slots, weights, size);
     }
@@ -239,8 +285,9 @@ class TableAdder {
 
   const Problem& problem_;
   Sums<kShared> sums_;
-  uint64_t* table_;
+  Cell<W>* table_;
   int64_t channels_ = 0;
+  int64_t copies_ = 0;
   int64_t period_ = 0;         // elements that are made ready together: whole rows
   int64_t added_ = 0;          // weights of a channel since cells were carried
   bool has_exponents_ = false; // the first weights of channels choose them

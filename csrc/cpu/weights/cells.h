@@ -1,8 +1,8 @@
-// Tables of weights. A bin has a row of cells: numbers of 64 bits, whose scales are 16 or 32 powers of
-// two apart. The exponent of a weight chooses the cell, so that a float of up to 32 bits is one
-// addition, and float64 two. Nothing rounds: a cell has room for many weights. Then it is carried to
-// the digits of the result. Rows have cells for the exponents that weights are likely to have; other
-// weights are added to the result itself.
+// Tables of weights. A bin has a row of cells: numbers of 64 bits, or pairs of them for float64. The
+// scales of neighbours are 16 or 32 powers of two apart. The exponent of a weight chooses the cell, so
+// that each weight is one addition, of a number or of a pair. Nothing rounds: a cell has room for many
+// weights. Then it is carried to the digits of the result. Rows have cells for the exponents that
+// weights are likely to have; other weights are added to the result itself.
 #pragma once
 
 #include <algorithm>
@@ -58,16 +58,29 @@ template <>
 struct CellsOf<Float8E4M3> : CellsOf<Float16> {};
 template <>
 struct CellsOf<Float8E5M2> : CellsOf<Float16> {};
-/// The lower 32 bits of a shifted float64 are in its cell, the others kUpper cells behind it.
+/// A shifted float64 has up to 53 + 31 bits: the lower kLowBits are in the first number of a pair.
 template <>
 struct CellsOf<double> {
-  static constexpr int kLogStep = 4;
-  static constexpr int kCells = 16;
-  static constexpr int64_t kMostWeights = int64_t{1} << 26; // of 53 + 15 - 32 bits
+  static constexpr int kLogStep = 5;
+  static constexpr int kCells = 8;
+  static constexpr int64_t kMostWeights = int64_t{1} << 21; // of 42 bits in each number
+  static constexpr int kLowBits = 42;
 };
 
 template <class W>
-constexpr int kUpper = std::is_same_v<W, double> ? 2 : 0;
+constexpr int kNumbersPerCell = std::is_same_v<W, double> ? 2 : 1;
+
+/// What a cell holds. A pair is loaded, added to and stored at once.
+template <class W>
+struct CellNumbers {
+  using Type = uint64_t;
+};
+template <>
+struct CellNumbers<double> {
+  using Type [[gnu::vector_size(16), gnu::aligned(8), gnu::may_alias]] = uint64_t;
+};
+template <class W>
+using Cell = typename CellNumbers<W>::Type;
 
 /// The exponents that have cells: from `first` on.
 struct Exponents {
@@ -94,7 +107,7 @@ Exponents exponents_of(const W* weights, int64_t size) {
   } else {
     constexpr auto kInfinite = static_cast<uint32_t>(
         (FloatBits<W>::kInfinity >> FloatBits<W>::kFraction) + (kHasInfinity<W> ? 0 : 1));
-    constexpr uint32_t kMost = (CellsOf<W>::kCells - kUpper<W>) << CellsOf<W>::kLogStep;
+    constexpr uint32_t kMost = CellsOf<W>::kCells << CellsOf<W>::kLogStep;
     constexpr uint32_t kLeast = kHasSubnormals<W> ? 0 : 1;
     constexpr uint32_t kSize = std::min(kMost, kInfinite - kLeast);
     uint32_t largest = 0;
@@ -121,17 +134,22 @@ constexpr int64_t kReady = 512;
 template <class W>
 struct Additions {
   alignas(tuning::kLineBytes) uint32_t cells[kReady];
-  alignas(tuning::kLineBytes) uint64_t numbers[kReady];
-  alignas(tuning::kLineBytes) uint64_t uppers[kUpper<W> > 0 ? kReady : 1];
+  alignas(tuning::kLineBytes) uint64_t numbers[kReady * kNumbersPerCell<W>];
 
-  void add_to(uint64_t* table, int64_t size) const {
-#pragma GCC unroll 4
-    for (int64_t i = 0; i < size; ++i) {
-      uint64_t* cell = table + cells[i];
-      *cell += numbers[i];
-      if constexpr (kUpper<W> > 0) {
-        cell[kUpper<W>] += uppers[i];
+  /// The weights at `next` are fetched meanwhile: additions leave the memory idle.
+  void add_to(Cell<W>* table, int64_t size, const W* next) const {
+    constexpr auto kLine = static_cast<int64_t>(tuning::kLineBytes / sizeof(W));
+    const auto* added = reinterpret_cast<const Cell<W>*>(numbers);
+    int64_t i = 0;
+    while (i + kLine <= size) {
+      __builtin_prefetch(next + i);
+#pragma GCC unroll 8
+      for (const int64_t end = i + kLine; i < end; ++i) {
+        table[cells[i]] += added[i];
       }
+    }
+    for (; i < size; ++i) {
+      table[cells[i]] += added[i];
     }
   }
 };
@@ -144,6 +162,7 @@ struct Weighted {
   const W* weights;
   const uint32_t* rows; // of the elements' channels, in the table
   uint32_t none;
+  uint32_t plane; // cells between those of one bin
   Exponents exponents;
   int64_t size;
 };
@@ -152,7 +171,7 @@ template <class W, class Slot>
 [[gnu::always_inline]] inline void make_integers_ready(
     const Weighted<W, Slot>& of, Additions<W>& to) {
   // Local copies: the compiler must think that stores change what is read.
-  const auto [slots, weights, rows, none, exponents, size] = of;
+  const auto [slots, weights, rows, none, plane, exponents, size] = of;
   uint32_t* __restrict__ cells = to.cells;
   uint64_t* __restrict__ numbers = to.numbers;
   for (int64_t i = 0; i < size; ++i) {
@@ -171,11 +190,10 @@ template <class W, class Slot>
   using Wide = std::conditional_t<kBits == 64, uint64_t, uint32_t>;
   constexpr Wide kFirst = Wide{1} << Format::kFraction;
   constexpr Wide kMagnitude = (Wide{1} << (kBits - 1)) - 1;
-  const auto [slots, weights, rows, none, exponents, size] = of;
+  const auto [slots, weights, rows, none, plane, exponents, size] = of;
   const Wide first = exponents.first, end = exponents.size;
   uint32_t* __restrict__ cells = to.cells;
   uint64_t* __restrict__ numbers = to.numbers;
-  [[maybe_unused]] uint64_t* __restrict__ uppers = to.uppers;
   Wide others = 0;
   for (int64_t i = 0; i < size; ++i) {
     const Wide bits = bits_as<Bits>(weights[i]);
@@ -196,11 +214,12 @@ template <class W, class Slot>
     significand &= 0 - has_cell;
     const Wide sign = 0 - (bits >> (kBits - 1));
     const Wide shift = at & ((Wide{1} << Cells::kLogStep) - 1);
-    cells[i] = rows[i] + std::min<uint32_t>(slots[i], none) * Cells::kCells +
-               static_cast<uint32_t>(at >> Cells::kLogStep);
-    if constexpr (kUpper<W> > 0) {
-      numbers[i] = (((significand << shift) & kDigitMask) ^ sign) - sign;
-      uppers[i] = ((significand >> (kDigitBits - shift)) ^ sign) - sign;
+    cells[i] = rows[i] + std::min<uint32_t>(slots[i], none) +
+               static_cast<uint32_t>(at >> Cells::kLogStep) * plane;
+    if constexpr (kNumbersPerCell<W> == 2) {
+      constexpr Wide kLowMask = (Wide{1} << Cells::kLowBits) - 1;
+      numbers[2 * i] = (((significand << shift) & kLowMask) ^ sign) - sign;
+      numbers[2 * i + 1] = ((significand >> (Cells::kLowBits - shift)) ^ sign) - sign;
     } else {
       const auto number = static_cast<int32_t>((significand ^ sign) - sign);
       numbers[i] = static_cast<uint64_t>(int64_t{number}) << shift;
@@ -224,29 +243,60 @@ bool make_ready(const Weighted<W, Slot>& of, Additions<W>& to) {
   return are_all;
 }
 
-/// Adds a row of cells to the numbers of a bin, and clears them. Returns whether any was not 0.
+/// Some digits of the sum of a bin, to which cells are added. They cover all cells of a bin, from the
+/// digit `first` on.
 template <class W>
-bool carry(uint64_t* cells, const Exponents& exponents, int64_t* sum) {
-  using Cells = CellsOf<W>;
-  bool found = false;
-  for (int cell = 0; cell < Cells::kCells; ++cell) {
-    if (cells[cell] == 0) {
-      continue;
-    }
-    found = true;
-    if constexpr (!Number<W>::kIsFloat) {
-      sum[0] = wrapping_sum(sum[0], static_cast<int64_t>(cells[cell]));
-    } else {
-      const bool is_negative = cells[cell] >> 63 != 0;
-      const uint64_t magnitude = is_negative ? uint64_t{0} - cells[cell] : cells[cell];
-      // If there is an exponent 0, the weights of its cell are even.
-      const int position =
-          FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first) + (cell << Cells::kLogStep);
-      add_at(sum, std::max(position, 0), position < 0 ? magnitude >> 1 : magnitude, is_negative);
-    }
-    cells[cell] = 0;
+class DigitWindow {
+  static constexpr int kLowBits = kNumbersPerCell<W> == 2 ? CellsOf<double>::kLowBits : 0;
+  static constexpr int kBits = ((CellsOf<W>::kCells - 1) << CellsOf<W>::kLogStep) + kLowBits + 64;
+  static constexpr int kSize = kBits / kDigitBits + 2;
+  static constexpr int kLast = kSumLayout<W>.digits - 1;
+
+ public:
+  explicit DigitWindow(const Exponents& exponents)
+      : origin_(FloatBits<W>::kOrigin - 1 + static_cast<int>(exponents.first)),
+        first_(std::max(origin_, 0) / kDigitBits) {
   }
-  return found;
-}
+  /// Adds the number of a cell.
+  void add(uint64_t number, int cell, bool is_upper) {
+    auto wide = static_cast<int64_t>(number);
+    int position = origin_ + (cell << CellsOf<W>::kLogStep) + (is_upper ? kLowBits : 0);
+    if (position < 0) { // there is an exponent 0: the weights of its cell are even
+      wide /= 2;
+      position = 0;
+    }
+    const int shift = position % kDigitBits;
+    int64_t* to = digits_ + (position / kDigitBits - first_);
+    const uint64_t low = static_cast<uint64_t>(wide) << shift;
+    to[0] += static_cast<int64_t>(low & kDigitMask);
+    to[1] += static_cast<int64_t>(low >> kDigitBits);
+    to[2] += wide >> (63 - shift) >> 1;
+  }
+  /// Adds all to the sum of a bin: canonical digits. add(digit, number) adds to one of the sum's.
+  template <class Add>
+  void put(const Add& add) const {
+    const int end = std::min(first_ + kSize, kLast);
+    int64_t carry = 0;
+    for (int i = first_; i < end; ++i) {
+      const int64_t digit = digits_[i - first_] + carry;
+      add(i, digit & kDigitMask);
+      carry = digit >> kDigitBits;
+    }
+    for (int i = end; i < kLast && carry != 0; ++i) {
+      add(i, carry & kDigitMask);
+      carry >>= kDigitBits;
+    }
+    uint64_t rest = 0; // the last digit holds what is above it, too
+    for (int i = kSize - 1; i >= kLast - first_; --i) {
+      rest = (rest << kDigitBits) + static_cast<uint64_t>(digits_[i]);
+    }
+    add(kLast, static_cast<int64_t>(rest) + carry);
+  }
+
+ private:
+  const int origin_; // the position of the first cell
+  const int first_;
+  int64_t digits_[kSize] = {};
+};
 
 } // namespace histo::cpu

@@ -84,10 +84,10 @@ void add_part(
     const WeightsPlan& plan,
     const Range& channels,
     const Range& rows,
-    uint64_t* table) {
+    char* table) {
   if constexpr (sizeof(Slot) <= sizeof(uint32_t)) { // a table has fewer bins
     if (plan.table_bytes > 0) {
-      TableAdder<kShared, Slot, W> adder(problem, table);
+      TableAdder<kShared, Slot, W> adder(problem, reinterpret_cast<Cell<W>*>(table));
       return add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
     }
   }
@@ -104,7 +104,7 @@ void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate
       plan.table_bytes > 0 ? static_cast<char*>(allocate(plan.workers * bytes)) : nullptr;
   const Range channels{0, problem.num_channels()}, rows{0, problem.num_rows()};
   const auto table_of = [&](int64_t worker) {
-    return reinterpret_cast<uint64_t*>(tables + (tables == nullptr ? 0 : worker * bytes));
+    return tables + (tables == nullptr ? 0 : worker * bytes);
   };
   if (plan.own_channels && rows.end <= kMostAdditions) {
     return run_workers(plan.workers, [&](int64_t i) {
