@@ -153,7 +153,7 @@ def to_tensorboard(
     Raises:
         TypeError: an argument of a type that it does not take.
     """
-    if not hasattr(writer, "add_histogram_raw") or not hasattr(writer, "add_scalar"):
+    if not hasattr(writer, "add_histogram_raw"):
         raise TypeError(f"to_tensorboard: writer must be a SummaryWriter, got {shown(writer)}")
     found = _checked("to_tensorboard", found, prefix)
     for name, number in _not_finite(found):
