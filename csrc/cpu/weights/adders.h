@@ -81,7 +81,7 @@ class DirectAdder {
   void begin(int64_t first, int64_t channels) {
     sums_.begin(first, channels);
   }
-  void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
+  void add(const InputPanel<Slot>& slots, const Beside<const W>& weights, const InputBehind&) {
     const auto bins = static_cast<uint64_t>(problem_.num_bins);
     const PanelOrder order(slots);
     const Slot* slot = slots.data;
@@ -136,7 +136,8 @@ class TableAdder {
     has_exponents_ = has_carried_ = false;
     is_canonical_ = true;
   }
-  void add(const InputPanel<Slot>& slots, const Beside<const W>& weights) {
+  void add(
+      const InputPanel<Slot>& slots, const Beside<const W>& weights, const InputBehind& input) {
     added_ += slots.rows.size;
     if (added_ > CellsOf<W>::kMostWeights) {
       carry_all();
@@ -146,7 +147,8 @@ class TableAdder {
     const int64_t size = order.outer * order.inner;
     for (int64_t i = 0; i < size; i += period_) {
       const int64_t part = std::min(period_, size - i);
-      add_block(slots.data + i, staged(weights, order, i, part), part);
+      const InputBehind behind{input.data + i * input.step, input.step};
+      add_block(slots.data + i, staged(weights, order, i, part), part, behind);
     }
   }
   void end() {
@@ -257,7 +259,7 @@ class TableAdder {
     }
   }
 
-  void add_block(const Slot* slots, const W* weights, int64_t size) {
+  void add_block(const Slot* slots, const W* weights, int64_t size, const InputBehind& input) {
     if (!has_exponents_) {
       exponents_ = exponents_of(weights, size);
       has_exponents_ = true;
@@ -266,7 +268,7 @@ class TableAdder {
     const auto plane = static_cast<uint32_t>(this->plane());
     const bool are_all =
         make_ready<W, Slot>({slots, weights, rows_, none, plane, exponents_, size}, additions_);
-    additions_.add_to(table_, size, weights + size);
+    additions_.add_to(table_, size, weights + size, input);
     if (!are_all) {
       add_others(slots, weights, size);
     }

@@ -130,19 +130,28 @@ bool has_cell(W weight, const Exponents& exponents) {
 /// Elements whose additions are made ready together.
 constexpr int64_t kReady = 512;
 
+/// The input behind elements whose weights are added. A step of 0 bytes: it is not fetched.
+struct InputBehind {
+  const char* data;
+  int64_t step;
+};
+
 /// Additions to a table: a cell's index and what is added.
 template <class W>
 struct Additions {
   alignas(tuning::kLineBytes) uint32_t cells[kReady];
   alignas(tuning::kLineBytes) uint64_t numbers[kReady * kNumbersPerCell<W>];
 
-  /// The weights at `next` are fetched meanwhile: additions leave the memory idle.
-  void add_to(Cell<W>* table, int64_t size, const W* next) const {
+  /// The weights at `next` and the input are fetched meanwhile: additions leave the memory idle.
+  void add_to(Cell<W>* table, int64_t size, const W* next, const InputBehind& input) const {
     constexpr auto kLine = static_cast<int64_t>(tuning::kLineBytes / sizeof(W));
     const auto* added = reinterpret_cast<const Cell<W>*>(numbers);
     int64_t i = 0;
     while (i + kLine <= size) {
       __builtin_prefetch(next + i);
+      for (int64_t at = 0; at < kLine * input.step; at += tuning::kLineBytes) {
+        __builtin_prefetch(input.data + i * input.step + at, 0, 2); // into the second level
+      }
 #pragma GCC unroll 8
       for (const int64_t end = i + kLine; i < end; ++i) {
         table[cells[i]] += added[i];

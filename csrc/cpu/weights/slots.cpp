@@ -87,17 +87,17 @@ ElementType slot_type_of(int64_t num_bins) {
 
 Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow) {
   const ElementType type = slot_type_of(problem.num_bins);
-  return {digitize_between(edges, nullptr, flow, problem, type), type};
+  return {digitize_between(edges, nullptr, flow, problem, type), type, true};
 }
 
 Slots slots_joint(const Problem& problem, const JointAxes& axes) {
   const ElementType type = slot_type_of(problem.num_bins);
-  return {digitize_joint(problem, axes, type), type};
+  return {digitize_joint(problem, axes, type), type, true};
 }
 
 Slots slots_of_values(const Problem& problem) {
   const ElementType type = slot_type_of(problem.num_bins);
-  return {digitize_values(problem, type), type};
+  return {digitize_values(problem, type), type, false};
 }
 
 std::unique_ptr<Digitization> digitize_values(const Problem& problem, ElementType slots) {

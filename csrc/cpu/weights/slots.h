@@ -17,6 +17,7 @@ namespace histo::cpu {
 struct Slots {
   std::unique_ptr<Digitization> digitization;
   ElementType type;
+  bool fetches_input; // searches fetch what they read next; values that are bins are not searched
 };
 
 Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow);

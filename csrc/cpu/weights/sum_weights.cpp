@@ -49,6 +49,18 @@ WeightsPlan plan_of_weights(const Problem& problem) {
   return plan;
 }
 
+/// The input from a row of some channels on, if the rows follow each other in memory.
+InputBehind input_behind(const Problem& problem, int64_t first, int64_t channels, int64_t row) {
+  const int64_t bytes = visit_number_type(problem.type, [](auto tag) {
+    return static_cast<int64_t>(sizeof(typename decltype(tag)::type));
+  });
+  const Extent &side = problem.channels[1], &rows = problem.rows[2];
+  const bool is_dense =
+      channels == 1 ? rows.stride == 1 : side.stride == 1 && rows.stride == channels;
+  const int64_t offset = offset_of(problem.channels, first) + offset_of(problem.rows, row);
+  return {static_cast<const char*>(problem.data) + offset * bytes, is_dense ? bytes : 0};
+}
+
 /// Adds some rows of some channels.
 template <class Slot, class W, class Adder>
 void add_range(
@@ -71,7 +83,11 @@ void add_range(
     for_each_digitized_panel<Slot>(
         *digitizer, problem, first, size, rows.begin, rows.end, room,
         [&](const InputPanel<Slot>& panel, int64_t, int64_t row) {
-          adder.add(panel, beside(view, weights, first, row));
+          const int64_t next = row + panel.rows.size;
+          const bool fetches = !slots.fetches_input && next < rows.end;
+          adder.add(
+              panel, beside(view, weights, first, row),
+              fetches ? input_behind(problem, first, size, next) : InputBehind{nullptr, 0});
         });
     adder.end();
   }
