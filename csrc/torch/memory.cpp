@@ -1,6 +1,7 @@
 #include "torch/memory.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -45,6 +46,10 @@ Tensor allocate_beside(const Tensor& like, const std::vector<int64_t>& shape, Sc
     if (__builtin_mul_overflow(elements, std::max<int64_t>(shape[d], 1), &elements)) {
       throw std::runtime_error("more than 2^63 elements");
     }
+  }
+  constexpr int64_t kMostBytes = 8; // of an element of any tensor that is allocated here
+  if (elements > std::numeric_limits<int64_t>::max() / kMostBytes) {
+    throw std::runtime_error("more than 2^63 bytes"); // torch 2.11 ends the process on CUDA
   }
   AtenTensorHandle tensor = nullptr;
   STABLE_TORCH_ERROR_CODE_CHECK(aoti_torch_empty_strided(
