@@ -105,3 +105,44 @@ def test_integers_in_any_order(device: torch.device, weight_dtype: torch.dtype) 
     for order in (torch.arange(3000), torch.arange(3000).flip(0)):
         x, w = values[order].to(device), weight[order].to(device)
         assert torch.equal(channel_histogram(x, 10, weight=w).cpu(), expected)
+
+
+TYPES = [
+    (torch.float32, torch.float32),
+    (torch.float32, torch.bfloat16),
+    (torch.float32, torch.float16),
+    (torch.float32, torch.int32),
+    (torch.bfloat16, torch.float32),
+    (torch.float16, torch.float32),
+    (torch.bfloat16, torch.bfloat16),
+    (torch.float64, torch.float64),
+]
+LAYOUTS = [
+    ((20_003,), None, (20_003,)),
+    ((700, 40), 0, (700, 40)),  # side by side, in loads of 16 bytes
+    ((700, 40), 0, (700, 1)),
+    ((700, 42), 0, (700, 42)),
+    ((3, 500, 32), 1, (3, 500, 32)),
+    ((300, 700), 1, (300, 700)),  # many short ones
+]
+
+
+@pytest.mark.parametrize(("shape", "dim", "weight_shape"), LAYOUTS, ids=str)
+@pytest.mark.parametrize(("dtype", "weight_dtype"), TYPES, ids=str)
+@pytest.mark.parametrize("offset", [0, 1])
+def test_every_layout(
+    device: torch.device,
+    dtype: torch.dtype,
+    weight_dtype: torch.dtype,
+    offset: int,
+    shape: tuple[int, ...],
+    dim: Any,
+    weight_shape: tuple[int, ...],
+) -> None:
+    """A GPU has a kernel for each, and others for weights that are not aligned."""
+    values = oracle.random_values(shape, dtype, low=-5, high=5)
+    bits = oracle.any_bits((math.prod(weight_shape) + offset,), weight_dtype)
+    weight = bits[offset:].view(weight_shape)
+    one = digits(values, weight.clone(), dim)
+    found = digits(values.to(device), oracle.like(weight, device), dim)
+    assert torch.equal(found.cpu(), one)

@@ -216,6 +216,17 @@ constexpr int64_t kSketchRows = 256;
 /// Rows that are fetched ahead.
 constexpr int64_t kSketchRowsAhead = 16;
 
+// --- Weights
+
+/// The tables of a thread take at most this. Few of their cells are used: those of the exponents
+/// that weights have.
+constexpr int64_t kMaxWeightTableBytes = 4 << 20;
+/// Channels that lie side by side and are added together.
+constexpr int64_t kWeightStrip = 64; // shown by float32 [2^15, 512] over (0)
+/// With more cells for each weight of a channel tables take longer to clear and to carry than
+/// weights to add to the result itself.
+constexpr int64_t kCellsPerWeight = 2;
+
 // --- The result
 
 /// Results of at least this size are put in huge pages, if the system has them.

@@ -16,17 +16,6 @@
 
 namespace histo::cpu {
 
-namespace tuning {
-/// The tables of a thread take at most this. Few of their cells are used: those of the exponents
-/// that weights have.
-constexpr int64_t kMaxWeightTableBytes = 4 << 20;
-/// Channels that lie side by side and are added together.
-constexpr int64_t kWeightStrip = 64; // shown by float32 [2^15, 512] over (0)
-/// With more cells for each weight of a channel tables take longer to clear and to carry than
-/// weights to add to the result itself.
-constexpr int64_t kCellsPerWeight = 2;
-} // namespace tuning
-
 /// The cells of a bin for weights of type W. One with the exponent e is shifted by the lower
 /// kLogStep bits of e - first, and added to the cell that the upper ones tell. `first` is that of the
 /// table. After kMostWeights weights a cell must be carried.

@@ -195,6 +195,64 @@ struct ColumnBins {
 
 /// Copies the bins of a stripe to shared memory: the thresholds, how many there are of each column
 /// (`limits`), and whether its edges are `invalid`, both [columns].
+template <class T>
+__device__ __forceinline__ Guess copy_stripe(
+    const FoundColumns<T>& found,
+    int64_t stripe,
+    unsigned width,
+    unsigned last,
+    typename Stored<T>::Type* thresholds,
+    unsigned* limits,
+    unsigned* invalid) {
+  if (threadIdx.x < width) {
+    limits[threadIdx.x] = invalid[threadIdx.x] = 0;
+  }
+  __syncthreads();
+  const unsigned size = (last + 1) * width * sizeof(*thresholds) / sizeof(uint4);
+  const auto* from = reinterpret_cast<const uint4*>(found.thresholds + stripe * (last + 1) * width);
+  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
+    reinterpret_cast<uint4*>(thresholds)[i] = from[i];
+  }
+  bool affine_is_right = true, nearest_is_right = true;
+  for (unsigned i = threadIdx.x; i < found.parts * width; i += blockDim.x) {
+    const auto checks = Checks::of(found.checks[stripe * found.parts * width + i]);
+    atomicAdd(&limits[i % width], checks.existing);
+    if (checks.invalid > 0) {
+      atomicOr(&invalid[i % width], 1u);
+    }
+    affine_is_right = affine_is_right && checks.affine_is_wrong == 0;
+    nearest_is_right = nearest_is_right && checks.nearest_is_wrong == 0;
+  }
+  affine_is_right = __syncthreads_and(affine_is_right);
+  nearest_is_right = __syncthreads_and(nearest_is_right);
+  return best_guess(affine_is_right, false, nearest_is_right);
+}
+
+/// The bins of a word of a stripe whose thresholds are in shared memory.
+template <class T, int kOfWord, int kLogWords>
+__device__ __forceinline__ ColumnBins<T, kOfWord, kLogWords> bins_of_word(
+    const FoundColumns<T>& found,
+    int64_t stripe,
+    unsigned last,
+    const typename Stored<T>::Type* thresholds,
+    const unsigned* limits,
+    Guess guess,
+    unsigned word) {
+  using Bins = ColumnBins<T, kOfWord, kLogWords>;
+  Bins bins;
+  bins.bins = last;
+  bins.thresholds = thresholds + threshold_word<T>(word, 0, Bins::kWords);
+#pragma unroll
+  for (int j = 0; j < kOfWord; ++j) {
+    const unsigned column = word * kOfWord + j;
+    const auto& lines = found.lines[stripe * Bins::kWidth + column];
+    bins.limit[j] = limits[column];
+    bins.line[j] = guess == Guess::kAffine ? lines.affine : lines.nearest;
+  }
+  return bins;
+}
+
+/// Copies the bins of a stripe to shared memory, and gives those of the thread's word.
 template <class Column, class T, int kOfWord, int kLogWords>
 __device__ __forceinline__ Guess copy_bins(
     const Column& column,
@@ -204,41 +262,12 @@ __device__ __forceinline__ Guess copy_bins(
     unsigned* limits,
     unsigned* invalid,
     ColumnBins<T, kOfWord, kLogWords>& bins) {
-  using Bins = ColumnBins<T, kOfWord, kLogWords>;
-  constexpr unsigned kWidth = Bins::kWidth;
+  constexpr unsigned kWidth = ColumnBins<T, kOfWord, kLogWords>::kWidth;
   const int64_t stripe = found.stripe(column.batch, column.in, column.stripe);
-  if (threadIdx.x < kWidth) {
-    limits[threadIdx.x] = invalid[threadIdx.x] = 0;
-  }
-  __syncthreads();
-  const unsigned size = (last + 1) * kWidth * sizeof(*thresholds) / sizeof(uint4);
-  const auto* from =
-      reinterpret_cast<const uint4*>(found.thresholds + stripe * (last + 1) * kWidth);
-  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
-    reinterpret_cast<uint4*>(thresholds)[i] = from[i];
-  }
-  bool affine_is_right = true, nearest_is_right = true;
-  for (unsigned i = threadIdx.x; i < found.parts * kWidth; i += blockDim.x) {
-    const auto checks = Checks::of(found.checks[stripe * found.parts * kWidth + i]);
-    atomicAdd(&limits[i % kWidth], checks.existing);
-    if (checks.invalid > 0) {
-      atomicOr(&invalid[i % kWidth], 1u);
-    }
-    affine_is_right = affine_is_right && checks.affine_is_wrong == 0;
-    nearest_is_right = nearest_is_right && checks.nearest_is_wrong == 0;
-  }
-  affine_is_right = __syncthreads_and(affine_is_right);
-  nearest_is_right = __syncthreads_and(nearest_is_right);
-  const unsigned own = column.word * kOfWord;
-  bins.bins = last;
-  bins.thresholds = thresholds + threshold_word<T>(column.word, 0, Bins::kWords);
-#pragma unroll
-  for (int j = 0; j < kOfWord; ++j) {
-    const auto& lines = found.lines[stripe * kWidth + own + j];
-    bins.limit[j] = limits[own + j];
-    bins.line[j] = affine_is_right ? lines.affine : lines.nearest;
-  }
-  return best_guess(affine_is_right, false, nearest_is_right);
+  const Guess guess = copy_stripe<T>(found, stripe, kWidth, last, thresholds, limits, invalid);
+  bins = bins_of_word<T, kOfWord, kLogWords>(
+      found, stripe, last, thresholds, limits, guess, column.word);
+  return guess;
 }
 
 } // namespace histo::cuda

@@ -3,6 +3,7 @@
 #include "cuda/axis/column_bins.cuh"
 #include "cuda/fill/weights_packs.cuh"
 #include "cuda/walk/pair_columns.cuh"
+#include "cuda/walk/rotated_columns.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -10,16 +11,23 @@ namespace {
 constexpr int kLogColumns = 5;
 static_assert(1 << kLogColumns == kColumnsOfWeights);
 
-/// The bins of a thread's column, found by one guess.
-template <Guess kGuess, class T>
-struct GuessedColumn {
-  const ColumnBins<T, 1, kLogColumns>& bins;
+/// The bins of a thread's columns: element i of a pack is of column i % kColumns.
+template <class T, int kColumns>
+struct BinsOfThread {
+  using Bins = ColumnBins<T, 1, kLogColumns>;
+  Bins bins[kColumns];
+};
+
+/// The same, found by one guess.
+template <Guess kGuess, class T, int kColumns>
+struct GuessedColumns {
+  const BinsOfThread<T, kColumns>& of_thread;
 
   template <int kSize>
   __device__ __forceinline__ void find(const T (&values)[kSize], unsigned (&slots)[kSize]) const {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      slots[j] = bins.template slot<kGuess>(values[j], 0);
+      slots[j] = of_thread.bins[j % kColumns].template slot<kGuess>(values[j], 0);
     }
   }
 };
@@ -48,23 +56,24 @@ __device__ __forceinline__ BlockResult result_of(
       ColumnsOfResult{num_bins, in.channels, columns.first_column(), in.columns, invalid}};
 }
 
-template <class Values, class Weights, class Adder, class Shape>
+template <class Columns, class Adder, class Shape>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_columns_kernel(
     const void* __restrict__ values,
     const void* __restrict__ weights,
     const __grid_constant__ WeightColumns in,
     ElementType value_type,
     ElementType weight_type,
-    FoundColumns<typename Values::Wide> found,
+    FoundColumns<typename Columns::Value> found,
     unsigned bins_of_channel,
     Flow flow,
     ChannelSums all) {
-  using Columns = ColumnsOfPairs<Values, Weights, Shape>;
-  using V = typename Values::Wide;
-  using Bins = ColumnBins<V, 1, kLogColumns>;
+  using V = typename Columns::Value;
+  constexpr int kColumns = Columns::kCopies;
   extern __shared__ __align__(16) unsigned char shared[];
   __shared__ unsigned limits[kColumnsOfWeights], invalid[kColumnsOfWeights];
   __shared__ BlockResult result;
+  using Values = typename Columns::Values;
+  using Weights = typename Columns::Weights;
   Columns columns(in, Values(value_type), Weights(weight_type), values, weights);
   const Origin origin = choose_origin<Adder>(columns, in.table);
   const unsigned slots = bins_of_channel + 3;
@@ -72,9 +81,15 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_columns_k
   auto* thresholds = room.take<typename Stored<V>::Type>((bins_of_channel + 1) * kColumnsOfWeights);
   auto* memory = room.take<uint32_t>(0);
   clear_words(memory, in.table.size(slots));
-  Bins bins;
+  const int64_t stripe = found.stripe(columns.batch, columns.in, columns.stripe);
   const Guess found_guess =
-      copy_bins(columns, found, bins_of_channel, thresholds, limits, invalid, bins);
+      copy_stripe(found, stripe, kColumnsOfWeights, bins_of_channel, thresholds, limits, invalid);
+  BinsOfThread<V, kColumns> bins;
+#pragma unroll
+  for (int i = 0; i < kColumns; ++i) {
+    bins.bins[i] = bins_of_word<V, 1, kLogColumns>(
+        found, stripe, bins_of_channel, thresholds, limits, found_guess, columns.copy(i));
+  }
   if (threadIdx.x == 0) {
     const Edges all_bins{nullptr, value_type, bins_of_channel, true, 0, 0, true};
     result = result_of(
@@ -82,18 +97,19 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_columns_k
         origin.first, memory, invalid, flow.num_counts(bins_of_channel));
   }
   __syncthreads();
-  const Adder adder(Words(result, in.table, memory), origin);
+  const Adder adder(Words{result, in.table}, origin);
+  const auto copies = copies_of(columns, memory);
   const unsigned nan_slot = flow.shown ? slots - 1 : 0;
   visit_guess<false, false>(found_guess, [&](auto guess) {
-    using Guessed = GuessedColumn<guess(), V>;
+    using Guessed = GuessedColumns<guess(), V, kColumns>;
     const Guessed guessed{bins};
-    columns.for_each(AddPacks<Columns, Guessed, Adder>{columns, guessed, adder, nan_slot});
+    columns.for_each(AddPacks<Columns, Guessed, Adder>{columns, guessed, adder, copies, nan_slot});
   });
   __syncthreads();
   put_columns(memory, result);
 }
 
-template <class Values, class Weights, class Adder, class Shape>
+template <class Columns, class Adder, class Shape>
 __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_columns_kernel(
     const void* __restrict__ values,
     const void* __restrict__ weights,
@@ -102,7 +118,8 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_col
     ElementType weight_type,
     int64_t num_bins,
     ChannelSums all) {
-  using Columns = ColumnsOfPairs<Values, Weights, Shape>;
+  using Values = typename Columns::Values;
+  using Weights = typename Columns::Weights;
   extern __shared__ __align__(16) uint32_t memory[];
   __shared__ BlockResult result;
   Columns columns(in, Values(value_type), Weights(weight_type), values, weights);
@@ -114,9 +131,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_col
   }
   __syncthreads();
   wait_for_previous(); // it clears the sums
-  const Adder adder(Words(result, in.table, memory), origin);
+  const Adder adder(Words{result, in.table}, origin);
+  const auto copies = copies_of(columns, memory);
   const ValueSlots bins{static_cast<uint64_t>(num_bins)};
-  columns.for_each(AddPacks<Columns, ValueSlots, Adder>{columns, bins, adder, 0});
+  columns.for_each(AddPacks<Columns, ValueSlots, Adder>{columns, bins, adder, copies, 0});
   __syncthreads();
   put_columns(memory, result);
 }
@@ -131,34 +149,46 @@ FoundColumns<V> find_columns_as(
   return find_columns<V>(plan.columns, widened, edges, launch);
 }
 
-template <class Values, class Weights, class Adder, int kInFlight, int kThreads>
+/// Columns as a kernel reads them.
+template <class Columns>
+WeightColumns with_steps(const WeightsPlan& plan, const Problem& problem) {
+  WeightColumns columns = plan.columns;
+  columns.value_step = columns.row_stride * Columns::kRowStep * bytes_of_type(problem.type);
+  columns.weight_step =
+      columns.weight_row * Columns::kRowStep * bytes_of_type(problem.operand(1).type);
+  return columns;
+}
+
+template <class Columns, class Adder, class Shape>
 void start_columns(
     const WeightsPlan& plan,
     const Problem& problem,
     const Edges& edges,
     const Flow& flow,
     const Launch& launch) {
-  using V = typename Values::Wide;
+  using V = typename Columns::Value;
   const View& weights = problem.operand(1);
   start(
-      launch, "sum_columns",
-      sum_columns_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
-      grid_of(plan.blocks), dim3(kThreads), plan.shared_bytes, problem.data, weights.data,
-      plan.columns, problem.type, weights.type, find_columns_as<V>(plan, problem, edges, launch),
-      static_cast<unsigned>(edges.bins), flow, channel_sums(problem));
+      launch, "sum_columns", sum_columns_kernel<Columns, Adder, Shape>, grid_of(plan.blocks),
+      dim3(Shape::kThreads), plan.shared_bytes, problem.data, weights.data,
+      with_steps<Columns>(plan, problem), problem.type, weights.type,
+      find_columns_as<V>(plan, problem, edges, launch), static_cast<unsigned>(edges.bins), flow,
+      channel_sums(problem));
 }
 
-template <class Values, class Weights, class Adder, int kInFlight, int kThreads>
+template <class Columns, class Adder, class Shape>
 void start_value_columns(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
   const View& weights = problem.operand(1);
   start(
-      launch, "sum_value_columns",
-      sum_value_columns_kernel<Values, Weights, Adder, ReadShape<kThreads, 1, kInFlight>>,
+      launch, "sum_value_columns", sum_value_columns_kernel<Columns, Adder, Shape>,
       LaunchShape{
-          grid_of(plan.blocks), kThreads, plan.shared_bytes, 1, launch.limits.has_clusters()},
-      problem.data, weights.data, plan.columns, problem.type, weights.type, problem.num_bins,
-      channel_sums(problem));
+          grid_of(plan.blocks), Shape::kThreads, plan.shared_bytes, 1,
+          launch.limits.has_clusters()},
+      problem.data, weights.data, with_steps<Columns>(plan, problem), problem.type, weights.type,
+      problem.num_bins, channel_sums(problem));
 }
+
+using Shape = ReadShape<kThreadsOfMixedWeights, 1, 1>;
 
 } // namespace
 
@@ -170,30 +200,34 @@ void sum_columns_between(
     const Launch& launch) {
   const auto with = [&](auto sum) { sum(plan, problem, edges, flow, launch); };
   const ElementType type = problem.type, weight = problem.operand(1).type;
+  if (plan.columns.in_vec16s) {
+    using Columns = RotatedColumns<Typed<float, 4>, Typed<float, 4>, Shape>;
+    return with(start_columns<Columns, FloatAdder, Shape>);
+  }
   if (type == ElementType::kFloat32 && weight == ElementType::kFloat32) {
-    return with(start_columns<Typed<float, 4>, Typed<float, 4>, FloatAdder, 1, kThreadsOfWeights>);
+    using Columns = ColumnsOfPairs<Typed<float, 4>, Typed<float, 4>, Shape>;
+    return with(start_columns<Columns, FloatAdder, Shape>);
   }
-  if (value_kind(type) == WordKind::kFloat32) {
-    return word_kind(weight) == WordKind::kInteger
-               ? with(
-                     start_columns<
-                         Untyped<float>, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>)
-               : with(
-                     start_columns<
-                         Untyped<float>, Untyped<float>, FloatAdder, 1, kThreadsOfMixedWeights>);
+  if (value_kind(type) == WordKind::kFloat64) {
+    using Columns = ColumnsOfPairs<Untyped<double>, Typed<double, 4>, Shape>;
+    return with(start_columns<Columns, DoubleAdder, Shape>);
   }
-  with(start_columns<Untyped<double>, Typed<double, 4>, DoubleAdder, 1, kThreadsOfMixedWeights>);
+  if (word_kind(weight) == WordKind::kInteger) {
+    using Columns = ColumnsOfPairs<Untyped<float>, Untyped<int64_t>, Shape>;
+    return with(start_columns<Columns, IntegerAdder, Shape>);
+  }
+  using Columns = ColumnsOfPairs<Untyped<float>, Untyped<float>, Shape>;
+  with(start_columns<Columns, FloatAdder, Shape>);
 }
 
 void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch) {
   const auto with = [&](auto sum) { sum(plan, problem, launch); };
-  word_kind(problem.operand(1).type) == WordKind::kInteger
-      ? with(
-            start_value_columns<
-                Untyped<int64_t>, Untyped<int64_t>, IntegerAdder, 1, kThreadsOfMixedWeights>)
-      : with(
-            start_value_columns<
-                Untyped<int64_t>, Untyped<float>, FloatAdder, 1, kThreadsOfMixedWeights>);
+  if (word_kind(problem.operand(1).type) == WordKind::kInteger) {
+    using Columns = ColumnsOfPairs<Untyped<int64_t>, Untyped<int64_t>, Shape>;
+    return with(start_value_columns<Columns, IntegerAdder, Shape>);
+  }
+  using Columns = ColumnsOfPairs<Untyped<int64_t>, Untyped<float>, Shape>;
+  with(start_value_columns<Columns, FloatAdder, Shape>);
 }
 
 } // namespace histo::cuda

@@ -27,15 +27,19 @@ __global__ __launch_bounds__(kThreads) void normalize_kernel(
   for_each_bin(bins, [&](int64_t bin) { normalize_sum(digits + bin * layout.size(), layout); });
 }
 
+/// kSize: the numbers of a bin, which are loaded together.
+template <int kSize>
 __global__ __launch_bounds__(kThreads) void round_kernel(
-    const int64_t* __restrict__ digits, int64_t bins, SumLayout layout, double* __restrict__ sums) {
+    const int64_t* __restrict__ digits, int64_t bins, double* __restrict__ sums) {
+  constexpr SumLayout kLayout = sum_layout_of_size(kSize);
   for_each_bin(bins, [&](int64_t bin) {
-    int64_t own[kMostNumbersOfSum];
-    for (int i = 0; i < layout.size(); ++i) {
-      own[i] = digits[bin * layout.size() + i];
+    int64_t own[kSize];
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      own[i] = digits[bin * kSize + i];
     }
-    normalize_sum(own, layout);
-    sums[bin] = round_sum(own, layout);
+    normalize_sum(own, kLayout);
+    sums[bin] = round_sum(own, kLayout);
   });
 }
 
@@ -46,18 +50,15 @@ __global__ __launch_bounds__(kThreads) void multiply_kernel(
     int64_t num_bins,
     int64_t num_sums,
     int64_t* __restrict__ sums) {
-  const SumLayout layout = sum_layout(weights.type);
+  const int size = sum_layout(weights.type).size();
   for_each_bin(num_sums, [&](int64_t i) {
-    int64_t* own = sums + i * layout.size();
-    for (int j = 0; j < layout.size(); ++j) {
-      own[j] = 0;
-    }
     const int64_t offset = offset_in(weights.channels, i / num_bins) * weight_bytes;
     const RawBits raw = load_raw(static_cast<const char*>(weights.data) + offset, weight_bytes);
-    visit_raw(weights.type, raw, [&](auto weight) {
-      add_equal_weights(weight, counts[i], [&](int j, int64_t number) { own[j] += number; });
-    });
-    normalize_sum(own, layout);
+    int64_t own[kMostNumbersOfSum];
+    visit_raw(weights.type, raw, [&](auto weight) { put_equal_weights(weight, counts[i], own); });
+    for (int j = 0; j < size; ++j) {
+      sums[i * size + j] = own[j];
+    }
   });
 }
 
@@ -77,10 +78,20 @@ void normalize_sums(int64_t* digits, int64_t bins, int size, const Launch& launc
 }
 
 void round_sums(const int64_t* digits, int64_t bins, int size, double* sums, const Launch& launch) {
-  if (bins > 0) {
-    start(
-        launch, "round_sums", round_kernel, grid_for(bins, launch), kThreads, 0, digits, bins,
-        sum_layout_of_size(size), sums);
+  const auto with = [&](auto kernel) {
+    if (bins > 0) {
+      start(launch, "round_sums", kernel, grid_for(bins, launch), kThreads, 0, digits, bins, sums);
+    }
+  };
+  switch (size) {
+    case sum_layout(ElementType::kFloat16).size():
+      return with(round_kernel<sum_layout(ElementType::kFloat16).size()>);
+    case sum_layout(ElementType::kFloat32).size():
+      return with(round_kernel<sum_layout(ElementType::kFloat32).size()>);
+    case sum_layout(ElementType::kFloat64).size():
+      return with(round_kernel<sum_layout(ElementType::kFloat64).size()>);
+    default:
+      no_kernel("round_sums");
   }
 }
 

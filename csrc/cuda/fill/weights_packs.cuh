@@ -50,12 +50,20 @@ __device__ __forceinline__ unsigned* clear_non_finite(
   return writes ? counts : nullptr;
 }
 
+/// The copies of a table that a thread adds to.
+template <class Stream>
+__device__ __forceinline__ CopiesOfThread<Stream::kCopies> copies_of(
+    const Stream& stream, const uint32_t* memory) {
+  return {stream.in.table, memory, [&](int i) { return stream.copy(i); }};
+}
+
 /// Adds packs to the table.
 template <class Stream, class Bins, class Adder>
 struct AddPacks {
   const Stream& stream;
   const Bins& bins;
   const Adder& adder;
+  const CopiesOfThread<Stream::kCopies>& copies;
   unsigned nan_slot;
 
   __device__ __forceinline__ void operator()(
@@ -76,7 +84,12 @@ struct AddPacks {
         }
       }
       stream.weights.widen(weight_pack, first, weights);
-      adder.add(slots, weights);
+      uint32_t bases[kAtOnce];
+#pragma unroll
+      for (int j = 0; j < kAtOnce; ++j) {
+        bases[j] = copies.base(slots[j], first + j);
+      }
+      adder.add(bases, weights);
     }
   }
 };

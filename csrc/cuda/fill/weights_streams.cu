@@ -14,22 +14,37 @@ void sum_streams_between(
   const uint8_t* valid =
       plan.streams.parts > 1 ? check_channels(edges, problem.num_channels(), launch) : nullptr;
   const auto with = [&](auto sum) { sum(plan, problem, edges, flow, valid, launch); };
-  const ElementType type = problem.type;
-  if (type != problem.operand(1).type || !plan.streams.has_runs) {
-    return sum_mixed_streams(plan, problem, edges, flow, valid, launch);
+  const ElementType type = problem.type, weight = problem.operand(1).type;
+  const auto are = [&](ElementType of_values, ElementType of_weights) {
+    return plan.streams.has_runs && type == of_values && weight == of_weights;
+  };
+  constexpr auto kFloat32 = ElementType::kFloat32, kFloat64 = ElementType::kFloat64;
+  constexpr auto kFloat16 = ElementType::kFloat16, kBFloat16 = ElementType::kBFloat16;
+  if (are(kFloat32, kFloat32)) {
+    return with(start_edge_sums<Typed<float, 4>, Typed<float, 4>, FloatAdder, 1>);
   }
-  switch (type) {
-    case ElementType::kFloat32:
-      return with(start_edge_sums<Typed<float, 4>, Typed<float, 4>, FloatAdder, 1>);
-    case ElementType::kBFloat16:
-      return with(start_edge_sums<Typed<BFloat16, 8>, Typed<BFloat16, 8>, SmallAdder, 1>);
-    case ElementType::kFloat16:
-      return with(start_edge_sums<Typed<Float16, 8>, Typed<Float16, 8>, SmallAdder, 1>);
-    case ElementType::kFloat64:
-      return with(start_edge_sums<Typed<double, 2>, Typed<double, 2>, DoubleAdder, 2>);
-    default:
-      return sum_mixed_streams(plan, problem, edges, flow, valid, launch);
+  if (are(kFloat32, kBFloat16)) {
+    return with(start_edge_sums<Typed<float, 4>, Typed<BFloat16, 4>, SmallAdder, 1>);
   }
+  if (are(kFloat32, kFloat16)) {
+    return with(start_edge_sums<Typed<float, 4>, Typed<Float16, 4>, SmallAdder, 1>);
+  }
+  if (are(kBFloat16, kFloat32)) {
+    return with(start_edge_sums<Typed<BFloat16, 4>, Typed<float, 4>, FloatAdder, 1>);
+  }
+  if (are(kFloat16, kFloat32)) {
+    return with(start_edge_sums<Typed<Float16, 4>, Typed<float, 4>, FloatAdder, 1>);
+  }
+  if (are(kBFloat16, kBFloat16)) {
+    return with(start_edge_sums<Typed<BFloat16, 8>, Typed<BFloat16, 8>, SmallAdder, 1>);
+  }
+  if (are(kFloat16, kFloat16)) {
+    return with(start_edge_sums<Typed<Float16, 8>, Typed<Float16, 8>, SmallAdder, 1>);
+  }
+  if (are(kFloat64, kFloat64)) {
+    return with(start_edge_sums<Typed<double, 2>, Typed<double, 2>, DoubleAdder, 2>);
+  }
+  sum_mixed_streams(plan, problem, edges, flow, valid, launch);
 }
 
 } // namespace histo::cuda

@@ -50,12 +50,13 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_streams_k
   }
   __syncthreads();
   wait_for_previous(); // it clears the sums
-  const Adder adder(Words(result, in.table, memory), origin);
+  const Adder adder(Words{result, in.table}, origin);
+  const auto copies = copies_of(stream, memory);
   const unsigned nan_slot = flow.shown ? slots - 1 : 0;
   visit_guess<kKnowsAffineExceptTop<V>, true>(bins.guess, [&](auto guess) {
     using Bins = GuessedBins<guess(), V, 0>;
     const Bins guessed{bins};
-    stream.for_each(AddPacks<Stream, Bins, Adder>{stream, guessed, adder, nan_slot});
+    stream.for_each(AddPacks<Stream, Bins, Adder>{stream, guessed, adder, copies, nan_slot});
   });
   __syncthreads();
   put_or_write_words(memory, result);
@@ -87,9 +88,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   }
   __syncthreads();
   wait_for_previous(); // it clears the sums
-  const Adder adder(Words(result, in.table, memory), origin);
+  const Adder adder(Words{result, in.table}, origin);
+  const auto copies = copies_of(stream, memory);
   const ValueSlots bins{static_cast<uint64_t>(num_bins)};
-  stream.for_each(AddPacks<Stream, ValueSlots, Adder>{stream, bins, adder, 0});
+  stream.for_each(AddPacks<Stream, ValueSlots, Adder>{stream, bins, adder, copies, 0});
   __syncthreads();
   put_or_write_words(memory, result);
 }
@@ -98,6 +100,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
 inline WeightStreams with_threads(const WeightsPlan& plan, int threads) {
   WeightStreams streams = plan.streams;
   streams.pack_step = streams.turns * threads;
+  streams.weight_step = streams.pack_step * streams.weight_rows[2].stride;
   return streams;
 }
 

@@ -1,6 +1,7 @@
 #include "cuda/plan/weights_plan.h"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <optional>
 
@@ -225,6 +226,20 @@ bool takes_columns(const Problem& problem, const Edges* edges) {
                                      : value == WordKind::kFloat64 && weight == WordKind::kFloat64;
 }
 
+/// Whether rows of float32 are vec16s of both operands, or columns share a weight.
+bool are_vec16s(const Problem& problem, const WeightColumns& in) {
+  constexpr int64_t kOfVec16 = 4;
+  const View& weights = problem.operand(1);
+  const auto are = [](const void* data, std::initializer_list<int64_t> strides) {
+    return reinterpret_cast<uintptr_t>(data) % kVec16Bytes == 0 &&
+           std::all_of(strides.begin(), strides.end(), [](int64_t n) { return n % kOfVec16 == 0; });
+  };
+  return problem.type == ElementType::kFloat32 && weights.type == ElementType::kFloat32 &&
+         are(problem.data, {in.batch_stride, in.row_stride, in.columns, in.left}) &&
+         (in.weight_column == 0 ||
+          (in.weight_column == 1 && are(weights.data, {in.weight_batch, in.weight_row})));
+}
+
 bool plan_columns(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
   const int64_t element_bytes = bytes_of_type(problem.type);
@@ -257,6 +272,7 @@ bool plan_columns(
   in.weight_batch = weights.channels[0].stride;
   in.weight_row = in.row_stride == problem.rows[2].stride ? weights.rows[2].stride : in.row_stride;
   in.weight_column = weights.channels[1].stride;
+  in.in_vec16s = are_vec16s(problem, in);
   in.table = table;
   plan.layout = WeightsLayout::kColumns;
   plan.shared_bytes = of_axis + bytes;

@@ -56,12 +56,9 @@ struct WordTable {
     slot_bytes = words * word_bytes;
   }
 #ifdef __CUDACC__
+  /// Lanes take the copies in turns.
   __device__ __forceinline__ unsigned copy_of_thread() const {
     return threadIdx.x & ((1u << log_copies) - 1);
-  }
-  /// The first word of that copy.
-  __device__ __forceinline__ uint32_t offset_of_thread() const {
-    return copy_of_thread() * 4;
   }
 #endif
 
@@ -75,9 +72,10 @@ struct WordTable {
 struct WeightStreams : EdgeStreams {
   Extent weight_channels[2]; // strides in elements
   Extent weight_rows[3];
-  int64_t turns;     // blocks that take packs of one run in turns
-  int64_t pack_step; // from a pack of a thread to its next one
-  bool writes;       // a block has all of a channel, and writes canonical digits
+  int64_t turns;       // blocks that take packs of one run in turns
+  int64_t pack_step;   // from a pack of a thread to its next one
+  int64_t weight_step; // the same of weights, in elements
+  bool writes;         // a block has all of a channel, and writes canonical digits
   WordTable table;
 };
 
@@ -86,6 +84,9 @@ struct WeightColumns : ChannelColumns {
   int64_t weight_batch; // strides in elements
   int64_t weight_row;
   int64_t weight_column;
+  int64_t value_step; // bytes from a row of a thread to its next one
+  int64_t weight_step;
+  bool in_vec16s; // rows are vec16s of both operands, or columns share a weight
   WordTable table;
 };
 

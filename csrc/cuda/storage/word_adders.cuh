@@ -21,17 +21,21 @@ struct FloatAdder {
   using Weight = float;
   static constexpr int kBits = 320; // of a sum
   static constexpr int kFraction = 23;
+  static constexpr int kInfinity = 0xff;
 
   Words words;
   int origin;
+  unsigned end; // finite weights whose lowest bits are below it are in the table
 
   __device__ __forceinline__ FloatAdder(const Words& table, const Origin& from)
-      : words(table), origin(from.first) {
+      : words(table),
+        origin(from.first),
+        end(min(kDigitBits * (static_cast<int>(table.table.words) - 1), kInfinity - 1 - origin)) {
   }
   /// The lowest bit of a weight, or -1 of one that tells nothing.
   __device__ __forceinline__ static int bit_of(float weight) {
-    const auto field = static_cast<int>(bits_as<uint32_t>(weight) >> kFraction & 0xff);
-    return field == 0xff || weight == 0 ? -1 : max(field, 1) - 1;
+    const auto field = static_cast<int>(bits_as<uint32_t>(weight) >> kFraction & kInfinity);
+    return field == kInfinity || weight == 0 ? -1 : max(field, 1) - 1;
   }
   /// The mean weight is in the middle of a window.
   __device__ __forceinline__ static Origin choose(int mean, int words) {
@@ -39,55 +43,62 @@ struct FloatAdder {
   }
   template <int kSize>
   __device__ __forceinline__ void add(
-      const unsigned (&slots)[kSize], const float (&weights)[kSize]) const {
+      const uint32_t (&bases)[kSize], const float (&weights)[kSize]) const {
     Addend addends[kSize];
-    bool beside = false;
+    bool fit = true;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      addends[j] = addend_of(slots[j], weights[j]);
-      beside = beside || is_beside(addends[j]);
+      const Parts parts(weights[j], origin);
+      addends[j] = addend_of(bases[j], parts);
+      fit = fit && fits(parts);
     }
-    if (beside) {
-      add_those_beside(slots, weights, addends);
+    if (!fit) {
+      add_those_beside(bases, weights, addends);
     }
     add_to_words<false, false>(words, addends);
     __syncwarp();
   }
 
  protected:
-  // No word has this address.
-  static constexpr uint32_t kBeside = 0xffffffff;
+  /// A weight is number * 2^bit, from the origin on.
+  struct Parts {
+    int number;
+    int bit;
 
-  __device__ __forceinline__ static bool is_beside(const Addend& addend) {
-    return addend.address == kBeside;
+    __device__ __forceinline__ Parts(float weight, int origin) {
+      const auto bits = bits_as<uint32_t>(weight);
+      const auto field = static_cast<int>(bits >> kFraction & kInfinity);
+      const uint32_t fraction = bits & ((1u << kFraction) - 1);
+      const uint32_t significand = field == 0 ? fraction : fraction | 1u << kFraction;
+      const auto sign = static_cast<uint32_t>(static_cast<int32_t>(bits) >> 31);
+      number = static_cast<int>((significand ^ sign) - sign);
+      bit = max(field, 1) - 1 - origin;
+    }
+  };
+  __device__ __forceinline__ bool fits(const Parts& parts) const {
+    return static_cast<unsigned>(parts.bit) < end;
   }
-  /// A weight in two words, or kBeside if it is not in the table.
-  __device__ __forceinline__ Addend addend_of(unsigned slot, float weight) const {
-    const auto bits = bits_as<uint32_t>(weight);
-    const auto field = static_cast<int>(bits >> kFraction & 0xff);
-    const uint32_t fraction = bits & 0x7fffff;
-    const uint32_t significand = field == 0 ? fraction : fraction | 1u << kFraction;
-    const int bit = max(field, 1) - 1 - origin, word = bit >> 5;
-    const int64_t sign = static_cast<int32_t>(bits) >> 31;
-    uint64_t number = uint64_t{significand} << (bit & (kDigitBits - 1));
-    number = (number ^ static_cast<uint64_t>(sign)) - static_cast<uint64_t>(sign);
-    const bool fits = static_cast<unsigned>(word) < words.table.words - 1 && field != 0xff;
+  /// A weight in two words, if it fits.
+  __device__ __forceinline__ Addend addend_of(uint32_t base, const Parts& parts) const {
+    const auto number = static_cast<uint32_t>(parts.number);
+    const auto sign = static_cast<uint32_t>(parts.number >> 31);
+    const auto shift = static_cast<unsigned>(parts.bit); // modulo 32
     return {
-        fits ? words.at(slot, word) : kBeside, static_cast<uint32_t>(number),
-        static_cast<int32_t>(number >> kDigitBits)};
+        words.at(base, parts.bit >> 5), __funnelshift_l(0, number, shift),
+        static_cast<int32_t>(__funnelshift_l(number, sign, shift))};
   }
   template <int kSize>
   __device__ __forceinline__ void add_those_beside(
-      const unsigned (&slots)[kSize],
+      const uint32_t (&bases)[kSize],
       const float (&weights)[kSize],
       Addend (&addends)[kSize]) const {
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      if (is_beside(addends[j])) {
+      if (!fits(Parts(weights[j], origin))) {
         if (weights[j] != 0) {
-          add_beside(&words.result, slots[j], weights[j]);
+          add_beside(&words.result, bases[j], weights[j]);
         }
-        addends[j] = {words.own, 0, 0};
+        addends[j] = {bases[j], 0, 0};
       }
     }
   }
@@ -97,7 +108,7 @@ struct FloatAdder {
 struct SmallAdder : FloatAdder {
   float scale;   // 1 becomes the unit of that word
   float unscale; // the other way
-  uint32_t unit; // its address in slot 0
+  uint32_t unit; // from a slot's first word to it
 
   __device__ __forceinline__ SmallAdder(const Words& table, const Origin& from)
       : FloatAdder(table, from),
@@ -120,27 +131,27 @@ struct SmallAdder : FloatAdder {
   }
   template <int kSize>
   __device__ __forceinline__ void add(
-      const unsigned (&slots)[kSize], const float (&weights)[kSize]) const {
+      const uint32_t (&bases)[kSize], const float (&weights)[kSize]) const {
     Addend addends[kSize];
-    bool fits = true;
+    bool exact = true;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       const int number = __float2int_rn(weights[j] * scale);
-      addends[j] = {
-          unit + slots[j] * words.table.slot_bytes, static_cast<uint32_t>(number), number >> 31};
-      fits = fits && is_exact(number, weights[j]);
+      addends[j] = {bases[j] + unit, static_cast<uint32_t>(number), number >> 31};
+      exact = exact && is_exact(number, weights[j]);
     }
-    if (!fits) {
+    if (!exact) {
       bool beside = false;
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
         if (!is_exact(static_cast<int>(addends[j].low), weights[j])) {
-          addends[j] = addend_of(slots[j], weights[j]);
-          beside = beside || is_beside(addends[j]);
+          const Parts parts(weights[j], origin);
+          addends[j] = addend_of(bases[j], parts);
+          beside = beside || !FloatAdder::fits(parts);
         }
       }
       if (beside) {
-        add_those_beside(slots, weights, addends);
+        add_those_beside(bases, weights, addends);
       }
     }
     add_to_words<true, false>(words, addends);
@@ -163,9 +174,12 @@ struct DoubleAdder {
 
   Words words;
   int origin;
+  unsigned end; // finite weights whose lowest bits are below it are in the table
 
   __device__ __forceinline__ DoubleAdder(const Words& table, const Origin& from)
-      : words(table), origin(from.first) {
+      : words(table),
+        origin(from.first),
+        end(min(kDigitBits * (static_cast<int>(table.table.words) - 2), kInfinity - 1 - origin)) {
   }
   __device__ __forceinline__ static int bit_of(double weight) {
     const auto field = static_cast<int>(bits_as<uint64_t>(weight) >> kFraction) & kInfinity;
@@ -176,23 +190,24 @@ struct DoubleAdder {
   }
   template <int kSize>
   __device__ __forceinline__ void add(
-      const unsigned (&slots)[kSize], const double (&weights)[kSize]) const {
+      const uint32_t (&bases)[kSize], const double (&weights)[kSize]) const {
     Addend addends[kSize];
     int32_t top[kSize];
-    bool beside = false;
+    bool fit = true;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      addends[j] = addend_of(slots[j], weights[j], top[j]);
-      beside = beside || addends[j].address == kBeside;
+      const Parts parts(weights[j], origin);
+      addends[j] = addend_of(bases[j], parts, top[j]);
+      fit = fit && fits(parts);
     }
-    if (beside) {
+    if (!fit) {
 #pragma unroll
       for (int j = 0; j < kSize; ++j) {
-        if (addends[j].address == kBeside) {
+        if (!fits(Parts(weights[j], origin))) {
           if (weights[j] != 0) {
-            add_beside(&words.result, slots[j], weights[j]);
+            add_beside(&words.result, bases[j], weights[j]);
           }
-          addends[j] = {words.own, 0, 0};
+          addends[j] = {bases[j], 0, 0};
           top[j] = 0;
         }
       }
@@ -202,24 +217,35 @@ struct DoubleAdder {
   }
 
  private:
-  static constexpr uint32_t kBeside = 0xffffffff; // no word has this address
+  /// A weight is number * 2^bit, from the origin on.
+  struct Parts {
+    int64_t number;
+    int bit;
 
-  /// A weight in three words, or kBeside if it is not in the table.
-  __device__ __forceinline__ Addend addend_of(unsigned slot, double weight, int32_t& top) const {
-    const auto bits = bits_as<uint64_t>(weight);
-    const auto field = static_cast<int>(bits >> kFraction) & kInfinity;
-    const uint64_t fraction = bits & ((uint64_t{1} << kFraction) - 1);
-    const uint64_t significand = field == 0 ? fraction : fraction | uint64_t{1} << kFraction;
-    const int bit = max(field, 1) - 1 - origin, shift = bit & (kDigitBits - 1), word = bit >> 5;
-    const int64_t sign = static_cast<int64_t>(bits) >> 63;
-    const auto low = static_cast<uint32_t>(significand << shift);
-    const auto above = static_cast<int64_t>(significand >> (kDigitBits - shift)); // below 2^52
-    const int64_t rest = (above ^ sign) - (low == 0 ? sign : 0);
-    top = static_cast<int32_t>(rest >> kDigitBits);
-    const bool fits = static_cast<unsigned>(word) < words.table.words - 2 && field != kInfinity;
-    const auto signs = static_cast<uint32_t>(sign);
+    __device__ __forceinline__ Parts(double weight, int origin) {
+      const auto bits = bits_as<uint64_t>(weight);
+      const auto field = static_cast<int>(bits >> kFraction) & kInfinity;
+      const uint64_t fraction = bits & ((uint64_t{1} << kFraction) - 1);
+      const uint64_t significand = field == 0 ? fraction : fraction | uint64_t{1} << kFraction;
+      const auto sign = static_cast<uint64_t>(static_cast<int64_t>(bits) >> 63);
+      number = static_cast<int64_t>((significand ^ sign) - sign);
+      bit = max(field, 1) - 1 - origin;
+    }
+  };
+  __device__ __forceinline__ bool fits(const Parts& parts) const {
+    return static_cast<unsigned>(parts.bit) < end;
+  }
+  /// A weight in three words, if it fits.
+  __device__ __forceinline__ Addend
+  addend_of(uint32_t base, const Parts& parts, int32_t& top) const {
+    const auto low = static_cast<uint32_t>(parts.number);
+    const auto high = static_cast<uint32_t>(parts.number >> kDigitBits);
+    const auto sign = static_cast<uint32_t>(parts.number >> 63);
+    const auto shift = static_cast<unsigned>(parts.bit); // modulo 32
+    top = static_cast<int32_t>(__funnelshift_l(high, sign, shift));
     return {
-        fits ? words.at(slot, word) : kBeside, (low ^ signs) - signs, static_cast<int32_t>(rest)};
+        words.at(base, parts.bit >> 5), __funnelshift_l(0, low, shift),
+        static_cast<int32_t>(__funnelshift_l(low, high, shift))};
   }
   template <int kSize>
   __device__ __forceinline__ void add_to_three(
@@ -232,12 +258,13 @@ struct DoubleAdder {
     }
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      const uint32_t carry = before[j] > ~addends[j].low ? 1 : 0;
-      const uint32_t middle = static_cast<uint32_t>(addends[j].high) + carry;
-      top[j] += middle < carry ? 1 : 0;
+      const auto middle = static_cast<uint32_t>(addends[j].high);
+      const uint64_t carry = (uint64_t{addends[j].low} + before[j]) >> kDigitBits;
+      const uint64_t upper =
+          (uint64_t{static_cast<uint32_t>(top[j])} << kDigitBits | middle) + carry;
       addresses[j] = addends[j].address + words.table.word_bytes;
-      before[j] = fetch_add_shared(addresses[j], middle);
-      top[j] += before[j] > ~middle ? 1 : 0;
+      before[j] = fetch_add_shared(addresses[j], static_cast<uint32_t>(upper));
+      top[j] = static_cast<int32_t>((upper + before[j]) >> kDigitBits);
       addresses[j] += words.table.word_bytes;
     }
 #pragma unroll
@@ -265,12 +292,12 @@ struct IntegerAdder {
   }
   template <int kSize>
   __device__ __forceinline__ void add(
-      const unsigned (&slots)[kSize], const int64_t (&weights)[kSize]) const {
+      const uint32_t (&bases)[kSize], const int64_t (&weights)[kSize]) const {
     Addend addends[kSize];
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
       addends[j] = {
-          words.at(slots[j], 0), static_cast<uint32_t>(weights[j]),
+          bases[j], static_cast<uint32_t>(weights[j]),
           static_cast<int32_t>(weights[j] >> kDigitBits)};
     }
     add_to_words<true, true>(words, addends);

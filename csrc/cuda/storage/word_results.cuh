@@ -6,73 +6,86 @@
 
 namespace histo::cuda {
 
-/// The sum of a word over all copies. Lanes begin with different copies, so that they meet in no
-/// bank.
+/// The sum of a word over all copies. Lanes begin with different copies, so that they seldom meet in
+/// a bank.
 __device__ __forceinline__ int64_t
 sum_of_copies(const uint32_t* memory, const WordTable& table, unsigned word) {
+  constexpr unsigned kOfVec16 = 4;
   const unsigned copies = 1u << table.log_copies;
-  int64_t sum = 0;
-  for (unsigned copy = 0; copy < copies; ++copy) {
-    const unsigned other = (copy + threadIdx.x) & (copies - 1);
-    sum += int64_t{memory[(word << table.log_copies) + other]} - int64_t{kMiddleOfWord};
+  const uint32_t* own = memory + (word << table.log_copies);
+  uint64_t sum = 0;
+  if (copies < kOfVec16) {
+    for (unsigned copy = 0; copy < copies; ++copy) {
+      sum += own[(copy + threadIdx.x) & (copies - 1)];
+    }
+  } else {
+    for (unsigned copy = 0; copy < copies; copy += kOfVec16) {
+      const unsigned other = (copy + kOfVec16 * threadIdx.x) & (copies - 1);
+      const uint4 some = *reinterpret_cast<const uint4*>(own + other);
+      sum += uint64_t{some.x} + some.y + some.z + some.w;
+    }
   }
-  return sum;
+  return static_cast<int64_t>(sum) - (int64_t{kMiddleOfWord} << table.log_copies);
 }
 
-/// Lanes that have the words of a slot, one each.
-constexpr unsigned kLanesOfSlot = kMostWordsToWrite;
-
-/// Makes the numbers of lanes canonical: digit `digit` of a slot each, which may be no digit.
-__device__ __forceinline__ int64_t normalize_lanes(int64_t number, int digit, int digits) {
-  for (;;) {
-    const bool hands_on = digit < digits - 1;
-    const int64_t carry = hands_on ? number >> kDigitBits : 0;
-    if (!__any_sync(kAllLanes, carry != 0)) {
-      return number;
+/// Makes canonical digits of a slot's words, all 32 bits long. They take the place of its first copy.
+/// A block has so few weights that the last one holds the sign.
+__device__ __forceinline__ void make_digits(
+    uint32_t* memory, const WordTable& table, unsigned slot, int position) {
+  uint32_t* digits = memory + (slot * table.words << table.log_copies);
+  const int first = position >> 5, shift = position & (kDigitBits - 1); // first <= 0
+  int64_t carry = 0, before = 0;
+  for (unsigned word = 0; word < table.words; ++word) {
+    const int64_t sum = sum_of_copies(digits, table, word);
+    const uint64_t low = static_cast<uint64_t>(sum) << shift & static_cast<uint64_t>(kDigitMask);
+    carry += static_cast<int64_t>(low) + (before >> (kDigitBits - shift));
+    const int digit = first + static_cast<int>(word);
+    if (digit >= 0) {
+      digits[digit << table.log_copies] = static_cast<uint32_t>(carry);
     }
-    number = hands_on ? number & kDigitMask : number;
-    const int64_t before = __shfl_up_sync(kAllLanes, carry, 1, kLanesOfSlot);
-    number += threadIdx.x % kLanesOfSlot > 0 ? before : 0;
+    carry >>= kDigitBits;
+    before = sum;
   }
+}
+
+/// Number i of a slot whose digits are made.
+__device__ __forceinline__ int64_t
+number_of(const uint32_t* memory, const BlockResult& result, unsigned slot, int i) {
+  const WordTable& table = result.table;
+  const int last = result.sums.layout.digits - 1;
+  const uint32_t* digits = memory + (slot * table.words << table.log_copies);
+  if (i > last) {
+    return result.non_finite[slot * kNumNonFinite + i - last - 1];
+  }
+  const uint32_t digit = digits[i << table.log_copies];
+  if (last == 0) { // an integer, which has two words
+    const uint64_t high = digits[1 << table.log_copies];
+    return static_cast<int64_t>(high << kDigitBits | digit);
+  }
+  return i == last ? int64_t{static_cast<int32_t>(digit)} : int64_t{digit};
 }
 
 /// Writes the whole result of a channel, by a block that alone has it. The table has all bits.
-__device__ __forceinline__ void write_words(const uint32_t* memory, const BlockResult& result) {
-  const WordTable& table = result.table;
-  const SumLayout& layout = result.sums.layout;
-  const auto lane = static_cast<int>(threadIdx.x % kLanesOfSlot);
-  const int position = result.origin - table.bias, digit = (position >> 5) + lane;
-  const int shift = position & (kDigitBits - 1);
-  const unsigned step = blockDim.x / kLanesOfSlot, slots = result.places.slots();
-  // All lanes of a warp take the same number of slots.
-  for (unsigned first = threadIdx.x / kWarp * (kWarp / kLanesOfSlot); first < slots;
-       first += step) {
-    const unsigned slot = first + threadIdx.x % kWarp / kLanesOfSlot;
-    const int64_t bin = slot < slots ? result.places.of(slot) : kNoBin;
-    const bool counts = bin != kNoBin && result.places.counts(slot);
-    const bool has_word = counts && lane < static_cast<int>(table.words);
-    const int64_t sum = has_word ? sum_of_copies(memory, table, slot * table.words + lane) : 0;
-    const auto bits = static_cast<uint64_t>(sum);
-    const int64_t above = __shfl_up_sync(kAllLanes, sum >> (kDigitBits - shift), 1, kLanesOfSlot);
-    const int64_t next = __shfl_down_sync(kAllLanes, sum, 1, kLanesOfSlot);
-    const bool is_last = digit == layout.digits - 1;
-    int64_t number = static_cast<int64_t>(is_last ? bits << shift : bits << shift & kDigitMask);
-    number += lane > 0 ? above : 0;
-    if (layout.digits == 1) { // an integer, which wraps
-      number = static_cast<int64_t>(bits + (static_cast<uint64_t>(next) << kDigitBits));
+__device__ __forceinline__ void write_words(uint32_t* memory, const BlockResult& result) {
+  const unsigned slots = result.places.slots();
+  for (unsigned slot = threadIdx.x; slot < slots; slot += blockDim.x) {
+    make_digits(memory, result.table, slot, result.origin - result.table.bias);
+  }
+  __syncthreads();
+  // Neighbouring threads write neighbouring numbers.
+  const auto size = static_cast<unsigned>(result.sums.layout.size());
+  const unsigned slots_of_step = blockDim.x / size, rest_of_step = blockDim.x % size;
+  unsigned slot = threadIdx.x / size, number = threadIdx.x % size;
+  while (slot < slots) {
+    const int64_t bin = result.places.of(slot);
+    if (bin != kNoBin) {
+      const auto i = static_cast<int>(number);
+      const int64_t found = result.places.counts(slot) ? number_of(memory, result, slot, i) : 0;
+      reinterpret_cast<int64_t*>(result.sums.of(bin))[number] = found;
     }
-    number = normalize_lanes(number, digit, layout.digits);
-    if (bin == kNoBin) {
-      continue;
-    }
-    auto* of_bin = reinterpret_cast<int64_t*>(result.sums.of(bin));
-    if (digit >= 0 && digit < layout.digits) {
-      of_bin[digit] = number;
-    }
-    if (lane < layout.counts) {
-      of_bin[layout.digits + lane] =
-          counts ? int64_t{result.non_finite[slot * kNumNonFinite + lane]} : 0;
-    }
+    number += rest_of_step;
+    slot += slots_of_step + (number >= size ? 1 : 0);
+    number -= number >= size ? size : 0;
   }
 }
 
@@ -109,8 +122,7 @@ __device__ __forceinline__ void put_words(const uint32_t* memory, const BlockRes
 }
 
 /// Puts the table of a block where it belongs, when all its threads have added.
-__device__ __forceinline__ void put_or_write_words(
-    const uint32_t* memory, const BlockResult& result) {
+__device__ __forceinline__ void put_or_write_words(uint32_t* memory, const BlockResult& result) {
   result.non_finite != nullptr ? write_words(memory, result) : put_words(memory, result);
 }
 

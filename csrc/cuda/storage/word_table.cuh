@@ -53,16 +53,29 @@ struct BlockResult {
   }
 };
 
-/// Adds a weight that has no place in the table.
+/// A word of a table: where it lies.
+struct WordPlace {
+  unsigned slot, word, copy;
+
+  __device__ __forceinline__ WordPlace(const BlockResult& result, uint32_t address) {
+    const uint32_t index = (address - result.memory) / sizeof(uint32_t);
+    copy = index & ((1u << result.table.log_copies) - 1);
+    slot = (index >> result.table.log_copies) / result.table.words;
+    word = (index >> result.table.log_copies) - slot * result.table.words;
+  }
+};
+
+/// Adds a weight that has no place in the table to a slot, whose first word is at `base`.
 template <class W>
-__device__ __noinline__ void add_beside(const BlockResult* of_block, unsigned slot, W weight) {
+__device__ __noinline__ void add_beside(const BlockResult* of_block, uint32_t base, W weight) {
   const BlockResult& result = *of_block;
-  const unsigned copy = result.table.copy_of_thread();
-  const int64_t bin = result.bin_of(slot, copy);
+  const WordPlace place(result, base);
+  const unsigned slot = place.slot;
+  const int64_t bin = result.bin_of(slot, place.copy);
   if (bin == kNoBin) {
     return;
   }
-  const ChannelSums sums = result.sums_of(copy);
+  const ChannelSums sums = result.sums_of(place.copy);
   const WeightParts parts = parts_of_weight(weight);
   if (result.non_finite != nullptr) { // such a table has all bits of the others
     atomicAdd(&result.non_finite[slot * kNumNonFinite + parts.kind], 1u);
@@ -80,18 +93,36 @@ __device__ __noinline__ void add_beside(const BlockResult* of_block, unsigned sl
   });
 }
 
-/// The words of a thread: one of the copies. Sizes stay where the kernel's arguments are.
+/// The table of a block. Sizes stay where the kernel's arguments are.
 struct Words {
   const BlockResult& result;
   const WordTable& table;
-  uint32_t own; // the address of the first word
 
-  __device__ __forceinline__
-  Words(const BlockResult& of_block, const WordTable& of_kernel, const uint32_t* memory)
-      : result(of_block), table(of_kernel), own(address_of(memory) + table.offset_of_thread()) {
+  /// The address of a word of a slot whose first one is at `base`.
+  __device__ __forceinline__ uint32_t at(uint32_t base, int word) const {
+    return base + static_cast<uint32_t>(word) * table.word_bytes;
   }
-  __device__ __forceinline__ uint32_t at(unsigned slot, int word) const {
-    return own + slot * table.slot_bytes + static_cast<uint32_t>(word) * table.word_bytes;
+};
+
+/// The copies of a table that a thread adds to: element i of a pack to number i % kCopies.
+template <int kCopies>
+struct CopiesOfThread {
+  const WordTable& table;
+  uint32_t first[kCopies]; // the address of each one's first word
+
+  /// `copy_of(i)`: the copy of element i.
+  template <class F>
+  __device__ __forceinline__
+  CopiesOfThread(const WordTable& of_kernel, const uint32_t* memory, const F& copy_of)
+      : table(of_kernel) {
+#pragma unroll
+    for (int i = 0; i < kCopies; ++i) {
+      first[i] = address_of(memory) + copy_of(i) * sizeof(uint32_t);
+    }
+  }
+  /// The first word of a slot.
+  __device__ __forceinline__ uint32_t base(unsigned slot, int i) const {
+    return first[i % kCopies] + slot * table.slot_bytes;
   }
 };
 
@@ -115,20 +146,18 @@ inline __device__ __noinline__ void add_carry(
     const BlockResult* of_block, uint32_t address, int carry) {
   const BlockResult& result = *of_block;
   const WordTable& table = result.table;
-  const uint32_t offset = address - result.memory - table.offset_of_thread();
-  const unsigned slot = offset / table.slot_bytes;
-  unsigned word = (offset - slot * table.slot_bytes) / table.word_bytes + 1;
+  const WordPlace place(result, address);
+  unsigned word = place.word + 1;
   for (; word < table.words; ++word) {
     address += table.word_bytes;
     if (beyond_word(fetch_add_shared(address, static_cast<uint32_t>(carry)), carry) >= 0) {
       return;
     }
   }
-  const unsigned copy = table.copy_of_thread();
-  const int64_t bin = result.bin_of(slot, copy);
+  const int64_t bin = result.bin_of(place.slot, place.copy);
   const int position = result.origin - table.bias + kDigitBits * static_cast<int>(word);
   if (bin != kNoBin && position < kDigitBits * result.sums.layout.digits) {
-    result.sums_of(copy).add_shifted(bin, position, carry);
+    result.sums_of(place.copy).add_shifted(bin, position, carry);
   }
 }
 
@@ -168,7 +197,8 @@ __device__ __forceinline__ void add_to_words(const Words& words, Addend (&addend
   bool any = !kRare;
 #pragma unroll
   for (int j = 0; j < kSize; ++j) {
-    high[j] = addends[j].high + (before[j] > ~addends[j].low ? 1 : 0);
+    const uint64_t number = uint64_t{static_cast<uint32_t>(addends[j].high)} << kDigitBits;
+    high[j] = static_cast<int32_t>((number + addends[j].low + before[j]) >> kDigitBits);
     addresses[j] = addends[j].address + words.table.word_bytes;
     any = any || high[j] != 0;
   }

@@ -6,16 +6,16 @@
 
 namespace histo::cuda {
 
-/// A column of a block's stripe for each lane, in packs of rows. All lanes of a warp take the same
-/// number of packs; where there is no element, packs hold zeros.
-template <class Values, class Weights, class Shape>
-struct ColumnsOfPairs {
-  static constexpr int kSize = Values::kSize;
-  static_assert(kSize == Weights::kSize, "a pack has a weight for each value");
+/// The rows of a thread in a block's stripe of columns: every kRowStep-th one. All lanes of a warp
+/// take the same number of rows; where there is no element, weights are zeros.
+template <class TheValues, class TheWeights, int kStep>
+struct RowsOfPairs {
+  using Values = TheValues;
+  using Weights = TheWeights;
   using Value = typename Values::Wide;
   using ValuePack = typename Values::Pack;
   using WeightPack = typename Weights::Pack;
-  static constexpr int kRowStep = Shape::kThreads / kColumnsOfWeights;
+  static constexpr int kRowStep = kStep;
 
   const WeightColumns& in;
   Values values;
@@ -23,30 +23,32 @@ struct ColumnsOfPairs {
   int64_t batch;
   unsigned stripe; // of the batch
   unsigned chunk;
-  unsigned word;     // the column of the thread in the stripe
   const char* value; // of the thread's next row
   const char* weight;
-  int left;    // rows of the thread's column. A block has fewer than 2^31
+  int left;    // rows of the thread. A block has fewer than 2^31
   int of_warp; // and rows that one of its lanes has
 
-  __device__ __forceinline__ ColumnsOfPairs(
+  /// The thread begins with a column of the stripe and a row of the block, its warp with `of_lane_0`.
+  __device__ __forceinline__ RowsOfPairs(
       const WeightColumns& columns,
       const Values& of_values,
       const Weights& of_weights,
       const void* all_values,
-      const void* all_weights)
+      const void* all_weights,
+      unsigned first_column_of_thread,
+      unsigned first_row,
+      unsigned of_lane_0)
       : in(columns), values(of_values), weights(of_weights) {
     // Neighbouring blocks read the same rows.
     stripe = blockIdx.x % in.stripes;
     chunk = blockIdx.x / in.stripes % in.chunks;
     batch = blockIdx.x / in.stripes / in.chunks;
-    word = threadIdx.x % kColumnsOfWeights;
-    const int64_t column = first_column() + word;
-    const int64_t row = chunk * in.share + threadIdx.x / kColumnsOfWeights;
+    const int64_t column = first_column() + first_column_of_thread;
+    const int64_t begin = chunk * in.share, row = begin + first_row;
     const int64_t end =
         chunk + 1 == in.chunks ? in.rows + (in.left > 0 ? 1 : 0) : (int64_t{chunk} + 1) * in.share;
     const int64_t in_column = column >= in.columns ? 0 : in.rows + (column < in.left ? 1 : 0);
-    of_warp = rows_until(row, end);
+    of_warp = rows_until(begin + of_lane_0, end);
     left = rows_until(row, min(end, in_column));
     value = static_cast<const char*>(all_values) +
             (batch * in.batch_stride + row * in.row_stride + column) * values.bytes();
@@ -67,18 +69,24 @@ struct ColumnsOfPairs {
     return pack;
   }
 
-  /// Calls f(pack of values, pack of weights). Its code is there once. This uses up the columns.
-  template <class F>
-  __device__ __forceinline__ void for_each(const F& f) {
-    constexpr int kAhead = Shape::kInFlight;
+ protected:
+  struct Pair {
+    ValuePack value;
+    WeightPack weight;
+  };
+  /// Calls load(pair) for packs of kRows rows, some packs ahead, and f(ready(pair)). Its code is there
+  /// once.
+  template <int kAhead, int kRows, class Load, class Ready, class F>
+  __device__ __forceinline__ void for_each_pair(
+      const Load& load, const Ready& ready, const F& f) const {
     Pair ahead[kAhead];
 #pragma unroll
     for (int i = 0; i < kAhead; ++i) {
       load(ahead[i]);
     }
 #pragma unroll 1
-    for (int todo = of_warp; todo > 0; todo -= kSize) {
-      const Pair pair = ahead[0];
+    for (int todo = of_warp; todo > 0; todo -= kRows) {
+      const Pair pair = ready(ahead[0]);
 #pragma unroll
       for (int i = 0; i < kAhead - 1; ++i) {
         ahead[i] = ahead[i + 1];
@@ -87,30 +95,67 @@ struct ColumnsOfPairs {
       f(pair.value, pair.weight);
     }
   }
+  __device__ __forceinline__ void step() {
+    value += in.value_step;
+    weight += in.weight_step;
+  }
 
  private:
-  struct Pair {
-    ValuePack value;
-    WeightPack weight;
-  };
   __device__ __forceinline__ static int rows_until(int64_t row, int64_t end) {
     return row < end ? static_cast<int>((end - row - 1) / kRowStep) + 1 : 0;
   }
-  /// Loads the next rows, or zeros where none is left.
+};
+
+/// A column of a block's stripe for each lane, in packs of rows.
+template <class Values, class Weights, class Shape>
+struct ColumnsOfPairs
+    : RowsOfPairs<Values, Weights, Shape::kThreads / static_cast<int>(kColumnsOfWeights)> {
+  using Rows = RowsOfPairs<Values, Weights, Shape::kThreads / static_cast<int>(kColumnsOfWeights)>;
+  using typename Rows::Pair;
+  static constexpr int kSize = Values::kSize;
+  static_assert(kSize == Weights::kSize, "a pack has a weight for each value");
+  static constexpr int kCopies = 1; // of the table, which are columns
+
+  __device__ __forceinline__ ColumnsOfPairs(
+      const WeightColumns& columns,
+      const Values& of_values,
+      const Weights& of_weights,
+      const void* all_values,
+      const void* all_weights)
+      : Rows(
+            columns,
+            of_values,
+            of_weights,
+            all_values,
+            all_weights,
+            copy(0),
+            threadIdx.x / kColumnsOfWeights,
+            threadIdx.x / kColumnsOfWeights) {
+  }
+  /// The thread's column in the stripe.
+  __device__ __forceinline__ static unsigned copy(unsigned) {
+    return threadIdx.x % kColumnsOfWeights;
+  }
+  /// Calls f(pack of values, pack of weights). This uses up the columns.
+  template <class F>
+  __device__ __forceinline__ void for_each(const F& f) {
+    this->template for_each_pair<Shape::kInFlight, kSize>(
+        [&](Pair& pair) { load(pair); }, [](const Pair& pair) { return pair; }, f);
+  }
+
+ private:
+  /// Loads the next rows.
   __device__ __forceinline__ void load(Pair& pair) {
-    const int64_t value_step = kRowStep * in.row_stride * values.bytes();
-    const int64_t weight_step = kRowStep * in.weight_row * weights.bytes();
-    pair = Pair{};
+    pair.weight = {};
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
-      if (j < left) {
-        values.load_one(value, j, pair.value);
-        weights.load_one(weight, j, pair.weight);
+      if (j < this->left) {
+        this->values.load_one(this->value, j, pair.value);
+        this->weights.load_one(this->weight, j, pair.weight);
       }
-      value += value_step;
-      weight += weight_step;
+      this->step();
     }
-    left -= kSize;
+    this->left -= kSize;
   }
 };
 

@@ -19,6 +19,7 @@ template <class Values, class Weights, class Shape>
 struct StreamOfPairs {
   static constexpr int kSize = Values::kSize;
   static_assert(kSize == Weights::kSize, "a pack has a weight for each value");
+  static constexpr int kCopies = 1;
   // Code for rows anywhere would take registers from the loop of types that are frequent.
   static constexpr bool kAnywhere = !Values::kIsTyped;
   using Value = typename Values::Wide;
@@ -63,6 +64,10 @@ struct StreamOfPairs {
     return in_turns() ? in.rows[2].size : min(begin() + in.share, in.num_rows);
   }
 
+  /// The copy of the table that elements are added to.
+  __device__ __forceinline__ unsigned copy(int) const {
+    return in.table.copy_of_thread();
+  }
   /// A pack whose first weight is one of those that the thread takes first, if there is one.
   __device__ __forceinline__ WeightPack sample() const {
     const int64_t first = in_turns() ? int64_t{chunk} * blockDim.x : begin();
@@ -174,10 +179,9 @@ struct StreamOfPairs {
     return packs;
   }
   __device__ __forceinline__ Pair load_pack(Packs& packs) const {
-    const int64_t step = in.pack_step * kSize;
     const Pair pair{values.load(packs.values), load_weights(packs.aligned, packs.weights)};
-    packs.values += step * values.bytes();
-    packs.weights += step * weight_bytes();
+    packs.values += in.pack_step * (kSize * values.bytes());
+    packs.weights += in.weight_step * (kSize * weights.bytes());
     return pair;
   }
   /// One of the elements beside the packs.
@@ -225,18 +229,39 @@ struct StreamOfPairs {
       f(pair.value, pair.weight);
     }
   }
-  /// Loads a pack, or zeros if none is left.
+  /// Loads a pack, or weights that are zeros if none is left.
   __device__ __forceinline__ void load_next(Packs& packs, Pair& pair) const {
-    pair = Pair{};
+    if constexpr (kAnywhere) {
+      pair = Pair{}; // or these kernels spill more registers
+    } else {
+      pair.weight = {};
+    }
     if (packs.left > 0) {
       pair = kAnywhere && !in.has_runs ? load_rows(packs.left) : load_pack(packs);
     }
     --packs.left;
   }
+  /// Packs that are not aligned are read by elements.
   __device__ __forceinline__ WeightPack load_weights(bool aligned, const char* at) const {
     if (aligned) {
       return weights.load(at);
     }
+    if constexpr (kAnywhere) {
+      return load_apart(at);
+    } else {
+      // A loop whose body is never repeated is jumped over. Otherwise the compiler would let all
+      // packs take the time of these loads.
+      WeightPack pack;
+      int again = in.pack_step == 0;
+#pragma unroll 1
+      do {
+        pack = load_apart(at);
+        asm volatile("" : "+r"(again)); // the compiler does not know that it stays the same
+      } while (again);
+      return pack;
+    }
+  }
+  __device__ __forceinline__ WeightPack load_apart(const char* at) const {
     WeightPack pack;
 #pragma unroll
     for (int j = 0; j < kSize; ++j) {
