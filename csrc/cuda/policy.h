@@ -428,16 +428,15 @@ constexpr int32_t kBucketsOfShort = 1024;
 
 // --- Quantiles (select/) -----------------------------------------------------------------
 
-// With fewer rows, a warp sorts a channel sooner than digits are counted: its threads, and its shared
-// memory. Shown by: float32 [4096, 100] over (1) median
+// With fewer rows, a warp sorts a channel sooner than digits are counted. Shown by: float32
+// [4096, 100] over (1) median
 constexpr int64_t kMostRowsOfSort = 1024;
 // With more rows for each byte of an element, a team that keeps a channel counts digits sooner, for
 // so many groups of values. Cases: medians of float32 [262144, 196] and bfloat16 [65536, 200] over 1.
 constexpr int64_t kRowsOfTinySort = 64;
 constexpr int64_t kMostStagedGroups = 2;
 constexpr int64_t kMostSlotsOfStaged = 8;
-constexpr int kMostThreadsOfSort = 512; // of a block
-constexpr int64_t kSharedOfSort = 48 << 10;
+constexpr int kThreadsOfSort = 256; // of a block
 // The bits of a digit, and of one that columns or two-byte types have. Shown by: float32 [2^16, 512]
 // median
 constexpr unsigned kBitsOfDigit = 11;

@@ -11,17 +11,14 @@ namespace {
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 constexpr int64_t kLanes = 32;
 
-void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) {
+void plan_sort(const Problem& problem, SelectPlan& plan) {
   plan.layout = SelectLayout::kSort;
   plan.sorted = 2;
   while (plan.sorted < problem.num_rows()) {
     plan.sorted *= 2;
   }
-  const int64_t bytes = plan.sorted * element_bytes;
-  const int64_t warps = std::clamp<int64_t>(kSharedOfSort / bytes, 1, kMostThreadsOfSort / kLanes);
-  plan.threads = static_cast<int>(warps * kLanes);
-  plan.blocks = ceil_div(problem.num_channels(), warps);
-  plan.shared_bytes = warps * bytes;
+  plan.threads = kThreadsOfSort;
+  plan.blocks = ceil_div(problem.num_channels(), kThreadsOfSort / kLanes);
 }
 
 /// Whether there is one q of long channels, which are not too many.
@@ -320,7 +317,7 @@ SelectPlan plan_layout(
     return staged;
   }
   if (rows <= kMostRowsOfSort) {
-    plan_sort(problem, element_bytes, plan);
+    plan_sort(problem, plan);
     return plan;
   }
   if (element_bytes == 1) {
