@@ -115,7 +115,7 @@ unsigned cluster_of(const ChannelColumns& in, int64_t blocks_of_sm, const Device
   int64_t least_cost = INT64_MAX;
   for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
     const int64_t blocks = stripes * size;
-    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * kLineBytes;
+    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * in.places() * kLineBytes;
     const int64_t cost = ceil_div(blocks, int64_t{limits.sm_count}) * bytes +
                          ceil_div(blocks, blocks_of_sm * limits.sm_count) * kSetupBytesOfStripe;
     if (cost <= least_cost) {
@@ -140,8 +140,9 @@ bool plan_stripes(
   const auto in_words = [&](int64_t elements) {
     return elements * element_bytes % word_bytes == 0;
   };
-  if (!are_columns(problem, word_bytes) || !in_words(problem.rows[2].stride) ||
-      !in_words(problem.channels[1].size) ||
+  const bool in_one_loop = are_columns(problem, word_bytes) && in_words(problem.rows[2].stride) &&
+                           in_words(problem.channels[1].size);
+  if ((!in_one_loop && !are_general_columns(problem)) ||
       rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
     return false;
   }
@@ -171,7 +172,8 @@ bool plan_stripes(
     plan.shared_bytes = beside + slots * of_slot;
     const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
     in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-    in.share = ceil_div(rows, int64_t{in.chunks});
+    in.share = ceil_div(in.rows, int64_t{in.chunks});
+    set_steps(in, plan.threads);
     plan.blocks = in.batches * in.stripes * in.chunks;
     plan.columns = in;
     if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
@@ -316,6 +318,11 @@ SelectPlan plan_layout(
       plan_staged(problem, element_bytes, num_q, limits, staged)) {
     return staged;
   }
+  SelectPlan stripes = plan;
+  if (element_bytes > 1 && rows > kRowsOfTinySort &&
+      plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
+    return stripes;
+  }
   if (rows <= kMostRowsOfSort) {
     plan_sort(problem, plan);
     return plan;
@@ -323,10 +330,6 @@ SelectPlan plan_layout(
   if (element_bytes == 1) {
     plan_patterns(problem, plan);
     return plan;
-  }
-  SelectPlan stripes = plan;
-  if (plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
-    return stripes;
   }
   SelectPlan columns = plan;
   if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
