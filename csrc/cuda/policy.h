@@ -488,6 +488,11 @@ constexpr int64_t kSampleSize = 1 << 14;
 // elements, from the rank of the quantile. Cases: medians of float32 [2^28] and bfloat16 [2^29].
 constexpr double kSampleDeviations = 5;
 constexpr double kSampleMargin = 4;
+// All blocks read a channel that lies in shorter runs than these, if it has so many rows, and all have
+// so many bytes together. Case: float32 [128, 64, 56, 56] over (0, 2, 3) median.
+constexpr int64_t kMostRunOfStreamedSpans = 1 << 14;
+constexpr int64_t kRowsToStreamSpans = 1 << 15;
+constexpr int64_t kBytesToStreamSpans = 8 << 20;
 // Counters in memory of the channels that are selected together.
 constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 

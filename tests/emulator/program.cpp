@@ -414,7 +414,7 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return of_groups("spans", 1) + " cluster" + std::to_string(plan.spanned.cluster) +
              (plan.keeps ? " keeps" : "");
     case cuda::SelectLayout::kStreams:
-      return of_groups("streams", plan.streams.chunks);
+      return of_groups("streams", plan.streams.chunks) + (plan.across_spans ? " spans" : "");
     case cuda::SelectLayout::kSampled:
       return of_groups("sampled", plan.streams.chunks) + " passes" + std::to_string(plan.passes);
     case cuda::SelectLayout::kColumns:

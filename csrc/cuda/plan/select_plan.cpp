@@ -305,6 +305,31 @@ void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
   plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
 }
 
+/// Channels that lie in short runs, as those of images do: blocks read across them.
+bool plan_streams_of_spans(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& plan) {
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  const Extent& run = problem.rows[2];
+  if (run.size == rows || run.stride != 1 || run.size >= kMostRunOfStreamedSpans ||
+      rows < kRowsToStreamSpans || rows >= kMaxRows ||
+      channels * rows * element_bytes < kBytesToStreamSpans ||
+      channels >= kManyChannelsOfSm * limits.sm_count) {
+    return false;
+  }
+  plan.layout = SelectLayout::kStreams;
+  plan.across_spans = true;
+  plan.threads = threads_of_select_streams(element_bytes);
+  plan.streams = streams_of(problem, 1, limits);
+  plan.spans = spans_of(problem, plan.streams.chunks);
+  plan.blocks = channels * plan.streams.chunks;
+  plan_table(limits.shared_per_block - kReserved, num_q, plan);
+  return true;
+}
+
 SelectPlan plan_layout(
     const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
@@ -339,6 +364,9 @@ SelectPlan plan_layout(
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
   plan.copies = kMaxLogCopies;
+  if (plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
   if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
     return plan;
   }

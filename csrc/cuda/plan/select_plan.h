@@ -129,6 +129,7 @@ struct SelectPlan {
   unsigned passes;      // kSampled: as many as any data need
   bool overlaps;        // kernels start before the one before ends
   bool halves;          // counters take too much memory: half of the channels is selected first
+  bool across_spans; // kStreams: blocks read `spans`, since channels lie in short runs
 
   unsigned slots_of(int64_t num_q) const {
     return static_cast<unsigned>(num_q) * values_of_q;
