@@ -446,16 +446,15 @@ constexpr int32_t kBucketsOfShort = 1024;
 
 // --- Quantiles (select/) -----------------------------------------------------------------
 
-// With fewer rows, a warp sorts a channel sooner than digits are counted: its threads, and its shared
-// memory. Shown by: float32 [4096, 100] over (1) median
+// With fewer rows, a warp sorts a channel sooner than digits are counted. Shown by: float32
+// [4096, 100] over (1) median
 constexpr int64_t kMostRowsOfSort = 1024;
 // With more rows for each byte of an element, a team that keeps a channel counts digits sooner, for
 // so many groups of values. Cases: medians of float32 [262144, 196] and bfloat16 [65536, 200] over 1.
 constexpr int64_t kRowsOfTinySort = 64;
 constexpr int64_t kMostStagedGroups = 2;
 constexpr int64_t kMostSlotsOfStaged = 8;
-constexpr int kMostThreadsOfSort = 512; // of a block
-constexpr int64_t kSharedOfSort = 48 << 10;
+constexpr int kThreadsOfSort = 256; // of a block
 // The bits of a digit, and of one that columns or two-byte types have. Shown by: float32 [2^16, 512]
 // median
 constexpr unsigned kBitsOfDigit = 11;
@@ -507,6 +506,32 @@ constexpr int64_t kSampleSize = 1 << 14;
 // elements, from the rank of the quantile. Cases: medians of float32 [2^28] and bfloat16 [2^29].
 constexpr double kSampleDeviations = 5;
 constexpr double kSampleMargin = 4;
+// All blocks read a channel that lies in shorter runs than these, if it has so many rows, and all have
+// so many bytes together. Case: float32 [128, 64, 56, 56] over (0, 2, 3) median.
+constexpr int64_t kMostRunOfStreamedSpans = 1 << 14;
+constexpr int64_t kRowsToStreamSpans = 1 << 15;
+constexpr int64_t kBytesToStreamSpans = 8 << 20;
+// Columns of so many rows, and so many bytes together, have lists of the values near a quantile. One
+// in so many rows is sampled. A list has so many times the room that it needs most likely, and no
+// more values than a block selects from soon. Cases: medians of float32 [400000, 64] and [65536, 512].
+constexpr int64_t kRowsToList = 1 << 15;
+constexpr int64_t kBytesToList = 12 << 20;
+constexpr int64_t kRowsPerSampled = 32;
+constexpr int64_t kLeastListSample = 1 << 10;
+constexpr double kRoomOfList = 1.25;
+constexpr unsigned kLogCopiesOfPick = 3;
+constexpr int64_t kMostRoomOfList = 1 << 16;
+constexpr int64_t kMostBytesOfLists = 256 << 20;
+// Lists of so many q's are filled together, by blocks of so many threads. A thread collects so many
+// bytes of a list before it writes them.
+constexpr int kMostQOfLists = 5;
+constexpr int kThreadsOfLists = 512;
+constexpr int blocks_of_lists(int num_q) {
+  return num_q == 1 ? 2 : 1;
+}
+constexpr int bytes_of_list(int num_q) {
+  return num_q == 1 ? 64 : 32;
+}
 // Counters in memory of the channels that are selected together.
 constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 

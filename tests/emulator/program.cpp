@@ -342,7 +342,7 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return of_groups("spans", 1) + " cluster" + std::to_string(plan.spanned.cluster) +
              (plan.keeps ? " keeps" : "");
     case cuda::SelectLayout::kStreams:
-      return of_groups("streams", plan.streams.chunks);
+      return of_groups("streams", plan.streams.chunks) + (plan.across_spans ? " spans" : "");
     case cuda::SelectLayout::kSampled:
       return of_groups("sampled", plan.streams.chunks) + " passes" + std::to_string(plan.passes);
     case cuda::SelectLayout::kColumns:
@@ -350,6 +350,9 @@ std::string words_of(const cuda::SelectPlan& plan) {
     case cuda::SelectLayout::kStripes:
       return "stripes q" + std::to_string(plan.stripe.group / cuda::kTargetsOfQ) + " cluster" +
              std::to_string(plan.columns.chunks);
+    case cuda::SelectLayout::kListed:
+      return "listed q" + std::to_string(plan.group) + " sample" +
+             std::to_string(plan.listed.sample) + (plan.columns.are_general() ? " general" : "");
   }
   return "";
 }

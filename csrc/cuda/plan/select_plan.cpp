@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/listed_plan.h"
 #include "cuda/plan/short_plan.h"
 
 namespace histo::cuda {
@@ -11,17 +12,14 @@ namespace {
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 constexpr int64_t kLanes = 32;
 
-void plan_sort(const Problem& problem, int64_t element_bytes, SelectPlan& plan) {
+void plan_sort(const Problem& problem, SelectPlan& plan) {
   plan.layout = SelectLayout::kSort;
   plan.sorted = 2;
   while (plan.sorted < problem.num_rows()) {
     plan.sorted *= 2;
   }
-  const int64_t bytes = plan.sorted * element_bytes;
-  const int64_t warps = std::clamp<int64_t>(kSharedOfSort / bytes, 1, kMostThreadsOfSort / kLanes);
-  plan.threads = static_cast<int>(warps * kLanes);
-  plan.blocks = ceil_div(problem.num_channels(), warps);
-  plan.shared_bytes = warps * bytes;
+  plan.threads = kThreadsOfSort;
+  plan.blocks = ceil_div(problem.num_channels(), kThreadsOfSort / kLanes);
 }
 
 /// Whether there is one q of long channels, which are not too many.
@@ -118,7 +116,7 @@ unsigned cluster_of(const ChannelColumns& in, int64_t blocks_of_sm, const Device
   int64_t least_cost = INT64_MAX;
   for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
     const int64_t blocks = stripes * size;
-    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * kLineBytes;
+    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * in.places() * kLineBytes;
     const int64_t cost = ceil_div(blocks, int64_t{limits.sm_count}) * bytes +
                          ceil_div(blocks, blocks_of_sm * limits.sm_count) * kSetupBytesOfStripe;
     if (cost <= least_cost) {
@@ -143,8 +141,9 @@ bool plan_stripes(
   const auto in_words = [&](int64_t elements) {
     return elements * element_bytes % word_bytes == 0;
   };
-  if (!are_columns(problem, word_bytes) || !in_words(problem.rows[2].stride) ||
-      !in_words(problem.channels[1].size) ||
+  const bool in_one_loop = are_columns(problem, word_bytes) && in_words(problem.rows[2].stride) &&
+                           in_words(problem.channels[1].size);
+  if ((!in_one_loop && !are_general_columns(problem)) ||
       rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
     return false;
   }
@@ -174,7 +173,8 @@ bool plan_stripes(
     plan.shared_bytes = beside + slots * of_slot;
     const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
     in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-    in.share = ceil_div(rows, int64_t{in.chunks});
+    in.share = ceil_div(in.rows, int64_t{in.chunks});
+    set_steps(in, plan.threads);
     plan.blocks = in.batches * in.stripes * in.chunks;
     plan.columns = in;
     if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
@@ -306,6 +306,31 @@ void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
   plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
 }
 
+/// Channels that lie in short runs, as those of images do: blocks read across them.
+bool plan_streams_of_spans(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& plan) {
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  const Extent& run = problem.rows[2];
+  if (run.size == rows || run.stride != 1 || run.size >= kMostRunOfStreamedSpans ||
+      rows < kRowsToStreamSpans || rows >= kMaxRows ||
+      channels * rows * element_bytes < kBytesToStreamSpans ||
+      channels >= kManyChannelsOfSm * limits.sm_count) {
+    return false;
+  }
+  plan.layout = SelectLayout::kStreams;
+  plan.across_spans = true;
+  plan.threads = threads_of_select_streams(element_bytes);
+  plan.streams = streams_of(problem, 1, limits);
+  plan.spans = spans_of(problem, plan.streams.chunks);
+  plan.blocks = channels * plan.streams.chunks;
+  plan_table(limits.shared_per_block - kReserved, num_q, plan);
+  return true;
+}
+
 SelectPlan plan_layout(
     const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
@@ -319,17 +344,21 @@ SelectPlan plan_layout(
       plan_staged(problem, element_bytes, num_q, limits, staged)) {
     return staged;
   }
+  if (plan_listed(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
+  SelectPlan stripes = plan;
+  if (element_bytes > 1 && rows > kRowsOfTinySort &&
+      plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
+    return stripes;
+  }
   if (rows <= kMostRowsOfSort) {
-    plan_sort(problem, element_bytes, plan);
+    plan_sort(problem, plan);
     return plan;
   }
   if (element_bytes == 1) {
     plan_patterns(problem, plan);
     return plan;
-  }
-  SelectPlan stripes = plan;
-  if (plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
-    return stripes;
   }
   SelectPlan columns = plan;
   if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
@@ -339,6 +368,9 @@ SelectPlan plan_layout(
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
   plan.copies = kMaxLogCopies;
+  if (plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
   if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
     return plan;
   }

@@ -2,6 +2,7 @@
 #include "cuda/pdl.cuh"
 #include "cuda/select/digits.cuh"
 #include "cuda/storage/counts.cuh"
+#include "cuda/walk/spans.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -9,10 +10,24 @@ namespace {
 template <class Bits>
 using StreamReads = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 
-template <bool kFirst, class Bits>
+template <class Bits>
+using Spans = SpansOfBlock<Bits, StreamReads<Bits>::kThreads, 4>;
+
+/// Calls f with the elements of a block.
+template <class Bits, class F>
+__device__ __forceinline__ void for_each_of_block(const StreamOfBlock<Bits>& stream, const F& f) {
+  stream.template for_each<StreamReads<Bits>>([&](Bits bits) { f(bits); });
+}
+template <class Bits, class F>
+__device__ __forceinline__ void for_each_of_block(const Spans<Bits>& spans, const F& f) {
+  spans.template for_each<false>(nullptr, [&](Bits bits) { f(bits); });
+}
+
+/// `Walk` reads the channels as they lie `in` memory.
+template <bool kFirst, class Bits, class Walk, class In>
 __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_streams_kernel(
     const Bits* __restrict__ data,
-    const __grid_constant__ ChannelStreams in,
+    const __grid_constant__ In in,
     KeyOrder<Bits> order,
     const __grid_constant__ SelectPass pass,
     unsigned targets,
@@ -23,7 +38,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   extern __shared__ __align__(16) uint32_t memory[];
   const KeyDigit& digit = pass.digit;
   const int64_t channel = blockIdx.x / in.chunks;
-  const StreamOfBlock<Bits> stream(data, in, channel, blockIdx.x % in.chunks);
+  const Walk walk(data, in, channel, blockIdx.x % in.chunks);
   unsigned long long* counts = pass.counts + channel * pass.slots * digit.counters();
   unsigned used = 1;
   wait_for_previous(); // it finds the targets, or clears the counts
@@ -39,9 +54,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   const DigitTable table(memory, table_words, used * digit.counters(), copies);
   table.clear();
   __syncthreads();
-  const auto for_each = [&](const auto& f) {
-    stream.template for_each<StreamReads<Bits>>([&](Bits bits) { f(bits); });
-  };
+  const auto for_each = [&](const auto& f) { for_each_of_block(walk, f); };
   if constexpr (kFirst) {
     count_first_digit(for_each, order, digit, table);
   } else {
@@ -63,13 +76,19 @@ void count_digit_streams(
   const Problem& problem = part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
-    start(
-        launch, "count_digit_streams",
-        pass.digit.first ? count_digit_streams_kernel<true, Bits>
-                         : count_digit_streams_kernel<false, Bits>,
-        shape_of(plan), static_cast<const Bits*>(problem.data), plan.streams,
-        KeyOrder<Bits>::of(problem.type), pass, part.num_targets(),
-        static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+    const auto run = [&](auto walk, const auto& in) {
+      using Walk = typename decltype(walk)::type;
+      using In = std::decay_t<decltype(in)>;
+      start(
+          launch, "count_digit_streams",
+          pass.digit.first ? count_digit_streams_kernel<true, Bits, Walk, In>
+                           : count_digit_streams_kernel<false, Bits, Walk, In>,
+          shape_of(plan), static_cast<const Bits*>(problem.data), in,
+          KeyOrder<Bits>::of(problem.type), pass, part.num_targets(),
+          static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+    };
+    plan.across_spans ? run(TypeTag<Spans<Bits>>{}, plan.spans)
+                      : run(TypeTag<StreamOfBlock<Bits>>{}, plan.streams);
   });
 }
 

@@ -1,4 +1,4 @@
-// Channels of few rows: a warp sorts one in shared memory.
+// Channels of few rows: a warp sorts one in registers.
 #include <algorithm>
 #include <iterator>
 
@@ -15,65 +15,138 @@ struct SortedRows {
   unsigned num_rows;
 };
 
-/// Sorts 2^n keys: a bitonic network, all of whose steps put the smaller key first.
 template <class Bits>
-__device__ __forceinline__ void sort_keys(Bits* keys, unsigned size) {
-  const unsigned lane = threadIdx.x % kWarp;
-  for (unsigned width = 2; width <= size; width *= 2) {
-    for (unsigned step = width / 2; step > 0; step /= 2) {
-      for (unsigned i = lane; i < size / 2; i += kWarp) {
-        const unsigned within = i & (step - 1), low = 2 * i - within;
-        // The first step of a merge compares from both ends.
-        const unsigned high = step == width / 2 ? low + width - 1 - 2 * within : low + step;
-        const Bits a = keys[low], b = keys[high];
-        if (b < a) {
-          keys[low] = b;
-          keys[high] = a;
-        }
+using SortWord = std::conditional_t<sizeof(Bits) == 8, unsigned long long, unsigned>;
+
+/// The keys of a warp, a bitonic network all of whose steps put the smaller key first. Lane i has
+/// those of places i * kEach and up.
+template <class Word, int kEach>
+struct KeysOfWarp {
+  Word keys[kEach];
+
+  /// Sorts those of the first lanes, a power of two of them.
+  __device__ __forceinline__ void sort(unsigned lanes) {
+#pragma unroll
+    for (int width = 2; width <= kEach; width *= 2) {
+      // The first step of a merge compares from both ends.
+      order_pairs(width / 2, width - 1);
+      order_within(width / 4);
+    }
+#pragma unroll 1
+    for (unsigned width = 2; width <= lanes; width *= 2) {
+      order_lanes<kEach - 1>(width - 1, width / 2);
+#pragma unroll 1
+      for (unsigned step = width / 4; step > 0; step /= 2) {
+        order_lanes<0>(step, step);
       }
-      __syncwarp();
+      order_within(kEach / 2);
+    }
+  }
+  /// The key of a place, which each lane chooses for itself.
+  __device__ __forceinline__ Word at(unsigned place) const {
+    Word found = 0;
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      const Word key = __shfl_sync(kAllLanes, keys[i], static_cast<int>(place / kEach));
+      found = place % kEach == i ? key : found;
+    }
+    return found;
+  }
+
+ private:
+  /// Orders each key of a lane and the one with the place that differs in `mask`.
+  __device__ __forceinline__ void order_pairs(int step, int mask) {
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      if ((i & step) == 0) {
+        const Word a = keys[i], b = keys[i ^ mask];
+        keys[i] = min(a, b);
+        keys[i ^ mask] = max(a, b);
+      }
+    }
+  }
+  __device__ __forceinline__ void order_within(int first_step) {
+#pragma unroll
+    for (int step = first_step; step > 0; step /= 2) {
+      order_pairs(step, step);
+    }
+  }
+  /// The same for keys of two lanes. The upper lane is the one that has the bit.
+  template <int kMask>
+  __device__ __forceinline__ void order_lanes(unsigned lanes, unsigned bit) {
+    const bool is_upper = (threadIdx.x & bit) != 0;
+    Word others[kEach];
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      others[i] = __shfl_xor_sync(kAllLanes, keys[i ^ kMask], static_cast<int>(lanes));
+    }
+#pragma unroll
+    for (int i = 0; i < kEach; ++i) {
+      keys[i] = is_upper ? max(keys[i], others[i]) : min(keys[i], others[i]);
+    }
+  }
+};
+
+template <class Bits, int kEach>
+__global__ __launch_bounds__(kThreadsOfSort) void select_sorted_kernel(
+    const Bits* __restrict__ data,
+    const __grid_constant__ SortedRows in,
+    KeyOrder<Bits> order,
+    const __grid_constant__ SelectionPart part,
+    unsigned lanes) {
+  using Word = SortWord<Bits>;
+  const unsigned lane = threadIdx.x % kWarp;
+  const int64_t channel = (int64_t{blockIdx.x} * kThreadsOfSort + threadIdx.x) / kWarp;
+  if (channel >= in.num_channels) {
+    return;
+  }
+  KeysOfWarp<Word, kEach> sorted;
+  const Bits* first_row = data + offset_in(in.channels, channel);
+  unsigned nans = 0;
+#pragma unroll
+  for (int i = 0; i < kEach; ++i) {
+    // Neighbouring lanes read neighbouring rows; the first lanes have all places that are used.
+    const unsigned row = i * lanes + lane;
+    sorted.keys[i] = std::numeric_limits<Bits>::max();
+    if (lane < lanes && row < in.num_rows) {
+      const Bits bits = first_row[offset_in(in.rows, row)];
+      sorted.keys[i] = order.key(bits);
+      nans += order.is_nan(bits);
+    }
+  }
+  nans = sum_of_warp(nans);
+  sorted.sort(lanes);
+  // A lane has a target.
+  const int64_t targets = part.num_q * kTargetsOfQ;
+  for (int64_t first_target = 0; first_target < targets; first_target += kWarp) {
+    SelectionPart own = part;
+    own.first_q += first_target / kTargetsOfQ;
+    const unsigned target = min(lane, static_cast<unsigned>(targets - first_target - 1));
+    const Ranks ranks = ranks_of_target(own, target, in.num_rows, nans);
+    const Word key = sorted.at(static_cast<unsigned>(rank_of_target(ranks, target)));
+    if (target == lane) {
+      put_value(own, order, target, channel, ranks, static_cast<Bits>(key));
     }
   }
 }
 
 template <class Bits>
-__global__ __launch_bounds__(kMostThreadsOfSort) void select_sorted_kernel(
-    const Bits* __restrict__ data,
-    const __grid_constant__ SortedRows in,
-    KeyOrder<Bits> order,
-    const __grid_constant__ SelectionPart part,
-    unsigned size) {
-  extern __shared__ __align__(16) unsigned char shared[];
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const int64_t channel = int64_t{blockIdx.x} * (blockDim.x / kWarp) + warp;
-  if (channel >= in.num_channels) {
-    return;
+auto kernel_of(unsigned each) {
+  switch (each) {
+    case 1:
+      return select_sorted_kernel<Bits, 1>;
+    case 2:
+      return select_sorted_kernel<Bits, 2>;
+    case 4:
+      return select_sorted_kernel<Bits, 4>;
+    case 8:
+      return select_sorted_kernel<Bits, 8>;
+    case 16:
+      return select_sorted_kernel<Bits, 16>;
+    case 32:
+      return select_sorted_kernel<Bits, 32>;
   }
-  Bits* keys = reinterpret_cast<Bits*>(shared) + warp * size;
-  const Bits* first = data + offset_in(in.channels, channel);
-  unsigned nans = 0;
-  for (unsigned i = lane; i < size; i += kWarp) {
-    Bits key = std::numeric_limits<Bits>::max();
-    if (i < in.num_rows) {
-      const Bits bits = first[offset_in(in.rows, i)];
-      key = order.key(bits);
-      nans += order.is_nan(bits);
-    }
-    keys[i] = key;
-  }
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    nans += __shfl_xor_sync(kAllLanes, nans, step);
-  }
-  __syncwarp();
-  sort_keys(keys, size);
-  for (int64_t q = lane; q < part.num_q; q += kWarp) {
-    SelectionPart own = part;
-    own.first_q += q;
-    for (unsigned target = 0; target < kTargetsOfQ; ++target) {
-      const Ranks ranks = ranks_of_target(own, target, in.num_rows, nans);
-      put_value(own, order, target, channel, ranks, keys[rank_of_target(ranks, target)]);
-    }
-  }
+  no_kernel("select_sorted");
 }
 
 } // namespace
@@ -85,13 +158,14 @@ void select_sorted(const SelectPlan& plan, const SelectionPart& part, const Laun
   std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
   in.num_channels = problem.num_channels();
   in.num_rows = static_cast<unsigned>(problem.num_rows());
+  const unsigned each = std::max(plan.sorted / kWarp, 1u);
   visit_unsigned_type(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
-        launch, "select_sorted", select_sorted_kernel<Bits>, grid_of(plan.blocks),
+        launch, "select_sorted", kernel_of<Bits>(each), grid_of(plan.blocks),
         dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
         static_cast<const Bits*>(problem.data), in, KeyOrder<Bits>::of(problem.type), part,
-        plan.sorted);
+        plan.sorted / each);
   });
 }
 

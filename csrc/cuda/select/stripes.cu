@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "cuda/select/stripe_memory.cuh"
+#include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -13,11 +14,9 @@ template <int kInFlight>
 using StripeReads = ReadShape<kThreadsOfStripes, kBlocksOfStripes, kInFlight>;
 
 /// Counts the first digit of all keys.
-template <class Bits>
+template <class Bits, class Column>
 __device__ __forceinline__ void count_first_digits(
-    const ColumnOfThread<Bits>& column,
-    const KeyOrder<Bits>& order,
-    const StripeMemory<Bits>& memory) {
+    const Column& column, const KeyOrder<Bits>& order, const StripeMemory<Bits>& memory) {
   constexpr unsigned kShift = 8 * sizeof(Bits) - kBitsOfColumnDigit;
   const uint32_t counters = address_of(memory.table() + column.word);
   column.template for_each_pack<StripeReads<sizeof(Bits) == 8 ? 4 : 8>>([&](const auto& pack) {
@@ -30,9 +29,9 @@ __device__ __forceinline__ void count_first_digits(
 
 /// Counts the digit behind `shift` of keys with a prefix of the slots of their column, of which there
 /// are up to kSlots. Their prefixes are in registers.
-template <unsigned kSlots, class Bits>
+template <unsigned kSlots, class Bits, class Column>
 __device__ __forceinline__ void count_next_digits(
-    const ColumnOfThread<Bits>& column,
+    const Column& column,
     const KeyOrder<Bits>& order,
     unsigned shift,
     const StripeMemory<Bits>& memory) {
@@ -186,11 +185,12 @@ __device__ __forceinline__ void clear_stripe(
 }
 
 /// What the passes of a block share.
-template <class Bits>
+template <class Column>
 struct StripeOfBlock {
+  using Bits = typename Column::Element;
   using Memory = StripeMemory<Bits>;
 
-  const ColumnOfThread<Bits>& column;
+  const Column& column;
   const KeyOrder<Bits>& order;
   const StripeShape& shape;
   const BlockOfCluster& block;
@@ -199,6 +199,9 @@ struct StripeOfBlock {
   __device__ __forceinline__ unsigned columns() const {
     return static_cast<unsigned>(
         min(column.in.columns - column.first_column(), int64_t{Memory::kWidth}));
+  }
+  __device__ __forceinline__ int64_t rows() const {
+    return column.in.rows * column.in.places();
   }
   /// Calls f(target, column) for some targets of all columns.
   template <class F>
@@ -221,7 +224,7 @@ struct StripeOfBlock {
     for_each_target(0, part.num_targets(), [&](unsigned target, unsigned c) {
       const uint32_t* nans = memory.table() + kDigits * kWarp + c / Memory::kOfWord;
       const uint32_t of_column = Memory::count_of(block.load(nans, 0), c % Memory::kOfWord);
-      const Ranks ranks = ranks_of_target(part, target, column.in.rows, of_column);
+      const Ranks ranks = ranks_of_target(part, target, rows(), of_column);
       auto rank = static_cast<uint32_t>(rank_of_target(ranks, target));
       const unsigned digit = find_digit(block, memory, 0, c, rank);
       memory.found()[target * Memory::kWidth + c] = static_cast<Bits>(digit);
@@ -263,7 +266,7 @@ struct StripeOfBlock {
   __device__ __forceinline__ void put(const SelectionPart& part) const {
     for_each_target(0, part.num_targets(), [&](unsigned target, unsigned c) {
       if (c % block.size == block.rank) {
-        const Ranks ranks = ranks_of_target(part, target, column.in.rows, memory.nans()[c]);
+        const Ranks ranks = ranks_of_target(part, target, rows(), memory.nans()[c]);
         const int64_t channel = column.in.channel(column.batch, column.first_column() + c);
         put_value(part, order, target, channel, ranks, memory.found()[target * Memory::kWidth + c]);
       }
@@ -271,7 +274,7 @@ struct StripeOfBlock {
   }
 };
 
-template <class Bits>
+template <class Bits, class Column>
 __global__ __launch_bounds__(kThreadsOfStripes, kBlocksOfStripes) void select_stripes_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
@@ -281,9 +284,8 @@ __global__ __launch_bounds__(kThreadsOfStripes, kBlocksOfStripes) void select_st
   extern __shared__ __align__(16) unsigned char shared[];
   const StripeMemory<Bits> memory{shared, shape};
   const BlockOfCluster block{in.chunks, blockIdx.x % in.chunks};
-  const ColumnOfThread<Bits> column(
-      data, in, kThreadsOfStripes, blockIdx.x / in.chunks, block.rank);
-  const StripeOfBlock<Bits> stripe{column, order, shape, block, memory};
+  const Column column(data, in, kThreadsOfStripes, blockIdx.x / in.chunks, block.rank);
+  const StripeOfBlock<Column> stripe{column, order, shape, block, memory};
   SelectionPart part = all;
   for (; part.first_q < all.first_q + all.num_q; part.first_q += shape.targets / kTargetsOfQ) {
     const int64_t left = all.first_q + all.num_q - part.first_q;
@@ -310,7 +312,9 @@ void select_stripes(const SelectPlan& plan, const SelectionPart& part, const Lau
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
     start(
-        launch, "select_stripes", select_stripes_kernel<Bits>,
+        launch, "select_stripes",
+        plan.columns.are_general() ? select_stripes_kernel<Bits, GeneralColumn<Bits>>
+                                   : select_stripes_kernel<Bits, ColumnOfThread<Bits>>,
         LaunchShape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
             static_cast<int>(plan.columns.chunks)},

@@ -80,6 +80,10 @@ struct GeneralColumn : ColumnOfThread<T> {
       for_each_word<GeneralReads<Shape>>(EvenWords<Word>{item.first, item.step}, item.count, call);
     }
   }
+  template <class Shape, class F>
+  __device__ __forceinline__ void for_each_pack(const F& f) const {
+    for_each<Shape>(f);
+  }
 
  private:
   /// Every `steps`th row of the longest loop, at one place of the other loops.
