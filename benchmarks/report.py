@@ -178,18 +178,21 @@ def by_distribution(table: Table) -> str:
     return common.markdown_table(["share of the limit", *names], lines)
 
 
-LAYERS_IN_DOCUMENTS = 3
+LAYERS_IN_DOCUMENTS = 10
 
 
 def by_layer(table: Table, most: int | None = None) -> str:
-    """A row a layer, a column an operation: the time, and the shares of all distributions."""
+    """A row a layer, a column an operation: the time, and the shares of all distributions, or of
+    the slowest one if few layers are shown."""
     main = main_distribution(table)
     layers: dict[Case, dict[str, str]] = {}
     for case, rows in table.items():
         operation = f"{case.bins}, {case.num_bins} bins" if "in" in case.bins else case.bins
         operation = f"{case.num_bins} {case.bins}" if case.bins == "of all values" else operation
         found = shares(rows)
-        cell = f"{us(rows[main][OURS]['seconds'])} ({min(found):.2f} to {max(found):.2f})"
+        least = f"{min(found):.2f}"
+        share = f"{least} to {max(found):.2f}" if most is None else least
+        cell = f"{us(rows[main][OURS]['seconds'])} ({share})"
         layers.setdefault(replace(case, bins="", num_bins=256), {})[operation] = cell
     operations = list(dict.fromkeys(name for cells in layers.values() for name in cells))
     lines = [

@@ -174,7 +174,8 @@ def test_code_is_as_wide_as_the_site() -> None:
 
 @pytest.mark.parametrize("document", MAX_WORDS)
 def test_documents_are_short(document: str) -> None:
-    assert len((ROOT / document).read_text().split()) <= MAX_WORDS[document]
+    words = re.findall(r"\S*\w\S*", (ROOT / document).read_text())  # lines of tables are none
+    assert len(words) <= MAX_WORDS[document]
 
 
 def test_the_results_of_the_readme_were_measured() -> None:
