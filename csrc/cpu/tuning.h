@@ -221,8 +221,8 @@ constexpr int64_t kSketchRowsAhead = 16;
 /// The tables of a thread take at most this. Few of their cells are used: those of the exponents
 /// that weights have.
 constexpr int64_t kMaxWeightTableBytes = 4 << 20;
-/// Channels that lie side by side and are added together.
-constexpr int64_t kWeightStrip = 64; // shown by float32 [2^15, 512] over (0)
+/// Channels that lie side by side and are added together: weights of float32 [2^15, 512].
+constexpr int64_t kWeightStrip = 64;
 /// With more cells for each weight of a channel tables take longer to clear and to carry than
 /// weights to add to the result itself.
 constexpr int64_t kCellsPerWeight = 2;
