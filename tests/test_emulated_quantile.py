@@ -366,10 +366,106 @@ def test_sampled_layouts(select: Select) -> None:
     for rows, dim in (
         (values, (2,)),
         (numbers((34_000,), torch.int16)[::2], (0,)),
-        (values.view(2, 2, 34, 500).movedim(1, 3), (1, 2)),
         (values[:, :1, 1:], (0, 1, 2)),
     ):
         assert "sampled" in select(rows, (0.3,), dim=dim, gpu=HOPPER, eager=True)
+
+
+# Long columns: lists of the values near a quantile
+
+
+def as_columns(values: Tensor, shape: tuple[int, ...], dim: tuple[int, ...]) -> Tensor:
+    """A channel of one dimension, and others like it, in this shape."""
+    rows = math.prod(shape[d] for d in dim)
+    channels = math.prod(shape) // rows
+    some = torch.stack([values[:rows].roll(i) for i in range(channels)])
+    kept = [d for d in range(len(shape)) if d not in dim]
+    order = [*kept, *dim]
+    back = [order.index(d) for d in range(len(shape))]
+    return some.view([shape[d] for d in order]).permute(back).contiguous()
+
+
+LISTED = {
+    "columns": ((2100, 5), (0,)),
+    "joined columns": ((2101, 11), (0,)),
+    "columns of two loops": ((3, 2, 700, 3), (0, 2)),
+    "batches of columns": ((2, 2100, 4), (1,)),
+}
+
+
+@pytest.mark.parametrize("name", LISTED)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.int32], ids=str)
+def test_listed(select: Select, name: str, dtype: torch.dtype) -> None:
+    """A good sample saves reads, and a bad one is not believed."""
+    shape, dim = LISTED[name]
+    rows = math.prod(shape[d] for d in dim)
+    first = 5 * [*LISTED].index(name) + dtype.itemsize // 4
+    for i, kind in enumerate([*KINDS, *KINDS][first % len(KINDS) :][:4]):
+        values = as_columns(of_values(kind, rows, dtype), shape, dim)
+        some = ((0.5,), (0.01, 0.25, 0.5, 0.75, 0.99), NINE)[i % 3]
+        words = select(values, some, dim=dim, gpu=(HOPPER, OLDER)[i % 2], eager=True, offset=i % 2)
+        assert "listed" in words
+
+
+@pytest.mark.parametrize("q", [0.0, 1.0, 1e-4, math.nan, -1.0])
+def test_listed_q(select: Select, q: float) -> None:
+    for name, dtype in (("columns", torch.float32), ("joined columns", torch.int32)):
+        shape, dim = LISTED[name]
+        for rule in INTERPOLATIONS[::2]:
+            words = select(
+                numbers(shape, dtype), (q, 0.5), dim=dim, interpolation=rule, gpu=HOPPER, eager=True
+            )
+            assert "listed" in words
+
+
+@pytest.mark.parametrize("misleads", ["downwards", "upwards", "nan"])
+def test_listed_from_a_bad_sample(select: Select, misleads: str) -> None:
+    """The channel is read again."""
+    values = of_values("normal", 2 * 4096, torch.float32).view(4096, 2)
+    wrong = {"downwards": -9, "upwards": 9, "nan": math.nan}[misleads]
+    values[sampled_rows(4096, 128), 0] = wrong
+    words = select(values, (0.5, 0.25), ignore_nan=True, gpu=HOPPER, eager=True)
+    assert {"listed", "sample128"} <= words
+
+
+@pytest.mark.parametrize("ignore_nan", [False, True])
+def test_listed_nan(select: Select, ignore_nan: bool) -> None:
+    """NaN of both signs: none, few, most, all; beside infinities."""
+    for dtype in (torch.float32, torch.float64):
+        values = numbers((2049, 40), dtype)
+        nan = torch.tensor([math.nan]).to(dtype)
+        minus_nan = nan.view(BITS[dtype.itemsize]).mul(0).sub(1).view(dtype)
+        values[::7, 1], values[1::50, 1] = nan, minus_nan
+        values[3:, 2], values[5::2, 2] = nan, minus_nan
+        values[:, 3] = nan
+        values[::2, 4], values[1::3, 4] = math.inf, -math.inf
+        words = select(values, (0.5, 0.95), ignore_nan=ignore_nan, gpu=HOPPER, eager=True)
+        assert "listed" in words
+
+
+# Channels of images, which all blocks read
+
+
+@pytest.mark.parametrize(
+    ("shape", "dim", "dtype", "q"),
+    [
+        ((260, 2, 8, 8), (0, 2, 3), torch.float32, (0.5,)),
+        ((420, 2, 7, 7), (0, 2, 3), torch.float32, NINE[:5]),
+        ((26, 2, 5, 2, 128), (0, 2, 4), torch.int32, (0.3,)),
+        ((340, 2, 7, 7), (0, 2, 3), torch.bfloat16, (0.5,)),
+        ((140, 2, 64), (0, 2), torch.float64, (0.0, 1.0)),
+    ],
+    ids=str,
+)
+def test_streams_of_spans(
+    select: Select,
+    shape: tuple[int, ...],
+    dim: tuple[int, ...],
+    dtype: torch.dtype,
+    q: tuple[float, ...],
+) -> None:
+    words = select(numbers(shape, dtype), q, dim=dim, gpu=HOPPER, eager=True, offset=len(q) % 2)
+    assert {"streams", "spans"} <= words
 
 
 # Plans of problems of any size, without data
@@ -489,7 +585,14 @@ def test_layouts(programs: Programs) -> None:
     assert "streams" in plan_of(programs, (1 << 25,)).words
     assert "streams" in plan_of(programs, (1 << 28,), num_q=2).words
     assert "patterns" in plan_of(programs, (1 << 20, 4), dtype=torch.uint8).words
-    assert "columns" in plan_of(programs, (1 << 16, 512)).words
+    assert "columns" in plan_of(programs, (1 << 16, 512), dtype=torch.bfloat16).words
+    assert "listed" in plan_of(programs, (1 << 16, 512)).words
+    assert {"listed", "q5"} <= plan_of(programs, (400_000, 64), num_q=5).words
+    assert {"streams", "spans"} <= plan_of(programs, (128, 64, 56, 56), (0, 2, 3)).words
+    assert "spans" not in plan_of(programs, (2, 32, 96, 96, 96), (0, 2, 3, 4)).words
+    assert "stripes" in plan_of(programs, (64, 577, 64), (1,)).words
+    assert "stripes" in plan_of(programs, (4, 32, 2048, 128), (0, 2), torch.bfloat16).words
+    assert "sort" in plan_of(programs, (256, 1024, 14, 14), (2, 3)).words
     # Fewer q's at a time make room for the blocks that a large input needs.
     several = plan_of(programs, (1 << 13, 4096), dtype=torch.bfloat16, num_q=3)
     assert {"stripes", "q1"} <= several.words

@@ -493,6 +493,27 @@ constexpr double kSampleMargin = 4;
 constexpr int64_t kMostRunOfStreamedSpans = 1 << 14;
 constexpr int64_t kRowsToStreamSpans = 1 << 15;
 constexpr int64_t kBytesToStreamSpans = 8 << 20;
+// Columns of so many rows, and so many bytes together, have lists of the values near a quantile. One
+// in so many rows is sampled. A list has so many times the room that it needs most likely, and no
+// more values than a block selects from soon. Cases: medians of float32 [400000, 64] and [65536, 512].
+constexpr int64_t kRowsToList = 1 << 15;
+constexpr int64_t kBytesToList = 12 << 20;
+constexpr int64_t kRowsPerSampled = 32;
+constexpr int64_t kLeastListSample = 1 << 10;
+constexpr double kRoomOfList = 1.25;
+constexpr unsigned kLogCopiesOfPick = 3;
+constexpr int64_t kMostRoomOfList = 1 << 16;
+constexpr int64_t kMostBytesOfLists = 256 << 20;
+// Lists of so many q's are filled together, by blocks of so many threads. A thread collects so many
+// bytes of a list before it writes them.
+constexpr int kMostQOfLists = 5;
+constexpr int kThreadsOfLists = 512;
+constexpr int blocks_of_lists(int num_q) {
+  return num_q == 1 ? 2 : 1;
+}
+constexpr int bytes_of_list(int num_q) {
+  return num_q == 1 ? 64 : 32;
+}
 // Counters in memory of the channels that are selected together.
 constexpr int64_t kMaxBytesOfSelectCounters = 64 << 20;
 

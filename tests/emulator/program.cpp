@@ -422,6 +422,9 @@ std::string words_of(const cuda::SelectPlan& plan) {
     case cuda::SelectLayout::kStripes:
       return "stripes q" + std::to_string(plan.stripe.group / cuda::kTargetsOfQ) + " cluster" +
              std::to_string(plan.columns.chunks);
+    case cuda::SelectLayout::kListed:
+      return "listed q" + std::to_string(plan.group) + " sample" +
+             std::to_string(plan.listed.sample) + (plan.columns.are_general() ? " general" : "");
   }
   return "";
 }

@@ -117,6 +117,11 @@ def eager(tuning: str) -> str:
         ("RowsToSample", "1 << 22", 1 << 12),
         ("BytesToSample", "256 << 20", 1),
         ("SampleSize", "1 << 14", 1 << 11),
+        ("RowsToList", "1 << 15", 1 << 11),
+        ("BytesToList", "12 << 20", 1),
+        ("RowsToStreamSpans", "1 << 15", 1 << 10),
+        ("BytesToStreamSpans", "8 << 20", 1),
+        ("LeastListSample", "1 << 10", 1 << 6),
     ):
         assert f"k{name} = {usual};" in tuning
         tuning = tuning.replace(f"k{name} = {usual};", f"k{name} = {small};")

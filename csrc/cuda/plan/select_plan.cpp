@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/listed_plan.h"
 #include "cuda/plan/short_plan.h"
 
 namespace histo::cuda {
@@ -342,6 +343,9 @@ SelectPlan plan_layout(
       num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged &&
       plan_staged(problem, element_bytes, num_q, limits, staged)) {
     return staged;
+  }
+  if (plan_listed(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
   }
   SelectPlan stripes = plan;
   if (element_bytes > 1 && rows > kRowsOfTinySort &&

@@ -56,6 +56,7 @@ enum class SelectLayout {
   kSampled,  // the same for one q of long channels: a sample tells where its values lie
   kColumns,  // channels side by side, a lane each
   kStripes,  // the same, all passes in one kernel
+  kListed,   // the same of long channels: a sample tells which values are listed and looked through
 };
 
 constexpr int kPatterns = 256; // of a byte
@@ -104,6 +105,13 @@ struct StagedShape {
   unsigned team_bytes;  // of shared memory
 };
 
+/// kListed: what is sampled and listed.
+struct ListedShape {
+  int64_t sample;     // elements of a channel
+  int64_t room;       // values of a list, of one q and channel
+  int64_t pick_bytes; // of shared memory of a block that selects from a list
+};
+
 struct SelectPlan {
   SelectLayout layout;
   ChannelStreams streams; // of kWhole and kSampled, too
@@ -120,7 +128,7 @@ struct SelectPlan {
   int64_t shared_bytes;
   unsigned values_of_q; // that may differ: 2 if the quantile lies between two
   unsigned slots;       // prefixes of a channel that a table has room for
-  int64_t group;        // q's that are selected together
+  int64_t group;        // q's that are selected together, or whose lists are filled together
   unsigned copies;      // log2 of the copies that a table may have
   unsigned sorted;      // kSort: the elements that a warp sorts, a power of two
   int64_t counters;     // of a channel, in memory
@@ -129,6 +137,7 @@ struct SelectPlan {
   unsigned passes;      // kSampled: as many as any data need
   bool overlaps;        // kernels start before the one before ends
   bool halves;          // counters take too much memory: half of the channels is selected first
+  ListedShape listed;
   bool across_spans; // kStreams: blocks read `spans`, since channels lie in short runs
 
   unsigned slots_of(int64_t num_q) const {

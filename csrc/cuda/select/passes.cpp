@@ -92,6 +92,8 @@ void select_part(const SelectionPart& part, const Launch& launch) {
       return select_sampled(plan, part, launch);
     case SelectLayout::kStripes:
       return select_stripes(plan, part, launch);
+    case SelectLayout::kListed:
+      return select_listed(plan, part, launch);
     case SelectLayout::kStreams:
     case SelectLayout::kColumns:
       return select_in_passes(plan, part, launch);

@@ -8,6 +8,7 @@
 #include "cuda/pdl.cuh"
 #include "cuda/policy.h"
 #include "cuda/select/key_ranges.cuh"
+#include "cuda/select/sample.h"
 #include "cuda/select/window.cuh"
 #include "cuda/storage/counts.cuh"
 #include "cuda/walk/walk.cuh"
@@ -18,46 +19,10 @@ namespace {
 template <class Bits>
 using SampledReads = ReadShape<threads_of_select_streams(sizeof(Bits)), 1, 4>;
 
-/// A sample of each channel, and its values at two q's, which are the ends of the window.
-struct Sample {
-  void* values;  // [channels, size]
-  double* q;     // [2]
-  void* below;   // [2, channels]
-  void* above;   // the same
-  void* weights; // double, the same; nobody reads them
-};
-
-/// A thread takes one element, somewhere in its part of the rows. Equal steps could take a single
-/// column of a matrix, and columns may differ.
-template <class Bits>
-__global__ __launch_bounds__(kThreadsOfSample) void sample_kernel(
-    const Bits* __restrict__ data,
-    const __grid_constant__ ChannelStreams in,
-    const double* __restrict__ q,
-    Bits* __restrict__ values,
-    double* __restrict__ window_q,
-    int64_t size) {
-  const int64_t i = int64_t{blockIdx.x} * kThreadsOfSample + threadIdx.x;
-  const int64_t channel = i / size, part = i % size;
-  const int64_t part_rows = in.num_rows / size;
-  const uint64_t random = static_cast<uint32_t>(part) * 0x9e3779b9u;
-  const int64_t row =
-      part * part_rows + static_cast<int64_t>(random * static_cast<uint64_t>(part_rows) >> 32);
-  values[i] = data[offset_in(in.channels, channel) + offset_in(in.rows, row)];
-  if (i == 0) {
-    const double middle = *q >= 0 && *q <= 1 ? *q : 0.5;
-    const double margin =
-        kSampleDeviations * std::sqrt(middle * (1 - middle) / static_cast<double>(size)) +
-        kSampleMargin / static_cast<double>(size);
-    window_q[0] = max(middle - margin, 0.0);
-    window_q[1] = min(middle + margin, 1.0);
-  }
-}
-
 /// Makes the first windows, and zeroes the counters.
 template <class Bits>
 __global__ __launch_bounds__(kThreadsOfDigits) void open_windows_kernel(
-    const __grid_constant__ Sample sample,
+    const __grid_constant__ SampleEnds sample,
     KeyOrder<Bits> order,
     int64_t channels,
     Window* __restrict__ windows,
@@ -69,8 +34,8 @@ __global__ __launch_bounds__(kThreadsOfDigits) void open_windows_kernel(
   }
   if (i < channels) {
     const uint64_t smallest = order.smallest(), greatest = order.greatest();
-    uint64_t low = order.key(static_cast<const Bits*>(sample.below)[i]);
-    uint64_t high = order.key(static_cast<const Bits*>(sample.above)[channels + i]);
+    uint64_t low = order.key(static_cast<const Bits*>(sample.values)[i]);
+    uint64_t high = order.key(static_cast<const Bits*>(sample.values)[channels + i]);
     // If all of the sample is NaN, these are keys of NaN.
     low = sample.q[0] > 0 ? min(low, greatest - 1) : smallest;
     high = sample.q[1] < 1 ? min(max(high, low + 1), greatest) : greatest;
@@ -270,34 +235,6 @@ __global__ __launch_bounds__(kThreadsOfDigits) void narrow_windows_kernel(
   }
 }
 
-/// Takes a sample, and selects from it the ends of a window.
-template <class Bits>
-Sample sample_window(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
-  Problem problem = part.selection.problem;
-  const int64_t channels = problem.num_channels(), values = 2 * channels;
-  const Sample sample{
-      launch.allocate(channels * plan.sample * int64_t{sizeof(Bits)}),
-      static_cast<double*>(launch.allocate(2 * int64_t{sizeof(double)})),
-      launch.allocate(values * int64_t{sizeof(Bits)}),
-      launch.allocate(values * int64_t{sizeof(Bits)}),
-      launch.allocate(values * int64_t{sizeof(double)})};
-  start(
-      launch, "sample", sample_kernel<Bits>,
-      LaunchShape{grid_of(channels * plan.sample / kThreadsOfSample), kThreadsOfSample},
-      static_cast<const Bits*>(problem.data), plan.streams, part.selection.q + part.first_q,
-      static_cast<Bits*>(sample.values), sample.q, plan.sample);
-  problem.data = sample.values;
-  problem.channels[0] = {1, 0};
-  problem.channels[1] = {channels, plan.sample};
-  problem.rows[0] = problem.rows[1] = {1, 0};
-  problem.rows[2] = {plan.sample, 1};
-  select(
-      {problem, sample.q, 2, true, Interpolation::kLinear, true, sample.below, sample.above,
-       sample.weights},
-      launch);
-  return sample;
-}
-
 template <class Bits>
 void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
   const Problem& problem = part.selection.problem;
@@ -305,7 +242,7 @@ void select_sampled_bits(const SelectPlan& plan, const SelectionPart& part, cons
   const auto order = KeyOrder<Bits>::of(problem.type);
   auto* windows = static_cast<Window*>(launch.allocate(channels * int64_t{sizeof(Window)}));
   auto* counts = static_cast<unsigned long long*>(launch.allocate(plan.counter_bytes(channels)));
-  const Sample sample = sample_window<Bits>(plan, part, launch);
+  const SampleEnds sample = find_sample_ends(part, plan.sample, false, nullptr, 0, launch);
   start(
       launch, "open_windows", open_windows_kernel<Bits>,
       LaunchShape{grid_of(ceil_div(size, kThreadsOfDigits)), kThreadsOfDigits}, sample, order,

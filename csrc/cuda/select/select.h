@@ -41,6 +41,7 @@ void select_spans(const SelectPlan& plan, const SelectionPart& part, const Launc
 void select_staged(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
+void select_listed(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {

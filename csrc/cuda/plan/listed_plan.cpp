@@ -1,0 +1,67 @@
+#include "cuda/plan/listed_plan.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "cuda/plan/common.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
+constexpr int64_t kReservedOfPick = 8192;
+constexpr int64_t kSpareOfList = 32;
+
+} // namespace
+
+bool plan_listed(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& all) {
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  if (element_bytes < 4 || rows < kRowsToList || channels * rows * element_bytes < kBytesToList ||
+      (!are_columns(problem, element_bytes) && !are_general_columns(problem))) {
+    return false;
+  }
+  SelectPlan plan = all;
+  plan.layout = SelectLayout::kListed;
+  plan.threads = kThreadsOfLists;
+  ListedShape& listed = plan.listed;
+  listed.sample =
+      std::clamp(power_of_two_below(rows / kRowsPerSampled), kLeastListSample, kSampleSize);
+  // The median has the longest list.
+  const auto sample = static_cast<double>(listed.sample);
+  const double margin = kSampleDeviations * 0.5 / std::sqrt(sample) + kSampleMargin / sample;
+  listed.room =
+      static_cast<int64_t>(kRoomOfList * 2 * margin * static_cast<double>(rows)) + kSpareOfList;
+  const auto shared_of = [](int q) { return int64_t{kThreadsOfLists} * q * bytes_of_list(q); };
+  const bool together = shared_of(kMostQOfLists) + kReserved <= limits.shared_per_block;
+  const int64_t most_lists = kMostBytesOfLists / (channels * listed.room * element_bytes);
+  plan.group = together ? std::clamp(num_q, int64_t{1}, int64_t{kMostQOfLists}) : 1;
+  if (listed.room > kMostRoomOfList || most_lists < plan.group) {
+    return false;
+  }
+  const int q = plan.group == 1 ? 1 : kMostQOfLists;
+  plan.shared_bytes = shared_of(q);
+  plan.slots = static_cast<unsigned>(plan.group) * kTargetsOfQ;
+  DeviceLimits at_once = limits;
+  at_once.sm_count *= blocks_of_lists(q);
+  plan.columns = columns_of(problem, element_bytes, 5, kSetupBytes, at_once);
+  set_steps(plan.columns, plan.threads);
+  plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+  plan.streams = streams_of(problem, 1, limits);
+  plan.streams.chunks = 1; // of a channel that is read again
+  plan.streams.share = rows;
+  plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfDigit};
+  const int64_t counters = plan.digits.at(0).counters();
+  listed.pick_bytes = kCounterBytes * counters << kLogCopiesOfPick;
+  while (listed.pick_bytes + kReservedOfPick > limits.shared_per_block) {
+    listed.pick_bytes /= 2;
+  }
+  all = plan;
+  return true;
+}
+
+} // namespace histo::cuda

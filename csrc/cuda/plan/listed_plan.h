@@ -1,0 +1,17 @@
+// The plan of kListed.
+#pragma once
+
+#include "cuda/plan/select_plan.h"
+
+namespace histo::cuda {
+
+/// Long channels side by side, whose values near a quantile are listed. Two-byte types have only two
+/// digits, which are counted sooner.
+bool plan_listed(
+    const Problem& problem,
+    int64_t element_bytes,
+    int64_t num_q,
+    const DeviceLimits& limits,
+    SelectPlan& all);
+
+} // namespace histo::cuda
