@@ -70,11 +70,7 @@ __global__ __launch_bounds__(kThreadsOfLists, blocks_of_lists(kQ)) void list_col
   const struct {
     decltype(own)& lists;
     __device__ __forceinline__ void operator()(const Pack<Bits, kOfWord>& pack) const {
-      if constexpr (sizeof(Bits) == 2) {
-        lists.add(Packed16{reinterpret_cast<const uint32_t&>(pack)}, 0, 1);
-      } else {
-        lists.add(pack.elements[0], 0);
-      }
+      lists.add(pack.elements[0], 0);
       lists.make_room(1);
     }
     __device__ __forceinline__ void operator()(Bits bits, int of_word) const {

@@ -131,15 +131,6 @@ class ListsOfThread {
   __device__ __forceinline__ void add(Bits bits, int column) {
     add(distances_.of(bits), bits, column);
   }
-  /// The columns of two elements are `column` and the one after it, or `column` as well.
-  __device__ __forceinline__ void add(Packed16 pair, int first, int second) {
-    int element = 0;
-    distances_.for_both(pair, [&](uint32_t distance) {
-      add(distance, static_cast<Bits>(element == 0 ? pair.bits : pair.bits >> 16),
-          element == 0 ? first : second);
-      ++element;
-    });
-  }
   /// Makes room for `count` elements more of each column, if a lane has too little.
   __device__ __forceinline__ void make_room(unsigned count) {
     static_assert(kSize >= 4, "lists have room for some values");
