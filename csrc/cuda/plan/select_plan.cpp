@@ -223,16 +223,17 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   return passes;
 }
 
-/// Changes a plan of kStreams.
-void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
-  plan.layout = SelectLayout::kSampled;
-  plan.sample = kSampleSize;
-  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
-  plan.passes = passes_of_sampled(element_bytes, plan.room);
-  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
+/// All blocks read each channel.
+void plan_streams(
+    const Problem& problem, int64_t num_q, const DeviceLimits& limits, SelectPlan& plan) {
+  plan.layout = SelectLayout::kStreams;
+  plan.threads = threads_of_select_streams(bytes_of_type(problem.type));
+  plan.streams = streams_of(problem, 1, limits);
+  plan.blocks = problem.num_channels() * plan.streams.chunks;
+  plan_table(limits.shared_per_block - kReserved, num_q, plan);
 }
 
-/// Channels that lie in short runs, as those of images do: blocks read across them.
+/// The same for channels that lie in short runs, as those of images do: all blocks read across runs.
 bool plan_streams_of_spans(
     const Problem& problem,
     int64_t element_bytes,
@@ -247,14 +248,19 @@ bool plan_streams_of_spans(
       channels >= kManyChannelsOfSm * limits.sm_count) {
     return false;
   }
-  plan.layout = SelectLayout::kStreams;
+  plan_streams(problem, num_q, limits, plan);
   plan.across_spans = true;
-  plan.threads = threads_of_select_streams(element_bytes);
-  plan.streams = streams_of(problem, 1, limits);
   plan.spans = spans_of(problem, plan.streams.chunks);
-  plan.blocks = channels * plan.streams.chunks;
-  plan_table(limits.shared_per_block - kReserved, num_q, plan);
   return true;
+}
+
+/// Changes a plan of kStreams.
+void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
+  plan.layout = SelectLayout::kSampled;
+  plan.sample = kSampleSize;
+  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
+  plan.passes = passes_of_sampled(element_bytes, plan.room);
+  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
 }
 
 /// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
@@ -287,11 +293,7 @@ SelectPlan plan_digits(
     plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);
     return plan;
   }
-  plan.layout = SelectLayout::kStreams;
-  plan.threads = threads_of_select_streams(element_bytes);
-  plan.streams = streams_of(problem, 1, limits);
-  plan.blocks = channels * plan.streams.chunks;
-  plan_table(limits.shared_per_block - kReserved, num_q, plan);
+  plan_streams(problem, num_q, limits, plan);
   if (takes_sample(problem, element_bytes, num_q, limits)) {
     plan_sampled(element_bytes, plan);
   }
