@@ -175,23 +175,23 @@ def all_but_channel(
 
 def dims_beside_channel(
     op: str,
-    sizes: int,
+    input_ndim: int,
     dim: int | Sequence[int] | None,
     channel_dim: object,
     argument: str = "input",
     default: tuple[int, ...] | None = None,
 ) -> list[int]:
-    """All dimensions but that of the channels, of an input that gets those that it lacks of two.
+    """All dimensions but that of the channels. An input of fewer than two dimensions gets two.
 
-    `default` is the `dim` of a caller who has named none."""
+    `default` is what `dim` is if the caller left it out."""
     if dim is not default and not (is_compiling() and dim == default):
         expected = "dim must be left out with channel_dim"
         raise TypeError(f"{op}: {expected}, got dim={shown(dim)}")
     hint = ": pass dim, those to count over" if isinstance(channel_dim, (tuple, list)) else ""
     channel = integer(op, channel_dim, "channel_dim must be an int", hint)
-    ndim = max(sizes, 1)
+    ndim = max(input_ndim, 1)
     if not -ndim <= channel < ndim:
-        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {sizes}-D"
+        expected = f"channel_dim must be between {-ndim} and {ndim - 1} for a {input_ndim}-D"
         raise RuntimeError(f"{op}: {expected} {argument}, got {channel}")
     behind = (ndim - 1 - channel) % ndim
     last = max(ndim - 1, 1)

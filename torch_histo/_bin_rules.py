@@ -146,7 +146,8 @@ def _parts(ranks: Tensor, last: Tensor, in_float32: bool) -> Tensor:
 
 @contextmanager
 def _subnormals() -> Iterator[None]:
-    """Subnormal numbers of this thread are numbers, whatever torch.set_flush_denormal says."""
+    """Keeps subnormal numbers of this thread from being flushed to 0, whatever
+    torch.set_flush_denormal says."""
     are_flushed = np.finfo(np.float64).smallest_normal / 2 == 0
     if are_flushed:
         torch.set_flush_denormal(False)

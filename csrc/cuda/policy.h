@@ -401,26 +401,26 @@ constexpr int64_t kFewestShortOfSm = 2; // channels
 constexpr int64_t kMostShortOfSm = 4;   // blocks
 constexpr int64_t kMostRowsOfShortWeights = 128 << 10;
 constexpr unsigned kFewestLogCopiesOfShort = 1;
-constexpr unsigned kMostWordsToWrite = 16; // half a warp has the words of a slot
+constexpr unsigned kMostWordsToWrite = 16; // of a slot: a thread makes its digits
 // Columns have tables if a warp's rows are at least so many for each slot.
 constexpr int64_t kFewestRowsOfColumns = 4;
 
 // --- Joint histograms (fill/joint*.cu) -----------------------------------------------------
 
-// Threads of a block, which is alone on its multiprocessor. Fewer have more registers: two small
-// elements at a time take more of them, and so do types that are known when a kernel runs.
+// Threads of a block, alone on its multiprocessor. Fewer, if a thread needs more registers: for small
+// elements, and for types that are known only when a kernel runs. Case: bfloat16, bfloat16 [2^29].
 constexpr int kThreadsOfJoint = 768;
 constexpr int kFewThreadsOfJoint = 640;
 constexpr int kFewestThreadsOfJoint = 512;
-// Shorter channels are counted element by element in the result, and so are those with more cells of
-// a table for each row than these.
+// Channels with fewer rows, or with more cells of a table for each row, are counted by additions to
+// the result. Case: float32, float32 [64, 256, 256] over (1, 2).
 constexpr int64_t kMinRowsOfJoint = 1024;
 constexpr int64_t kMostCellsOfRow = 8;
 // Buckets that find the thresholds of an axis if no line does.
 constexpr int32_t kBucketsOfJoint = 1024;
 // Bins of an axis: a bucket counts its thresholds in 16 bits.
 constexpr int64_t kMostBinsOfJoint = 1 << 15;
-// With fewer bytes of coordinates, cells that no table has are counted in the result.
+// If no table has room, fewer bytes of coordinates are counted in the result. Case: 512 x 512 bins.
 constexpr int64_t kMinBytesOfJointIndex = 32 << 20;
 
 // --- Short channels between edges (fill/own_ranges.cu, fill/short_channels.cu) ----------------
@@ -511,9 +511,9 @@ constexpr double kSampleMargin = 4;
 constexpr int64_t kMostRunOfStreamedSpans = 1 << 14;
 constexpr int64_t kRowsToStreamSpans = 1 << 15;
 constexpr int64_t kBytesToStreamSpans = 8 << 20;
-// Columns of so many rows, and so many bytes together, have lists of the values near a quantile. One
-// in so many rows is sampled. A list has so many times the room that it needs most likely, and no
-// more values than a block selects from soon. Cases: medians of float32 [400000, 64] and [65536, 512].
+// The values near a quantile are listed for columns of so many rows, and so many bytes together. One
+// in so many rows is sampled. A list has so many times the room that it is likely to need, but only
+// what a block can search quickly. Cases: medians of float32 [400000, 64] and [65536, 512].
 constexpr int64_t kRowsToList = 1 << 15;
 constexpr int64_t kBytesToList = 12 << 20;
 constexpr int64_t kRowsPerSampled = 32;

@@ -214,6 +214,7 @@ def edges_of(
 def result_of(
     name: str, source: Source, elements: int, counts: Tensor, **more: Any
 ) -> report.Result:
+    """The counts of a source, or its sums of weights. `more` are other fields of the result."""
     return report.Result(
         name=name,
         kind=source.kind,

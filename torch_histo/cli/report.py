@@ -371,11 +371,13 @@ def json_number(value: float) -> float | str | None:
 
 
 def json_numbers(row: Tensor) -> list[Any]:
+    """Counts, or sums of weights."""
     numbers: list[Any] = row.tolist()
     return list(map(json_number, numbers)) if row.is_floating_point() else numbers
 
 
 def json_of_weights(weights: tuple[str, str]) -> dict[str, str]:
+    """The file of weights, and their dtype."""
     return dict(zip(("weights", "weight_dtype"), weights, strict=True))
 
 

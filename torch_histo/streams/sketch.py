@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
@@ -33,9 +33,6 @@ from torch_histo.streams._drawing import (
     powers_of_two,
 )
 from torch_histo.streams._stream import Stream, channel_sizes, fractions_of, ranks_of
-
-if TYPE_CHECKING:
-    pass
 
 _INT64 = torch.iinfo(torch.int64)
 _FRACTION_BITS = 52

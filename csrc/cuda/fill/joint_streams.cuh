@@ -24,7 +24,7 @@ struct JointOutput {
   int64_t num_bins;
 };
 
-/// The axes of a block, one in another.
+/// The axes of a block. Each holds those behind it.
 template <class Stream, int kAxis = 0>
 struct AxesOfBlock {
   using Samples = typename Stream::Samples;
@@ -75,7 +75,7 @@ struct AxesOfBlock {
       return own.consecutive.covers && behind.are_covered();
     }
   }
-  /// Makes cells of all axes of those of the axes before. kWay holds for all axes.
+  /// Makes cells of all axes from those of the axes before this one. kWay holds for all axes.
   template <AxisWay kWay, int kSize>
   __device__ __forceinline__ void find_cells(
       const Stream& stream,
@@ -96,8 +96,8 @@ struct AxesOfBlock {
   }
 };
 
-/// Counts packs, or writes their joint bins. If all axes are kFast or kCovered, out.storage is
-/// kStorage: the loop must be short, since all of it is read for each pack.
+/// Counts packs, or writes their joint bins. If all axes are kFast or kCovered, kStorage is
+/// out.storage: a loop for one storage has fewer instructions to fetch.
 template <class Stream, class Axes, AxisWay kWay, JointStorage kStorage = JointStorage::kTable>
 struct FillCells {
   const Stream& stream;
@@ -149,7 +149,7 @@ struct FillCells {
   }
 };
 
-/// Writes the words beside cells: they are no cells.
+/// Fills the words before and behind the cells with a number that is no cell.
 __device__ inline void put_beside_index(const JointOutput& out, int64_t rows) {
   const int64_t behind = out.first_index + rows, word = threadIdx.x;
   if (blockIdx.x == 0 && word < out.index_words - rows) {

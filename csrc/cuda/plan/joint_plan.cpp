@@ -102,9 +102,9 @@ bool are_interleaved(const Problem& problem, int axes) {
       return false;
     }
   }
-  const uintptr_t unit = point % 2 == 0 && kVec16Bytes % point == 0 ? static_cast<uintptr_t>(point)
-                                                                    : static_cast<uintptr_t>(bytes);
-  return problem.num_rows() == problem.rows[2].size && begin % unit == 0 &&
+  const int64_t alignment = point % 2 == 0 && kVec16Bytes % point == 0 ? point : bytes;
+  const bool is_aligned = begin % static_cast<uintptr_t>(alignment) == 0;
+  return problem.num_rows() == problem.rows[2].size && is_aligned &&
          is_whole(problem.channels[0]) && is_whole(problem.channels[1]);
 }
 
@@ -215,7 +215,7 @@ void set_blocks(const Problem& problem, const DeviceLimits& limits, JointPlan& p
   const int64_t of_first =
       setup * bytes_of_type(problem.type) / bytes_of_element(problem, in.cells.axes);
   const ChannelStreams streams = streams_of(problem, 1, limits, std::max<int64_t>(of_first, 1));
-  // Each table of a channel is to have enough rows, too.
+  // Each table of a channel must have enough rows, too.
   const int64_t most = std::max<int64_t>(in.num_rows * kMostCellsOfRow / in.cells.size(), 1);
   in.share = std::max(streams.share, indexes ? 1 : ceil_div(in.num_rows, most));
   in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));

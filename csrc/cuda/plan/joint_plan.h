@@ -26,12 +26,12 @@ enum class JointSamples {
 enum class JointTypes {
   kSame,  // all coordinates have the type of the first one
   kIds,   // int64, then float32
-  kMixed, // floats of up to 32 bits, or integers but uint64: known when a kernel runs
-  kWide,  // all but integers of 64 bits, as float64
+  kMixed, // each a float of up to 32 bits, or any integer but uint64: known when a kernel runs
+  kWide,  // any but integers of 64 bits, converted to float64
 };
 
 /// A table has a cell for each combination of the slots of all axes: underflow, the bins, overflow and
-/// NaN. The last axis may have more, so that cells of a diagonal lie in different banks.
+/// NaN. The last axis may have unused slots, so that cells of a diagonal lie in different banks.
 struct JointCells {
   int axes;
   unsigned slots[kMostAxes]; // in the table
@@ -88,8 +88,8 @@ struct JointPlan {
   int64_t blocks;
   int64_t shared_bytes;
   int64_t workspace_bytes; // tables of blocks that share a channel, or the cells of elements
-  // Cells lie among so many words, from the first one on: packs are aligned, and so is the whole. The
-  // words beside them count nowhere.
+  // The workspace of kIndex has index_words words. Cells begin at first_index, so that packs are
+  // aligned. The other words are not counted.
   int64_t first_index;
   int64_t index_words;
 
@@ -97,8 +97,8 @@ struct JointPlan {
   Problem index_problem(const void* workspace, int64_t* counts) const;
 };
 
-/// Whether the joint bins may be written as int32 and counted: those of many elements that take no
-/// less memory.
+/// Whether joint bins are written as int32 and then counted: those of many elements, none of which is
+/// smaller than an int32.
 bool takes_index(const Problem& problem, int axes);
 
 /// The joint bins of all elements, one after another, as a problem of counting integers.

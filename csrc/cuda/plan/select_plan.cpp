@@ -5,6 +5,7 @@
 #include "cuda/plan/common.h"
 #include "cuda/plan/listed_plan.h"
 #include "cuda/plan/short_plan.h"
+#include "cuda/plan/stripes_plan.h"
 
 namespace histo::cuda {
 namespace {
@@ -107,81 +108,6 @@ bool plan_columns(
   plan.columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
   plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
   return true;
-}
-
-/// The blocks of a cluster: as many as let the GPU end soonest.
-unsigned cluster_of(const ChannelColumns& in, int64_t blocks_of_sm, const DeviceLimits& limits) {
-  const int64_t stripes = in.batches * in.stripes;
-  unsigned best = 1;
-  int64_t least_cost = INT64_MAX;
-  for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
-    const int64_t blocks = stripes * size;
-    const int64_t bytes = ceil_div(in.rows, int64_t{size}) * in.places() * kLineBytes;
-    const int64_t cost = ceil_div(blocks, int64_t{limits.sm_count}) * bytes +
-                         ceil_div(blocks, blocks_of_sm * limits.sm_count) * kSetupBytesOfStripe;
-    if (cost <= least_cost) {
-      least_cost = cost;
-      best = size;
-    }
-  }
-  return best;
-}
-
-/// Sums of packed counters have 16 bits.
-constexpr int64_t kMaxRowsOfPackedStripe = kMaxPacked16;
-
-bool plan_stripes(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan& plan) {
-  const int64_t word_bytes = bytes_of_word(element_bytes);
-  const int64_t rows = problem.num_rows();
-  const auto in_words = [&](int64_t elements) {
-    return elements * element_bytes % word_bytes == 0;
-  };
-  const bool in_one_loop = are_columns(problem, word_bytes) && in_words(problem.rows[2].stride) &&
-                           in_words(problem.channels[1].size);
-  if ((!in_one_loop && !are_general_columns(problem)) ||
-      rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
-    return false;
-  }
-  ChannelColumns in = stripes_of(problem, word_bytes, 5);
-  const int64_t width = in.width(static_cast<unsigned>(element_bytes));
-  if (static_cast<double>(in.columns) < kEnoughFill * static_cast<double>(in.stripes * width)) {
-    return false;
-  }
-  const int64_t q = std::min<int64_t>(num_q, kMaxTargets / kTargetsOfQ);
-  const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
-  const int64_t shared = limits.shared_per_block - kReserved;
-  const int64_t beside = of_targets + 2 * width * kCounterBytes + kLineBytes; // NaN's row
-  const int64_t of_slot = width * element_bytes + kLineBytes * (16 + (1 << kBitsOfColumnDigit));
-  const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMaxSlotsOfStripe);
-  const int64_t bytes = problem.num_channels() * rows * element_bytes;
-  plan.layout = SelectLayout::kStripes;
-  plan.threads = kThreadsOfStripes;
-  // Fewer q's at a time leave an SM room for more blocks, which large inputs need.
-  for (int64_t group = std::min(most / plan.values_of_q, q); group > 0;
-       group = group > 1 ? (group + 1) / 2 : 0) {
-    const int64_t slots = group * plan.values_of_q;
-    plan.group = group;
-    plan.slots = static_cast<unsigned>(slots);
-    plan.stripe = {
-        static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
-        static_cast<unsigned>(slots)};
-    plan.shared_bytes = beside + slots * of_slot;
-    const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
-    in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-    in.share = ceil_div(in.rows, int64_t{in.chunks});
-    set_steps(in, plan.threads);
-    plan.blocks = in.batches * in.stripes * in.chunks;
-    plan.columns = in;
-    if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
-      return true;
-    }
-  }
-  return false;
 }
 
 /// A table as large as the shared memory allows: what slots leave free has copies.
@@ -297,16 +223,17 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
   return passes;
 }
 
-/// Changes a plan of kStreams.
-void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
-  plan.layout = SelectLayout::kSampled;
-  plan.sample = kSampleSize;
-  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
-  plan.passes = passes_of_sampled(element_bytes, plan.room);
-  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
+/// All blocks read each channel.
+void plan_streams(
+    const Problem& problem, int64_t num_q, const DeviceLimits& limits, SelectPlan& plan) {
+  plan.layout = SelectLayout::kStreams;
+  plan.threads = threads_of_select_streams(bytes_of_type(problem.type));
+  plan.streams = streams_of(problem, 1, limits);
+  plan.blocks = problem.num_channels() * plan.streams.chunks;
+  plan_table(limits.shared_per_block - kReserved, num_q, plan);
 }
 
-/// Channels that lie in short runs, as those of images do: blocks read across them.
+/// The same for channels that lie in short runs, as those of images do: all blocks read across runs.
 bool plan_streams_of_spans(
     const Problem& problem,
     int64_t element_bytes,
@@ -321,20 +248,62 @@ bool plan_streams_of_spans(
       channels >= kManyChannelsOfSm * limits.sm_count) {
     return false;
   }
-  plan.layout = SelectLayout::kStreams;
+  plan_streams(problem, num_q, limits, plan);
   plan.across_spans = true;
-  plan.threads = threads_of_select_streams(element_bytes);
-  plan.streams = streams_of(problem, 1, limits);
   plan.spans = spans_of(problem, plan.streams.chunks);
-  plan.blocks = channels * plan.streams.chunks;
-  plan_table(limits.shared_per_block - kReserved, num_q, plan);
   return true;
+}
+
+/// Changes a plan of kStreams.
+void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
+  plan.layout = SelectLayout::kSampled;
+  plan.sample = kSampleSize;
+  plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
+  plan.passes = passes_of_sampled(element_bytes, plan.room);
+  plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
+}
+
+/// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
+SelectPlan plan_digits(
+    const Problem& problem, int64_t num_q, const DeviceLimits& limits, SelectPlan plan) {
+  const int64_t element_bytes = bytes_of_type(problem.type);
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  plan.digits = {
+      static_cast<unsigned>(8 * element_bytes),
+      element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
+  plan.copies = kMaxLogCopies;
+  if (plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
+  if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
+    return plan;
+  }
+  const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
+  const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
+  if (rows <= kMostRowsOfOneBlock || fills || many) {
+    plan.layout = SelectLayout::kWhole;
+    plan.threads = kThreadsOfWhole;
+    plan.blocks = channels;
+    plan.streams = streams_of(problem, 1, limits);
+    plan.streams.share = rows;
+    plan.streams.chunks = 1;
+    plan.copies = rows <= kMostRowsOfOneBlock ? 2 : kMaxLogCopies;
+    // Two blocks of a multiprocessor: one counts while the other selects.
+    const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
+    plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);
+    return plan;
+  }
+  plan_streams(problem, num_q, limits, plan);
+  if (takes_sample(problem, element_bytes, num_q, limits)) {
+    plan_sampled(element_bytes, plan);
+  }
+  return plan;
 }
 
 SelectPlan plan_layout(
     const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  const int64_t rows = problem.num_rows();
   SelectPlan plan{};
   plan.overlaps = limits.has_clusters();
   plan.values_of_q = values_of_q;
@@ -364,40 +333,7 @@ SelectPlan plan_layout(
   if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
     return columns;
   }
-  plan.digits = {
-      static_cast<unsigned>(8 * element_bytes),
-      element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
-  plan.copies = kMaxLogCopies;
-  if (plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
-  }
-  if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
-  }
-  const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
-  const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
-  if (rows <= kMostRowsOfOneBlock || fills || many) {
-    plan.layout = SelectLayout::kWhole;
-    plan.threads = kThreadsOfWhole;
-    plan.blocks = channels;
-    plan.streams = streams_of(problem, 1, limits);
-    plan.streams.share = rows;
-    plan.streams.chunks = 1;
-    plan.copies = rows <= kMostRowsOfOneBlock ? 2 : kMaxLogCopies;
-    // Two blocks of a multiprocessor: one counts while the other selects.
-    const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
-    plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);
-    return plan;
-  }
-  plan.layout = SelectLayout::kStreams;
-  plan.threads = threads_of_select_streams(element_bytes);
-  plan.streams = streams_of(problem, 1, limits);
-  plan.blocks = channels * plan.streams.chunks;
-  plan_table(limits.shared_per_block - kReserved, num_q, plan);
-  if (takes_sample(problem, element_bytes, num_q, limits)) {
-    plan_sampled(element_bytes, plan);
-  }
-  return plan;
+  return plan_digits(problem, num_q, limits, plan);
 }
 
 } // namespace

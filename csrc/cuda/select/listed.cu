@@ -1,4 +1,4 @@
-// Long channels that lie side by side. A sample of a channel tells between which of its values each quantile lies, almost
+// Long channels side by side. A sample tells between which of its values each quantile lies, almost
 // surely. A pass over all values counts those below and above, and lists those between. Then the
 // quantile is selected from its list, or from the whole channel if the sample was bad.
 #include <algorithm>
@@ -71,7 +71,7 @@ __global__ __launch_bounds__(kThreadsOfLists, blocks_of_lists(kQ)) void list_col
     decltype(own)& lists;
     __device__ __forceinline__ void operator()(const Pack<Bits, kOfWord>& pack) const {
       lists.add(pack.elements[0], 0);
-      lists.make_room(1);
+      lists.make_room();
     }
     __device__ __forceinline__ void operator()(Bits bits, int of_word) const {
 #pragma unroll
@@ -80,7 +80,7 @@ __global__ __launch_bounds__(kThreadsOfLists, blocks_of_lists(kQ)) void list_col
           lists.add(bits, j);
         }
       }
-      lists.make_room(1);
+      lists.make_room();
     }
   } add{own};
   column.template for_each<ColumnReads<Bits, kQ>>(add);
@@ -94,7 +94,7 @@ __global__ __launch_bounds__(kThreadsOfLists, blocks_of_lists(kQ)) void list_col
 /// Where a value is found.
 enum class Place : unsigned { kLow, kList, kHigh, kElsewhere };
 
-/// A block has a q and a channel.
+/// The list of a block, which has one q and one channel.
 template <class Bits>
 struct ListOfBlock {
   const ValueLists<Bits>& lists;

@@ -51,9 +51,9 @@ template <class Bits>
 struct ListOfThread {
   using Of = Distances<Bits>;
   using Distance = typename Of::Distance;
+  static_assert(Of::kShift == 0, "each distance is that of one key");
 
-  // Distances from the smallest number; of an end with low bits that may be anything, all ones.
-  Distance low_first;
+  // Distances from the smallest number.
   Distance low;
   Distance high;
   Distance span; // between both ends
@@ -61,14 +61,13 @@ struct ListOfThread {
   Bits* next; // in shared memory
 
   __device__ __forceinline__ void begin(Bits smallest, Bits low_key, Bits high_key, Bits* own) {
-    low_first = Of::first_of(low_key - smallest);
-    low = Of::last_of(low_key - smallest);
-    high = Of::last_of(high_key - smallest);
-    span = high_key > low_key ? Of::first_of(high_key - smallest) - low - 1 : 0;
+    low = low_key - smallest;
+    high = high_key - smallest;
+    span = high_key > low_key ? high - low - 1 : 0;
     next = own;
   }
   __device__ __forceinline__ void add(Distance distance, Bits bits, unsigned step) {
-    count_above(low_first, distance, below_low);
+    count_above(low, distance, below_low);
     count_above(distance, low, above_low);
     count_above(distance, high, above_high);
     if (distance - low - 1 < span) {
@@ -115,7 +114,7 @@ class ListsOfThread {
   }
   /// A column of the thread is this channel. One that is not `listed` lies beyond the last channel.
   __device__ __forceinline__ void begin(
-      const KeyOrder<Bits>& order, int column, int64_t channel, bool listed = true) {
+      const KeyOrder<Bits>& order, int column, int64_t channel, bool listed) {
     channels_[column] = channel;
     nans_[column] = 0;
 #pragma unroll
@@ -131,15 +130,15 @@ class ListsOfThread {
   __device__ __forceinline__ void add(Bits bits, int column) {
     add(distances_.of(bits), bits, column);
   }
-  /// Makes room for `count` elements more of each column, if a lane has too little.
-  __device__ __forceinline__ void make_room(unsigned count) {
+  /// Makes room for one element more of each column, if a lane has none.
+  __device__ __forceinline__ void make_room() {
     static_assert(kSize >= 4, "lists have room for some values");
     bool is_full = false;
 #pragma unroll
     for (int q = 0; q < kQ; ++q) {
 #pragma unroll
       for (int column = 0; column < kColumns; ++column) {
-        is_full |= of_[q][column].next > first(q, column) + (kSize - count) * kThreads;
+        is_full |= of_[q][column].next > first(q, column) + (kSize - 1) * kThreads;
       }
     }
     if (__any_sync(__activemask(), is_full)) {

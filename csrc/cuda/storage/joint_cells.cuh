@@ -23,7 +23,7 @@ __device__ inline int64_t shown_bin(const JointCells& cells, unsigned cell) {
   return bin;
 }
 
-/// The cell of a joint bin. Axes that are not valid count NaN alone: other cells are none.
+/// Finds the cell of a joint bin, or returns false: an axis that is not valid counts NaN alone.
 __device__ inline bool cell_of(
     const JointCells& cells, const bool (&valid)[kMostAxes], unsigned bin, unsigned& cell) {
   unsigned stride = 1;
@@ -52,9 +52,9 @@ struct CellWords {
 };
 
 /// Two cells share a word, 16 bits each. The thread whose addition overflows a half adds 2^16 to the
-/// result. Every addition tells what was there, so it does not matter who adds meanwhile: the low
-/// half's carry is taken back, and what that and other additions carry out of the word or borrow is
-/// counted for the high half.
+/// result. If it is the low half, its carry into the high half is taken back. Each addition returns
+/// what the word was before, so other threads may add meanwhile: whatever these two additions carry
+/// out of the word, or borrow, is counted for the high half.
 struct CellHalves {
   static constexpr uint32_t kHalf = 0xffff;
   static constexpr uint32_t kBeyond = 1u << 16;
@@ -73,7 +73,7 @@ struct CellHalves {
   __device__ __forceinline__ static unsigned shift_of(unsigned cell) {
     return cell % 2 * 16;
   }
-  /// Adds a number below 2^16 to each cell. All are added before one is looked at.
+  /// Adds a number below 2^16 to each cell. All additions are issued before a result is looked at.
   template <int kSize>
   __device__ __forceinline__ void add(const unsigned (&all)[kSize], uint32_t count) const {
     uint32_t before[kSize];
@@ -121,7 +121,7 @@ struct CellHalves {
   }
 
  private:
-  /// By value: the address of this one would keep it in memory.
+  /// Takes a copy: the address of this object would keep it in memory, not in registers.
   __device__ __noinline__ static void carry(
       CellHalves halves, unsigned cell, uint32_t before, uint32_t added) {
     const bool carries = before + added < before; // out of the word

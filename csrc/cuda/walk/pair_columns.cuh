@@ -28,7 +28,7 @@ struct RowsOfPairs {
   int left;    // rows of the thread. A block has fewer than 2^31
   int of_warp; // and rows that one of its lanes has
 
-  /// The thread begins with a column of the stripe and a row of the block, its warp with `of_lane_0`.
+  /// The thread begins with a column of the stripe and a row of the block, lane 0 with `of_lane_0`.
   __device__ __forceinline__ RowsOfPairs(
       const WeightColumns& columns,
       const Values& of_values,
@@ -74,8 +74,8 @@ struct RowsOfPairs {
     ValuePack value;
     WeightPack weight;
   };
-  /// Calls load(pair) for packs of kRows rows, some packs ahead, and f(ready(pair)). Its code is there
-  /// once.
+  /// Calls load(pair) for packs of kRows rows, kAhead packs ahead, and f(ready(pair)). f is
+  /// inlined once.
   template <int kAhead, int kRows, class Load, class Ready, class F>
   __device__ __forceinline__ void for_each_pair(
       const Load& load, const Ready& ready, const F& f) const {

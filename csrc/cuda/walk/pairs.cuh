@@ -249,8 +249,8 @@ struct StreamOfPairs {
     if constexpr (kAnywhere) {
       return load_apart(at);
     } else {
-      // A loop whose body is never repeated is jumped over. Otherwise the compiler would let all
-      // packs take the time of these loads.
+      // The loop runs once. Without it, the compiler would let packs that are aligned take the time
+      // of these loads, too. Workaround nvcc-13.0-loop-of-one: see docs/tuning.md.
       WeightPack pack;
       int again = in.pack_step == 0;
 #pragma unroll 1

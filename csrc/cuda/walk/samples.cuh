@@ -77,7 +77,7 @@ struct Separate<First, Rest...> {
     first.load_one(*at, 0, pack.first);
     others.load_one(at + 1, pack.others);
   }
-  /// What a coordinate is in kernels.
+  /// The operand of a coordinate.
   template <int kAxis, class Unused = void>
   struct Axis {
     using Values = typename Others::template Axis<kAxis - 1>::Values;
@@ -112,7 +112,7 @@ struct SideBySide {
   __device__ __forceinline__ static constexpr unsigned bytes(int) {
     return kAxes * sizeof(T);
   }
-  template <bool> // it is aligned: the plan has seen to it
+  template <bool> // the plan requires aligned packs
   __device__ __forceinline__ static void load(const char* const* at, Pack& pack) {
 #pragma unroll
     for (int i = 0; i < kVec16s; ++i) {
@@ -178,7 +178,7 @@ struct StreamOfSamples {
     }
   }
 
-  /// Neighbouring rows, of which packs have all but some at both ends.
+  /// Neighbouring rows. Packs have all of them but a few at both ends.
   struct Run {
     const char* at[kOperands]; // the first row
     bool aligned;              // packs of all operands are
@@ -235,7 +235,7 @@ struct StreamOfSamples {
       }
     }
   }
-  /// Calls f(pack, row) for each row beside packs: packs have one each. The first block takes them.
+  /// Calls f(pack, row) for each row beside the packs, in a pack of its own. The first block does so.
   template <class F>
   __device__ __forceinline__ void for_each_single(const Run& run, const F& f) const {
     const auto singles = static_cast<int>(run.size - run.packs * kSize);
