@@ -186,7 +186,7 @@ def test_only_one_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     np.savez(tmp_path / "two.npz", a=np.zeros(2), b=np.zeros(2))
     x = saved(tmp_path, "x", np.zeros(2))
     assert cli.main([str(x), "--weights", str(tmp_path / "two.npz"), "--device", "cpu"]) == 2
-    assert "expected one array, found 2" in capsys.readouterr().err
+    assert "found 2: save the weights in a file of their own" in capsys.readouterr().err
     assert cli.main([str(tmp_path / "two.npz"), "--weights", str(x), "--device", "cpu"]) == 2
     assert "--weights is for one array, found 2: see --columns" in capsys.readouterr().err
     (tmp_path / "x.bin").write_bytes(b"abcd")
