@@ -306,3 +306,15 @@ def test_pictures_of_weights(tmp_path: Path, options: list[str], weight: list[fl
     words = [x, "--joint", 0, 1, "--weights", w, "--plot", tmp_path / "x.svg", *options]
     assert cli.main([*map(str, words), "--device", "cpu"]) == 0
     assert "sum of weights" in (tmp_path / "x.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("weight", "unit"), [([1e200, -3e202, math.inf], "1e202"), ([2e-120, 0, -1e-121], "1e-120")]
+)
+def test_a_picture_of_huge_and_tiny_sums(tmp_path: Path, weight: list[float], unit: str) -> None:
+    pytest.importorskip("matplotlib")
+    np.save(x := tmp_path / "x.npy", np.array([[0, 1], [1, 1], [1, 0]]))
+    np.save(w := tmp_path / "w.npy", np.array(weight))
+    words = [x, "--joint", 0, 1, "--weights", w, "--plot", tmp_path / "x.svg", "--device", "cpu"]
+    assert cli.main([*map(str, words)]) == 0
+    assert f"<!-- sum of weights in units of {unit} -->" in (tmp_path / "x.svg").read_text()

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 from torch_histo import cli
+from torch_histo.cli import report
 from torch_histo.cli.sources import base
 
 
@@ -185,9 +186,32 @@ def test_only_one_array(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> N
     np.savez(tmp_path / "two.npz", a=np.zeros(2), b=np.zeros(2))
     x = saved(tmp_path, "x", np.zeros(2))
     assert cli.main([str(x), "--weights", str(tmp_path / "two.npz"), "--device", "cpu"]) == 2
-    assert "expected one array, found 2" in capsys.readouterr().err
+    assert "found 2: save the weights in a file of their own" in capsys.readouterr().err
     assert cli.main([str(tmp_path / "two.npz"), "--weights", str(x), "--device", "cpu"]) == 2
     assert "--weights is for one array, found 2: see --columns" in capsys.readouterr().err
     (tmp_path / "x.bin").write_bytes(b"abcd")
     assert cli.main([str(tmp_path / "x.bin"), "--weights", str(x), "--device", "cpu"]) == 2
     assert "--weights is for arrays, found bytes" in capsys.readouterr().err
+
+
+CANCELLING = [1e308, 1e308, 1.25, -1e308, -1e308, 2.0**-1074, math.inf]
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 1), (2, 3), (5, 7), (3, 7)])
+def test_ranges_of_sums_are_exact(height: int, width: int) -> None:
+    """They neither overflow on the way nor lose what is small."""
+    sums = np.array([CANCELLING[i:] + CANCELLING[:i] for i in range(5)])
+    found = report.sums_of_ranges(sums, height, width)
+    for at in np.ndindex(found.shape):
+        top, left = at[0] * height, at[1] * width
+        inside = sums[top : top + height, left : left + width].ravel().tolist()
+        assert found[at] == oracle.exact_sum(inside), at
+
+
+def test_the_total_of_a_table_is_exact(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sums = np.repeat(CANCELLING[:-2], 5)
+    x, w = saved(tmp_path, "x", np.arange(25)), saved(tmp_path, "w", sums)
+    assert cli.main([str(x), "--weights", str(w), "--device", "cpu"]) == 0
+    out, err = capsys.readouterr()
+    assert "  0: 6.25 in bins" in out
+    assert not err

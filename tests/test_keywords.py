@@ -199,3 +199,12 @@ def test_arrays_that_are_no_numbers_are_named_by_their_dtype(array: Any, got: st
         text = str(caught.value)
         assert text.startswith(f"{start} must ")
         assert f", got {got}" in text
+
+
+@pytest.mark.parametrize("name", [name for name in FUNCTIONS if "quantile" in name])
+def test_a_keyword_in_the_place_of_q(name: str) -> None:
+    """The keyword of another library has its advice where q is missing, too."""
+    function, given = FUNCTIONS[name]
+    line = error_of(name, function, *given[:-1], percentiles=[50])
+    assert line == "percentiles must be passed as q, from 0 to 1, got percentiles=[50]"
+    assert error_of(name, function, *given[:-1]).startswith("q must be a number, ")

@@ -321,6 +321,8 @@ def test_columns_beside_words(
     path = written(tmp_path, WORDS, name)
     for chosen in (["age"], ["score", "age"]):
         assert names_in_json(capsys, path, *more, "--columns", *chosen) == chosen
+    words = ["--columns", "score", "--columns", "age"]
+    assert names_in_json(capsys, path, *more, *words) == ["score", "age"]
 
 
 def test_columns_of_other_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -262,7 +262,7 @@ def _of_all(argument: str, group: dist.ProcessGroup | None) -> tuple[Combine, Ad
 
 def quantile(
     local_input: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None = None,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -305,7 +305,7 @@ def quantile(
 
 def nanquantile(
     local_input: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None = None,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -323,7 +323,7 @@ def nanquantile(
 def _quantile(
     name: str,
     given: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None,
     dim: int | Sequence[int] | None,
     keepdim: bool,
     channel_dim: int | None,

@@ -41,7 +41,7 @@ INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 
 def quantile(
     input: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None = None,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -102,7 +102,7 @@ def quantile(
 
 def nanquantile(
     input: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None = None,
     dim: int | Sequence[int] | None = None,
     keepdim: bool = False,
     *,
@@ -125,7 +125,7 @@ def nanquantile(
 def _quantile(
     name: str,
     input: Tensor | ArrayLike,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None,
     dim: int | Sequence[int] | None,
     keepdim: bool,
     channel_dim: int | None,
@@ -155,7 +155,7 @@ def _reworded(name: str, message: str) -> str:
 def checked_call(
     name: str,
     input: Tensor,
-    q: float | Sequence[float] | Tensor,
+    q: float | Sequence[float] | Tensor | None,
     dim: int | Sequence[int] | None,
     keepdim: bool,
     channel_dim: int | None,

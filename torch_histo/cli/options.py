@@ -218,6 +218,7 @@ def _add_what_is_read(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--columns",
         nargs="+",
+        action="extend",
         metavar="NAME",
         help="count only these columns of a table, or arrays or tensors of other files, by their "
         "names; FILE comes before, and plain text is read as a table",

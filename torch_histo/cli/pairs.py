@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, NoReturn
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -309,7 +308,7 @@ def _rows(result: PairResult) -> Iterator[str]:
     left, right = report.occupied(result.counts)
     height = math.ceil((bottom - top) / report.TABLE_RANGES)
     width = math.ceil((right - left) / TABLE_COLUMNS)
-    sums = sums_of_ranges(result.counts.numpy()[top:bottom, left:right], height, width)
+    sums = report.sums_of_ranges(result.counts.numpy()[top:bottom, left:right], height, width)
     ends = y.ends(left, right, width)
     heads = [*ends, *x.labels(top, bottom, height)]
     cells = [*ends.values(), *(list(map(report.shown, row)) for row in sums.tolist())]
@@ -322,9 +321,3 @@ def _rows(result: PairResult) -> Iterator[str]:
             yield f"    {first}"
         numbers = (f"{cell:>{size}}" for cell, size in zip(row, widths, strict=True))
         yield f"    {head:>{wide}}  {'  '.join(numbers)}"
-
-
-def sums_of_ranges(counts: Any, height: int, width: int) -> Any:
-    """The counts of ranges of `height` by `width` bins; the last ones may be narrower."""
-    rows = np.add.reduceat(counts, np.arange(0, counts.shape[0], height), 0)
-    return np.add.reduceat(rows, np.arange(0, counts.shape[1], width), 1)

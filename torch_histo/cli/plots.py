@@ -15,8 +15,8 @@ import numpy as np
 
 from ..streams._drawing import FAR, in_units, unit_of, with_unit
 from .messages import one_line, printable
-from .pairs import Axis, PairResult, sums_of_ranges, texts_outside_axis
-from .report import FloatArray, Result, occupied, on_one_axis, outside_texts
+from .pairs import Axis, PairResult, texts_outside_axis
+from .report import FloatArray, Result, occupied, on_one_axis, outside_texts, sums_of_ranges
 from .sources import TEXT_BINS
 
 if TYPE_CHECKING:
@@ -235,10 +235,12 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
         for axis, start, stop in zip(result.axes, (left, bottom), (right, top), strict=True)
     ]
     sums = sums_of_ranges(shown, *cell)
-    if sums.dtype.kind == "f":  # matplotlib overflows beyond
-        sums = np.where(abs(sums) < 1 / FAR, 0, sums.clip(-FAR, FAR))
     is_counts = result.weights is None
     what = "count" if is_counts else "sum of weights"
+    unit = None if is_counts else unit_of(sums)
+    if sums.dtype.kind == "f":
+        most = np.abs(sums[np.isfinite(sums)]).max(initial=0) or 1.0
+        sums = in_units(sums.clip(-most, most), unit)  # infinity has the colour of an end
     norm = None
     if log_counts:
         filled = sums[np.isfinite(sums) & (sums > 0)]
@@ -254,7 +256,7 @@ def _plot_pairs(panel: Axes, result: PairResult, log_counts: bool) -> None:
     panel.figure.colorbar(
         mesh,
         ax=panel,
-        label=what if cell == [1, 1] else f"{what} in {cell[0]} x {cell[1]} bins",
+        label=with_unit(what if cell == [1, 1] else f"{what} in {cell[0]} x {cell[1]} bins", unit),
         ticks=MaxNLocator(integer=True, min_n_ticks=1) if is_counts and not log_counts else None,
     )
     scales = (panel.xaxis, panel.set_xscale), (panel.yaxis, panel.set_yscale)

@@ -14,6 +14,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from ..ops import channel_histogram
 from .messages import printable
 from .sources import TEXT_BINS
 
@@ -98,9 +99,9 @@ def table(result: Result, encoding: str | None) -> str:
             labels = list(TEXT_BINS)
         else:
             labels = range_labels(start, stop, width)
-        sums = sums_of_ranges(counts, width)
+        sums = sums_of_ranges(counts, width).tolist()
         what = "counted" if result.weights is None else "in bins"
-        total = f"{shown(counts.sum().item())} {what}"
+        total = f"{shown(*sums_of_ranges(counts, len(counts)).tolist())} {what}"
         if result.flow is not None and (len(result.counts) > 1 or result.weights is not None):
             total = ", ".join([total, *flow_texts(result.flow[channel])])
         lines += ["", f"  {result.channel_names[channel]}: {total}"]
@@ -235,7 +236,7 @@ def _short(value: float) -> str:
 def _sparkline(counts: Tensor, encoding: str | None) -> str:
     """A line of at most SPARKLINE_COLUMNS characters, each as heavy as its bins are full."""
     blocks = _available("▁▂▃▄▅▆▇█", ".:-=+*%#", encoding)
-    sums = sums_of_ranges(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / SPARKLINE_COLUMNS)).tolist()
     scale = len(blocks) / (max(sums) or 1)
     return "".join(f" {blocks}"[min(math.ceil(total * scale), len(blocks))] for total in sums)
 
@@ -293,10 +294,21 @@ def _bars_of_sums(
         yield f"{line}  {bar(size / peak, BAR_WIDTH, encoding)}".rstrip()
 
 
-def sums_of_ranges(counts: Sequence[float] | Tensor, width: int) -> list[int]:
-    """The counts of ranges of `width` bins, the last of which may be narrower."""
-    sums: list[int] = np.add.reduceat(np.asarray(counts), np.arange(0, len(counts), width)).tolist()
-    return sums
+def sums_of_ranges(counts: Sequence[float] | Tensor | npt.NDArray[Any], *widths: int) -> Any:
+    """The counts of ranges of so many bins in each dimension, the last of which may be narrower.
+
+    Floats neither overflow nor lose what is small on the way: their sum is rounded once."""
+    sums = np.asarray(counts)
+    if sums.dtype.kind != "f":
+        for axis, width in enumerate(widths):
+            sums = np.add.reduceat(sums, np.arange(0, sums.shape[axis], width), axis)
+        return sums
+    ranges = [math.ceil(size / width) for size, width in zip(sums.shape, widths, strict=True)]
+    at = torch.zeros((), dtype=torch.int32)
+    for size, width, number in zip(sums.shape, widths, ranges, strict=True):
+        at = at.unsqueeze(-1) * number + torch.arange(size, dtype=torch.int32) // width
+    found = channel_histogram(at, math.prod(ranges), None, weight=torch.from_numpy(sums))
+    return found.reshape(ranges).numpy()
 
 
 def range_labels(first: int, end: int, width: int) -> list[str]:
@@ -337,7 +349,7 @@ def bar(fraction: float, width: int, encoding: str | None) -> str:
 def picture(counts: list[int], encoding: str | None, ends: tuple[str, str] | None = None) -> str:
     """A histogram of upright bars, each of several bins, above an axis with its two ends."""
     blocks = _available("▁▂▃▄▅▆▇█", "#", encoding)
-    sums = sums_of_ranges(counts, math.ceil(len(counts) / PICTURE_COLUMNS))
+    sums = sums_of_ranges(counts, math.ceil(len(counts) / PICTURE_COLUMNS)).tolist()
     scale = PICTURE_ROWS * len(blocks) / max(1, *sums)
     heights = [math.ceil(total * scale) for total in sums]
     lines = []

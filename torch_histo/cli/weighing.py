@@ -87,7 +87,10 @@ def opened(file: str, shape: Sequence[int], dim: Dim = None) -> Iterator[Source]
         except (SourceError, OSError) as error:  # of this file, not of the one that is counted
             raise SourceError(f"--weights {file}: {one_line(error)}") from error
         if len(parts) != 1:
-            raise SourceError(f"--weights {file}: expected one array, found {len(parts)}")
+            raise SourceError(
+                f"--weights {file}: expected one array, found {len(parts)}: save the weights in a "
+                "file of their own, as .npy"
+            )
         try:
             found = parts[0][1]()
         except SourceError as error:

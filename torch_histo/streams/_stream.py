@@ -201,7 +201,9 @@ class Stream(Plottable, nn.Module):
         float64, of the sizes of channels and bins. NaN for a channel without counts."""
         return density_of(self.hist[..., 1:-2], self.edges)
 
-    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> Tensor:
+    def quantile(
+        self, q: float | Sequence[float] | Tensor | None = None, **unknown: NoReturn
+    ) -> Tensor:
         """Quantiles of what came; the class says how near they are. NaN does not count.
 
         Nothing synchronizes where `q` is not a tensor on another device.
@@ -321,7 +323,7 @@ def channel_sizes(name: str, channels: int | Sequence[int]) -> list[int]:
     return sizes
 
 
-def fractions_of(name: str, q: float | Sequence[float] | Tensor, counts: Tensor) -> Tensor:
+def fractions_of(name: str, q: float | Sequence[float] | Tensor | None, counts: Tensor) -> Tensor:
     """float64 of none or one dimension, where the counts are."""
     if isinstance(q, Tensor):
         if q.dim() > 1:

@@ -255,7 +255,9 @@ class StreamingHistogramdd(Stream):
             raise RuntimeError(f"{self._get_name()}.count: {expected}, got {self.weight_dtype}")
         return self._inner(self.hist).flatten(-len(self.slots)).sum(-1)
 
-    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> NoReturn:
+    def quantile(
+        self, q: float | Sequence[float] | Tensor | None = None, **unknown: NoReturn
+    ) -> NoReturn:
         raise RuntimeError(
             f"{self._get_name()}.quantile: expected one axis, got {len(self.slots)}: "
             "torch_histo.StreamingHistogram has quantiles"

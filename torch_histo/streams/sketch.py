@@ -178,7 +178,9 @@ class QuantileSketch(Stream):
             return False
         return True
 
-    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> Tensor:
+    def quantile(
+        self, q: float | Sequence[float] | Tensor | None = None, **unknown: NoReturn
+    ) -> Tensor:
         if not unknown and is_plain(self.hist):
             fractions = fractions_of(f"{type(self).__name__}.quantile", q, self.hist)
             state = self.hist, self.min_key, self.max_key

@@ -75,7 +75,9 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def count(self) -> NoReturn:
         self._refuse("count", "sums of weights do not tell how many values came")
 
-    def quantile(self, q: float | Sequence[float] | Tensor, **unknown: NoReturn) -> NoReturn:
+    def quantile(
+        self, q: float | Sequence[float] | Tensor | None = None, **unknown: NoReturn
+    ) -> NoReturn:
         self._refuse("quantile", "quantiles are those of counts")
 
     def _refuse(self, name: str, why: str) -> NoReturn:
