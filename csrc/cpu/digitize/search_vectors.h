@@ -278,7 +278,8 @@ struct Vectors {
       const Integers sign = bits >> 31;
       const Integers ordinal = ((bits & INT32_MAX) ^ sign) - sign;
       const Integers first = all_integers(static_cast<int32_t>(of.first));
-      const auto buckets = (Positive)(greater(ordinal, first) - first) >> of.shift;
+      // The distance may be more than the largest int32.
+      const Positive buckets = ((Positive)greater(ordinal, first) - (Positive)first) >> of.shift;
       const Positive last = static_cast<uint32_t>(of.last) - Positive{};
       return (Integers)(buckets < last ? buckets : last);
     } else {
