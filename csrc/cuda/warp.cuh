@@ -1,4 +1,4 @@
-// Sums over the lanes of a warp.
+// Sums over the lanes of a warp, and lanes that agree.
 #pragma once
 
 #include "cuda/storage/shared.cuh"
@@ -27,6 +27,18 @@ __device__ __forceinline__ N sum_of_warp(N own) {
     own += __shfl_xor_sync(kAllLanes, own, step);
   }
   return own;
+}
+
+/// For how many lanes this one acts, if lanes with one value need to act only once: the first active
+/// lane for all of them if all have the same value, and then no other lane; else each for itself.
+template <class T>
+__device__ __forceinline__ unsigned lanes_to_act_for(T value) {
+  const unsigned active = __activemask();
+  const int first = __ffs(active) - 1;
+  if (!__all_sync(active, __shfl_sync(active, value, first) == value)) {
+    return 1;
+  }
+  return static_cast<int>(threadIdx.x % kWarp) == first ? __popc(active) : 0;
 }
 
 } // namespace histo::cuda

@@ -113,7 +113,7 @@ __device__ int64_t find_joint(const JointInput& in, int64_t channel, int64_t row
   return joint;
 }
 
-/// Where joint bins go: one of these.
+/// Where joint bins go. One of the three is not null.
 struct JointResult {
   Count::Total* totals; // they are counted
   int64_t* index;       // or written, as in.index says
@@ -122,11 +122,8 @@ struct JointResult {
 
 /// Adds 1 for each active lane, by one addition if all have the same bin.
 __device__ __forceinline__ void count_lanes(Count::Total* totals, int64_t bin) {
-  const unsigned active = __activemask();
-  const int leader = __ffs(active) - 1;
-  const bool are_equal = __all_sync(active, __shfl_sync(active, bin, leader) == bin);
-  if (!are_equal || static_cast<int>(threadIdx.x % kWarp) == leader) {
-    atomicAdd(totals + bin, static_cast<Count::Total>(are_equal ? __popc(active) : 1));
+  if (const unsigned lanes = lanes_to_act_for(bin)) {
+    atomicAdd(totals + bin, Count::Total{lanes});
   }
 }
 
@@ -182,7 +179,9 @@ void count_joint(const Problem& problem, const JointAxes& axes, const Launch& la
   if (takes_index(problem, axes.count)) {
     auto* bins = static_cast<int32_t*>(launch.allocate(elements * int64_t{sizeof(int32_t)}));
     start_joint(problem, axes, {nullptr, nullptr, bins}, launch);
-    return count(problem_of_index(problem, bins), ValueBinning{problem.num_bins}, launch);
+    const Problem of_bins = problem_of_index(
+        bins, problem.num_channels(), problem.num_rows(), problem.num_bins, problem.counts);
+    return count(of_bins, ValueBinning{problem.num_bins}, launch);
   }
   clear_counts(launch, problem);
   start_joint(problem, axes, {totals_of(problem), nullptr, nullptr}, launch);

@@ -83,7 +83,8 @@ void count_cells(const JointCall& call, const Launch& launch) {
   const JointCells& cells = call.plan.streams.cells;
   auto* counts =
       static_cast<int64_t*>(launch.allocate(int64_t{cells.size()} * int64_t{sizeof(int64_t)}));
-  const Problem problem = call.plan.index_problem(call.workspace, counts);
+  const Problem problem =
+      problem_of_index(call.workspace, 1, call.plan.index_words, cells.size(), counts);
   count(problem, ValueBinning{problem.num_bins}, launch);
   const uint8_t* valid[kMostAxes] = {};
   for (int d = 0; d < call.axes.count; ++d) {

@@ -239,26 +239,18 @@ bool takes_index(const Problem& problem, int axes) {
          problem.num_channels() * problem.num_rows() * bytes >= kMinBytesOfJointIndex;
 }
 
-Problem problem_of_index(const Problem& problem, const int32_t* bins) {
+Problem problem_of_index(
+    const void* bins, int64_t channels, int64_t rows, int64_t num_bins, int64_t* counts) {
   Problem of{};
   of.type = ElementType::kInt32;
   of.data = bins;
   of.channels[0] = {1, 0};
-  of.channels[1] = {problem.num_channels(), problem.num_rows()};
+  of.channels[1] = {channels, rows};
   of.rows[0] = of.rows[1] = {1, 0};
-  of.rows[2] = {problem.num_rows(), 1};
-  of.num_bins = problem.num_bins;
-  of.counts = problem.counts;
+  of.rows[2] = {rows, 1};
+  of.num_bins = num_bins;
+  of.counts = counts;
   return of;
-}
-
-Problem JointPlan::index_problem(const void* workspace, int64_t* counts) const {
-  Problem all{};
-  all.channels[0] = all.channels[1] = all.rows[0] = all.rows[1] = {1, 0};
-  all.rows[2] = {index_words, 1};
-  all.num_bins = streams.cells.size();
-  all.counts = counts;
-  return problem_of_index(all, static_cast<const int32_t*>(workspace));
 }
 
 std::optional<JointPlan> plan_joint(

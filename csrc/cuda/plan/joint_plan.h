@@ -92,17 +92,15 @@ struct JointPlan {
   // aligned. The other words are not counted.
   int64_t first_index;
   int64_t index_words;
-
-  /// The words of cells as a problem of its own.
-  Problem index_problem(const void* workspace, int64_t* counts) const;
 };
 
 /// Whether joint bins are written as int32 and then counted: those of many elements, none of which is
 /// smaller than an int32.
 bool takes_index(const Problem& problem, int axes);
 
-/// The joint bins of all elements, one after another, as a problem of counting integers.
-Problem problem_of_index(const Problem& problem, const int32_t* bins);
+/// The joint bins of elements, int32 [channels, rows], as a problem of counting integers.
+Problem problem_of_index(
+    const void* bins, int64_t channels, int64_t rows, int64_t num_bins, int64_t* counts);
 
 /// None if there is no kernel for the problem. There must be elements, and counts.
 std::optional<JointPlan> plan_joint(

@@ -5,6 +5,7 @@
 #include "cuda/plan/joint_plan.h"
 #include "cuda/storage/counts.cuh"
 #include "cuda/storage/shared.cuh"
+#include "cuda/warp.cuh"
 
 namespace histo::cuda {
 
@@ -110,11 +111,7 @@ struct CellHalves {
     if (!are_equal) {
       return add(all, 1);
     }
-    const unsigned active = __activemask();
-    const int leader = __ffs(active) - 1;
-    const bool is_warp = __all_sync(active, __shfl_sync(active, all[0], leader) == all[0]);
-    const unsigned lanes = is_warp ? __popc(active) : 1;
-    if (!is_warp || static_cast<int>(threadIdx.x % kWarp) == leader) {
+    if (const unsigned lanes = lanes_to_act_for(all[0])) {
       const unsigned one[1] = {all[0]};
       add(one, kSize * lanes);
     }
