@@ -144,9 +144,9 @@ def explain_histogram(
     Args:
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
-        bins, range, dim, channel_dim, density, flow: as in `histogram`. Without a range only the
-            data of a tensor tell the edges; for a shape or a meta tensor nobody knows how bins are
-            found.
+        bins, range, dim, channel_dim, density, flow: as in `histogram`. Without a range the
+            edges come from the data. A shape and a meta tensor have none, so the explanation does
+            not say how their bins are found.
         weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
             dtype and the sizes count.
         dtype: the dtype that goes with a shape; a tensor has its own.

@@ -59,7 +59,7 @@ struct CellsOf<double> {
 template <class W>
 constexpr int kNumbersPerCell = std::is_same_v<W, double> ? 2 : 1;
 
-/// What a cell holds. A pair is loaded, added to and stored at once.
+/// The numbers of a cell. A pair of them is one vector, so that one addition adds to both.
 template <class W>
 struct CellNumbers {
   using Type = uint64_t;

@@ -42,7 +42,7 @@ struct Consecutive {
     found.covers = found.is_right && last < top && found.first <= least;
     return found;
   }
-  /// What is added to a value, if no value is below or above.
+  /// The slot of a value is the value plus this, if no value is below or above.
   __device__ __forceinline__ unsigned shift() const {
     return 1 - static_cast<unsigned>(first);
   }
@@ -58,7 +58,7 @@ struct Consecutive {
   }
 };
 
-/// What a loop knows of its axes.
+/// What is known about all axes when a loop is compiled.
 enum class AxisWay {
   kAny,
   kFast,    // a line and a comparison find slots, or they are those of consecutive integers
@@ -119,7 +119,7 @@ struct BinsOfAxis {
       }
     }
   }
-  /// The same for any axis.
+  /// The same for any axis. (By visit_guess, with its traps, the kernel of float32 would spill.)
   template <int kSize>
   __device__ __forceinline__ void find(const V (&values)[kSize], unsigned (&slots)[kSize]) const {
     if (is_fast()) {
