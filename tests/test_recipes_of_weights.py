@@ -138,13 +138,14 @@ def test_processes_find_the_same_bits(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     # A file for each process: in one pipe their lines can mix.
     command += ["--redirects", "1", "--log-dir", str(tmp_path), "--nproc-per-node", "3"]
-    subprocess.run(
+    together = subprocess.run(
         [*command, program],
         env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},
         capture_output=True,
-        check=True,
+        text=True,
         timeout=120,
     )
+    assert together.returncode == 0, together.stderr
     printed = [file.read_text() for file in tmp_path.rglob("stdout.log")]
     assert len(alone.stdout.split()) == 67
     assert printed == [alone.stdout] * 3
