@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._plan_facts import BinSearch, HistogramFacts, WeightFacts, WrongEdge
+from ._plan_facts import HistogramFacts, WeightFacts
 from ._plan_text import (
     copy_of,
     cpu_tables_of,
@@ -34,9 +34,7 @@ def _histogram_lines(e: HistogramFacts) -> list[tuple[str, str]]:
         ("copy", copy_of(e)),
         ("edges", _edges(e)),
         ("layout", _histogram_layout(e)),
-        *_lines_of_bins(e),
-        *(("why", reason) for reason in _reasons(e)),
-        ("invalid", _invalid(e)),
+        ("bins", _bins(e)),
         *(_lines_of_keys(e) if e.device is None else _lines_of_grid(e)),
         *([] if e.weight is None else _lines_of_weights(e, e.weight)),
         ("memory", _memory_of_histogram(e)),
@@ -49,8 +47,7 @@ def _lines_of_sums(e: HistogramFacts, weight: WeightFacts) -> list[tuple[str, st
     return [
         ("copy", copy_of(e)),
         ("edges", _edges(e)),
-        *(_lines_of_bins(e) if e.device is None else []),
-        ("invalid", _invalid(e)),
+        ("bins", _bins(e) if e.device is None else ""),
         *_lines_of_weights(e, weight),
         ("memory", _memory_of_histogram(e)),
         ("predicted", prediction_of(e)),
@@ -105,7 +102,7 @@ def _edges(e: HistogramFacts) -> str:
     if e.channels != 1:
         text += ", the same for all channels" if e.shares_edges else ", each channel's own"
     if e.edges == "given":
-        return text
+        return text + (f", {e.edges_lie}" if e.edges_lie else "")
     text += ", of bins of one width"
     if e.edges == "extremes":
         text += " between the extremes"
@@ -143,62 +140,18 @@ def _histogram_layout(e: HistogramFacts) -> str:
     return layouts.get(e.layout, "nothing to count: the input is empty")
 
 
-def _lines_of_bins(e: HistogramFacts) -> list[tuple[str, str]]:
+def _bins(e: HistogramFacts) -> str:
     if e.computes_edges:
-        return [("bins", "by a formula and the edges beside it, which are computed anew")]
-    if not e.searches and e.invalid_channels < e.channels and e.layout != "nothing to count":
-        return [("bins", "unknown: only data tell the edges")]
-    return [("bins", _bins(e, search)) for search in e.searches]
-
-
-def _bins(e: HistogramFacts, search: BinSearch) -> str:
-    memory = "in memory" if e.layout in ("bytes", "tiles", "scattered") else "in shared memory"
+        return "by a formula and the edges beside it, which are computed anew"
+    if not e.searches:
+        return "" if e.layout == "nothing to count" else "unknown: only data tell the edges"
     words = {
-        "formula": "by a formula alone",
-        "comparison": "by a formula and one comparison with the nearest edge",
-        "cells": f"by {search.num_cells:,} cells of the {search.cells}, "
-        f"at most {counted(search.fullest_cell, 'edge')} in one",
-        "search": f"by a search among all edges {memory}",
-    }[search.how]
-    if e.layout in ("tiles", "scattered"):
-        words += ", which begins where an edge of evenly spaced ones would be"
-    every = len(e.searches) == 1 and not e.invalid_channels
-    if e.layout == "bytes":
-        words += ", for each of the 256 values"
-    return words if every else f"{_units(e, search.count)}: {words}"
-
-
-def _units(e: HistogramFacts, count: int) -> str:
-    return counted(count, {"part": "part of a channel"}.get(e.unit, e.unit))
-
-
-def _reasons(e: HistogramFacts) -> list[str]:
-    """Why better guesses are not taken."""
-    reasons = []
-    for search in e.searches:
-        if search.how in ("comparison", "cells", "search"):
-            if search.formula_fails:
-                reasons.append(f"the formula is wrong at {_edge(e, search.formula_fails)}")
-            elif search.how == "comparison":
-                reasons.append("channels side by side are searched together, with a comparison")
-        if search.how in ("cells", "search") and search.comparison_fails:
-            reasons.append(f"one comparison is wrong at {_edge(e, search.comparison_fails)}")
-    if e.layout in ("tiles", "scattered") and e.searches:
-        reasons.append("nothing is prepared for so few rows, or so many bins")
-    return list(dict.fromkeys(reasons))
-
-
-def _edge(e: HistogramFacts, edge: WrongEdge) -> str:
-    channel = "" if e.shares_edges else f" of channel {edge.channel:,}"
-    return f"edge {edge.number:,}{channel}, {edge.value:.9g}"
-
-
-def _invalid(e: HistogramFacts) -> str:
-    if not e.invalid_channels:
-        return ""
-    return (
-        f"{counted(e.invalid_channels, 'channel')}: edges that decrease or hold NaN count nothing"
-    )
+        "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
+        "cells": "by a table of cells, and comparisons with the edges near a value",
+        "search": "by a search among all edges",
+    }
+    how = e.searches[0].how
+    return words.get(how, how)  # plans of earlier versions have others
 
 
 def _lines_of_keys(e: HistogramFacts) -> list[tuple[str, str]]:

@@ -94,7 +94,7 @@ class CpuFacts:
 
 
 class WrongEdge(NamedTuple):
-    """The first edge at which a guess is wrong: its channel, its number and its value."""
+    """An edge of a channel, in plans that earlier versions saved."""
 
     channel: int
     number: int
@@ -103,28 +103,17 @@ class WrongEdge(NamedTuple):
 
 @dataclass(frozen=True)
 class BinSearch:
-    """How the bins of some channels, parts or stripes are found.
+    """How the bins of channels are found.
 
     Args:
-        how: "formula" (a line gives the bin), "comparison" (a line gives the bin, or one too many;
-            a comparison with one edge corrects it, which only values close to an edge may need),
-            "cells" (a table gives the edges in a small part of the range,
-            which are searched by halves) or "search" (all edges are searched by halves).
-        count: how many channels, parts or stripes have their bins found so.
-        formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
-            channel that has one; None if it is right.
-        cells: what is cut into cells: the "values" of the range, or their "bits".
-        fullest_cell: the most edges in a cell.
-        num_cells: how many cells there are; 0 unless `how` is "cells".
+        how: "formula" (the edges lie evenly: a formula guesses the bin, and where it may be wrong
+            a comparison with an edge corrects it), "cells" (a table of cells leads to the edges
+            near a value) or "search" (by halves among all edges).
+        count: how many channels.
     """
 
     how: str
     count: int
-    formula_fails: WrongEdge | None = None
-    comparison_fails: WrongEdge | None = None
-    cells: str = ""
-    fullest_cell: int = 0
-    num_cells: int = 0
 
 
 @dataclass(frozen=True)
@@ -181,13 +170,13 @@ class HistogramFacts:
     edges: str
     edge_dtype: torch.dtype
     shares_edges: bool
+    edges_lie: str
     searches: tuple[BinSearch, ...]
     layout: str
     copies_input: bool
     bytes_read: int
     bytes_of_counts: int
     bytes_moved: int
-    invalid_channels: int = 0
     keys: CpuFacts | None = None
     key_bytes: int = 0
     raw_bytes: GpuFacts | None = None
@@ -213,12 +202,6 @@ class HistogramFacts:
     steps: tuple[str, ...] = ()
     weight: WeightFacts | None = None
     computes_edges: bool = False
-
-    @property
-    def unit(self) -> str:
-        if self.layout == "columns":
-            return "stripe"
-        return "part" if self.parts > 1 else "channel"
 
     @property
     def launches(self) -> int:

@@ -66,14 +66,12 @@ class HistogramExplanation(HistogramFacts):
         edges: where these come from: "given", "range" or "extremes".
         edge_dtype: of the edges.
         shares_edges: all channels have the same edges.
-        searches: how the bins are found, the first one first; empty if the edges are not known
-            or are computed. On the CPU that is among stored edges: a call computes
-            those of own ranges and of few values, where that is exact (docs/bins.md).
+        edges_lie: "evenly", "unevenly", or "" if nobody knows the edges. A few of those that are
+            given tell: they lie evenly where they differ from a line by less than 1/64 of a bin.
+        searches: how the bins of the channels are found; empty if nobody knows the edges, or if
+            they are computed.
         computes_edges: on a GPU, a formula gives the bin, and the edges beside it are computed
             anew: no edge is read, so there is no search.
-        unit: what `searches` counts: "channel", "part" (of a channel's bins, for each of which
-            the rows are read) or "stripe" (of columns, in which all bins are found alike).
-        invalid_channels: channels that count nothing: their edges decrease or hold NaN.
         layout: on a GPU "short" (channels so short that a warp or a block counts one after
             another, and finds its extremes in the same read), "teams" (teams of warps count
             longer channels one after another), "streams" (a block counts rows of one channel),
@@ -137,16 +135,13 @@ def explain_histogram(
 
     The arguments are those of `histogram`; nothing is counted or printed, and no GPU needs to be
     present.
-    The edges are checked as the device would check them: each guess of the bin is used only where
-    it is right at every edge, and the explanation names the first edge at which it is not. This
-    looks at all edges on the CPU, and waits for the device that they are on.
+    A few of the edges that are given are read, which waits for the device that they are on.
 
     Args:
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
         bins, range, dim, channel_dim, density, flow: as in `histogram`. Without a range the
-            edges come from the data. A shape and a meta tensor have none, so the explanation does
-            not say how their bins are found.
+            edges lie evenly between the extremes of the data.
         weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
             dtype and the sizes count.
         dtype: the dtype that goes with a shape; a tensor has its own.
@@ -167,11 +162,9 @@ def explain_histogram(
         ...     (1 << 19, 512), 256, range=(-3, 3), dim=0, device="H100"
         ... )
         >>> plan.layout, plan.searches[0].how
-        ('columns', 'comparison')
-        >>> plan.searches[0].formula_fails
-        WrongEdge(channel=0, number=0, value=-3.0)
-        >>> torch_histo.explain_histogram(torch.rand(100), torch.tensor([0.0, 0.5, 2.0])).edges
-        'given'
+        ('columns', 'formula')
+        >>> torch_histo.explain_histogram(torch.rand(100), torch.tensor([0.0, 0.5, 2.0])).edges_lie
+        'unevenly'
     """
     if unknown:
         refuse_keyword("explain_histogram", unknown, (*ARGUMENTS, "dtype", "device"))
@@ -188,14 +181,14 @@ def explain_histogram(
     num_bins = edges.shape[-1] - 1
     check_size("explain_histogram", shape, dtype, dims or (), num_bins)
     kept = [shape[d] for d in kept_dimensions(len(shape), dims or ())]
-    known = _rows_of(edges, kept)
     limits, assumed = target(input, device)
     name = _name_of(dtype)
     plan = torch.ops.histo
     if isinstance(limits, Device):
         own_ranges = source == "extremes" if is_one_call else None
         text = plan._plan_histogram(
-            known,
+            _name_of(edges.dtype),
+            edges.numel() == num_bins + 1,
             num_bins,
             name,
             shape,
@@ -207,7 +200,7 @@ def explain_histogram(
             own_ranges=own_ranges,
         )
     else:
-        text = plan._plan_histogram_on_cpu(known, num_bins, name, shape, strides, dims, flow)
+        text = plan._plan_histogram_on_cpu(num_bins, name, shape, strides, dims, flow)
     facts: dict[str, Any] = json.loads(text)
     if "keys" in facts:  # on the CPU
         _add_keys(facts, _counted_keys(shape, dims, num_bins + (3 if flow else 0), facts))
@@ -217,14 +210,18 @@ def explain_histogram(
     facts["steps"] = tuple(facts.get("steps", ()))
     if source == "extremes" and facts["layout"] != "short":
         facts["bytes_moved"] += facts["bytes_read"] * (3 if facts["copies_input"] else 1)
-    facts["searches"] = tuple(_search(way, known) for way in facts["searches"])
+    lie = "evenly" if source != "given" else edges_lie(edges)
+    by = facts.pop("bins_by", "").split(" or ")  # of even edges, and of others
+    unknown_bins = facts.get("computes_edges") or not lie or facts["layout"] == "nothing to count"
+    found = BinSearch(by[0] if lie == "evenly" else by[-1], math.prod(kept))
+    facts["searches"] = () if unknown_bins else (found,)
     if weight is not None:
-        found = _weight_on_meta(input, shape, dtype, edges, dims, flow, weight)
-        of_weight = _facts_of_weight(*found, shape, dims)
+        taken = _weight_on_meta(input, shape, dtype, edges, dims, flow, weight)
+        of_weight = _facts_of_weight(*taken, shape, dims)
         is_one = of_weight.calls == 1 and not of_weight.multiplies and math.prod(shape) > 0
         if isinstance(limits, Device) and is_one:
             summed = (list(shape), name, strides, int(address))
-            sums = _plan_weights(summed, found[0], edges, num_bins, dims, flow, limits)
+            sums = _plan_weights(summed, taken[0], edges, num_bins, dims, flow, limits)
             of_weight = replace(of_weight, **sums)
         facts["weight"] = of_weight
         facts["bytes_moved"] += facts["weight"].bytes_read
@@ -240,6 +237,7 @@ def explain_histogram(
         source,
         edges.dtype,
         edges.numel() == num_bins + 1,
+        lie,
         **facts,
     )
 
@@ -385,32 +383,17 @@ def _edges(
     return dims, edges, source
 
 
-def _rows_of(edges: Tensor, kept: Sequence[int]) -> Tensor | None:
-    """Edges as the plan takes them: a row for each channel, or one that all share."""
+def edges_lie(edges: Tensor) -> str:
+    """How they lie, by some 16 edges of 16 channels."""
     if edges.is_meta:
-        return None
-    edges = edges.detach().cpu()
-    count = edges.shape[-1]
-    if edges.numel() == count:
-        return edges.reshape(count).contiguous()
-    return edges.expand(*kept, count).reshape(-1, count).contiguous()
-
-
-def _search(way: dict[str, Any], edges: Tensor | None) -> BinSearch:
-    def wrong(name: str) -> WrongEdge | None:
-        channel, number = way[f"{name}_fails_in"], way[f"{name}_fails_at"]
-        if channel < 0 or edges is None:
-            return None
-        row = edges if edges.dim() == 1 else edges[channel]
-        return WrongEdge(channel, number, row[number].item())
-
-    cells = ("bits" if way["over_bits"] else "values") if way["how"] == "cells" else ""
-    return BinSearch(
-        way["how"],
-        way["count"],
-        wrong("formula"),
-        wrong("comparison"),
-        cells,
-        way["fullest_cell"],
-        way["num_cells"],
-    )
+        return ""
+    last = edges.shape[-1] - 1
+    rows = edges.detach().reshape(-1, last + 1)
+    rows = rows[:: max(1, len(rows) // 16)]
+    places = torch.arange(0, last + 1, max(1, last // 16), device=edges.device)
+    read = rows[:, torch.cat([places, places.new_tensor([last])])].double().cpu()
+    places = torch.cat([places.cpu(), torch.tensor([last])]).double()
+    low, high = read[:, :1], read[:, -1:]
+    width = (high - low) / last
+    is_even = ((low + places * width - read).abs() * 64 <= width) & (width > 0)
+    return "evenly" if bool(is_even.all()) else "unevenly"

@@ -11,46 +11,11 @@
 #include "cuda/plan/uniform_plan.h"
 #include "torch/arguments.h"
 #include "torch/explain/explain.h"
-#include "torch/explain/explain_guesses.h"
 
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
-/// The edges of a call, or only how many there are.
-Edges edges_of(const std::optional<Tensor>& edges, int64_t num_bins, int64_t channels) {
-  if (!edges.has_value()) {
-    return Edges::all(nullptr, ElementType::kFloat32, num_bins, channels == 1);
-  }
-  const Description description = describe(*edges);
-  return Edges::all(
-      edges->const_data_ptr(), *element_type(description.dtype), num_bins, edges->dim() == 1);
-}
-
-void add_wrong(Facts& facts, const char* channel, const char* edge, const WrongEdge& wrong) {
-  facts.add(channel, wrong.channel);
-  facts.add(edge, wrong.edge);
-}
-
-void add_findings(Facts& facts, const Findings& findings) {
-  std::vector<Facts> ways;
-  for (const FoundBins& found : findings.ways) {
-    Facts& way = ways.emplace_back();
-    way.add("how", found.how);
-    way.add("count", found.count);
-    add_wrong(way, "formula_fails_in", "formula_fails_at", found.affine);
-    add_wrong(way, "comparison_fails_in", "comparison_fails_at", found.then_compare);
-    way.add("num_cells", int64_t{found.buckets});
-    way.add("over_bits", found.over_bits);
-    way.add("fullest_cell", found.fullest);
-  }
-  facts.add("searches", ways);
-  facts.add("invalid_channels", findings.invalid_channels);
-}
-
 std::string plan_on_cpu(
-    std::optional<Tensor> edges,
     int64_t num_bins,
     std::string dtype,
     std::vector<int64_t> sizes,
@@ -58,7 +23,6 @@ std::string plan_on_cpu(
     std::optional<std::vector<int64_t>> dim,
     bool flow) {
   Facts facts, counting;
-  Findings findings;
   const Described input{dtype, sizes, strides};
   const Checked checked = check_numbers("histogram", input.description("cpu"), dim);
   const DescribedProblem asked = describe_problem(
@@ -79,13 +43,9 @@ std::string plan_on_cpu(
     facts.add("layout", patterns ? "patterns" : "staged");
     facts.add("key_bytes", cpu::size_of(counted.type));
     facts.add("workspace_bytes", patterns ? counted.num_counts() * int64_t{sizeof(int64_t)} : 0);
-    if (edges.has_value()) {
-      findings =
-          find_on_cpu(asked.problem, edges_of(edges, num_bins, asked.problem.num_channels()));
-    }
+    facts.add("bins_by", "formula or cells");
   }
   add_bytes(facts, asked, 0);
-  add_findings(facts, findings);
   facts.add("keys", counting);
   return facts.json();
 }
@@ -176,6 +136,22 @@ void add_grid(Facts& facts, int64_t blocks, int threads, int64_t shared_bytes, b
   facts.add("clears_counts", clears);
 }
 
+/// How bins are found: between edges of one width, or else between any.
+const char* bins_by(cuda::EdgeLayout layout) {
+  switch (layout) {
+    case cuda::EdgeLayout::kTeams:
+    case cuda::EdgeLayout::kStreams:
+    case cuda::EdgeLayout::kStripes:
+      return "formula or cells";
+    case cuda::EdgeLayout::kColumns:
+      return "formula or search";
+    case cuda::EdgeLayout::kBytes:
+    case cuda::EdgeLayout::kTiles:
+      return "search";
+  }
+  fail("explain: a layout without a name");
+}
+
 /// Adds kernels to those before. `computes_edges`: in the kernel that counts.
 void add_layout(Facts& facts, const cuda::EdgePlan& plan, bool computes_edges, Steps& steps) {
   const cuda::EdgeStreams& streams = plan.streams;
@@ -218,6 +194,7 @@ void add_layout(Facts& facts, const cuda::EdgePlan& plan, bool computes_edges, S
       steps.emplace_back("count_tiles");
       break;
   }
+  facts.add("bins_by", bins_by(plan.layout));
   add_grid(facts, plan.blocks, plan.threads, plan.shared_bytes, plan.clears);
 }
 
@@ -237,6 +214,7 @@ void add_stored(Facts& facts, const cuda::EdgePlan& plan) {
 void add_short(Facts& facts, const cuda::ShortPlan& plan, bool computes_edges) {
   constexpr int kWarp = 32;
   facts.add("layout", "short");
+  facts.add("bins_by", "formula or cells");
   facts.add("vec16s", true);
   facts.add("chunks", int64_t{1});
   facts.add("teams", int64_t{plan.of_warps ? plan.threads / kWarp : 1});
@@ -273,18 +251,9 @@ void add_uniform(
   facts.add("steps", steps);
 }
 
-/// The bins of one call.
-Findings find_uniform(
-    const Problem& problem, const Edges& edges, const Edges& made, const cuda::UniformPlan& plan) {
-  if (plan.computes_edges(made)) {
-    return {};
-  }
-  return plan.layout == cuda::UniformLayout::kShort ? find_in_short_channels(problem, edges)
-                                                    : find_on_gpu(problem, edges, plan.edges);
-}
-
 std::string plan_on_gpu(
-    std::optional<Tensor> edges,
+    std::string edge_dtype,
+    bool shared_edges,
     int64_t num_bins,
     std::string dtype,
     std::vector<int64_t> sizes,
@@ -306,7 +275,6 @@ std::string plan_on_gpu(
   if (asked.is_empty()) {
     facts.add("layout", "nothing to count");
     facts.add("steps", std::vector<std::string>(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing"));
-    add_findings(facts, {});
     return facts.json();
   }
   Problem problem = asked.problem;
@@ -315,24 +283,21 @@ std::string plan_on_gpu(
   const cuda::DeviceLimits limits{
       static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
       static_cast<int>(capability)};
-  Edges between = edges_of(edges, num_bins, problem.num_channels());
-  Findings findings;
+  const ElementType type = *element_type(edge_dtype);
   int64_t workspace;
   if (own_ranges.has_value()) {
     // Edges of one channel are its own if they lie between its extremes.
-    const Edges made = Edges::all(nullptr, between.type, num_bins, !*own_ranges);
+    const Edges made = Edges::all(nullptr, type, num_bins, !*own_ranges);
     const cuda::UniformPlan plan = cuda::plan_uniform(problem, made, limits);
     add_uniform(facts, problem, plan, made, limits);
     workspace = workspace_of(problem, made, plan, limits);
-    findings = edges.has_value() ? find_uniform(problem, between, made, plan) : findings;
   } else {
-    const cuda::EdgePlan plan = cuda::plan_edges(problem, between, limits);
+    const Edges given = Edges::all(nullptr, type, num_bins, shared_edges);
+    const cuda::EdgePlan plan = cuda::plan_edges(problem, given, limits);
     add_stored(facts, plan);
-    workspace = workspace_of(problem, between, plan);
-    findings = edges.has_value() ? find_on_gpu(problem, between, plan) : findings;
+    workspace = workspace_of(problem, given, plan);
   }
   facts.add("workspace_bytes", workspace);
-  add_findings(facts, findings);
   return facts.json();
 }
 
