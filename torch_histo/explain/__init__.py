@@ -16,7 +16,7 @@ from .._arguments import (
     FIRST,
     all_but_channel,
     dimensions,
-    dims_beside_channel,
+    kept_dimensions,
     number_of_bins,
     shown,
     tensor_or_shape,
@@ -90,26 +90,24 @@ def explain(
     if unknown:
         names = ("input", "num_bins", "dim", "channel_dim", "dtype", "device")
         refuse_keyword("explain", unknown, names)
-    input = tensor_or_shape("explain: input", input)
+    tensor = described("explain", input, dtype)
     if channel_dim is not None:
-        input, dim = without_channel("explain", op, input, dim, channel_dim, FIRST)
+        tensor, dim = all_but_channel(op, tensor, dim, channel_dim, default=FIRST)
     dims = dimensions(op, dim)
-    counted = input.dtype if isinstance(input, Tensor) else dtype
-    num_bins = number_of_bins(op, num_bins, bins, counted)
+    num_bins = number_of_bins(op, num_bins, bins, tensor.dtype)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
             raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
-    if isinstance(input, Tensor):
-        if input.is_nested:
-            channel_histogram(input, num_bins)  # raises
-        _check_channel_histogram(input, input.dim(), num_bins, dims, "auto")
-    shape, strides, address, dtype = place_of("explain", input, dtype)
-    check_size("explain", shape, dtype, dims, num_bins)
-    limits, assumed = target(input, device)
-    call, place = (shape, dtype, tuple(dims), num_bins), (name_of(dtype), shape, strides)
+    if tensor.is_nested:
+        channel_histogram(tensor, num_bins)  # raises
+    _check_channel_histogram(tensor, tensor.dim(), num_bins, dims, "auto")
+    check_counts("explain", tensor, dims, num_bins)
+    limits, assumed = target(tensor, device)
+    call, place = call_of(tensor, dims, num_bins), place_of(tensor)
     if not isinstance(limits, Device):
-        return CpuExplanation(*call, facts_of("channel_histogram_on_cpu", *place, num_bins, dims))
-    facts = facts_of("channel_histogram", *place, address, num_bins, dims, limits=limits)
+        facts = facts_of("channel_histogram_on_cpu", *place, num_bins, dims)
+        return CpuExplanation(*call, facts)
+    facts = facts_of("channel_histogram", *place, address_of(tensor), num_bins, dims, limits=limits)
     return Explanation(*call, facts, limits, assumed)
 
 
@@ -129,48 +127,46 @@ def facts_of(op: str, *place: object, limits: Device | None = None, **options: A
     return facts
 
 
-def without_channel(
-    op: str,
-    counted: str,
-    input: Tensor | Sequence[int],
-    dim: int | Sequence[int] | None,
-    channel_dim: int,
-    default: tuple[int, ...] | None = None,
-) -> tuple[Tensor | Sequence[int], list[int]]:
-    """A tensor or a shape, and the dimensions that the function `counted` counts over."""
-    if isinstance(input, Tensor):
-        return all_but_channel(counted, input, dim, channel_dim, default=default)
-    shape = _shape(op, input)
-    dims = dims_beside_channel(counted, len(shape), dim, channel_dim, default=default)
-    return (1,) * (2 - len(shape)) + shape, dims
+def call_of(
+    input: Tensor, dims: Sequence[int] | None, num_bins: int
+) -> tuple[tuple[int, ...], torch.dtype, tuple[int, ...], int]:
+    return tuple(input.shape), input.dtype, tuple(dims or ()), num_bins
+
+
+def place_of(input: Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    return name_of(input.dtype), tuple(input.shape), input.stride()
+
+
+def address_of(input: Tensor) -> int:
+    """A meta tensor has none; allocations are aligned."""
+    offset = input.storage_offset() * input.dtype.itemsize
+    return int(offset if input.is_meta else input.data_ptr())
 
 
 def target(
-    input: object, device: str | torch.device | Device | None
+    input: Tensor, device: str | torch.device | Device | None
 ) -> tuple[str | torch.device | Device, bool]:
     """The CPU, or the limits of a GPU; and whether these are assumed."""
-    on_device = isinstance(input, Tensor) and not input.is_meta
-    assumed = device is None and not on_device
+    assumed = device is None and input.is_meta
     if device is None:
-        device = input.device if isinstance(input, Tensor) and on_device else assumed_device()
+        device = assumed_device() if assumed else input.device
     if not isinstance(device, Device) and str(device) == "cpu":
         return device, assumed
     return limits_of(device), assumed
 
 
-def place_of(
-    op: str, input: Tensor | Sequence[int], dtype: torch.dtype
-) -> tuple[tuple[int, ...], Sequence[int], int | torch.SymInt, torch.dtype]:
-    """Shape, strides, address and dtype of a tensor, or those that go with a shape."""
-    if isinstance(input, Tensor):
-        # A meta tensor has no address; allocations are aligned.
-        offset = input.storage_offset() * input.dtype.itemsize
-        address = offset if input.is_meta else input.data_ptr()
-        return tuple(input.shape), input.stride(), address, input.dtype
+def described(op: str, input: object, dtype: torch.dtype) -> Tensor:
+    """A tensor, or one without data for a shape."""
+    value = tensor_or_shape(f"{op}: input", input)
+    if isinstance(value, Tensor) and value.is_nested:
+        return value
+    shape = value.shape if isinstance(value, Tensor) else _shape(op, value)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{op}: dtype must be a torch.dtype, got {type(dtype).__name__}")
-    shape = _shape(op, input)
-    return shape, _contiguous_strides(shape), 0, dtype
+    itemsize = value.dtype.itemsize if isinstance(value, Tensor) else dtype.itemsize
+    if math.prod(max(size, 1) for size in shape) * itemsize >= 1 << 62:
+        raise ValueError(f"{op}: input must take less than 2^62 bytes, got {list(shape)}")
+    return value if isinstance(value, Tensor) else torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _shape(op: str, value: object) -> tuple[int, ...]:
@@ -186,20 +182,9 @@ def _shape(op: str, value: object) -> tuple[int, ...]:
     return shape
 
 
-def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(max(size, 1) for size in shape[d + 1 :]) for d in range(len(shape)))
-
-
-def check_size(
-    op: str, shape: Sequence[int], dtype: torch.dtype, dims: Sequence[int], num_bins: int
-) -> None:
+def check_counts(op: str, input: Tensor, dims: Sequence[int] | None, num_bins: int) -> None:
     """Sizes in bytes are 64-bit numbers; beyond them nothing could be allocated either."""
-    reduced = {d % max(len(shape), 1) for d in dims} or set(range(len(shape)))
-    kept = [size for d, size in enumerate(shape) if d not in reduced]
-    for what, size in (
-        ("input must", math.prod(max(size, 1) for size in shape) * dtype.itemsize),
-        ("num_bins must be so few that the counts", math.prod(kept) * num_bins * 8),
-    ):
-        if size >= 1 << 62:
-            got = list(shape) if what == "input must" else num_bins
-            raise ValueError(f"{op}: {what} take less than 2^62 bytes, got {got}")
+    kept = math.prod(input.shape[d] for d in kept_dimensions(input.dim(), dims or ()))
+    if kept * num_bins * 8 >= 1 << 62:
+        expected = "num_bins must be so few that the counts take less than 2^62 bytes"
+        raise ValueError(f"{op}: {expected}, got {num_bins}")

@@ -12,11 +12,11 @@ import torch
 from torch import Tensor
 
 from .._arguments import (
+    all_but_channel,
     edges_or_number,
     is_plain,
     kept_dimensions,
     reduced_dimensions,
-    tensor_or_shape,
 )
 from .._histogram_rules import check_call, check_counted
 from .._keywords import refuse_keyword
@@ -36,11 +36,13 @@ from ..weights import groups_of_channels, weight_of
 from . import (
     CpuExplanation,
     Explanation,
-    check_size,
+    address_of,
+    call_of,
+    check_counts,
+    described,
     facts_of,
     place_of,
     target,
-    without_channel,
 )
 from ._plan_facts import HOW, Plan, name_of
 from ._plan_facts import BinSearch as BinSearch
@@ -126,51 +128,58 @@ def explain_histogram(
     """
     if unknown:
         refuse_keyword("explain_histogram", unknown, (*ARGUMENTS, "dtype", "device"))
-    input = tensor_or_shape("explain_histogram: input", input)
+    tensor = described("explain_histogram", input, dtype)
     if channel_dim is not None:
-        input, dim = without_channel("explain_histogram", "histogram", input, dim, channel_dim)
-    is_one_call = takes_one_call(bins, range) and (not isinstance(input, Tensor) or is_plain(input))
+        tensor, dim = all_but_channel("histogram", tensor, dim, channel_dim)
+    is_one_call = takes_one_call(bins, range) and is_plain(tensor) and weight is None
     bins = edges_or_number("histogram: bins", bins)
-    if isinstance(input, Tensor) and (input.is_nested or input.layout != torch.strided):
-        histogram(input)  # raises
-    shape, strides, address, dtype = place_of("explain_histogram", input, dtype)
-    dims, edges, source = _edges(input, shape, bins, range, dim, density, flow, dtype)
+    if tensor.is_nested or tensor.layout != torch.strided:
+        histogram(tensor)  # raises
+    dims, edges, source = _edges(tensor, bins, range, dim, density, flow)
     num_bins = edges.shape[-1] - 1
-    check_size("explain_histogram", shape, dtype, dims or (), num_bins)
-    channels = math.prod(shape[d] for d in kept_dimensions(len(shape), dims or ()))
-    limits, assumed = target(input, device)
+    check_counts("explain_histogram", tensor, dims, num_bins)
+    limits, assumed = target(tensor, device)
     gpu = limits if isinstance(limits, Device) else None
-    call = shape, dtype, tuple(dims or ()), num_bins
-    place = name_of(dtype), shape, strides
-    if gpu is None:
-        facts = facts_of("histogram_on_cpu", num_bins, *place, dims, flow)
-    else:
-        own = {"own_ranges": source == "extremes"} if is_one_call and weight is None else {}
-        bounds = name_of(edges.dtype), edges.numel() == num_bins + 1, num_bins
-        facts = facts_of("histogram", *bounds, *place, address, dims, flow, limits=gpu, **own)
-    memory, layout = facts["memory"], facts["layout"]
-    if source == "extremes" and layout["layout"] != "short":
-        memory["bytes_moved"] += memory["bytes_read"] * (3 if memory["copies_input"] else 1)
+    call, place = call_of(tensor, dims, num_bins), place_of(tensor)
     nested: dict[str, Any] = {}
     if gpu is None:
-        keys = 256 ** layout["key_bytes"] if layout["layout"] == "patterns" else 0
-        keys = keys or num_bins + (3 if flow else 0)
-        of_key = {2: torch.uint16, 4: torch.uint32}.get(layout.get("key_bytes", 1), torch.uint8)
-        nested["keys"] = CpuExplanation(shape, of_key, call[2], keys, facts.pop("keys"))
-    elif "raw_bytes" in facts:
-        counted = (shape, torch.uint8, call[2], 256, facts.pop("raw_bytes"))
-        nested["raw_bytes"] = Explanation(*counted, gpu, assumed)
+        facts = facts_of("histogram_on_cpu", num_bins, *place, dims, flow)
+        nested["keys"] = _counted_keys(call, flow, facts)
+    else:
+        own = {"own_ranges": source == "extremes"} if is_one_call else {}
+        where = *_kind(edges), num_bins, *place, address_of(tensor)
+        facts = facts_of("histogram", *where, dims, flow, limits=gpu, **own)
+        if "raw_bytes" in facts:
+            counted = call[0], torch.uint8, call[2], 256, facts.pop("raw_bytes")
+            nested["raw_bytes"] = Explanation(*counted, gpu, assumed)
+    memory = facts["memory"]
+    if source == "extremes" and facts["layout"]["layout"] != "short":
+        memory["bytes_moved"] += memory["bytes_read"] * (3 if memory["copies_input"] else 1)
     if weight is not None:
-        summed = (list(shape), *place[:1], strides, int(address))
-        found = _facts_of_weight(input, summed, dtype, edges, dims, flow, weight, gpu)
-        nested["weight"] = found
+        nested["weight"] = found = _facts_of_weight(tensor, edges, dims, flow, weight, gpu)
         memory["bytes_moved"] += found.bytes_read
     lie = "evenly" if source != "given" else edges_lie(edges)
+    channels = math.prod(tensor.shape[d] for d in kept_dimensions(tensor.dim(), dims or ()))
+    searches, of_bins = _searches(facts["layout"], facts.pop("bins", {}), lie, channels)
     of_edges = {"edges": source, "edge_dtype": edges.dtype, "edges_lie": lie}
     of_edges["shares_edges"] = edges.numel() == num_bins + 1
-    searches, bins_facts = _searches(layout, facts.pop("bins", {}), lie, channels)
-    facts = {"edges": of_edges, "bins": bins_facts, **facts}
+    facts = {"edges": of_edges, "bins": of_bins, **facts}
     return HistogramExplanation(*call, facts, gpu, assumed, flow, channels, searches, **nested)
+
+
+def _kind(edges: Tensor) -> tuple[str, bool]:
+    """The type of edges, and whether channels share them."""
+    return name_of(edges.dtype), edges.numel() == edges.shape[-1]
+
+
+def _counted_keys(call: Any, flow: bool, facts: dict[str, Any]) -> CpuExplanation:
+    """How keys, or patterns, are counted."""
+    shape, _, dims, num_bins = call
+    layout = facts["layout"]
+    size = layout.get("key_bytes", 1)
+    keys = 256**size if layout["layout"] == "patterns" else num_bins + (3 if flow else 0)
+    dtype = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}[size]
+    return CpuExplanation(shape, dtype, dims, keys, facts.pop("keys"))
 
 
 def _searches(
@@ -187,9 +196,7 @@ def _searches(
 
 
 def _facts_of_weight(
-    input: Tensor | Sequence[int],
-    place: tuple[list[int], str, Sequence[int], int],
-    dtype: torch.dtype,
+    input: Tensor,
     edges: Tensor,
     dims: list[int] | None,
     flow: bool,
@@ -197,15 +204,14 @@ def _facts_of_weight(
     gpu: Device | None,
 ) -> WeightFacts:
     """What `histogram` would refuse is an error in the same words."""
-    shape = place[0]
-    like = input if isinstance(input, Tensor) else torch.empty(0, dtype=dtype)
-    taken = weight_of("histogram", weight, like)
-    whole = torch.empty(shape, dtype=dtype, device="meta")
+    shape = tuple(input.shape)
+    taken = weight_of("histogram", weight, input)
     try:
+        whole = torch.empty(shape, dtype=input.dtype, device="meta")
         on_meta = edges.to("meta"), taken.detach().to("meta")
         *kept, bins, size = weighted_histogram(whole, *on_meta, dims, flow=flow).shape
     except (RuntimeError, TypeError) as error:
-        raise_in_own_words(error, like, edges)
+        raise_in_own_words(error, input, edges)
         raise
     strides = taken.expand(shape).stride()
     calls, most = groups_of_channels(kept, max(bins, 1) * size * 8)
@@ -220,41 +226,38 @@ def _facts_of_weight(
     }
     sums = {}
     if gpu is not None and calls == 1 and not facts["multiplies"] and math.prod(shape) > 0:
-        of_edges = name_of(edges.dtype), edges.dim() == 1, edges.shape[-1] - 1
+        dtype, _, input_strides = place_of(input)
+        samples = shape, dtype, input_strides, address_of(input)
         # Where the weights are on no GPU, they are taken to be aligned.
-        of_weight = name_of(taken.dtype), strides, taken.data_ptr() if taken.is_cuda else 0
-        sums = facts_of("weights", *of_edges, *place, *of_weight, dims, flow, limits=gpu)
+        weights = name_of(taken.dtype), strides, taken.data_ptr() if taken.is_cuda else 0
+        of_edges = *_kind(edges), edges.shape[-1] - 1
+        sums = facts_of("weights", *of_edges, *samples, *weights, dims, flow, limits=gpu)
     return WeightFacts(taken.dtype, tuple(taken.shape), {"weights": facts, "sums": sums})
 
 
 def _edges(
-    input: Tensor | Sequence[int],
-    shape: tuple[int, ...],
+    input: Tensor,
     bins: int | Tensor,
     range: Range | None,
     dim: int | Sequence[int] | None,
     density: bool,
     flow: bool,
-    dtype: torch.dtype,
 ) -> tuple[list[int] | None, Tensor, str]:
     """The dimensions, the edges, which are a meta tensor if nobody knows them, and where these
     come from."""
-    if isinstance(input, Tensor) and not input.is_meta:
-        like = input
-    else:  # a tensor without data, where the edges are
+    like = input
+    if input.is_meta:  # a tensor where the edges are
         numbers = [bins, *pair_of(range)]
         devices = [number.device for number in numbers if isinstance(number, Tensor)]
-        like = torch.empty(0, dtype=dtype, device=devices[0] if devices else "cpu")
+        like = torch.empty(0, dtype=input.dtype, device=devices[0] if devices else "cpu")
     dims, wanted = checked_call(like, bins, range, dim, density, flow)
     source = "given" if isinstance(wanted, Tensor) else "range"
     if isinstance(wanted, UniformBins) and wanted.bounds is None:
-        source = "extremes"
-        if like is not input:
-            like = torch.empty(shape, dtype=dtype, device="meta")
+        source, like = "extremes", input
     try:
-        check_counted("histogram", like, len(shape), dims)
+        check_counted("histogram", like, input.dim(), dims)
         edges = edges_of(like, dims, wanted)
-        check_call(like, shape, dims, edges)
+        check_call(like, input.shape, dims, edges)
     except (RuntimeError, TypeError) as error:
         raise_in_own_words(error, like, bins)
         raise
