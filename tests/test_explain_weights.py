@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
 from typing import Any
 
@@ -46,26 +45,24 @@ def test_counts_that_are_multiplied(weight: Any, device: str | None) -> None:
     text, counts = str(plan), str(explain_histogram(X, edges, dim=0, device=device))
     for line in counts.splitlines()[1:]:
         assert line in text or line.startswith(("  memory", "  predicted"))
-    assert ": counts are multiplied by it" in text
+    assert "multiplies" in text
     assert not explain_histogram(X, 5, dim=1, weight=torch.ones(6)).weight.multiplies
     assert explain_histogram(
         X.view(4, 6, 1), 5, dim=2, weight=torch.ones(4, 6, 1)
     ).weight.multiplies
 
 
-def test_in_words() -> None:
+def test_facts_and_words() -> None:
     weight = torch.empty(1 << 20, 512, device="meta", dtype=torch.float64)
     plan = explain_histogram(weight.float(), 1024, range=(0, 1), dim=0, weight=weight)
+    facts = plan.weight
+    assert (facts.sum_size, facts.calls) == (70, 2)
+    assert facts.bytes_of_digits <= 1 << 28 < 2 * facts.bytes_of_digits
+    assert plan.bytes_moved == (2 << 30) + (4 << 30) + (4 << 20)
     lines = dict(line.strip().split("  ", 1) for line in str(plan).splitlines()[1:])
-    assert lines["weights"].strip() == "[1048576, 512] float64"
-    groups = "70 int64 a bin, exact: 256 MiB, in 2 groups of channels; rounded once to float64"
-    assert lines["sums"].strip() == groups
-    assert lines["memory"].strip() == "reads 2 GiB and 4 GiB of weights, writes 4 MiB of sums"
+    assert lines["weights"].strip().startswith("[1048576, 512] float64, 4 GiB read, sum size 70")
     assert "layout" not in lines
-    text = str(explain_histogram((100,), 4, range=(0, 1), weight=torch.ones(100, dtype=torch.int8)))
-    assert re.search(r"^  sums +int64, modulo 2\^64$", text, re.MULTILINE)
-    text = str(explain_histogram((9, 100), 4, range=(0, 1), weight=torch.ones(9, 1)))
-    assert re.search(r"^  weights +\[9, 1\] float32, which values share$", text, re.MULTILINE)
+    assert explain_histogram((9, 100), 4, weight=torch.ones(9, 1)).weight.shape == (9, 1)
 
 
 @pytest.mark.parametrize("most", [0, 1000, 3000, 20_000, 1 << 28])
@@ -108,50 +105,46 @@ def on_meta(*sizes: int, dtype: torch.dtype = torch.float32) -> Tensor:
     return torch.empty(sizes, device="meta", dtype=dtype)
 
 
-ON_A_GPU: list[tuple[tuple[int, ...], int, Tensor, dict[str, Any], str]] = [
+ON_A_GPU: list[tuple[tuple[int, ...], int, Tensor, dict[str, Any]]] = [
     (
         (1 << 28,),
         256,
         on_meta(1 << 28),
         {"layout": "streams", "words": 10, "has_all_digits": True, "parts": 1},
-        ", all digits, in ",
     ),
     (
         (1 << 28,),
         5000,
         on_meta(1 << 28),
         {"layout": "streams", "has_all_digits": False},
-        ", a window of the digits, in ",
     ),
     (
         (1 << 22, 64),
         128,
         on_meta(1 << 22, 1),
         {"layout": "columns", "words": 10, "copies": 32},
-        "64 columns side by side",
     ),
     (
         (64, 100),
         128,
         on_meta(64, 100, dtype=torch.float64),
         {"layout": "tiles", "words": 0, "shared_bytes": 0},
-        "to the result itself",
     ),
 ]
 
 
-@pytest.mark.parametrize(("shape", "bins", "weight", "wanted", "words"), ON_A_GPU)
+@pytest.mark.parametrize(("shape", "bins", "weight", "wanted"), ON_A_GPU)
 def test_plans_of_a_gpu(
-    shape: tuple[int, ...], bins: int, weight: Tensor, wanted: dict[str, Any], words: str
+    shape: tuple[int, ...], bins: int, weight: Tensor, wanted: dict[str, Any]
 ) -> None:
     plan = explain_histogram(shape, bins, range=(-4, 4), dim=0, weight=weight, device="H100")
     facts = {name: getattr(plan.weight, name) for name in wanted}
     assert facts == wanted
     assert plan.weight.blocks > 0
     assert plan.weight.shared_bytes <= 227 * 1024
-    assert words in str(plan)
+    assert f"layout {plan.weight.layout}" in str(plan)
     alone = explain_histogram(shape, bins, range=(-4, 4), dim=0, weight=weight, device="cpu")
-    assert alone.weight.layout == ""
+    assert not alone.weight.layout
 
 
 @pytest.mark.parametrize("sizes", [(0,), (0, 3), (3, 0)])
@@ -160,4 +153,4 @@ def test_plans_of_nothing(sizes: tuple[int, ...], device: str) -> None:
     weight = torch.ones(sizes)
     plan = explain_histogram(sizes, 4, range=(0, 1), dim=0, weight=weight, device=device)
     assert plan.weight.bytes_read == 0
-    assert "  sums " in str(plan)
+    assert "  weights " in str(plan)

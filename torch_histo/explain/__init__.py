@@ -1,4 +1,4 @@
-"""How an input is counted: the plan of the engine, in numbers and in words."""
+"""How an input is counted: the plan of the engine, in facts and in words."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .._arguments import (
     FIRST,
     all_but_channel,
     dimensions,
-    dims_beside_channel,
+    kept_dimensions,
     number_of_bins,
     shown,
     tensor_or_shape,
@@ -24,98 +24,24 @@ from .._arguments import (
 from .._keywords import refuse_keyword
 from ..devices import Device, assumed_device, limits_of
 from ..ops import _check_channel_histogram, channel_histogram
-from ._plan_facts import CpuFacts, GpuFacts
-from ._plan_text import cpu_text, gpu_text
+from ._plan_facts import Plan, name_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True, repr=False)
-class Explanation(GpuFacts):
+class Explanation(Plan):
     """A plan of `channel_histogram` on a GPU; its `repr()` and `str()` are the plan in words.
 
-    Args:
-        device: the GPU that it is for.
-        device_is_assumed: nobody named one, and the input is on no device.
-        shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
-        method: "interleaved" (elements side by side; a table has a counter for each column),
-            "runs" (many short stretches of such elements; each load finds its own), "generic" (any
-            strides; a table for a few channels), "partitioned" (more bins than a table holds; each
-            block has a table of some bins, and others send it their values), "atomics" (more bins
-            than a table holds; counted in memory) or "nothing to count".
-        access: what a load takes: "16 bytes", "words", "words put together" (from two aligned ones)
-            or "elements".
-        copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
-        stream: rows without a gap are cut anew, into rows of `columns` elements.
-        counted_by: the kernels of "interleaved": "rows" (bytes, whole rows of one table a block),
-            "planar" (bytes of up to four channels), "clustered" (some MiB of bytes) or
-            "interleaved".
-        columns, columns_per_channel: elements of a row; how many of them each channel has, 0 where
-            a row has no whole number of channels.
-        groups, batches, channels: the tables that a row takes side by side, or that the bins of one
-            channel are dealt to; sets of channels that are counted alike; channels of each.
-        gap_channels: elements between two rows, which are read too and not counted.
-        tiles, tile_channels, chunks: blocks across the channels; channels of each; blocks
-            across the rows.
-        runs, run_bytes, run_bytes_between: stretches of memory that hold the rows of one block's
-            channels; bytes of each, where their number of rows says nothing; and how many of
-            those lie between rows of one channel.
-        segments_per_block, copies: sets of channels that a block counts whole; counters that it has
-            for a bin of each.
-        owners, bins_per_owner, rounds: blocks that own bins; how many each; how often the
-            blocks send each other what they have read.
-        rows_per_block: rows that a block counts at most; with "partitioned", rows that it reads.
-        loads_per_block: with "runs", loads of a block at most.
-        table_keys, table_counters_per_key, counter_bits: the table of a block.
-        blocks, threads, cluster: the grid; threads a block, blocks a cluster.
-        shared_bytes: shared memory of a block.
-        workspace_bytes: memory that is allocated besides the counts, and besides the copy:
-            tables to be summed, or values on their way to another block.
-        clears_counts: the counts are zeroed first; with "partitioned", the words at which
-            the blocks meet.
-        shares_lines: neighbouring blocks read the same lines of memory, so that none starts before
-            all that was launched earlier has ended.
-        reduce_blocks: blocks of the second kernel, which sums the tables; 0 where there is none.
-        launches, steps: kernels and fillings with zeros, besides the copy: how many, and in order,
-            kernels by name and "zeroing" before them.
-        bytes_read, bytes_of_counts: the elements of the input; the result.
-        bytes_of_gaps: bytes between rows, which are read too and not counted.
-        bytes_moved: the least that moves to and from memory.
+    Each fact of `facts` is an attribute, too; docs/profiling.md says what they mean. A fact that
+    only other layouts have is 0. `device_is_assumed`: nobody named one, and the input is on none.
     """
-
-    def __repr__(self) -> str:
-        return gpu_text(self)
 
 
 @dataclass(frozen=True, repr=False)
-class CpuExplanation(CpuFacts):
-    """A plan of `channel_histogram` on the CPU; its `repr()` and `str()` are the plan in words.
-
-    Args:
-        shape, dtype, dim, num_bins: of the call; `dim` is empty for all dimensions.
-        loops: the instructions that were chosen for this processor, or by the environment variable
-            TORCH_HISTO_CPU: "portable", "avx2", "avx512" or "amx".
-        method: "streams" (one channel after another), "columns" (channels that lie side by side),
-            "bit planes" (the same of bytes, by the bits of vectors), "products" (bytes, by products
-            of matrices), "direct" (no tables: the result itself is counted in) or
-            "nothing to count".
-        copies_input: the strides are rare, and PyTorch makes a contiguous copy first.
-        threads: the threads that count; fewer than torch has if the input is small.
-        strip: channels that share the tables of a thread at a time.
-        strips, tasks: the strips of all channels; strips, or rows of them, for threads in turns.
-        sharing: without tables, threads have "channels" of their own, or "copies" of the result, or
-            add to the same counts ("atomic").
-        counter_bits: bits of a table's counters, or of the result's if there is no table.
-        neighbours: two bytes that follow each other are counted as one value.
-        byte_counters: further counters of 8 bits, for values that differ; 0 if there are none.
-        tables, table_keys, table_bytes: the tables of a thread.
-        workspace_bytes: memory of all threads, besides the counts and the copy.
-        bytes_read, bytes_of_counts: the elements of the input; the result.
-    """
-
-    def __repr__(self) -> str:
-        return cpu_text(self)
+class CpuExplanation(Plan):
+    """The same on the CPU. `device` is None."""
 
 
 def explain(
@@ -129,19 +55,13 @@ def explain(
     bins: int | None = None,
     **unknown: NoReturn,
 ) -> Explanation | CpuExplanation:
-    """Tells how `channel_histogram` counts an input: the plan, in numbers and in words.
-
-    For a GPU the lines are the layout, the size of a load, the table in shared memory, the grid,
-    the launches, the workspace, the bytes that move, and the time that these take at the
-    bandwidth of the device's memory. No way of counting is faster, unless the input is in a
-    cache. For the CPU the lines are the way of counting, the tables, the threads, the workspace
-    and the bytes that move. Nothing is counted or printed, and no GPU is needed.
+    """Tells how `channel_histogram` counts an input: layout, tables, grid, launches, memory, and
+    the least time that memory takes. Nothing is counted or printed, and no GPU is needed.
 
     Args:
         input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
             shape of a contiguous and aligned one, which is what a list is, too.
-        num_bins, bins: as in `channel_histogram`.
-        dim, channel_dim: as in `channel_histogram`.
+        num_bins, bins, dim, channel_dim: as in `channel_histogram`.
         dtype: the dtype that goes with a shape; a tensor has its own.
         device: "cpu", the name of a GPU ("H200", "H100", "A100", "RTX 4090", "L40S", "T4" or
             "B200"), a CUDA device of this machine such as "cuda:0", or its limits as a `Device`.
@@ -150,7 +70,6 @@ def explain(
 
     Returns:
         The plan, a frozen dataclass: an `Explanation` for a GPU, a `CpuExplanation` for the CPU.
-        Its `repr()` is the plan in words.
 
     Raises:
         RuntimeError: what `channel_histogram` would refuse, in the same words; a CUDA device
@@ -160,18 +79,10 @@ def explain(
 
     Example:
         >>> plan = torch_histo.explain((1 << 20, 512), device="H200")
-        >>> plan  # doctest: +ELLIPSIS
+        >>> print(str(plan).splitlines()[0])  # doctest: +ELLIPSIS
         channel_histogram of [1048576, 512] uint8 over dim 0, 256 bins, on H200 (132 SMs, ...
-          layout     512 columns, a channel each, in 4 groups of 128
-          reads      16 bytes a lane
-          table      256 rows x 128 counters of 16 bits: 64 KiB of shared memory a block
-          grid       132 blocks of 768 threads, up to 31,776 rows each
-          launches   2: count_rows, reduce_rows
-          workspace  8.25 MiB, one table a block, summed by ... blocks
-          memory     reads 512 MiB, writes 1 MiB of counts
-          predicted  at least 112 us, at 4.8 TB/s
-        >>> plan.launches
-        2
+        >>> plan.launches, plan.steps, plan.shared_bytes
+        (2, ('count_rows', 'reduce_rows'), 65536)
         >>> torch_histo.explain(torch.zeros(1000, dtype=torch.uint8)).threads
         1
     """
@@ -179,109 +90,83 @@ def explain(
     if unknown:
         names = ("input", "num_bins", "dim", "channel_dim", "dtype", "device")
         refuse_keyword("explain", unknown, names)
-    input = tensor_or_shape("explain: input", input)
+    tensor = described("explain", input, dtype)
     if channel_dim is not None:
-        input, dim = without_channel("explain", op, input, dim, channel_dim, FIRST)
+        tensor, dim = all_but_channel(op, tensor, dim, channel_dim, default=FIRST)
     dims = dimensions(op, dim)
-    counted = input.dtype if isinstance(input, Tensor) else dtype
-    num_bins = number_of_bins(op, num_bins, bins, counted)
+    num_bins = number_of_bins(op, num_bins, bins, tensor.dtype)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
             raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
-    if isinstance(input, Tensor):
-        if input.is_nested:
-            channel_histogram(input, num_bins)  # raises
-        _check_channel_histogram(input, input.dim(), num_bins, dims, "auto")
-    shape, strides, address, dtype = place_of("explain", input, dtype)
-    check_size("explain", shape, dtype, dims, num_bins)
-    device, assumed = target(input, device)
-    if not isinstance(device, Device):
-        return _explain_on_cpu(shape, strides, dtype, dims, num_bins)
-    return plan_on_gpu(shape, strides, address, dtype, dims, num_bins, device, assumed)
+    if tensor.is_nested:
+        channel_histogram(tensor, num_bins)  # raises
+    _check_channel_histogram(tensor, tensor.dim(), num_bins, dims, "auto")
+    check_counts("explain", tensor, dims, num_bins)
+    limits, assumed = target(tensor, device)
+    call, place = call_of(tensor, dims, num_bins), place_of(tensor)
+    if not isinstance(limits, Device):
+        facts = facts_of("channel_histogram_on_cpu", *place, num_bins, dims)
+        return CpuExplanation(*call, facts)
+    facts = facts_of("channel_histogram", *place, address_of(tensor), num_bins, dims, limits=limits)
+    return Explanation(*call, facts, limits, assumed)
 
 
-def without_channel(
-    op: str,
-    counted: str,
-    input: Tensor | Sequence[int],
-    dim: int | Sequence[int] | None,
-    channel_dim: int,
-    default: tuple[int, ...] | None = None,
-) -> tuple[Tensor | Sequence[int], list[int]]:
-    """A tensor or a shape, and the dimensions that the function `counted` counts over."""
-    if isinstance(input, Tensor):
-        return all_but_channel(counted, input, dim, channel_dim, default=default)
-    shape = _shape(op, input)
-    dims = dims_beside_channel(counted, len(shape), dim, channel_dim, default=default)
-    return (1,) * (2 - len(shape)) + shape, dims
+def facts_of(op: str, *place: object, limits: Device | None = None, **options: Any) -> Any:
+    """The facts of a plan that an operator makes."""
+    if limits is not None:
+        options |= {
+            "sm_count": limits.sm_count,
+            "shared_bytes_per_block": limits.shared_bytes_per_block,
+            "shared_bytes_per_sm": limits.shared_bytes_per_sm,
+            "capability": 10 * limits.capability[0] + limits.capability[1],
+        }
+    facts = json.loads(getattr(torch.ops.histo, f"_plan_{op}")(*place, **options))
+    for groups in (facts, facts.get("raw_bytes", {})):
+        if "launches" in groups:
+            groups["launches"]["steps"] = tuple(groups["launches"]["steps"])
+    return facts
+
+
+def call_of(
+    input: Tensor, dims: Sequence[int] | None, num_bins: int
+) -> tuple[tuple[int, ...], torch.dtype, tuple[int, ...], int]:
+    return tuple(input.shape), input.dtype, tuple(dims or ()), num_bins
+
+
+def place_of(input: Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+    return name_of(input.dtype), tuple(input.shape), input.stride()
+
+
+def address_of(input: Tensor) -> int:
+    """A meta tensor has none; allocations are aligned."""
+    offset = input.storage_offset() * input.dtype.itemsize
+    return int(offset if input.is_meta else input.data_ptr())
 
 
 def target(
-    input: object, device: str | torch.device | Device | None
+    input: Tensor, device: str | torch.device | Device | None
 ) -> tuple[str | torch.device | Device, bool]:
     """The CPU, or the limits of a GPU; and whether these are assumed."""
-    on_device = isinstance(input, Tensor) and not input.is_meta
-    assumed = device is None and not on_device
+    assumed = device is None and input.is_meta
     if device is None:
-        device = input.device if isinstance(input, Tensor) and on_device else assumed_device()
+        device = assumed_device() if assumed else input.device
     if not isinstance(device, Device) and str(device) == "cpu":
         return device, assumed
     return limits_of(device), assumed
 
 
-def limits_for_plan(limits: Device) -> dict[str, int]:
-    return {
-        "sm_count": limits.sm_count,
-        "shared_bytes_per_block": limits.shared_bytes_per_block,
-        "shared_bytes_per_sm": limits.shared_bytes_per_sm,
-        "capability": 10 * limits.capability[0] + limits.capability[1],
-    }
-
-
-def plan_on_gpu(
-    shape: tuple[int, ...],
-    strides: Sequence[int],
-    address: int | torch.SymInt,
-    dtype: torch.dtype,
-    dims: Sequence[int],
-    num_bins: int,
-    limits: Device,
-    assumed: bool,
-) -> Explanation:
-    name = str(dtype).removeprefix("torch.")
-    text = torch.ops.histo._plan_channel_histogram(
-        name, shape, strides, address, num_bins, dims, **limits_for_plan(limits)
-    )
-    facts: dict[str, Any] = json.loads(text)
-    facts["steps"] = tuple(facts["steps"])
-    return Explanation(limits, assumed, shape, dtype, tuple(dims), num_bins, **facts)
-
-
-def _explain_on_cpu(
-    shape: tuple[int, ...],
-    strides: Sequence[int],
-    dtype: torch.dtype,
-    dims: Sequence[int],
-    num_bins: int,
-) -> CpuExplanation:
-    name = str(dtype).removeprefix("torch.")
-    text = torch.ops.histo._plan_channel_histogram_on_cpu(name, shape, strides, num_bins, dims)
-    return CpuExplanation(shape, dtype, tuple(dims), num_bins, **json.loads(text))
-
-
-def place_of(
-    op: str, input: Tensor | Sequence[int], dtype: torch.dtype
-) -> tuple[tuple[int, ...], Sequence[int], int | torch.SymInt, torch.dtype]:
-    """Shape, strides, address and dtype of a tensor, or those that go with a shape."""
-    if isinstance(input, Tensor):
-        # A meta tensor has no address; allocations are aligned.
-        offset = input.storage_offset() * input.dtype.itemsize
-        address = offset if input.is_meta else input.data_ptr()
-        return tuple(input.shape), input.stride(), address, input.dtype
+def described(op: str, input: object, dtype: torch.dtype) -> Tensor:
+    """A tensor, or one without data for a shape."""
+    value = tensor_or_shape(f"{op}: input", input)
+    if isinstance(value, Tensor) and value.is_nested:
+        return value
+    shape = value.shape if isinstance(value, Tensor) else _shape(op, value)
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"{op}: dtype must be a torch.dtype, got {type(dtype).__name__}")
-    shape = _shape(op, input)
-    return shape, _contiguous_strides(shape), 0, dtype
+    itemsize = value.dtype.itemsize if isinstance(value, Tensor) else dtype.itemsize
+    if math.prod(max(size, 1) for size in shape) * itemsize >= 1 << 62:
+        raise ValueError(f"{op}: input must take less than 2^62 bytes, got {list(shape)}")
+    return value if isinstance(value, Tensor) else torch.empty(shape, dtype=dtype, device="meta")
 
 
 def _shape(op: str, value: object) -> tuple[int, ...]:
@@ -297,20 +182,9 @@ def _shape(op: str, value: object) -> tuple[int, ...]:
     return shape
 
 
-def _contiguous_strides(shape: Sequence[int]) -> tuple[int, ...]:
-    return tuple(math.prod(max(size, 1) for size in shape[d + 1 :]) for d in range(len(shape)))
-
-
-def check_size(
-    op: str, shape: Sequence[int], dtype: torch.dtype, dims: Sequence[int], num_bins: int
-) -> None:
+def check_counts(op: str, input: Tensor, dims: Sequence[int] | None, num_bins: int) -> None:
     """Sizes in bytes are 64-bit numbers; beyond them nothing could be allocated either."""
-    reduced = {d % max(len(shape), 1) for d in dims} or set(range(len(shape)))
-    kept = [size for d, size in enumerate(shape) if d not in reduced]
-    for what, size in (
-        ("input must", math.prod(max(size, 1) for size in shape) * dtype.itemsize),
-        ("num_bins must be so few that the counts", math.prod(kept) * num_bins * 8),
-    ):
-        if size >= 1 << 62:
-            got = list(shape) if what == "input must" else num_bins
-            raise ValueError(f"{op}: {what} take less than 2^62 bytes, got {got}")
+    kept = math.prod(input.shape[d] for d in kept_dimensions(input.dim(), dims or ()))
+    if kept * num_bins * 8 >= 1 << 62:
+        expected = "num_bins must be so few that the counts take less than 2^62 bytes"
+        raise ValueError(f"{op}: {expected}, got {num_bins}")

@@ -1,232 +1,164 @@
-"""The facts of plans: `Explanation` and the like document them and put them into words."""
+"""What plans tell: facts by name, in groups, and these in words."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import NamedTuple
+import textwrap
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple
 
 import torch
 
 from ..devices import Device
 
+_ELSEWHERE = """
+access load_bytes stream counted_by columns columns_per_channel groups batches channels gap_channels
+tiles tile_channels chunks runs run_bytes run_bytes_between segments_per_block copies owners teams
+bins_per_owner rounds rows_per_block loads_per_block table_keys table_counters_per_key counter_bits
+blocks threads cluster shared_bytes clears_counts shares_lines reduce_blocks strip strips tasks rows
+sharing neighbours byte_counters tables table_bytes key_bytes vec16s parts part_bins left stripes
+stripe_words word_bytes computes_edges words has_all_digits layout workspace_bytes bytes_read
+bytes_of_counts copies_input
+"""
+_WORDS = {
+    "copies_input": "PyTorch makes a contiguous copy first: the strides are rare",
+    "shares_lines": "starts when all earlier work has ended",
+    "computes_edges": "by a formula and the edges beside it, which are computed anew",
+}
 
-@dataclass(frozen=True)
-class GpuFacts:
-    device: Device
-    device_is_assumed: bool
+
+class Facts:
+    """Facts by name, in groups. Each one is an attribute, too. Those that only plans of other
+    layouts have are 0."""
+
+    facts: dict[str, dict[str, Any]]
+
+    def __getattr__(self, name: str) -> Any:
+        for group in self.__dict__.get("facts", {}).values():
+            if name in group:
+                return group[name]
+        if name in _ELSEWHERE.split():
+            return 0
+        raise AttributeError(f"{type(self).__name__} has no fact {name!r}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Earlier versions saved each fact as a field."""
+        own = {field.name for field in fields(self)}  # type: ignore[arg-type]
+        saved = {name: value for name, value in state.items() if name not in own}
+        self.__dict__.update(facts={"saved": saved})
+        self.__dict__.update({name: value for name, value in state.items() if name in own})
+
+
+@dataclass(frozen=True, repr=False)
+class Plan(Facts):
     shape: tuple[int, ...]
     dtype: torch.dtype
     dim: tuple[int, ...]
     num_bins: int
-    method: str
-    copies_input: bool
-    launches: int
-    steps: tuple[str, ...]
-    bytes_read: int
-    bytes_of_counts: int
-    bytes_of_gaps: int
-    bytes_moved: int
-    access: str = ""
-    load_bytes: int = 0
-    stream: bool = False
-    counted_by: str = ""
-    columns: int = 0
-    columns_per_channel: int = 0
-    groups: int = 0
-    batches: int = 0
-    channels: int = 0
-    gap_channels: int = 0
-    tiles: int = 0
-    tile_channels: int = 0
-    chunks: int = 0
-    runs: int = 0
-    run_bytes: int = 0
-    run_bytes_between: int = 0
-    segments_per_block: int = 0
-    copies: int = 0
-    owners: int = 0
-    bins_per_owner: int = 0
-    rounds: int = 0
-    rows_per_block: int = 0
-    loads_per_block: int = 0
-    table_keys: int = 0
-    table_counters_per_key: int = 0
-    counter_bits: int = 0
-    blocks: int = 0
-    threads: int = 0
-    cluster: int = 1
-    shared_bytes: int = 0
-    workspace_bytes: int = 0
-    clears_counts: bool = False
-    shares_lines: bool = False
-    reduce_blocks: int = 0
-
-    @property
-    def predicted_seconds(self) -> float | None:
-        """`bytes_moved` at the device's bandwidth; None where that is not known."""
-        bandwidth = self.device.bytes_per_second
-        return self.bytes_moved / bandwidth if bandwidth else None
-
-
-@dataclass(frozen=True)
-class CpuFacts:
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    dim: tuple[int, ...]
-    num_bins: int
-    loops: str
-    method: str
-    copies_input: bool
-    bytes_read: int
-    bytes_of_counts: int
-    threads: int = 0
-    strip: int = 0
-    strips: int = 0
-    tasks: int = 0
-    sharing: str = ""
-    counter_bits: int = 0
-    neighbours: bool = False
-    byte_counters: int = 0
-    tables: int = 0
-    table_keys: int = 0
-    table_bytes: int = 0
-    workspace_bytes: int = 0
-
-
-class WrongEdge(NamedTuple):
-    """The first edge at which a guess is wrong: its channel, its number and its value."""
-
-    channel: int
-    number: int
-    value: float
-
-
-@dataclass(frozen=True)
-class BinSearch:
-    """How the bins of some channels, parts or stripes are found.
-
-    Args:
-        how: "formula" (a line gives the bin), "comparison" (a line gives the bin, or one too many;
-            a comparison with one edge corrects it, which only values close to an edge may need),
-            "cells" (a table gives the edges in a small part of the range,
-            which are searched by halves) or "search" (all edges are searched by halves).
-        count: how many channels, parts or stripes have their bins found so.
-        formula_fails, comparison_fails: the first edge at which that guess is wrong, in the first
-            channel that has one; None if it is right.
-        cells: what is cut into cells: the "values" of the range, or their "bits".
-        fullest_cell: the most edges in a cell.
-        num_cells: how many cells there are; 0 unless `how` is "cells".
-    """
-
-    how: str
-    count: int
-    formula_fails: WrongEdge | None = None
-    comparison_fails: WrongEdge | None = None
-    cells: str = ""
-    fullest_cell: int = 0
-    num_cells: int = 0
-
-
-@dataclass(frozen=True)
-class WeightFacts:
-    """What weights of `histogram` take.
-
-    Args:
-        dtype, shape: of the weights, before they broadcast to the input.
-        sum_size: how many int64 a bin has: digits and three counts, or one integer.
-        calls: groups of channels, one after another, so that memory of digits is limited.
-        bytes_of_digits: those of the largest group.
-        bytes_read: of the weights.
-        multiplies: all elements of a channel share a weight: they are counted, and the counts
-            multiplied by it.
-        layout: on a GPU, where nothing is multiplied: "streams" (a block sums rows of one channel
-            in shared memory), "columns" (the same for channels side by side) or "tiles" (everything
-            else, in the result itself); "" on the CPU, and for several groups of channels.
-        words, copies: of a bin in a block's table, 32 bits each; copies of the table, which lanes
-            take in turns, or its columns.
-        has_all_digits: the words hold every weight of the type. Otherwise they are a window: what
-            lies outside is added in memory.
-        parts, chunks: "streams": parts of the bins, for each of which all is read. Blocks across
-            the rows of a channel.
-        blocks, shared_bytes: the grid, and the shared memory of a block.
-    """
-
-    dtype: torch.dtype
-    shape: tuple[int, ...]
-    sum_size: int
-    calls: int
-    bytes_of_digits: int
-    bytes_read: int
-    multiplies: bool
-    layout: str = ""
-    words: int = 0
-    copies: int = 0
-    has_all_digits: bool = False
-    parts: int = 1
-    chunks: int = 0
-    blocks: int = 0
-    shared_bytes: int = 0
-
-
-@dataclass(frozen=True)
-class HistogramFacts:
-    device: Device | None
-    device_is_assumed: bool
-    shape: tuple[int, ...]
-    dtype: torch.dtype
-    dim: tuple[int, ...]
-    num_bins: int
-    flow: bool
-    channels: int
-    edges: str
-    edge_dtype: torch.dtype
-    shares_edges: bool
-    searches: tuple[BinSearch, ...]
-    layout: str
-    copies_input: bool
-    bytes_read: int
-    bytes_of_counts: int
-    bytes_moved: int
-    invalid_channels: int = 0
-    keys: CpuFacts | None = None
-    key_bytes: int = 0
-    raw_bytes: GpuFacts | None = None
-    vec16s: bool = False
-    chunks: int = 0
-    rows_per_block: int = 0
-    parts: int = 1
-    part_bins: int = 0
-    copies: int = 0
-    teams: int = 0
-    columns: int = 0
-    rows: int = 0
-    left: int = 0
-    batches: int = 0
-    stripes: int = 0
-    stripe_words: int = 0
-    word_bytes: int = 0
-    blocks: int = 0
-    threads: int = 0
-    shared_bytes: int = 0
-    workspace_bytes: int = 0
-    clears_counts: bool = False
-    steps: tuple[str, ...] = ()
-    weight: WeightFacts | None = None
-    computes_edges: bool = False
-
-    @property
-    def unit(self) -> str:
-        if self.layout == "columns":
-            return "stripe"
-        return "part" if self.parts > 1 else "channel"
-
-    @property
-    def launches(self) -> int:
-        """How many steps there are."""
-        return len(self.steps)
+    facts: dict[str, dict[str, Any]] = field(hash=False)
+    device: Device | None = None
+    device_is_assumed: bool = False
 
     @property
     def predicted_seconds(self) -> float | None:
         """`bytes_moved` at the device's bandwidth; None where that is not known."""
         bandwidth = self.device.bytes_per_second if self.device else None
         return self.bytes_moved / bandwidth if bandwidth else None
+
+    def __repr__(self) -> str:
+        return self._text("channel_histogram", self.facts)
+
+    def _text(self, op: str, groups: dict[str, dict[str, Any]]) -> str:
+        over = f"dim{'s' * (len(self.dim) > 1)} {', '.join(map(str, self.dim))}"
+        text = f"{op} of {list(self.shape)} {name_of(self.dtype)} over "
+        text += f"{over if self.dim else 'all dims'}, {_counted(self.num_bins, 'bin')}, on "
+        text += _gpu(self.device, self.device_is_assumed) if self.device else "the CPU"
+        for group, facts in groups.items():
+            told = ", ".join(filter(None, (_told(group, *fact) for fact in facts.items())))
+            for line in textwrap.wrap(told, 105, break_long_words=False, break_on_hyphens=False):
+                text += f"\n  {group:<11}{line}"
+                group = ""
+        if self.device:
+            text += f"\n  predicted  {_prediction(self.predicted_seconds, self.device)}"
+        return text.replace("\xa0", " ")
+
+
+def name_of(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _gpu(device: Device, is_assumed: bool) -> str:
+    shared = f"{_in_bytes(device.shared_bytes_per_block)} a block"
+    name = f"an assumed {device.name}" if is_assumed else device.name
+    return f"{name} ({_counted(device.sm_count, 'SM')}, {shared})"
+
+
+def _told(group: str, name: str, value: Any) -> str:
+    """A fact in words that stay on a line; nothing if it does not apply."""
+    words = name.replace("_", " ")
+    if not value:
+        return ""
+    if isinstance(value, tuple):
+        return " then ".join(value)
+    if value is True:
+        told = _WORDS.get(name, words)
+    elif isinstance(value, str | torch.dtype):
+        told = str(value).removeprefix("torch.")
+        told = told if name in (group, "method") else f"{words} {told}"
+    elif "bytes" in name:
+        told = f"{_in_bytes(value)} {words.removeprefix('bytes ').removesuffix(' bytes')}"
+    else:
+        told = f"{value:,}" if name == group else f"{words} {value:,}"
+    return told if isinstance(value, str) else told.replace(" ", "\xa0")
+
+
+def _prediction(seconds: float | None, device: Device) -> str:
+    if seconds is None or device.bytes_per_second is None:
+        return f"unknown, as is the bandwidth of {device.name}"
+    at = f"at {device.bytes_per_second / 1e12:.4g} TB/s; each launch takes some microseconds more"
+    return f"at least {seconds * 1e6:,.3g} us, {at}"
+
+
+def _counted(n: int, noun: str) -> str:
+    return f"{n:,} {noun}{'s' * (n != 1)}"
+
+
+def _in_bytes(n: int) -> str:
+    for power, unit in ((4, "TiB"), (3, "GiB"), (2, "MiB"), (1, "KiB")):
+        if n >= 1024**power:
+            size = n / 1024**power
+            return f"{size:,.0f} {unit}" if size >= 100 else f"{size:.3g} {unit}"
+    return _counted(n, "byte")
+
+
+class WrongEdge(NamedTuple):
+    """An edge of a channel, in plans that earlier versions saved."""
+
+    channel: int
+    number: int
+    value: float
+
+
+HOW = {
+    "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
+    "cells": "by a table of cells, and comparisons with the edges near a value",
+    "search": "by a search among all edges",
+}
+
+
+@dataclass(frozen=True)
+class BinSearch:
+    """How the bins of `count` channels are found. `how`: "formula" if the edges lie evenly, "cells"
+    (a table of cells leads to the edges near a value) or "search" (by halves among all edges)."""
+
+    how: str
+    count: int
+
+
+@dataclass(frozen=True)
+class WeightFacts(Facts):
+    """What weights of `histogram` take: their `dtype`, their `shape` before they broadcast to the
+    input, and the facts of docs/profiling.md."""
+
+    dtype: torch.dtype
+    shape: tuple[int, ...]
+    facts: dict[str, dict[str, Any]] = field(hash=False)

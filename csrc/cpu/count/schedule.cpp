@@ -41,4 +41,76 @@ Sharing sharing_of(const Problem& problem, const CpuPlan& plan) {
   return copies_bytes <= input_bytes ? Sharing::kCopies : Sharing::kAtomic;
 }
 
+namespace {
+
+const char* name_of(Way way) {
+  switch (way) {
+    case Way::kDirect:
+      return "direct";
+    case Way::kStreams:
+      return "streams";
+    case Way::kColumns:
+      return "columns";
+    case Way::kBitPlanes:
+      return "bit planes";
+    case Way::kProducts:
+      return "products";
+  }
+  throw InternalError("a way of counting without a name");
+}
+
+const char* name_of(Sharing sharing) {
+  switch (sharing) {
+    case Sharing::kChannels:
+      return "channels";
+    case Sharing::kCopies:
+      return "copies";
+    case Sharing::kAtomic:
+      return "atomic";
+  }
+  throw InternalError("a way of sharing without a name");
+}
+
+/// The widest counters of a table; values that differ may have narrower ones besides.
+int counter_bits_of(const CpuPlan& plan) {
+  const bool is_narrow = plan.counting == Counting::kIn16Bits && plan.way != Way::kProducts;
+  const bool has_none = plan.way == Way::kDirect || plan.way == Way::kBitPlanes;
+  return has_none ? 64 : is_narrow ? 16 : 32;
+}
+
+} // namespace
+
+int64_t workspace_bytes(const CpuPlan& plan, const Problem& problem) {
+  if (plan.way != Way::kDirect) {
+    return Schedule(problem, plan).scratch_bytes(plan);
+  }
+  const bool has_copies = sharing_of(problem, plan) == Sharing::kCopies;
+  return has_copies ? workers_of(problem) * problem.num_counts() * int64_t{sizeof(int64_t)} : 0;
+}
+
+Facts facts_of(const CpuPlan& plan, const Problem& problem) {
+  const Facts layout{
+      {"method", plan.products ? "products" : name_of(plan.way)},
+      {"neighbours", plan.joint},
+      {"strip", plan.strip}};
+  Facts table{{"counter_bits", counter_bits_of(plan)}};
+  Facts threads;
+  if (plan.way == Way::kDirect) {
+    threads = {{"threads", workers_of(problem)}, {"sharing", name_of(sharing_of(problem, plan))}};
+  } else {
+    const Schedule schedule(problem, plan);
+    const Group &distinct = plan.tables_if_distinct, &repeated = plan.tables_if_repeated;
+    table.insert(
+        table.end(), {{"byte_counters", plan.byte_values},
+                      {"tables", distinct.tables + repeated.tables},
+                      {"table_keys", std::max(distinct.indices, repeated.indices)},
+                      {"table_bytes", plan.table_bytes}});
+    threads = {
+        {"threads", schedule.workers},
+        {"strips", schedule.strips.count},
+        {"tasks", schedule.tasks}};
+  }
+  return {{"layout", layout}, {"table", table}, {"threads", threads}};
+}
+
 } // namespace histo::cpu

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "core/facts.h"
 #include "core/problem.h"
 #include "cpu/plan.h"
 #include "cpu/tuning.h"
@@ -86,5 +87,11 @@ enum class Sharing {
   kAtomic,   // all add to the same counts
 };
 Sharing sharing_of(const Problem& problem, const CpuPlan& plan);
+
+/// Memory of all threads, besides the counts.
+int64_t workspace_bytes(const CpuPlan& plan, const Problem& problem);
+
+/// What a plan tells of itself, by groups.
+Facts facts_of(const CpuPlan& plan, const Problem& problem);
 
 } // namespace histo::cpu

@@ -108,11 +108,9 @@ class EdgeDigitizer final : public SlotDigitizer<EdgeDigitizer<T>, T> {
   template <class Out>
   void digitize_as(
       const T* data, int64_t first, const Extent& channels, const Extent& rows, Out* slots) {
-    if (are_searched_together(channels, rows, is_shared_)) {
-      return digitize_columns({data, rows, channels}, first, slots);
-    }
-    if (channels.size > 1 && channels.stride < rows.stride) {
-      return digitize_elements({data, rows, channels}, bins_[0], slots);
+    if (channels.size > 1 && channels.stride < rows.stride) { // side by side
+      return is_shared_ ? digitize_elements({data, rows, channels}, bins_[0], slots)
+                        : digitize_columns({data, rows, channels}, first, slots);
     }
     for (int64_t c = 0; c < channels.size; ++c) {
       const auto& bins = bins_[is_shared_ ? 0 : first + c];

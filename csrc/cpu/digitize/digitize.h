@@ -47,12 +47,6 @@ class Digitization {
 /// The type of slots for counting an input in `bins` bins.
 ElementType slot_type_of(const Problem& input, int64_t bins, const Flow& flow);
 
-/// Whether channels that have edges of their own lie side by side, so that elements of all are
-/// searched together: by a line and one comparison, where that is right.
-inline bool are_searched_together(const Extent& channels, const Extent& rows, bool shared) {
-  return !shared && channels.size > 1 && channels.stride < rows.stride;
-}
-
 /// Digitizes the input of a call between its edges. `ranges` are those of edges of one width, or
 /// null. `slots` is their type, an
 /// unsigned integer.

@@ -1,4 +1,5 @@
 // Which layout counts a problem.
+#include "cuda/plan/facts.h"
 #include "cuda/plan/interleaved.h"
 #include "cuda/plan/planners.h"
 
@@ -133,6 +134,44 @@ CountPlan make_plan(
   }
   const std::optional<CountPlan> partitioned = plan_partitioned(request);
   return partitioned ? *partitioned : plan_generic(request);
+}
+
+const char* name_of(Access access) {
+  switch (access) {
+    case Access::kVec16:
+      return "16 bytes";
+    case Access::kWord:
+      return "words";
+    case Access::kLoose:
+      return "words put together";
+  }
+  throw InternalError("an access without a name");
+}
+
+PlanFacts facts_of(const CountPlan& plan, const Problem& problem) {
+  LayoutFacts of_layout =
+      std::visit([&](const auto& layout) { return facts_of(layout, problem); }, plan.layout);
+  of_layout.table.emplace_back("shared_bytes", plan.shared_bytes);
+  PlanFacts facts{{}, {}, plan.workspace_bytes, of_layout.bytes_of_gaps};
+  if (plan.clears) {
+    facts.steps.emplace_back("zeroing");
+  }
+  facts.steps.push_back(of_layout.kernel);
+  if (plan.reduce_blocks > 0) {
+    const bool of_rows = std::holds_alternative<WholeRows>(plan.layout);
+    facts.steps.emplace_back(of_rows ? "reduce_rows" : "reduce_columns");
+  }
+  facts.groups = {
+      {"layout", of_layout.layout},
+      {"table", of_layout.table},
+      {"grid", Facts{
+                   {"blocks", plan.blocks},
+                   {"threads", plan.threads},
+                   {"cluster", plan.cluster},
+                   {"reduce_blocks", plan.reduce_blocks},
+                   {"clears_counts", plan.clears},
+                   {"shares_lines", plan.shares_lines}}}};
+  return facts;
 }
 
 } // namespace histo::cuda

@@ -1,3 +1,4 @@
+#include "cuda/plan/interleaved.h"
 #include "cuda/plan/planners.h"
 
 namespace histo::cuda {
@@ -93,6 +94,10 @@ std::optional<CountPlan> plan_clustered(const Request& request) {
   plan.shared_bytes = kHalfTableBytes;
   plan.clears = in.cleared;
   return plan;
+}
+
+LayoutFacts facts_of(const Clustered& in, const Problem& problem) {
+  return facts_of_columns(in, {"clustered", in.access, false, 1, in.share, true}, problem);
 }
 
 } // namespace histo::cuda

@@ -1,3 +1,4 @@
+#include "cuda/plan/facts.h"
 #include "cuda/plan/planners.h"
 
 namespace histo::cuda {
@@ -127,6 +128,19 @@ CountPlan plan_generic_in_large_tables(const Request& request) {
 
 CountPlan plan_generic_in_result(const Request& request) {
   return plan_tiles(request, {0, 0});
+}
+
+LayoutFacts facts_of(const Generic& in, const Problem& problem) {
+  const bool has_table = in.table_stride > 0;
+  const Facts layout{
+      {"method", has_table ? "generic" : "atomics"},
+      {"access", in.vec16s ? name_of(Access::kVec16) : "elements"},
+      {"load_bytes", in.vec16s ? kVec16Bytes : element_bytes(problem.type)},
+      {"tile_channels", in.tile_channels},
+      {"tiles", in.tiles},
+      {"chunks", in.chunks},
+      {"rows_per_block", in.rows_per_chunk}};
+  return {"count_generic", layout, {{"counter_bits", has_table ? 32 : 64}}};
 }
 
 } // namespace histo::cuda

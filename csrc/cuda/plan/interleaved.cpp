@@ -131,6 +131,36 @@ CountPlan plan_without_layout(
   return plan;
 }
 
+LayoutFacts facts_of_columns(
+    const ColumnLayout& in, const ColumnFacts& own, const Problem& problem) {
+  const int64_t bytes = element_bytes(in.type), gap = in.channels - in.counted;
+  const bool in_turn = in.columns % in.channels != 0;
+  const Facts layout{
+      {"method", "interleaved"},
+      {"counted_by", own.counted_by},
+      {"access", name_of(own.access)},
+      {"load_bytes", bytes_of_load(own.access, bytes)},
+      {"stream", own.is_stream},
+      {"columns", in.columns},
+      {"columns_per_channel", in_turn ? 0 : in.columns / in.channels},
+      {"runs", own.runs},
+      {"channels", in.counted},
+      {"gap_channels", gap},
+      {"groups", in.groups},
+      {"batches", in.batches},
+      {"rows_per_block", own.rows_of_block}};
+  const Facts table{
+      {"table_keys", bytes == 1 ? 256 : in.table_entries},
+      {"table_counters_per_key", int64_t{own.in_16_bits ? 2 : 1} << in.log_entry_words},
+      {"counter_bits", own.in_16_bits ? 16 : 32}};
+  return {"count_" + own.counted_by, layout, table, in.batches * problem.num_rows() * gap * bytes};
+}
+
+LayoutFacts facts_of(const Interleaved& in, const Problem& problem) {
+  const ColumnFacts own{"interleaved", in.access, in.is_stream(), in.runs(), in.share, in.packed16};
+  return facts_of_columns(in, own, problem);
+}
+
 bool has_one_writer(const Request& request, const Geometry& geometry, const Partition& partition) {
   return !geometry.channels.few && request.entries.are_bins &&
          (geometry.rows.columns == geometry.channels.size || sums_columns(geometry, partition));

@@ -1,6 +1,7 @@
 // The common part of the plans of interleaved.cu, rows.cu and planar.cu.
 #pragma once
 
+#include "cuda/plan/facts.h"
 #include "cuda/plan/partition.h"
 
 namespace histo::cuda {
@@ -20,6 +21,18 @@ CountPlan plan_without_layout(
     const Partition& partition,
     const ColumnLayout& in,
     int64_t shared_bytes);
+
+/// What the kernels of columns tell differently.
+struct ColumnFacts {
+  std::string counted_by;
+  Access access;
+  bool is_stream;
+  int64_t runs;
+  int64_t rows_of_block;
+  bool in_16_bits; // counters
+};
+LayoutFacts facts_of_columns(
+    const ColumnLayout& in, const ColumnFacts& own, const Problem& problem);
 
 /// Whether a counter of the result has one writer: if a column is a channel, or the reduction sums
 /// the columns of a channel.

@@ -1,3 +1,4 @@
+#include "cuda/plan/facts.h"
 #include "cuda/plan/planners.h"
 
 namespace histo::cuda {
@@ -94,6 +95,18 @@ std::optional<CountPlan> plan_partitioned(const Request& request) {
   plan.workspace_bytes = kBarrierBytes + 2 * owners->count * blocks * kBucketBytes;
   plan.clears = true;
   return plan;
+}
+
+LayoutFacts facts_of(const Partitioned& in, const Problem&) {
+  const Facts layout{
+      {"method", "partitioned"},
+      {"access", name_of(Access::kVec16)},
+      {"load_bytes", kVec16Bytes},
+      {"owners", 1 << in.log_owners},
+      {"bins_per_owner", 1 << in.log_owned},
+      {"rounds", in.rounds},
+      {"rows_per_block", in.rounds * in.vec16s_of_tile * kVec16Bytes / in.element_bytes}};
+  return {"count_partitioned", layout, {{"counter_bits", 32}}};
 }
 
 } // namespace histo::cuda

@@ -17,4 +17,9 @@ CountPlan plan_planar(
   return plan;
 }
 
+LayoutFacts facts_of(const Planar& in, const Problem& problem) {
+  return facts_of_columns(
+      in, {"planar", Access::kVec16, true, in.outer.size, in.share, in.channels > 1}, problem);
+}
+
 } // namespace histo::cuda

@@ -36,4 +36,9 @@ std::optional<CountPlan> plan_whole_rows(
   return plan;
 }
 
+LayoutFacts facts_of(const WholeRows& in, const Problem& problem) {
+  return facts_of_columns(
+      in, {"rows", Access::kVec16, false, 1, in.rows_of_block(), true}, problem);
+}
+
 } // namespace histo::cuda

@@ -1,3 +1,4 @@
+#include "cuda/plan/facts.h"
 #include "cuda/plan/planners.h"
 
 namespace histo::cuda {
@@ -295,6 +296,31 @@ std::optional<CountPlan> plan_runs(const Request& request) {
   plan.shared_bytes = shared_bytes;
   plan.clears = in.cleared;
   return plan.blocks < kMaxRows ? std::optional(plan) : std::nullopt;
+}
+
+LayoutFacts facts_of(const Runs& in, const Problem& problem) {
+  const Facts layout{
+      {"method", "runs"},
+      {"access", name_of(Access::kVec16)},
+      {"load_bytes", kVec16Bytes},
+      {"batches", in.segments},
+      {"channels", in.channels},
+      {"gap_channels", in.gap_channels()},
+      {"runs", in.runs()},
+      {"run_bytes", in.run_bytes},
+      {"run_bytes_between", in.run_bytes_between},
+      {"chunks", in.chunks},
+      {"segments_per_block", in.segments_of_block()},
+      {"loads_per_block", int64_t{in.share} << in.log_segments}};
+  const Facts table{
+      {"copies", 1 << in.log_copies},
+      {"table_keys", in.table_entries},
+      {"table_counters_per_key", int64_t{in.columns} << in.log_copies},
+      {"counter_bits", 32}};
+  const int64_t between_channels = problem.num_rows() * in.gap_channels() * element_bytes(in.type);
+  return {
+      "count_runs", layout, table,
+      in.segments * (between_channels + in.runs() * in.run_bytes_between)};
 }
 
 } // namespace histo::cuda

@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/facts.h"
 #include "cuda/plan/planners.h"
 
 namespace histo::cuda {
@@ -323,6 +324,32 @@ WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const Devic
     return plan;
   }
   return plan_streams(problem, edges, limits, plan) ? plan : plan_weight_tiles(problem, limits);
+}
+
+Facts facts_of(const WeightsPlan& plan, int sum_digits) {
+  Facts facts{{"blocks", plan.blocks}, {"shared_bytes", plan.shared_bytes}};
+  const auto add_table = [&](const WordTable& table, unsigned chunks) {
+    facts.insert(
+        facts.end(), {{"chunks", chunks},
+                      {"words", table.words},
+                      {"copies", 1 << table.log_copies},
+                      {"has_all_digits", table.words >= static_cast<unsigned>(sum_digits)}});
+  };
+  switch (plan.layout) {
+    case WeightsLayout::kStreams:
+      facts.emplace_back("layout", "streams");
+      facts.emplace_back("parts", plan.streams.parts);
+      add_table(plan.streams.table, plan.streams.chunks);
+      break;
+    case WeightsLayout::kColumns:
+      facts.emplace_back("layout", "columns");
+      add_table(plan.columns.table, plan.columns.chunks);
+      break;
+    case WeightsLayout::kTiles:
+      facts.emplace_back("layout", "tiles");
+      break;
+  }
+  return facts;
 }
 
 } // namespace histo::cuda

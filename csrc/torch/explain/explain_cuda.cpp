@@ -1,10 +1,10 @@
 // Facts about the plan of a GPU, which need not be there.
-#include <algorithm>
+#include <optional>
 
 #include <torch/csrc/stable/library.h>
 
-#include "cuda/plan/layouts.h"
-#include "torch/arguments.h"
+#include "core/weights.h"
+#include "cuda/plan/facts.h"
 #include "torch/explain/explain.h"
 
 namespace histo {
@@ -12,144 +12,32 @@ namespace {
 
 using namespace cuda;
 
-const char* name_of(Access access) {
-  switch (access) {
-    case Access::kVec16:
-      return "16 bytes";
-    case Access::kWord:
-      return "words";
-    case Access::kLoose:
-      return "words put together";
-  }
-  fail("explain: an access without a name");
+/// The address of an operand, or of its copy.
+const void* pointer_to(int64_t address, bool is_copied) {
+  return reinterpret_cast<const void*>(static_cast<uintptr_t>(is_copied ? 0 : address));
 }
 
-/// Two facts of a layout that are worked into others.
-struct LayoutFacts {
-  std::string kernel;        // the one that counts; a reduction may follow it
-  int64_t bytes_of_gaps = 0; // bytes between rows, which are read and not counted
-};
-
-/// The facts in which the kernels of columns differ.
-struct RowsOfColumns {
-  std::string counted_by;
-  Access access;
-  bool is_stream;
-  int64_t runs;
-  int64_t of_block;
-  bool in_16_bits; // counters
-};
-
-LayoutFacts add_columns(
-    Facts& facts, const Problem& problem, const ColumnLayout& in, const RowsOfColumns& rows) {
-  const int64_t bytes = element_bytes(in.type);
-  const bool in_turn = in.columns % in.channels != 0;
-  facts.add("method", "interleaved");
-  facts.add("access", name_of(rows.access));
-  facts.add("load_bytes", int64_t{bytes_of_load(rows.access, bytes)});
-  facts.add("stream", rows.is_stream);
-  facts.add("counted_by", rows.counted_by);
-  facts.add("columns", in.columns);
-  facts.add("columns_per_channel", in_turn ? 0 : in.columns / in.channels);
-  facts.add("runs", rows.runs);
-  facts.add("channels", in.counted);
-  facts.add("gap_channels", in.channels - in.counted);
-  facts.add("groups", int64_t{in.groups});
-  facts.add("batches", int64_t{in.batches});
-  facts.add("rows_per_block", rows.of_block);
-  facts.add("table_keys", int64_t{bytes == 1 ? 256 : in.table_entries});
-  facts.add("table_counters_per_key", int64_t{rows.in_16_bits ? 2 : 1} << in.log_entry_words);
-  facts.add("counter_bits", int64_t{rows.in_16_bits ? 16 : 32});
-  const int64_t rows_with_gaps = in.batches * problem.num_rows();
-  return {"count_" + rows.counted_by, rows_with_gaps * (in.channels - in.counted) * bytes};
+DeviceLimits limits_of(
+    int64_t sm_count,
+    int64_t shared_bytes_per_block,
+    int64_t shared_bytes_per_sm,
+    int64_t capability) {
+  return {
+      static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
+      static_cast<int>(capability)};
 }
 
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Interleaved& in) {
-  return add_columns(
-      facts, problem, in,
-      {"interleaved", in.access, in.is_stream(), in.runs(), int64_t{in.share}, in.packed16});
+/// Of an empty input only the result is zeroed. `name`: of what tells how it is counted.
+PlanFacts facts_of_nothing(const DescribedProblem& asked, const char* name) {
+  return {
+      {{"layout", Facts{{name, "nothing to count"}}}},
+      Steps(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing")};
 }
 
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const WholeRows& in) {
-  return add_columns(
-      facts, problem, in, {"rows", Access::kVec16, false, 1, int64_t{in.rows_of_block()}, true});
-}
-
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Planar& in) {
-  return add_columns(
-      facts, problem, in,
-      {"planar", Access::kVec16, true, in.outer.size, int64_t{in.share}, in.channels > 1});
-}
-
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Clustered& in) {
-  return add_columns(
-      facts, problem, in, {"clustered", in.access, false, 1, int64_t{in.share}, true});
-}
-
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Runs& in) {
-  facts.add("method", "runs");
-  facts.add("access", "16 bytes");
-  facts.add("load_bytes", kVec16Bytes);
-  facts.add("batches", int64_t{in.segments});
-  facts.add("channels", in.channels);
-  facts.add("gap_channels", in.gap_channels());
-  facts.add("runs", in.runs());
-  facts.add("run_bytes", int64_t{in.run_bytes});
-  facts.add("run_bytes_between", int64_t{in.run_bytes_between});
-  facts.add("chunks", int64_t{in.chunks});
-  facts.add("segments_per_block", int64_t{in.segments_of_block()});
-  facts.add("loads_per_block", int64_t{in.share} << in.log_segments);
-  facts.add("copies", int64_t{1} << in.log_copies);
-  facts.add("table_keys", int64_t{in.table_entries});
-  facts.add("table_counters_per_key", int64_t{in.columns} << in.log_copies);
-  facts.add("counter_bits", int64_t{32});
-  const int64_t between_channels =
-      in.segments * problem.num_rows() * in.gap_channels() * element_bytes(in.type);
-  const int64_t between_rows = in.segments * in.runs() * in.run_bytes_between;
-  return {"count_runs", between_channels + between_rows};
-}
-
-LayoutFacts add_layout(Facts& facts, const Problem& problem, const Generic& in) {
-  const bool has_table = in.table_stride > 0;
-  facts.add("method", has_table ? "generic" : "atomics");
-  facts.add("access", in.vec16s ? "16 bytes" : "elements");
-  facts.add("load_bytes", in.vec16s ? kVec16Bytes : element_bytes(problem.type));
-  facts.add("tile_channels", int64_t{in.tile_channels});
-  facts.add("tiles", in.tiles);
-  facts.add("chunks", in.chunks);
-  facts.add("rows_per_block", in.rows_per_chunk);
-  facts.add("counter_bits", int64_t{has_table ? 32 : 64});
-  return {"count_generic"};
-}
-
-LayoutFacts add_layout(Facts& facts, const Problem&, const Partitioned& in) {
-  facts.add("method", "partitioned");
-  facts.add("access", "16 bytes");
-  facts.add("load_bytes", kVec16Bytes);
-  facts.add("owners", int64_t{1} << in.log_owners);
-  facts.add("bins_per_owner", int64_t{1} << in.log_owned);
-  facts.add("rounds", int64_t{in.rounds});
-  facts.add("rows_per_block", in.rounds * in.vec16s_of_tile * kVec16Bytes / in.element_bytes);
-  facts.add("counter_bits", int64_t{32});
-  return {"count_partitioned"};
-}
-
-/// The launches in order: kernels by name, and "zeroing" before them.
-std::vector<std::string> steps_of(const CountPlan& plan, const std::string& kernel) {
-  std::vector<std::string> steps;
-  if (plan.clears) {
-    steps.emplace_back("zeroing");
-  }
-  steps.push_back(kernel);
-  if (plan.reduce_blocks > 0) {
-    steps.emplace_back(kernel == "count_rows" ? "reduce_rows" : "reduce_columns");
-  }
-  return steps;
-}
-
-void add_steps(Facts& facts, const std::vector<std::string>& steps) {
-  facts.add("steps", steps);
-  facts.add("launches", static_cast<int64_t>(steps.size()));
+std::string json_of(PlanFacts plan, const DescribedProblem& asked) {
+  plan.groups.push_back(launches_of(plan.steps));
+  plan.groups.push_back(asked.memory(plan.workspace_bytes, plan.bytes_of_gaps));
+  return json(plan.groups);
 }
 
 std::string plan_channel_histogram(
@@ -163,40 +51,87 @@ std::string plan_channel_histogram(
     int64_t shared_bytes_per_block,
     int64_t shared_bytes_per_sm,
     int64_t capability) {
-  Facts facts;
   const Described input{dtype, sizes, strides};
   const Checked checked = check_channel_histogram(input.description("cuda"), num_bins, dim, "auto");
-  const DescribedProblem asked =
-      describe_problem("_plan_channel_histogram", input, checked, num_bins, facts);
+  const DescribedProblem asked(input, checked, num_bins);
   if (asked.is_empty()) {
-    facts.add("method", "nothing to count");
-    add_steps(facts, std::vector<std::string>(asked.problem.num_counts() > 0 ? 1 : 0, "zeroing"));
-    facts.add("bytes_of_gaps", int64_t{0});
-    add_bytes(facts, asked, 0);
-    return facts.json();
+    return json_of(facts_of_nothing(asked, "method"), asked);
   }
   Problem problem = asked.problem;
-  problem.data =
-      reinterpret_cast<const void*>(static_cast<uintptr_t>(asked.copies_input ? 0 : address));
-  const DeviceLimits limits{
-      static_cast<int>(sm_count), shared_bytes_per_block, shared_bytes_per_sm,
-      static_cast<int>(capability)};
+  problem.data = pointer_to(address, asked.copies_input);
   const TableEntries entries = entries_of(problem, byte_axis(problem.type, ValueBinning{num_bins}));
-  const CountPlan plan = make_plan(problem, entries, limits);
-  const LayoutFacts of_layout = std::visit(
-      [&](const auto& layout) { return add_layout(facts, problem, layout); }, plan.layout);
-  facts.add("blocks", plan.blocks);
-  facts.add("threads", int64_t{plan.threads});
-  facts.add("cluster", int64_t{plan.cluster});
-  facts.add("shared_bytes", plan.shared_bytes);
-  facts.add("workspace_bytes", plan.workspace_bytes);
-  facts.add("clears_counts", plan.clears);
-  facts.add("shares_lines", plan.shares_lines);
-  facts.add("reduce_blocks", plan.reduce_blocks);
-  add_steps(facts, steps_of(plan, of_layout.kernel));
-  facts.add("bytes_of_gaps", of_layout.bytes_of_gaps);
-  add_bytes(facts, asked, of_layout.bytes_of_gaps);
-  return facts.json();
+  const CountPlan plan = make_plan(
+      problem, entries,
+      limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability));
+  return json_of(facts_of(plan, problem), asked);
+}
+
+std::string plan_histogram(
+    std::string edge_dtype,
+    bool shared_edges,
+    int64_t num_bins,
+    std::string dtype,
+    std::vector<int64_t> sizes,
+    std::vector<int64_t> strides,
+    int64_t address,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t sm_count,
+    int64_t shared_bytes_per_block,
+    int64_t shared_bytes_per_sm,
+    int64_t capability,
+    std::optional<bool> own_ranges) {
+  const Described input{dtype, sizes, strides};
+  const Checked checked = check_numbers("histogram", input.description("cuda"), dim);
+  const DescribedProblem asked(input, checked, Flow{flow}.num_counts(num_bins));
+  if (asked.is_empty()) {
+    return json_of(facts_of_nothing(asked, "layout"), asked);
+  }
+  Problem problem = asked.problem;
+  problem.data = pointer_to(address, asked.copies_input);
+  const DeviceLimits limits =
+      limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
+  // Edges of one channel are its own if they lie between its extremes.
+  const bool shared = own_ranges.has_value() ? !*own_ranges : shared_edges;
+  const Edges edges = Edges::all(nullptr, *element_type(edge_dtype), num_bins, shared);
+  const PlanFacts facts =
+      own_ranges.has_value()
+          ? facts_of(plan_uniform(problem, edges, limits), problem, edges, limits)
+          : facts_of(plan_edges(problem, edges, limits), problem, edges, limits);
+  return json_of(facts, asked);
+}
+
+std::string plan_sums(
+    std::string edge_dtype,
+    bool shared_edges,
+    int64_t num_bins,
+    std::vector<int64_t> sizes,
+    std::string dtype,
+    std::vector<int64_t> strides,
+    int64_t address,
+    std::string weight_dtype,
+    std::vector<int64_t> weight_strides,
+    int64_t weight_address,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t sm_count,
+    int64_t shared_bytes_per_block,
+    int64_t shared_bytes_per_sm,
+    int64_t capability) {
+  const Described input{dtype, sizes, strides}, weight{weight_dtype, sizes, weight_strides};
+  const Checked checked = check_numbers("histogram", input.description("cuda"), dim);
+  const ElementType type = *element_type(weight_dtype);
+  Copies copies;
+  Problem problem = loops_as_problem(
+      {{checked.element, input.dimensions()}, {type, weight.dimensions()}}, checked.kept,
+      Flow{flow}.num_counts(num_bins), copies);
+  problem.sum_size = sum_layout(type).size();
+  problem.operand(0).data = pointer_to(address, !copies[0].empty());
+  problem.operand(1).data = pointer_to(weight_address, !copies[1].empty());
+  const Edges edges = Edges::all(nullptr, *element_type(edge_dtype), num_bins, shared_edges);
+  const DeviceLimits limits =
+      limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
+  return json(facts_of(plan_weights(problem, &edges, limits), sum_layout(type).digits));
 }
 
 } // namespace
@@ -204,4 +139,6 @@ std::string plan_channel_histogram(
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CompositeExplicitAutograd, m) {
   m.impl("_plan_channel_histogram", TORCH_BOX(&histo::plan_channel_histogram));
+  m.impl("_plan_histogram", TORCH_BOX(&histo::plan_histogram));
+  m.impl("_plan_weights", TORCH_BOX(&histo::plan_sums));
 }

@@ -122,16 +122,16 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_plan_channel_histogram_on_cpu(str dtype, int[] sizes, int[] strides, int num_bins, "
       "int[] dim) -> str");
 
-  // The same for histograms. `edges` is on the CPU, [num_bins + 1] or [channels, num_bins + 1], or
-  // None if nobody knows them. With `own_ranges`, one call makes the edges, too: between the
-  // extremes of each channel, or else between two numbers.
+  // The same for histograms. Channels may share the edges. With `own_ranges`, one call makes the
+  // edges, too: between the extremes of each channel, or else between two numbers.
   m.def(
-      "_plan_histogram(Tensor? edges, int num_bins, str dtype, int[] sizes, int[] strides, "
-      "int address, int[]? dim, bool flow, *, int sm_count, int shared_bytes_per_block, "
-      "int shared_bytes_per_sm, int capability, bool? own_ranges=None) -> str");
+      "_plan_histogram(str edge_dtype, bool shared_edges, int num_bins, str dtype, int[] sizes, "
+      "int[] strides, int address, int[]? dim, bool flow, *, int sm_count, "
+      "int shared_bytes_per_block, int shared_bytes_per_sm, int capability, "
+      "bool? own_ranges=None) -> str");
   m.def(
-      "_plan_histogram_on_cpu(Tensor? edges, int num_bins, str dtype, int[] sizes, int[] strides, "
-      "int[]? dim, bool flow) -> str");
+      "_plan_histogram_on_cpu(int num_bins, str dtype, int[] sizes, int[] strides, int[]? dim, "
+      "bool flow) -> str");
 
   // How the CUDA engine would sum weights that are expanded to the sizes of the input.
   m.def(

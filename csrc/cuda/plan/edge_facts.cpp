@@ -1,0 +1,213 @@
+// What plans of histograms between edges tell of themselves.
+#include <algorithm>
+
+#include "cuda/plan/facts.h"
+
+namespace histo::cuda {
+namespace {
+
+constexpr int kPatternsOfByte = 256;
+// How bins are found between edges that lie evenly, or else between any.
+constexpr const char* kByCells = "formula or cells";
+constexpr const char* kByFormula = "formula or search";
+constexpr const char* kBySearch = "search";
+
+void append(PlanFacts& facts, const PlanFacts& more) {
+  facts.groups.insert(facts.groups.end(), more.groups.begin(), more.groups.end());
+  facts.steps.insert(facts.steps.end(), more.steps.begin(), more.steps.end());
+  facts.workspace_bytes += more.workspace_bytes;
+}
+
+Fact grid(int64_t blocks, int threads, int64_t shared_bytes, bool clears) {
+  return {
+      "grid", Facts{
+                  {"blocks", blocks},
+                  {"threads", threads},
+                  {"shared_bytes", shared_bytes},
+                  {"clears_counts", clears}}};
+}
+
+/// Raw bytes are counted, with a sum for each of their values.
+PlanFacts facts_of_bytes(const Problem& problem, const DeviceLimits& limits) {
+  Problem bytes = problem;
+  bytes.type = ElementType::kUInt8;
+  bytes.num_bins = kPatternsOfByte;
+  bytes.adds = false;
+  const ByteAxis axis = byte_axis(bytes.type, ValueBinning{kPatternsOfByte});
+  PlanFacts facts = facts_of(make_plan(bytes, entries_of(bytes, axis), limits), bytes);
+  facts.groups.push_back(launches_of(facts.steps));
+  facts.groups.emplace_back("memory", Facts{{"workspace_bytes", facts.workspace_bytes}});
+  facts.workspace_bytes += problem.num_channels() * kPatternsOfByte * int64_t{sizeof(int64_t)};
+  return facts;
+}
+
+Facts facts_of(const EdgeStreams& in) {
+  return {{"layout", "streams"},          {"vec16s", in.has_runs}, {"chunks", in.chunks},
+          {"rows_per_block", in.share},   {"parts", in.parts},     {"part_bins", in.part_bins},
+          {"copies", 1 << in.log_copies}, {"bins_by", kByCells}};
+}
+
+Facts facts_of(const EdgeTeams& in) {
+  return {
+      {"layout", "teams"},
+      {"vec16s", true},
+      {"chunks", in.parts},
+      {"teams", in.teams},
+      {"bins_by", kByCells}};
+}
+
+Facts facts_of(const ChannelColumns& in, const char* layout, const char* bins_by) {
+  const int64_t places = in.places();
+  return {
+      {"layout", layout},
+      {"columns", in.columns},
+      {"rows", in.rows * places},
+      {"left", in.left},
+      {"batches", in.batches},
+      {"stripes", in.stripes},
+      {"stripe_words", 1 << in.log_words},
+      {"word_bytes", in.word_bytes},
+      {"chunks", in.chunks},
+      {"rows_per_block", in.share * places},
+      {"bins_by", bins_by}};
+}
+
+Facts facts_of(const EdgeStripes& in) {
+  Facts facts = facts_of(in, "stripes", kByCells);
+  facts.emplace_back("copies", 1 << (in.log_lanes - in.log_words));
+  return facts;
+}
+
+PlanFacts facts_of(const ShortPlan& plan, bool computes_edges) {
+  constexpr int kWarp = 32;
+  const Facts layout{
+      {"layout", "short"},
+      {"vec16s", true},
+      {"chunks", 1},
+      {"teams", plan.of_warps ? plan.threads / kWarp : 1},
+      {"bins_by", kByCells}};
+  const Fact blocks = grid(plan.blocks, plan.threads, plan.shared_bytes, false);
+  return {
+      {{"layout", layout}, blocks}, {computes_edges ? "count_own_ranges" : "count_short_channels"}};
+}
+
+/// The kernel that counts. `computes_edges`: it does.
+PlanFacts facts_of_count(
+    const EdgePlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    bool computes_edges,
+    const DeviceLimits& limits) {
+  const std::string count = computes_edges ? "count_own_" : "count_";
+  PlanFacts facts;
+  Facts layout;
+  switch (plan.layout) {
+    case EdgeLayout::kBytes: {
+      layout = {{"layout", "bytes"}, {"bins_by", kBySearch}};
+      const PlanFacts bytes = facts_of_bytes(problem, limits);
+      facts = {{{"raw_bytes", bytes.groups}}, bytes.steps, bytes.workspace_bytes};
+      facts.steps.emplace_back("map_bytes");
+      break;
+    }
+    case EdgeLayout::kTeams:
+      layout = facts_of(plan.teams);
+      facts.steps = {count + "teams"};
+      break;
+    case EdgeLayout::kStreams:
+      layout = facts_of(plan.streams);
+      facts.steps = {"count_streams"};
+      break;
+    case EdgeLayout::kColumns:
+      layout = facts_of(plan.columns, "columns", kByFormula);
+      facts.steps = {"find_columns", "count_columns"};
+      facts.workspace_bytes = ColumnMemory::of(plan.columns, edges, problem.type).bytes();
+      break;
+    case EdgeLayout::kStripes:
+      layout = facts_of(plan.stripes);
+      facts.steps = {count + "stripes"};
+      break;
+    case EdgeLayout::kTiles:
+      layout = {{"layout", plan.has_table() ? "tiles" : "scattered"}, {"bins_by", kBySearch}};
+      facts.steps = {"count_tiles"};
+      break;
+  }
+  facts.groups.insert(
+      facts.groups.begin(),
+      {{"layout", layout}, grid(plan.blocks, plan.threads, plan.shared_bytes, plan.clears)});
+  return facts;
+}
+
+/// The kernel that asks which channels have valid edges, and that which counts.
+PlanFacts facts_of_search(
+    const EdgePlan& plan, const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  PlanFacts facts;
+  if (plan.checks_channels()) {
+    facts.steps = {"check_edges"};
+    facts.workspace_bytes = edges.shared ? 1 : problem.num_channels();
+  }
+  append(facts, facts_of_count(plan, problem, edges, false, limits));
+  return facts;
+}
+
+Steps steps_of_clearing(const EdgePlan& plan) {
+  return plan.clears ? Steps{plan.overlaps ? "clear_counts" : "zeroing"} : Steps{};
+}
+
+/// The kernels that find the extremes of channels.
+PlanFacts facts_of_extremes(
+    const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  PlanFacts facts;
+  const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
+  if (bytes == 1) {
+    facts = facts_of_bytes(problem, limits);
+    facts.groups.clear();
+    facts.steps.emplace_back("extremes_of_bytes");
+  } else {
+    const ExtremesPlan plan = plan_extremes(problem, limits);
+    facts.steps = {
+        plan.layout == ExtremesLayout::kVec16s    ? "vec16_extremes"
+        : plan.layout == ExtremesLayout::kColumns ? "column_extremes"
+                                                  : "strided_extremes"};
+    if (plan.parts() > 1) {
+      facts.steps.emplace_back("reduce_extremes");
+      facts.workspace_bytes = channels * plan.parts() * 2 * std::max<int64_t>(bytes, 4);
+    }
+  }
+  facts.workspace_bytes += 2 * channels * (edges.type == ElementType::kFloat32 ? 4 : 8);
+  return facts;
+}
+
+} // namespace
+
+PlanFacts facts_of(
+    const EdgePlan& plan, const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  PlanFacts facts{{}, steps_of_clearing(plan)};
+  append(facts, facts_of_search(plan, problem, edges, limits));
+  return facts;
+}
+
+PlanFacts facts_of(
+    const UniformPlan& plan,
+    const Problem& problem,
+    const Edges& edges,
+    const DeviceLimits& limits) {
+  const bool computes_edges = plan.computes_edges(edges);
+  PlanFacts facts{{{"bins", Facts{{"computes_edges", computes_edges}}}}, {}};
+  if (plan.layout == UniformLayout::kShort) {
+    append(facts, facts_of(plan.short_channels, computes_edges));
+    return facts;
+  }
+  if (!edges.shared) {
+    append(facts, facts_of_extremes(problem, edges, limits));
+  }
+  if (computes_edges) {
+    append(facts, {{}, steps_of_clearing(plan.edges)});
+    append(facts, facts_of_count(plan.edges, problem, edges, true, limits));
+  } else {
+    append(facts, {{}, {"uniform_edges"}}); // it clears the counts, too
+    append(facts, facts_of_search(plan.edges, problem, edges, limits));
+  }
+  return facts;
+}
+
+} // namespace histo::cuda
