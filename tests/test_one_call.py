@@ -265,7 +265,7 @@ def test_edges_of_weights_and_axes(
     expected = histogram(values, 7, range=range, dim=0).bin_edges
 
     def edges() -> list[Tensor]:
-        weighted = histogram(values, 7, range=range, dim=0, weight=2)
+        weighted = histogram(values, 7, range=range, dim=0, weight=2, density=True)
         ranges = None if range is None else (range, None)
         joint = torch_histo.histogram2d(values, values, 7, range=ranges, dim=0)
         return [weighted.bin_edges, *joint.bin_edges]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,18 +34,34 @@ def holds_numbers(range: Any) -> bool:
 def counts_and_edges(
     input: Tensor, bins: object, range: Any, dim: int | Sequence[int] | None, flow: bool
 ) -> tuple[Tensor, Tensor] | None:
-    """What `histogram` returns, for a number of bins and a range of numbers or None.
+    """What `histogram` returns without weights, for calls that `in_one_call` makes."""
+    return in_one_call(
+        lambda input, range, dims: _uniform_histogram(input, bins, range, dims, flow),
+        input,
+        bins,
+        range,
+        dim,
+    )
+
+
+def in_one_call(
+    operator: Callable[[Tensor, list[float] | None, list[int] | None], Any],
+    input: Tensor,
+    bins: object,
+    range: Any,
+    dim: int | Sequence[int] | None,
+) -> tuple[Tensor, Tensor] | None:
+    """What an operator returns for a number of bins and a range of numbers or None.
 
     Other calls give None, and so do those that end in an error: the longer way tells what it is."""
-    if not (is_plain(input) and takes_one_call(bins, range)):
+    if not (takes_one_call(bins, range) and is_plain(input)):
         return None
     try:
-        if range is not None:
-            range = list(map(float, range))
+        ends = None if range is None else list(map(float, range))
         dims = None if dim is None else dimensions("histogram", dim)
         if input.requires_grad:
             input = input.detach()  # edges have no gradient
-        return _uniform_histogram(input, bins, range, dims, flow)  # type: ignore[no-any-return]
+        return operator(input, ends, dims)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError, OverflowError):
         return None
 

@@ -28,7 +28,7 @@ from torch_histo._histogram_rules import check_call, check_counted, is_small_flo
 from torch_histo._keywords import refuse_keyword
 from torch_histo._one_call import counts_and_edges, edges_in_one_call
 from torch_histo._ranges import Range, bounds_of, pair_of, range_of_extremes
-from torch_histo.weights import Add, density_of, weight_of, weighted_sums
+from torch_histo.weights import Add, density_of, sums_and_edges, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -160,9 +160,11 @@ def histogram(
         input = tensor_of("histogram: input", input)
     if channel_dim is not None:
         input, dim = all_but_channel("histogram", input, dim, channel_dim)
-    is_short = weight is None and not unknown and type(density) is type(flow) is bool
-    if is_short and not (density and flow):
-        found = counts_and_edges(input, bins, range, dim, flow)
+    if not unknown and type(density) is type(flow) is bool and not (density and flow):
+        if weight is None:
+            found = counts_and_edges(input, bins, range, dim, flow)
+        else:  # their density needs the total of digits
+            found = None if density else sums_and_edges(input, weight, bins, range, dim, flow)
         if found is not None:
             hist, edges = found
             return Histogram(density_of(hist, edges) if density else hist, edges)

@@ -22,9 +22,11 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
+from torch_histo._one_call import in_one_call
 from torch_histo._weight_operators import (
     sum_of_digits,
     sum_size,
+    uniform_sums,
     weight_gradient,
     weight_gradient_of_values,
     weighted_channel_histogram,
@@ -74,6 +76,23 @@ def _wrapped(op: str, number: Any) -> Any:
     return number - (1 << 64)
 
 
+def sums_and_edges(
+    input: Tensor, weight: Any, bins: object, range: Any, dim: int | Dims, flow: bool
+) -> tuple[Tensor, Tensor] | None:
+    """What `histogram` returns with weights that need no gradient, for calls that `in_one_call`
+    makes and that need no groups of channels."""
+
+    def sums(input: Tensor, range: list[float] | None, dims: list[int] | None) -> Any:
+        of_element = weight_of("histogram", weight, input)
+        if not is_plain(of_element) or _requires_grad(of_element) or _has_tangent(of_element):
+            return None
+        if of_element.requires_grad:
+            of_element = of_element.detach()
+        return uniform_sums(input, of_element, bins, range, dims, flow, _MOST_BYTES)
+
+    return in_one_call(sums, input, bins, range, dim)
+
+
 def weighted_sums(
     input: Tensor,
     weight: Tensor,
@@ -92,7 +111,7 @@ def weighted_sums(
     gradient then. Errors are in the words of the operators.
     """
     input, bins = input.detach(), bins.detach() if isinstance(bins, Tensor) else bins
-    if not is_compiling() and forward_ad.unpack_dual(weight).tangent is not None:  # type: ignore[no-untyped-call]
+    if not is_compiling() and _has_tangent(weight):
         raise RuntimeError(
             f"{_function_of(bins)}: weight must not have a tangent, as sums have none, got a dual "
             "tensor: use torch.func.vjp or torch.func.jacrev"
@@ -117,6 +136,12 @@ def _function_of(bins: Bins) -> str:
 
 def _requires_grad(weight: Tensor) -> bool:
     return weight.requires_grad and torch.is_grad_enabled()
+
+
+def _has_tangent(weight: Tensor) -> bool:
+    if getattr(forward_ad, "_current_level", 0) < 0:  # asking takes as long as adding 1000 weights
+        return False
+    return forward_ad.unpack_dual(weight).tangent is not None  # type: ignore[no-untyped-call]
 
 
 def _sums(

@@ -47,13 +47,25 @@ void edges_of(const Problem& input, const UniformBins& bins);
 // Sums of weights. Operand 0 of a problem is the input, and operand 1 are the weights. The result has
 // problem.sum_size numbers for each bin (core/weights.h); its digits are canonical.
 
+/// `ranges` as for count_between.
 void sum_weights_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, Allocator& allocate);
+    const Problem& problem,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate);
+/// Writes the edges, those of the input alone, and sums between them.
+void sum_weights_uniform(
+    const Problem& problem,
+    const Problem& input,
+    const UniformBins& bins,
+    const Flow& flow,
+    Allocator& allocate);
 /// Value v is in bin v, below problem.num_bins.
 void sum_weights_of_values(const Problem& problem, Allocator& allocate);
 
-/// Rounds the sums of floats, which need not be canonical, once.
-void round_sums(const int64_t* digits, int64_t bins, int size, double* sums);
+/// Rounds the sums of floats once. If their digits are not canonical, copies are made so.
+void round_sums(const int64_t* digits, int64_t bins, int size, bool are_canonical, double* sums);
 /// Makes digits canonical, in place.
 void normalize_sums(int64_t* digits, int64_t bins, int size);
 

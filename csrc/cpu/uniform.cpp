@@ -43,29 +43,31 @@ OwnRanges<T> write_between_extremes(const Problem& input, const UniformBins& bin
   return ranges;
 }
 
-template <class T, class Edge>
-void count_between_extremes(
-    const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate) {
+template <class T, class Edge, class F>
+void between_extremes(const Problem& input, const UniformBins& bins, const F& f) {
   const OwnRanges<T> own = write_between_extremes<T, Edge>(input, bins);
   const UniformRanges ranges{own.low.data(), own.high.data(), kTypeOf<T>, false};
   const bool are_computed = sizeof(T) == sizeof(Edge);
-  count_between(
-      input, Edges::all(bins.edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr,
-      flow, allocate);
+  f(Edges::all(bins.edges, bins.type, bins.bins, false), are_computed ? &ranges : nullptr);
 }
 
-template <class Edge>
-void count_uniform(
-    const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate) {
+/// Writes the edges of an input, and calls f(edges, their ranges or null).
+template <class Edge, class F>
+void between_edges(const Problem& input, const UniformBins& bins, const F& f) {
   if (bins.range == nullptr) {
     // NumPy computes the edges of no elements in float64.
-    return input.num_rows() > 0 ? count_between_extremes<Edge, Edge>(input, bins, flow, allocate)
-                                : count_between_extremes<double, Edge>(input, bins, flow, allocate);
+    return input.num_rows() > 0 ? between_extremes<Edge, Edge>(input, bins, f)
+                                : between_extremes<double, Edge>(input, bins, f);
   }
   auto* edges = static_cast<Edge*>(bins.edges);
   uniform_edges(bins.range, bins.range + 1, 1, bins.bins, edges);
   const UniformRanges range{bins.range, bins.range + 1, ElementType::kFloat64, true};
-  count_between(input, Edges::all(edges, bins.type, bins.bins, true), &range, flow, allocate);
+  f(Edges::all(edges, bins.type, bins.bins, true), &range);
+}
+template <class F>
+void between_edges(const Problem& input, const UniformBins& bins, const F& f) {
+  bins.type == ElementType::kFloat32 ? between_edges<float>(input, bins, f)
+                                     : between_edges<double>(input, bins, f);
 }
 
 template <class Edge>
@@ -106,8 +108,20 @@ void write_edges(T low, T high, int64_t bins, int64_t begin, int64_t end, Edge* 
 
 void count_uniform(
     const Problem& input, const UniformBins& bins, const Flow& flow, Allocator& allocate) {
-  bins.type == ElementType::kFloat32 ? count_uniform<float>(input, bins, flow, allocate)
-                                     : count_uniform<double>(input, bins, flow, allocate);
+  between_edges(input, bins, [&](const Edges& edges, const UniformRanges* ranges) {
+    count_between(input, edges, ranges, flow, allocate);
+  });
+}
+
+void sum_weights_uniform(
+    const Problem& problem,
+    const Problem& input,
+    const UniformBins& bins,
+    const Flow& flow,
+    Allocator& allocate) {
+  between_edges(input, bins, [&](const Edges& edges, const UniformRanges* ranges) {
+    sum_weights_between(problem, edges, ranges, flow, allocate);
+  });
 }
 
 void edges_of(const Problem& input, const UniformBins& bins) {

@@ -260,8 +260,6 @@ HistogramAddCall prepare_histogram_add(
   return {std::move(prepared), terms};
 }
 
-namespace {
-
 UniformEdges prepare_edges(
     const Tensor& input,
     const Checked& checked,
@@ -279,8 +277,6 @@ UniformEdges prepare_edges(
       allocate(input, shape, in_float32 ? ScalarType::Float : ScalarType::Double, "the edges"),
       in_float32 ? ElementType::kFloat32 : ElementType::kFloat64};
 }
-
-} // namespace
 
 UniformCall prepare_uniform_histogram(
     const Tensor& input,

@@ -29,6 +29,13 @@ Between check_between(
     const torch::stable::Tensor& edges,
     const std::optional<std::vector<int64_t>>& dim);
 
+/// The edges of bins of one width, between the two numbers of a range or each channel's extremes.
+UniformEdges prepare_edges(
+    const torch::stable::Tensor& input,
+    const Checked& checked,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range);
+
 /// Checks a weight of the elements of the input, and its sizes.
 void check_weight(
     std::string_view op, const torch::stable::Tensor& input, const torch::stable::Tensor& weight);

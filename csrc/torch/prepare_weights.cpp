@@ -11,6 +11,7 @@
 #include "torch/memory.h"
 #include "torch/messages.h"
 #include "torch/prepare.h"
+#include "torch/weighted_calls.h"
 
 namespace histo {
 
@@ -21,21 +22,38 @@ namespace {
 
 constexpr std::string_view kWeightGradient = "_weight_gradient";
 
-/// A call whose channels have `num_bins` bins, without edges.
-WeightedCall prepare_weighted(
-    const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
-  const int size = sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
-  std::vector<int64_t> sizes = kept_sizes(input, checked, num_bins);
-  sizes.push_back(size);
-  // The digits come first: memory may be too small for a copy of the input.
-  const Tensor digits = allocate(
+/// The numbers that a bin has of weights like these.
+int sum_size(const Tensor& weight) {
+  return sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
+}
+
+Tensor allocate_digits(const Tensor& input, const std::vector<int64_t>& sizes) {
+  return allocate(
       input, sizes, ScalarType::Long,
       "the digits of sums: pass fewer bins, or fewer channels at a time");
+}
+
+/// A call whose channels have `num_bins` bins, without edges.
+WeightedCall prepare_weighted(
+    const Tensor& input,
+    const Tensor& weight,
+    const Checked& checked,
+    int64_t num_bins,
+    const Tensor& digits) {
   Operands operands = prepare_operands({input, weight}, checked.kept, num_bins);
   WeightedCall call{operands.problem, std::move(operands.tensors), digits, {}, {}, {}};
-  call.problem.sum_size = size;
+  call.problem.sum_size = sum_size(weight);
   call.problem.counts = static_cast<int64_t*>(digits.mutable_data_ptr());
   return call;
+}
+
+/// The same with digits of its own.
+WeightedCall prepare_weighted(
+    const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
+  std::vector<int64_t> sizes = kept_sizes(input, checked, num_bins);
+  sizes.push_back(sum_size(weight));
+  // The digits come first: memory may be too small for a copy of the input.
+  return prepare_weighted(input, weight, checked, num_bins, allocate_digits(input, sizes));
 }
 
 /// Gives a call the edges of its bins.
@@ -118,6 +136,34 @@ WeightedCall prepare_weighted_histogram(
   const int64_t num_bins = Flow{flow}.num_counts(between.bins);
   return with_edges(
       prepare_weighted(input, weight, between.checked, num_bins), between, edges, flow);
+}
+
+UniformSumsCall prepare_uniform_sums(
+    const Tensor& input,
+    const Tensor& weight,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    int64_t most_bytes) {
+  const Checked checked = check_numbers(kHistogram, describe(input), dim);
+  check_weight(kHistogram, input, weight);
+  UniformEdges edges = prepare_edges(input, checked, num_bins, range);
+  const int64_t counted = Flow{flow}.num_counts(num_bins);
+  const int64_t size = sum_size(weight);
+  const Tensor sums = allocate(
+      input, kept_sizes(input, checked, counted), size == 1 ? ScalarType::Long : ScalarType::Double,
+      "the sums: pass fewer bins, or fewer channels at a time");
+  if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
+    fail(join(kHistogram, ": digits must have at most ", std::to_string(most_bytes), " bytes"));
+  }
+  const Tensor digits = size == 1 ? sums : allocate_digits(input, {sums.numel(), size});
+  UniformSumsCall call{
+      prepare_weighted(input, weight, checked, counted, digits), {}, std::move(edges), sums};
+  call.weighted.flow = {flow};
+  call.input = range ? Operands{call.weighted.problem, {}}
+                     : prepare_operands({input}, checked.kept, counted);
+  return call;
 }
 
 WeightedCall prepare_weighted_channel_histogram(

@@ -70,7 +70,7 @@ void weight_gradient_between(
     const double* gradient,
     double* result) {
   if (problem.num_channels() * problem.num_rows() > 0) {
-    write_gradient(problem, slots_between(problem, edges, flow), gradient, result);
+    write_gradient(problem, slots_between(problem, edges, nullptr, flow), gradient, result);
   }
 }
 

@@ -1,6 +1,5 @@
 // Digits of sums: rounded, and made canonical.
 #include <algorithm>
-#include <iterator>
 
 #include "core/weights.h"
 #include "cpu/kernels.h"
@@ -22,15 +21,49 @@ void for_each_bin(int64_t bins, int size, const F& f) {
   });
 }
 
+/// The same as round_sum, with fewer branches that depend on the digits.
+double round_quickly(const int64_t* sum, const SumLayout& layout) {
+  using Wide = unsigned __int128;
+  const int64_t* counts = sum + layout.digits;
+  int top = layout.digits - 1;
+  const int64_t sign = sum[top] >> 63; // all of its bits
+  const bool is_large = static_cast<uint64_t>(sum[top] ^ sign) > kDigitMask;
+  if (is_large || (counts[kNaNs] | counts[kInfinities] | counts[kNegativeInfinities]) != 0) {
+    return round_sum(sum, layout);
+  }
+  const auto digit = [&](int i) { return static_cast<uint32_t>(sum[i] ^ sign); };
+  while (top > 2 && digit(top) == 0) {
+    --top;
+  }
+  int64_t below = 0;
+  for (int i = 0; i < top - 2; ++i) {
+    below |= sum[i];
+  }
+  Wide three = Wide{digit(top)} << 64 | uint64_t{digit(top - 1)} << kDigitBits | digit(top - 2);
+  three += sign != 0 && below == 0 ? 1 : 0; // -x is the complement of x, and 1
+  if (three == 0) {
+    return 0;
+  }
+  const auto high = static_cast<uint64_t>(three >> 64), low = static_cast<uint64_t>(three);
+  const int shift = high != 0 ? __builtin_clzll(high) : 64 + __builtin_clzll(low);
+  three <<= shift;
+  const bool has_more = static_cast<uint64_t>(three) != 0 || below != 0;
+  const int exponent = kDigitBits * (top - 2) + layout.lowest + 64 - shift;
+  return round_once(sign != 0, static_cast<uint64_t>(three >> 64), has_more, exponent);
+}
+
 } // namespace
 
-void round_sums(const int64_t* digits, int64_t bins, int size, double* sums) {
+void round_sums(const int64_t* digits, int64_t bins, int size, bool are_canonical, double* sums) {
   const SumLayout layout = sum_layout_of_size(size);
   for_each_bin(bins, size, [&](int64_t bin) {
-    int64_t sum[kMostNumbers];
-    std::copy_n(digits + bin * size, size, std::begin(sum));
-    normalize_sum(sum, layout);
-    sums[bin] = round_sum(sum, layout);
+    const int64_t* sum = digits + bin * size;
+    int64_t canonical[kMostNumbers];
+    if (!are_canonical) {
+      sum = std::copy_n(sum, size, canonical) - size;
+      normalize_sum(canonical, layout);
+    }
+    sums[bin] = round_quickly(sum, layout);
   });
 }
 

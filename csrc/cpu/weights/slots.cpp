@@ -85,9 +85,10 @@ ElementType slot_type_of(int64_t num_bins) {
                                   : ElementType::kUInt64;
 }
 
-Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow) {
+Slots slots_between(
+    const Problem& problem, const Edges& edges, const UniformRanges* ranges, const Flow& flow) {
   const ElementType type = slot_type_of(problem.num_bins);
-  return {digitize_between(edges, nullptr, flow, problem, type), type, true};
+  return {digitize_between(edges, ranges, flow, problem, type), type, true};
 }
 
 Slots slots_joint(const Problem& problem, const JointAxes& axes) {

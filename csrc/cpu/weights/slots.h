@@ -20,7 +20,9 @@ struct Slots {
   bool fetches_input; // searches fetch what they read next; values that are bins are not searched
 };
 
-Slots slots_between(const Problem& problem, const Edges& edges, const Flow& flow);
+/// `ranges` are those of edges of one width, or null.
+Slots slots_between(
+    const Problem& problem, const Edges& edges, const UniformRanges* ranges, const Flow& flow);
 /// Value v has the slot v, if it is below problem.num_bins.
 Slots slots_of_values(const Problem& problem);
 /// The joint slots of coordinates.

@@ -185,16 +185,20 @@ void sum_repeated(const Problem& problem, Allocator& allocate, const Count& coun
 } // namespace
 
 void sum_weights_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, Allocator& allocate) {
+    const Problem& problem,
+    const Edges& edges,
+    const UniformRanges* ranges,
+    const Flow& flow,
+    Allocator& allocate) {
   if (problem.num_results() == 0) {
     return;
   }
   if (has_one_weight_a_channel(weights_of(problem))) {
     return sum_repeated(problem, allocate, [&](const Problem& counted) {
-      count_between(counted, edges, nullptr, flow, allocate);
+      count_between(counted, edges, ranges, flow, allocate);
     });
   }
-  sum_weights(problem, slots_between(problem, edges, flow), allocate);
+  sum_weights(problem, slots_between(problem, edges, ranges, flow), allocate);
 }
 
 void sum_weights_of_values(const Problem& problem, Allocator& allocate) {

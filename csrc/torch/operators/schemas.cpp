@@ -88,6 +88,11 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   m.def(
       "_uniform_histogram(Tensor input, SymInt num_bins, float[]? range, int[]? dim, bool flow) "
       "-> (Tensor, Tensor)");
+  // The same for sums of weights by bin, which are rounded. It refuses to make more than `most_bytes`
+  // bytes of digits for several channels.
+  m.def(
+      "_uniform_sums(Tensor input, Tensor weight, SymInt num_bins, float[]? range, int[]? dim, "
+      "bool flow, int most_bytes) -> (Tensor, Tensor)");
   // The edges alone.
   m.def("_edges_of(Tensor input, SymInt num_bins, float[]? range, int[]? dim) -> Tensor");
 

@@ -1,12 +1,13 @@
 // The operators of weights on the CPU, and their checks for callers that hold no data.
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include <torch/csrc/stable/library.h>
 
 #include "cpu/kernels.h"
-#include "torch/arguments.h"
+#include "torch/weighted_calls.h"
 
 namespace histo {
 namespace {
@@ -21,7 +22,7 @@ Tensor weighted_histogram(
     bool flow) {
   const WeightedCall call = prepare_weighted_histogram(input, edges, weight, dim, flow);
   Workspace workspace(call.digits);
-  cpu::sum_weights_between(call.problem, call.edges, call.flow, workspace);
+  cpu::sum_weights_between(call.problem, call.edges, nullptr, call.flow, workspace);
   return call.digits;
 }
 
@@ -37,10 +38,30 @@ Tensor sum_of_digits(const Tensor& digits) {
   const DigitsCall call = prepare_sum_of_digits(digits);
   if (call.size > 1) {
     cpu::round_sums(
-        static_cast<const int64_t*>(call.digits.const_data_ptr()), call.bins, call.size,
+        static_cast<const int64_t*>(call.digits.const_data_ptr()), call.bins, call.size, false,
         static_cast<double*>(call.result.mutable_data_ptr()));
   }
   return call.result;
+}
+
+std::tuple<Tensor, Tensor> uniform_sums(
+    const Tensor& input,
+    const Tensor& weight,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t most_bytes) {
+  const UniformSumsCall call =
+      prepare_uniform_sums(input, weight, num_bins, range, dim, flow, most_bytes);
+  const Problem& problem = call.weighted.problem;
+  Workspace workspace(input);
+  cpu::sum_weights_uniform(
+      problem, call.input.problem, call.edges.bins(), call.weighted.flow, workspace);
+  if (problem.sum_size > 1) {
+    cpu::round_sums(problem.counts, problem.num_counts(), problem.sum_size, true, call.rounded());
+  }
+  return {call.sums, call.edges.tensor};
 }
 
 Tensor normalize_digits(const Tensor& digits) {
@@ -84,6 +105,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("weighted_channel_histogram", TORCH_BOX(&histo::weighted_channel_histogram));
   m.impl("sum_of_digits", TORCH_BOX(&histo::sum_of_digits));
   m.impl("normalize_digits", TORCH_BOX(&histo::normalize_digits));
+  m.impl("_uniform_sums", TORCH_BOX(&histo::uniform_sums));
   m.impl("_weight_gradient", TORCH_BOX(&histo::weight_gradient));
   m.impl("_weight_gradient_of_values", TORCH_BOX(&histo::weight_gradient_of_values));
 }

@@ -1,31 +1,39 @@
 // The operators of weights on CUDA.
 #include <optional>
+#include <tuple>
 #include <vector>
 
 #include <torch/csrc/stable/library.h>
 
+#include "cuda/fill/fill.h"
 #include "cuda/fill/weights.h"
-#include "torch/arguments.h"
 #include "torch/operators/on_device.h"
+#include "torch/weighted_calls.h"
 
 namespace histo {
 namespace {
 
 using torch::stable::Tensor;
 
-/// Calls sum(launch) if there is something to sum.
+/// Calls add() if there is something to sum.
 template <class F>
-Tensor run(const WeightedCall& call, const F& sum) {
-  const Problem& problem = call.problem;
-  if (problem.num_results() > 0) {
-    on_device(call.digits, [&](const cuda::Launch& launch) {
-      if (problem.num_rows() == 0) {
-        cuda::fill_zero(launch, problem.counts, problem.num_results() * int64_t{sizeof(int64_t)});
-      } else {
-        sum(launch);
-      }
-    });
+void sum(const Problem& problem, const cuda::Launch& launch, const F& add) {
+  if (problem.num_results() == 0) {
+    return;
   }
+  if (problem.num_rows() == 0) {
+    return cuda::fill_zero(
+        launch, problem.counts, problem.num_results() * int64_t{sizeof(int64_t)});
+  }
+  add();
+}
+
+/// Calls add(launch) if there is something to sum.
+template <class F>
+Tensor run(const WeightedCall& call, const F& add) {
+  on_device(call.digits, [&](const cuda::Launch& launch) {
+    sum(call.problem, launch, [&] { add(launch); });
+  });
   return call.digits;
 }
 
@@ -46,6 +54,32 @@ Tensor weighted_channel_histogram(
   const WeightedCall call = prepare_weighted_channel_histogram(input, weight, num_bins, dim);
   return run(
       call, [&](const cuda::Launch& launch) { cuda::sum_weights_of_values(call.problem, launch); });
+}
+
+std::tuple<Tensor, Tensor> uniform_sums(
+    const Tensor& input,
+    const Tensor& weight,
+    int64_t num_bins,
+    std::optional<std::vector<double>> range,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t most_bytes) {
+  const UniformSumsCall call =
+      prepare_uniform_sums(input, weight, num_bins, range, dim, flow, most_bytes);
+  const Problem& problem = call.weighted.problem;
+  const UniformBins bins = call.edges.bins();
+  on_device(input, [&](const cuda::Launch& launch) {
+    cuda::edges_of(call.input.problem, bins, launch);
+    sum(problem, launch, [&] {
+      const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
+      cuda::sum_weights_between(problem, edges, call.weighted.flow, launch);
+    });
+    if (problem.sum_size > 1) {
+      cuda::round_sums(
+          problem.counts, problem.num_counts(), problem.sum_size, call.rounded(), launch);
+    }
+  });
+  return {call.sums, call.edges.tensor};
 }
 
 Tensor sum_of_digits(const Tensor& digits) {
@@ -108,6 +142,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("weighted_channel_histogram", TORCH_BOX(&histo::weighted_channel_histogram));
   m.impl("sum_of_digits", TORCH_BOX(&histo::sum_of_digits));
   m.impl("normalize_digits", TORCH_BOX(&histo::normalize_digits));
+  m.impl("_uniform_sums", TORCH_BOX(&histo::uniform_sums));
   m.impl("_weight_gradient", TORCH_BOX(&histo::weight_gradient));
   m.impl("_weight_gradient_of_values", TORCH_BOX(&histo::weight_gradient_of_values));
 }

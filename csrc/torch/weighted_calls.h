@@ -1,0 +1,90 @@
+// Checked calls of the operators of weights.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include <torch/csrc/stable/tensor.h>
+
+#include "core/edges.h"
+#include "core/problem.h"
+#include "torch/arguments.h"
+
+namespace histo {
+
+/// A checked call of weighted_histogram, or of weighted_channel_histogram, which has no edges.
+struct WeightedCall {
+  Problem problem; // of the input and the weight; num_bins are all bins of a channel
+  std::vector<torch::stable::Tensor> operands; // what its views point into
+  torch::stable::Tensor digits;                // the result, not initialized
+  Edges edges;
+  Flow flow;
+  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+};
+WeightedCall prepare_weighted_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const torch::stable::Tensor& weight,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+WeightedCall prepare_weighted_channel_histogram(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& weight,
+    int64_t num_bins,
+    const std::vector<int64_t>& dim);
+
+/// A checked call of _uniform_sums.
+struct UniformSumsCall {
+  WeightedCall weighted; // the digits of integers are the sums
+  Operands input;        // the input alone, whose extremes are found
+  UniformEdges edges;
+  torch::stable::Tensor sums; // not initialized
+
+  /// The sums that digits are rounded to.
+  double* rounded() const {
+    return static_cast<double*>(sums.mutable_data_ptr());
+  }
+};
+/// It fails if several channels have more than `most_bytes` bytes of digits together.
+UniformSumsCall prepare_uniform_sums(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& weight,
+    int64_t num_bins,
+    const std::optional<std::vector<double>>& range,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    int64_t most_bytes);
+
+/// A checked call of sum_of_digits or of normalize_digits.
+struct DigitsCall {
+  torch::stable::Tensor digits; // contiguous: the argument, or a copy of it
+  torch::stable::Tensor result; // of normalize_digits: the same as `digits`
+  int64_t bins;
+  int size; // of the last dimension
+};
+DigitsCall prepare_sum_of_digits(const torch::stable::Tensor& digits);
+DigitsCall prepare_normalize_digits(const torch::stable::Tensor& digits);
+
+/// A checked call of _weight_gradient, or of _weight_gradient_of_values, which has no edges.
+struct WeightGradientCall {
+  Problem problem; // of the input and the view of the result; num_bins are those of a channel
+  std::vector<torch::stable::Tensor> operands; // what its views point into
+  torch::stable::Tensor gradient;              // contiguous
+  torch::stable::Tensor result;                // of the input's sizes, not initialized
+  Edges edges;
+  Flow flow;
+  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+};
+WeightGradientCall prepare_weight_gradient(
+    const torch::stable::Tensor& gradient,
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow);
+WeightGradientCall prepare_weight_gradient_of_values(
+    const torch::stable::Tensor& gradient,
+    const torch::stable::Tensor& input,
+    const std::vector<int64_t>& dim);
+
+} // namespace histo
