@@ -6,6 +6,7 @@ import ctypes
 import doctest
 import importlib.util
 import os
+import random
 import re
 import signal
 import sys
@@ -111,6 +112,7 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "huge: needs a GPU with tens of GiB of free memory")
     for marker, why in TIERS.items():
         config.addinivalue_line("markers", f"{marker}: {why}; runs with -m {marker} only")
+    config.addinivalue_line("markers", "sampled(n): one of n cases runs, the others with -m long")
     # Memory of malloc, counts on the CPU too, is never zero by luck. The counts are allocated
     # without the dispatcher, so the settings of `dirty_memory` do not reach them.
     libc = ctypes.CDLL(None)
@@ -121,7 +123,24 @@ def pytest_configure(config: pytest.Config) -> None:
         assert torch_histo.has_cuda_kernels(), "a GPU, but torch_histo has no CUDA kernels"
 
 
+def leave_to_the_long_tier(items: list[pytest.Item]) -> None:
+    """All but one of n cases of each test that says `sampled(n)`, the same ones every time."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled") and not item.get_closest_marker("long"):
+            name = item.nodeid.partition("[")[0]
+            cases.setdefault(f"{name} {'cuda' in item.nodeid}", []).append(item)
+    for name, found in cases.items():
+        marker = found[0].get_closest_marker("sampled")
+        assert marker is not None
+        kept = random.Random(name).sample(found, -(-len(found) // marker.args[0]))
+        for item in found:
+            if item not in kept:
+                item.add_marker("long")
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    leave_to_the_long_tier(items)
     for marker in TIERS:
         if marker not in config.option.markexpr:
             left_out = [item for item in items if item.get_closest_marker(marker)]

@@ -10,6 +10,8 @@ from oracle import DTYPES, STUDY_VARIANTS, assert_counts, expected_counts, rando
 
 from torch_histo import channel_histogram
 
+pytestmark = pytest.mark.sampled(3)
+
 EDGES = [0, 1, 2, 3, 4, 5, 15, 16, 17, 63, 64, 65, 127, 128, 129, 255, 256, 257, 1023, 1024, 1025]
 
 

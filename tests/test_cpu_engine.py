@@ -18,6 +18,8 @@ from torch import Tensor
 
 from torch_histo import channel_histogram, explain
 
+pytestmark = pytest.mark.sampled(4)
+
 TUNING = constants_of("csrc/cpu/tuning.h")
 # At these sizes the engine changes its way of counting. The shapes below lie around them.
 TILE_ROWS = TUNING["kTileRows"]
@@ -580,12 +582,14 @@ if "amx" in Path("/proc/cpuinfo").read_text():
     OTHER_PROCESSORS.append(("avx512", ""))  # elsewhere that is what this process does
 
 
-@pytest.mark.parametrize("every", [280, pytest.param(1, marks=pytest.mark.long)])
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("every", [100, pytest.param(1, marks=pytest.mark.long)])
 @pytest.mark.parametrize(("loops", "counters"), OTHER_PROCESSORS)
 def test_other_processors(loops: str, counters: str, every: int) -> None:
     """Loops and counters are chosen once a process: the tests that depend on it, in another one."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--every={every}"]
     command += ["-k", "not (other_processors or fork or worker or memory_beyond)", __file__]
+    command += ["-m", "long or not long"] if every == 1 else []
     chosen_by = {"TORCH_HISTO_CPU": loops, "TORCH_HISTO_CPU_COUNTERS": counters}
     environment = {**ENVIRONMENT, **chosen_by}
     ran = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)

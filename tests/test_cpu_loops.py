@@ -16,6 +16,8 @@ from conftest import ENVIRONMENT
 from oracle import assert_counts, expected_counts, random_values
 from torch import Tensor
 
+pytestmark = pytest.mark.sampled(3)
+
 REPOSITORY = Path(__file__).parents[1]
 CPUINFO = Path("/proc/cpuinfo")
 FLAGS = set(CPUINFO.read_text().split()) if CPUINFO.exists() else set()

@@ -38,6 +38,8 @@ from torch import Tensor
 
 from torch_histo.devices import Device
 
+pytestmark = pytest.mark.sampled(3)
+
 
 class Emulate(Protocol):
     def __call__(

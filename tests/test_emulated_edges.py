@@ -34,6 +34,8 @@ from torch import Tensor
 
 from torch_histo.devices import Device
 
+pytestmark = pytest.mark.sampled(4)
+
 
 class Count(Protocol):
     def __call__(

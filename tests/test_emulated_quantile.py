@@ -27,6 +27,8 @@ from torch import Tensor
 
 from torch_histo.devices import Device
 
+pytestmark = pytest.mark.sampled(4)
+
 INTERPOLATIONS = ("linear", "lower", "higher", "midpoint", "nearest")
 BITS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 OLDER = next(gpu for gpu in FEW_SMS if gpu.capability == (8, 0) and gpu.sm_count == 5)

@@ -36,6 +36,8 @@ from torch_histo import QuantileSketch
 from torch_histo.devices import Device
 from torch_histo.streams._stream import Stream
 
+pytestmark = pytest.mark.sampled(4)
+
 HOPPER = next(gpu for gpu in FEW_SMS if gpu.capability == (9, 0))
 
 

@@ -19,6 +19,8 @@ from torch import Tensor
 
 from torch_histo.devices import Device
 
+pytestmark = pytest.mark.sampled(3)
+
 Range = tuple[float, float] | None
 
 

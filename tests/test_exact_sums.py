@@ -19,6 +19,8 @@ from torch import Tensor
 
 from torch_histo import _exact, summarize
 
+pytestmark = pytest.mark.sampled(4)
+
 F64 = torch.float64
 LARGEST = torch.finfo(F64).max
 LAYOUT_OF = {

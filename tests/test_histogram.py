@@ -19,6 +19,8 @@ from torch import Tensor
 
 import torch_histo
 
+pytestmark = pytest.mark.sampled(3)
+
 INF, NAN = math.inf, math.nan
 MOST = 3.4028234663852886e38
 """The largest float32."""

@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_histo
 
+pytestmark = pytest.mark.sampled(2)
+
 ADD = torch.ops.histo.histogram_add_
 EDGES = torch.linspace(-10, 250, 9)
 VALUES = random_values((40, 3), torch.float32)

@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 import torch_histo
 
+pytestmark = pytest.mark.sampled(2)
+
 HISTO = torch.ops.histo
 EDGES = torch.linspace(-10, 250, 14)
 

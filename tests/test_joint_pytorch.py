@@ -18,6 +18,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torch_histo import histogram2d, histogramdd
 
+pytestmark = pytest.mark.sampled(2)
+
 F64 = torch.float64
 OPS = torch.ops.histo
 

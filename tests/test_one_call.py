@@ -21,6 +21,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 import torch_histo
 from torch_histo import _one_call, histogram, histograms
 
+pytestmark = pytest.mark.sampled(3)
+
 VALUES = random_values((40, 6), torch.float32)
 
 

@@ -22,6 +22,8 @@ from oracle import (
 )
 from torch import Tensor
 
+pytestmark = pytest.mark.sampled(3)
+
 
 @pytest.mark.parametrize("by_torch", [False, True])
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)

@@ -26,6 +26,8 @@ import torch_histo
 from torch_histo import Device, Explanation, explain
 from torch_histo.devices import DEVICES
 
+pytestmark = pytest.mark.sampled(3)
+
 H200 = DEVICES[0]
 T4 = next(known for known in DEVICES if known.name == "T4")
 TINY = Device("tiny", 1, 48 << 10, 64 << 10, (7, 5), 1e11)

@@ -22,6 +22,8 @@ from torch._subclasses import FakeTensorMode
 import torch_histo
 from torch_histo import nanquantile, quantile
 
+pytestmark = pytest.mark.sampled(2)
+
 QUANTILE = torch.ops.histo.quantile.default
 RULES = ("linear", "lower", "higher", "midpoint", "nearest")
 NAN, INF = math.nan, math.inf

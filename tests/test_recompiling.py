@@ -13,6 +13,8 @@ from torch._dynamo.testing import CompileCounterWithBackend
 import torch_histo
 from torch_histo import QuantileSketch, StreamingHistogram
 
+pytestmark = pytest.mark.sampled(3)
+
 NUMBERS = (0.1, 0.2, 0.3, 0.4, 0.55, 0.6, 0.7, 0.8, 0.9, 0.95, 0.0, 1.0)
 X = torch.randn(1000, generator=torch.Generator().manual_seed(0))
 

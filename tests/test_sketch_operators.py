@@ -35,6 +35,8 @@ from torch._subclasses import FakeTensorMode
 from torch_histo import QuantileSketch
 from torch_histo._sketch_operators import sketch_add, sketch_quantile
 
+pytestmark = pytest.mark.sampled(4)
+
 
 @pytest.fixture(params=[1, 2, 7])
 def threads(request: pytest.FixtureRequest) -> Iterator[int]:
@@ -332,6 +334,7 @@ def test_a_parameter_and_an_input_with_a_gradient() -> None:
         assert not sketch.hist.requires_grad
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("loops", ["portable", "avx2", "avx512"])
 def test_instruction_sets(loops: str) -> None:
     code = """

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from conftest import ENVIRONMENT
 
+pytestmark = pytest.mark.sampled(2)
+
 TESTS = Path(__file__).parent
 
 # Each line of edges takes another search: a line, a step, cells of values or of bits, many steps.

@@ -24,6 +24,8 @@ from torch._subclasses import FakeTensorMode
 import torch_histo
 from torch_histo import QuantileSketch, StreamingHistogram, histogram, sketch, streams
 
+pytestmark = pytest.mark.sampled(3)
+
 Stream = StreamingHistogram | QuantileSketch
 QS = (0.0, 1e-9, 0.001, 0.1, 0.25, 0.5, 0.77, 0.99, 0.9999, 1.0)
 MAKERS: dict[str, Callable[[Any], Stream]] = {

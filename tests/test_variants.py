@@ -10,6 +10,8 @@ from torch import Tensor
 import torch_histo
 from torch_histo import channel_histogram
 
+pytestmark = pytest.mark.sampled(3)
+
 
 def variants(device: torch.device) -> tuple[str, ...]:
     """On CUDA the kernels there; on the CPU every name is taken."""

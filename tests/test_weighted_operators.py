@@ -16,6 +16,8 @@ from layouts import VIEWS
 from oracle import DTYPES, FLOATS, NUMBERS, like, random_values
 from torch import Tensor
 
+pytestmark = pytest.mark.sampled(4)
+
 HISTO = torch.ops.histo
 EDGES = torch.linspace(-10, 250, 14)
 INF, NAN = math.inf, math.nan

@@ -17,6 +17,8 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 
 from torch_histo import _weight_operators as weights
 
+pytestmark = pytest.mark.sampled(2)
+
 HISTO = torch.ops.histo
 EDGES = torch.linspace(-10, 250, 14)
 BETWEEN, VALUES = "weighted_histogram", "weighted_channel_histogram"

@@ -23,6 +23,8 @@ from torch._subclasses import FakeTensorMode
 from torch_histo import QuantileSketch, StreamingHistogram, histogram
 from torch_histo.weighted_streams import WeightedStreamingHistogram
 
+pytestmark = pytest.mark.sampled(2)
+
 EDGES = torch.tensor([-10.0, 0.5, 3, 3, 100, 250], dtype=torch.float64)
 NARROW = [dtype for dtype in FLOATS if dtype != torch.float64]
 MAKERS: dict[str, Callable[..., StreamingHistogram]] = {

@@ -19,6 +19,8 @@ from torch import Tensor
 
 from torch_histo import channel_histogram, histogram, weights
 
+pytestmark = pytest.mark.sampled(2)
+
 EDGES = torch.tensor([-10.0, 0.5, 3, 3, 100, 250])
 F64 = torch.float64
 

@@ -19,6 +19,8 @@ from torch.autograd import forward_ad
 
 from torch_histo import channel_histogram, histogram
 
+pytestmark = pytest.mark.sampled(2)
+
 EDGES = torch.tensor([-10.0, 0.5, 3, 3, 100, 250])
 F64 = torch.float64
 

@@ -13,6 +13,8 @@ from torch import Tensor
 
 from torch_histo import StreamingHistogram, channel_histogram, histogram
 
+pytestmark = pytest.mark.sampled(3)
+
 SIZE = 150_001
 EDGES = torch.tensor([-3.0, -1, -0.25, 0, 0.5, 2, 4])
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.float16]
