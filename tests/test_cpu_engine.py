@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 import os
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from conftest import ENVIRONMENT, constants_of
+from guarded import before_forbidden_page
 from oracle import assert_counts, expected_counts, random_values
 from torch import Tensor
 
@@ -48,8 +48,6 @@ PRODUCTS = constants_of("csrc/cpu/count/matrix_products.h")["kProducts"]
 MAX_PRODUCT_BYTES = constants_of("csrc/cpu/count/matrix_products.h")["kMaxProductBytes"]
 PRODUCT_CHUNK = PRODUCTS * MAX_PRODUCT_BYTES
 MAX_BINS_OF_TABLES = 131_000  # about: above it the result itself is counted in
-
-PROT_NONE = 0
 
 
 def uniform(values: Tensor) -> Tensor:
@@ -382,21 +380,12 @@ def test_nothing_behind_the_last_row_is_read(
     step rows are windows, which share elements with the next ones.
     """
     step = step or channels
-    page = mmap.PAGESIZE
     elements = (rows - 1) * step + channels
-    used = elements * dtype.itemsize
-    size = -(-used // page) * page
-    memory = mmap.mmap(-1, size + page)
-    libc = ctypes.CDLL(None)
-    last = ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(memory)) + size)
-    assert libc.mprotect(last, ctypes.c_size_t(page), PROT_NONE) == 0
-    values = torch.frombuffer(memory, dtype=torch.uint8, count=size)[size - used :]
-    values = values.view(dtype)
-    for distribution in (uniform, constant):
-        values.copy_(distribution(random_values((elements,), dtype)))
-        windows = values.as_strided((rows, channels), (step, 1))
-        assert_counts(channel_histogram(windows, 256), expected_counts(windows))
-    libc.mprotect(last, ctypes.c_size_t(page), mmap.PROT_READ | mmap.PROT_WRITE)
+    with before_forbidden_page(elements, dtype) as values:
+        for distribution in (uniform, constant):
+            values.copy_(distribution(random_values((elements,), dtype)))
+            windows = values.as_strided((rows, channels), (step, 1))
+            assert_counts(channel_histogram(windows, 256), expected_counts(windows))
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,21 @@ import numpy as np
 import oracle
 import pytest
 import torch
+from guarded import before_forbidden_page
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from oracle import EDGE_DTYPES, NUMBERS, any_bits, assert_counts, assert_sums, random_values
 from torch import Tensor
 
-from torch_histo import JointHistogram, channel_histogram, histogram, histogram2d, histogramdd
+from torch_histo import (
+    JointHistogram,
+    channel_histogram,
+    histogram,
+    histogram2d,
+    histogramdd,
+    histograms,
+    joint,
+)
 
 EDGES = torch.tensor([-10.0, 0.5, 3, 3, 100, 250])
 F64 = torch.float64
@@ -260,6 +269,81 @@ def test_last_dimension_of_a_tensor(device: torch.device) -> None:
     got = histogramdd(sample, 4, dim=1, weight=weight)
     again = histogramdd(sample.unbind(-1), 4, dim=1, weight=weight.expand(5, 40))
     assert torch.equal(got.hist, again.hist)
+
+
+POINTS: dict[str, Callable[[Tensor], Tensor]] = {
+    "contiguous": lambda x: x,
+    "from the second on": lambda x: torch.cat((x[:1], x))[1:],
+    "every second": lambda x: x.repeat_interleave(2, 0)[::2],
+    "gaps": lambda x: torch.cat((x, x[:, :1] + 1), 1)[:, :-1],
+    "planar": lambda x: x.T.contiguous().T,
+    "backwards": lambda x: x.flip(1).contiguous().flip(1),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64, torch.bfloat16, torch.int32], ids=str)
+@pytest.mark.parametrize("axes", range(1, 7))
+def test_points_in_one_tensor(device: torch.device, axes: int, dtype: torch.dtype) -> None:
+    """Sizes around those of vectors. Values lie on edges and beside them, NaN among them."""
+    edges = [torch.tensor([-2.0, -0.5, 0, 3 + d]) for d in range(axes)]
+    special = torch.cat([*edges, edges[0].nextafter(torch.tensor(9.0)), torch.zeros(1)])
+    if dtype.is_floating_point:
+        special[-1] = math.nan
+    for size in (0, 1, 7, 8, 9, 16, 17, 32, 33, 64, 67):
+        generator = torch.Generator().manual_seed(size)
+        picked = torch.randint(len(special), (size, axes), generator=generator)
+        points = special[picked].to(dtype)
+        expected = oracle.joint_histogram(points.unbind(-1), edges)
+        for name, lay_out in POINTS.items():
+            laid_out = lay_out(points).to(device)
+            got = histogramdd(laid_out, tuple(moved(edges, device))).hist
+            assert_counts(got, expected, (name, size))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, F64], ids=str)
+@pytest.mark.parametrize("axes", range(1, 6))
+def test_nothing_behind_the_last_point_is_read(axes: int, dtype: torch.dtype) -> None:
+    edges = tuple(torch.linspace(-2, 2, 4) for _ in range(axes))
+    for size in (1, 8, 16, 17, 32, 64):
+        with before_forbidden_page(size * axes, dtype) as values:
+            values.copy_(normal(size * axes))
+            points = values.view(size, axes)
+            expected = oracle.joint_histogram(points.unbind(-1), edges)
+            assert_counts(histogramdd(points, edges).hist, expected, size)
+            assert histogramdd(points, 3).hist.sum() == size
+
+
+@pytest.mark.parametrize("axes", [1, 2, 3, 4, 7])
+def test_extremes_of_points_in_one_tensor(device: torch.device, axes: int) -> None:
+    points = normal(3, 41, axes)
+    points[0, 1] = math.nan
+    points[1, :, -1] = math.inf
+    points = points.to(device)
+    own = points.unbind(-1)
+    for dim in (None, 0, 1, -1, -2, (0, 1), ()):
+        got = histogramdd(points, 2, dim=dim)
+        for d, (edges, x) in enumerate(zip(got.bin_edges, own, strict=True)):
+            assert torch.equal(edges, histogram(x, 2, dim=dim).bin_edges), (dim, d)
+            assert edges.is_contiguous()
+    for sample in (points, own):
+        with pytest.raises((IndexError, RuntimeError), match="got 2"):
+            histogramdd(sample, 2, dim=2)
+
+
+def test_extremes_of_one_tensor_are_found_in_one_call(
+    device: torch.device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def edges_of(x: Tensor, *others: Any) -> Tensor:
+        calls.append(x)
+        return histograms.edges_of(x, *others)
+
+    monkeypatch.setattr(joint, "edges_of", edges_of)
+    points = normal(50, 3).to(device)
+    histogramdd(points, 4)
+    assert len(calls) == 1
+    assert calls[0] is points
 
 
 def test_coordinates_broadcast(device: torch.device) -> None:

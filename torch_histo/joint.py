@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Sequence
 from math import prod
@@ -27,6 +28,7 @@ from torch_histo._weight_operators import sum_of_digits, sum_size
 from torch_histo.histograms import (
     ARGUMENTS,
     Combine,
+    UniformBins,
     checked_call,
     edges_of,
     raise_in_own_words,
@@ -179,6 +181,8 @@ class Coordinates(NamedTuple):
     op: str
     tensors: list[Tensor]
     names: list[str]
+    sample: Tensor | None = None
+    """The one tensor `[..., D]` whose last dimension they are."""
 
 
 def coordinates_of(
@@ -203,7 +207,7 @@ def coordinates_of(
             f"{name} must have the coordinates in its last dimension, [..., D], "
             f"got {list(sample.shape)}: pass ({argument},) if it is one coordinate"
         )
-    return Coordinates(op, list(sample.unbind(-1)), [argument] * sample.shape[-1])
+    return Coordinates(op, list(sample.unbind(-1)), [argument] * sample.shape[-1], sample)
 
 
 def pair_of_coordinates(
@@ -232,7 +236,7 @@ def joint_of(
 ) -> JointHistogram:
     """The same as `histogramdd`. If several processes hold the data, `combine` makes the extremes
     of all from those of one, and `add` adds the others' counts."""
-    op, xs, names = call
+    op, xs, names, _ = call
     if unknown:
         refuse_keyword(op, unknown, (*_arguments_of(names), *ARGUMENTS[1:]))
     xs = broadcast(call)
@@ -242,13 +246,17 @@ def joint_of(
     ranges = _ranges_of(op, range, len(xs))
     is_list = isinstance(bins, (tuple, list))
     dims: list[int] | None = None
-    edges = []
+    edges: list[Tensor] = []
     for d, (x, own) in enumerate(zip(xs, axes, strict=True)):
         try:
             dims, wanted = checked_call(x, own, ranges[d], dim, density, flow)
         except (RuntimeError, TypeError) as error:
             raise _of_axis(call, error, d, is_list) from None
         try:
+            if d == 0 and range is None and not is_list:
+                edges = _edges_in_one_pass(call, x, dims, wanted, combine)
+                if edges:
+                    break
             edges.append(edges_of(x, dims, wanted, combine))
         except (RuntimeError, TypeError) as error:
             raise _of_axis(call, _in_words_of_histogram(error, x, own), d, is_list) from None
@@ -322,6 +330,25 @@ class _Joint(NamedTuple):
         return not kept or bytes_of_all <= _MOST_BYTES
 
 
+def _edges_in_one_pass(
+    call: Coordinates,
+    x: Tensor,
+    dims: list[int] | None,
+    bins: UniformBins | Tensor,
+    combine: Combine | None,
+) -> list[Tensor]:
+    """The edges of all axes, if their extremes can be found while one tensor is read once."""
+    if call.sample is None or x is not call.tensors[0] or isinstance(bins, Tensor):
+        return []
+    size = x.dim()
+    if not dims:  # all of them
+        dims = list(builtins.range(size))
+    if not all(-size <= d < size for d in dims):
+        return []  # an error, which the first axis has
+    edges = edges_of(call.sample, [d % size for d in dims], bins, combine)
+    return [own.contiguous() for own in edges.unbind(-2)]
+
+
 def _arguments_of(names: Sequence[str]) -> list[str]:
     """The arguments that hold the coordinates."""
     return list(dict.fromkeys(name.split("[")[0] for name in names))
@@ -341,7 +368,7 @@ def without_channel(
 
 def broadcast(call: Coordinates) -> list[Tensor]:
     """The coordinates, expanded to common sizes."""
-    op, xs, names = call
+    op, xs, names, _ = call
     if all(x.shape == xs[0].shape for x in xs[1:]):
         return xs
     try:

@@ -105,25 +105,38 @@ struct Extremes {
   }
 };
 
-template <class T>
-Extremes<T> extremes_of(const T* data, int64_t size, int64_t stride) {
+/// The extremes of every kStride'th value. 0: the stride is `any_stride`.
+template <int64_t kStride, class T>
+Extremes<T> extremes_of_every(const T* data, int64_t size, int64_t any_stride) {
   using E = Extremes<T>;
+  const int64_t stride = kStride > 0 ? kStride : any_stride;
   E found;
-  if (stride != 1) {
-    for (int64_t i = 0; i < size; ++i) {
-      found.add({E::from_least(data[i * stride]), E::from_most(data[i * stride])});
-    }
-    return found;
-  }
   run_widest([=, &found]() __attribute__((always_inline)) {
     typename E::Distance low = E::kNone, high = E::kNone;
     for (int64_t i = 0; i < size; ++i) {
-      low = std::min(low, E::from_least(data[i]));
-      high = std::min(high, E::from_most(data[i]));
+      low = std::min(low, E::from_least(data[i * stride]));
+      high = std::min(high, E::from_most(data[i * stride]));
     }
     found = {low, high};
   });
   return found;
+}
+
+template <class T>
+Extremes<T> extremes_of(const T* data, int64_t size, int64_t stride) {
+  // Loops of a constant stride become vectors: coordinates that lie side by side.
+  switch (stride) {
+    case 1:
+      return extremes_of_every<1>(data, size, stride);
+    case 2:
+      return extremes_of_every<2>(data, size, stride);
+    case 3:
+      return extremes_of_every<3>(data, size, stride);
+    case 4:
+      return extremes_of_every<4>(data, size, stride);
+    default:
+      return extremes_of_every<0>(data, size, stride);
+  }
 }
 
 /// Adds rows of elements that lie side by side, an element of each to a distance of its own.

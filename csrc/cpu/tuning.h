@@ -99,6 +99,9 @@ constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform
 
 /// Elements that are digitized before their slots are counted.
 constexpr int64_t kDigitizedElements = 1 << 15; // shown by float32 [2^24], 255 bins in (-3.7, 4.1)
+/// The same of joint slots: all coordinates of so many points stay in the cache. `--suite joint`
+/// shows it, by points of two and three float64 in one tensor.
+constexpr int64_t kJointElements = 4096;
 /// Values that are searched at once, where they are converted first, or have bins of their own.
 constexpr int64_t kSearched = 512; // shown by float32 [2^17, 64], 255 bins own ranges
 /// The buckets of a channel, with fewer and with at least kMinValuesOfManyBuckets values between

@@ -197,7 +197,7 @@ class StreamingHistogramdd(Stream):
         self, call: Coordinates, dim: int | Sequence[int] | None
     ) -> list[int] | None:
         """The dimensions to count over, of coordinates that fit to the module."""
-        op, (x, *_), names = call
+        op, (x, *_), names, _ = call
         dims, channels = self._dimensions(dim), list(self._sizes())
         if len(names) != len(self.slots):
             expected = f"sample must have {len(self.slots)} coordinates"

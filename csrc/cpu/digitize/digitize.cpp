@@ -124,13 +124,14 @@ class EdgeDigitizer final : public SlotDigitizer<EdgeDigitizer<T>, T> {
       const Elements& elements, const typename ChannelBins<T>::Channel& bins, Out* slots) const {
     const SlotRule rule = this->format().rule();
     const int32_t none = this->format().none();
-    elements.visit(0, elements.size(), slots, [&](const auto* values, int64_t size, Out* to) {
+    elements.visit(0, elements.size(), slots, [&](const auto& values, Out* to) {
       if (bins.valid) {
-        return search(bins.search, rule, values, size, to);
+        return search(bins.search, rule, values, to);
       }
-      using Value = std::remove_const_t<std::remove_pointer_t<decltype(values)>>;
-      for (int64_t i = 0; i < size; ++i) {
-        to[i] = static_cast<Out>(is_nan(Number<Value>::wide(values[i])) ? rule.nan : none);
+      using Value = std::decay_t<decltype(*values.data)>;
+      for (int64_t i = 0; i < values.size; ++i) {
+        to[i] = static_cast<Out>(
+            is_nan(Number<Value>::wide(values.data[i * values.stride])) ? rule.nan : none);
       }
     });
   }
@@ -146,11 +147,10 @@ class EdgeDigitizer final : public SlotDigitizer<EdgeDigitizer<T>, T> {
     const int64_t period = columns_.period(), size = rows.size();
     for (int64_t i = 0; i < size; i += period) {
       int64_t c = 0;
-      rows.visit(
-          i, std::min(period, size - i), slots + i, [&](const auto* values, int64_t part, Out* to) {
-            search(columns_.from(c), this->format().rule(), values, part, to);
-            c += part;
-          });
+      rows.visit(i, std::min(period, size - i), slots + i, [&](const auto& values, Out* to) {
+        search(columns_.from(c), this->format().rule(), values, to);
+        c += values.size;
+      });
     }
     for (const int64_t c : columns_.others()) {
       digitize_column(rows, c, bins_[first + c], slots);

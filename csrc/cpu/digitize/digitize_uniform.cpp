@@ -173,8 +173,8 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
   template <class Out>
   void digitize_elements(const Elements& elements, const Search& of, Out* slots) const {
     const SlotRule rule = this->format().rule();
-    elements.visit(0, elements.size(), slots, [&](const auto* values, int64_t size, Out* to) {
-      search(of, rule, values, size, to);
+    elements.visit(0, elements.size(), slots, [&](const auto& values, Out* to) {
+      search(of, rule, values, to);
     });
   }
 
@@ -189,11 +189,10 @@ class UniformDigitizer final : public SlotDigitizer<UniformDigitizer<T, Compared
     const int64_t period = columns_.period(), size = rows.size();
     for (int64_t i = 0; i < size; i += period) {
       int64_t c = 0;
-      rows.visit(
-          i, std::min(period, size - i), slots + i, [&](const auto* values, int64_t part, Out* to) {
-            search(columns_.from(c), rule, values, part, to);
-            c += part;
-          });
+      rows.visit(i, std::min(period, size - i), slots + i, [&](const auto& values, Out* to) {
+        search(columns_.from(c), rule, values, to);
+        c += values.size;
+      });
     }
   }
 

@@ -8,6 +8,7 @@
 
 #include "core/numbers.h"
 #include "core/problem.h"
+#include "cpu/digitize/search.h"
 #include "cpu/run_widest.h"
 #include "cpu/tuning.h"
 
@@ -23,20 +24,21 @@ struct OrderedElements {
   int64_t size() const {
     return outer.size * inner.size;
   }
-  /// Calls f(values, size, slots) for the elements [first, first + size): once, if they lie in
+  /// Calls f(searched values, slots) for the elements [first, first + size): once, if they lie in
   /// memory as searches take them; otherwise for copied parts, one after another.
   template <class Out, class F>
   void visit(int64_t first, int64_t size, Out* slots, const F& f) const {
-    if (inner.stride == 1 && (outer.size == 1 || outer.stride == inner.size)) {
-      if constexpr (kIsSearched) {
-        return f(data + first, size, slots);
+    if constexpr (kIsSearched) {
+      const bool is_one_run = outer.size == 1 || outer.stride == inner.size * inner.stride;
+      if (is_one_run && is_searched_stride<T>(inner.stride)) {
+        return f(Searched<T>{data + first * inner.stride, size, inner.stride}, slots);
       }
     }
     Staged values[tuning::kSearched];
     for (int64_t done = 0; done < size; done += tuning::kSearched) {
       const int64_t part = std::min(tuning::kSearched, size - done);
       stage(first + done, part, values);
-      f(values, part, slots + done);
+      f(Searched<Staged>{values, part}, slots + done);
     }
   }
 

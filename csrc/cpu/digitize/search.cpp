@@ -20,6 +20,10 @@ struct One {
   static Compared load(const T* data) {
     return Number<T>::wide(*data);
   }
+  template <class T>
+  static Compared load_every(const T* data, int64_t) {
+    return load(data);
+  }
   static Guesses load_guesses(const Guesses* guesses) {
     return *guesses;
   }
@@ -111,16 +115,15 @@ template <class Search, class T, class Out>
 bool search_in_vectors(
     [[maybe_unused]] const Search& of,
     [[maybe_unused]] const SlotRule& rule,
-    [[maybe_unused]] const T* data,
-    [[maybe_unused]] int64_t size,
+    [[maybe_unused]] const Searched<T>& values,
     [[maybe_unused]] Out* slots) {
 #ifdef __x86_64__
   if (has_avx512()) {
-    avx512::search(of, rule, data, size, slots);
+    avx512::search(of, rule, values, slots);
     return true;
   }
   if (chosen_set() == InstructionSet::kAvx2) {
-    avx2::search(of, rule, data, size, slots);
+    avx2::search(of, rule, values, slots);
     return true;
   }
 #endif
@@ -133,43 +136,40 @@ template <class T, class Out>
 void search(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots) {
   if constexpr (kHasVectors<T>) {
     // Vectors have no buckets over the bits of doubles.
     const bool in_vectors = sizeof(ComparedAs<T>) == 4 || of.buckets == nullptr || !of.over_bits;
-    if (in_vectors && search_in_vectors(of, rule, data, size, slots)) {
+    if (in_vectors && search_in_vectors(of, rule, values, slots)) {
       return;
     }
   }
-  search_line<One<ComparedAs<T>>>(of, rule, data, size, slots);
+  search_line<One<ComparedAs<T>>>(of, rule, values, slots);
 }
 
 template <class T, class Out>
 void search(
     const ColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots) {
   if constexpr (kHasVectors<T>) {
-    if (search_in_vectors(of, rule, data, size, slots)) {
+    if (search_in_vectors(of, rule, values, slots)) {
       return;
     }
   }
-  search_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
+  search_columns<One<ComparedAs<T>>>(of, rule, values, slots);
 }
 
 template <class T, class Out>
 void search(
     const UniformSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots) {
-  if (!search_in_vectors(of, rule, data, size, slots)) {
-    search_uniform<One<ComparedAs<T>>>(of, rule, data, size, slots);
+  if (!search_in_vectors(of, rule, values, slots)) {
+    search_uniform<One<ComparedAs<T>>>(of, rule, values, slots);
   }
 }
 
@@ -177,11 +177,10 @@ template <class T, class Out>
 void search(
     const UniformColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots) {
-  if (!search_in_vectors(of, rule, data, size, slots)) {
-    search_uniform_columns<One<ComparedAs<T>>>(of, rule, data, size, slots);
+  if (!search_in_vectors(of, rule, values, slots)) {
+    search_uniform_columns<One<ComparedAs<T>>>(of, rule, values, slots);
   }
 }
 

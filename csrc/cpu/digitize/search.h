@@ -88,36 +88,46 @@ struct SlotRule {
   int32_t nan;
 };
 
-/// Finds the slots of `size` values, with the chosen instruction set. T is float, double, Float16,
+/// Values that are searched where they are. is_searched_stride tells their strides.
+template <class T>
+struct Searched {
+  const T* data;
+  int64_t size;
+  int64_t stride = 1;
+};
+
+/// Whether vectors of values at a stride are loaded: the coordinates of points in one tensor.
+template <class T>
+constexpr bool is_searched_stride(int64_t stride) {
+  return stride == 1 || (std::is_same_v<T, ComparedAs<T>> && stride >= 2 && stride <= 4);
+}
+
+/// Finds the slots of values, with the chosen instruction set. T is float, double, Float16,
 /// BFloat16, int64_t or uint64_t.
 template <class T, class Out>
 void search(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots);
 template <class T, class Out>
 void search(
     const ColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots);
 /// T is float, double, Float16 or BFloat16.
 template <class T, class Out>
 void search(
     const UniformSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots);
 template <class T, class Out>
 void search(
     const UniformColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& values,
     Out* slots);
 
 } // namespace histo::cpu

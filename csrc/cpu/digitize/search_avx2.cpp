@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/digitize/search_sets.h"
 #include "cpu/intrinsics.h"

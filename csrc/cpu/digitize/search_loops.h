@@ -14,27 +14,37 @@ namespace {
 
 /// Stores the slots of `size` elements: f(values, i) has those of the elements from i on.
 template <class V, class T, class Out, class F>
-void for_each_vector(const T* data, int64_t size, Out* slots, const F& f) {
+void for_each_vector(const Searched<T>& searched, Out* slots, const F& f) {
+  const T* const data = searched.data;
+  const int64_t size = searched.size, stride = searched.stride;
   constexpr int64_t kLanes = V::kLanes;
   constexpr int64_t kLine = tuning::kLineBytes / static_cast<int64_t>(sizeof(T));
   constexpr int64_t kLines = 2; // searched at once
   constexpr int64_t kStep = std::max(kLines * kLine, kLanes);
+  const auto load = [=](int64_t i) { return V::load_every(data + i * stride, stride); };
+  // A vector at a stride is loaded with what is behind its last value.
+  const int64_t end = stride == 1 ? size : size - 1;
+  // Each coordinate of points in one tensor fetches other lines, as many as if it were alone.
+  const auto turn = static_cast<int64_t>(reinterpret_cast<uintptr_t>(data) / sizeof(T)) % stride;
+  const T* const next = data + (tuning::kSearchedAhead * stride + turn) * kLine;
   int64_t i = 0;
-  for (; i + kStep <= size; i += kStep) {
-    for (int64_t line = 0; line < kStep; line += kLine) {
-      __builtin_prefetch(data + i + line + tuning::kSearchedAhead * kLine);
+  for (; i + kStep <= end; i += kStep) {
+    for (int64_t line = i; line < i + kStep; line += kLine) {
+      __builtin_prefetch(next + line * stride);
     }
     for (int64_t j = i; j < i + kStep; j += kLanes) {
-      V::store(slots + j, f(V::load(data + j), j));
+      V::store(slots + j, f(load(j), j));
     }
   }
-  for (; i + kLanes <= size; i += kLanes) {
-    V::store(slots + i, f(V::load(data + i), i));
+  for (; i + kLanes <= end; i += kLanes) {
+    V::store(slots + i, f(load(i), i));
   }
   if (i < size) {
     T rest[kLanes] = {};
     Out found[kLanes];
-    std::copy_n(data + i, size - i, rest);
+    for (int64_t j = i; j < size; ++j) {
+      rest[j - i] = data[j * stride];
+    }
     V::store(found, f(V::load(rest), i));
     std::copy_n(found, size - i, slots + i);
   }
@@ -82,8 +92,7 @@ template <class V, class T, class Out>
 void search_then_compare(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   using G = GuessOf<ComparedAs<T>>;
   const SlotRuleVectors<V, ComparedAs<T>> as(rule);
@@ -91,7 +100,7 @@ void search_then_compare(
   const auto close = V::all(static_cast<G>(2 * kClose<Arithmetic::kHost>));
   const auto limit = V::all_integers(of.limit), one = V::all_integers(1), none = V::all_integers(0);
   const auto* thresholds = of.thresholds;
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
     const auto at = line.at(values);
     auto reached = V::whole(at);
     if (V::any_is_below(V::beyond(at, reached), close)) {
@@ -106,21 +115,20 @@ template <class V, class T, class Out>
 void search_affine(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   const LineVectors<V> line(of.line, of.most);
   const SlotRuleVectors<V, ComparedAs<T>> as(rule);
   const auto limit = V::all_integers(of.limit);
   const auto* thresholds = of.thresholds;
   if (of.width == 0) {
-    for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+    for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
       return as.slots(values, V::whole(line.at(values)), limit);
     });
     return;
   }
   const auto one = V::all_integers(1);
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
     const auto nearest = V::whole(line.at(values));
     return as.slots(values, V::step(values, thresholds, nearest, nearest, one), limit);
   });
@@ -131,8 +139,7 @@ template <class V, class T, class Out, class BucketOf>
 void search_in_buckets(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots,
     const BucketOf& bucket_of) {
   const SlotRuleVectors<V, ComparedAs<T>> as(rule);
@@ -141,7 +148,7 @@ void search_in_buckets(
   const auto* buckets = of.buckets;
   const auto* thresholds = of.thresholds;
   const int32_t first_width = of.width;
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
     const auto below = V::lookup(buckets, bucket_of(values));
     auto reached = below;
     if (V::any_is_negative(below)) {
@@ -159,21 +166,20 @@ template <class V, class T, class Out>
 void search_line(
     const ChannelSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   if (of.then_compare) {
-    search_then_compare<V>(of, rule, data, size, slots);
+    search_then_compare<V>(of, rule, searched, slots);
   } else if (of.buckets == nullptr) {
-    search_affine<V>(of, rule, data, size, slots);
+    search_affine<V>(of, rule, searched, slots);
   } else if (of.over_bits) {
-    search_in_buckets<V>(of, rule, data, size, slots, [bits = of.bits](auto values) {
+    search_in_buckets<V>(of, rule, searched, slots, [bits = of.bits](auto values) {
       return V::bit_buckets(values, bits);
     });
   } else {
     const LineVectors<V> line(of.line, of.most);
     search_in_buckets<V>(
-        of, rule, data, size, slots, [line](auto values) { return V::whole(line.at(values)); });
+        of, rule, searched, slots, [line](auto values) { return V::whole(line.at(values)); });
   }
 }
 
@@ -181,13 +187,12 @@ template <class V, class T, class Out>
 void search_columns(
     const ColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   const auto least = V::all(0), most = V::all(of.most);
   const auto one = V::all_integers(1);
   const SlotRuleVectors<V, ComparedAs<T>> as(rule);
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t i) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t i) {
     const auto line = V::line(
         values, V::load_guesses(of.origins + i), V::load_guesses(of.scales + i),
         V::load_guesses(of.lifts + i));
@@ -232,19 +237,18 @@ template <class V, class T, class Out>
 void search_uniform(
     const UniformSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   const UniformVectors<V, ComparedAs<T>> common(rule, of.most, of.bins);
   const auto low = V::all(of.low), scale = V::all(of.scale), step = V::all(of.step);
   const auto last = V::all(of.last);
   if (of.edges_in_float32) {
-    return for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+    return for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
       const auto guess = common.guess(values, low, scale);
       return common.slots(values, V::in_float32(V::edge(guess, step, low)), guess, last);
     });
   }
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t) {
     const auto guess = common.guess(values, low, scale);
     return common.slots(values, V::edge(guess, step, low), guess, last);
   });
@@ -254,11 +258,10 @@ template <class V, class T, class Out>
 void search_uniform_columns(
     const UniformColumnSearch<ComparedAs<T>>& of,
     const SlotRule& rule,
-    const T* data,
-    int64_t size,
+    const Searched<T>& searched,
     Out* slots) {
   const UniformVectors<V, ComparedAs<T>> common(rule, of.most, of.bins);
-  for_each_vector<V>(data, size, slots, [=](auto values, int64_t i) {
+  for_each_vector<V>(searched, slots, [=](auto values, int64_t i) {
     const auto low = V::load_guesses(of.lows + i);
     const auto guess = common.guess(values, low, V::load_guesses(of.scales + i));
     const auto edges = V::edge(guess, V::load_guesses(of.steps + i), low);

@@ -5,10 +5,10 @@
 
 namespace histo::cpu {
 
-#define HISTO_DECLARE_SEARCH(Search)                                                      \
-  template <class T, class Out>                                                           \
-  void search(                                                                            \
-      const Search<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size, \
+#define HISTO_DECLARE_SEARCH(Search)                                                    \
+  template <class T, class Out>                                                         \
+  void search(                                                                          \
+      const Search<ComparedAs<T>>& of, const SlotRule& rule, const Searched<T>& values, \
       Out* slots);
 #define HISTO_DECLARE_SEARCHES        \
   HISTO_DECLARE_SEARCH(ChannelSearch) \
@@ -26,7 +26,7 @@ HISTO_DECLARE_SEARCHES
 
 /// Instantiates a search, or all searches, of a type, with slots of each size.
 #define HISTO_SEARCH_TO(Search, T, Out) \
-  template void search(const Search<ComparedAs<T>>&, const SlotRule&, const T*, int64_t, Out*);
+  template void search(const Search<ComparedAs<T>>&, const SlotRule&, const Searched<T>&, Out*);
 #define HISTO_SEARCH(Search, T)        \
   HISTO_SEARCH_TO(Search, T, uint8_t)  \
   HISTO_SEARCH_TO(Search, T, uint16_t) \

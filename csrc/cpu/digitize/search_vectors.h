@@ -5,6 +5,7 @@
 
 #include <cstring>
 #include <type_traits>
+#include <utility>
 
 #include "cpu/digitize/search_loops.h"
 #include "cpu/digitize/search_sets.h"
@@ -220,6 +221,26 @@ struct Vectors {
       return load_any<T>(data);
     }
   }
+  /// Loads values at a stride, and what is between them and behind the last of them.
+  template <class T>
+  static Values load_every(const T* data, [[maybe_unused]] int64_t stride) {
+    if constexpr (std::is_same_v<T, Compared>) {
+      const auto vector = [data](int64_t i) { return load(data + i * kLanes); };
+      switch (stride) {
+        case 2:
+          return every_second(vector(0), vector(1), kAll);
+        case 3:
+          return every_third(vector(0), vector(1), vector(2), kAll);
+        case 4:
+          return every_second(
+              every_second(vector(0), vector(1), kAll), every_second(vector(2), vector(3), kAll),
+              kAll);
+        default:
+          break;
+      }
+    }
+    return load(data);
+  }
   static Guesses load_guesses(const Compared* guesses) {
     return load_any<Compared>(guesses);
   }
@@ -316,7 +337,28 @@ struct Vectors {
 
  private:
   using Bits = typename Set::Bits;
+  using Index = std::conditional_t<sizeof(Compared) == 4, int32_t, int64_t>;
+  static constexpr std::make_integer_sequence<Index, kLanes> kAll{};
 
+  /// The lanes of a, followed by those of b, that the numbers tell.
+  template <Index... kLane>
+  static Values shuffled(Values a, Values b) {
+#ifdef __clang__
+    return __builtin_shufflevector(a, b, kLane...);
+#else
+    return __builtin_shuffle(a, b, typename VectorOf<Index, kLanes>::Type{kLane...});
+#endif
+  }
+  template <Index... i>
+  static Values every_second(Values a, Values b, std::integer_sequence<Index, i...>) {
+    return shuffled<2 * i...>(a, b);
+  }
+  template <Index... i>
+  static Values every_third(Values a, Values b, Values c, std::integer_sequence<Index, i...>) {
+    constexpr Index kTwo = 2 * kLanes; // lanes of a and b
+    const Values of_two = shuffled<(3 * i < kTwo ? 3 * i : 0)...>(a, b);
+    return shuffled<(3 * i < kTwo ? i : 3 * i - kLanes)...>(of_two, c);
+  }
   template <class T>
   static auto load_any(const T* data) {
     typename VectorOf<T, kLanes>::Type values;
@@ -331,12 +373,12 @@ struct Vectors {
 
 } // namespace
 
-#define HISTO_SEARCH_IN_VECTORS(Search, search_any)                                       \
-  template <class T, class Out>                                                           \
-  void search(                                                                            \
-      const Search<ComparedAs<T>>& of, const SlotRule& rule, const T* data, int64_t size, \
-      Out* slots) {                                                                       \
-    search_any<Vectors<ComparedAs<T>>>(of, rule, data, size, slots);                      \
+#define HISTO_SEARCH_IN_VECTORS(Search, search_any)                                     \
+  template <class T, class Out>                                                         \
+  void search(                                                                          \
+      const Search<ComparedAs<T>>& of, const SlotRule& rule, const Searched<T>& values, \
+      Out* slots) {                                                                     \
+    search_any<Vectors<ComparedAs<T>>>(of, rule, values, slots);                        \
   }
 HISTO_SEARCH_IN_VECTORS(ChannelSearch, search_line)
 HISTO_SEARCH_IN_VECTORS(ColumnSearch, search_columns)

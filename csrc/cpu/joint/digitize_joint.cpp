@@ -2,6 +2,7 @@
 // by those of the others.
 #include "cpu/joint/digitize_joint.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <type_traits>
@@ -10,6 +11,7 @@
 
 #include "cpu/plan.h"
 #include "cpu/run_widest.h"
+#include "cpu/tuning.h"
 #include "cpu/weights/slots.h"
 
 namespace histo::cpu {
@@ -95,9 +97,28 @@ class JointDigitizer final : public Digitizer {
   void digitize(
       int64_t, int64_t first, int64_t row, const Extent& channels, const Extent& rows, void* slots)
       override {
-    const SlotOrder order(channels, rows);
     auto* joint = static_cast<Slot*>(slots);
-    const int64_t size = channels.size * rows.size;
+    // Blocks of one channel: points in one tensor are in the cache when their next coordinate is read.
+    const int64_t most = channels.size == 1 ? tuning::kJointElements : rows.size;
+    for (int64_t begin = 0; begin < rows.size; begin += most) {
+      const Extent block{std::min(most, rows.size - begin), rows.stride};
+      digitize_block(first, row + begin, SlotOrder(channels, block), joint + begin);
+    }
+  }
+
+  const std::vector<int64_t>& outside() const override {
+    return outside_;
+  }
+
+ private:
+  static ElementType joint_type() {
+    return sizeof(Slot) == 2   ? ElementType::kUInt16
+           : sizeof(Slot) == 4 ? ElementType::kUInt32
+                               : ElementType::kUInt64;
+  }
+
+  void digitize_block(int64_t first, int64_t row, const SlotOrder& order, Slot* joint) {
+    const int64_t size = order.channels.size * order.rows.size;
     int64_t before = coordinates_[0].slots;
     if (coordinates_[0].type == joint_type()) {
       digitize_one(0, first, row, order, joint);
@@ -111,17 +132,6 @@ class JointDigitizer final : public Digitizer {
           joint);
       before *= own;
     }
-  }
-
-  const std::vector<int64_t>& outside() const override {
-    return outside_;
-  }
-
- private:
-  static ElementType joint_type() {
-    return sizeof(Slot) == 2   ? ElementType::kUInt16
-           : sizeof(Slot) == 4 ? ElementType::kUInt32
-                               : ElementType::kUInt64;
   }
 
   /// The slots of coordinate d, in the order of the joint ones.
