@@ -242,8 +242,8 @@ class BlockSelection {
   void narrow(const PrefixTarget<Key>& target) {
     const Prefix<Key>& prefix = target.prefix;
     const int shift = prefix.shift - Pass::kDigitBits;
-    const auto count = [&](int64_t digit) { return target.counts[static_cast<size_t>(digit)]; };
-    for (const WantedRange& range : ranges_of_digits(prefix.begin, prefix.end, count)) {
+    for (const WantedRange& range :
+         ranges_of_digits(prefix.begin, prefix.end, target.counts.data())) {
       const auto first = static_cast<Key>(prefix.first | static_cast<Key>(range.digit) << shift);
       if (shift == 0) {
         for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
