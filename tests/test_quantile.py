@@ -52,7 +52,7 @@ def some_q(count: int, device: torch.device, seed: int = 0) -> Tensor:
 def test_as_the_oracle(device: torch.device, dtype: torch.dtype) -> None:
     """Sizes around those of sorted keys, of digits, of tiles and of sampled keys."""
     values = random_values((20_001,), dtype)
-    for rows in (1, 2, 3, 63, 64, 65, 255, 257, 2049, 4097, 20_001):
+    for rows in (1, 2, 3, 63, 64, 65, 255, 256, 257, 2049, 4097, 20_001):
         x = values[:rows].to(device)
         for ignore_nan in (False, True):
             for rule in RULES:

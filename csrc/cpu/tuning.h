@@ -205,9 +205,8 @@ constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23] nine quantiles, un
 constexpr size_t kMaxBrackets = 64;
 /// A thread reads at least this many sampled keys.
 constexpr int64_t kMinSampledPerThread = 4096; // shown by float32 [2^24] median, two threads
-/// In memory: so few keys are sorted, if more quantiles than the second are wanted, or partitioned.
-constexpr int64_t kSortedKeys = 64;  // shown by float32 [4096, 1024] over (1) summary
-constexpr int64_t kSortedWanted = 6; // shown by float32 [20000, 49] over (1) summary
+/// In memory: keys of so many bytes are compared with each other.
+constexpr int64_t kRankedBytes = 256; // shown by float32 [4096, 1024] over (1) summary
 
 // --- Sketches
 

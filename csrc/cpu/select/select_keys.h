@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <memory>
 #include <utility>
@@ -84,8 +85,8 @@ class KeySelector {
   /// Writes the wanted keys, which are in order of their ranks, to `found`. `spare` is memory for
   /// as many keys; both are overwritten.
   void select(Key* keys, Key* spare, int64_t size, Wanted* begin, Wanted* end, Key* found) {
-    if (size <= tuning::kSortedKeys) {
-      return sort(keys, size, begin, end, found);
+    if (size <= kRankedKeys) {
+      return rank(keys, size, begin, end, found);
     }
     if constexpr (kHasBrackets<Key>) {
       if (size >= tuning::kMinKeysOfSample &&
@@ -126,6 +127,7 @@ class KeySelector {
 
  private:
   static constexpr size_t kMostDigits = 1 << 11;
+  static constexpr int64_t kRankedKeys = tuning::kRankedBytes / sizeof(Key);
 
   /// The leading bits of the distance from the smallest key.
   struct LeadingDigit {
@@ -226,22 +228,37 @@ class KeySelector {
     return true;
   }
 
-  static void sort(Key* keys, int64_t size, Wanted* begin, Wanted* end, Key* found) {
-    const bool sorts = end - begin > tuning::kSortedWanted;
-    if (sorts) {
-      std::sort(keys, keys + size);
-    }
-    Key* from = keys;
-    for (const Wanted* wanted = begin; wanted != end; ++wanted) {
-      Key* at = keys + wanted->rank;
-      if (!sorts && wanted != begin && at == from + 1) {
-        std::iter_swap(at, std::min_element(at, keys + size));
-      } else if (!sorts && (wanted == begin || at != from)) {
-        std::nth_element(from, at, keys + size);
+  /// Finds keys by their ranks: compares each with each, which has no branches.
+  static void rank(const Key* keys, int64_t size, Wanted* begin, Wanted* end, Key* found) {
+    run_widest_vectors([&](auto bytes) __attribute__((always_inline)) {
+      using Keys = typename VectorOf<Key, decltype(bytes)::value>::Type;
+      constexpr int64_t kLanes = sizeof(Keys) / sizeof(Key);
+      constexpr int64_t kVectors = tuning::kRankedBytes / sizeof(Keys);
+      Key padded[kRankedKeys];
+      std::fill_n(padded, kRankedKeys, std::numeric_limits<Key>::max());
+      std::copy_n(keys, size, padded);
+      Keys all[kVectors], less[kVectors]; // how many keys are less
+      std::memcpy(all, padded, sizeof all);
+      const int64_t vectors = ceil_div(size, kLanes);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Keys before = {};
+        for (int64_t i = 0; i < size; ++i) {
+          before -= reinterpret_cast<Keys>(padded[i] < all[v]); // true is -1
+        }
+        less[v] = before;
       }
-      from = at;
-      found[wanted->at] = *at;
-    }
+      for (const Wanted* wanted = begin; wanted != end; ++wanted) {
+        const auto rank = static_cast<Key>(wanted->rank);
+        Keys most = {};
+        for (int64_t v = 0; v < vectors; ++v) {
+          const Keys candidates = less[v] <= rank ? all[v] : Keys{};
+          most = candidates > most ? candidates : most;
+        }
+        Key lanes[kLanes];
+        std::memcpy(lanes, &most, sizeof most);
+        found[wanted->at] = *std::max_element(lanes, lanes + kLanes);
+      }
+    });
   }
 
   /// Moves the keys of the ranges to `spare`, and from there back, one range after another, if
