@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 from collections.abc import Sequence
 from fractions import Fraction
+from pathlib import Path
 from random import Random
 from typing import Any
 
@@ -12,6 +15,7 @@ import numpy as np
 import oracle
 import pytest
 import torch
+from conftest import ENVIRONMENT
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from layouts import LONG, laid_out
@@ -50,7 +54,7 @@ def some_q(count: int, device: torch.device, seed: int = 0) -> Tensor:
 def test_as_the_oracle(device: torch.device, dtype: torch.dtype) -> None:
     """Sizes around those of sorted keys, of digits, of tiles and of sampled keys."""
     values = random_values((20_001,), dtype)
-    for rows in (1, 2, 3, 255, 257, 2049, 4097, 20_001):
+    for rows in (1, 2, 3, 63, 64, 65, 255, 256, 257, 2049, 4097, 20_001):
         x = values[:rows].to(device)
         for ignore_nan in (False, True):
             for rule in RULES:
@@ -289,6 +293,47 @@ def test_samples_that_mislead(rows: int, dtype: torch.dtype) -> None:
             x[row] = values
             assert_same(quantile(x, q), torch.quantile(x, q), (kind, values))
             assert_same(nanquantile(x, q), torch.nanquantile(x, q), (kind, values))
+
+
+CODE_OF_SETS = """
+import numpy as np, oracle, torch
+from oracle import NUMBERS, random_values
+from test_quantile import assert_same, some_q
+from torch_histo import nanquantile
+
+def narrow(dtype, size):
+    # Few digits tell these apart: numbers around 0, one apart, and one that is far away.
+    x = (torch.arange(size) * 7 % 83 - 41).to(dtype)
+    x[size // 2] = 120
+    return x
+
+for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64, torch.int32, torch.int64,
+              torch.int8, torch.uint8):
+    for rows, channels in [(63, 5), (65, 1), (129, 33), (300, 17), (2049, 16), (130, 67)]:
+        for values in (random_values((rows * channels,), dtype), narrow(dtype, rows * channels)):
+            x = values.view(rows, channels)
+            if dtype.is_floating_point:
+                x[rows // 2, ::3] = torch.nan
+                x[rows // 3, ::4] = -torch.inf
+            q = some_q(7, x.device, rows)
+            want = oracle.quantile(x, q, 0, interpolation="nearest", ignore_nan=True)
+            for view in (x, x.t().contiguous().t()):
+                got = nanquantile(view, q, 0, interpolation="nearest")
+                assert_same(got, want, (dtype, rows, channels))
+"""
+
+
+@pytest.mark.parametrize("loops", ["portable", "avx2", "avx512"])
+def test_every_set_selects_as_the_oracle(loops: str) -> None:
+    paths = f"{ENVIRONMENT['PYTHONPATH']}:{Path(__file__).parent}"
+    ran = subprocess.run(
+        [sys.executable, "-c", CODE_OF_SETS],
+        env={**ENVIRONMENT, "PYTHONPATH": paths, "TORCH_HISTO_CPU": loops},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert ran.returncode == 0, ran.stderr[-2000:]
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])

@@ -1,9 +1,20 @@
 // Loops that are compiled once for each instruction set.
 #pragma once
 
+#include <type_traits>
+
 #include "cpu/processor.h"
 
 namespace histo::cpu {
+
+template <int kBytes>
+using VectorBytes = std::integral_constant<int, kBytes>;
+
+/// GCC's vector of so many bytes.
+template <class T, int kBytes>
+struct VectorOf {
+  typedef T Type __attribute__((vector_size(kBytes)));
+};
 
 #ifdef __x86_64__
 
@@ -38,6 +49,20 @@ void run_widest(const Loop& loop) {
   }
 #endif
   loop();
+}
+
+/// As run_widest, for a loop over GCC's vectors: passes the bytes of one.
+template <class Loop>
+void run_widest_vectors(const Loop& loop) {
+#ifdef __x86_64__
+  if (has_avx512()) {
+    return run_avx512([&]() __attribute__((always_inline)) { loop(VectorBytes<64>{}); });
+  }
+  if (chosen_set() == InstructionSet::kAvx2) {
+    return run_avx2([&]() __attribute__((always_inline)) { loop(VectorBytes<32>{}); });
+  }
+#endif
+  loop(VectorBytes<16>{});
 }
 
 } // namespace histo::cpu

@@ -178,11 +178,14 @@ constexpr int64_t kMinPlaneRun = 128;  // uint8 [1024, 128, 512] over (0, 1), un
 
 // --- Quantiles
 
-/// Keys of a tile, and the channels whose keys are read together where neighbours are channels.
-constexpr int64_t kKeysPerTile = 2048;    // shown by float32 [2^24] median
-constexpr int64_t kChannelsPerBlock = 16; // shown by float32 [2^16, 64] median
+/// Keys of a tile.
+constexpr int64_t kKeysPerTile = 2048; // shown by float32 [2^24] median
 /// How far ahead values are fetched.
 constexpr int64_t kKeysAheadBytes = 16384; // shown by float32 [2^24] median
+/// Where neighbours are channels: rows that are read before keys are made of them, and how many rows
+/// ahead they are fetched.
+constexpr int64_t kKeyRows = 128;     // bfloat16 [2048, 4096] median
+constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
 /// Channels of at most these many bytes are copied: with few quantiles, and with many.
 constexpr int64_t kCopiedBytes = 512 << 10; // shown by float32 [64, 2^16] over (1) median
 constexpr int64_t kCopiedBytesOfMany = 8 << 20;
@@ -205,9 +208,8 @@ constexpr double kMaxShareOfBrackets = 0.4; // float64 [2^23] nine quantiles, un
 constexpr size_t kMaxBrackets = 64;
 /// A thread reads at least this many sampled keys.
 constexpr int64_t kMinSampledPerThread = 4096; // shown by float32 [2^24] median, two threads
-/// In memory: fewer keys are sorted, and more have digits of 11 bits instead of 8.
-constexpr int64_t kSortedKeys = 256;           // shown by float32 [4096, 100] over (1) median
-constexpr int64_t kMinKeysOfLongDigits = 4096; // shown by float32 [64, 2^16] over (1) median
+/// In memory: keys of so many bytes are compared with each other.
+constexpr int64_t kRankedBytes = 256; // shown by float32 [4096, 1024] over (1) summary
 
 // --- Sketches
 

@@ -7,6 +7,7 @@
 
 #include "core/problem.h"
 #include "core/ranks.h"
+#include "cpu/count/panel.h"
 #include "cpu/run_widest.h"
 #include "cpu/tuning.h"
 
@@ -94,12 +95,7 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
       const override {
     const T* data = static_cast<const T*>(this->problem_.data) + offset;
     if (channels.size > 1) {
-      for (int64_t row = 0; row < rows.size; ++row) {
-        for (int64_t channel = 0; channel < channels.size; ++channel) {
-          keys[channel * step + row] =
-              SortKey<T>::of(data[row * rows.stride + channel * channels.stride]);
-        }
-      }
+      read_interleaved(data, channels, rows, keys, step);
     } else if (rows.stride == 1) {
       const auto* bytes = reinterpret_cast<const char*>(data);
       run_widest([&]() __attribute__((always_inline)) {
@@ -122,6 +118,31 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
       for (int64_t row = 0; row < rows.size; ++row) {
         keys[row] = SortKey<T>::of(data[row * rows.stride]);
       }
+    }
+  }
+  /// Rows are copied as they are first: keys are made of many values of a channel at once.
+  static void read_interleaved(
+      const T* data, const Extent& channels, const Extent& rows, Key* keys, int64_t step) {
+    const int64_t row_bytes = rows.stride * static_cast<int64_t>(sizeof(T));
+    const auto* bytes = reinterpret_cast<const char*>(data);
+    Ahead ahead{bytes + tuning::kKeyRowsAhead * row_bytes, row_bytes};
+    for (int64_t begin = 0; begin < rows.size; begin += tuning::kKeyRows) {
+      const int64_t size = std::min(tuning::kKeyRows, rows.size - begin);
+      for (int64_t row = begin; row < begin + size; ++row) {
+        const T* from = data + row * rows.stride;
+        ahead.fetch();
+        for (int64_t channel = 0; channel < channels.size; ++channel) {
+          keys[channel * step + row] = bits_as<Key>(from[channel * channels.stride]);
+        }
+      }
+      run_widest([&]() __attribute__((always_inline)) {
+        for (int64_t channel = 0; channel < channels.size; ++channel) {
+          Key* own = keys + channel * step + begin;
+          for (int64_t row = 0; row < size; ++row) {
+            own[row] = SortKey<T>::of(bits_as<T>(own[row]));
+          }
+        }
+      });
     }
   }
   void read_at(const int64_t* offsets, int64_t size, Key* keys) const override {

@@ -81,14 +81,16 @@ class Quantiles {
   std::vector<Key> found_;
 };
 
-/// How many channels are read together: those that lie closer to each other than their rows do.
+/// How many channels are read together: those of a line of memory, if they lie closer to each other
+/// than their rows do.
+template <class Key>
 int64_t channels_per_block(const Problem& problem, int64_t most) {
   const auto distance = [](const Extent& loop) {
     return loop.stride < 0 ? -loop.stride : loop.stride;
   };
   const bool are_neighbours = problem.channels[1].size > 1 && problem.rows[2].size > 1 &&
                               distance(problem.channels[1]) < distance(problem.rows[2]);
-  return are_neighbours ? std::clamp<int64_t>(most, 1, kChannelsPerBlock) : 1;
+  return are_neighbours ? std::clamp<int64_t>(most, 1, kLineBytes / sizeof(Key)) : 1;
 }
 
 // --- Channels that are copied
@@ -98,7 +100,8 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
   const Problem& problem = selection.problem;
   const int64_t rows = problem.num_rows(), step = rows + kLineKeys;
   const auto key_bytes = static_cast<int64_t>(sizeof(Key));
-  const Strips blocks(problem, channels_per_block(problem, 8 * kCopiedBytes / (step * key_bytes)));
+  const Strips blocks(
+      problem, channels_per_block<Key>(problem, 8 * kCopiedBytes / (step * key_bytes)));
   const int64_t elements = rows * problem.num_channels();
   const int64_t workers = std::clamp<int64_t>(
       std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
@@ -242,8 +245,8 @@ class BlockSelection {
   void narrow(const PrefixTarget<Key>& target) {
     const Prefix<Key>& prefix = target.prefix;
     const int shift = prefix.shift - Pass::kDigitBits;
-    const auto count = [&](int64_t digit) { return target.counts[static_cast<size_t>(digit)]; };
-    for (const WantedRange& range : ranges_of_digits(prefix.begin, prefix.end, count)) {
+    for (const WantedRange& range :
+         ranges_of_digits(prefix.begin, prefix.end, target.counts.data())) {
       const auto first = static_cast<Key>(prefix.first | static_cast<Key>(range.digit) << shift);
       if (shift == 0) {
         for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
@@ -309,7 +312,7 @@ class BlockSelection {
 template <class Key>
 void select_counted(const Selection& selection, KeyReader<Key>& reader, Allocator& allocate) {
   const Problem& problem = selection.problem;
-  const Strips blocks(problem, channels_per_block(problem, kMaxCountedPrefixes));
+  const Strips blocks(problem, channels_per_block<Key>(problem, kMaxCountedPrefixes));
   BlockSelection<Key> selects(selection, reader, blocks.size, allocate);
   for (int64_t block = 0; block < blocks.count; ++block) {
     selects.run(blocks.first(block), blocks.size_of(block));

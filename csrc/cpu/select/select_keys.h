@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -23,31 +25,46 @@ struct WantedRange {
   Wanted* end;
 };
 
-/// Cuts wanted keys, in order of their ranks, into those of a digit each. `count(digit)` tells how
-/// many keys have it.
+/// Digits whose counts are added up, to see whether a wanted key has one of them.
+constexpr int64_t kDigitsTogether = 32;
+
+/// Cuts wanted keys, in order of their ranks, into those of a digit each. `counts[digit]` tells how
+/// many keys have it; there are a multiple of kDigitsTogether digits.
 template <class Count>
-std::vector<WantedRange> ranges_of_digits(Wanted* begin, Wanted* end, const Count& count) {
+std::vector<WantedRange> ranges_of_digits(Wanted* begin, Wanted* end, const Count* counts) {
   std::vector<WantedRange> ranges;
-  int64_t before = 0;
-  for (int64_t digit = 0; begin != end; ++digit) {
-    const int64_t keys = count(digit);
-    Wanted* next = begin;
-    for (; next != end && next->rank < before + keys; ++next) {
-      next->rank -= before;
+  run_widest([&]() __attribute__((always_inline)) {
+    int64_t before = 0, digit = 0;
+    for (Wanted* next = begin; next != end; begin = next) {
+      while (digit % kDigitsTogether == 0) {
+        Count together = 0;
+        for (int64_t i = 0; i < kDigitsTogether; ++i) {
+          together += counts[digit + i];
+        }
+        if (next->rank < before + static_cast<int64_t>(together)) {
+          break;
+        }
+        before += static_cast<int64_t>(together);
+        digit += kDigitsTogether;
+      }
+      const auto keys = static_cast<int64_t>(counts[digit]);
+      for (; next != end && next->rank < before + keys; ++next) {
+        next->rank -= before;
+      }
+      if (next != begin) {
+        ranges.push_back({digit, keys, before, begin, next});
+      }
+      before += keys;
+      ++digit;
     }
-    if (next != begin) {
-      ranges.push_back({digit, keys, before, begin, next});
-      begin = next;
-    }
-    before += keys;
-  }
+  });
   return ranges;
 }
 
 /// Adds the digits of keys to two tables, which belong together. Neighbours are counted apart: a
 /// counter that was just written takes long to read.
 template <class Key, class DigitOf>
-void count_digits(
+[[gnu::always_inline]] inline void count_digits(
     const Key* keys, int64_t size, uint32_t* even, uint32_t* odd, const DigitOf& digit) {
   for (int64_t i = 0; i + 1 < size; i += 2) {
     ++even[digit(keys[i])];
@@ -68,8 +85,8 @@ class KeySelector {
   /// Writes the wanted keys, which are in order of their ranks, to `found`. `spare` is memory for
   /// as many keys; both are overwritten.
   void select(Key* keys, Key* spare, int64_t size, Wanted* begin, Wanted* end, Key* found) {
-    if (size <= tuning::kSortedKeys) {
-      return sort(keys, size, begin, end, found);
+    if (size <= kRankedKeys) {
+      return rank(keys, size, begin, end, found);
     }
     if constexpr (kHasBrackets<Key>) {
       if (size >= tuning::kMinKeysOfSample &&
@@ -84,14 +101,16 @@ class KeySelector {
       }
       return;
     }
-    const LeadingDigit digit = leading_digit(low, high, size);
+    const LeadingDigit digit = leading_digit(low, high);
     const std::vector<WantedRange> ranges = ranges_of(keys, size, digit, begin, end);
     if (digit.shift == 0) {
-      return write(ranges, static_cast<Key>(low & ~digit.mask), found);
+      return write(ranges, low, found);
     }
-    gather(keys, spare, size, digit, ranges);
+    if (gather(keys, spare, digit, ranges) == spare) {
+      std::swap(keys, spare);
+    }
     for (const WantedRange& range : ranges) {
-      select(spare, keys, range.keys, range.begin, range.end, found);
+      select(keys, spare, range.keys, range.begin, range.end, found);
       spare += range.keys;
       keys += range.keys;
     }
@@ -107,30 +126,30 @@ class KeySelector {
   }
 
  private:
-  static constexpr int kShortDigit = 8;
-  static constexpr int kLongDigit = 11;
-  static constexpr int64_t kDigits = 1 << kLongDigit;
+  static constexpr size_t kMostDigits = 1 << 11;
+  static constexpr int64_t kRankedKeys = tuning::kRankedBytes / sizeof(Key);
 
+  /// The leading bits of the distance from the smallest key.
   struct LeadingDigit {
+    Key low;
     int shift;
-    uint64_t mask;
+    size_t digits; // that there may be
 
     size_t operator()(Key key) const {
-      return static_cast<size_t>(key >> shift & mask);
+      return static_cast<size_t>(static_cast<Key>(key - low) >> shift);
     }
   };
   struct DigitTables {
-    uint32_t counts[2][kDigits];
-    uint16_t range_of[kDigits]; // 1 + the range, or 0
-    Key* next[kDigits + 1];
-    Key unwanted;
+    uint32_t counts[2][kMostDigits];
+    uint16_t range_of[kMostDigits]; // 1 + the range, or 0
+    Key* next[kMostDigits + 1];
   };
 
   static std::pair<Key, Key> extremes(const Key* keys, int64_t size) {
     std::pair<Key, Key> found;
     run_widest([&]() __attribute__((always_inline)) {
-      // Variables of this function stay in registers.
-      Key least = keys[0], largest = keys[0];
+      // Variables of this function stay in registers. GCC vectorizes what begins with constants.
+      Key least = std::numeric_limits<Key>::max(), largest = 0;
       for (int64_t i = 0; i < size; ++i) {
         least = std::min(least, keys[i]);
         largest = std::max(largest, keys[i]);
@@ -140,33 +159,38 @@ class KeySelector {
     return found;
   }
 
-  /// The first bits in which keys from `low` to `high` differ.
-  static LeadingDigit leading_digit(Key low, Key high, int64_t size) {
-    const int bits = size < tuning::kMinKeysOfLongDigits ? kShortDigit : kLongDigit;
-    int shift = 0;
-    while (static_cast<Key>(low ^ high) >> shift >> bits != 0) {
-      ++shift;
+  /// So that the keys from `low` to `high` have as many digits as there may be.
+  static LeadingDigit leading_digit(Key low, Key high) {
+    LeadingDigit digit{low, 0, 0};
+    while (digit(high) >= kMostDigits) {
+      ++digit.shift;
     }
-    return {shift, (uint64_t{1} << bits) - 1};
+    digit.digits = (digit(high) / kDigitsTogether + 1) * kDigitsTogether;
+    return digit;
   }
 
   /// Counts the digits of the keys, and cuts the wanted ones into those of a digit each.
   std::vector<WantedRange> ranges_of(
       const Key* keys, int64_t size, const LeadingDigit& digit, Wanted* begin, Wanted* end) {
     for (uint32_t* counts : tables_->counts) {
-      std::fill_n(counts, digit.mask + 1, 0);
+      std::fill_n(counts, digit.digits, 0);
     }
-    count_digits(keys, size, tables_->counts[0], tables_->counts[1], digit);
-    return ranges_of_digits(begin, end, [&](int64_t value) {
-      return int64_t{tables_->counts[0][value]} + tables_->counts[1][value];
+    uint32_t *even = tables_->counts[0], *odd = tables_->counts[1];
+    run_widest([&]() __attribute__((always_inline)) {
+      const LeadingDigit digit_of = digit; // in registers
+      count_digits(keys, size, even, odd, digit_of);
+      for (size_t i = 0; i < digit.digits; ++i) {
+        even[i] += odd[i];
+      }
     });
+    return ranges_of_digits(begin, end, even);
   }
 
-  /// Writes keys that have no bits but `upper` and their digit.
-  static void write(const std::vector<WantedRange>& ranges, Key upper, Key* found) {
+  /// Writes keys that are as far from `low` as their digit tells.
+  static void write(const std::vector<WantedRange>& ranges, Key low, Key* found) {
     for (const WantedRange& range : ranges) {
       for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
-        found[wanted->at] = static_cast<Key>(upper | static_cast<uint64_t>(range.digit));
+        found[wanted->at] = static_cast<Key>(low + static_cast<Key>(range.digit));
       }
     }
   }
@@ -204,55 +228,68 @@ class KeySelector {
     return true;
   }
 
-  void sort(Key* keys, int64_t size, Wanted* begin, Wanted* end, Key* found) {
-    const bool sorts = end - begin > 2;
-    if (sorts) {
-      std::sort(keys, keys + size);
-    }
-    Key* from = keys;
-    for (const Wanted* wanted = begin; wanted != end; ++wanted) {
-      Key* at = keys + wanted->rank;
-      if (!sorts && wanted != begin && at == from + 1) {
-        std::iter_swap(at, std::min_element(at, keys + size));
-      } else if (!sorts) {
-        std::nth_element(from, at, keys + size);
+  /// Finds keys by their ranks: compares each with each, which has no branches.
+  static void rank(const Key* keys, int64_t size, Wanted* begin, Wanted* end, Key* found) {
+    run_widest_vectors([&](auto bytes) __attribute__((always_inline)) {
+      using Keys = typename VectorOf<Key, decltype(bytes)::value>::Type;
+      constexpr int64_t kLanes = sizeof(Keys) / sizeof(Key);
+      constexpr int64_t kVectors = tuning::kRankedBytes / sizeof(Keys);
+      Key padded[kRankedKeys];
+      std::fill_n(padded, kRankedKeys, std::numeric_limits<Key>::max());
+      std::copy_n(keys, size, padded);
+      Keys all[kVectors], less[kVectors]; // how many keys are less
+      std::memcpy(all, padded, sizeof all);
+      const int64_t vectors = ceil_div(size, kLanes);
+      for (int64_t v = 0; v < vectors; ++v) {
+        Keys before = {};
+        for (int64_t i = 0; i < size; ++i) {
+          before -= reinterpret_cast<Keys>(padded[i] < all[v]); // true is -1
+        }
+        less[v] = before;
       }
-      from = at;
-      found[wanted->at] = *at;
-    }
+      for (const Wanted* wanted = begin; wanted != end; ++wanted) {
+        const auto rank = static_cast<Key>(wanted->rank);
+        Keys most = {};
+        for (int64_t v = 0; v < vectors; ++v) {
+          const Keys candidates = less[v] <= rank ? all[v] : Keys{};
+          most = candidates > most ? candidates : most;
+        }
+        Key lanes[kLanes];
+        std::memcpy(lanes, &most, sizeof most);
+        found[wanted->at] = *std::max_element(lanes, lanes + kLanes);
+      }
+    });
   }
 
-  /// Copies the keys of the ranges, one range after another.
-  void gather(
-      const Key* keys,
-      Key* out,
-      int64_t size,
-      const LeadingDigit& digit,
-      const std::vector<WantedRange>& ranges) {
-    if (ranges.size() <= 2) {
-      for (const WantedRange& range : ranges) {
-        // A key with another digit is overwritten by the next one.
-        int64_t kept = 0;
-        for (int64_t i = 0; kept < range.keys; ++i) {
-          out[kept] = keys[i];
-          kept += digit(keys[i]) == static_cast<size_t>(range.digit);
-        }
-        out += range.keys;
-      }
-      return;
-    }
-    std::fill_n(tables_->range_of, digit.mask + 1, uint16_t{0});
-    tables_->next[0] = &tables_->unwanted;
+  /// Moves the keys of the ranges to `spare`, and from there back, one range after another, if
+  /// there are several. Returns where they are.
+  Key* gather(
+      Key* keys, Key* spare, const LeadingDigit& digit, const std::vector<WantedRange>& ranges) {
+    std::fill_n(tables_->range_of, digit.digits, uint16_t{0});
+    Key* next = keys;
     for (size_t i = 0; i < ranges.size(); ++i) {
       tables_->range_of[ranges[i].digit] = static_cast<uint16_t>(i + 1);
-      tables_->next[i + 1] = out;
-      out += ranges[i].keys;
+      tables_->next[i + 1] = next;
+      next += ranges[i].keys;
     }
-    for (int64_t i = 0; i < size; ++i) {
-      const uint16_t range = tables_->range_of[digit(keys[i])];
-      *tables_->next[range] = keys[i];
-      tables_->next[range] += range != 0;
+    const int64_t wanted = next - keys;
+    run_widest([&]() __attribute__((always_inline)) {
+      const LeadingDigit digit_of = digit; // in registers
+      const uint16_t* range_of = tables_->range_of;
+      Key* out = spare;
+      // A key of no range is overwritten by the next one.
+      for (const Key* key = keys; out != spare + wanted; ++key) {
+        *out = *key;
+        out += range_of[digit_of(*key)] != 0;
+      }
+    });
+    if (ranges.size() == 1) {
+      return spare;
     }
+    for (int64_t i = 0; i < wanted; ++i) {
+      *tables_->next[tables_->range_of[digit(spare[i])]]++ = spare[i];
+    }
+    return keys;
   }
 
   std::unique_ptr<DigitTables> tables_;
