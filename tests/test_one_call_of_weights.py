@@ -28,22 +28,33 @@ def the_longer_way(
     input: Tensor, weight: Any, bins: Any = 256, range: Any = None, dim: Any = None, **named: Any
 ) -> torch_histo.Histogram:
     options = [named.pop(name, False) for name in ("density", "flow")]
-    return histograms.histogram_of(input, bins, range, dim, *options, named, weight=weight)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(weights, "_sums_in_one_call", lambda *args: None)
+        return histograms.histogram_of(input, bins, range, dim, *options, named, weight=weight)
 
 
-@pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """The number of calls of the one operator that ended without an error."""
-    count = [0]
-    operator = weights.uniform_sums
+def counted(monkeypatch: pytest.MonkeyPatch, name: str) -> list[int]:
+    """The number of calls of an operator that ended without an error."""
+    count, operator = [0], getattr(weights, name)
 
-    def counted(*args: Any) -> Any:
+    def counting(*args: Any) -> Any:
         found = operator(*args)
         count[0] += 1
         return found
 
-    monkeypatch.setattr(weights, "uniform_sums", counted)
+    monkeypatch.setattr(weights, name, counting)
     return count
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    return counted(monkeypatch, "uniform_sums")
+
+
+@pytest.fixture
+def other_calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Those of the operator for edges, or for values."""
+    return counted(monkeypatch, "rounded_sums")
 
 
 @pytest.mark.parametrize("range", RANGES, ids=str)
@@ -270,3 +281,67 @@ def test_many_digits_take_groups(
     monkeypatch.setattr(weights, "_MOST_BYTES", 0)  # the digits of one channel are not limited
     histogram(values, 9, weight=weight)
     assert calls == [1]
+
+
+EDGES = torch.tensor([-1.0, -0.25, 0.5, 0.5, 2.0])
+OWN = EDGES + torch.arange(6).unsqueeze(1)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_edges_and_values(other_calls: list[int], dtype: torch.dtype, device: torch.device) -> None:
+    weight = any_bits((40, 1), dtype)
+    values = VALUES.to(device)
+    for edges, dim, flow in ((EDGES, None, False), (EDGES, 1, True), (OWN, 0, True)):
+        got = histogram(values, edges.to(device), dim=dim, weight=weight.to(device), flow=flow)
+        expected = oracle.weighted_histogram(VALUES, edges, weight, dim, flow=flow)
+        assert_sums(got.hist, expected)
+    integers = VALUES.nan_to_num(0, 1, 1).to(torch.int32)
+    for dim in (0, (0, 1)):
+        sums = torch_histo.channel_histogram(integers.to(device), 9, dim, weight=weight.to(device))
+        assert_sums(sums, oracle.weighted_channel_histogram(integers, weight, 9, dim))
+    assert other_calls == [5]
+
+
+def test_edges_and_values_by_the_longer_way(other_calls: list[int]) -> None:
+    integers, weight = VALUES.nan_to_num(0, 1, 1).int(), torch.ones(6, requires_grad=True)
+    for bins in (EDGES, OWN.clone().requires_grad_()):
+        assert histogram(VALUES, bins, dim=0, weight=weight).hist.requires_grad
+    assert torch_histo.channel_histogram(integers, 9, weight=weight).requires_grad
+    histogram(VALUES, EDGES, weight=WEIGHT, density=True)
+    assert other_calls == [0]
+    for bins in (EDGES, OWN.clone().requires_grad_()):
+        assert not histogram(VALUES, bins, dim=0, weight=weight.detach()).hist.requires_grad
+    assert other_calls == [2]
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: histogram(VALUES, EDGES[:1], weight=WEIGHT),
+        lambda: histogram(VALUES, OWN, dim=1, weight=WEIGHT),
+        lambda: histogram(VALUES, EDGES, weight=WEIGHT[:3]),
+        lambda: torch_histo.channel_histogram(VALUES, 9, weight=WEIGHT),
+        lambda: torch_histo.channel_histogram(VALUES.int(), -1, weight=WEIGHT),
+        lambda: torch_histo.channel_histogram(VALUES.int(), 1 << 33, weight=WEIGHT),
+        lambda: torch_histo.channel_histogram(VALUES.int(), 9, weight=WEIGHT[:3]),
+    ],
+)
+def test_errors_of_edges_and_values(monkeypatch: pytest.MonkeyPatch, call: Any) -> None:
+    with pytest.raises(RuntimeError, match=r"^(channel_)?histogram: ") as got:
+        call()
+    monkeypatch.setattr(weights, "_sums_in_one_call", lambda *args: None)
+    with pytest.raises(RuntimeError) as expected:
+        call()
+    assert str(got.value) == str(expected.value)
+
+
+def test_edges_and_values_of_many_digits(
+    other_calls: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    integers = VALUES.nan_to_num(0, 1, 1).int()
+    monkeypatch.setattr(weights, "_MOST_BYTES", 6 * 9 * 13 * 8 - 1)
+    got = torch_histo.channel_histogram(integers, 9, weight=WEIGHT)
+    assert other_calls == [0]
+    assert_sums(got, oracle.weighted_channel_histogram(integers, WEIGHT, 9, 0))
+    histogram(VALUES, EDGES, dim=0, weight=WEIGHT)
+    assert other_calls == [1]

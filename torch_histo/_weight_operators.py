@@ -28,6 +28,7 @@ _library.load()  # the rules below need the operators
 weighted_histogram = torch.ops.histo.weighted_histogram.default
 weighted_channel_histogram = torch.ops.histo.weighted_channel_histogram.default
 sum_of_digits = torch.ops.histo.sum_of_digits.default
+rounded_sums = torch.ops.histo._sums.default
 uniform_sums = torch.ops.histo._uniform_sums.default
 normalize_digits = torch.ops.histo.normalize_digits.default
 weight_gradient = torch.ops.histo._weight_gradient.default

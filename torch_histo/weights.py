@@ -24,6 +24,7 @@ from torch_histo._arguments import (
 )
 from torch_histo._one_call import in_one_call
 from torch_histo._weight_operators import (
+    rounded_sums,
     sum_of_digits,
     sum_size,
     uniform_sums,
@@ -82,15 +83,28 @@ def sums_and_edges(
     """What `histogram` returns with weights that need no gradient, for calls that `in_one_call`
     makes and that need no groups of channels."""
 
-    def sums(input: Tensor, range: list[float] | None, dims: list[int] | None) -> Any:
+    def call(input: Tensor, range: list[float] | None, dims: list[int] | None) -> Any:
         of_element = weight_of("histogram", weight, input)
-        if not is_plain(of_element) or _requires_grad(of_element) or _has_tangent(of_element):
+        if not is_plain(of_element) or _has_gradient(of_element):
             return None
-        if of_element.requires_grad:
-            of_element = of_element.detach()
-        return uniform_sums(input, of_element, bins, range, dims, flow, _MOST_BYTES)
+        return uniform_sums(input, _detached(of_element), bins, range, dims, flow, _MOST_BYTES)
 
-    return in_one_call(sums, input, bins, range, dim)
+    return in_one_call(call, input, bins, range, dim)
+
+
+def _sums_in_one_call(
+    input: Tensor, weight: Tensor, bins: Bins, dims: Dims, flow: bool
+) -> Tensor | None:
+    """The sums of plain tensors, unless they have a gradient or need groups of channels. Calls that
+    end in an error give None, too: the longer way tells what it is."""
+    edges, number = (_detached(bins), 0) if isinstance(bins, Tensor) else (None, bins)
+    if _has_gradient(weight) or not (edges is None or is_plain(edges)):
+        return None
+    try:
+        call = _detached(input), _detached(weight), edges, number, dims, flow, _MOST_BYTES
+        return rounded_sums(*call)  # type: ignore[no-any-return]
+    except (RuntimeError, TypeError):
+        return None
 
 
 def weighted_sums(
@@ -110,6 +124,10 @@ def weighted_sums(
     once, too. If several processes hold the data, `add` adds the others' digits; the result has no
     gradient then. Errors are in the words of the operators.
     """
+    if not density and add is None and is_plain(input) and is_plain(weight):
+        by_one_call = _sums_in_one_call(input, weight, bins, dims, flow)
+        if by_one_call is not None:
+            return by_one_call
     input, bins = input.detach(), bins.detach() if isinstance(bins, Tensor) else bins
     if not is_compiling() and _has_tangent(weight):
         raise RuntimeError(
@@ -136,6 +154,15 @@ def _function_of(bins: Bins) -> str:
 
 def _requires_grad(weight: Tensor) -> bool:
     return weight.requires_grad and torch.is_grad_enabled()
+
+
+def _has_gradient(weight: Tensor) -> bool:
+    """Whether one is wanted of the sums, or what is refused instead."""
+    return _requires_grad(weight) or _has_tangent(weight)
+
+
+def _detached(tensor: Tensor) -> Tensor:
+    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def _has_tangent(weight: Tensor) -> bool:

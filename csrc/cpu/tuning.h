@@ -119,7 +119,7 @@ constexpr int64_t kMinRowsOfTwoBytes = 1 << 20; // shown by bfloat16 [2^24], 255
 constexpr int64_t kPatternsPerTask = 1 << 16;
 /// With fewer values for each edge of a range that all channels share, edges are computed: checking
 /// all of them takes longer.
-constexpr int64_t kMinValuesPerSharedEdge = 16; // float32 [1000] in (-4.1, 4.3)
+constexpr int64_t kMinValuesPerSharedEdge = 48; // float32 [1000] in (-4.1, 4.3)
 /// Channels whose thresholds are found together, where no table says how many.
 constexpr int64_t kDigitizedChannels = 64;
 /// Counts of channels that are cleared, digitized and counted together.

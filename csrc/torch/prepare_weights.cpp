@@ -27,11 +27,7 @@ int sum_size(const Tensor& weight) {
   return sum_layout(*element_type(dtype_name(weight.scalar_type()))).size();
 }
 
-Tensor allocate_digits(const Tensor& input, const std::vector<int64_t>& sizes) {
-  return allocate(
-      input, sizes, ScalarType::Long,
-      "the digits of sums: pass fewer bins, or fewer channels at a time");
-}
+constexpr std::string_view kRemedy = "pass fewer bins, or fewer channels at a time";
 
 /// A call whose channels have `num_bins` bins, without edges.
 WeightedCall prepare_weighted(
@@ -53,7 +49,30 @@ WeightedCall prepare_weighted(
   std::vector<int64_t> sizes = kept_sizes(input, checked, num_bins);
   sizes.push_back(sum_size(weight));
   // The digits come first: memory may be too small for a copy of the input.
-  return prepare_weighted(input, weight, checked, num_bins, allocate_digits(input, sizes));
+  const Tensor digits =
+      allocate(input, sizes, ScalarType::Long, join("the digits of sums: ", kRemedy));
+  return prepare_weighted(input, weight, checked, num_bins, digits);
+}
+
+/// The same with rounded sums. Integers need no digits beside them.
+SumsCall prepare_rounded(
+    const Tensor& input,
+    const Tensor& weight,
+    const Checked& checked,
+    int64_t num_bins,
+    int64_t most_bytes) {
+  const int64_t size = sum_size(weight);
+  const Tensor sums = allocate(
+      input, kept_sizes(input, checked, num_bins),
+      size == 1 ? ScalarType::Long : ScalarType::Double, join("the sums: ", kRemedy));
+  if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
+    fail(join("digits must have at most ", std::to_string(most_bytes), " bytes"));
+  }
+  const Tensor digits = size == 1 ? sums
+                                  : allocate(
+                                        input, {sums.numel(), size}, ScalarType::Long,
+                                        join("the digits of sums: ", kRemedy));
+  return {prepare_weighted(input, weight, checked, num_bins, digits), sums};
 }
 
 /// Gives a call the edges of its bins.
@@ -63,6 +82,17 @@ AnyCall with_edges(AnyCall call, const Between& between, const Tensor& edges, bo
   call.edges = between.edges_at(*call.edges_tensor);
   call.flow = {flow};
   return call;
+}
+
+Checked check_values_of_weights(
+    const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim) {
+  const std::string_view op = kWeightedChannelHistogram;
+  Checked checked = check_values(op, describe(input), num_bins, dim);
+  check_weight(op, input, weight);
+  if (num_bins > UINT32_MAX) {
+    fail(join(op, ": num_bins must be below 2^32, got ", std::to_string(num_bins)));
+  }
+  return checked;
 }
 
 DigitsCall prepare_digits(std::string_view op, const Tensor& digits) {
@@ -149,31 +179,38 @@ UniformSumsCall prepare_uniform_sums(
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   check_weight(kHistogram, input, weight);
   UniformEdges edges = prepare_edges(input, checked, num_bins, range);
-  const int64_t counted = Flow{flow}.num_counts(num_bins);
-  const int64_t size = sum_size(weight);
-  const Tensor sums = allocate(
-      input, kept_sizes(input, checked, counted), size == 1 ? ScalarType::Long : ScalarType::Double,
-      "the sums: pass fewer bins, or fewer channels at a time");
-  if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
-    fail(join(kHistogram, ": digits must have at most ", std::to_string(most_bytes), " bytes"));
+  const int64_t counts = Flow{flow}.num_counts(num_bins);
+  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes);
+  sums.weighted.flow = {flow};
+  Operands alone =
+      range ? Operands{sums.weighted.problem, {}} : prepare_operands({input}, checked.kept, counts);
+  return {std::move(sums), std::move(alone), std::move(edges)};
+}
+
+SumsCall prepare_sums(
+    const Tensor& input,
+    const Tensor& weight,
+    const std::optional<Tensor>& edges,
+    int64_t num_bins,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    int64_t most_bytes) {
+  if (!edges) {
+    const std::vector<int64_t> dims = dim.value_or(std::vector<int64_t>{});
+    const Checked checked = check_values_of_weights(input, weight, num_bins, dims);
+    return prepare_rounded(input, weight, checked, num_bins, most_bytes);
   }
-  const Tensor digits = size == 1 ? sums : allocate_digits(input, {sums.numel(), size});
-  UniformSumsCall call{
-      prepare_weighted(input, weight, checked, counted, digits), {}, std::move(edges), sums};
-  call.weighted.flow = {flow};
-  call.input = range ? Operands{call.weighted.problem, {}}
-                     : prepare_operands({input}, checked.kept, counted);
+  const Between between = check_between(kWeightedHistogram, input, *edges, dim);
+  check_weight(kWeightedHistogram, input, weight);
+  const int64_t counts = Flow{flow}.num_counts(between.bins);
+  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes);
+  call.weighted = with_edges(std::move(call.weighted), between, *edges, flow);
   return call;
 }
 
 WeightedCall prepare_weighted_channel_histogram(
     const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim) {
-  const std::string_view op = kWeightedChannelHistogram;
-  const Checked checked = check_values(op, describe(input), num_bins, dim);
-  check_weight(op, input, weight);
-  if (num_bins > UINT32_MAX) {
-    fail(join(op, ": num_bins must be below 2^32, got ", std::to_string(num_bins)));
-  }
+  const Checked checked = check_values_of_weights(input, weight, num_bins, dim);
   return prepare_weighted(input, weight, checked, num_bins);
 }
 

@@ -34,11 +34,9 @@ WeightedCall prepare_weighted_channel_histogram(
     int64_t num_bins,
     const std::vector<int64_t>& dim);
 
-/// A checked call of _uniform_sums.
-struct UniformSumsCall {
-  WeightedCall weighted; // the digits of integers are the sums
-  Operands input;        // the input alone, whose extremes are found
-  UniformEdges edges;
+/// A checked call of _sums, which has edges or the number of values.
+struct SumsCall {
+  WeightedCall weighted;      // the digits of integers are the sums
   torch::stable::Tensor sums; // not initialized
 
   /// The sums that digits are rounded to.
@@ -47,6 +45,20 @@ struct UniformSumsCall {
   }
 };
 /// It fails if several channels have more than `most_bytes` bytes of digits together.
+SumsCall prepare_sums(
+    const torch::stable::Tensor& input,
+    const torch::stable::Tensor& weight,
+    const std::optional<torch::stable::Tensor>& edges,
+    int64_t num_bins,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    int64_t most_bytes);
+
+/// A checked call of _uniform_sums.
+struct UniformSumsCall : SumsCall {
+  Operands input; // the input alone, whose extremes are found
+  UniformEdges uniform;
+};
 UniformSumsCall prepare_uniform_sums(
     const torch::stable::Tensor& input,
     const torch::stable::Tensor& weight,

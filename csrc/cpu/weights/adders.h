@@ -128,8 +128,10 @@ class TableAdder {
     channels_ = channels;
     period_ = kReady / channels * channels;
     copies_ = copies_of_cells(channels);
-    for (int64_t i = 0; i < period_; ++i) {
-      rows_[i] = static_cast<uint32_t>(i % (copies_ * channels) * (problem_.num_bins + 1));
+    const int64_t turns = copies_ * channels;
+    for (int64_t i = 0; i < period_; ++i) { // a division of each i would take long
+      const int64_t turn = i < turns ? i * (problem_.num_bins + 1) : rows_[i - turns];
+      rows_[i] = static_cast<uint32_t>(turn);
     }
     std::fill_n(table_, plane() * CellsOf<W>::kCells, Cell<W>{});
     added_ = 0;

@@ -93,6 +93,10 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
   m.def(
       "_uniform_sums(Tensor input, Tensor weight, SymInt num_bins, float[]? range, int[]? dim, "
       "bool flow, int most_bytes) -> (Tensor, Tensor)");
+  // The sums between edges, or those of values below `num_bins`.
+  m.def(
+      "_sums(Tensor input, Tensor weight, Tensor? edges, SymInt num_bins, int[]? dim, bool flow, "
+      "int most_bytes) -> Tensor");
   // The edges alone.
   m.def("_edges_of(Tensor input, SymInt num_bins, float[]? range, int[]? dim) -> Tensor");
 

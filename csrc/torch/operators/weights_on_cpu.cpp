@@ -44,6 +44,15 @@ Tensor sum_of_digits(const Tensor& digits) {
   return call.result;
 }
 
+/// The sums of a call whose digits are there.
+Tensor rounded(const SumsCall& call) {
+  const Problem& problem = call.weighted.problem;
+  if (problem.sum_size > 1) {
+    cpu::round_sums(problem.counts, problem.num_counts(), problem.sum_size, true, call.rounded());
+  }
+  return call.sums;
+}
+
 std::tuple<Tensor, Tensor> uniform_sums(
     const Tensor& input,
     const Tensor& weight,
@@ -54,14 +63,27 @@ std::tuple<Tensor, Tensor> uniform_sums(
     int64_t most_bytes) {
   const UniformSumsCall call =
       prepare_uniform_sums(input, weight, num_bins, range, dim, flow, most_bytes);
-  const Problem& problem = call.weighted.problem;
   Workspace workspace(input);
   cpu::sum_weights_uniform(
-      problem, call.input.problem, call.edges.bins(), call.weighted.flow, workspace);
-  if (problem.sum_size > 1) {
-    cpu::round_sums(problem.counts, problem.num_counts(), problem.sum_size, true, call.rounded());
-  }
-  return {call.sums, call.edges.tensor};
+      call.weighted.problem, call.input.problem, call.uniform.bins(), Flow{flow}, workspace);
+  return {rounded(call), call.uniform.tensor};
+}
+
+Tensor sums(
+    const Tensor& input,
+    const Tensor& weight,
+    std::optional<Tensor> edges,
+    int64_t num_bins,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t most_bytes) {
+  const SumsCall call = prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes);
+  const WeightedCall& weighted = call.weighted;
+  Workspace workspace(input);
+  edges ? cpu::sum_weights_between(
+              weighted.problem, weighted.edges, nullptr, weighted.flow, workspace)
+        : cpu::sum_weights_of_values(weighted.problem, workspace);
+  return rounded(call);
 }
 
 Tensor normalize_digits(const Tensor& digits) {
@@ -105,6 +127,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("weighted_channel_histogram", TORCH_BOX(&histo::weighted_channel_histogram));
   m.impl("sum_of_digits", TORCH_BOX(&histo::sum_of_digits));
   m.impl("normalize_digits", TORCH_BOX(&histo::normalize_digits));
+  m.impl("_sums", TORCH_BOX(&histo::sums));
   m.impl("_uniform_sums", TORCH_BOX(&histo::uniform_sums));
   m.impl("_weight_gradient", TORCH_BOX(&histo::weight_gradient));
   m.impl("_weight_gradient_of_values", TORCH_BOX(&histo::weight_gradient_of_values));

@@ -56,6 +56,15 @@ Tensor weighted_channel_histogram(
       call, [&](const cuda::Launch& launch) { cuda::sum_weights_of_values(call.problem, launch); });
 }
 
+/// Rounds the digits of a call, if they are not the sums.
+void round(const SumsCall& call, const cuda::Launch& launch) {
+  const Problem& problem = call.weighted.problem;
+  if (problem.sum_size > 1) {
+    cuda::round_sums(
+        problem.counts, problem.num_counts(), problem.sum_size, call.rounded(), launch);
+  }
+}
+
 std::tuple<Tensor, Tensor> uniform_sums(
     const Tensor& input,
     const Tensor& weight,
@@ -67,19 +76,36 @@ std::tuple<Tensor, Tensor> uniform_sums(
   const UniformSumsCall call =
       prepare_uniform_sums(input, weight, num_bins, range, dim, flow, most_bytes);
   const Problem& problem = call.weighted.problem;
-  const UniformBins bins = call.edges.bins();
+  const UniformBins bins = call.uniform.bins();
   on_device(input, [&](const cuda::Launch& launch) {
     cuda::edges_of(call.input.problem, bins, launch);
     sum(problem, launch, [&] {
       const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
-      cuda::sum_weights_between(problem, edges, call.weighted.flow, launch);
+      cuda::sum_weights_between(problem, edges, Flow{flow}, launch);
     });
-    if (problem.sum_size > 1) {
-      cuda::round_sums(
-          problem.counts, problem.num_counts(), problem.sum_size, call.rounded(), launch);
-    }
+    round(call, launch);
   });
-  return {call.sums, call.edges.tensor};
+  return {call.sums, call.uniform.tensor};
+}
+
+Tensor sums(
+    const Tensor& input,
+    const Tensor& weight,
+    std::optional<Tensor> edges,
+    int64_t num_bins,
+    std::optional<std::vector<int64_t>> dim,
+    bool flow,
+    int64_t most_bytes) {
+  const SumsCall call = prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes);
+  const WeightedCall& weighted = call.weighted;
+  on_device(input, [&](const cuda::Launch& launch) {
+    sum(weighted.problem, launch, [&] {
+      edges ? cuda::sum_weights_between(weighted.problem, weighted.edges, weighted.flow, launch)
+            : cuda::sum_weights_of_values(weighted.problem, launch);
+    });
+    round(call, launch);
+  });
+  return call.sums;
 }
 
 Tensor sum_of_digits(const Tensor& digits) {
@@ -142,6 +168,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("weighted_channel_histogram", TORCH_BOX(&histo::weighted_channel_histogram));
   m.impl("sum_of_digits", TORCH_BOX(&histo::sum_of_digits));
   m.impl("normalize_digits", TORCH_BOX(&histo::normalize_digits));
+  m.impl("_sums", TORCH_BOX(&histo::sums));
   m.impl("_uniform_sums", TORCH_BOX(&histo::uniform_sums));
   m.impl("_weight_gradient", TORCH_BOX(&histo::weight_gradient));
   m.impl("_weight_gradient_of_values", TORCH_BOX(&histo::weight_gradient_of_values));
