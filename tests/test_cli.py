@@ -30,7 +30,7 @@ from PIL import Image, ImageSequence
 
 import torch_histo
 from torch_histo import cli, measure
-from torch_histo.cli import counting, demo, plots, report, sources
+from torch_histo.cli import counting, demo, documents, plots, report, sources
 
 FOLDER = tempfile.TemporaryDirectory()
 PHOTO = Path(FOLDER.name) / "photo.jpg"
@@ -384,7 +384,7 @@ def test_json_is_written_as_it_comes() -> None:
     counts = torch.arange(5000 * 10).view(5000, 10)
     names = report.channel_names((5000,))
     result = report.Result("x", "array", "int64", (1, 5000), 1, names, counts)
-    document = report.JsonDocument(stream := Stream())
+    document = documents.JsonDocument(stream := Stream())
     document.add(result)
     document.add(result)
     document.close([("y", "bad")])

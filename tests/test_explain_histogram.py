@@ -100,7 +100,7 @@ def test_search() -> None:
 def test_tensors() -> None:
     values = torch.tensor([[0.0, 1.0], [4.0, math.nan], [2.0, -1.0]])
     plan = explain_histogram(values, 4, dim=0, flow=True)
-    assert plan.device is None
+    assert (plan.device, plan.launches, plan.steps, plan.blocks) == (None, 0, (), 0)
     assert plan.keys is not None
     assert (plan.edges, plan.flow, plan.channels, plan.dim) == ("extremes", True, 2, (0,))
     assert plan.bytes_of_counts == 2 * 7 * 8

@@ -18,6 +18,8 @@ from torch_histo._arguments import (
     reduced_dimensions,
     tensor_of,
 )
+from torch_histo._process_group import all_reduce as all_reduce
+from torch_histo._process_group import check_group as check_group
 from torch_histo._ranges import Range
 from torch_histo._rank_search import RankSearch, values_at_ranks
 from torch_histo.histograms import Combine, Histogram, histogram_of
@@ -380,23 +382,6 @@ def _rows_of_all(
     return rows
 
 
-def check_group(name: str, group: dist.ProcessGroup | None) -> None:
-    """Raises what is wrong with a group before it is used."""
-    if not dist.is_available() or not dist.is_initialized():
-        raise RuntimeError(
-            f"{name}: expected torch.distributed to be initialized, got no process group"
-        )
-    try:
-        rank = dist.get_rank(group)
-    except (TypeError, ValueError):  # what is no process group is looked up among them
-        got = type(group).__name__
-        raise TypeError(f"{name}: group must be a ProcessGroup or None, got {got}") from None
-    if rank < 0:
-        raise RuntimeError(
-            f"{name}: group must hold this process, got one without rank {dist.get_rank()}"
-        )
-
-
 def _part(name: str, given: Tensor | ArrayLike, group: dist.ProcessGroup | None) -> Tensor:
     """The part that this process holds, as a tensor."""
     check_group(name, group)
@@ -411,21 +396,3 @@ def _refuse_dtensor(name: str, argument: str, tensor: Tensor) -> None:
             f"{name}: {argument} must be what this process holds, "
             f"got a DTensor: pass it to torch_histo.{name.removeprefix('distributed.')}"
         )
-
-
-def all_reduce(
-    argument: str,
-    tensor: Tensor,
-    group: dist.ProcessGroup | None,
-    op: dist.ReduceOp.RedOpType = dist.ReduceOp.SUM,
-) -> None:
-    """In place; `argument` is what the tensor is, as errors name it."""
-    try:
-        dist.all_reduce(tensor, op, group)
-    except RuntimeError as error:
-        if "No backend type associated with device type" in str(error):
-            raise RuntimeError(
-                f"{argument} must be on a device that the backend of group serves, "
-                f"got {tensor.device.type}"
-            ) from error
-        raise

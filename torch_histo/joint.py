@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import re
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
@@ -17,10 +16,10 @@ from torch_histo._arguments import (
     is_compiling,
     is_plain,
     kept_dimensions,
-    raise_as_python_would,
     shown,
     tensor_of,
 )
+from torch_histo._joint_errors import in_words_of_call, in_words_of_histogram, of_axis
 from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range
@@ -31,7 +30,6 @@ from torch_histo.histograms import (
     UniformBins,
     checked_call,
     edges_of,
-    raise_in_own_words,
 )
 from torch_histo.weights import _MOST_BYTES, Add, added, weight_of, weighted_sums
 
@@ -251,7 +249,7 @@ def joint_of(
         try:
             dims, wanted = checked_call(x, own, ranges[d], dim, density, flow)
         except (RuntimeError, TypeError) as error:
-            raise _of_axis(call, error, d, is_list) from None
+            raise of_axis(call, error, d, is_list) from None
         try:
             if d == 0 and range is None and not is_list:
                 edges = _edges_in_one_pass(call, x, dims, wanted, combine)
@@ -259,7 +257,7 @@ def joint_of(
                     break
             edges.append(edges_of(x, dims, wanted, combine))
         except (RuntimeError, TypeError) as error:
-            raise _of_axis(call, _in_words_of_histogram(error, x, own), d, is_list) from None
+            raise of_axis(call, in_words_of_histogram(error, x, own), d, is_list) from None
     of_element = None if weight is None else weight_of(op, weight, xs[0])
     joint = _Joint([x.detach() for x in xs], [e.detach() for e in edges], dims, flow)
     try:
@@ -410,49 +408,6 @@ def _ranges_of(op: str, range: Ranges | None, axes: int) -> list[Any]:
     if len(found) != axes or any(isinstance(own, (int, float)) for own in found):
         raise RuntimeError(f"{op}: {expected}, got {shown(range)}")
     return found
-
-
-def _in_words_of_histogram(error: Exception, x: Tensor, own: Any) -> Exception:
-    try:
-        raise_in_own_words(error, x, own)
-    except (RuntimeError, TypeError) as found:
-        return found
-    return error
-
-
-def _of_axis(call: Coordinates, error: Exception, d: int, is_list: bool) -> Exception:
-    """The error of `histogram` for axis d as that of the call."""
-    head, colon, line = str(error).partition(": ")
-    if not colon or not re.fullmatch(r"[\w.]+", head):
-        return error
-    of_bins = f"bins[{d}]" if is_list else "bins"
-    for word, name in (("input", call.names[d]), ("bins", of_bins), ("range", f"range[{d}]")):
-        line = re.sub(rf"(?<!['\w.]){word}\b(?!['\w=])", name, line)
-    return type(error)(f"{call.op}: {line}")
-
-
-def in_words_of_call(call: Coordinates, error: Exception, is_list: bool = True) -> Exception:
-    """An operator's error as that of the call."""
-    argument = f"{call.op}: {call.names[0]}"
-    try:
-        raise_as_python_would(
-            error, argument, call.tensors[0], lambda message: _reworded(call, message, is_list)
-        )
-    except (RuntimeError, TypeError) as found:
-        return found
-    return error
-
-
-def _reworded(call: Coordinates, message: str, is_list: bool) -> str:
-    """The words of an operator as those of the function."""
-    operators = r"\b(weighted_)?joint_histogram|_joint_index|(weighted_)?channel_histogram"
-    message = re.sub(rf"({operators})\b(?=: |\(\))", call.op, message)
-    message = re.sub(r"\bedges(?= must make)", "bins", message)
-    message = re.sub(r"\bedges\[(\d+)\](?= must|\.)", r"bins[\1]" if is_list else "bins", message)
-    found = re.search(r"\binputs\[(\d+)\]", message)
-    first = call.names[int(found[1])] if found else call.names[0]
-    message = re.sub(r"\binput\b", first, message)
-    return re.sub(r"\binputs\[(\d+)\]", lambda found: call.names[int(found[1])], message)
 
 
 def density_of_joint(hist: Tensor, edges: list[Tensor], total: Tensor | None) -> Tensor:

@@ -290,9 +290,8 @@ void uniform_histogram() {
       flow, launch);
   std::cout << emulated::launched;
   if (emulated::launched.find("count_own_stripes") != std::string::npos) {
-    cuda::EdgePlan plan{};
-    plan_own_stripes(problem, bins, launch.limits, plan);
-    std::cout << " own-" << words_of_stripes(plan.stripes, plan);
+    const auto plan = cuda::plan_own_stripes(problem, bins, launch.limits);
+    std::cout << " own-" << words_of_stripes(plan->stripes, *plan);
   }
   std::cout << '\n';
   counts.write();

@@ -13,8 +13,8 @@ from torch import Tensor
 from .. import _exact
 from ..quantiles import nanquantile
 from . import report
+from .documents import json_number
 from .messages import printable
-from .report import json_number
 from .sources import Piece, Source, SourceError
 
 MAX_CHANNELS = 1 << 19

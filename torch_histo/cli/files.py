@@ -11,7 +11,7 @@ from functools import partial
 import torch
 
 from .. import _library
-from . import counting, demo, describe, pairs, plots, report, weighing
+from . import counting, demo, describe, documents, pairs, plots, report, weighing
 from .messages import complain, lacks_main_memory, one_line
 from .sources import Dim, Part, Source, SourceError, open_file
 
@@ -64,7 +64,7 @@ def _count_files(arguments: argparse.Namespace, device: torch.device) -> int:
     drawn: list[Drawn] = []
     panels = 0
     errors: list[tuple[str, str]] = []
-    document = report.JsonDocument(sys.stdout)
+    document = documents.JsonDocument(sys.stdout)
     outcomes: Callable[..., Iterator[tuple[str, Outcome]]] = _outcomes
     if arguments.summary or arguments.quantiles:
         outcomes = _descriptions

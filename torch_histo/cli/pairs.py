@@ -15,8 +15,9 @@ from .._weight_operators import sum_size
 from ..histograms import histogram
 from ..joint import histogramdd
 from . import counting, report
+from .documents import json_numbers, json_of_weights
 from .messages import printable
-from .report import json_numbers, json_of_weights, lines_of_numbers
+from .report import lines_of_numbers
 from .sources import Part, Piece, Source, SourceError, open_file
 from .weighing import opened
 

@@ -15,6 +15,7 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import is_dtensor, kept_dimensions, shown
+from torch_histo._joint_errors import in_words_of_call
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
@@ -26,10 +27,10 @@ from torch_histo.joint import (
     broadcast,
     coordinates_of,
     density_of_joint,
-    in_words_of_call,
     without_channel,
 )
 from torch_histo.streams import NO_RANGE, checked_bins
+from torch_histo.streams._axes import axes_of, common_sizes
 from torch_histo.streams._drawing import axes_for, in_units, unit_of, with_unit
 from torch_histo.streams._plottable import Axis, Traits
 from torch_histo.streams._stream import Stream
@@ -104,14 +105,14 @@ class StreamingHistogramdd(Stream):
         if weight_dtype is not None:
             check_types(name, weight_dtype, False)
         found = []
-        for d, (own, ends) in enumerate(_axes_of(name, bins, range)):
+        for d, (own, ends) in enumerate(axes_of(name, bins, range)):
             try:
                 found.append(checked_bins(name, own, ends, channels, None))
             except (RuntimeError, TypeError) as error:
                 line = str(error).removeprefix(f"{name}: ").removesuffix(NO_RANGE)
                 raise type(error)(f"{name}: axis {d}: {line}") from None
-        sizes = _common_sizes(name, [hist.shape[:-1] for _, hist in found])
-        own_sizes = _common_sizes(name, [edges.shape[:-1] for edges, _ in found])
+        sizes = common_sizes(name, [hist.shape[:-1] for _, hist in found])
+        own_sizes = common_sizes(name, [edges.shape[:-1] for edges, _ in found])
         edges = torch.cat([edges.expand(*own_sizes, -1) for edges, _ in found], -1)
         slots = [hist.shape[-1] for _, hist in found]
         size = 1 if weight_dtype is None else sum_size(weight_dtype)
@@ -385,35 +386,3 @@ class StreamingHistogramdd(Stream):
         bins, channels = tuple(n - 3 for n in self.slots), tuple(self._sizes())
         types = "" if self.weight_dtype is None else f", weight_dtype={self.weight_dtype}"
         return f"bins={bins}, channels={channels}{types}"
-
-
-def _axes_of(name: str, bins: Bins, range: Ranges | None) -> list[tuple[Any, Any]]:
-    """The bins and the range of each axis."""
-    try:
-        ranges: list[Any] | None = None if range is None else list(range)  # type: ignore[arg-type]
-    except TypeError:
-        expected = "range must be None, or hold a pair or None for each axis"
-        raise TypeError(f"{name}: {expected}, got {shown(range)}") from None
-    if isinstance(bins, (tuple, list)):
-        axes = list(bins)
-    elif ranges is not None:
-        axes = [bins] * len(ranges)
-    else:
-        expected = "bins must be a tuple, one an axis, where range is None"
-        raise RuntimeError(f"{name}: {expected}, got {shown(bins)}")
-    ranges = [None] * len(axes) if ranges is None else ranges
-    if not axes or len(ranges) != len(axes):
-        expected = f"range must be None, or hold a pair or None for each of {len(axes)} axes"
-        if not axes:
-            expected = "bins must hold the bins of at least one axis"
-        raise RuntimeError(f"{name}: {expected}, got {shown(range if axes else bins)}")
-    return list(zip(axes, ranges, strict=True))
-
-
-def _common_sizes(name: str, sizes: list[Any]) -> list[int]:
-    try:
-        return list(torch.broadcast_shapes(*sizes))  # type: ignore[no-untyped-call]
-    except RuntimeError:
-        got = " and ".join(str(list(own)) for own in sizes)
-        expected = "edges must have channels that broadcast to each other"
-        raise RuntimeError(f"{name}: {expected}, got {got}") from None

@@ -34,8 +34,9 @@ int64_t column_bytes(ElementType type, int64_t bins) {
 }
 
 /// Tables of columns in stripes of 32 words, wide ones if they pay, or else of 8.
-bool plan_columns(
-    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+std::optional<EdgePlan> plan_columns(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t word_bytes = bytes_of_word(element_bytes);
   for (const auto& [bytes, log_words] :
@@ -56,9 +57,9 @@ bool plan_columns(
     plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
     plan.shared_bytes = shared;
     plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
-    return has_rows_for_columns(plan.columns, bins + 3);
+    return has_rows_for_columns(plan.columns, bins + 3) ? std::optional(plan) : std::nullopt;
   }
-  return false;
+  return std::nullopt;
 }
 
 /// How many blocks share the rows of a stripe. Each clears and sums a table, which takes as long as
@@ -103,17 +104,17 @@ void plan_rows_of_stripes(
 }
 
 /// Tables of columns in stripes of 8 words. `bytes_of_bins`: shared memory of a block for its bins.
-bool plan_stripes(
+std::optional<EdgePlan> plan_stripes(
     const Problem& problem,
     int64_t bins,
     int64_t bytes_of_bins,
     bool shares_edges,
-    const DeviceLimits& limits,
-    EdgePlan& plan) {
+    const DeviceLimits& limits) {
+  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
       (!are_columns(problem, bytes_of_word(element_bytes)) && !are_general_columns(problem))) {
-    return false;
+    return std::nullopt;
   }
   EdgeStripes& in = plan.stripes;
   const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
@@ -122,7 +123,7 @@ bool plan_stripes(
   const bool has_few_rows = problem.num_rows() < kRowsPerSlotOfLanes * (bins + 3);
   in.log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
   if (table_bytes(in.log_lanes) > room) {
-    return false;
+    return std::nullopt;
   }
   plan_rows_of_stripes(problem, bins, limits, in);
   const bool meet = in.chunks > 1 || in.columns != in.channels; // in a count
@@ -144,7 +145,7 @@ bool plan_stripes(
                      works > int64_t{limits.sm_count} * kStripesOfSm;
   if (elements > kMostElementsOfStripe ||
       (later && elements * element_bytes > kMostBytesOfLaterStripes)) {
-    return false;
+    return std::nullopt;
   }
   const int64_t at_once =
       int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
@@ -152,7 +153,7 @@ bool plan_stripes(
   plan.blocks = std::min(works, at_once);
   plan.clears = meet && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters();
-  return works <= INT32_MAX;
+  return works <= INT32_MAX ? std::optional(plan) : std::nullopt;
 }
 
 /// Bytes of a table and its thresholds, in 2^log_copies copies, and of buckets.
@@ -160,8 +161,9 @@ int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_
   return words_of(bins + 3, log_copies) * (4 + bytes_of_wide(type)) + buckets * 4;
 }
 
-bool plan_streams(
-    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
+std::optional<EdgePlan> plan_streams(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   const auto fits = [&](int64_t part_bins, unsigned log_copies) {
     return stream_bytes(problem.type, part_bins, log_copies, kFewestBuckets) + kReserved <=
@@ -172,7 +174,7 @@ bool plan_streams(
     ++parts;
   }
   if (parts > kMaxParts || problem.num_rows() < kMinRowsOfStream) {
-    return false;
+    return std::nullopt;
   }
   const int64_t part_bins = ceil_div(bins, parts);
   unsigned log_copies = 0;
@@ -202,7 +204,7 @@ bool plan_streams(
   plan.streams.adds = plan.streams.chunks > 1 || problem.adds;
   plan.clears = plan.streams.adds && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
-  return true;
+  return plan;
 }
 
 /// Whether channels are so few and so long that blocks of one channel, which take a whole SM, count
@@ -214,8 +216,9 @@ bool are_long(const Problem& problem, int64_t bytes_of_sm, const DeviceLimits& l
 }
 
 /// Tables of teams. Edges that are stored need thresholds and buckets, which the block's teams share.
-bool plan_teams(
-    const Problem& problem, int64_t bins, bool stored, const DeviceLimits& limits, EdgePlan& plan) {
+std::optional<EdgePlan> plan_teams(
+    const Problem& problem, int64_t bins, bool stored, const DeviceLimits& limits) {
+  EdgePlan plan{};
   const int64_t words = words_of(bins + 3, 0);
   plan.teams.buckets = stored ? kFewestBuckets : 0;
   const int64_t of_block =
@@ -223,7 +226,7 @@ bool plan_teams(
   const TeamMemory memory{kReserved + of_block, words * kCounterBytes};
   const auto teams = teams_of(problem, memory, limits);
   if (!teams) {
-    return false;
+    return std::nullopt;
   }
   plan.layout = EdgeLayout::kTeams;
   static_cast<ChannelTeams&>(plan.teams) = *teams;
@@ -233,7 +236,7 @@ bool plan_teams(
   plan.teams.adds = teams->parts > 1 || problem.adds;
   plan.clears = plan.teams.adds && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters();
-  return true;
+  return plan;
 }
 
 } // namespace
@@ -252,34 +255,19 @@ ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, Elem
       columns * parts * int64_t{sizeof(uint32_t)}};
 }
 
-EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+namespace {
+
+EdgePlan plan_bytes(const Problem& problem) {
   EdgePlan plan{};
-  if (bytes_of_type(problem.type) == 1 && problem.num_rows() >= kMinRowsOfByteTable) {
-    plan.layout = EdgeLayout::kBytes;
-    plan.blocks = problem.num_channels();
-    plan.threads = kThreadsOfBytes;
-    return plan;
-  }
-  const int64_t bytes_of_bins =
-      words_of(edges.bins + 3, 0u) * bytes_of_wide(problem.type) + kBucketsOfStripes * 4;
-  if (edges.shared && plan_stripes(problem, edges.bins, bytes_of_bins, true, limits, plan)) {
-    return plan;
-  }
-  plan = EdgePlan{};
-  if (bytes_of_type(problem.type) > 1) {
-    // A few short channels are counted by one kernel without preparations.
-    const bool is_little =
-        problem.num_rows() < kMinRowsOfStream && problem.num_channels() < limits.sm_count;
-    const bool in_teams =
-        edges.shared && !is_little && !are_long(problem, kMinBytesOfLongStreams, limits);
-    if (plan_columns(problem, edges.bins, limits, plan) ||
-        (in_teams && plan_teams(problem, edges.bins, true, limits, plan)) ||
-        plan_streams(problem, edges.bins, limits, plan)) {
-      return plan;
-    }
-  }
-  plan = EdgePlan{};
+  plan.layout = EdgeLayout::kBytes;
+  plan.blocks = problem.num_channels();
+  plan.threads = kThreadsOfBytes;
+  return plan;
+}
+
+EdgePlan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   const TableEntries entries{bytes_of_type(problem.type), problem.num_bins, false};
+  EdgePlan plan{};
   plan.layout = EdgeLayout::kTiles;
   plan.tiles = plan_generic({problem, entries, limits});
   plan.threads = plan.tiles.threads;
@@ -290,18 +278,49 @@ EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimi
   return plan;
 }
 
-bool plan_own_stripes(
-    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan) {
-  return plan_stripes(problem, bins, 0, false, limits, plan);
+} // namespace
+
+EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  const bool are_bytes = bytes_of_type(problem.type) == 1;
+  if (are_bytes && problem.num_rows() >= kMinRowsOfByteTable) {
+    return plan_bytes(problem);
+  }
+  if (edges.shared) {
+    const int64_t bytes_of_bins =
+        words_of(edges.bins + 3, 0u) * bytes_of_wide(problem.type) + kBucketsOfStripes * 4;
+    if (const auto plan = plan_stripes(problem, edges.bins, bytes_of_bins, true, limits)) {
+      return *plan;
+    }
+  }
+  if (are_bytes) {
+    return plan_tiles(problem, limits);
+  }
+  if (const auto plan = plan_columns(problem, edges.bins, limits)) {
+    return *plan;
+  }
+  // A few short channels are counted by one kernel without preparations.
+  const bool is_little =
+      problem.num_rows() < kMinRowsOfStream && problem.num_channels() < limits.sm_count;
+  if (edges.shared && !is_little && !are_long(problem, kMinBytesOfLongStreams, limits)) {
+    if (const auto plan = plan_teams(problem, edges.bins, true, limits)) {
+      return *plan;
+    }
+  }
+  const auto plan = plan_streams(problem, edges.bins, limits);
+  return plan ? *plan : plan_tiles(problem, limits);
+}
+
+std::optional<EdgePlan> plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  return plan_stripes(problem, bins, 0, false, limits);
 }
 
 std::optional<EdgePlan> plan_own_rows(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
-  EdgePlan plan{};
-  const bool fits = bytes_of_type(problem.type) > 1 &&
-                    !are_long(problem, kMinBytesOfLongOwnStreams, limits) &&
-                    plan_teams(problem, bins, false, limits, plan);
-  return fits ? std::optional(plan) : std::nullopt;
+  if (bytes_of_type(problem.type) == 1 || are_long(problem, kMinBytesOfLongOwnStreams, limits)) {
+    return std::nullopt;
+  }
+  return plan_teams(problem, bins, false, limits);
 }
 
 } // namespace histo::cuda

@@ -108,10 +108,10 @@ struct EdgePlan {
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits);
 
-/// The plan of columns whose bins have one width between ranges of their own. Returns whether they
-/// are counted in stripes.
-bool plan_own_stripes(
-    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgePlan& plan);
+/// The plan of columns whose bins have one width between ranges of their own; none if they are not
+/// counted in stripes.
+std::optional<EdgePlan> plan_own_stripes(
+    const Problem& problem, int64_t bins, const DeviceLimits& limits);
 
 /// The plan of channels that lie one after another and have bins of one width in ranges of their
 /// own; none if they do not fit.

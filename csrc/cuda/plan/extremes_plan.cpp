@@ -22,7 +22,8 @@ void divide(ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimi
   plan.blocks = ceil_div(channels * plan.chunks, teams);
 }
 
-bool plan_columns(const Problem& problem, const DeviceLimits& limits, ExtremesPlan& plan) {
+std::optional<ExtremesPlan> plan_columns(const Problem& problem, const DeviceLimits& limits) {
+  ExtremesPlan plan{};
   const int64_t least = bytes_of_word(bytes_of_type(problem.type));
   for (const int64_t word : {kMostBytesOfWord, least}) {
     if (are_columns(problem, word) || (word == least && are_general_columns(problem))) {
@@ -33,19 +34,19 @@ bool plan_columns(const Problem& problem, const DeviceLimits& limits, ExtremesPl
       plan.chunks = plan.columns.chunks;
       plan.share = plan.columns.share;
       plan.blocks = plan.columns.batches * plan.columns.stripes * plan.chunks;
-      return true;
+      return plan;
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 } // namespace
 
 ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
-  ExtremesPlan plan{};
-  if (plan_columns(problem, limits, plan)) {
-    return plan;
+  if (const auto columns = plan_columns(problem, limits)) {
+    return *columns;
   }
+  ExtremesPlan plan{};
   if (const auto vec16s = vec16s_of(problem)) {
     plan.layout = ExtremesLayout::kVec16s;
     plan.vec16s = *vec16s;

@@ -14,18 +14,17 @@ constexpr int64_t kSpareOfList = 32;
 
 } // namespace
 
-bool plan_listed(
+std::optional<SelectPlan> plan_listed(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& all) {
+    SelectPlan plan) {
   const int64_t rows = problem.num_rows(), channels = problem.num_channels();
   if (element_bytes < 4 || rows < kRowsToList || channels * rows * element_bytes < kBytesToList ||
       (!are_columns(problem, element_bytes) && !are_general_columns(problem))) {
-    return false;
+    return std::nullopt;
   }
-  SelectPlan plan = all;
   plan.layout = SelectLayout::kListed;
   plan.threads = kThreadsOfLists;
   ListedShape& listed = plan.listed;
@@ -41,7 +40,7 @@ bool plan_listed(
   const int64_t most_lists = kMostBytesOfLists / (channels * listed.room * element_bytes);
   plan.group = together ? std::clamp(num_q, int64_t{1}, int64_t{kMostQOfLists}) : 1;
   if (listed.room > kMostRoomOfList || most_lists < plan.group) {
-    return false;
+    return std::nullopt;
   }
   const int q = plan.group == 1 ? 1 : kMostQOfLists;
   plan.shared_bytes = shared_of(q);
@@ -60,8 +59,7 @@ bool plan_listed(
   while (listed.pick_bytes + kReservedOfPick > limits.shared_per_block) {
     listed.pick_bytes /= 2;
   }
-  all = plan;
-  return true;
+  return plan;
 }
 
 } // namespace histo::cuda

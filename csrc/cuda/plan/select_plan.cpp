@@ -32,16 +32,16 @@ bool takes_sample(
 }
 
 /// Channels that are read once, if they lie in runs and are short.
-bool plan_staged(
+std::optional<SelectPlan> plan_staged(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& plan) {
+    SelectPlan plan) {
   const auto in = vec16s_of(problem);
   if (!in || in->vec16s() * kVec16Bytes > kMostBytesOfShort ||
       takes_sample(problem, element_bytes, num_q, limits)) {
-    return false;
+    return std::nullopt;
   }
   plan.of_warps = fills_with_warps(*in, limits);
   plan.group = std::min<int64_t>(num_q, kMostSlotsOfStaged / plan.values_of_q);
@@ -54,14 +54,14 @@ bool plan_staged(
                           plan.slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
   plan.shared_bytes = teams * of_team;
   if (plan.shared_bytes + kReserved > limits.shared_per_block) {
-    return false;
+    return std::nullopt;
   }
   plan.staged = {
       *in, static_cast<unsigned>(plan.group), plan.values_of_q, plan.slots,
       static_cast<unsigned>(of_team)};
   plan.blocks = blocks_of_short(channels, plan.of_warps, plan.threads, plan.shared_bytes, limits);
   plan.layout = SelectLayout::kStaged;
-  return true;
+  return plan;
 }
 
 void plan_patterns(const Problem& problem, SelectPlan& plan) {
@@ -83,15 +83,15 @@ bool plan_slots(int64_t slots, int64_t num_q, SelectPlan& plan) {
   return plan.group > 0;
 }
 
-bool plan_columns(
+std::optional<SelectPlan> plan_columns(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& plan) {
+    SelectPlan plan) {
   const int64_t word_bytes = bytes_of_word(element_bytes);
   if (!are_columns(problem, word_bytes)) {
-    return false;
+    return std::nullopt;
   }
   plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfColumnDigit};
   const int64_t columns = word_bytes / element_bytes * kLanes;
@@ -100,14 +100,14 @@ bool plan_columns(
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
   const int64_t free = limits.shared_per_block - kReserved - columns * kCounterBytes;
   if (!plan_slots(free / slot_bytes, num_q, plan)) {
-    return false;
+    return std::nullopt;
   }
   plan.layout = SelectLayout::kColumns;
   plan.threads = kThreadsOfSelectColumns;
   plan.shared_bytes = plan.slots * slot_bytes + columns * kCounterBytes;
   plan.columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
   plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
-  return true;
+  return plan;
 }
 
 /// A table as large as the shared memory allows: what slots leave free has copies.
@@ -154,16 +154,15 @@ unsigned cluster_that_reads(const Problem& problem, const DeviceLimits& limits) 
   return rows <= kMostRowsOfOneBlock || fills || many ? size : 0;
 }
 
-bool plan_spans(
+std::optional<SelectPlan> plan_spans(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& all) {
+    SelectPlan plan) {
   if (problem.num_rows() >= kMaxRows || takes_sample(problem, element_bytes, num_q, limits)) {
-    return false;
+    return std::nullopt;
   }
-  SelectPlan plan = all;
   unsigned cluster = cluster_that_keeps(problem, element_bytes, limits);
   // A single run, or few of them, are read sooner by select_whole and others. So are long runs, if
   // there are channels for all SMs, or runs begin within vec16s.
@@ -173,12 +172,12 @@ bool plan_spans(
       problem.rows[2].size >= kShortestRun &&
       (problem.num_channels() >= limits.sm_count || !spans_of(problem, 1).has_vec16s);
   if (cluster != 1 && (is_run || has_long_runs)) {
-    return false;
+    return std::nullopt;
   }
   plan.keeps = cluster > 0;
   cluster = plan.keeps ? cluster : cluster_that_reads(problem, limits);
   if (cluster == 0) {
-    return false;
+    return std::nullopt;
   }
   plan.digits.bits = plan.keeps ? kBitsOfColumnDigit : kBitsOfDigit;
   const int64_t kept = plan.keeps ? kept_bytes(problem, element_bytes, cluster) : 0;
@@ -189,7 +188,7 @@ bool plan_spans(
   const unsigned of_first = plan.digits.at(0).counters(), of_slot = plan.digits.at(1).counters();
   if (room < tables * kCounterBytes * (of_first + kSpareCounters) ||
       !plan_slots(room / (tables * kCounterBytes) / of_slot, num_q, plan)) {
-    return false;
+    return std::nullopt;
   }
   const auto in_vec16s = [](unsigned words) { return (words + 3) / 4 * 4; };
   const unsigned counters = std::max(of_first, plan.slots * of_slot);
@@ -209,8 +208,7 @@ bool plan_spans(
   plan.spans = spans_of(problem, cluster);
   plan.blocks = problem.num_channels() * cluster;
   plan.counters = 0;
-  all = plan;
-  return true;
+  return plan;
 }
 
 /// The passes of kSampled: one for a bad sample, those that find a few of all keys, and one that
@@ -234,24 +232,24 @@ void plan_streams(
 }
 
 /// The same for channels that lie in short runs, as those of images do: all blocks read across runs.
-bool plan_streams_of_spans(
+std::optional<SelectPlan> plan_streams_of_spans(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& plan) {
+    SelectPlan plan) {
   const int64_t rows = problem.num_rows(), channels = problem.num_channels();
   const Extent& run = problem.rows[2];
   if (run.size == rows || run.stride != 1 || run.size >= kMostRunOfStreamedSpans ||
       rows < kRowsToStreamSpans || rows >= kMaxRows ||
       channels * rows * element_bytes < kBytesToStreamSpans ||
       channels >= kManyChannelsOfSm * limits.sm_count) {
-    return false;
+    return std::nullopt;
   }
   plan_streams(problem, num_q, limits, plan);
   plan.across_spans = true;
   plan.spans = spans_of(problem, plan.streams.chunks);
-  return true;
+  return plan;
 }
 
 /// Changes a plan of kStreams.
@@ -272,11 +270,11 @@ SelectPlan plan_digits(
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
   plan.copies = kMaxLogCopies;
-  if (plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
+  if (const auto found = plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
+    return *found;
   }
-  if (plan_spans(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
+  if (const auto found = plan_spans(problem, element_bytes, num_q, limits, plan)) {
+    return *found;
   }
   const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
   const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
@@ -307,19 +305,19 @@ SelectPlan plan_layout(
   SelectPlan plan{};
   plan.overlaps = limits.has_clusters();
   plan.values_of_q = values_of_q;
-  SelectPlan staged = plan;
   if (rows > kRowsOfTinySort * element_bytes &&
-      num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged &&
-      plan_staged(problem, element_bytes, num_q, limits, staged)) {
-    return staged;
+      num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged) {
+    if (const auto staged = plan_staged(problem, element_bytes, num_q, limits, plan)) {
+      return *staged;
+    }
   }
-  if (plan_listed(problem, element_bytes, num_q, limits, plan)) {
-    return plan;
+  if (const auto listed = plan_listed(problem, element_bytes, num_q, limits, plan)) {
+    return *listed;
   }
-  SelectPlan stripes = plan;
-  if (element_bytes > 1 && rows > kRowsOfTinySort &&
-      plan_stripes(problem, element_bytes, num_q, limits, stripes)) {
-    return stripes;
+  if (element_bytes > 1 && rows > kRowsOfTinySort) {
+    if (const auto stripes = plan_stripes(problem, element_bytes, num_q, limits, plan)) {
+      return *stripes;
+    }
   }
   if (rows <= kMostRowsOfSort) {
     plan_sort(problem, plan);
@@ -329,11 +327,8 @@ SelectPlan plan_layout(
     plan_patterns(problem, plan);
     return plan;
   }
-  SelectPlan columns = plan;
-  if (plan_columns(problem, element_bytes, num_q, limits, columns)) {
-    return columns;
-  }
-  return plan_digits(problem, num_q, limits, plan);
+  const auto columns = plan_columns(problem, element_bytes, num_q, limits, plan);
+  return columns ? *columns : plan_digits(problem, num_q, limits, plan);
 }
 
 } // namespace

@@ -9,13 +9,14 @@ namespace histo::cuda {
 namespace {
 
 /// Tables of whole channels, if rows lie in runs and are enough for the counts.
-bool plan_streams(
-    const Problem& problem, int64_t counts, const DeviceLimits& limits, SketchPlan& plan) {
+std::optional<SketchPlan> plan_streams(
+    const Problem& problem, int64_t counts, const DeviceLimits& limits) {
+  SketchPlan plan{};
   const int64_t least = std::max(counts / kMostCountsPerElement, kMinRowsOfStream);
   const int64_t rows = problem.num_rows();
   plan.shared_bytes = words_of(counts, 0) * kCounterBytes;
   if (plan.shared_bytes + kReservedBytes > limits.shared_per_block || rows < least) {
-    return false;
+    return std::nullopt;
   }
   plan.streams = streams_of(problem, 1, limits);
   const bool is_one_run = plan.streams.has_runs && problem.rows[2].size == rows;
@@ -34,7 +35,7 @@ bool plan_streams(
   }
   plan.layout = SketchLayout::kStreams;
   plan.blocks = problem.num_channels() * plan.streams.chunks;
-  return plan.streams.has_runs;
+  return plan.streams.has_runs ? std::optional(plan) : std::nullopt;
 }
 
 /// Tiles of channels that lie side by side have tables if these fit and are worth it.
@@ -60,10 +61,11 @@ SketchPlan plan_sketch(const Problem& problem, const SketchBins& bins, const Dev
     plan.threads = kThreadsOfBytes;
     return plan;
   }
-  if (element_bytes > 1 && plan_streams(problem, bins.num_counts(), limits, plan)) {
-    return plan;
+  if (element_bytes > 1) {
+    if (const auto streams = plan_streams(problem, bins.num_counts(), limits)) {
+      return *streams;
+    }
   }
-  plan = SketchPlan{};
   plan.layout = SketchLayout::kTiles;
   const TableEntries entries{element_bytes, bins.num_counts(), false};
   Problem adds = problem;

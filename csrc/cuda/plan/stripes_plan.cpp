@@ -32,12 +32,12 @@ constexpr int64_t kMaxRowsOfPackedStripe = kMaxPacked16;
 
 } // namespace
 
-bool plan_stripes(
+std::optional<SelectPlan> plan_stripes(
     const Problem& problem,
     int64_t element_bytes,
     int64_t num_q,
     const DeviceLimits& limits,
-    SelectPlan& plan) {
+    SelectPlan plan) {
   const int64_t word_bytes = bytes_of_word(element_bytes);
   const int64_t rows = problem.num_rows();
   const auto in_words = [&](int64_t elements) {
@@ -47,12 +47,12 @@ bool plan_stripes(
                            in_words(problem.channels[1].size);
   if ((!in_one_loop && !are_general_columns(problem)) ||
       rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
-    return false;
+    return std::nullopt;
   }
   ChannelColumns in = stripes_of(problem, word_bytes, 5);
   const int64_t width = in.width(static_cast<unsigned>(element_bytes));
   if (static_cast<double>(in.columns) < kEnoughFill * static_cast<double>(in.stripes * width)) {
-    return false;
+    return std::nullopt;
   }
   const int64_t q = std::min<int64_t>(num_q, kMaxTargets / kTargetsOfQ);
   const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
@@ -80,10 +80,10 @@ bool plan_stripes(
     plan.blocks = in.batches * in.stripes * in.chunks;
     plan.columns = in;
     if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
-      return true;
+      return plan;
     }
   }
-  return false;
+  return std::nullopt;
 }
 
 } // namespace histo::cuda

@@ -23,8 +23,9 @@ UniformPlan plan_uniform(const Problem& problem, const Edges& edges, const Devic
     return plan;
   }
   if (!edges.shared) {
-    if (plan_own_stripes(problem, edges.bins, limits, plan.edges)) {
+    if (const auto own = plan_own_stripes(problem, edges.bins, limits)) {
       plan.layout = UniformLayout::kOwnStripes;
+      plan.edges = *own;
       return plan;
     }
     if (const auto own = plan_own_rows(problem, edges.bins, limits)) {

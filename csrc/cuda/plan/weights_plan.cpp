@@ -128,13 +128,14 @@ int64_t room_of(int64_t blocks, const DeviceLimits& limits) {
 
 /// Many short channels: a block has a channel and writes its result. Several blocks share an SM, so
 /// that one reads while another sets out its table or writes it.
-bool plan_short_streams(
-    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+std::optional<WeightsPlan> plan_short_streams(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
+  WeightsPlan plan{};
   const ElementType weight = problem.operand(1).type;
   const WordTable all = tables_of(weight).all;
   if (problem.num_channels() < kFewestShortOfSm * limits.sm_count ||
       all.words > kMostWordsToWrite || problem.num_rows() > kMostRowsOfShortWeights) {
-    return false;
+    return std::nullopt;
   }
   const AxisMemory axis(problem, edges);
   const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
@@ -160,18 +161,19 @@ bool plan_short_streams(
     plan.threads = static_cast<int>(kThreadsOfWeights / blocks);
     plan.shared_bytes = beside + table->size(static_cast<unsigned>(slots)) * int64_t{4};
     plan.blocks = problem.num_channels();
-    return true;
+    return plan;
   }
-  return false;
+  return std::nullopt;
 }
 
-bool plan_streams(
-    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+std::optional<WeightsPlan> plan_streams(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
+  WeightsPlan plan{};
   if (!takes_streams(problem, edges)) {
-    return false;
+    return std::nullopt;
   }
-  if (plan_short_streams(problem, edges, limits, plan)) {
-    return true;
+  if (const auto found = plan_short_streams(problem, edges, limits)) {
+    return found;
   }
   const View& weights = problem.operand(1);
   const AxisMemory axis(problem, edges);
@@ -201,9 +203,9 @@ bool plan_streams(
     plan.threads = kThreadsOfWeights;
     plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
     plan.blocks = problem.num_channels() * in.chunks * parts;
-    return true;
+    return plan;
   }
-  return false;
+  return std::nullopt;
 }
 
 /// Whether the weights lie as the values do, so that dense rows may be joined.
@@ -241,11 +243,12 @@ bool are_vec16s(const Problem& problem, const WeightColumns& in) {
           (in.weight_column == 1 && are(weights.data, {in.weight_batch, in.weight_row})));
 }
 
-bool plan_columns(
-    const Problem& problem, const Edges* edges, const DeviceLimits& limits, WeightsPlan& plan) {
+std::optional<WeightsPlan> plan_columns(
+    const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
+  WeightsPlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes)) {
-    return false;
+    return std::nullopt;
   }
   const AxisMemory axis(problem, edges);
   const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
@@ -264,7 +267,7 @@ bool plan_columns(
   }
   const int64_t bytes = table.size(slots) * int64_t{4};
   if (bytes > room) {
-    return false;
+    return std::nullopt;
   }
   WeightColumns& in = plan.columns;
   static_cast<ChannelColumns&>(in) = columns_of(
@@ -278,7 +281,8 @@ bool plan_columns(
   plan.layout = WeightsLayout::kColumns;
   plan.shared_bytes = of_axis + bytes;
   plan.blocks = in.batches * in.stripes * in.chunks;
-  return in.rows * kColumnsOfWeights >= slots * kFewestRowsOfColumns;
+  const bool is_worth = in.rows * kColumnsOfWeights >= slots * kFewestRowsOfColumns;
+  return is_worth ? std::optional(plan) : std::nullopt;
 }
 
 } // namespace
@@ -319,11 +323,11 @@ WordKind value_kind(ElementType value) {
 }
 
 WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
-  WeightsPlan plan{};
-  if (plan_columns(problem, edges, limits, plan)) {
-    return plan;
+  if (const auto columns = plan_columns(problem, edges, limits)) {
+    return *columns;
   }
-  return plan_streams(problem, edges, limits, plan) ? plan : plan_weight_tiles(problem, limits);
+  const auto streams = plan_streams(problem, edges, limits);
+  return streams ? *streams : plan_weight_tiles(problem, limits);
 }
 
 Facts facts_of(const WeightsPlan& plan, int sum_digits) {
