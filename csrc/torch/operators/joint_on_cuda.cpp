@@ -6,7 +6,7 @@
 
 #include "cuda/fill/joint.h"
 #include "cuda/fill/weights.h"
-#include "torch/arguments.h"
+#include "torch/fill_arguments.h"
 #include "torch/operators/on_device.h"
 
 namespace histo {

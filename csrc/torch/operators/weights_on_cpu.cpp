@@ -6,7 +6,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "cpu/kernels.h"
-#include "torch/arguments.h"
+#include "torch/fill_arguments.h"
 
 namespace histo {
 namespace {

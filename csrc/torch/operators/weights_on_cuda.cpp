@@ -5,7 +5,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "cuda/fill/weights.h"
-#include "torch/arguments.h"
+#include "torch/fill_arguments.h"
 #include "torch/operators/on_device.h"
 
 namespace histo {
