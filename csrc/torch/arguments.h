@@ -3,7 +3,6 @@
 
 #include <array>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -14,7 +13,6 @@
 
 #include "core/axis.h"
 #include "core/edges.h"
-#include "core/joint.h"
 #include "core/moments.h"
 #include "core/problem.h"
 #include "core/ranks.h"
@@ -203,40 +201,6 @@ UniformCall prepare_uniform_histogram(
     const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow);
-
-/// A checked call of a joint histogram, with or without weights, or of the joint bins themselves.
-struct JointCall {
-  Problem problem; // of the coordinates, and then the weight or the view of the joint bins
-  JointAxes axes;
-  std::vector<torch::stable::Tensor> operands; // what `problem` points into
-  std::vector<torch::stable::Tensor> edges;    // what `axes` point into
-  torch::stable::Tensor result;                // not initialized
-};
-/// Writes the joint bins of a call of prepare_joint_index.
-using WriteJointIndex = std::function<void(const JointCall&)>;
-
-/// The joint bins of more than `most_axes` coordinates are written at once: they are the first
-/// coordinate of the call.
-JointCall prepare_joint_histogram(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow,
-    const WriteJointIndex& write);
-JointCall prepare_weighted_joint_histogram(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const torch::stable::Tensor& weight,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow,
-    size_t most_axes,
-    const WriteJointIndex& write);
-JointCall prepare_joint_index(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow,
-    const WriteJointIndex& write);
 
 /// A checked call of finite_range.
 struct RangeCall {

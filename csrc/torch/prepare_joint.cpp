@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "core/weights.h"
-#include "torch/arguments.h"
 #include "torch/describe.h"
+#include "torch/joint_calls.h"
 #include "torch/memory.h"
 #include "torch/messages.h"
 #include "torch/prepare.h"

@@ -6,7 +6,6 @@
 #include <torch/csrc/stable/ops.h>
 
 #include "core/weights.h"
-#include "torch/arguments.h"
 #include "torch/describe.h"
 #include "torch/memory.h"
 #include "torch/messages.h"

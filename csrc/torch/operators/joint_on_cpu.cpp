@@ -5,7 +5,7 @@
 #include <torch/csrc/stable/library.h>
 
 #include "cpu/kernels.h"
-#include "torch/arguments.h"
+#include "torch/joint_calls.h"
 
 namespace histo {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cuda/fill/joint.h"
 #include "cuda/fill/weights.h"
-#include "torch/arguments.h"
+#include "torch/joint_calls.h"
 #include "torch/operators/on_device.h"
 
 namespace histo {

@@ -1,0 +1,47 @@
+// Checked calls of joint histograms.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <vector>
+
+#include "core/joint.h"
+#include "torch/arguments.h"
+
+namespace histo {
+
+/// A checked call of a joint histogram, with or without weights, or of the joint bins themselves.
+struct JointCall {
+  Problem problem; // of the coordinates, and then the weight or the view of the joint bins
+  JointAxes axes;
+  std::vector<torch::stable::Tensor> operands; // what `problem` points into
+  std::vector<torch::stable::Tensor> edges;    // what `axes` point into
+  torch::stable::Tensor result;                // not initialized
+};
+/// Writes the joint bins of a call of prepare_joint_index.
+using WriteJointIndex = std::function<void(const JointCall&)>;
+
+/// The joint bins of more than `most_axes` coordinates are written at once: they are the first
+/// coordinate of the call.
+JointCall prepare_joint_histogram(
+    const std::vector<torch::stable::Tensor>& inputs,
+    const std::vector<torch::stable::Tensor>& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    const WriteJointIndex& write);
+JointCall prepare_weighted_joint_histogram(
+    const std::vector<torch::stable::Tensor>& inputs,
+    const std::vector<torch::stable::Tensor>& edges,
+    const torch::stable::Tensor& weight,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    size_t most_axes,
+    const WriteJointIndex& write);
+JointCall prepare_joint_index(
+    const std::vector<torch::stable::Tensor>& inputs,
+    const std::vector<torch::stable::Tensor>& edges,
+    const std::optional<std::vector<int64_t>>& dim,
+    bool flow,
+    const WriteJointIndex& write);
+
+} // namespace histo
