@@ -308,7 +308,7 @@ def test_words(device: str, dtype: torch.dtype) -> None:
     assert ("predicted" in lines) == (device != "cpu")
     assert lines["layout"].startswith(plan.layout)
     assert lines["bins"] == HOW[plan.searches[0].how]
-    assert f"{plan.bytes_read >> 20} MiB read, 50 KiB of counts" in lines["memory"]
+    assert f"read {plan.bytes_read >> 20} MiB, counts 50 KiB" in lines["memory"]
     if device != "cpu":
         assert lines["launches"] == f"{plan.launches}, {' then '.join(plan.steps)}"
         assert f"threads {plan.threads}" in lines["grid"]

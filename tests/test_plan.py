@@ -566,9 +566,9 @@ def test_text_is_the_plan(name: str, gpu: Device, capsys: pytest.CaptureFixture[
             assert not value or words in text or key in ("copies_input", "shares_lines")
         elif value and "bytes" not in key and key != "launches":
             assert f"{words} {value:,}" in text
-    gap = re.search(r"([\d,.]+) (\w+) of gaps", text)
+    gap = re.search(r" gaps ([\d,.]+) (\w+)", text)
     assert (gap is not None) == (plan["bytes_of_gaps"] > 0)
-    shared = re.search(r"([\d,.]+) (bytes|KiB) shared", text)
+    shared = re.search(r" shared ([\d,.]+) (bytes|KiB)", text)
     assert shared is not None
     stated = float(shared[1].replace(",", "")) * (1024 if shared[2] == "KiB" else 1)
     assert stated == pytest.approx(plan["shared_bytes"], rel=0.01)

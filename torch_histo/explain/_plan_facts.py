@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
@@ -105,7 +106,8 @@ def _told(group: str, name: str, value: Any) -> str:
         told = str(value).removeprefix("torch.")
         told = told if name in (group, "method") else f"{words} {told}"
     elif "bytes" in name:
-        told = f"{_in_bytes(value)} {words.removeprefix('bytes ').removesuffix(' bytes')}"
+        words = re.sub("^bytes (of )?| bytes$", "", words)
+        told = f"{words} {_in_bytes(value)}"
     else:
         told = f"{value:,}" if name == group else f"{words} {value:,}"
     return told if isinstance(value, str) else told.replace(" ", "\xa0")
