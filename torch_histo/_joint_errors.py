@@ -1,17 +1,24 @@
-"""The errors of operators and of `histogram` as those of a joint histogram."""
+"""The coordinates of a call, and the errors of operators and of `histogram` in its words."""
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
 from torch_histo._arguments import raise_as_python_would
 from torch_histo.histograms import raise_in_own_words
 
-if TYPE_CHECKING:
-    from torch_histo.joint import Coordinates
+
+class Coordinates(NamedTuple):
+    """The coordinates of a call, and their names in errors."""
+
+    op: str
+    tensors: list[Tensor]
+    names: list[str]
+    sample: Tensor | None = None
+    """The one tensor `[..., D]` whose last dimension they are."""
 
 
 def in_words_of_histogram(error: Exception, x: Tensor, own: Any) -> Exception:

@@ -18,6 +18,7 @@ from torch_histo._arguments import (
     reduced_dimensions,
     tensor_of,
 )
+from torch_histo._joint_errors import Coordinates
 from torch_histo._process_group import all_reduce as all_reduce
 from torch_histo._process_group import check_group as check_group
 from torch_histo._ranges import Range
@@ -26,7 +27,6 @@ from torch_histo.histograms import Combine, Histogram, histogram_of
 from torch_histo.joint import (
     Bins,
     Coordinate,
-    Coordinates,
     JointHistogram,
     Ranges,
     coordinates_of,

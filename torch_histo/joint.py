@@ -19,7 +19,12 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
-from torch_histo._joint_errors import in_words_of_call, in_words_of_histogram, of_axis
+from torch_histo._joint_errors import (
+    Coordinates,
+    in_words_of_call,
+    in_words_of_histogram,
+    of_axis,
+)
 from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range
@@ -171,16 +176,6 @@ def histogram2d(
     op = "histogram2d"
     call = pair_of_coordinates(op, x, y)
     return joint_of(call, bins, range, dim, channel_dim, weight, density, flow, unknown)
-
-
-class Coordinates(NamedTuple):
-    """The coordinates of a call, and their names in errors."""
-
-    op: str
-    tensors: list[Tensor]
-    names: list[str]
-    sample: Tensor | None = None
-    """The one tensor `[..., D]` whose last dimension they are."""
 
 
 def coordinates_of(

@@ -15,14 +15,13 @@ from typing_extensions import Self
 
 from torch_histo import distributed
 from torch_histo._arguments import is_dtensor, kept_dimensions, shown
-from torch_histo._joint_errors import in_words_of_call
+from torch_histo._joint_errors import Coordinates, in_words_of_call
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
 from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
 from torch_histo.joint import (
     Bins,
     Coordinate,
-    Coordinates,
     Ranges,
     broadcast,
     coordinates_of,
