@@ -4,10 +4,8 @@
 // the same.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -84,6 +82,10 @@ inline double power_of_two(int exponent) {
   return bits_as<double>(static_cast<uint64_t>(exponent + 1023) << 52);
 }
 
+using Doubles = double __attribute__((vector_size(32)));
+using DoubleBits = int64_t __attribute__((vector_size(32)));
+using Singles = float __attribute__((vector_size(16)));
+
 /// Sums numbers below a power of two exactly, by their leading bits: (x + large) - large rounds x
 /// to a multiple of the last bit of `large`, and a block of such multiples has a sum that float64
 /// holds. The rest, which is exact too, is rounded in the same way to multiples of a smaller one.
@@ -92,30 +94,11 @@ struct LeadingSums {
   static constexpr int kBits = 52 - kBlockBits; // of a number that are summed at a time
 
   double large, small;
-  double high = 0, low = 0;
+  Doubles high{}, low{};
 
   explicit LeadingSums(int exponent)
       : large(1.5 * power_of_two(exponent + kBlockBits)),
         small(1.5 * power_of_two(exponent + kBlockBits - kBits - 1)) {
-  }
-  double left_of(double x) const {
-    x -= (x + large) - large;
-    return x - ((x + small) - small);
-  }
-  void add_to(int64_t* digits, int lowest) const {
-    add_double(digits, lowest, high);
-    add_double(digits, lowest, low);
-  }
-};
-
-/// The sums of a lane each.
-template <class Doubles>
-struct LeadingSumsOfLanes {
-  double large, small;
-  Doubles high{}, low{};
-
-  [[gnu::always_inline]] explicit LeadingSumsOfLanes(const LeadingSums& sum)
-      : large(sum.large), small(sum.small) {
   }
   /// Leaves what is left in `x`. (GCC warns of functions that return vectors.)
   [[gnu::always_inline]] void add(Doubles& x) {
@@ -126,26 +109,22 @@ struct LeadingSumsOfLanes {
     low += second;
     x -= second;
   }
-  [[gnu::always_inline]] void add_to(LeadingSums& sum) const {
-    for (size_t lane = 0; lane < sizeof(Doubles) / sizeof(double); ++lane) {
-      sum.high += high[lane];
-      sum.low += low[lane];
-    }
+  double left_of(double x) const {
+    x -= (x + large) - large;
+    return x - ((x + small) - small);
+  }
+  void add_to(int64_t* digits, int lowest) const {
+    add_double(digits, lowest, (high[0] + high[1]) + (high[2] + high[3]));
+    add_double(digits, lowest, (low[0] + low[1]) + (low[2] + low[3]));
   }
 };
 
 /// Returns whether anything is left.
-template <int kBytes>
 [[gnu::always_inline]] inline bool add_leading(
     const float* values, int size, LeadingSums& sum, LeadingSums& squares) {
-  using Doubles = typename VectorOf<double, kBytes>::Type;
-  using DoubleBits = typename VectorOf<int64_t, kBytes>::Type;
-  using Singles = typename VectorOf<float, kBytes / 2>::Type;
-  constexpr int kLanes = kBytes / static_cast<int>(sizeof(double));
-  static_assert(kTurn % kLanes == 0);
-  LeadingSumsOfLanes<Doubles> s(sum), q(squares);
+  LeadingSums s = sum, q = squares;
   DoubleBits left{};
-  for (int i = 0; i < size; i += kLanes) {
+  for (int i = 0; i < size; i += 4) {
     Singles singles;
     std::memcpy(&singles, values + i, sizeof singles);
     Doubles x = __builtin_convertvector(singles, Doubles);
@@ -154,13 +133,9 @@ template <int kBytes>
     q.add(square);
     left |= reinterpret_cast<DoubleBits>(x) | reinterpret_cast<DoubleBits>(square);
   }
-  s.add_to(sum);
-  q.add_to(squares);
-  int64_t any = 0;
-  for (int lane = 0; lane < kLanes; ++lane) {
-    any |= left[lane];
-  }
-  return any != 0;
+  sum = s;
+  squares = q;
+  return ((left[0] | left[1]) | (left[2] | left[3])) != 0;
 }
 
 template <class T, class Wide>
@@ -186,9 +161,8 @@ struct Adder<T, float> {
     const int exponent = std::max(largest >> 23, 1) - 126;
     LeadingSums sum(exponent), squares(2 * exponent);
     bool any_left = false;
-    run_widest_vectors([&](auto bytes) __attribute__((always_inline)) {
-      constexpr int kBytes = std::max(decltype(bytes)::value, 32); // two floats are no vector
-      any_left = add_leading<kBytes>(wide, padded, sum, squares);
+    run_widest([&]() __attribute__((always_inline)) {
+      any_left = add_leading(wide, padded, sum, squares);
     });
     channel.expect_additions(size + 2);
     sum.add_to(channel.digits, channel.kSum.lowest);
