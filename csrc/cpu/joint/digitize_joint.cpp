@@ -38,7 +38,7 @@ void combine(const Own* own, int64_t elements, Slot before, Slot size, Slot* joi
       const Slot a = joint[i];
       const Own b = own[i];
       const auto slot = static_cast<Slot>(Unsigned{a} * size + b);
-      joint[i] = (a < before) & (b < size) ? slot : kNone<Slot>;
+      joint[i] = ((a < before) & (b < size)) ? slot : kNone<Slot>;
     }
   });
 }

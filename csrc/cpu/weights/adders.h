@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 
 #include "core/weights.h"
 #include "cpu/count/panel.h"
@@ -133,7 +134,7 @@ class TableAdder {
       const int64_t turn = i < turns ? i * (problem_.num_bins + 1) : rows_[i - turns];
       rows_[i] = static_cast<uint32_t>(turn);
     }
-    std::fill_n(table_, plane() * CellsOf<W>::kCells, Cell<W>{});
+    std::memset(table_, 0, static_cast<size_t>(plane() * CellsOf<W>::kCells) * sizeof(Cell<W>));
     added_ = 0;
     has_exponents_ = has_carried_ = false;
     is_canonical_ = true;
