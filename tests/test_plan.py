@@ -596,7 +596,7 @@ def test_prediction(capsys: pytest.CaptureFixture[str]) -> None:
     expected = ((512 << 20) + (1 << 20)) / 4.8e12
     assert explanation.predicted_seconds == pytest.approx(expected)
     assert "at least 112 us, at 4.8 TB/s" in str(explanation)
-    assert "512 MiB read, 1 MiB of counts" in str(explanation)
+    assert "read 512 MiB, counts 1 MiB" in str(explanation)
 
     unknown = explained(case, dataclasses.replace(H200, bytes_per_second=None), capsys)
     assert unknown.predicted_seconds is None
