@@ -132,15 +132,17 @@ def test_a_data_set_of_weights(workers: int) -> None:
 def test_processes_find_the_same_bits(tmp_path: Path) -> None:
     """Each of three prints what one alone prints."""
     program = str(RECIPES / "weighted_dataset.py")
+    # One thread, as in each of three: torch makes the data, and two threads made others, rarely.
+    environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
     alone = subprocess.run(
-        [sys.executable, program], env=ENVIRONMENT, capture_output=True, text=True, check=True
+        [sys.executable, program], env=environment, capture_output=True, text=True, check=True
     )
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
     # A file for each process: in one pipe their lines can mix.
     command += ["--redirects", "1", "--log-dir", str(tmp_path), "--nproc-per-node", "3"]
     together = subprocess.run(
         [*command, program],
-        env={**ENVIRONMENT, "OMP_NUM_THREADS": "1"},
+        env=environment,
         capture_output=True,
         text=True,
         timeout=120,
