@@ -132,7 +132,7 @@ def test_a_data_set_of_weights(workers: int) -> None:
 def test_processes_find_the_same_bits(tmp_path: Path) -> None:
     """Each of three prints what one alone prints."""
     program = str(RECIPES / "weighted_dataset.py")
-    # One thread, as in each of three: torch makes the data, and two threads made others, rarely.
+    # The data are made as in each of three, by one thread.
     environment = {**ENVIRONMENT, "OMP_NUM_THREADS": "1"}
     alone = subprocess.run(
         [sys.executable, program], env=environment, capture_output=True, text=True, check=True

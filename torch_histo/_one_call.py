@@ -31,6 +31,11 @@ def holds_numbers(range: Any) -> bool:
     return is_pair and _NUMBERS.issuperset(map(type, range))
 
 
+def detached(tensor: Tensor) -> Tensor:
+    """For operators without a gradient. A tensor that needs none is not wrapped anew."""
+    return tensor.detach() if tensor.requires_grad else tensor
+
+
 def counts_and_edges(
     input: Tensor, bins: object, range: Any, dim: int | Sequence[int] | None, flow: bool
 ) -> tuple[Tensor, Tensor] | None:
@@ -59,9 +64,7 @@ def in_one_call(
     try:
         ends = None if range is None else list(map(float, range))
         dims = None if dim is None else dimensions("histogram", dim)
-        if input.requires_grad:
-            input = input.detach()  # edges have no gradient
-        return operator(input, ends, dims)  # type: ignore[no-any-return]
+        return operator(detached(input), ends, dims)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError, OverflowError):
         return None
 
@@ -74,8 +77,6 @@ def edges_in_one_call(
     if not is_plain(input):
         return None
     try:
-        if input.requires_grad:
-            input = input.detach()  # edges have no gradient
-        return _edges_of(input, num_bins, range, dims)  # type: ignore[no-any-return]
+        return _edges_of(detached(input), num_bins, range, dims)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
         return None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, TypeAlias
@@ -16,6 +15,7 @@ from torch_histo._arguments import (
     is_compiling,
     is_plain,
     kept_dimensions,
+    reduced_dimensions,
     shown,
     tensor_of,
 )
@@ -333,12 +333,10 @@ def _edges_in_one_pass(
     """The edges of all axes, if their extremes can be found while one tensor is read once."""
     if call.sample is None or x is not call.tensors[0] or isinstance(bins, Tensor):
         return []
-    size = x.dim()
-    if not dims:  # all of them
-        dims = list(builtins.range(size))
-    if not all(-size <= d < size for d in dims):
+    size, given = x.dim(), dims or []
+    if not all(-size <= d < size for d in given):
         return []  # an error, which the first axis has
-    edges = edges_of(call.sample, [d % size for d in dims], bins, combine)
+    edges = edges_of(call.sample, sorted(reduced_dimensions(size, given)), bins, combine)
     return [own.contiguous() for own in edges.unbind(-2)]
 
 

@@ -22,7 +22,7 @@ from torch_histo._arguments import (
     shown,
     tensor_of,
 )
-from torch_histo._one_call import in_one_call
+from torch_histo._one_call import detached, in_one_call
 from torch_histo._weight_operators import (
     rounded_sums,
     sum_of_digits,
@@ -87,7 +87,7 @@ def sums_and_edges(
         of_element = weight_of("histogram", weight, input)
         if not is_plain(of_element) or _has_gradient(of_element):
             return None
-        return uniform_sums(input, _detached(of_element), bins, range, dims, flow, _MOST_BYTES)
+        return uniform_sums(input, detached(of_element), bins, range, dims, flow, _MOST_BYTES)
 
     return in_one_call(call, input, bins, range, dim)
 
@@ -97,11 +97,11 @@ def _sums_in_one_call(
 ) -> Tensor | None:
     """The sums of plain tensors, unless they have a gradient or need groups of channels. Calls that
     end in an error give None, too: the longer way tells what it is."""
-    edges, number = (_detached(bins), 0) if isinstance(bins, Tensor) else (None, bins)
+    edges, number = (detached(bins), 0) if isinstance(bins, Tensor) else (None, bins)
     if _has_gradient(weight) or not (edges is None or is_plain(edges)):
         return None
     try:
-        call = _detached(input), _detached(weight), edges, number, dims, flow, _MOST_BYTES
+        call = detached(input), detached(weight), edges, number, dims, flow, _MOST_BYTES
         return rounded_sums(*call)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
         return None
@@ -159,10 +159,6 @@ def _requires_grad(weight: Tensor) -> bool:
 def _has_gradient(weight: Tensor) -> bool:
     """Whether one is wanted of the sums, or what is refused instead."""
     return _requires_grad(weight) or _has_tangent(weight)
-
-
-def _detached(tensor: Tensor) -> Tensor:
-    return tensor.detach() if tensor.requires_grad else tensor
 
 
 def _has_tangent(weight: Tensor) -> bool:
