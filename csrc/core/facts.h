@@ -1,4 +1,4 @@
-// What plans tell of themselves: facts by name, as JSON.
+// Facts about a plan: names and values, as JSON.
 #pragma once
 
 #include <string>

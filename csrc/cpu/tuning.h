@@ -182,8 +182,8 @@ constexpr int64_t kMinPlaneRun = 128;  // uint8 [1024, 128, 512] over (0, 1), un
 constexpr int64_t kKeysPerTile = 2048; // shown by float32 [2^24] median
 /// How far ahead values are fetched.
 constexpr int64_t kKeysAheadBytes = 16384; // shown by float32 [2^24] median
-/// Where neighbours are channels: rows that are read before keys are made of them, and how many rows
-/// ahead they are fetched.
+/// Channels side by side: so many rows are copied before their keys are made, and the rows so far
+/// ahead are fetched.
 constexpr int64_t kKeyRows = 128;     // bfloat16 [2048, 4096] median
 constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
 /// Channels of at most these many bytes are copied: with few quantiles, and with many.

@@ -58,9 +58,9 @@ class HistogramExplanation(Plan):
     """A plan of `histogram`; its `repr()` and `str()` are the plan in words.
 
     Each fact of `facts` is an attribute, too; docs/profiling.md says what they mean. `searches`:
-    how bins are found; empty if nobody knows the edges, or if they are computed. `keys`: how the
-    keys or patterns of the CPU are counted; `raw_bytes`: the same of raw bytes on a GPU; `weight`:
-    what weights take. These are None where there are none.
+    how bins are found; empty for edges on the meta device, and for those that are computed. `keys`:
+    how the keys or patterns of the CPU are counted; `raw_bytes`: the same of raw bytes on a GPU;
+    `weight`: what weights take. These are None where there are none.
     """
 
     flow: bool = False

@@ -91,7 +91,7 @@ Sharing sharing_of(const Problem& problem, const CpuPlan& plan);
 /// Memory of all threads, besides the counts.
 int64_t workspace_bytes(const CpuPlan& plan, const Problem& problem);
 
-/// What a plan tells of itself, by groups.
+/// The facts about a plan, in groups.
 Facts facts_of(const CpuPlan& plan, const Problem& problem);
 
 } // namespace histo::cpu

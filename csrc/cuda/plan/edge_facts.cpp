@@ -1,4 +1,4 @@
-// What plans of histograms between edges tell of themselves.
+// Facts about plans of histograms between edges.
 #include <algorithm>
 
 #include "cuda/plan/facts.h"

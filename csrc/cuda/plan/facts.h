@@ -1,5 +1,5 @@
-// What plans tell of themselves, by groups; `explain` prints it. The facts of a layout stand beside
-// its planner.
+// Facts about plans, in groups, which `explain` prints. The facts of a layout stand beside its
+// planner.
 #pragma once
 
 #include <string>
@@ -19,7 +19,7 @@ inline Fact launches_of(const Steps& steps) {
 
 const char* name_of(Access access);
 
-/// What a layout tells.
+/// The facts about a layout.
 struct LayoutFacts {
   std::string kernel; // the one that counts; a reduction may follow it
   Facts layout;
