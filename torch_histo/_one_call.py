@@ -16,6 +16,7 @@ _library.load()
 
 _uniform_histogram = torch.ops.histo._uniform_histogram.default
 _edges_of = torch.ops.histo._edges_of.default
+_edges_of_axes = torch.ops.histo._edges_of_axes.default
 _NUMBERS = {int, float, *(np.dtype(code).type for code in "bhilqBHILQed")}
 """Types of numbers between which edges are computed in float64."""
 
@@ -80,3 +81,17 @@ def edges_in_one_call(
         return _edges_of(detached(input), num_bins, range, dims)  # type: ignore[no-any-return]
     except (RuntimeError, TypeError):
         return None
+
+
+def edges_of_axes(
+    inputs: Sequence[Tensor], num_bins: Sequence[int], ranges: Sequence[tuple[Any, Any]]
+) -> list[Tensor]:
+    """The edges of several axes, each between two numbers. Other calls give none, and so do those
+    that end in an error."""
+    if not all(map(is_plain, inputs)):
+        return []
+    try:
+        ends = [float(end) for pair in ranges for end in pair]
+        return _edges_of_axes([*map(detached, inputs)], num_bins, ends)  # type: ignore[no-any-return]
+    except (RuntimeError, TypeError, OverflowError):
+        return []

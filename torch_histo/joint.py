@@ -27,6 +27,7 @@ from torch_histo._joint_errors import (
 )
 from torch_histo._joint_operators import joint_histogram, joint_index, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
+from torch_histo._one_call import edges_of_axes
 from torch_histo._ranges import Range
 from torch_histo._weight_operators import sum_of_digits, sum_size
 from torch_histo.histograms import (
@@ -239,18 +240,20 @@ def joint_of(
     ranges = _ranges_of(op, range, len(xs))
     is_list = isinstance(bins, (tuple, list))
     dims: list[int] | None = None
+    wanted: list[UniformBins | Tensor] = []
+    for d, (x, own) in enumerate(zip(xs, axes, strict=True)):
+        try:
+            dims, checked = checked_call(x, own, ranges[d], dim, density, flow)
+        except (RuntimeError, TypeError) as error:
+            raise of_axis(call, error, d, is_list) from None
+        wanted.append(checked)
     edges: list[Tensor] = []
     for d, (x, own) in enumerate(zip(xs, axes, strict=True)):
         try:
-            dims, wanted = checked_call(x, own, ranges[d], dim, density, flow)
-        except (RuntimeError, TypeError) as error:
-            raise of_axis(call, error, d, is_list) from None
-        try:
-            if d == 0 and range is None and not is_list:
-                edges = _edges_in_one_pass(call, x, dims, wanted, combine)
-                if edges:
-                    break
-            edges.append(edges_of(x, dims, wanted, combine))
+            if d == 0:
+                edges = _edges_of_all(call, xs, dims, wanted, combine)
+            if len(edges) <= d:
+                edges.append(edges_of(x, dims, wanted[d], combine))
         except (RuntimeError, TypeError) as error:
             raise of_axis(call, in_words_of_histogram(error, x, own), d, is_list) from None
     of_element = None if weight is None else weight_of(op, weight, xs[0])
@@ -323,20 +326,28 @@ class _Joint(NamedTuple):
         return not kept or bytes_of_all <= _MOST_BYTES
 
 
-def _edges_in_one_pass(
+def _edges_of_all(
     call: Coordinates,
-    x: Tensor,
+    xs: Sequence[Tensor],
     dims: list[int] | None,
-    bins: UniformBins | Tensor,
+    bins: Sequence[UniformBins | Tensor],
     combine: Combine | None,
 ) -> list[Tensor]:
-    """The edges of all axes, if their extremes can be found while one tensor is read once."""
-    if call.sample is None or x is not call.tensors[0] or isinstance(bins, Tensor):
+    """The edges of all axes, if one call makes them: between numbers, or between the extremes of
+    the coordinates of one tensor, which is read once."""
+    uniform = [own for own in bins if not isinstance(own, Tensor)]
+    pairs = [own.bounds for own in uniform]
+    numbers = [pair for pair in pairs if pair is not None and not isinstance(pair[0], Tensor)]
+    if len(numbers) == len(bins):
+        return edges_of_axes(xs, [own.num_bins for own in uniform], numbers)
+    if call.sample is None or xs[0] is not call.tensors[0] or any(pairs):
         return []
-    size, given = x.dim(), dims or []
+    if len(uniform) < len(bins) or any(own != uniform[0] for own in uniform):
+        return []
+    size, given = xs[0].dim(), dims or []
     if not all(-size <= d < size for d in given):
         return []  # an error, which the first axis has
-    edges = edges_of(call.sample, sorted(reduced_dimensions(size, given)), bins, combine)
+    edges = edges_of(call.sample, sorted(reduced_dimensions(size, given)), uniform[0], combine)
     return [own.contiguous() for own in edges.unbind(-2)]
 
 

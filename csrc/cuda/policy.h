@@ -416,6 +416,9 @@ constexpr int kFewestThreadsOfJoint = 512;
 // the result. Case: float32, float32 [64, 256, 256] over (1, 2).
 constexpr int64_t kMinRowsOfJoint = 1024;
 constexpr int64_t kMostCellsOfRow = 8;
+// The same of a block that shares its channel with others: its table is written, and summed with
+// theirs. Case: float32, float32 [2^16].
+constexpr int64_t kMostCellsOfRowOfBlock = 4;
 // Buckets that find the thresholds of an axis if no line does.
 constexpr int32_t kBucketsOfJoint = 1024;
 // Bins of an axis: a bucket counts its thresholds in 16 bits.

@@ -255,6 +255,7 @@ __device__ void choose_buckets(
       bins.guess = Guess::kBucketed;
     }
   }
+  __syncthreads(); // another axis may use the same memory
 }
 
 template <int kLogCopies, class Wide>
@@ -264,63 +265,103 @@ __device__ __forceinline__ void put_threshold(Wide* thresholds, unsigned slot, W
   }
 }
 
-/// Finds the bins of a channel, with all threads of the block. `thresholds` has a copy for each of
-/// 2^kLogCopies lanes, `buckets` room for `num_buckets`, a power of two. kCompares: a line and a
-/// comparison is taken before a line alone.
-template <class T, int kLogCopies, bool kCompares = false>
+/// What the threads of a block find out together about the edges of a channel.
+template <class G>
+struct FoundEdges {
+  unsigned limit; // edges that exist
+  unsigned flaws;
+  Lines<G> lines;
+};
+
+/// Finds the bins of a channel in three steps, with a barrier of the block between them. `thresholds`
+/// has a copy for each of 2^kLogCopies lanes, `buckets` room for `num_buckets`, a power of two.
+/// kCompares: a line and a comparison is taken before a line alone.
+template <class T, int kLogCopies, bool kCompares>
+struct BinsFinder {
+  using Bins = BlockBins<T, kLogCopies>;
+  using G = typename Bins::G;
+  enum Flaw : unsigned { kInvalid = 1, kNoAffine = 2, kNoAffineExceptTop = 4, kNoThenCompare = 8 };
+
+  const Edges& edges;
+  int64_t channel;
+  typename Bins::Wide* thresholds;
+  uint32_t* buckets;
+  int32_t num_buckets;
+  FoundEdges<G>& found; // in shared memory
+
+  /// By one thread: it divides, and there are few units for doubles.
+  __device__ __forceinline__ void begin() const {
+    found.limit = found.flaws = 0;
+    put_threshold<kLogCopies>(thresholds, 0, Bins::lowest());
+    found.lines =
+        Lines<G>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
+  }
+  /// By all threads of the block, which are numbered. It is not inlined: axes share its code, and loops
+  /// behind it spill less.
+  __device__ __noinline__ void check(unsigned thread) const {
+    unsigned existing = 0, flaws = 0;
+    const auto last = static_cast<unsigned>(edges.bins);
+    for (unsigned k = thread; k <= last; k += blockDim.x) {
+      const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, found.lines);
+      flaws |= (edge.valid ? 0 : kInvalid) | (edge.affine_is_right ? 0 : kNoAffine) |
+               (edge.affine_except_top_is_right ? 0 : kNoAffineExceptTop) |
+               (edge.then_compare_is_right ? 0 : kNoThenCompare);
+      existing += edge.exists;
+      put_threshold<kLogCopies>(thresholds, k + 1, Thresholds<T>::value(edge.ordinal, edge.exists));
+    }
+    if (existing > 0) {
+      atomicAdd(&found.limit, existing);
+    }
+    if (flaws > 0) {
+      atomicOr(&found.flaws, flaws);
+    }
+  }
+  /// By all threads.
+  __device__ __forceinline__ Bins end() const {
+    Bins bins{};
+    const unsigned flaws = found.flaws;
+    bins.valid = !(flaws & kInvalid);
+    const bool compares = !(flaws & kNoThenCompare), is_line = !(kCompares && compares);
+    bins.guess = best_guess(
+        is_line && !(flaws & kNoAffine),
+        is_line && kKnowsAffineExceptTop<T> && !(flaws & kNoAffineExceptTop), compares);
+    const Lines<G>& lines = found.lines;
+    bins.line = bins.guess == Guess::kAffine            ? lines.affine
+                : bins.guess == Guess::kAffineExceptTop ? lines.affine_except_top
+                                                        : lines.then_compare;
+    bins.end = lines.end_of(edges);
+    bins.bins = static_cast<unsigned>(edges.bins);
+    bins.limit = found.limit;
+    bins.thresholds = thresholds;
+    bins.buckets = buckets;
+    if (bins.guess == Guess::kBucketed) {
+      choose_buckets(
+          edges.at(channel, 0), edges.at(channel, edges.bins), buckets, num_buckets, bins);
+    }
+    bins.thresholds += threadIdx.x & ((1u << kLogCopies) - 1);
+    return bins;
+  }
+};
+
+/// The bins of a channel, with all threads of the block.
+template <class T, int kLogCopies>
 __device__ __forceinline__ BlockBins<T, kLogCopies> find_bins(
     const Edges& edges,
     int64_t channel,
     typename Number<T>::Wide* thresholds,
     uint32_t* buckets,
     int32_t num_buckets) {
-  using G = typename BlockBins<T, kLogCopies>::G;
-  enum : unsigned { kInvalid = 1, kNoAffine = 2, kNoAffineExceptTop = 4, kNoThenCompare = 8 };
-  __shared__ unsigned limit, found;
-  __shared__ Lines<G> lines; // one thread divides: there are few units for doubles
-  const Real low = edges.at(channel, 0), high = edges.at(channel, edges.bins);
+  using Finder = BinsFinder<T, kLogCopies, false>;
+  using Found = FoundEdges<typename Finder::G>;
+  __shared__ Found found;
+  const Finder finder{edges, channel, thresholds, buckets, num_buckets, found};
   if (threadIdx.x == 0) {
-    limit = found = 0;
-    put_threshold<kLogCopies>(thresholds, 0, BlockBins<T, kLogCopies>::lowest());
-    lines = Lines<G>::between(low, high, edges.bins);
+    finder.begin();
   }
   __syncthreads();
-  unsigned existing = 0, own = 0;
-  const auto last = static_cast<unsigned>(edges.bins);
-  for (unsigned k = threadIdx.x; k <= last; k += blockDim.x) {
-    const CheckedEdge<T> edge = check_edge<T>(edges, channel, k, lines);
-    own |= (edge.valid ? 0 : kInvalid) | (edge.affine_is_right ? 0 : kNoAffine) |
-           (edge.affine_except_top_is_right ? 0 : kNoAffineExceptTop) |
-           (edge.then_compare_is_right ? 0 : kNoThenCompare);
-    existing += edge.exists;
-    put_threshold<kLogCopies>(thresholds, k + 1, Thresholds<T>::value(edge.ordinal, edge.exists));
-  }
-  if (existing > 0) {
-    atomicAdd(&limit, existing);
-  }
-  if (own > 0) {
-    atomicOr(&found, own);
-  }
+  finder.check(threadIdx.x);
   __syncthreads();
-  BlockBins<T, kLogCopies> bins{};
-  bins.valid = !(found & kInvalid);
-  const bool compares = !(found & kNoThenCompare), is_line = !(kCompares && compares);
-  bins.guess = best_guess(
-      is_line && !(found & kNoAffine),
-      is_line && kKnowsAffineExceptTop<T> && !(found & kNoAffineExceptTop), compares);
-  bins.line = bins.guess == Guess::kAffine            ? lines.affine
-              : bins.guess == Guess::kAffineExceptTop ? lines.affine_except_top
-                                                      : lines.then_compare;
-  bins.end = lines.end_of(edges);
-  bins.bins = last;
-  bins.limit = limit;
-  bins.thresholds = thresholds;
-  bins.buckets = buckets;
-  if (bins.guess == Guess::kBucketed) {
-    choose_buckets(low, high, buckets, num_buckets, bins);
-  }
-  bins.thresholds += threadIdx.x & ((1u << kLogCopies) - 1);
-  return bins;
+  return finder.end();
 }
 
 } // namespace histo::cuda

@@ -1,6 +1,7 @@
 // The axis of one coordinate of a joint histogram, as a block finds it.
 #pragma once
 
+#include "core/joint.h"
 #include "cuda/axis/block_bins.cuh"
 #include "cuda/storage/room.h"
 #include "cuda/walk/packs.cuh"
@@ -154,28 +155,60 @@ struct BinsOfAxis {
   }
 };
 
-/// Finds the bins of axis kAxis of a channel, with all threads of the block.
+/// Finds the bins of axis kAxis in the steps of `BinsFinder`. All axes take a step together, each with
+/// other threads.
 template <int kAxis, class Values>
-__device__ __forceinline__ auto find_axis(
-    const Edges& edges, int64_t channel, int64_t least, int64_t last, int32_t buckets, Room& room) {
+class AxisFinder {
+ public:
   using V = typename Values::Wide;
+  using Axis = BinsOfAxis<V, kAreSmall<Values>>;
+
+  __device__ __forceinline__
+  AxisFinder(const Edges& edges, int64_t channel, int32_t buckets, Room& room)
+      : bins_{
+            edges,
+            channel,
+            room.take<V>(words_of(static_cast<unsigned>(edges.bins) + 3, 0u)),
+            room.take<uint32_t>(buckets),
+            buckets,
+            shared_memory().found} {
+  }
+  __device__ __forceinline__ void begin() const {
+    if (threadIdx.x == kAxis * kWarp) {
+      bins_.begin();
+    }
+  }
+  __device__ __forceinline__ void check() const {
+    const unsigned thread = threadIdx.x + kAxis * (blockDim.x / kMostAxes);
+    bins_.check(thread < blockDim.x ? thread : thread - blockDim.x);
+  }
+  /// `least` and `last` are the extremes of an integer type.
+  __device__ __forceinline__ Axis end(int64_t least, int64_t last) const {
+    Axis axis{};
+    axis.bins = bins_.end();
+    if (threadIdx.x == 0) {
+      shared_memory().bins = axis.bins;
+    }
+    if constexpr (!Number<V>::kIsFloat) {
+      axis.consecutive = Consecutive::of(axis.bins, least, last);
+    }
+    axis.in_memory = &shared_memory().bins;
+    axis.nan_slot = axis.bins.bins + 2;
+    return axis;
+  }
+
+ private:
   using Bins = BlockBins<V, 0>;
-  __shared__ Bins in_memory;
-  const auto slots = static_cast<unsigned>(edges.bins) + 3;
-  auto* thresholds = room.take<V>(words_of(slots, 0u));
-  auto* words = room.take<uint32_t>(buckets);
-  BinsOfAxis<V, kAreSmall<Values>> axis{};
-  axis.bins = find_bins<V, 0, true>(edges, channel, thresholds, words, buckets);
-  __syncthreads(); // other axes use the same memory to find their bins
-  if (threadIdx.x == 0) {
-    in_memory = axis.bins;
+  struct SharedMemory {
+    FoundEdges<typename Bins::G> found;
+    Bins bins;
+  };
+  __device__ __forceinline__ static SharedMemory& shared_memory() {
+    __shared__ SharedMemory memory;
+    return memory;
   }
-  if constexpr (!Number<V>::kIsFloat) {
-    axis.consecutive = Consecutive::of(axis.bins, least, last);
-  }
-  axis.in_memory = &in_memory;
-  axis.nan_slot = slots - 1;
-  return axis;
-}
+
+  BinsFinder<V, 0, true> bins_;
+};
 
 } // namespace histo::cuda

@@ -1,6 +1,8 @@
 // Counting numbers between edges on a GPU, and what edges are made of.
 #pragma once
 
+#include <vector>
+
 #include "core/edges.h"
 #include "core/uniform_edges.h"
 #include "cuda/launch.h"
@@ -37,6 +39,8 @@ void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch);
 /// Writes the edges alone.
 void edges_of(const Problem& problem, const UniformBins& bins, const Launch& launch);
+/// The same of several axes, each between two numbers, by one kernel for a few of them.
+void edges_of_axes(const std::vector<UniformBins>& axes, const Launch& launch);
 
 // The layouts of EdgePlan.
 void count_streams_between(

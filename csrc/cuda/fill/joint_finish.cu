@@ -11,36 +11,38 @@
 namespace histo::cuda {
 namespace {
 
-constexpr unsigned kBinsOfSum = 32; // of a block
-constexpr unsigned kLanesOfSum = 8; // of a bin
+constexpr unsigned kThreadsOfSum = 256;
+constexpr unsigned kMostLogLanesOfSum = 5; // threads of a bin
 constexpr int kThreadsOfPick = 256;
 
-/// Sums the tables of the blocks of each channel.
-__global__ __launch_bounds__(kBinsOfSum* kLanesOfSum) void sum_joint_tables_kernel(
+/// Sums the tables of the blocks of each channel. A bin has 2^log_lanes threads of a block.
+__global__ __launch_bounds__(kThreadsOfSum) void sum_joint_tables_kernel(
     const uint32_t* __restrict__ tables,
     unsigned chunks,
+    unsigned log_lanes,
     int64_t num_bins,
     int64_t size, // bins of all channels
     bool adds,
     unsigned long long* __restrict__ counts) {
-  __shared__ unsigned long long sums[kLanesOfSum][kBinsOfSum];
-  const unsigned column = threadIdx.x % kBinsOfSum, lane = threadIdx.x / kBinsOfSum;
-  const int64_t index = int64_t{blockIdx.x} * kBinsOfSum + column;
+  __shared__ unsigned long long sums[kThreadsOfSum];
+  const unsigned bins = kThreadsOfSum >> log_lanes; // of the block
+  const unsigned column = threadIdx.x % bins, first = threadIdx.x / bins;
+  const int64_t index = int64_t{blockIdx.x} * bins + column;
   const int64_t channel = index / num_bins;
   const uint32_t* table = tables + channel * chunks * num_bins + index % num_bins;
   wait_for_previous(); // it writes the tables
   unsigned long long sum = 0;
   if (index < size) {
 #pragma unroll 4
-    for (unsigned chunk = lane; chunk < chunks; chunk += kLanesOfSum) {
+    for (unsigned chunk = first; chunk < chunks; chunk += 1u << log_lanes) {
       sum += table[chunk * num_bins];
     }
   }
-  sums[lane][column] = sum;
+  sums[threadIdx.x] = sum;
   __syncthreads();
-  if (lane == 0 && index < size) {
-    for (unsigned other = 1; other < kLanesOfSum; ++other) {
-      sum += sums[other][column];
+  if (first == 0 && index < size) {
+    for (unsigned other = column + bins; other < kThreadsOfSum; other += bins) {
+      sum += sums[other];
     }
     counts[index] = adds ? counts[index] + sum : sum;
   }
@@ -61,7 +63,8 @@ __global__ __launch_bounds__(kThreadsOfPick) void pick_joint_bins_kernel(
   const int64_t bin = int64_t{blockIdx.x} * kThreadsOfPick + threadIdx.x;
   if (bin < num_bins) {
     unsigned cell = 0;
-    const bool is_counted = cell_of(of, valid, static_cast<unsigned>(bin), cell);
+    const bool is_counted =
+        ShownSlots::of(of, static_cast<unsigned>(bin)).find_cell(of, valid, cell);
     counts[bin] = is_counted ? cells[cell] : 0;
   }
 }
@@ -69,13 +72,17 @@ __global__ __launch_bounds__(kThreadsOfPick) void pick_joint_bins_kernel(
 void sum_tables(const JointCall& call, const Launch& launch) {
   const JointPlan& plan = call.plan;
   const int64_t size = call.problem.num_counts();
+  unsigned log_lanes = 0;
+  while (log_lanes < kMostLogLanesOfSum && 1u << log_lanes < plan.streams.chunks) {
+    ++log_lanes;
+  }
   start(
       launch, "sum_joint_tables", sum_joint_tables_kernel,
       LaunchShape{
-          grid_of(ceil_div(size, kBinsOfSum)), dim3(kBinsOfSum * kLanesOfSum), 0, 1,
+          grid_of(ceil_div(size, int64_t{kThreadsOfSum >> log_lanes})), dim3(kThreadsOfSum), 0, 1,
           launch.limits.has_clusters()},
-      static_cast<const uint32_t*>(call.workspace), plan.streams.chunks, call.problem.num_bins,
-      size, plan.storage == JointStorage::kHalves, totals_of(call.problem));
+      static_cast<const uint32_t*>(call.workspace), plan.streams.chunks, log_lanes,
+      call.problem.num_bins, size, plan.storage == JointStorage::kHalves, totals_of(call.problem));
 }
 
 /// Counts the cells that elements have, and picks those of the result.

@@ -24,6 +24,36 @@ struct JointOutput {
   int64_t num_bins;
 };
 
+/// What finds the axes from kAxis on.
+template <class Samples, int kAxis = 0, bool kIsThere = (kAxis < Samples::kAxes)>
+struct AxisFinders {
+  AxisFinder<kAxis, typename Samples::template Axis<kAxis>::Values> own;
+  AxisFinders<Samples, kAxis + 1> behind;
+
+  __device__ __forceinline__
+  AxisFinders(const JointStreams& in, const JointAxes& axes, int64_t channel, Room& room)
+      : own(axes.axes[kAxis].edges, channel, in.buckets, room), behind(in, axes, channel, room) {
+  }
+  __device__ __forceinline__ void begin() const {
+    own.begin();
+    behind.begin();
+  }
+  __device__ __forceinline__ void check() const {
+    own.check();
+    behind.check();
+  }
+};
+template <class Samples, int kAxis>
+struct AxisFinders<Samples, kAxis, false> {
+  __device__ __forceinline__
+  AxisFinders(const JointStreams&, const JointAxes&, int64_t, const Room&) {
+  }
+  __device__ __forceinline__ void begin() const {
+  }
+  __device__ __forceinline__ void check() const {
+  }
+};
+
 /// The axes of a block. Each holds those behind it.
 template <class Stream, int kAxis = 0>
 struct AxesOfBlock {
@@ -37,14 +67,23 @@ struct AxesOfBlock {
   unsigned slots; // of the axis in a table
   Behind behind;
 
+  /// With all threads of the block.
   __device__ __forceinline__ static AxesOfBlock find(
       const JointStreams& in, const JointAxes& axes, int64_t channel, Room& room) {
+    const AxisFinders<Samples> finders(in, axes, channel, room);
+    finders.begin();
+    __syncthreads();
+    finders.check();
+    __syncthreads();
+    return found_by(finders, in);
+  }
+  __device__ __forceinline__ static AxesOfBlock found_by(
+      const AxisFinders<Samples, kAxis>& finders, const JointStreams& in) {
     AxesOfBlock found{};
-    found.own = find_axis<kAxis, Values>(
-        axes.axes[kAxis].edges, channel, in.least[kAxis], in.last[kAxis], in.buckets, room);
+    found.own = finders.own.end(in.least[kAxis], in.last[kAxis]);
     found.slots = in.cells.slots[kAxis];
     if constexpr (!kIsLast) {
-      found.behind = Behind::find(in, axes, channel, room);
+      found.behind = Behind::found_by(finders.behind, in);
     }
     return found;
   }
@@ -161,9 +200,12 @@ __device__ inline void put_beside_index(const JointOutput& out, int64_t rows) {
 __device__ inline void put_cells(const JointOutput& out, const CellHalves& halves, bool alone) {
   const auto bins = static_cast<unsigned>(out.num_bins);
   uint32_t* table = out.tables + int64_t{blockIdx.x} * bins;
+  ShownSlots slots = ShownSlots::of(halves.cells, threadIdx.x);
+  const ShownSlots step = ShownSlots::of(halves.cells, blockDim.x);
   for (unsigned bin = threadIdx.x; bin < bins; bin += blockDim.x) {
     unsigned cell = 0;
-    const bool counts = cell_of(halves.cells, halves.valid, bin, cell);
+    const bool counts = slots.find_cell(halves.cells, halves.valid, cell);
+    slots.advance(halves.cells, step);
     const bool is_half = out.storage == JointStorage::kHalves;
     const uint32_t found = is_half ? halves.at(cell) : CellWords{halves.address}.at(cell);
     const uint32_t sum = counts ? found : 0;

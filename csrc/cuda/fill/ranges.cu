@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "core/joint.h"
 #include "core/uniform_edges.h"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/extremes.h"
@@ -56,6 +57,28 @@ __global__ void uniform_edges_kernel(
   }
   for (int64_t i = first; i < num_counts; i += step) {
     counts[i] = 0;
+  }
+}
+
+/// Axes whose edges one kernel writes. The ranges are by value: a graph may be replayed later.
+struct FewAxes {
+  OneRange ranges[kMostAxes];
+  UniformBins bins[kMostAxes];
+};
+
+__global__ void edges_of_axes_kernel(const __grid_constant__ FewAxes axes) {
+  wait_for_previous(); // it may use the same memory
+  let_next_start();
+  const OneRange& range = axes.ranges[blockIdx.y];
+  const UniformBins& bins = axes.bins[blockIdx.y];
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t k = blockIdx.x * int64_t{kThreads} + threadIdx.x; k <= bins.bins; k += step) {
+    const double edge = uniform_edge(range.low, range.high, bins.bins, k);
+    if (bins.type == ElementType::kFloat32) {
+      static_cast<float*>(bins.edges)[k] = static_cast<float>(edge);
+    } else {
+      static_cast<double*>(bins.edges)[k] = edge;
+    }
   }
 }
 
@@ -195,6 +218,24 @@ void count_uniform(
     const Problem& problem, const UniformBins& bins, const Flow& flow, const Launch& launch) {
   bins.type == ElementType::kFloat32 ? count_uniform<float>(problem, bins, flow, launch)
                                      : count_uniform<double>(problem, bins, flow, launch);
+}
+
+void edges_of_axes(const std::vector<UniformBins>& axes, const Launch& launch) {
+  for (size_t first = 0; first < axes.size(); first += kMostAxes) {
+    const size_t count = std::min<size_t>(kMostAxes, axes.size() - first);
+    FewAxes few{};
+    int64_t most = 0;
+    for (size_t d = 0; d < count; ++d) {
+      const UniformBins& bins = axes[first + d];
+      few.ranges[d] = {bins.range[0], bins.range[1]};
+      few.bins[d] = bins;
+      most = std::max(most, bins.bins + 1);
+    }
+    const dim3 grid(grid_for(most, launch).x, static_cast<unsigned>(count));
+    start(
+        launch, "edges_of_axes", edges_of_axes_kernel,
+        LaunchShape{grid, kThreads, 0, 1, launch.limits.has_clusters()}, few);
+  }
 }
 
 void edges_of(const Problem& problem, const UniformBins& bins, const Launch& launch) {

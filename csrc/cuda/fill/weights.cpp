@@ -9,26 +9,34 @@ namespace {
 
 /// Counts in memory of its own, by count(problem of the input alone), and multiplies.
 template <class F>
-void sum_by_counts(const Problem& problem, const Launch& launch, const F& count) {
+void sum_by_counts(const Problem& problem, double* rounded, const Launch& launch, const F& count) {
   Problem counted = problem;
   counted.num_operands = 1;
   counted.sum_size = 1;
   counted.counts =
       static_cast<int64_t*>(launch.allocate(problem.num_counts() * int64_t{sizeof(int64_t)}));
   count(counted);
-  sum_equal_weights(problem, counted.counts, launch);
+  sum_equal_weights(problem, counted.counts, rounded, launch);
 }
 
-/// Clears the sums, adds to them, and makes them canonical, unless blocks write them as they are.
+/// Clears the sums and adds to them, unless blocks write them as they are. Then rounds them, or makes
+/// them canonical.
 template <class F>
-void sum_by(const WeightsPlan& plan, const Problem& problem, const Launch& launch, const F& add) {
-  if (plan.layout == WeightsLayout::kStreams && plan.streams.writes) {
-    return add();
-  }
+void sum_by(
+    const WeightsPlan& plan,
+    const Problem& problem,
+    double* rounded,
+    const Launch& launch,
+    const F& add) {
+  const bool writes = plan.layout == WeightsLayout::kStreams && plan.streams.writes;
   const bool overlaps = launch.limits.has_clusters();
-  clear(launch, problem.counts, problem.num_results(), overlaps);
+  if (!writes) {
+    clear(launch, problem.counts, problem.num_results(), overlaps);
+  }
   add();
-  if (problem.sum_size > 1) {
+  if (rounded != nullptr) {
+    round_sums(problem.counts, problem.num_counts(), problem.sum_size, rounded, launch, overlaps);
+  } else if (!writes && problem.sum_size > 1) {
     normalize_sums(problem.counts, problem.num_counts(), problem.sum_size, launch, overlaps);
   }
 }
@@ -36,14 +44,18 @@ void sum_by(const WeightsPlan& plan, const Problem& problem, const Launch& launc
 } // namespace
 
 void sum_weights_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    double* rounded,
+    const Launch& launch) {
   if (has_one_weight_a_channel(problem.operand(1))) {
-    return sum_by_counts(problem, launch, [&](const Problem& counted) {
+    return sum_by_counts(problem, rounded, launch, [&](const Problem& counted) {
       count_between(counted, edges, flow, launch);
     });
   }
   const WeightsPlan plan = plan_weights(problem, &edges, launch.limits);
-  sum_by(plan, problem, launch, [&] {
+  sum_by(plan, problem, rounded, launch, [&] {
     switch (plan.layout) {
       case WeightsLayout::kStreams:
         return sum_streams_between(plan, problem, edges, flow, launch);
@@ -56,14 +68,14 @@ void sum_weights_between(
   });
 }
 
-void sum_weights_of_values(const Problem& problem, const Launch& launch) {
+void sum_weights_of_values(const Problem& problem, double* rounded, const Launch& launch) {
   if (has_one_weight_a_channel(problem.operand(1))) {
-    return sum_by_counts(problem, launch, [&](const Problem& counted) {
+    return sum_by_counts(problem, rounded, launch, [&](const Problem& counted) {
       count(counted, ValueBinning{problem.num_bins}, launch);
     });
   }
   const WeightsPlan plan = plan_weights(problem, nullptr, launch.limits);
-  sum_by(plan, problem, launch, [&] {
+  sum_by(plan, problem, rounded, launch, [&] {
     switch (plan.layout) {
       case WeightsLayout::kStreams:
         return sum_streams_of_values(plan, problem, launch);

@@ -1,6 +1,5 @@
 // Exact sums of weights by bin on a GPU. Operand 0 of a problem is the input, and operand 1 are the
-// weights. The result has problem.sum_size numbers for each bin (core/weights.h); its digits are
-// canonical.
+// weights. The result has problem.sum_size numbers for each bin (core/weights.h).
 #pragma once
 
 #include "core/edges.h"
@@ -10,14 +9,26 @@
 
 namespace histo::cuda {
 
+/// `rounded`: where digits are rounded to. If it is null, they become canonical.
 void sum_weights_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+    const Problem& problem,
+    const Edges& edges,
+    const Flow& flow,
+    double* rounded,
+    const Launch& launch);
 /// Value v is in bin v, below problem.num_bins.
-void sum_weights_of_values(const Problem& problem, const Launch& launch);
+void sum_weights_of_values(const Problem& problem, double* rounded, const Launch& launch);
 
-/// Rounds the sums of floats, which need not be canonical, once.
-void round_sums(const int64_t* digits, int64_t bins, int size, double* sums, const Launch& launch);
-/// Makes digits canonical, in place. `overlaps`: it starts before the kernel before has ended.
+/// Rounds the sums of floats, which need not be canonical, once. `overlaps`: it starts before the
+/// kernel before has ended.
+void round_sums(
+    const int64_t* digits,
+    int64_t bins,
+    int size,
+    double* sums,
+    const Launch& launch,
+    bool overlaps = false);
+/// Makes digits canonical, in place.
 void normalize_sums(
     int64_t* digits, int64_t bins, int size, const Launch& launch, bool overlaps = false);
 
@@ -55,7 +66,9 @@ void sum_columns_between(
     const Launch& launch);
 void sum_columns_of_values(const WeightsPlan& plan, const Problem& problem, const Launch& launch);
 
-/// The sums of weights that are the same for all elements of a channel, by the counts of its bins.
-void sum_equal_weights(const Problem& problem, const int64_t* counts, const Launch& launch);
+/// The sums of weights that are the same for all elements of a channel, by the counts of its bins:
+/// rounded ones, or digits.
+void sum_equal_weights(
+    const Problem& problem, const int64_t* counts, double* rounded, const Launch& launch);
 
 } // namespace histo::cuda

@@ -32,6 +32,7 @@ template <int kSize>
 __global__ __launch_bounds__(kThreads) void round_kernel(
     const int64_t* __restrict__ digits, int64_t bins, double* __restrict__ sums) {
   constexpr SumLayout kLayout = sum_layout_of_size(kSize);
+  wait_for_previous(); // it adds to the digits
   for_each_bin(bins, [&](int64_t bin) {
     int64_t own[kSize];
 #pragma unroll
@@ -49,15 +50,20 @@ __global__ __launch_bounds__(kThreads) void multiply_kernel(
     unsigned weight_bytes,
     int64_t num_bins,
     int64_t num_sums,
-    int64_t* __restrict__ sums) {
-  const int size = sum_layout(weights.type).size();
+    int64_t* __restrict__ sums,
+    double* __restrict__ rounded) {
+  const SumLayout layout = sum_layout(weights.type);
   for_each_bin(num_sums, [&](int64_t i) {
     const int64_t offset = offset_in(weights.channels, i / num_bins) * weight_bytes;
     const RawBits raw = load_raw(static_cast<const char*>(weights.data) + offset, weight_bytes);
     int64_t own[kMostNumbersOfSum];
     visit_raw(weights.type, raw, [&](auto weight) { put_equal_weights(weight, counts[i], own); });
-    for (int j = 0; j < size; ++j) {
-      sums[i * size + j] = own[j];
+    if (rounded != nullptr) {
+      rounded[i] = round_sum(own, layout);
+      return;
+    }
+    for (int j = 0; j < layout.size(); ++j) {
+      sums[i * layout.size() + j] = own[j];
     }
   });
 }
@@ -77,10 +83,18 @@ void normalize_sums(int64_t* digits, int64_t bins, int size, const Launch& launc
   }
 }
 
-void round_sums(const int64_t* digits, int64_t bins, int size, double* sums, const Launch& launch) {
+void round_sums(
+    const int64_t* digits,
+    int64_t bins,
+    int size,
+    double* sums,
+    const Launch& launch,
+    bool overlaps) {
   const auto with = [&](auto kernel) {
     if (bins > 0) {
-      start(launch, "round_sums", kernel, grid_for(bins, launch), kThreads, 0, digits, bins, sums);
+      start(
+          launch, "round_sums", kernel,
+          LaunchShape{grid_for(bins, launch), kThreads, 0, 1, overlaps}, digits, bins, sums);
     }
   };
   switch (size) {
@@ -95,12 +109,13 @@ void round_sums(const int64_t* digits, int64_t bins, int size, double* sums, con
   }
 }
 
-void sum_equal_weights(const Problem& problem, const int64_t* counts, const Launch& launch) {
+void sum_equal_weights(
+    const Problem& problem, const int64_t* counts, double* rounded, const Launch& launch) {
   const View& weights = problem.operand(1);
   start(
       launch, "multiply_counts", multiply_kernel, grid_for(problem.num_counts(), launch), kThreads,
       0, counts, weights, static_cast<unsigned>(bytes_of_type(weights.type)), problem.num_bins,
-      problem.num_counts(), problem.counts);
+      problem.num_counts(), problem.counts, rounded);
 }
 
 } // namespace histo::cuda

@@ -216,7 +216,7 @@ void set_blocks(const Problem& problem, const DeviceLimits& limits, JointPlan& p
       setup * bytes_of_type(problem.type) / bytes_of_element(problem, in.cells.axes);
   const ChannelStreams streams = streams_of(problem, 1, limits, std::max<int64_t>(of_first, 1));
   // Each table of a channel must have enough rows, too.
-  const int64_t most = std::max<int64_t>(in.num_rows * kMostCellsOfRow / in.cells.size(), 1);
+  const int64_t most = std::max<int64_t>(in.num_rows * kMostCellsOfRowOfBlock / in.cells.size(), 1);
   in.share = std::max(streams.share, indexes ? 1 : ceil_div(in.num_rows, most));
   in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));
   plan.blocks = problem.num_channels() * in.chunks;

@@ -24,21 +24,49 @@ __device__ inline int64_t shown_bin(const JointCells& cells, unsigned cell) {
   return bin;
 }
 
-/// Finds the cell of a joint bin, or returns false: an axis that is not valid counts NaN alone.
-__device__ inline bool cell_of(
-    const JointCells& cells, const bool (&valid)[kMostAxes], unsigned bin, unsigned& cell) {
-  unsigned stride = 1;
-  bool counts = true;
-  cell = 0;
-  for (int d = cells.axes - 1; d >= 0; --d) {
-    const unsigned slot = bin % cells.shown(d) + (cells.shows_flow ? 0 : 1);
-    counts = counts && (valid[d] || slot == cells.nan_slot(d));
-    cell += slot * stride;
-    stride *= cells.slots[d];
-    bin /= cells.shown(d);
+/// The slots that are shown of a joint bin, from 0 on each axis.
+struct ShownSlots {
+  unsigned at[kMostAxes] = {};
+
+  __device__ static ShownSlots of(const JointCells& cells, unsigned bin) {
+    ShownSlots slots;
+#pragma unroll
+    for (int d = kMostAxes - 1; d >= 0; --d) {
+      if (d < cells.axes) {
+        slots.at[d] = bin % cells.shown(d);
+        bin /= cells.shown(d);
+      }
+    }
+    return slots;
   }
-  return counts;
-}
+  /// Goes on to the joint bin that is a step further, without a division.
+  __device__ void advance(const JointCells& cells, const ShownSlots& step) {
+    unsigned carry = 0;
+#pragma unroll
+    for (int d = kMostAxes - 1; d >= 0; --d) {
+      if (d < cells.axes) {
+        at[d] += step.at[d] + carry;
+        carry = at[d] >= cells.shown(d) ? 1 : 0;
+        at[d] -= carry * cells.shown(d);
+      }
+    }
+  }
+  /// Finds the cell, or returns false: an axis that is not valid counts NaN alone.
+  __device__ bool find_cell(
+      const JointCells& cells, const bool (&valid)[kMostAxes], unsigned& cell) const {
+    bool counts = true;
+    cell = 0;
+#pragma unroll
+    for (int d = 0; d < kMostAxes; ++d) {
+      if (d < cells.axes) {
+        const unsigned slot = at[d] + (cells.shows_flow ? 0 : 1);
+        counts = counts && (valid[d] || slot == cells.nan_slot(d));
+        cell = cell * cells.slots[d] + slot;
+      }
+    }
+    return counts;
+  }
+};
 
 /// A word for each cell.
 struct CellWords {
@@ -135,7 +163,8 @@ struct CellHalves {
   __device__ void put(unsigned cell, int64_t count) const {
     const int64_t bin = shown_bin(cells, cell);
     unsigned same = 0;
-    if (bin != kNoBin && cell_of(cells, valid, static_cast<unsigned>(bin), same)) {
+    if (bin != kNoBin &&
+        ShownSlots::of(cells, static_cast<unsigned>(bin)).find_cell(cells, valid, same)) {
       atomicAdd(histogram + bin, static_cast<unsigned long long>(count));
     }
   }

@@ -45,7 +45,7 @@ Tensor weighted_joint_histogram(
   on_device(call.result, [&](const cuda::Launch& launch) {
     const Problem& problem = call.problem;
     if (problem.num_results() > 0 && problem.num_rows() > 0) {
-      cuda::sum_weights_of_values(problem, launch);
+      cuda::sum_weights_of_values(problem, nullptr, launch);
     } else {
       cuda::fill_zero(launch, problem.counts, problem.num_results() * int64_t{sizeof(int64_t)});
     }

@@ -99,6 +99,8 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "int most_bytes) -> Tensor");
   // The edges alone.
   m.def("_edges_of(Tensor input, SymInt num_bins, float[]? range, int[]? dim) -> Tensor");
+  // The edges of several axes, between two numbers of `ranges` each.
+  m.def("_edges_of_axes(Tensor[] inputs, SymInt[] num_bins, float[] ranges) -> Tensor[]");
 
   // Adds the counts and the extremes of the input to the buffers of a quantile sketch, whose bins
   // are those of `bits` and the exponents from `first` up to `last`; and finds quantiles of it.

@@ -45,23 +45,26 @@ Tensor weighted_histogram(
     bool flow) {
   const WeightedCall call = prepare_weighted_histogram(input, edges, weight, dim, flow);
   return run(call, [&](const cuda::Launch& launch) {
-    cuda::sum_weights_between(call.problem, call.edges, call.flow, launch);
+    cuda::sum_weights_between(call.problem, call.edges, call.flow, nullptr, launch);
   });
 }
 
 Tensor weighted_channel_histogram(
     const Tensor& input, const Tensor& weight, int64_t num_bins, std::vector<int64_t> dim) {
   const WeightedCall call = prepare_weighted_channel_histogram(input, weight, num_bins, dim);
-  return run(
-      call, [&](const cuda::Launch& launch) { cuda::sum_weights_of_values(call.problem, launch); });
+  return run(call, [&](const cuda::Launch& launch) {
+    cuda::sum_weights_of_values(call.problem, nullptr, launch);
+  });
 }
 
-/// Rounds the digits of a call, if they are not the sums.
-void round(const SumsCall& call, const cuda::Launch& launch) {
+/// Calls add(where digits are rounded to, or null if they are the sums) if there is something to sum.
+template <class F>
+void sum_rounded(const SumsCall& call, const cuda::Launch& launch, const F& add) {
   const Problem& problem = call.weighted.problem;
-  if (problem.sum_size > 1) {
-    cuda::round_sums(
-        problem.counts, problem.num_counts(), problem.sum_size, call.rounded(), launch);
+  double* rounded = problem.sum_size > 1 ? call.rounded() : nullptr;
+  sum(problem, launch, [&] { add(rounded); });
+  if (rounded != nullptr && problem.num_rows() == 0) {
+    cuda::fill_zero(launch, rounded, problem.num_counts() * int64_t{sizeof(double)});
   }
 }
 
@@ -79,11 +82,10 @@ std::tuple<Tensor, Tensor> uniform_sums(
   const UniformBins bins = call.uniform.bins();
   on_device(input, [&](const cuda::Launch& launch) {
     cuda::edges_of(call.input.problem, bins, launch);
-    sum(problem, launch, [&] {
+    sum_rounded(call, launch, [&](double* rounded) {
       const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, bins.range != nullptr);
-      cuda::sum_weights_between(problem, edges, Flow{flow}, launch);
+      cuda::sum_weights_between(problem, edges, Flow{flow}, rounded, launch);
     });
-    round(call, launch);
   });
   return {call.sums, call.uniform.tensor};
 }
@@ -99,11 +101,11 @@ Tensor sums(
   const SumsCall call = prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes);
   const WeightedCall& weighted = call.weighted;
   on_device(input, [&](const cuda::Launch& launch) {
-    sum(weighted.problem, launch, [&] {
-      edges ? cuda::sum_weights_between(weighted.problem, weighted.edges, weighted.flow, launch)
-            : cuda::sum_weights_of_values(weighted.problem, launch);
+    sum_rounded(call, launch, [&](double* rounded) {
+      const Problem& problem = weighted.problem;
+      edges ? cuda::sum_weights_between(problem, weighted.edges, weighted.flow, rounded, launch)
+            : cuda::sum_weights_of_values(problem, rounded, launch);
     });
-    round(call, launch);
   });
   return call.sums;
 }
