@@ -63,7 +63,7 @@ void count_in_tables(
   alignas(kLineBytes) char on_stack[kStackBytes];
   char* scratch =
       scratch_bytes <= kStackBytes ? on_stack : static_cast<char*>(allocate(scratch_bytes));
-  Tasks tasks(schedule);
+  Tasks tasks(schedule.tasks, schedule.workers);
   const Job job{problem, axis, plan, schedule, tasks, scratch, digitization};
   run_workers(schedule.workers, [&](int64_t worker) { count_job(job, worker); });
 }

@@ -19,16 +19,6 @@ Schedule::Schedule(const Problem& problem, const CpuPlan& plan)
   tasks = strips.count * pieces;
 }
 
-Tasks::Tasks(const Schedule& schedule)
-    : num_ranges_(std::min(schedule.workers, kMaxRanges)),
-      batch_(std::max<int64_t>(1, schedule.tasks / (schedule.workers * kTasksPerThread * 8))) {
-  for (int64_t i = 0; i < num_ranges_; ++i) {
-    TaskRange& range = ranges_[static_cast<size_t>(i)];
-    range.next = cut(schedule.tasks, i, num_ranges_);
-    range.end = cut(schedule.tasks, i + 1, num_ranges_);
-  }
-}
-
 Sharing sharing_of(const Problem& problem, const CpuPlan& plan) {
   const int64_t workers = workers_of(problem);
   if (ceil_div(problem.num_channels(), plan.strip) >= workers) {

@@ -2,9 +2,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
-#include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 #include "core/facts.h"
@@ -47,37 +44,6 @@ struct Schedule {
   int64_t scratch_bytes(const CpuPlan& plan) const {
     return workers * (plan.scratch_bytes() + tuning::kScratchGap) - tuning::kScratchGap;
   }
-};
-
-/// Hands the tasks of a schedule out to its workers.
-class Tasks {
- public:
-  explicit Tasks(const Schedule& schedule);
-
-  /// Calls f(task) for the tasks of a worker: first those of its own range, then those that others
-  /// have not taken yet.
-  template <class F>
-  void run(int64_t worker, const F& f) {
-    for (int64_t i = 0; i < num_ranges_; ++i) {
-      TaskRange& range = ranges_[static_cast<size_t>((worker + i) % num_ranges_)];
-      for (int64_t begin; (begin = range.next.fetch_add(batch_)) < range.end;) {
-        for (int64_t task = begin; task < std::min(range.end, begin + batch_); ++task) {
-          f(task);
-        }
-      }
-    }
-  }
-
- private:
-  /// Tasks that follow each other. Each range has a line of its own.
-  struct alignas(tuning::kLineBytes) TaskRange {
-    std::atomic<int64_t> next;
-    int64_t end;
-  };
-
-  std::array<TaskRange, tuning::kMaxRanges> ranges_;
-  int64_t num_ranges_;
-  int64_t batch_;
 };
 
 /// How threads share a result in which they count without tables.

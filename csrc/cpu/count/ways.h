@@ -11,6 +11,7 @@
 #include "cpu/count/schedule.h"
 #include "cpu/digitize/digitize.h"
 #include "cpu/plan.h"
+#include "cpu/tasks.h"
 
 namespace histo::cpu {
 

@@ -107,12 +107,12 @@ void select_copied(const Selection& selection, KeyReader<Key>& reader, Allocator
       std::min(blocks.count, elements / kMinElementsPerThread), 1, num_threads());
   const int64_t keys_of_worker = (blocks.size + 1) * step;
   auto* scratch = static_cast<Key*>(allocate(workers * keys_of_worker * key_bytes));
-  TaskQueue tasks(blocks.count, workers);
+  Tasks tasks(blocks.count, workers);
   run_workers(workers, [&](int64_t worker) {
     Key* keys = scratch + worker * keys_of_worker;
     Quantiles<Key> quantiles(selection, reader);
     KeySelector<Key> selector;
-    tasks.take([&](int64_t block) {
+    tasks.run(worker, [&](int64_t block) {
       const int64_t channels = blocks.size_of(block);
       reader.read(blocks.first(block), channels, 0, rows, keys, step);
       for (int64_t i = 0; i < channels; ++i) {

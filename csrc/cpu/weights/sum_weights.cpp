@@ -1,13 +1,16 @@
 // Sums of weights by bin.
 #include <algorithm>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 #include "core/weights.h"
 #include "cpu/count/pattern_axis.h"
+#include "cpu/count/schedule.h"
 #include "cpu/count/strips.h"
 #include "cpu/kernels.h"
 #include "cpu/plan.h"
+#include "cpu/tasks.h"
 #include "cpu/threads.h"
 #include "cpu/tuning.h"
 #include "cpu/weights/adders.h"
@@ -24,8 +27,8 @@ const View& weights_of(const Problem& problem) {
 /// How a call is divided.
 struct WeightsPlan {
   int64_t workers;
-  bool own_channels;   // each worker has channels of its own; otherwise rows of all channels
-  int64_t strip;       // channels that are added together
+  Strips strips;       // channels that are added together
+  int64_t pieces;      // of the rows of each strip; each is a task
   int64_t table_bytes; // of a worker, or 0: weights are added to the result itself
 };
 
@@ -33,18 +36,25 @@ template <class W>
 WeightsPlan plan_of_weights(const Problem& problem) {
   const Extent &channels = problem.channels[1], &rows = problem.rows[2];
   const bool side_by_side = channels.size > 1 && channels.stride < rows.stride;
-  WeightsPlan plan{
-      workers_of(problem), false, side_by_side ? std::min(channels.size, tuning::kWeightStrip) : 1,
-      0};
-  plan.own_channels = problem.num_channels() >= plan.workers * plan.strip;
-  const int64_t share = plan.own_channels ? problem.num_rows() : problem.num_rows() / plan.workers;
+  const int64_t strip = side_by_side ? std::min(channels.size, tuning::kWeightStrip) : 1;
+  const auto pieces_of = [&](const Strips& strips, int64_t workers) {
+    const bool whole = workers == 1 || strips.count >= workers * tuning::kMinWholeStrips;
+    return whole ? 1
+                 : std::clamp<int64_t>(
+                       problem.num_rows() * strips.size / tuning::kMinElementsPerThread, 1,
+                       ceil_div(workers * tuning::kTasksPerThread, strips.count));
+  };
+  WeightsPlan plan{workers_of(problem), Strips(problem, strip), 1, 0};
+  plan.pieces = pieces_of(plan.strips, plan.workers);
+  const int64_t share = problem.num_rows() / (plan.pieces == 1 ? 1 : plan.workers);
   const int64_t cells = problem.num_bins * CellsOf<W>::kCells;
   if (problem.num_bins < tuning::kMaxWeightTableBytes && share >= cells / tuning::kCellsPerWeight) {
-    plan.table_bytes = table_bytes<W>(plan.strip, problem.num_bins);
+    plan.table_bytes = table_bytes<W>(strip, problem.num_bins);
   }
   if (plan.table_bytes == 0 || plan.table_bytes > tuning::kMaxWeightTableBytes) {
-    plan.strip = tuning::kDigitizedChannels;
     plan.table_bytes = 0;
+    plan.strips = Strips(problem, tuning::kDigitizedChannels);
+    plan.pieces = pieces_of(plan.strips, plan.workers);
   }
   return plan;
 }
@@ -61,54 +71,61 @@ InputBehind input_behind(const Problem& problem, int64_t first, int64_t channels
   return {static_cast<const char*>(problem.data) + offset * bytes, is_dense ? bytes : 0};
 }
 
-/// Adds some rows of some channels.
+/// What workers add together.
+struct WeightsJob {
+  const Problem& problem;
+  const Slots& slots;
+  const WeightsPlan& plan;
+  Range rows;
+  Tasks tasks;
+};
+
+/// Adds the tasks of a worker. Those of one strip follow each other and are carried together.
 template <class Slot, class W, class Adder>
-void add_range(
-    const Problem& problem,
-    const Slots& slots,
-    int64_t strip,
-    const Range& channels,
-    const Range& rows,
-    Adder& adder) {
+void add_tasks(WeightsJob& job, int64_t worker, Adder& adder) {
+  const auto& [problem, slots, plan, rows, tasks] = job;
   const View& view = weights_of(problem);
   const auto* weights = static_cast<const W*>(view.data);
   const std::unique_ptr<Digitizer> digitizer = slots.digitization->digitizer();
   std::vector<char> room;
-  int64_t size = 0;
-  for (int64_t first = channels.begin; first < channels.end; first += size) {
-    const int64_t run = problem.channels[1].size - first % problem.channels[1].size;
-    size = std::min({strip, run, channels.end - first});
-    digitizer->choose(first, size);
-    adder.begin(first, size);
+  int64_t chosen = -1;
+  job.tasks.run(worker, [&](int64_t task) {
+    const int64_t strip = task / plan.pieces;
+    const int64_t first = plan.strips.first(strip), size = plan.strips.size_of(strip);
+    if (strip != chosen) {
+      if (chosen >= 0) {
+        adder.end();
+      }
+      chosen = strip;
+      digitizer->choose(first, size);
+      adder.begin(first, size);
+    }
+    const Range piece = rows.part(task % plan.pieces, plan.pieces);
     for_each_digitized_panel<Slot>(
-        *digitizer, problem, first, size, rows.begin, rows.end, room,
+        *digitizer, problem, first, size, piece.begin, piece.end, room,
         [&](const InputPanel<Slot>& panel, int64_t, int64_t row) {
           const int64_t next = row + panel.rows.size;
-          const bool fetches = !slots.fetches_input && next < rows.end;
+          const bool fetches = !slots.fetches_input && next < piece.end;
           adder.add(
               panel, beside(view, weights, first, row),
               fetches ? input_behind(problem, first, size, next) : InputBehind{nullptr, 0});
         });
+  });
+  if (chosen >= 0) {
     adder.end();
   }
 }
 
 template <bool kShared, class Slot, class W>
-void add_part(
-    const Problem& problem,
-    const Slots& slots,
-    const WeightsPlan& plan,
-    const Range& channels,
-    const Range& rows,
-    char* table) {
+void add_in_worker(WeightsJob& job, int64_t worker, char* table) {
   if constexpr (sizeof(Slot) <= sizeof(uint32_t)) { // a table has fewer bins
-    if (plan.table_bytes > 0) {
-      TableAdder<kShared, Slot, W> adder(problem, reinterpret_cast<Cell<W>*>(table));
-      return add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+    if (job.plan.table_bytes > 0) {
+      TableAdder<kShared, Slot, W> adder(job.problem, reinterpret_cast<Cell<W>*>(table));
+      return add_tasks<Slot, W>(job, worker, adder);
     }
   }
-  DirectAdder<kShared, Slot, W> adder(problem);
-  add_range<Slot, W>(problem, slots, plan.strip, channels, rows, adder);
+  DirectAdder<kShared, Slot, W> adder(job.problem);
+  add_tasks<Slot, W>(job, worker, adder);
 }
 
 /// Adds all weights, in threads.
@@ -118,23 +135,21 @@ void add_weights(const Problem& problem, const Slots& slots, Allocator& allocate
   const int64_t bytes = plan.table_bytes + tuning::kScratchGap;
   char* tables =
       plan.table_bytes > 0 ? static_cast<char*>(allocate(plan.workers * bytes)) : nullptr;
-  const Range channels{0, problem.num_channels()}, rows{0, problem.num_rows()};
-  const auto table_of = [&](int64_t worker) {
-    return tables + (tables == nullptr ? 0 : worker * bytes);
-  };
-  if (plan.own_channels && rows.end <= kMostAdditions) {
-    return run_workers(plan.workers, [&](int64_t i) {
-      add_part<false, Slot, W>(
-          problem, slots, plan, channels.part(i, plan.workers), rows, table_of(i));
+  const auto add = [&](auto is_shared, const Range& rows) {
+    WeightsJob job{
+        problem, slots, plan, rows, Tasks(plan.strips.count * plan.pieces, plan.workers)};
+    run_workers(plan.workers, [&](int64_t worker) {
+      char* table = tables == nullptr ? nullptr : tables + worker * bytes;
+      add_in_worker<is_shared(), Slot, W>(job, worker, table);
     });
+  };
+  const int64_t rows = problem.num_rows();
+  if (plan.pieces == 1 && rows <= kMostAdditions) {
+    return add(std::false_type{}, {0, rows});
   }
   fill_zero(problem.counts, problem.num_results());
-  for (int64_t begin = 0; begin < rows.end; begin += kMostAdditions) {
-    const Range some{begin, std::min(rows.end, begin + kMostAdditions)};
-    run_workers(plan.workers, [&](int64_t i) {
-      add_part<true, Slot, W>(
-          problem, slots, plan, channels, some.part(i, plan.workers), table_of(i));
-    });
+  for (int64_t begin = 0; begin < rows; begin += kMostAdditions) {
+    add(std::true_type{}, {begin, std::min(rows, begin + kMostAdditions)});
     normalize_sums(problem.counts, problem.num_counts(), problem.sum_size);
   }
 }
