@@ -291,6 +291,32 @@ def test_edges_of_weights_and_axes(
     assert torch.equal(found[1].view(bits), expected.view(bits))
 
 
+def test_edges_of_axes_are_those_of_a_histogram(
+    monkeypatch: pytest.MonkeyPatch, device: torch.device
+) -> None:
+    """One call makes those of all axes, whatever their types, ranges and numbers of bins are."""
+    dtypes = [torch.float32, torch.int64, torch.bfloat16, torch.float64, torch.uint8]
+    ranges = [(-1.5, 2.25), (0, 7), (-3, 3.0), (1e-300, 1e300), (np.float32(0.1), 200)]
+    numbers = [7, 1000, 3, 1, 255]
+    values = [random_values((40,), dtype).to(device) for dtype in dtypes]
+    calls, operator = [0], _one_call._edges_of_axes
+
+    def counted(*args: Any) -> Any:
+        calls[0] += 1
+        return operator(*args)
+
+    monkeypatch.setattr(_one_call, "_edges_of_axes", counted)
+    for axes in (2, 3, 5):
+        joint = torch_histo.histogramdd(values[:axes], numbers[:axes], range=ranges[:axes])
+        found = joint.bin_edges
+        for own, x, bins, ends in zip(found, values, numbers, ranges, strict=False):
+            expected = histogram(x, bins, range=ends).bin_edges
+            assert own.dtype == expected.dtype
+            assert torch.equal(own, expected)
+        assert len({own.untyped_storage().data_ptr() for own in found}) == axes
+    assert calls == [3]
+
+
 @pytest.mark.usefixtures("flush_denormal")
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_subnormals_are_numbers(dtype: torch.dtype) -> None:
