@@ -296,9 +296,8 @@ struct BinsFinder {
     found.lines =
         Lines<G>::between(edges.at(channel, 0), edges.at(channel, edges.bins), edges.bins);
   }
-  /// By all threads of the block, which are numbered. It is not inlined: axes share its code, and loops
-  /// behind it spill less.
-  __device__ __noinline__ void check(unsigned thread) const {
+  /// By all threads of the block, which are numbered.
+  __device__ __forceinline__ void check(unsigned thread) const {
     unsigned existing = 0, flaws = 0;
     const auto last = static_cast<unsigned>(edges.bins);
     for (unsigned k = thread; k <= last; k += blockDim.x) {

@@ -139,9 +139,10 @@ Tensor edges_of(
 
 std::vector<Tensor> edges_of_axes(
     std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
-  std::vector<UniformBins> axes;
+  const std::vector<UniformEdges> prepared = prepare_edges_of_axes(inputs, num_bins, ranges);
+  std::vector<UniformBins> axes; // they point into `prepared`
   std::vector<Tensor> edges;
-  for (const UniformEdges& axis : prepare_edges_of_axes(inputs, num_bins, ranges)) {
+  for (const UniformEdges& axis : prepared) {
     axes.push_back(axis.bins());
     edges.push_back(axis.tensor);
   }
