@@ -106,8 +106,8 @@ IN_PERFORMANCE = {
 """The cases that people ask for; the results have all of them."""
 DOCUMENTS = Path(__file__).parents[1]
 PROCESSORS = {
-    "AMD Zen 5": "",
-    "Intel Granite Rapids, with AMX": "granite-rapids/",
+    "AMD Zen 5 (an older commit)": "",
+    "Intel Granite Rapids, with AMX (an older commit)": "granite-rapids/",
     "AMD Zen 4": "zen4/",
     "Intel Emerald Rapids": "emerald-rapids/",
     "AMD Zen 3, without AVX-512 (an older commit)": "zen3/",

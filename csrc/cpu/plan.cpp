@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "cpu/count/bit_planes.h"
-#include "cpu/count/matrix_products.h"
 #include "cpu/count/pattern_axis.h"
 #include "cpu/count/vectorized.h"
 #include "cpu/processor.h"
@@ -33,7 +31,6 @@ struct InputTraits {
   Extent rows;
   int64_t num_rows; // of all loops
   bool interleaved; // channels lie side by side
-  bool multiplied;  // columns of bytes are counted by products
 
   explicit InputTraits(const Problem& problem)
       : element_bytes(size_of(problem.type)),
@@ -43,21 +40,11 @@ struct InputTraits {
         channels(problem.channels[1]),
         rows(problem.rows[2]),
         num_rows(problem.num_rows()),
-        interleaved(channels.size > 1 && channels.stride < rows.stride),
-        multiplied(
-            interleaved && has_columns_of_bytes() && has_amx() &&
-            channels.size >= kMinProductColumns && rows.size >= kMinProductRows) {
+        interleaved(channels.size > 1 && channels.stride < rows.stride) {
   }
 
-  bool has_columns_of_bytes() const {
-    return element_bytes == 1 && channels.stride == 1;
-  }
   bool are_streams() const {
-    return !interleaved || (!multiplied && channels.size <= kMaxStreams && rows.stride <= line);
-  }
-  bool have_bit_planes() const {
-    return has_columns_of_bytes() && rows.size >= kMinPlaneRun && num_rows >= kMinPlaneRows &&
-           disambiguates_memory() && has_bit_planes();
+    return !interleaved || (channels.size <= kMaxStreams && rows.stride <= line);
   }
 };
 
@@ -89,14 +76,7 @@ void choose_tables_of_16_bits(const InputTraits& input, bool by_neighbours, CpuP
 /// `share`: how many elements a thread counts before it reduces its tables.
 void choose_tables_of_32_bits(
     const InputTraits& input, int64_t share, bool by_neighbours, CpuPlan& plan) {
-  const int64_t run = input.rows.size;
-  const bool dense_bytes = input.element_bytes == 1 && input.rows.stride == 1;
-  plan.products = dense_bytes && has_amx() && share >= kMinProductElements && run >= kMinProductRun;
-  if (plan.products) {
-    plan.tables_if_distinct = {kSums, 1, kProducts, kSums * 4};
-    return;
-  }
-  plan.joint = by_neighbours && share >= kMinPairElements && run >= kMinPairRun;
+  plan.joint = by_neighbours && share >= kMinPairElements && input.rows.size >= kMinPairRun;
   if (plan.joint) {
     plan.tables_if_distinct = {kPairIndices, 1, kTablesOfPairs, kPairTableSize * 4};
   } else if (input.element_bytes > 1) {
@@ -116,7 +96,7 @@ void choose_indexed_tables(CpuPlan& plan) {
 
 /// How many values have a counter of 8 bits.
 int64_t byte_values_of(const InputTraits& input, const CpuPlan& plan, bool by_neighbours) {
-  if (input.interleaved || plan.products) {
+  if (input.interleaved) {
     return 0;
   }
   if (plan.counting == Counting::kIn32Bits) {
@@ -163,33 +143,6 @@ void plan_streams(const Problem& problem, const InputTraits& input, CpuPlan& pla
 }
 
 // --- Columns
-
-/// All strips have the same number of whole groups.
-void plan_bit_planes(const InputTraits& input, CpuPlan& plan) {
-  const int64_t columns = input.channels.size;
-  const int64_t groups = ceil_div(columns, kPlaneColumns);
-  const int64_t most = are_far(input.rows.stride) ? kFarLines * kLineBytes : kLineBytes;
-  const int64_t groups_of_strip = ceil_div(groups, ceil_div(columns, most));
-  plan.way = Way::kBitPlanes;
-  plan.strip = std::min(columns, groups_of_strip * kPlaneColumns);
-  plan.tables_if_distinct = group_of(plan.indices, kPlaneColumns, groups_of_strip, sizeof(int64_t));
-  plan.table_bytes = plan.tables_if_distinct.bytes();
-  plan.tile_bytes = kPlaneScratchBytes;
-}
-
-/// All strips have the same number of whole lines. Threads share a strip that has many rows.
-void plan_products(const InputTraits& input, CpuPlan& plan) {
-  const int64_t columns = input.channels.size;
-  const int64_t lines = ceil_div(columns, kLineBytes);
-  const int64_t alone = input.rows.size < kMinSharedProductRows ? input.workers : 1;
-  const int64_t most = are_far(input.rows.stride) ? kMaxFarProductColumns : kMaxProductColumns;
-  const int64_t strips = std::max(ceil_div(columns, most), alone);
-  plan.way = Way::kProducts;
-  plan.strip = std::min(columns, ceil_div(lines, strips) * kLineBytes);
-  plan.tables_if_distinct = {kSums, 1, round_up(plan.strip, kProductColumns), kSums * 4};
-  plan.table_bytes = plan.tables_if_distinct.bytes();
-  plan.tile_bytes = kProductScratchBytes;
-}
 
 /// The loop over tables takes whole turns. Nobody reads the lanes without a channel.
 void plan_columns(CpuPlan& plan) {
@@ -259,10 +212,6 @@ CpuPlan plan_of(const Problem& problem) {
   plan.counting = counting_of(input, plan.indices, streams);
   if (streams) {
     plan_streams(problem, input, plan);
-  } else if (input.have_bit_planes()) {
-    plan_bit_planes(input, plan);
-  } else if (input.multiplied) {
-    plan_products(input, plan);
   } else {
     plan_columns(plan);
   }

@@ -11,9 +11,7 @@ namespace histo::cpu {
 /// kDirect: in the result itself, without tables.
 /// kStreams: one channel after another; its elements go to several counters in turns.
 /// kColumns: channels lie side by side, and each has a lane of a table.
-/// kBitPlanes: columns of bytes, whose bits are counted.
-/// kProducts: columns of bytes, which are counted by multiplying matrices.
-enum class Way { kDirect, kStreams, kColumns, kBitPlanes, kProducts };
+enum class Way { kDirect, kStreams, kColumns };
 
 /// How values are counted in tables: up to 4096 bins in counters of 16 bits, or of 32 where these
 /// are faster. With more bins indices may be made before they are counted.
@@ -38,8 +36,7 @@ struct CpuPlan {
   int64_t strip;            // channels that share the tables at a time, at most
   int64_t indices;          // of a table that is not joint
   bool joint;               // streams of bytes: two neighbours are counted as one
-  bool products;            // streams of bytes: sums of matrix products, and no other counters
-  Group tables_if_distinct; // of streams, while values are distinct; in other ways, the only tables
+  Group tables_if_distinct; // of streams, while values are distinct; of columns, the only tables
   Group tables_if_repeated; // behind them, of streams, while values are repeated
   int64_t byte_values;      // values below it have a counter of 8 bits, too, at the end of the tile
   int64_t table_bytes;      // of all groups

@@ -3,31 +3,12 @@
 #include <cstdlib>
 #include <string_view>
 
-#ifdef __x86_64__
-#include <cpuid.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#endif
-
 #include "core/problem.h"
 
 namespace histo::cpu {
 namespace {
 
 #ifdef __x86_64__
-
-/// Linux lets a process use AMX after it has asked for the registers. PyTorch's kernels ask, too.
-bool gets_amx() {
-  constexpr unsigned kTilesAndBytes = 3U << 24;
-  unsigned a = 0, b = 0, c = 0, d = 0;
-  if (!__builtin_cpu_supports("avx512vbmi") || __get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 ||
-      (d & kTilesAndBytes) != kTilesAndBytes) {
-    return false;
-  }
-  constexpr long kRequestPermission = 0x1023; // of <asm/prctl.h>, where that is new enough
-  constexpr long kTileData = 18;
-  return syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
-}
 
 InstructionSet best_set() {
   const char* variable = std::getenv("TORCH_HISTO_CPU");
@@ -37,10 +18,7 @@ InstructionSet best_set() {
   }
   const bool wide = __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
                     __builtin_cpu_supports("avx512vl");
-  if (!wide || wanted == "avx2") {
-    return InstructionSet::kAvx2;
-  }
-  return wanted != "avx512" && gets_amx() ? InstructionSet::kAmx : InstructionSet::kAvx512;
+  return wide && wanted != "avx2" ? InstructionSet::kAvx512 : InstructionSet::kAvx2;
 }
 
 #else
@@ -89,8 +67,6 @@ InstructionSet chosen_set() {
 
 const char* chosen_loops() {
   switch (chosen_set()) {
-    case InstructionSet::kAmx:
-      return "amx";
     case InstructionSet::kAvx512:
       return "avx512";
     case InstructionSet::kAvx2:
@@ -102,11 +78,7 @@ const char* chosen_loops() {
 }
 
 bool has_avx512() {
-  return chosen_set() >= InstructionSet::kAvx512;
-}
-
-bool has_amx() {
-  return chosen_set() == InstructionSet::kAmx;
+  return chosen_set() == InstructionSet::kAvx512;
 }
 
 bool forwards_16_bit_stores() {

@@ -1,20 +1,17 @@
 // The processor's instruction sets. The widest is chosen, once. The environment variable
-// TORCH_HISTO_CPU=portable, =avx2 or =avx512 chooses a narrower one.
+// TORCH_HISTO_CPU=portable or =avx2 chooses a narrower one.
 #pragma once
 
 namespace histo::cpu {
 
-enum class InstructionSet { kPortable, kAvx2, kAvx512, kAmx };
+enum class InstructionSet { kPortable, kAvx2, kAvx512 };
 
 InstructionSet chosen_set();
 
-/// Its name: "portable", "avx2", "avx512" or "amx".
+/// Its name: "portable", "avx2" or "avx512".
 const char* chosen_loops();
 
 bool has_avx512();
-
-/// Whether matrices of bytes are multiplied, too.
-bool has_amx();
 
 /// Whether additions to a counter of 16 bits are as fast as to one of 32: each load of a counter
 /// takes what the store before it wrote (store forwarding). That holds on AMD's processors with

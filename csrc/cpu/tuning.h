@@ -12,8 +12,6 @@ namespace histo::cpu::tuning {
 // --- What memory is like
 
 constexpr int64_t kLineBytes = 64;
-/// Rows farther apart wait for a page each: their lines are fetched in another order.
-constexpr int64_t kMaxNearStride = 1024; // uint8 [2^15, 2048], uniform
 /// From one table to the next: the processor takes counters a multiple of 4096 bytes apart for the
 /// same ones at first, so there is a line more.
 constexpr int64_t kTableStep = 1024 + 64;         // uint8 [2^17, 512], two values
@@ -79,21 +77,6 @@ constexpr int64_t kPartOfAlternating = 8; // uint8 [2^26], alternating
 constexpr int kTablesOfPairs = 5;             // uint8 [2^26], constant, Zen 3
 constexpr int64_t kMinPairElements = 1 << 18; // uint8 [2^18], constant, Zen 3
 constexpr int64_t kMinPairRun = 2048;         // uint8 [2^15, 2048] over (1), uniform, Zen 3
-
-// --- Products of matrices, all on Granite Rapids
-
-constexpr int64_t kMinProductElements = 1 << 15; // uint8 [2^15], uniform
-constexpr int64_t kMinProductRun = 2048;         // uint8 [2^15, 2048] over (1), uniform
-/// Columns: rows of a tile, and columns of a strip.
-constexpr int64_t kProductRows = 768;       // uint8 [2^17, 512], uniform
-constexpr int64_t kMaxProductColumns = 512; // uint8 [2^17, 512], uniform
-/// The same where rows are far apart.
-constexpr int64_t kFarProductRows = 384;        // uint8 [3355, 20000], uniform
-constexpr int64_t kMaxFarProductColumns = 1024; // uint8 [3355, 20000], uniform
-constexpr int64_t kMinProductRows = 1024;       // uint8 [1024, 512], uniform
-constexpr int64_t kMinProductColumns = 7;       // uint8 [2^23, 7], uniform
-/// With fewer rows threads share no strip: each would clear and reduce a table of it.
-constexpr int64_t kMinSharedProductRows = 1 << 15; // uint8 [2^15, 512], uniform, two threads
 
 // --- Bins between edges
 
@@ -168,14 +151,6 @@ constexpr int kPairsIfRepeated = 4;      // uint8 [2^17, 512], alternating
 constexpr int kMorePairsIfRepeated = 8;  // uint8 [2^17, 512], two values
 constexpr int kMostPairsIfRepeated = 16; // uint8 [3355, 20000], run-length
 
-// --- Bit planes
-
-constexpr int64_t kPlaneRows = 1024; // uint8 [2^17, 512], uniform
-constexpr int64_t kFarLines = 2;     // uint8 [3355, 20000], uniform
-/// With fewer rows the tables take longer to clear than those of pairs.
-constexpr int64_t kMinPlaneRows = 512; // uint8 [512, 40000], uniform
-constexpr int64_t kMinPlaneRun = 128;  // uint8 [1024, 128, 512] over (0, 1), uniform
-
 // --- Quantiles
 
 /// Keys of a tile.
@@ -236,8 +211,6 @@ constexpr int64_t kCellsPerWeight = 2;
 
 /// Results of at least this size are put in huge pages, if the system has them.
 constexpr int64_t kMinHugeBytes = 32 << 20; // uint8 [3355, 2^14], uniform
-/// Results of at least this size are stored past the caches, which then keep the input.
-constexpr int64_t kMinCountsPastCaches = 1 << 21; // uint8 [3355, 8192], uniform, Granite Rapids
 
 // --- Threads
 
@@ -247,8 +220,10 @@ constexpr int64_t kMinElementsPerThread = 1 << 16;
 constexpr int64_t kMinCountersPerTask = 1 << 18;
 /// Tasks are handed out one by one: a thread that is held up holds up no other.
 constexpr int64_t kTasksPerThread = 32; // uint8 [2^17, 512], uniform, two threads
-/// The tasks of a large result are whole strips, if each thread has at least this many.
-constexpr int64_t kMinWholeStrips = 2; // uint8 [6710, 10000], uniform, two threads
+/// The tasks of a result of at least this size are whole strips, if each thread has at least so
+/// many of them.
+constexpr int64_t kMinCountsOfWholeStrips = 1 << 21; // uint8 [3355, 8192], uniform, Granite Rapids
+constexpr int64_t kMinWholeStrips = 2;               // uint8 [6710, 10000], uniform, two threads
 /// Each thread begins with a range of tasks that follow each other. More threads share ranges.
 constexpr int64_t kMaxRanges = 64; // uint8 [3355, 20000], uniform, two threads
 /// Tables of one channel of bytes are on the stack: an allocation takes 0.7 us.

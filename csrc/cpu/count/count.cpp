@@ -19,9 +19,7 @@ namespace {
 using namespace tuning;
 
 void count_streams(const Job& job, int64_t worker) {
-  if (job.plan.products) {
-    count_product_streams(job, worker);
-  } else if (job.plan.counting == Counting::kIndexed) {
+  if (job.plan.counting == Counting::kIndexed) {
     count_indexed_streams(job, worker);
   } else if (job.axis.num_bytes > 0) {
     count_byte_streams(job, worker);
@@ -37,10 +35,6 @@ void count_job(const Job& job, int64_t worker) {
       return count_streams(job, worker);
     case Way::kColumns:
       return count_columns(job, worker);
-    case Way::kBitPlanes:
-      return count_bit_plane_columns(job, worker);
-    case Way::kProducts:
-      return count_product_columns(job, worker);
     case Way::kDirect:
       break;
   }

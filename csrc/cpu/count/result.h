@@ -6,15 +6,9 @@
 #include <mutex>
 
 #include "core/problem.h"
-#include "cpu/count/byte_columns.h"
 #include "cpu/count/pattern_axis.h"
-#include "cpu/tuning.h"
 
 namespace histo::cpu {
-
-constexpr bool are_in_huge_pages(int64_t counts) {
-  return counts * static_cast<int64_t>(sizeof(int64_t)) >= tuning::kMinHugeBytes;
-}
 
 /// The histograms of the channels that one thread counts at a time.
 class Result {
@@ -37,13 +31,6 @@ class Result {
   }
   const PatternAxis& axis() const {
     return axis_;
-  }
-  /// Whether the whole result is better stored past the caches, or lies in huge pages.
-  bool is_past_caches() const {
-    return problem_.num_counts() >= tuning::kMinCountsPastCaches;
-  }
-  bool is_in_huge_pages() const {
-    return are_in_huge_pages(problem_.num_counts());
   }
 
   /// Calls f, which writes counts, while no other thread writes the same ones.
@@ -74,6 +61,12 @@ class Result {
     put_rest(channel, count_of);
   }
 
+  /// Takes elements away that were counted in bin 0.
+  void take(int64_t channel, int64_t count) const {
+    histogram_of(channel)[0] -= count;
+  }
+
+ private:
   /// Adds the counts of bytes that are not their own bins. The other bins of a fresh histogram are
   /// empty.
   template <class CountOf>
@@ -89,27 +82,6 @@ class Result {
     }
   }
 
-  /// Takes elements away that were counted in bin 0.
-  void take(int64_t channel, int64_t count) const {
-    histogram_of(channel)[0] -= count;
-  }
-
-  /// Whether put_rest() has nothing to do.
-  bool has_rest() const {
-    return axis_.own_bins < axis_.num_bins || axis_.own_bins < axis_.num_bytes;
-  }
-
-  /// Where the counts of patterns go that are their own bins, for loops that put counts in vectors.
-  Histograms own_bins_of(int64_t first_channel, int64_t channels, bool past_caches) const {
-    return {histogram_of(first_channel),
-            axis_.num_bins,
-            channels,
-            axis_.own_bins,
-            !fresh_,
-            past_caches};
-  }
-
- private:
   int64_t* histogram_of(int64_t channel) const {
     return histograms_ + channel * axis_.num_bins;
   }

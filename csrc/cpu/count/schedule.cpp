@@ -9,13 +9,11 @@ using namespace tuning;
 Schedule::Schedule(const Problem& problem, const CpuPlan& plan)
     : strips(problem, plan.strip), workers(workers_of(problem)) {
   const int64_t rows = problem.num_rows();
-  const bool whole_strips = workers == 1 || (problem.num_counts() >= kMinCountsPastCaches &&
+  const bool whole_strips = workers == 1 || (problem.num_counts() >= kMinCountsOfWholeStrips &&
                                              strips.count >= workers * kMinWholeStrips);
   const int64_t wanted_tasks = whole_strips ? 1 : workers * kTasksPerThread;
-  const int64_t tiles = plan.way == Way::kProducts ? rows / kProductRows : rows;
   pieces = std::clamp<int64_t>(
-      std::min(tiles, rows * plan.strip / kMinElementsPerThread), 1,
-      ceil_div(wanted_tasks, strips.count));
+      rows * plan.strip / kMinElementsPerThread, 1, ceil_div(wanted_tasks, strips.count));
   tasks = strips.count * pieces;
 }
 
@@ -41,10 +39,6 @@ const char* name_of(Way way) {
       return "streams";
     case Way::kColumns:
       return "columns";
-    case Way::kBitPlanes:
-      return "bit planes";
-    case Way::kProducts:
-      return "products";
   }
   throw InternalError("a way of counting without a name");
 }
@@ -63,9 +57,7 @@ const char* name_of(Sharing sharing) {
 
 /// The widest counters of a table; values that differ may have narrower ones besides.
 int counter_bits_of(const CpuPlan& plan) {
-  const bool is_narrow = plan.counting == Counting::kIn16Bits && plan.way != Way::kProducts;
-  const bool has_none = plan.way == Way::kDirect || plan.way == Way::kBitPlanes;
-  return has_none ? 64 : is_narrow ? 16 : 32;
+  return plan.way == Way::kDirect ? 64 : plan.counting == Counting::kIn16Bits ? 16 : 32;
 }
 
 } // namespace
@@ -80,9 +72,7 @@ int64_t workspace_bytes(const CpuPlan& plan, const Problem& problem) {
 
 Facts facts_of(const CpuPlan& plan, const Problem& problem) {
   const Facts layout{
-      {"method", plan.products ? "products" : name_of(plan.way)},
-      {"neighbours", plan.joint},
-      {"strip", plan.strip}};
+      {"method", name_of(plan.way)}, {"neighbours", plan.joint}, {"strip", plan.strip}};
   Facts table{{"counter_bits", counter_bits_of(plan)}};
   Facts threads;
   if (plan.way == Way::kDirect) {

@@ -15,11 +15,9 @@ template <class Counter, class Shape>
 constexpr int64_t max_count_of() {
   if constexpr (sizeof(Counter) == 2) {
     return UINT16_MAX;
-  } else if constexpr (sizeof(Counter) == 4) {
-    return UINT32_MAX / Shape::kCounters;
   } else {
-    static_assert(sizeof(Counter) == 8);
-    return INT64_MAX;
+    static_assert(sizeof(Counter) == 4);
+    return UINT32_MAX / Shape::kCounters;
   }
 }
 
@@ -56,8 +54,8 @@ class CounterTables {
 
   /// Makes room for `count` more in every counter. Reduces the tables if there is none.
   template <class Reduce>
-  void reserve(int64_t count, const Reduce& reduce, int64_t max_count = kMaxCount) {
-    if (reserved_ + count > max_count) {
+  void reserve(int64_t count, const Reduce& reduce) {
+    if (reserved_ + count > kMaxCount) {
       this->reduce(reduce);
     }
     reserved_ += count;

@@ -34,10 +34,7 @@ struct Job {
 void count_byte_streams(const Job& job, int64_t worker);    // up to 256 values
 void count_value_streams(const Job& job, int64_t worker);   // up to 4096 bins
 void count_indexed_streams(const Job& job, int64_t worker); // more bins
-void count_product_streams(const Job& job, int64_t worker);
 void count_columns(const Job& job, int64_t worker);
-void count_bit_plane_columns(const Job& job, int64_t worker);
-void count_product_columns(const Job& job, int64_t worker);
 
 /// Counts in the result itself, in all threads.
 void count_directly(

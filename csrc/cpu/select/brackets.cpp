@@ -51,7 +51,7 @@ int64_t compare_any(
 
 #ifdef __x86_64__
 
-#define HISTO_LANES HISTO_TARGET("avx512f,popcnt"), gnu::always_inline
+#define HISTO_LANES gnu::target("avx512f,popcnt"), gnu::always_inline
 
 template <class Key>
 struct Lanes;
@@ -90,7 +90,7 @@ struct Lanes<uint64_t> {
 
 /// Compares the keys of four vectors at once, and returns how many keys are left.
 template <class Key>
-[[HISTO_TARGET("avx512f,popcnt")]] int64_t compare_avx512(
+[[gnu::target("avx512f,popcnt")]] int64_t compare_avx512(
     const Key* keys,
     int64_t size,
     const std::vector<Bracket<Key>>& brackets,
