@@ -12,7 +12,11 @@ namespace histo::cuda {
 namespace {
 
 constexpr unsigned kThreadsOfSum = 256;
-constexpr unsigned kMostLogLanesOfSum = 5; // threads of a bin
+// A bin has no more threads than its tables. It has more than 2^kEnoughLogLanesOfSum, which read parts
+// of lines, only if the SMs would have fewer than kThreadsOfSmOfSum.
+constexpr unsigned kEnoughLogLanesOfSum = 3;
+constexpr unsigned kMostLogLanesOfSum = 5;
+constexpr int64_t kThreadsOfSmOfSum = 1024;
 constexpr int kThreadsOfPick = 256;
 
 /// Sums the tables of the blocks of each channel. A bin has 2^log_lanes threads of a block.
@@ -73,7 +77,9 @@ void sum_tables(const JointCall& call, const Launch& launch) {
   const JointPlan& plan = call.plan;
   const int64_t size = call.problem.num_counts();
   unsigned log_lanes = 0;
-  while (log_lanes < kMostLogLanesOfSum && 1u << log_lanes < plan.streams.chunks) {
+  const int64_t enough = launch.limits.sm_count * kThreadsOfSmOfSum;
+  while (log_lanes < kMostLogLanesOfSum && 1u << log_lanes < plan.streams.chunks &&
+         (log_lanes < kEnoughLogLanesOfSum || size << log_lanes < enough)) {
     ++log_lanes;
   }
   start(
