@@ -409,8 +409,12 @@ def document_table(document: str, record: Record) -> str:
 def with_table(document: str, text: str, record: Record, name: str) -> str:
     """The text of a document with the table of results in the place that names them."""
     place = rf"(<!-- of benchmarks/results/{re.escape(name)} -->\n).*?(<!-- end of the table -->)"
-    table = document_table(document, record)
-    return re.sub(place, lambda m: f"{m[1]}{table}\n{m[2]}", text, flags=re.DOTALL)
+    return re.sub(
+        place,
+        lambda m: f"{m[1]}{document_table(document, record)}\n{m[2]}",
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def with_processors(text: str) -> str:

@@ -44,16 +44,11 @@ constexpr int kLooseUnroll = 8;
 constexpr int64_t kMostBeyondLoose = 8;
 constexpr int kRowsAtEnd = 8;
 
-// Loads of a round that a thread adds before it issues those of the next one; below 0 where the
-// compiler may mix them. Workaround nvcc-13.0-loads-apart: see docs/tuning.md. Cases: uint8
-// [512, 2^20] over 1, uint8 [2^20, 500], int16 [2^29], int16 [2^23, 63], int32 [2^28] in 65,536
-// bins, int32 [2^22, 64].
-constexpr int added_before_loads(int64_t element_bytes, Access access) {
-  const bool vec16 = access == Access::kVec16;
-  return access == Access::kLoose ? -1
-         : element_bytes == 1     ? (vec16 ? 1 : 0)
-         : element_bytes == 2     ? (vec16 ? 0 : -1)
-                                  : 0;
+// Whether a thread issues all loads of the next round before it adds those of this one. If not, the
+// compiler mixes them. Workaround nvcc-13.0-loads-apart: see docs/tuning.md. Cases: uint8 [512, 2^20]
+// over 1, int16 [2^29], int16 [2^23, 63], int32 [2^28] in 65,536 bins, int32 [2^22, 64].
+constexpr bool loads_apart(int64_t element_bytes, Access access) {
+  return access == Access::kVec16 || (access == Access::kWord && element_bytes != 2);
 }
 
 // Bytes: a table of 128 columns, a whole line of memory, with two 16-bit counters in a word

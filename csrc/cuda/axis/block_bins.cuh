@@ -255,7 +255,6 @@ __device__ void choose_buckets(
       bins.guess = Guess::kBucketed;
     }
   }
-  __syncthreads(); // another axis may use the same memory
 }
 
 template <int kLogCopies, class Wide>

@@ -186,6 +186,7 @@ class AxisFinder {
   __device__ __forceinline__ Axis end(int64_t least, int64_t last) const {
     Axis axis{};
     axis.bins = bins_.end();
+    __syncthreads(); // other axes use the same memory to find buckets
     if (threadIdx.x == 0) {
       shared_memory().bins = axis.bins;
     }

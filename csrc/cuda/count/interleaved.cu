@@ -205,15 +205,10 @@ struct InterleavedBlock {
  private:
   /// Counts the round that is loaded, and loads the next one.
   __device__ __forceinline__ void count_round() {
-    constexpr int kBefore = added_before_loads(sizeof(T), kAccess);
     Load next[kUnroll];
-    if constexpr (kBefore >= 0) {
+    if constexpr (loads_apart(sizeof(T), kAccess)) {
       // The compiler moves no instruction across these barriers. They take no instruction
       // themselves. Workaround nvcc-13.0-loads-apart: see docs/tuning.md.
-#pragma unroll
-      for (int i = 0; i < kBefore; ++i) {
-        table.add(words[i]);
-      }
       __syncwarp();
 #pragma unroll
       for (int i = 0; i < kUnroll; ++i) {
@@ -221,7 +216,7 @@ struct InterleavedBlock {
       }
       __syncwarp();
 #pragma unroll
-      for (int i = kBefore; i < kUnroll; ++i) {
+      for (int i = 0; i < kUnroll; ++i) {
         table.add(words[i]);
       }
     } else {

@@ -139,6 +139,8 @@ __global__ __launch_bounds__(kThreadsOfSmOfShort) void count_short_channels_kern
   const TeamTable table(team, tables + team.of_block * in.team_bytes, in.bins + 3);
   const Edges edges = compute(computed, given, room.take<UniformEdgeOf<T>>(in.bins + 1));
   const auto bins = find_bins<T, 0>(edges, 0, thresholds, buckets, in.buckets);
+  // The loops behind it spill less. Workaround nvcc-13.0-barrier-behind-bins: see docs/tuning.md.
+  __syncthreads();
   const CountChannels<T, BlockBins<T, 0>, kIsWarp> channels{data,  in,   team,  bins,
                                                             table, flow, totals};
   visit_guess<kKnowsAffineExceptTop<T>, true>(
