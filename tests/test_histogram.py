@@ -532,7 +532,11 @@ def test_uniform_edges(
     device: torch.device, num_bins: int, of_range: torch.dtype, dtype: torch.dtype
 ) -> None:
     low, high = torch.tensor(RANGES, dtype=of_range).t()
-    edges = torch.ops.histo.uniform_edges(low.to(device), high.to(device), num_bins, dtype=dtype)
+    on_device = low.to(device), high.to(device), num_bins
+    edges = torch.ops.histo.uniform_edges(*on_device, dtype=dtype)
+    by_flag = torch.ops.histo.uniform_edges(*on_device, in_float32=dtype == torch.float32)
+    assert by_flag.dtype == dtype
+    assert torch.equal(by_flag.nan_to_num(), edges.nan_to_num())
     expected = oracle.uniform_edges(low, high, num_bins, dtype=dtype)
     assert (edges.dtype, edges.shape) == (dtype, (len(RANGES), num_bins + 1))
     assert torch.equal(edges.cpu(), expected)

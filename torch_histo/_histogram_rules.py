@@ -131,7 +131,15 @@ def _(input: Tensor, dim: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
 
 
 @torch.library.register_fake("histo::uniform_edges")  # type: ignore[untyped-decorator]
-def _(low: Tensor, high: Tensor, num_bins: int, *, dtype: torch.dtype) -> Tensor:
+def _(
+    low: Tensor,
+    high: Tensor,
+    num_bins: int,
+    *,
+    dtype: torch.dtype | None = None,
+    in_float32: bool = False,
+) -> Tensor:
+    dtype = dtype or (torch.float32 if in_float32 else torch.float64)
     _check_bounds(low, high, num_bins, dtype)
     try:
         sizes = torch.broadcast_shapes(low.shape, high.shape)  # type: ignore[no-untyped-call]
@@ -233,9 +241,11 @@ def _(
     high: Tensor,
     num_bins: int,
     *,
-    dtype: torch.dtype,
+    dtype: torch.dtype | None = None,
+    in_float32: bool = False,
 ) -> tuple[Tensor, int]:
     pairs = list(zip((low, high), in_dims[:2], strict=True))
     ndim = max(bound.dim() - (at is not None) for bound, at in pairs)
     low, high = (samples_first(bound, at, ndim) for bound, at in pairs)
-    return torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype), 0
+    edges = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype, in_float32=in_float32)
+    return edges, 0

@@ -65,7 +65,14 @@ def finite_range(input: Any, dim: Sequence[int] | None = None) -> Ways:
     return ways
 
 
-def uniform_edges(low: Any, high: Any, num_bins: int, *, dtype: torch.dtype) -> Ways:
+def uniform_edges(
+    low: Any,
+    high: Any,
+    num_bins: int,
+    *,
+    dtype: torch.dtype | None = None,
+    in_float32: bool = False,
+) -> Ways:
     ndim = max(low.ndim, high.ndim)
     ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
     for d in range(ndim):
@@ -202,7 +209,7 @@ RULES: dict[Any, Callable[..., Ways]] = {
 DEPENDS = {
     torch.ops.histo.histogram.default: (2, ["flow"]),
     torch.ops.histo.finite_range.default: (1, None),
-    torch.ops.histo.uniform_edges.default: (2, ["dtype"]),
+    torch.ops.histo.uniform_edges.default: (2, ["dtype", "in_float32"]),
     torch.ops.histo.quantile.default: (2, ["interpolation", "ignore_nan"]),
     torch.ops.histo.weighted_histogram.default: (3, ["flow"]),
     torch.ops.histo._weight_gradient.default: (3, None),

@@ -283,8 +283,9 @@ def edges_of(
         low, high = (
             v if isinstance(v, Tensor) else filled(input, v, torch.float64) for v in bounds
         )
-    dtype = torch.float32 if is_small_float(input) else torch.float64
-    edges: Tensor = torch.ops.histo.uniform_edges(low, high, num_bins, dtype=dtype)
+    edges: Tensor = torch.ops.histo.uniform_edges(
+        low, high, num_bins, in_float32=is_small_float(input)
+    )
     return edges
 
 

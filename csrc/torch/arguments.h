@@ -252,7 +252,8 @@ EdgesCall prepare_uniform_edges(
     const torch::stable::Tensor& low,
     const torch::stable::Tensor& high,
     int64_t num_bins,
-    torch::headeronly::ScalarType dtype);
+    std::optional<torch::headeronly::ScalarType> given,
+    bool in_float32);
 
 /// A checked call of quantile.
 struct QuantileCall {

@@ -336,7 +336,12 @@ RangeCall prepare_finite_range(
 }
 
 EdgesCall prepare_uniform_edges(
-    const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
+    const Tensor& low,
+    const Tensor& high,
+    int64_t num_bins,
+    std::optional<ScalarType> given,
+    bool in_float32) {
+  const ScalarType dtype = given.value_or(in_float32 ? ScalarType::Float : ScalarType::Double);
   const Description of_low = describe(low);
   check_bounds(of_low, describe(high), num_bins);
   check_edge_dtype(dtype_name(dtype));

@@ -56,7 +56,11 @@ std::tuple<Tensor, Tensor> finite_range_elsewhere(
 }
 
 Tensor uniform_edges_elsewhere(
-    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType) {
+    const Tensor& low,
+    const Tensor& high,
+    int64_t num_bins,
+    std::optional<torch::headeronly::ScalarType>,
+    bool) {
   check_bounds(
       describe(defined("uniform_edges", "low", low)),
       describe(defined("uniform_edges", "high", high)), num_bins);

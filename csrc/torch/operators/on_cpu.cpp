@@ -144,8 +144,12 @@ void fill_edges(const EdgesCall& call) {
 }
 
 Tensor uniform_edges(
-    const Tensor& low, const Tensor& high, int64_t num_bins, torch::headeronly::ScalarType dtype) {
-  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+    const Tensor& low,
+    const Tensor& high,
+    int64_t num_bins,
+    std::optional<torch::headeronly::ScalarType> dtype,
+    bool in_float32) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype, in_float32);
   if (call.bounds_in_float32) {
     call.edges_in_float32 ? fill_edges<float, float>(call) : fill_edges<float, double>(call);
   } else {

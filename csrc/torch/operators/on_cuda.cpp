@@ -182,8 +182,13 @@ void fill_edges(const EdgesCall& call, const cuda::Launch& launch) {
 
 using torch::headeronly::ScalarType;
 
-Tensor uniform_edges(const Tensor& low, const Tensor& high, int64_t num_bins, ScalarType dtype) {
-  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype);
+Tensor uniform_edges(
+    const Tensor& low,
+    const Tensor& high,
+    int64_t num_bins,
+    std::optional<ScalarType> dtype,
+    bool in_float32) {
+  const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype, in_float32);
   on_device(low, [&](const cuda::Launch& launch) {
     if (call.bounds_in_float32) {
       call.edges_in_float32 ? fill_edges<float, float>(call, launch)

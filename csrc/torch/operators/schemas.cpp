@@ -12,7 +12,11 @@ STABLE_TORCH_LIBRARY(histo, m) {
       "histogram_add_(Tensor(a!) counts, Tensor input, Tensor edges, int[1]? dim=None, *, "
       "bool flow=False) -> ()");
   m.def("finite_range(Tensor input, int[1]? dim=None) -> (Tensor, Tensor)");
-  m.def("uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType dtype) -> Tensor");
+  // Without a dtype, edges are float32 or float64 as `in_float32` says: AOTInductor of torch 2.11 passes
+  // another dtype than it was given.
+  m.def(
+      "uniform_edges(Tensor low, Tensor high, SymInt num_bins, *, ScalarType? dtype=None, "
+      "bool in_float32=False) -> Tensor");
 
   // Sums of weights by bin, which are exact: int64 [kept..., bins, size], digits and counts of what
   // is not finite. Results can be added. The others round the sums, and make digits canonical.
