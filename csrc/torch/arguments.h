@@ -195,11 +195,6 @@ EdgesOfCall prepare_edges_of(
     int64_t num_bins,
     const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim);
-/// Those of several axes, between two numbers of `ranges` each.
-std::vector<UniformEdges> prepare_edges_of_axes(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<int64_t>& num_bins,
-    const std::vector<double>& ranges);
 UniformCall prepare_uniform_histogram(
     const torch::stable::Tensor& input,
     int64_t num_bins,

@@ -21,6 +21,12 @@ struct JointCall {
 /// Writes the joint bins of a call of prepare_joint_index.
 using WriteJointIndex = std::function<void(const JointCall&)>;
 
+/// The edges of several axes, between two numbers of `ranges` each.
+std::vector<UniformEdges> prepare_edges_of_axes(
+    const std::vector<torch::stable::Tensor>& inputs,
+    const std::vector<int64_t>& num_bins,
+    const std::vector<double>& ranges);
+
 /// The joint bins of more than `most_axes` coordinates are written at once: they are the first
 /// coordinate of the call.
 JointCall prepare_joint_histogram(

@@ -299,30 +299,6 @@ EdgesOfCall prepare_edges_of(
       prepare_operands({input}, checked.kept, 1), prepare_edges(input, checked, num_bins, range)};
 }
 
-std::vector<UniformEdges> prepare_edges_of_axes(
-    const std::vector<Tensor>& inputs,
-    const std::vector<int64_t>& num_bins,
-    const std::vector<double>& ranges) {
-  const size_t axes = inputs.size();
-  if (num_bins.size() != axes || ranges.size() != 2 * axes) {
-    fail(join(
-        "_edges_of_axes: num_bins and ranges must hold one number and two for each of ",
-        std::to_string(axes), " inputs, got ", std::to_string(num_bins.size()), " and ",
-        std::to_string(ranges.size())));
-  }
-  std::vector<UniformEdges> edges;
-  for (size_t d = 0; d < axes; ++d) {
-    const Checked checked = check_numbers(kHistogram, describe(inputs[d]), std::nullopt);
-    if (describe(inputs[d]).device != describe(inputs[0]).device) {
-      fail("_edges_of_axes: inputs must be on one device");
-    }
-    check_same_gpu(kHistogram, "input", inputs[d], inputs[0]);
-    edges.push_back(prepare_edges(
-        inputs[d], checked, num_bins[d], std::vector<double>{ranges[2 * d], ranges[2 * d + 1]}));
-  }
-  return edges;
-}
-
 RangeCall prepare_finite_range(
     const Tensor& input, const std::optional<std::vector<int64_t>>& dim) {
   const std::string_view op = "finite_range";

@@ -201,6 +201,27 @@ JointCall prepare_fill(
 
 } // namespace
 
+std::vector<UniformEdges> prepare_edges_of_axes(
+    const std::vector<Tensor>& inputs,
+    const std::vector<int64_t>& num_bins,
+    const std::vector<double>& ranges) {
+  const std::string_view op = "_edges_of_axes";
+  const size_t axes = inputs.size();
+  if (num_bins.size() != axes || ranges.size() != 2 * axes) {
+    fail(join(
+        op, ": num_bins and ranges must hold one number and two for each of ", std::to_string(axes),
+        " inputs, got ", std::to_string(num_bins.size()), " and ", std::to_string(ranges.size())));
+  }
+  std::vector<UniformEdges> edges;
+  for (size_t d = 0; d < axes; ++d) {
+    const Checked checked = check_numbers(op, describe(inputs[d]), std::nullopt);
+    check_beside_first(op, inputs, d);
+    edges.push_back(prepare_edges(
+        inputs[d], checked, num_bins[d], std::vector<double>{ranges[2 * d], ranges[2 * d + 1]}));
+  }
+  return edges;
+}
+
 JointCall prepare_joint_histogram(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,

@@ -71,7 +71,7 @@ InputBehind input_behind(const Problem& problem, int64_t first, int64_t channels
   return {static_cast<const char*>(problem.data) + offset * bytes, is_dense ? bytes : 0};
 }
 
-/// What workers add together.
+/// A call, or some rows of it, whose tasks workers take.
 struct WeightsJob {
   const Problem& problem;
   const Slots& slots;
@@ -83,10 +83,11 @@ struct WeightsJob {
 /// Adds the tasks of a worker. Those of one strip follow each other and are carried together.
 template <class Slot, class W, class Adder>
 void add_tasks(WeightsJob& job, int64_t worker, Adder& adder) {
-  const auto& [problem, slots, plan, rows, tasks] = job;
+  const Problem& problem = job.problem;
+  const WeightsPlan& plan = job.plan;
   const View& view = weights_of(problem);
   const auto* weights = static_cast<const W*>(view.data);
-  const std::unique_ptr<Digitizer> digitizer = slots.digitization->digitizer();
+  const std::unique_ptr<Digitizer> digitizer = job.slots.digitization->digitizer();
   std::vector<char> room;
   int64_t chosen = -1;
   job.tasks.run(worker, [&](int64_t task) {
@@ -100,12 +101,12 @@ void add_tasks(WeightsJob& job, int64_t worker, Adder& adder) {
       digitizer->choose(first, size);
       adder.begin(first, size);
     }
-    const Range piece = rows.part(task % plan.pieces, plan.pieces);
+    const Range piece = job.rows.part(task % plan.pieces, plan.pieces);
     for_each_digitized_panel<Slot>(
         *digitizer, problem, first, size, piece.begin, piece.end, room,
         [&](const InputPanel<Slot>& panel, int64_t, int64_t row) {
           const int64_t next = row + panel.rows.size;
-          const bool fetches = !slots.fetches_input && next < piece.end;
+          const bool fetches = !job.slots.fetches_input && next < piece.end;
           adder.add(
               panel, beside(view, weights, first, row),
               fetches ? input_behind(problem, first, size, next) : InputBehind{nullptr, 0});

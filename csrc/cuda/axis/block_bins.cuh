@@ -264,7 +264,7 @@ __device__ __forceinline__ void put_threshold(Wide* thresholds, unsigned slot, W
   }
 }
 
-/// What the threads of a block find out together about the edges of a channel.
+/// Facts about the edges of a channel. The threads of a block find them together.
 template <class G>
 struct FoundEdges {
   unsigned limit; // edges that exist

@@ -24,7 +24,7 @@ struct JointOutput {
   int64_t num_bins;
 };
 
-/// What finds the axes from kAxis on.
+/// Finds the axes from kAxis on.
 template <class Samples, int kAxis = 0, bool kIsThere = (kAxis < Samples::kAxes)>
 struct AxisFinders {
   AxisFinder<kAxis, typename Samples::template Axis<kAxis>::Values> own;

@@ -12,6 +12,16 @@ namespace {
 
 using torch::stable::Tensor;
 
+std::vector<Tensor> edges_of_axes(
+    std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
+  std::vector<Tensor> edges;
+  for (const UniformEdges& axis : prepare_edges_of_axes(inputs, num_bins, ranges)) {
+    cpu::edges_of(Problem{}, axis.bins());
+    edges.push_back(axis.tensor);
+  }
+  return edges;
+}
+
 void write_index(const JointCall& call) {
   cpu::write_joint_index(
       call.problem, call.axes, static_cast<int64_t*>(call.result.mutable_data_ptr()));
@@ -55,6 +65,7 @@ Tensor joint_index(
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
+  m.impl("_edges_of_axes", TORCH_BOX(&histo::edges_of_axes));
   m.impl("joint_histogram", TORCH_BOX(&histo::joint_histogram));
   m.impl("weighted_joint_histogram", TORCH_BOX(&histo::weighted_joint_histogram));
   m.impl("_joint_index", TORCH_BOX(&histo::joint_index));

@@ -4,6 +4,7 @@
 
 #include <torch/csrc/stable/library.h>
 
+#include "cuda/fill/fill.h"
 #include "cuda/fill/joint.h"
 #include "cuda/fill/weights.h"
 #include "torch/joint_calls.h"
@@ -13,6 +14,21 @@ namespace histo {
 namespace {
 
 using torch::stable::Tensor;
+
+std::vector<Tensor> edges_of_axes(
+    std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
+  const std::vector<UniformEdges> prepared = prepare_edges_of_axes(inputs, num_bins, ranges);
+  std::vector<UniformBins> axes; // they point into `prepared`
+  std::vector<Tensor> edges;
+  for (const UniformEdges& axis : prepared) {
+    axes.push_back(axis.bins());
+    edges.push_back(axis.tensor);
+  }
+  if (!axes.empty()) {
+    on_device(inputs[0], [&](const cuda::Launch& launch) { cuda::edges_of_axes(axes, launch); });
+  }
+  return edges;
+}
 
 void write_index(const JointCall& call) {
   on_device(call.result, [&](const cuda::Launch& launch) {
@@ -67,6 +83,7 @@ Tensor joint_index(
 } // namespace histo
 
 STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
+  m.impl("_edges_of_axes", TORCH_BOX(&histo::edges_of_axes));
   m.impl("joint_histogram", TORCH_BOX(&histo::joint_histogram));
   m.impl("weighted_joint_histogram", TORCH_BOX(&histo::weighted_joint_histogram));
   m.impl("_joint_index", TORCH_BOX(&histo::joint_index));

@@ -79,16 +79,6 @@ Tensor edges_of(
   return prepared.edges.tensor;
 }
 
-std::vector<Tensor> edges_of_axes(
-    std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
-  std::vector<Tensor> edges;
-  for (const UniformEdges& axis : prepare_edges_of_axes(inputs, num_bins, ranges)) {
-    cpu::edges_of(Problem{}, axis.bins());
-    edges.push_back(axis.tensor);
-  }
-  return edges;
-}
-
 void sketch_add(
     Tensor hist,
     Tensor min_key,
@@ -286,7 +276,6 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CPU, m) {
   m.impl("quantile", TORCH_BOX(&histo::quantile));
   m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
   m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
-  m.impl("_edges_of_axes", TORCH_BOX(&histo::edges_of_axes));
   m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));
   m.impl("_sketch_quantile", TORCH_BOX(&histo::sketch_quantile));
 }

@@ -137,21 +137,6 @@ Tensor edges_of(
   return prepared.edges.tensor;
 }
 
-std::vector<Tensor> edges_of_axes(
-    std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
-  const std::vector<UniformEdges> prepared = prepare_edges_of_axes(inputs, num_bins, ranges);
-  std::vector<UniformBins> axes; // they point into `prepared`
-  std::vector<Tensor> edges;
-  for (const UniformEdges& axis : prepared) {
-    axes.push_back(axis.bins());
-    edges.push_back(axis.tensor);
-  }
-  if (!axes.empty()) {
-    on_device(inputs[0], [&](const cuda::Launch& launch) { cuda::edges_of_axes(axes, launch); });
-  }
-  return edges;
-}
-
 template <class T>
 T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
@@ -318,7 +303,6 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("histogram_add_", TORCH_BOX(&histo::histogram_add));
   m.impl("_uniform_histogram", TORCH_BOX(&histo::uniform_histogram));
   m.impl("_edges_of", TORCH_BOX(&histo::edges_of));
-  m.impl("_edges_of_axes", TORCH_BOX(&histo::edges_of_axes));
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
