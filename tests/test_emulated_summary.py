@@ -94,11 +94,16 @@ def test_types(programs: Programs, dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("dtype", [*SHORT, torch.float32], ids=str)
 def test_layouts(programs: Programs, dtype: torch.dtype) -> None:
     for words, shape, dim in (
-        ("streams warps", (5, 3, 100), (0, 2)),
+        ("runs warps", (5, 3, 100), (0, 2)),
+        ("runs", (9, 2, 1001), (0, 2)),
+        ("runs chunks", (40, 1, 2, 1003), (0, 3)),
+        ("streams warps", (50, 3, 7), (0, 2)),
         ("streams", (3, 5001), (1,)),
         ("streams chunks", (40_001,), (0,)),
         ("columns", (300, 64), (0,)),
         ("columns", (3, 300, 64), (0, 1)),
+        ("columns", (3, 2, 90, 64), (0, 2)),
+        ("columns", (3, 2, 90, 35), (0, 2)),
         ("streams warps", (7, 1), (1,)),
     ):
         for kind in ("normal", "special"):

@@ -131,7 +131,7 @@ def _(
 
 def exact_double(values: Tensor) -> Tensor:
     """float64, exactly. A CPU that flushes subnormals would make 0 of those of float32."""
-    if values.dtype == torch.bfloat16:
+    if values.dtype == torch.bfloat16 and values.device.type == "cpu":
         values = values.float()
     wide = values.double()
     if values.dtype != torch.float32 or values.device.type != "cpu":

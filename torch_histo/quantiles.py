@@ -19,6 +19,7 @@ from torch_histo._arguments import (
     dimensions,
     filled,
     is_compiling,
+    is_plain,
     kept_dimensions,
     raise_as_python_would,
     raise_from,
@@ -198,6 +199,8 @@ def numbers_beside(input: Tensor, numbers: Sequence[float]) -> Tensor:
     # A compiler would take the numbers of torch.tensor for constants, and compile for each.
     if type(input) is Tensor and input.device.type == "cpu" and not is_compiling():
         return torch.tensor(numbers, dtype=torch.float64, device="cpu")
+    if is_plain(input) and input.is_cuda:
+        return torch.ops.histo._fractions(input, numbers)  # type: ignore[no-any-return]
     if not numbers:
         return torch.empty(0, dtype=torch.float64, device=input.device)
     return torch.stack([filled(input, number, torch.float64) for number in numbers])

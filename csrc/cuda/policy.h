@@ -548,6 +548,8 @@ constexpr int kThreadsOfWarpSummary = 32;
 // A block reads at least so much, and no more than so many rows: its digits have room for them.
 constexpr int64_t kLeastBytesOfSummaryBlock = 8 << 10;
 constexpr int64_t kMostRowsOfSummaryBlock = 1 << 29;
+// Elements of shorter runs are read one by one.
+constexpr int64_t kLeastRunOfSummary = 32;
 // Threads of a block of columns, and how long setting it out takes, in bytes that are read
 // meanwhile. Case: bfloat16 [2^13, 4096] over (0) summarize
 constexpr int threads_of_summary_columns(int64_t element) {

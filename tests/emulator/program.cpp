@@ -499,7 +499,8 @@ void summary() {
   cuda::summarize(
       problem, {counts.data<int64_t>(), numbers.data<double>(), sums.data<int64_t>()}, launch);
   const cuda::SummaryPlan plan = cuda::plan_summary(problem, launch.limits);
-  std::cout << (plan.in_columns ? "columns" : "streams")
+  constexpr const char* kLayouts[] = {"streams", "runs", "columns"};
+  std::cout << kLayouts[static_cast<int>(plan.layout)]
             << (plan.streams.chunks > 1 || plan.columns.chunks > 1 ? " chunks" : "")
             << (plan.threads == cuda::kThreadsOfWarpSummary ? " warps" : "") << '\n';
   counts.write();

@@ -63,7 +63,7 @@ std::optional<SelectPlan> plan_stripes(
   const int64_t bytes = problem.num_channels() * rows * element_bytes;
   plan.layout = SelectLayout::kStripes;
   plan.threads = kThreadsOfStripes;
-  // Fewer q's at a time leave an SM room for more blocks, which large inputs need.
+  // Fewer q's at a time leave an SM room for more blocks. Large inputs need one on almost every SM.
   for (int64_t group = std::min(most / plan.values_of_q, q); group > 0;
        group = group > 1 ? (group + 1) / 2 : 0) {
     const int64_t slots = group * plan.values_of_q;
@@ -79,7 +79,7 @@ std::optional<SelectPlan> plan_stripes(
     set_steps(in, plan.threads);
     plan.blocks = in.batches * in.stripes * in.chunks;
     plan.columns = in;
-    if (2 * plan.blocks >= 3 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
+    if (20 * plan.blocks >= 19 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
       return plan;
     }
   }

@@ -3,14 +3,29 @@
 #pragma once
 
 #include "cuda/plan/channels.h"
+#include "cuda/plan/vec16s.h"
 
 namespace histo::cuda {
 
+/// A block has vec16s of one channel, across the runs that it lies in.
+struct ChannelRuns {
+  ChannelVec16s vec16s;
+  int64_t share;   // the vec16s of a block
+  unsigned chunks; // of a channel
+};
+
+enum class SummaryLayout {
+  kStreams, // a channel is one run, or its elements lie apart
+  kRuns,    // a channel is several runs
+  kColumns, // channels lie side by side
+};
+
 struct SummaryPlan {
-  bool in_columns; // channels lie side by side
+  SummaryLayout layout;
   ChannelStreams streams;
+  ChannelRuns runs;
   ChannelColumns columns;
-  int threads; // of a block of streams
+  int threads; // of a block of streams or runs
   int64_t blocks;
   bool adds; // several blocks add to what is found of a channel
 };

@@ -1,6 +1,6 @@
 // Summaries of channels that lie side by side.
 #include "cuda/summary/sums.cuh"
-#include "cuda/walk/walk.cuh"
+#include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -22,13 +22,12 @@ __device__ __forceinline__ void finish_column(Sums& own, unsigned long long* fou
   }
 }
 
-template <class T>
+template <class T, class Column>
 __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
     unsigned long long* __restrict__ all) {
   using Rows = SummaryRows<T>;
-  using Column = ColumnOfThread<T>;
   constexpr int kColumns = Column::kOfWord << kLogWordsOfSummary;
   constexpr int kWords = 2 * Rows::kAdded * kColumns;
   extern __shared__ uint32_t words[];
@@ -45,13 +44,18 @@ __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
   for (int j = 0; j < Column::kOfWord; ++j) {
     own[j].begin(DigitTable(words, first + j, kColumns));
   }
-  column.template for_each_group_of_rows<rows_of_summary_group(sizeof(T)), kSummaryGroupsAhead>(
+  // Words that need not be aligned are loaded in two parts, which need more registers.
+  constexpr bool kMayBeLoose = std::is_same_v<Column, GeneralColumn<T>> && sizeof(T) == 2;
+  constexpr int kRows = rows_of_summary_group(sizeof(T)) / (kMayBeLoose ? 2 : 1);
+  column.template for_each_group_of_rows<kRows, kSummaryGroupsAhead>(
       [&](const auto& elements, int j) { own[j].add(elements); });
   if (column.has_words) {
 #pragma unroll
     for (int j = 0; j < Column::kOfWord; ++j) {
-      const int64_t channel = in.channel(column.batch, column.column + j);
-      finish_column<T>(own[j], all + channel * Rows::kRows);
+      if (column.column + j < in.columns) { // the last word of a row need not be whole
+        const int64_t channel = in.channel(column.batch, column.column + j);
+        finish_column<T>(own[j], all + channel * Rows::kRows);
+      }
     }
   }
   __syncthreads();
@@ -76,9 +80,13 @@ void summarize_columns(
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kColumns = ColumnOfThread<T>::kOfWord << kLogWordsOfSummary;
+    auto kernel = summarize_columns_kernel<T, ColumnOfThread<T>>;
+    if constexpr (sizeof(T) > 1) {
+      kernel = plan.columns.are_general() ? summarize_columns_kernel<T, GeneralColumn<T>> : kernel;
+    }
     start(
-        launch, "summarize_columns", summarize_columns_kernel<T>, grid_of(plan.blocks),
-        dim3(kThreads<T>), 2 * SummaryRows<T>::kAdded * kColumns * int64_t{sizeof(uint32_t)},
+        launch, "summarize_columns", kernel, grid_of(plan.blocks), dim3(kThreads<T>),
+        2 * SummaryRows<T>::kAdded * kColumns * int64_t{sizeof(uint32_t)},
         static_cast<const T*>(problem.data), plan.columns, found);
   });
 }

@@ -44,15 +44,12 @@ __device__ __forceinline__ F power_of_two(int exponent) {
       static_cast<typename Bits::Unsigned>(exponent + Bits::kBias) << Bits::kFraction);
 }
 
-/// Multiples of kLevels powers of two that numbers below 2^top are sums of. Each is about as many
-/// bits below the one before as the type has.
+/// Adding a step to a number below 2^top rounds it to a multiple of a power of two. That of each
+/// level is about as many bits below the one before as the type has.
 template <class F, int kLevels>
-struct Window {
+struct Steps {
   using Bits = FloatBits<F>;
-  using Unsigned = typename Bits::Unsigned;
-
   F steps[kLevels];
-  int64_t sums[kLevels] = {};
 
   __device__ __forceinline__ void place(int top) {
 #pragma unroll
@@ -64,53 +61,165 @@ struct Window {
   __device__ __forceinline__ static int exponent(int top, int level) {
     return top + 1 - Bits::kFraction * (level + 1);
   }
+};
+
+/// Sums of floats that are multiples of two levels, as almost all are that lie below the same 2^top.
+/// Squares are sums of products of these multiples, which integers have.
+class FloatMultiples {
+  using Of = Steps<float, 2>;
+
+ public:
+  /// The elements after which sums of all lanes may overflow: products have 44 bits.
+  static constexpr int kMostAdditions = 1 << 13;
+  /// Larger values have no steps.
+  static constexpr int kHighestTop = FloatBits<float>::kBias - 3;
+
+  __device__ __forceinline__ void place(int top) {
+    steps_.place(top);
+  }
+  /// Adds values below 2^top, which `scale` is to bring there, if all are multiples of the first
+  /// kLevels; or none.
+  template <int kLevels, int kSize>
+  __device__ __forceinline__ bool add(const float (&values)[kSize], float scale) {
+    uint32_t left = 0;
+    int sums[kLevels] = {};
+    int64_t products[2 * kLevels - 1] = {};
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      int multiples[kLevels];
+      // What is left is +0 if nothing is.
+      float moved = fma(values[i], scale, steps_.steps[0]);
+      float rest = fma(values[i], scale, rounded_sum(steps_.steps[0], -moved));
+      multiples[0] = distance(moved, steps_.steps[0]);
+      if constexpr (kLevels > 1) {
+        moved = rounded_sum(rest, steps_.steps[1]);
+        rest = rounded_sum(rest, rounded_sum(steps_.steps[1], -moved));
+        multiples[1] = distance(moved, steps_.steps[1]);
+      }
+      left |= bits_as<uint32_t>(rest);
+#pragma unroll
+      for (int level = 0; level < kLevels; ++level) {
+        sums[level] += multiples[level];
+#pragma unroll
+        for (int other = level; other < kLevels; ++other) {
+          products[level + other] += int64_t{multiples[level]} * multiples[other];
+        }
+      }
+    }
+    if (left != 0) {
+      return false;
+    }
+#pragma unroll
+    for (int level = 0; level < kLevels; ++level) {
+      sums_[level] += sums[level];
+    }
+#pragma unroll
+    for (int levels = 0; levels < 2 * kLevels - 1; ++levels) {
+      products_[levels] += products[levels];
+    }
+    return true;
+  }
+  /// Calls f(whether it is one of squares, exponent, sum) with all sums.
+  template <class F>
+  __device__ __forceinline__ void for_each_sum(int top, const F& f) {
+    const int high = Of::exponent(top, 0), low = Of::exponent(top, 1);
+    f(false, high, sums_[0]);
+    f(false, low, sums_[1]);
+    f(true, 2 * high, products_[0]);
+    f(true, high + low + 1, products_[1]); // of both levels, twice
+    f(true, 2 * low, products_[2]);
+  }
+
+ private:
+  __device__ __forceinline__ static int distance(float moved, float step) {
+    return static_cast<int>(bits_as<uint32_t>(moved) - bits_as<uint32_t>(step));
+  }
+
+  Of steps_;
+  int64_t sums_[2] = {};
+  int64_t products_[3] = {};
+};
+
+/// Sums of doubles that are multiples of some levels.
+template <int kLevels>
+struct Window : Steps<double, kLevels> {
+  int64_t sums[kLevels] = {};
+
   /// Takes a multiple from a number: what is left is returned.
-  __device__ __forceinline__ F take(F number, int level, Unsigned (&group)[kLevels]) const {
-    const F moved = rounded_sum(number, steps[level]);
-    group[level] += bits_as<Unsigned>(moved);
-    return rounded_sum(number, rounded_sum(steps[level], -moved)); // +0 if nothing is left
+  __device__ __forceinline__ double take(
+      double number, int level, uint64_t (&group)[kLevels]) const {
+    const double step = this->steps[level], moved = rounded_sum(number, step);
+    group[level] += bits_as<uint64_t>(moved);
+    return rounded_sum(number, rounded_sum(step, -moved)); // +0 if nothing is left
   }
   /// Adds the sums of a group, to which each level has added as often as additions(level) says.
   template <class Additions>
   __device__ __forceinline__ void commit(
-      const Unsigned (&group)[kLevels], const Additions& additions) {
+      const uint64_t (&group)[kLevels], const Additions& additions) {
 #pragma unroll
     for (int i = 0; i < kLevels; ++i) {
-      const Unsigned sum =
-          group[i] - static_cast<Unsigned>(additions(i)) * bits_as<Unsigned>(steps[i]);
-      sums[i] += static_cast<typename Bits::Signed>(sum);
-    }
-  }
-  /// The sum of a level over all lanes of a warp; 0 if there is no such level.
-  __device__ __forceinline__ int64_t sum_of_warp(int level) const {
-    int64_t found = 0;
-#pragma unroll
-    for (int i = 0; i < kLevels; ++i) {
-      int64_t sum = sums[i];
-#pragma unroll
-      for (int step = kWarp / 2; step > 0; step /= 2) {
-        sum += __shfl_xor_sync(kAllLanes, sum, step);
-      }
-      found = level == i ? sum : found;
-    }
-    return found;
-  }
-  /// Moves the sums to digits from a row on. `shift`: the numbers were multiplied by 2^shift.
-  __device__ __forceinline__ void move_to(
-      const DigitTable& table, int row, int lowest, int top, int shift) {
-#pragma unroll
-    for (int i = 0; i < kLevels; ++i) {
-      add_scaled(table, row, lowest, exponent(top, i) - shift, sums[i]);
-      sums[i] = 0;
+      sums[i] += static_cast<int64_t>(
+          group[i] - static_cast<uint64_t>(additions(i)) * bits_as<uint64_t>(this->steps[i]));
     }
   }
 };
 
-/// How many levels the windows of a type have.
-template <class T>
-struct Levels {
-  static constexpr int kOfSum = sizeof(T) == 1 ? 1 : 2;
-  static constexpr int kOfSquares = sizeof(T) == 1 ? 2 : sizeof(T) == 2 ? 3 : 4;
+/// The same as FloatMultiples of doubles. A square is the sum of two numbers.
+class DoubleMultiples {
+  static constexpr int kOfSquares = 4;
+
+ public:
+  static constexpr int kMostAdditions = 1 << 9;
+  static constexpr int kHighestTop = FloatBits<double>::kBias / 2 - 1; // of numbers with squares
+
+  __device__ __forceinline__ void place(int top) {
+    sum_.place(top);
+    squares_.place(2 * top);
+  }
+  template <int kLevels, int kSize>
+  __device__ __forceinline__ bool add(const double (&values)[kSize], double scale) {
+    uint64_t of_sum[2] = {}, of_squares[kOfSquares] = {}, left = 0;
+#pragma unroll
+    for (int i = 0; i < kSize; ++i) {
+      const double value = rounded_product(values[i], scale);
+      const double rest = sum_.take(sum_.take(value, 0, of_sum), 1, of_sum);
+      double square = rounded_product(value, value);
+      double more = fma(value, value, -square);
+#pragma unroll
+      for (int level = 0; level < kOfSquares; ++level) {
+        if (level < kOfSquares - 1) {
+          square = squares_.take(square, level, of_squares);
+        }
+        if (level > 0) {
+          more = squares_.take(more, level, of_squares);
+        }
+      }
+      left |= bits_as<uint64_t>(rest) | bits_as<uint64_t>(square) | bits_as<uint64_t>(more);
+    }
+    if (left != 0) {
+      return false;
+    }
+    sum_.commit(of_sum, [](int) { return kSize; });
+    squares_.commit(of_squares, [](int level) {
+      return level > 0 && level < kOfSquares - 1 ? 2 * kSize : kSize;
+    });
+    return true;
+  }
+  template <class F>
+  __device__ __forceinline__ void for_each_sum(int top, const F& f) {
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+      f(false, sum_.exponent(top, i), sum_.sums[i]);
+    }
+#pragma unroll
+    for (int i = 0; i < kOfSquares; ++i) {
+      f(true, squares_.exponent(2 * top, i), squares_.sums[i]);
+    }
+  }
+
+ private:
+  Window<2> sum_;
+  Window<kOfSquares> squares_;
 };
 
 /// Adds a number to the digits. It is called seldom, as add_scaled is.
@@ -143,21 +252,16 @@ class FloatSums {
   using Bits = FloatBits<F>;
   using Unsigned = typename Bits::Unsigned;
   using Rows = SummaryRows<T>;
-  static constexpr int kOfSum = Levels<T>::kOfSum;
-  static constexpr int kOfSquares = Levels<T>::kOfSquares;
-  // Squares of other types are exact in F. Those of F itself are the sum of two numbers.
-  static constexpr bool kInTwo = std::is_same_v<T, F>;
-  // So short values are mostly multiples of the first level: then integers have their squares.
-  // Case: bfloat16 [2^25] summarize. Values of float16 have too many bits.
+  using Multiples = std::conditional_t<sizeof(F) == 8, DoubleMultiples, FloatMultiples>;
+  // So short values are mostly multiples of the first level alone. Case: bfloat16 [2^25] summarize.
+  // Values of float16 have too many bits.
   static constexpr bool kIsShort = std::is_same_v<T, BFloat16>;
-  // Values that so many windows did not fit are hardly ever such multiples.
+  // Values that are not, so often, hardly ever are.
   static constexpr int kMostFailures = 4;
+  // Those of one byte have few bits, and fit the first level.
+  static constexpr int kLevels = sizeof(T) == 1 ? 1 : 2;
   // A window begins at so many times the largest of the values that it is chosen from.
   static constexpr int kLogMargin = 2;
-  // Larger values have no window, since their squares are too large.
-  static constexpr int kHighestTop = Bits::kBias / 2 - 1;
-  // The elements after which sums are moved to digits, or they may overflow.
-  static constexpr int kMostAdditions = kIsShort ? 1 << 13 : sizeof(F) == 4 ? 1 << 30 : 1 << 9;
 
  public:
   /// `table` has what does not fit elsewhere, and all of it in the end.
@@ -185,7 +289,7 @@ class FloatSums {
     if (!in_window) {
       in_window = place_for(low, high);
     }
-    if (in_window && (add_multiples(values) || add_group(values))) {
+    if (in_window && add_multiples(values)) {
       low_ = min(low_, low);
       high_ = max(high_, high);
     } else {
@@ -218,24 +322,21 @@ class FloatSums {
       finish();
       return;
     }
-    // A lane gets the sum of a level.
+    // A lane gets one of the sums.
     const auto lane = static_cast<int>(threadIdx.x) % kWarp;
-    const int64_t of_sum = sum_.sum_of_warp(lane);
-    int64_t of_squares = squares_.sum_of_warp(lane - kOfSum);
-    const bool is_sum = lane < kOfSum;
-    const int level = is_sum ? lane : lane - kOfSum;
-    const int scale = is_sum ? 1 : 2;
-    int exponent = Window<F, kOfSum>::exponent(scale * top, level) - scale * shift;
-    if constexpr (kIsShort) {
-      const int64_t of_multiples = ::histo::cuda::sum_of_warp(squares_of_multiples_);
-      if (lane == kOfSum + kOfSquares) {
-        of_squares = of_multiples;
-        exponent = exponent_of_multiples(top) - 2 * shift;
+    int index = 0, row = 0, lowest = 0, exponent = 0;
+    int64_t number = 0;
+    multiples_.for_each_sum(top, [&](bool is_square, int of, int64_t sum) {
+      const int64_t all = sum_of_warp(sum);
+      if (lane == index) {
+        row = is_square ? Rows::kSum.size : 0;
+        lowest = is_square ? Rows::kSquares.lowest : Rows::kSum.lowest;
+        exponent = of - (is_square ? 2 : 1) * shift;
+        number = all;
       }
-    }
-    const int lowest = is_sum ? Rows::kSum.lowest : Rows::kSquares.lowest;
-    const int row = is_sum ? 0 : Rows::kSum.size;
-    add_scaled(table_, row, lowest, exponent, is_sum ? of_sum : of_squares);
+      ++index;
+    });
+    add_scaled(table_, row, lowest, exponent, number);
     table_.add(Rows::kZeros, int64_t{zeros_});
   }
   /// Keys of the extremes, the larger ones of which are further out. 0: nothing is finite.
@@ -252,20 +353,19 @@ class FloatSums {
     return static_cast<unsigned long long>(ordinal) ^ (1ull << 63);
   }
 
-  /// Places the windows for values of less than 2^exponent. So small ones are multiplied by a power
-  /// of two that squares are normal numbers. Larger ones are not: nothing of them may get lost.
+  /// Places the steps for values of less than 2^exponent. So small ones are multiplied by a power of
+  /// two that steps and squares are normal numbers. Larger ones are not: nothing of them may get lost.
   __device__ __forceinline__ void place(int exponent) {
     top_ = max(exponent, 0);
     limit_ = power_of_two<F>(exponent);
-    sum_.place(top_);
-    squares_.place(2 * top_);
+    multiples_.place(top_);
     shift_ = top_ - exponent;
     scale_ = power_of_two<F>(shift_);
   }
   /// The same for some values; false if one of the extremes is not finite, or is too large.
   __device__ __forceinline__ bool place_for(F low, F high) {
     const F largest = max(-low, high);
-    if (!(largest < power_of_two<F>(kHighestTop)) || !(low <= high)) {
+    if (!(largest < power_of_two<F>(Multiples::kHighestTop)) || !(low <= high)) {
       return false;
     }
     auto field = static_cast<unsigned>(bits_as<Unsigned>(largest) >> Bits::kFraction);
@@ -275,99 +375,44 @@ class FloatSums {
 #endif
     const int above = max(static_cast<int>(field), 1) - Bits::kBias + 1;
     move_sums();
-    place(min(above + kLogMargin, kHighestTop));
+    place(min(above + kLogMargin, Multiples::kHighestTop));
     return true;
   }
   __device__ __forceinline__ void move_sums() {
     if (additions_ == 0) {
       return;
     }
-    sum_.move_to(table_, 0, Rows::kSum.lowest, top_, shift_);
-    squares_.move_to(table_, Rows::kSum.size, Rows::kSquares.lowest, 2 * top_, 2 * shift_);
-    if constexpr (kIsShort) {
-      const int exponent = exponent_of_multiples(top_) - 2 * shift_;
-      add_scaled(table_, Rows::kSum.size, Rows::kSquares.lowest, exponent, squares_of_multiples_);
-      squares_of_multiples_ = 0;
-    }
+    multiples_.for_each_sum(top_, [&](bool is_square, int exponent, int64_t& sum) {
+      if (is_square) {
+        add_scaled(table_, Rows::kSum.size, Rows::kSquares.lowest, exponent - 2 * shift_, sum);
+      } else {
+        add_scaled(table_, 0, Rows::kSum.lowest, exponent - shift_, sum);
+      }
+      sum = 0;
+    });
     additions_ = 0;
-  }
-  __device__ __forceinline__ static int exponent_of_multiples(int top) {
-    return 2 * Window<F, kOfSum>::exponent(top, 0);
-  }
-  __device__ __forceinline__ void count_additions(int more) {
-    additions_ += more;
-    if (kMostAdditions < 1 << 30 && additions_ >= kMostAdditions) {
-      move_sums();
-    }
-  }
-
-  /// Adds short values below the limit, if all are multiples of the first level; or none.
-  template <int kSize>
-  __device__ __forceinline__ bool add_multiples(const F (&values)[kSize]) {
-    if constexpr (kIsShort) {
-      if (failures_ >= kMostFailures) {
-        return false;
-      }
-      const F step = sum_.steps[0];
-      const auto zero = bits_as<Unsigned>(step);
-      Unsigned left = 0;
-      int sum = 0;
-      int64_t squares = 0;
-#pragma unroll
-      for (int i = 0; i < kSize; ++i) {
-        const F moved = fma(values[i], scale_, step);
-        const F rest = fma(values[i], scale_, rounded_sum(step, -moved));
-        left |= bits_as<Unsigned>(rest);
-        const auto multiple = static_cast<int>(bits_as<Unsigned>(moved) - zero);
-        sum += multiple;
-        squares += int64_t{multiple} * multiple;
-      }
-      if (left == 0) {
-        sum_.sums[0] += sum;
-        squares_of_multiples_ += squares;
-        count_additions(kSize);
-        return true;
-      }
-    }
-    return false;
   }
 
   /// Adds values below the limit; or none, if there is a rest.
   template <int kSize>
-  __device__ __forceinline__ bool add_group(const F (&values)[kSize]) {
-    Unsigned of_sum[kOfSum] = {}, of_squares[kOfSquares] = {}, left = 0;
-#pragma unroll
-    for (int i = 0; i < kSize; ++i) {
-      const F value = rounded_product(values[i], scale_);
-      F rest = value;
-#pragma unroll
-      for (int level = 0; level < kOfSum; ++level) {
-        rest = sum_.take(rest, level, of_sum);
+  __device__ __forceinline__ bool add_multiples(const F (&values)[kSize]) {
+    if constexpr (kIsShort) {
+      if (failures_ < kMostFailures && multiples_.template add<1>(values, scale_)) {
+        return count_additions(kSize);
       }
-      left |= bits_as<Unsigned>(rest);
-      F square = rounded_product(value, value);
-      F more = kInTwo ? fma(value, value, -square) : 0;
-#pragma unroll
-      for (int level = 0; level < kOfSquares; ++level) {
-        if (!kInTwo || level < kOfSquares - 1) {
-          square = squares_.take(square, level, of_squares);
-        }
-        if (kInTwo && level > 0) {
-          more = squares_.take(more, level, of_squares);
-        }
-      }
-      left |= bits_as<Unsigned>(square) | bits_as<Unsigned>(more);
-    }
-    if (left != 0) {
-      limit_ = 0; // others may fit better
       ++failures_;
-      return false;
     }
-    sum_.commit(of_sum, [](int) { return kSize; });
-    squares_.commit(of_squares, [](int level) {
-      return kInTwo && level > 0 && level < kOfSquares - 1 ? 2 * kSize : kSize;
-    });
-    count_additions(kSize);
+    if (multiples_.template add<kLevels>(values, scale_)) {
+      return count_additions(kSize);
+    }
+    limit_ = 0; // others may fit better
+    return false;
+  }
+  __device__ __forceinline__ bool count_additions(int more) {
+    additions_ += more;
+    if (additions_ >= Multiples::kMostAdditions) {
+      move_sums();
+    }
     return true;
   }
 
@@ -391,14 +436,12 @@ class FloatSums {
   }
 
   DigitTable table_;
-  Window<F, kOfSum> sum_;
-  Window<F, kOfSquares> squares_;
-  int64_t squares_of_multiples_ = 0; // of short values
+  Multiples multiples_;
   F limit_, scale_;
   int top_, shift_;
   int additions_ = 0; // since the sums were moved
   uint32_t zeros_ = 0;
-  int failures_ = 0; // of windows
+  int failures_ = 0; // of the first level, of short values
   F low_ = std::numeric_limits<F>::max();
   F high_ = std::numeric_limits<F>::lowest();
 };

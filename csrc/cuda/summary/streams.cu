@@ -1,5 +1,6 @@
-// Summaries of channels that lie one after another.
+// Summaries of channels that lie one after another, each in one run or several.
 #include "cuda/summary/sums.cuh"
+#include "cuda/walk/vec16s.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -11,6 +12,51 @@ using Reads = ReadShape<
     kThreads == kThreadsOfSummary ? summary_blocks_of_sm(sizeof(T)) : 16,
     kSummaryInFlight,
     1>;
+
+/// The vec16s of a block.
+template <class T>
+struct RunsOfBlock {
+  const ChannelRuns& in;
+  const T* channel;
+  int64_t first;
+  int64_t size;
+
+  __device__ __forceinline__
+  RunsOfBlock(const T* all, const ChannelRuns& runs, int64_t index, unsigned chunk)
+      : in(runs),
+        channel(all + offset_in(in.vec16s.channels, index)),
+        first(chunk * in.share),
+        size(min(in.share, in.vec16s.vec16s() - first)) {
+  }
+
+  /// Calls f(all elements of a vec16), or f(element) where others are none of the channel's.
+  template <class Shape, class F>
+  __device__ __forceinline__ void for_each(const F& f) const {
+    Vec16sOfThread<T, uint32_t> from(
+        in.vec16s, static_cast<uint32_t>(first) + threadIdx.x, Shape::kThreads);
+    // A block has fewer than 2^31 vec16s.
+    for (int left = static_cast<int>(size) - static_cast<int>(threadIdx.x); left > 0;
+         left -= Shape::kInFlight * Shape::kThreads) {
+      typename Vec16sOfThread<T, uint32_t>::Some some[Shape::kInFlight];
+#pragma unroll
+      for (int j = 0; j < Shape::kInFlight; ++j) {
+        if (left > j * Shape::kThreads) {
+          some[j] = from.next_some(channel);
+        }
+      }
+#pragma unroll 1
+      for (int j = 0; j < Shape::kInFlight; ++j) { // the code of f is long
+        if (left > j * Shape::kThreads) {
+          some[0].for_each(f);
+        }
+#pragma unroll
+        for (int k = 1; k < Shape::kInFlight; ++k) {
+          some[k - 1] = some[k];
+        }
+      }
+    }
+  }
+};
 
 /// Copies of the table of a block, which lanes take in turns.
 constexpr int copies(int threads) {
@@ -43,10 +89,11 @@ __device__ __forceinline__ void add_extremes(const Sums& own, unsigned long long
   }
 }
 
-template <class T, int kThreads>
+/// `Part` tells what a block reads.
+template <class T, int kThreads, class Part, class Channels>
 __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summarize_streams_kernel(
     const T* __restrict__ data,
-    const __grid_constant__ ChannelStreams in,
+    const __grid_constant__ Channels in,
     unsigned long long* __restrict__ all) {
   using Rows = SummaryRows<T>;
   constexpr int kCopies = copies(kThreads);
@@ -63,10 +110,10 @@ __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summari
   __syncthreads();
 
   const unsigned channel = blockIdx.x / in.chunks;
-  const StreamOfBlock<T> stream(data, in, channel, blockIdx.x % in.chunks);
+  const Part part(data, in, channel, blockIdx.x % in.chunks);
   SumsOfThread<T> own;
   own.begin(DigitTable(words, thread % kCopies, kCopies));
-  stream.template for_each<Reads<T, kThreads>>(GroupsOf<T>{own});
+  part.template for_each<Reads<T, kThreads>>(GroupsOf<T>{own});
   own.finish_warp();
   add_extremes(own, extremes);
   __syncthreads();
@@ -93,15 +140,19 @@ __global__ __launch_bounds__(kThreads, Reads<T, kThreads>::kBlocks) void summari
   }
 }
 
-template <class T, int kThreads>
+template <class Part, class Channels, class T>
 void start_streams(
     const SummaryPlan& plan,
-    const Problem& problem,
+    const Channels& in,
+    const T* data,
     unsigned long long* found,
     const Launch& launch) {
   start(
-      launch, "summarize_streams", summarize_streams_kernel<T, kThreads>, grid_of(plan.blocks),
-      dim3(kThreads), 0, static_cast<const T*>(problem.data), plan.streams, found);
+      launch, "summarize_streams",
+      plan.threads == kThreadsOfSummary
+          ? summarize_streams_kernel<T, kThreadsOfSummary, Part, Channels>
+          : summarize_streams_kernel<T, kThreadsOfWarpSummary, Part, Channels>,
+      grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, data, in, found);
 }
 
 } // namespace
@@ -113,10 +164,11 @@ void summarize_streams(
     const Launch& launch) {
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    if (plan.threads == kThreadsOfSummary) {
-      start_streams<T, kThreadsOfSummary>(plan, problem, found, launch);
+    const auto* data = static_cast<const T*>(problem.data);
+    if (plan.layout == SummaryLayout::kRuns) {
+      start_streams<RunsOfBlock<T>>(plan, plan.runs, data, found, launch);
     } else {
-      start_streams<T, kThreadsOfWarpSummary>(plan, problem, found, launch);
+      start_streams<StreamOfBlock<T>>(plan, plan.streams, data, found, launch);
     }
   });
 }

@@ -62,23 +62,20 @@ struct GeneralColumn : ColumnOfThread<T> {
   /// Calls f(element, which of the word), or f(all elements of a word) if f takes these.
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
-    if (!this->has_words) {
-      return;
-    }
     const auto call = [&](Word word) { Base::call(f, word); };
-#pragma unroll 1
-    for (unsigned i = this->first_row; i < this->in.items(); i += this->row_step) {
-      const Item item(*this, i);
-      if constexpr (sizeof(T) == 2) {
-        if (this->in.loose) {
-          const bool whole = this->column + Base::kOfWord <= this->in.columns;
-          const LooseWords words{item.first, item.step, whole ? unsigned{sizeof(T)} : 0};
-          for_each_word<LooseReads<Shape>>(words, item.count, call);
-          continue;
-        }
-      }
-      for_each_word<GeneralReads<Shape>>(EvenWords<Word>{item.first, item.step}, item.count, call);
-    }
+    for_each_item([&](const auto& words, int count) {
+      using Words = std::decay_t<decltype(words)>;
+      constexpr bool kIsLoose = std::is_same_v<Words, LooseWords>;
+      for_each_word<std::conditional_t<kIsLoose, LooseReads<Shape>, GeneralReads<Shape>>>(
+          words, count, call);
+    });
+  }
+  /// Calls f(elements, which of the word) with kRows elements of a column, or f(element, which).
+  template <int kRows, int kAhead, class F>
+  __device__ __forceinline__ void for_each_group_of_rows(const F& f) const {
+    for_each_item([&](const auto& words, int count) {
+      Base::template for_each_group_of<kRows, kAhead>(words, count, f);
+    });
   }
   template <class Shape, class F>
   __device__ __forceinline__ void for_each_pack(const F& f) const {
@@ -86,6 +83,26 @@ struct GeneralColumn : ColumnOfThread<T> {
   }
 
  private:
+  /// Calls f(words, how many) with each item of the thread.
+  template <class F>
+  __device__ __forceinline__ void for_each_item(const F& f) const {
+    if (!this->has_words) {
+      return;
+    }
+#pragma unroll 1
+    for (unsigned i = this->first_row; i < this->in.items(); i += this->row_step) {
+      const Item item(*this, i);
+      if constexpr (sizeof(T) == 2) {
+        if (this->in.loose) {
+          const bool whole = this->column + Base::kOfWord <= this->in.columns;
+          f(LooseWords{item.first, item.step, whole ? unsigned{sizeof(T)} : 0}, item.count);
+          continue;
+        }
+      }
+      f(EvenWords<Word>{item.first, item.step}, item.count);
+    }
+  }
+
   /// Every `steps`th row of the longest loop, at one place of the other loops.
   struct Item {
     const char* first;

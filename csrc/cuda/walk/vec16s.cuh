@@ -35,6 +35,51 @@ class Vec16sOfThread {
     return is_full(place) ? load_once(reinterpret_cast<const uint4*>(place.at))
                           : bits_as<uint4>(part(place, *channel));
   }
+  /// A vec16, and a bit for each element of the channel in it.
+  struct Some {
+    uint4 vec16;
+    unsigned own;
+
+    /// Calls f(all elements), or f(element) with those of the channel.
+    template <class F>
+    __device__ __forceinline__ void for_each(const F& f) const {
+      const auto& elements = reinterpret_cast<const Vec16<T>&>(vec16);
+      if (own == kAll) {
+        f(elements);
+        return;
+      }
+#pragma unroll 1
+      for (unsigned j = 0; j < kSize; ++j) {
+        if (own >> j & 1) {
+          f(element(j));
+        }
+      }
+    }
+
+   private:
+    /// An index that is not known would put them in memory.
+    __device__ __forceinline__ T element(unsigned index) const {
+      const auto& elements = reinterpret_cast<const Vec16<T>&>(vec16);
+      T found = elements.elements[0];
+#pragma unroll
+      for (unsigned j = 1; j < kSize; ++j) {
+        found = index == j ? elements.elements[j] : found;
+      }
+      return found;
+    }
+  };
+  __device__ __forceinline__ Some next_some(const T* channel) {
+    const Place place = next_place(channel);
+    if (is_full(place)) {
+      return {load_once(reinterpret_cast<const uint4*>(place.at)), kAll};
+    }
+    unsigned own = 0;
+#pragma unroll
+    for (unsigned j = 0; j < kSize; ++j) {
+      own |= has(place, j) ? 1u << j : 0;
+    }
+    return {bits_as<uint4>(part(place, *channel)), own};
+  }
   /// Copies it to shared memory: see wait_for_copies().
   __device__ __forceinline__ void copy_next(const T* channel, Vec16<T>* to) {
     const Place place = next_place(channel);
@@ -47,6 +92,8 @@ class Vec16sOfThread {
 
  private:
   static constexpr uintptr_t kBytes = sizeof(uint4);
+  static constexpr unsigned kSize = kBytes / sizeof(T);
+  static constexpr unsigned kAll = (1u << kSize) - 1;
   /// Of a vec16, and of the run that it may begin before and end behind.
   struct Place {
     uintptr_t at;
@@ -68,13 +115,16 @@ class Vec16sOfThread {
   __device__ __forceinline__ bool is_full(const Place& place) const {
     return in_.aligned || (place.at >= place.begin && place.at + kBytes <= place.end);
   }
+  __device__ __forceinline__ static bool has(const Place& place, unsigned element) {
+    const uintptr_t at = place.at + element * sizeof(T);
+    return at >= place.begin && at < place.end;
+  }
   __device__ __forceinline__ static Vec16<T> part(const Place& place, T filler) {
     Vec16<T> some;
 #pragma unroll
-    for (unsigned j = 0; j < kBytes / sizeof(T); ++j) {
+    for (unsigned j = 0; j < kSize; ++j) {
       const uintptr_t at = place.at + j * sizeof(T);
-      some.elements[j] =
-          at >= place.begin && at < place.end ? *reinterpret_cast<const T*>(at) : filler;
+      some.elements[j] = has(place, j) ? *reinterpret_cast<const T*>(at) : filler;
     }
     return some;
   }

@@ -254,32 +254,10 @@ struct ColumnOfThread {
   /// Calls f(elements, which of the word) with kRows elements of a column, or f(element, which).
   template <int kRows, int kAhead, class F>
   __device__ __forceinline__ void for_each_group_of_rows(const F& f) const {
-    if (!has_words) {
-      return;
+    if (has_words) {
+      for_each_group_of<kRows, kAhead>(EvenWords<Word>{first_word(), step()}, count(), f);
+      for_each_left(f);
     }
-    const int groups = count() / kRows;
-    EvenWords<Word> of_thread{first_word(), step()};
-    for_each_group<kRows, kAhead>(of_thread, groups, [&](const auto& words) {
-      const auto* packs = reinterpret_cast<const Pack<T, kOfWord>*>(words);
-#pragma unroll
-      for (int j = 0; j < kOfWord; ++j) {
-        T elements[kRows];
-#pragma unroll
-        for (int i = 0; i < kRows; ++i) {
-          elements[i] = packs[i].elements[j];
-        }
-        f(elements, j);
-      }
-    });
-#pragma unroll 1
-    for (int i = groups * kRows; i < count(); ++i) {
-      const auto* pack = reinterpret_cast<const Pack<T, kOfWord>*>(first_word() + i * step());
-#pragma unroll
-      for (int j = 0; j < kOfWord; ++j) {
-        f(pack->elements[j], j);
-      }
-    }
-    for_each_left(f);
   }
 
  protected:
@@ -295,6 +273,41 @@ struct ColumnOfThread {
         f(pack.elements[j], j);
       }
     }
+  }
+  /// Calls f(elements, which of the word) with kRows elements of a column of `count` words, or
+  /// f(element, which).
+  template <int kRows, int kAhead, class Words, class F>
+  __device__ __forceinline__ static void for_each_group_of(
+      const Words& words, int count, const F& f) {
+    const int groups = count / kRows;
+    Words next = words;
+    for_each_group<kRows, kAhead>(next, groups, [&](const auto& group) {
+      Pack<T, kOfWord> packs[kRows];
+#pragma unroll
+      for (int i = 0; i < kRows; ++i) {
+        packs[i] = pack_of(group[i]);
+      }
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        T elements[kRows];
+#pragma unroll
+        for (int i = 0; i < kRows; ++i) {
+          elements[i] = packs[i].elements[j];
+        }
+        f(elements, j);
+      }
+    });
+#pragma unroll 1
+    for (int i = groups * kRows; i < count; ++i) {
+      const Pack<T, kOfWord> pack = pack_of(words.load(i));
+#pragma unroll
+      for (int j = 0; j < kOfWord; ++j) {
+        f(pack.elements[j], j);
+      }
+    }
+  }
+  __device__ __forceinline__ static Pack<T, kOfWord> pack_of(Word word) {
+    return reinterpret_cast<const Pack<T, kOfWord>&>(word);
   }
   __device__ __forceinline__ int64_t begin() const {
     return chunk * in.share + first_row;

@@ -12,6 +12,7 @@
 #include "cuda/fill/sketch.h"
 #include "cuda/launch.h"
 #include "cuda/machine.h"
+#include "cuda/select/fractions.h"
 #include "cuda/select/interpolate.h"
 #include "cuda/select/select.h"
 #include "cuda/study/variants.h"
@@ -241,6 +242,15 @@ Tensor quantile(
   return fuses ? result : interpolate(call);
 }
 
+Tensor fractions(const Tensor& like, std::vector<double> q) {
+  const auto size = static_cast<int64_t>(q.size());
+  const Tensor found = allocate(like, {size}, ScalarType::Double, "q");
+  on_device(like, [&](const cuda::Launch& launch) {
+    cuda::write_fractions(q.data(), size, static_cast<double*>(found.mutable_data_ptr()), launch);
+  });
+  return found;
+}
+
 std::tuple<Tensor, Tensor, Tensor> summary(
     const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
   const SummaryCall call = prepare_summary(input, dim, digits);
@@ -306,6 +316,7 @@ STABLE_TORCH_LIBRARY_IMPL(histo, CUDA, m) {
   m.impl("finite_range", TORCH_BOX(&histo::finite_range));
   m.impl("uniform_edges", TORCH_BOX(&histo::uniform_edges));
   m.impl("quantile", TORCH_BOX(&histo::quantile));
+  m.impl("_fractions", TORCH_BOX(&histo::fractions));
   m.impl("_summary", TORCH_BOX(&histo::summary));
   m.impl("_moments_of_digits", TORCH_BOX(&histo::moments_of_digits));
   m.impl("_sketch_add_", TORCH_BOX(&histo::sketch_add));

@@ -115,6 +115,9 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_sketch_quantile(Tensor hist, Tensor min_key, Tensor max_key, Tensor q, int bits, "
       "int first, int last, float place) -> Tensor");
 
+  // The numbers of q as float64 on the GPU of a tensor; one kernel writes some 32 of them.
+  m.def("_fractions(Tensor like, float[] q) -> Tensor");
+
   // What a summary says of each channel: `counts` [4, kept...] of elements, NaN, infinities and
   // zeros; `numbers` [7, kept...]: min, max, mean, var, std, sum and sum of squares of the finite
   // values; and the digits of the exact sums, [kept..., n], if they are wanted.
