@@ -20,9 +20,8 @@ void summarize(const Problem& problem, const Summary& results, const Launch& lau
       fill_zero(launch, found, bytes);
     }
     if (elements > 0) {
-      plan.layout == SummaryLayout::kColumns
-          ? summarize_columns(plan, problem, found, launch)
-          : summarize_streams(plan, problem, found, launch);
+      plan.layout == SummaryLayout::kColumns ? summarize_columns(plan, problem, found, launch)
+                                             : summarize_streams(plan, problem, found, launch);
     }
     const FoundRows rows{
         reinterpret_cast<const int64_t*>(found), Rows::kRows, channels, Rows::kSum, Rows::kSquares};
