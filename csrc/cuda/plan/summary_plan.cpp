@@ -5,6 +5,7 @@
 #include "cuda/plan/common.h"
 
 namespace histo::cuda {
+
 SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t rows = problem.num_rows();

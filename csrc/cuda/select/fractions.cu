@@ -5,7 +5,7 @@
 namespace histo::cuda {
 namespace {
 
-/// What a kernel gets at a time.
+/// The numbers that one launch writes.
 struct SomeFractions {
   static constexpr int kMost = 32;
   double numbers[kMost];

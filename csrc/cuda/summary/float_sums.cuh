@@ -87,7 +87,7 @@ class FloatMultiples {
 #pragma unroll
     for (int i = 0; i < kSize; ++i) {
       int multiples[kLevels];
-      // What is left is +0 if nothing is.
+      // The rest of a multiple is +0, which has no bit set.
       float moved = fma(values[i], scale, steps_.steps[0]);
       float rest = fma(values[i], scale, rounded_sum(steps_.steps[0], -moved));
       multiples[0] = distance(moved, steps_.steps[0]);

@@ -299,11 +299,7 @@ struct ColumnOfThread {
     });
 #pragma unroll 1
     for (int i = groups * kRows; i < count; ++i) {
-      const Pack<T, kOfWord> pack = pack_of(words.load(i));
-#pragma unroll
-      for (int j = 0; j < kOfWord; ++j) {
-        f(pack.elements[j], j);
-      }
+      call(f, words.load(i));
     }
   }
   __device__ __forceinline__ static Pack<T, kOfWord> pack_of(Word word) {
