@@ -210,14 +210,14 @@ CASES = {
     "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
     "streams of doubles": Case("streams", (17_000,), dtype=torch.float64, gpu=HOPPER),
     "streams of halves": Case("streams", (17_000,), dtype=torch.float16, q=NINE),
-    "stripes": Case("stripes q3 cluster4", (2500, 32), gpu=HOPPER),
+    "stripes": Case("stripes slots6 cluster4", (2500, 32), gpu=HOPPER),
     "stripes of batches": Case("stripes", (2, 1100, 50), (1,), gpu=HOPPER, offset=2),
     "stripes of 2 bytes": Case(
-        "stripes q3 cluster4", (1031, 50), dtype=torch.bfloat16, q=NINE, gpu=HOPPER
+        "stripes slots5 cluster8", (1031, 50), dtype=torch.bfloat16, q=NINE, gpu=HOPPER
     ),
     "stripes of 8 bytes": Case("stripes", (1025, 26), dtype=torch.float64, q=NINE[:5], gpu=HOPPER),
-    "stripes of many q": Case("stripes q3", (1100, 30), q=2 * NINE, gpu=HOPPER),
-    "stripes without clusters": Case("stripes q2 cluster1", (1100, 128), gpu=OLDER),
+    "stripes of many q": Case("stripes slots6", (1100, 30), q=2 * NINE, gpu=HOPPER),
+    "stripes without clusters": Case("stripes slots4 cluster1", (1100, 128), gpu=OLDER),
     "columns": Case("columns q3 chunks", (6000, 16), gpu=HOPPER),
     "columns with groups": Case("columns q3", (1030, 5), q=NINE[:5], gpu=HOPPER),
     "few columns": Case("columns", (5000, 3), gpu=HOPPER),
@@ -549,6 +549,8 @@ def test_what_holds_for_every_plan(programs: Programs) -> None:
         assert plan.halves == (channels > 1 and plan.counter_bytes > 64 << 20), about
         if "sort" in plan.words:
             assert rows <= plan.sorted < max(2 * rows, 3), about
+        elif "stripes" in plan.words:
+            assert 1 <= plan.slots <= min(6, 2 * num_q), about
         elif "patterns" not in plan.words:
             assert plan.slots == 2 * plan.group, about
             assert 1 <= plan.group <= num_q, about
@@ -590,15 +592,20 @@ def test_layouts(programs: Programs) -> None:
     assert "columns" in plan_of(programs, (1 << 16, 512), dtype=torch.bfloat16).words
     assert "listed" in plan_of(programs, (1 << 16, 512)).words
     assert {"listed", "q5"} <= plan_of(programs, (400_000, 64), num_q=5).words
+    assert "columns" in plan_of(programs, (1 << 16, 512), num_q=5).words
     assert {"streams", "spans"} <= plan_of(programs, (128, 64, 56, 56), (0, 2, 3)).words
     assert "spans" not in plan_of(programs, (2, 32, 96, 96, 96), (0, 2, 3, 4)).words
     assert "stripes" in plan_of(programs, (64, 577, 64), (1,)).words
     assert "stripes" in plan_of(programs, (4, 32, 2048, 128), (0, 2), torch.bfloat16).words
     assert "sort" in plan_of(programs, (256, 1024, 14, 14), (2, 3)).words
-    # Fewer q's at a time make room for the blocks that a large input needs.
     for num_q in (3, 5):
         several = plan_of(programs, (1 << 13, 4096), dtype=torch.bfloat16, num_q=num_q)
-        assert {"stripes", "q3"} <= several.words
+        assert {"stripes", "slots5", "cluster2"} <= several.words
+    # A stripe has at most eight blocks. Fewer columns are counted by more of them.
+    assert "stripes" in plan_of(programs, (60_000, 512), dtype=torch.bfloat16).words
+    assert "columns" in plan_of(programs, (65_000, 128), dtype=torch.bfloat16).words
+    assert "columns" in plan_of(programs, (8192, 1024)).words
+    assert {"stripes", "cluster4"} <= plan_of(programs, (32, 128, 768), (0, 1)).words
     assert "whole" in plan_of(programs, (512, 1 << 16), (1,)).words
     assert "sort" in plan_of(programs, (4096, 100), (1,)).words
     assert {"staged", "warps"} <= plan_of(programs, (4096, 768), (1,)).words

@@ -197,7 +197,7 @@ constexpr int64_t kMaxExcessOfClusteredBlock = 170 * 1024;
 constexpr int64_t kMaxExcessWhereItAdds = 70 * 1024;
 // More rows that begin with lines are counted sooner in half tables (rows.cu), and so are rows of
 // one or two groups. Cases: uint8 of 64, 128, 512 and 2048 channels, 2 to 16 MiB.
-constexpr int64_t kMaxBytesForClusters = 12 << 20;
+constexpr int64_t kMaxBytesForClusters = 10 << 20;
 constexpr int64_t kMostSegmentsOfRows = 2;
 
 // --- One channel with many bins (partitioned.cu) --------------------------------------------
@@ -465,11 +465,14 @@ constexpr int threads_of_select_streams(int64_t element) {
 constexpr int kThreadsOfSelectColumns = 768;
 // The same of a block of a cluster that has a stripe of columns. Setting it out for all passes takes
 // as long as reading so many bytes.
-constexpr int kThreadsOfStripes = 512;
-constexpr int kBlocksOfStripes = 2; // of an SM
-constexpr int64_t kSetupBytesOfStripe = 128 << 10;
-// Larger inputs need more blocks than there are SMs. Case: float32 [65536, 512] median.
-constexpr int64_t kMostBytesOfFewStripes = 32 << 20;
+constexpr int kThreadsOfStripes = 1024;
+constexpr int64_t kSetupBytesOfStripe = 512 << 10;
+// Larger inputs need blocks for such a part of the SMs. Cases: medians of bfloat16 [60000, 512] and
+// [65000, 128], float32 [8192, 1024] and [32, 128, 768] over (0, 1).
+constexpr int64_t kMostBytesOfFewStripes = 8 << 20;
+constexpr double enough_blocks_of_stripes(int64_t element_bytes) {
+  return element_bytes == 2 ? 0.25 : 0.7;
+}
 // The same of a block that selects all by itself, and of the kernel between two passes. Shown by:
 // float32 [512, 2^16] over (1) median
 constexpr int kThreadsOfWhole = 512;
@@ -517,9 +520,11 @@ constexpr int64_t kBytesToList = 12 << 20;
 constexpr int64_t kRowsPerSampled = 32;
 constexpr int64_t kLeastListSample = 1 << 10;
 constexpr double kRoomOfList = 1.25;
-constexpr unsigned kLogCopiesOfPick = 3;
 constexpr int64_t kMostRoomOfList = 1 << 16;
 constexpr int64_t kMostBytesOfLists = 256 << 20;
+// More channels of 4-byte elements have lists of one quantile only: the digits of several are counted
+// sooner. Case: float32 [65536, 512], five quantiles.
+constexpr int64_t kMostChannelsOfLists = 256;
 // Lists of so many q's are filled together, by blocks of so many threads. A thread collects so many
 // bytes of a list before it writes them.
 constexpr int kMostQOfLists = 5;
@@ -550,6 +555,8 @@ constexpr int64_t kLeastBytesOfSummaryBlock = 8 << 10;
 constexpr int64_t kMostRowsOfSummaryBlock = 1 << 29;
 // Elements of shorter runs are read one by one.
 constexpr int64_t kLeastRunOfSummary = 32;
+// Longer runs are read one after another. Case: float32 [2, 32, 96, 96, 96] over (0, 2, 3, 4), ReLU.
+constexpr int64_t kMostRunOfSummary = 1 << 15;
 // Threads of a block of columns, and how long setting it out takes, in bytes that are read
 // meanwhile. Case: bfloat16 [2^13, 4096] over (0) summarize
 constexpr int threads_of_summary_columns(int64_t element) {

@@ -347,7 +347,7 @@ std::string words_of(const cuda::SelectPlan& plan) {
     case cuda::SelectLayout::kColumns:
       return of_groups("columns", plan.columns.chunks);
     case cuda::SelectLayout::kStripes:
-      return "stripes q" + std::to_string(plan.stripe.group / cuda::kTargetsOfQ) + " cluster" +
+      return "stripes slots" + std::to_string(plan.stripe.slots) + " cluster" +
              std::to_string(plan.columns.chunks);
     case cuda::SelectLayout::kListed:
       return "listed q" + std::to_string(plan.group) + " sample" +

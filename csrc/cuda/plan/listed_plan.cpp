@@ -9,7 +9,6 @@ namespace histo::cuda {
 namespace {
 
 constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
-constexpr int64_t kReservedOfPick = 8192;
 constexpr int64_t kSpareOfList = 32;
 
 } // namespace
@@ -21,7 +20,9 @@ std::optional<SelectPlan> plan_listed(
     const DeviceLimits& limits,
     SelectPlan plan) {
   const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  if (element_bytes < 4 || rows < kRowsToList || channels * rows * element_bytes < kBytesToList ||
+  const int64_t bytes = channels * rows * element_bytes;
+  if (element_bytes < 4 || rows < kRowsToList || bytes < kBytesToList ||
+      (num_q > 1 && element_bytes == 4 && channels > kMostChannelsOfLists) ||
       (!are_columns(problem, element_bytes) && !are_general_columns(problem))) {
     return std::nullopt;
   }
@@ -54,11 +55,7 @@ std::optional<SelectPlan> plan_listed(
   plan.streams.chunks = 1; // of a channel that is read again
   plan.streams.share = rows;
   plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfDigit};
-  const int64_t counters = plan.digits.at(0).counters();
-  listed.pick_bytes = kCounterBytes * counters << kLogCopiesOfPick;
-  while (listed.pick_bytes + kReservedOfPick > limits.shared_per_block) {
-    listed.pick_bytes /= 2;
-  }
+  listed.pick_bytes = kCounterBytes * int64_t{kTargetsOfQ} << kBitsOfDigit;
   return plan;
 }
 

@@ -99,7 +99,7 @@ std::optional<SelectPlan> plan_columns(
   const int64_t slot_bytes =
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
   const int64_t free = limits.shared_per_block - kReserved - columns * kCounterBytes;
-  if (!plan_slots(free / slot_bytes, num_q, plan)) {
+  if (!plan_slots(std::min<int64_t>(free / slot_bytes, kMostSlotsOfColumn), num_q, plan)) {
     return std::nullopt;
   }
   plan.layout = SelectLayout::kColumns;
@@ -110,7 +110,7 @@ std::optional<SelectPlan> plan_columns(
   return plan;
 }
 
-/// A table as large as the shared memory allows: what slots leave free has copies.
+/// A table as large as the shared memory allows.
 void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
   plan.shared_bytes = shared;
   if (!plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan)) {
@@ -184,7 +184,7 @@ std::optional<SelectPlan> plan_spans(
   // Two blocks of a multiprocessor at least: one counts while the other selects.
   const int64_t half = limits.shared_per_sm / 2 - kReserved - kReservedBytes;
   const int64_t room = std::min(half, limits.shared_per_block - kReserved) - kept;
-  const int64_t tables = cluster > 1 ? 2 : 1; // and the sums of its copies
+  const int64_t tables = cluster > 1 ? 2 : 1; // and its sums over the cluster
   const unsigned of_first = plan.digits.at(0).counters(), of_slot = plan.digits.at(1).counters();
   if (room < tables * kCounterBytes * (of_first + kSpareCounters) ||
       !plan_slots(room / (tables * kCounterBytes) / of_slot, num_q, plan)) {
@@ -192,15 +192,9 @@ std::optional<SelectPlan> plan_spans(
   }
   const auto in_vec16s = [](unsigned words) { return (words + 3) / 4 * 4; };
   const unsigned counters = std::max(of_first, plan.slots * of_slot);
-  const int64_t rows = problem.num_rows() / cluster;
-  unsigned copies = !plan.keeps ? 2 : rows < kMinRowsOfBlockOfSpans ? 2 : 4;
-  while (copies > 0 &&
-         (int64_t{of_first} << copies) + (tables - 1) * counters > room / kCounterBytes) {
-    --copies;
-  }
   plan.spanned = {
-      cluster, static_cast<unsigned>(plan.group), kMaxLogCopies,
-      in_vec16s(std::max(of_first << copies, counters)), tables > 1 ? in_vec16s(counters) : 0};
+      cluster, static_cast<unsigned>(plan.group), in_vec16s(counters),
+      tables > 1 ? in_vec16s(counters) : 0};
   plan.shared_bytes =
       kCounterBytes * (int64_t{plan.spanned.table_words} + plan.spanned.sum_words) + kept;
   plan.layout = SelectLayout::kSpans;
@@ -269,7 +263,6 @@ SelectPlan plan_digits(
   plan.digits = {
       static_cast<unsigned>(8 * element_bytes),
       element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
-  plan.copies = kMaxLogCopies;
   if (const auto found = plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
     return *found;
   }
@@ -285,7 +278,6 @@ SelectPlan plan_digits(
     plan.streams = streams_of(problem, 1, limits);
     plan.streams.share = rows;
     plan.streams.chunks = 1;
-    plan.copies = rows <= kMostRowsOfOneBlock ? 2 : kMaxLogCopies;
     // Two blocks of a multiprocessor: one counts while the other selects.
     const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
     plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);

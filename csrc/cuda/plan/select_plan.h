@@ -43,8 +43,6 @@ struct Digits {
 constexpr unsigned kTargetsOfQ = 2;
 /// A lane of a warp has a target.
 constexpr unsigned kMaxTargets = 32;
-/// Log2 of the copies that a table has at most: one for each lane.
-constexpr unsigned kMaxLogCopies = 5;
 
 enum class SelectLayout {
   kSort,     // very few rows: a warp sorts a channel in shared memory
@@ -77,23 +75,21 @@ HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
   return root <= room ? root : keys / room + 1;
 }
 
-/// The most prefixes of a column that kStripes counts together: those of three q's.
-constexpr unsigned kMaxSlotsOfStripe = 3 * kTargetsOfQ;
+/// The most prefixes of a column that kStripes and kColumns count together: they are in registers.
+constexpr unsigned kMostSlotsOfColumn = 6;
 
 /// kStripes: what a block has room for.
 struct StripeShape {
   unsigned targets; // that are looked for together
-  unsigned group;   // targets whose next digits are counted together
-  unsigned slots;   // prefixes of a column that a group may have
+  unsigned slots;   // prefixes of a column whose next digits are counted together
 };
 
 /// kSpans: the words of a block's shared memory, and what it does with them.
 struct SpannedShape {
   unsigned cluster;     // blocks of a channel
   unsigned group;       // q's that are selected together
-  unsigned copies;      // log2 of the copies that a table may have
   unsigned table_words; // a multiple of four
-  unsigned sum_words;   // the same, of the sums of the copies; 0 if one block has a channel
+  unsigned sum_words;   // the same, of the sums over the cluster; 0 if one block has a channel
 };
 
 /// kStaged: what a team has room for.
@@ -129,7 +125,6 @@ struct SelectPlan {
   unsigned values_of_q; // that may differ: 2 if the quantile lies between two
   unsigned slots;       // prefixes of a channel that a table has room for
   int64_t group;        // q's that are selected together, or whose lists are filled together
-  unsigned copies;      // log2 of the copies that a table may have
   unsigned sorted;      // kSort: the elements that a warp sorts, a power of two
   int64_t counters;     // of a channel, in memory
   int64_t sample;       // kSampled: the elements of a channel that are looked at first

@@ -9,16 +9,16 @@ namespace {
 
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 
-/// The blocks of a cluster: as many as let the GPU end soonest.
-unsigned cluster_of(const ChannelColumns& in, int64_t blocks_of_sm, const DeviceLimits& limits) {
+/// The blocks of a cluster: as many as let the GPU end soonest. Each needs an SM.
+unsigned cluster_of(const ChannelColumns& in, const DeviceLimits& limits) {
   const int64_t stripes = in.batches * in.stripes;
   unsigned best = 1;
   int64_t least_cost = INT64_MAX;
   for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
-    const int64_t blocks = stripes * size;
+    const double sms = (size > 2 ? kSmsInClusters : 1) * limits.sm_count;
+    const int64_t at_once = std::max<int64_t>(static_cast<int64_t>(sms) / size, 1);
     const int64_t bytes = ceil_div(in.rows, int64_t{size}) * in.places() * kLineBytes;
-    const int64_t cost = ceil_div(blocks, int64_t{limits.sm_count}) * bytes +
-                         ceil_div(blocks, blocks_of_sm * limits.sm_count) * kSetupBytesOfStripe;
+    const int64_t cost = ceil_div(stripes, at_once) * (bytes + kSetupBytesOfStripe);
     if (cost <= least_cost) {
       least_cost = cost;
       best = size;
@@ -57,33 +57,31 @@ std::optional<SelectPlan> plan_stripes(
   const int64_t q = std::min<int64_t>(num_q, kMaxTargets / kTargetsOfQ);
   const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
   const int64_t shared = limits.shared_per_block - kReserved;
-  const int64_t beside = of_targets + 2 * width * kCounterBytes + kLineBytes; // NaN's row
-  const int64_t of_slot = width * element_bytes + kLineBytes * (16 + (1 << kBitsOfColumnDigit));
-  const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMaxSlotsOfStripe);
+  const int64_t of_digits = kLineBytes << kBitsOfColumnDigit; // a word each
+  const int64_t beside =
+      of_targets + 3 * width * kCounterBytes + (element_bytes == 2 ? of_digits : 0);
+  const int64_t of_slot = width * element_bytes + kLineBytes * 16 + of_digits;
+  const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMostSlotsOfColumn);
   const int64_t bytes = problem.num_channels() * rows * element_bytes;
   plan.layout = SelectLayout::kStripes;
-  plan.threads = kThreadsOfStripes;
-  // Fewer q's at a time leave an SM room for more blocks. Large inputs need one on almost every SM.
-  for (int64_t group = std::min(most / plan.values_of_q, q); group > 0;
-       group = group > 1 ? (group + 1) / 2 : 0) {
-    const int64_t slots = group * plan.values_of_q;
-    plan.group = group;
-    plan.slots = static_cast<unsigned>(slots);
-    plan.stripe = {
-        static_cast<unsigned>(q * kTargetsOfQ), static_cast<unsigned>(group * kTargetsOfQ),
-        static_cast<unsigned>(slots)};
-    plan.shared_bytes = beside + slots * of_slot;
-    const int64_t fit = limits.shared_per_sm / (plan.shared_bytes + kReservedBytes);
-    in.chunks = cluster_of(in, std::clamp<int64_t>(fit, 1, kBlocksOfStripes), limits);
-    in.share = ceil_div(in.rows, int64_t{in.chunks});
-    set_steps(in, plan.threads);
-    plan.blocks = in.batches * in.stripes * in.chunks;
-    plan.columns = in;
-    if (20 * plan.blocks >= 19 * limits.sm_count || bytes <= kMostBytesOfFewStripes) {
-      return plan;
-    }
+  plan.slots = static_cast<unsigned>(std::min(most, q * plan.values_of_q));
+  plan.stripe = {static_cast<unsigned>(q * kTargetsOfQ), plan.slots};
+  plan.shared_bytes = beside + plan.slots * of_slot;
+  // If stripes are many, one block of an SM waits while another counts.
+  const bool pairs = in.batches * in.stripes > limits.sm_count &&
+                     2 * (plan.shared_bytes + kReservedBytes) <= limits.shared_per_sm;
+  plan.threads = pairs ? kThreadsOfStripes / 2 : kThreadsOfStripes;
+  in.chunks = cluster_of(in, limits);
+  in.share = ceil_div(in.rows, int64_t{in.chunks});
+  set_steps(in, plan.threads);
+  plan.blocks = in.batches * in.stripes * in.chunks;
+  plan.columns = in;
+  const bool many =
+      static_cast<double>(plan.blocks) >= enough_blocks_of_stripes(element_bytes) * limits.sm_count;
+  if (plan.slots == 0 || (!many && bytes > kMostBytesOfFewStripes)) {
+    return std::nullopt;
   }
-  return std::nullopt;
+  return plan;
 }
 
 } // namespace histo::cuda

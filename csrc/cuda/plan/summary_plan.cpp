@@ -34,7 +34,7 @@ SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
   in.chunks = static_cast<unsigned>(ceil_div(rows, in.share));
   const auto vec16s = vec16s_of(problem);
   if (vec16s && vec16s->run < rows && vec16s->run * element_bytes >= kLeastRunOfSummary &&
-      vec16s->vec16s() < kMaxRows) {
+      vec16s->run <= kMostRunOfSummary && vec16s->vec16s() < kMaxRows) {
     plan.layout = SummaryLayout::kRuns;
     plan.runs = {*vec16s, ceil_div(vec16s->vec16s(), int64_t{in.chunks}), in.chunks};
   }

@@ -43,7 +43,7 @@ struct TargetsOfBlock {
     for (unsigned slot = 0; slot < used; ++slot) {
       find_in_slot<kThreads>(
           slots, slot, targets, ranks, digit, nans, sums,
-          [&](unsigned value) { return int64_t{table.sum((slot << digit.bits) + value)}; },
+          [&](unsigned value) { return int64_t{table.words[(slot << digit.bits) + value]}; },
           [&](unsigned target, uint64_t prefix, int64_t rank) {
             if (digit.last) {
               found(target, static_cast<Bits>(prefix));

@@ -2,6 +2,7 @@
 // [slot][column of the word][digit][word], in which a lane meets no other in a bank.
 #include "cuda/pdl.cuh"
 #include "cuda/select/sort_keys.cuh"
+#include "cuda/select/targets.cuh"
 #include "cuda/storage/counts.cuh"
 #include "cuda/storage/rotated.cuh"
 #include "cuda/walk/walk.cuh"
@@ -10,6 +11,7 @@ namespace histo::cuda {
 namespace {
 
 constexpr int kLogWords = 5;
+constexpr unsigned kFewSlots = kTargetsOfQ; // of a column
 
 template <class Bits>
 using ColumnReads = ReadShape<kThreadsOfSelectColumns, 1, sizeof(Bits) == 8 ? 8 : 16>;
@@ -65,8 +67,9 @@ __device__ __forceinline__ void count_first_digits(
   });
 }
 
-/// Counts the next digit of keys that have a prefix of the `used` slots of their column.
-template <class Bits, class Column>
+/// Counts the next digit of keys that have a prefix of the `used` slots of their column, of which
+/// there are up to kSlots. Their prefixes are in registers.
+template <unsigned kSlots, class Bits, class Column>
 __device__ __forceinline__ void count_next_digits(
     const Column& column,
     const KeyOrder<Bits>& order,
@@ -75,18 +78,24 @@ __device__ __forceinline__ void count_next_digits(
     const unsigned* used) {
   using Table = DigitColumns<Bits>;
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
-  const unsigned shift = digit.shift, bits = digit.bits, values = digit.values();
-  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
+  const unsigned shift = digit.shift;
+  Bits prefixes[Table::kOfWord][kSlots];
+#pragma unroll
+  for (unsigned of_word = 0; of_word < Table::kOfWord; ++of_word) {
     const unsigned c = column.word * Table::kOfWord + of_word;
+#pragma unroll
+    for (unsigned slot = 0; slot < kSlots; ++slot) {
+      prefixes[of_word][slot] = table.prefixes[(slot < used[c] ? slot : 0) * Table::kWidth + c];
+    }
+  }
+  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);
-    const auto prefix = static_cast<Bits>(upper >> bits);
-    const unsigned value = static_cast<unsigned>(upper) & (values - 1);
-    for (unsigned slot = 0; slot < used[c]; ++slot) {
-      if (table.prefixes[slot * Table::kWidth + c] == prefix) {
-        const unsigned first = (slot * Table::kOfWord + of_word) * table.plane;
-        add_shared(counters + 4 * (first + (value << kLogWords)), 1);
-        break;
-      }
+    const unsigned slot =
+        slot_of(prefixes[of_word], static_cast<Bits>(upper >> kBitsOfColumnDigit));
+    if (slot < kSlots) {
+      const unsigned first = (slot * Table::kOfWord + of_word) * table.plane;
+      const unsigned value = static_cast<unsigned>(upper) % (1u << kBitsOfColumnDigit);
+      add_shared(counters + 4 * (first + (value << kLogWords)), 1);
     }
   });
 }
@@ -148,8 +157,10 @@ __global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_co
   __syncthreads();
   if constexpr (kFirst) {
     count_first_digits(column, order, digit, table);
+  } else if (__syncthreads_or(threadIdx.x < kWidth && used[threadIdx.x % kWidth] > kFewSlots)) {
+    count_next_digits<kMostSlotsOfColumn>(column, order, digit, table, used);
   } else {
-    count_next_digits(column, order, digit, table, used);
+    count_next_digits<kFewSlots>(column, order, digit, table, used);
   }
   __syncthreads();
   rotate_rows<kLogWords>(table.counters, table.size());

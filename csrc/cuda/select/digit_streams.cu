@@ -30,9 +30,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
     const __grid_constant__ In in,
     KeyOrder<Bits> order,
     const __grid_constant__ SelectPass pass,
-    unsigned targets,
-    unsigned table_words,
-    unsigned copies) {
+    unsigned targets) {
   __shared__ Slots slots;
   __shared__ SlotLookup<Bits> lookup;
   extern __shared__ __align__(16) uint32_t memory[];
@@ -49,9 +47,9 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
     }
     __syncthreads();
     used = slots.count;
-    lookup.fill(slots);
+    lookup.fill(slots, digit);
   }
-  const DigitTable table(memory, table_words, used * digit.counters(), copies);
+  const DigitTable table{memory, used * digit.counters()};
   table.clear();
   __syncthreads();
   const auto for_each = [&](const auto& f) { for_each_of_block(walk, f); };
@@ -62,7 +60,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
   }
   __syncthreads();
   for (unsigned i = threadIdx.x; i < table.counters; i += StreamReads<Bits>::kThreads) {
-    put<true>(&counts[i], table.sum(i));
+    put<true>(&counts[i], table.words[i]);
   }
 }
 
@@ -84,8 +82,7 @@ void count_digit_streams(
           pass.digit.first ? count_digit_streams_kernel<true, Bits, Walk, In>
                            : count_digit_streams_kernel<false, Bits, Walk, In>,
           shape_of(plan), static_cast<const Bits*>(problem.data), in,
-          KeyOrder<Bits>::of(problem.type), pass, part.num_targets(),
-          static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+          KeyOrder<Bits>::of(problem.type), pass, part.num_targets());
     };
     plan.across_spans ? run(TypeTag<Spans<Bits>>{}, plan.spans)
                       : run(TypeTag<StreamOfBlock<Bits>>{}, plan.streams);

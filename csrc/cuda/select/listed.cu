@@ -139,18 +139,16 @@ __device__ __forceinline__ void select_from(
     const Digits& digits,
     TargetsOfBlock<Bits, kThreadsOfWhole>& of_block,
     uint32_t* memory,
-    unsigned table_words,
     const RankOf& rank_of,
     Bits* found) {
 #pragma unroll 1
   for (unsigned pass = 0; pass < digits.count(); ++pass) {
     const KeyDigit digit = digits.at(pass);
     of_block.begin(digit, kTargetsOfQ);
-    const DigitTable table(
-        memory, table_words, of_block.slots.count * digit.counters(), kMaxLogCopies);
+    const DigitTable table{memory, of_block.slots.count * digit.counters()};
     table.clear();
     if (!digit.first) {
-      of_block.lookup.fill(of_block.slots);
+      of_block.lookup.fill(of_block.slots, digit);
     }
     __syncthreads();
     if (digit.first) {
@@ -159,7 +157,7 @@ __device__ __forceinline__ void select_from(
       count_next_digit(for_each, order, digit, of_block.slots, of_block.lookup, table);
     }
     __syncthreads();
-    const int64_t nans = digit.first ? table.sum(digit.values()) : 0;
+    const int64_t nans = digit.first ? table.words[digit.values()] : 0;
     of_block.find(kTargetsOfQ, digit, nans, table, rank_of, [&](unsigned target, Bits key) {
       found[target] = key;
     });
@@ -194,8 +192,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void pick_listed_kernel(
     KeyOrder<Bits> order,
     const __grid_constant__ SelectionPart all,
     const __grid_constant__ ValueLists<Bits> lists,
-    Digits digits,
-    unsigned table_words) {
+    Digits digits) {
   __shared__ TargetsOfBlock<Bits, kThreadsOfWhole> of_block;
   __shared__ Bits found[kTargetsOfQ];
   extern __shared__ __align__(16) uint32_t memory[];
@@ -222,14 +219,13 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void pick_listed_kernel(
         [&](const auto& f) {
           stream.template for_each<PickReads<Bits>>([&](Bits bits) { f(bits); });
         },
-        order, digits, of_block, memory, table_words,
+        order, digits, of_block, memory,
         [&](unsigned target) { return rank_of_target(ranks, target); }, found);
   } else if (listed) {
     const Bits* values = lists.values + list * lists.room;
     const auto size = static_cast<unsigned>(block.size());
     select_from(
         [&](const auto& f) { for_each_listed(values, size, f); }, order, digits, of_block, memory,
-        table_words,
         [&](unsigned target) {
           const int64_t rank = rank_of_target(ranks, target) - block.upto_low();
           return min(max(rank, int64_t{0}), block.size() - 1); // of the value that is listed
@@ -286,7 +282,7 @@ void select_listed_bits(const SelectPlan& plan, SelectionPart part, const Launch
             grid_of(channels * part.num_q), kThreadsOfWhole, plan.listed.pick_bytes, 1,
             plan.overlaps},
         static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
-        part, lists, plan.digits, static_cast<unsigned>(plan.listed.pick_bytes / 4));
+        part, lists, plan.digits);
   }
 }
 

@@ -12,29 +12,7 @@ template <class Bits>
 using Spans = SpansOfBlock<Bits, kThreadsOfSpans, 4>;
 
 template <class Bits>
-struct Targets : TargetsOfBlock<Bits, kThreadsOfSpans> {
-  Bits frequent;
-};
-
-/// The most frequent of 32 elements, if several are equal. A warp looks for it.
-template <class Bits>
-__device__ __forceinline__ Bits
-find_frequent(const Bits* data, const ChannelSpans& in, int64_t channel) {
-  using Word = std::conditional_t<sizeof(Bits) == 8, unsigned long long, unsigned>;
-  const unsigned lane = threadIdx.x % kWarp;
-  const auto rows = uint64_t{in.spans} * in.rows_of_span;
-  const auto row = static_cast<unsigned>(rows * (2 * lane + 1) / (2 * kWarp));
-  const unsigned span = row / in.rows_of_span, of_span = row % in.rows_of_span;
-  const Bits own =
-      data[offset_in(in.channels, channel) + offset_in(in.outer, span) + of_span * in.stride];
-  const int alike = __popc(__match_any_sync(kAllLanes, Word{own}));
-  int most = alike;
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    most = max(most, __shfl_xor_sync(kAllLanes, most, step));
-  }
-  const int leader = __ffs(static_cast<int>(__ballot_sync(kAllLanes, alike == most))) - 1;
-  return static_cast<Bits>(__shfl_sync(kAllLanes, Word{own}, leader));
-}
+using Targets = TargetsOfBlock<Bits, kThreadsOfSpans>;
 
 /// What the passes of a block share.
 template <class Bits, bool kKept>
@@ -43,7 +21,8 @@ struct SelectionOfBlock {
   const KeyOrder<Bits>& order;
   const SpannedShape& shape;
   Targets<Bits>& of_block;
-  uint32_t* memory; // the table, the sums of its copies if there are several blocks, the elements
+  uint32_t*
+      memory; // the table, its sums over the cluster if there are several blocks, the elements
 
   __device__ __forceinline__ unsigned rank() const {
     return blockIdx.x % shape.cluster;
@@ -55,34 +34,18 @@ struct SelectionOfBlock {
     return reinterpret_cast<unsigned char*>(sums() + shape.sum_words);
   }
 
-  /// Calls f(element), or f(element, how often). Additions to one counter wait for each other, so
-  /// that a frequent element is counted in a register.
-  template <class F>
-  __device__ __forceinline__ void for_each(const F& f) const {
-    const Bits frequent = of_block.frequent;
-    unsigned times = 0;
-    spans.template for_each<kKept>(kept(), [&](Bits bits) {
-      if (bits == frequent) {
-        ++times;
-      } else {
-        f(bits);
-      }
-    });
-    times = sum_of_warp(times);
-    if (threadIdx.x % kWarp == 0) {
-      f(frequent, times);
-    }
-  }
-
   /// Counts the digits of all keys, or of those with the prefixes of the slots.
   __device__ __forceinline__ void count_digit(
       const KeyDigit& digit, const DigitTable& table) const {
+    if (shape.cluster > 1) {
+      wait_for_readers(); // of the pass before
+    }
     table.clear();
     if (of_block.slots.count > 1) {
-      of_block.lookup.fill(of_block.slots);
+      of_block.lookup.fill(of_block.slots, digit);
     }
     __syncthreads();
-    const auto elements = [&](const auto& f) { for_each(f); };
+    const auto elements = [&](const auto& f) { spans.template for_each<kKept>(kept(), f); };
     if (digit.first) {
       count_first_digit(elements, order, digit, table);
     } else {
@@ -91,26 +54,22 @@ struct SelectionOfBlock {
     __syncthreads();
   }
 
-  /// Replaces the counts of the block by those of the cluster, in the table's first words.
-  __device__ __forceinline__ DigitTable sum_tables(const DigitTable& table) const {
+  /// The counts of the cluster.
+  __device__ __forceinline__ DigitTable sum_tables(const DigitTable& own) const {
     if (shape.cluster == 1) {
-      return table;
-    }
-    wait_for_readers(); // of the sums of the pass before
-    for (unsigned i = threadIdx.x; i < table.counters; i += kThreadsOfSpans) {
-      sums()[i] = table.sum(i);
+      return own;
     }
     sync_cluster();
-    for (unsigned i = threadIdx.x; i < table.counters; i += kThreadsOfSpans) {
+    for (unsigned i = threadIdx.x; i < own.counters; i += kThreadsOfSpans) {
       uint32_t all = 0;
       for (unsigned k = 0; k < shape.cluster; ++k) { // each block begins with its own
-        all += load_from_rank(&sums()[i], (rank() + k) % shape.cluster);
+        all += load_from_rank(&own.words[i], (rank() + k) % shape.cluster);
       }
-      memory[i] = all;
+      sums()[i] = all;
     }
     arrive_having_read();
     __syncthreads();
-    return DigitTable(memory, table.counters, table.counters, 0);
+    return {sums(), own.counters};
   }
 };
 
@@ -130,12 +89,6 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
   if constexpr (kKept) {
     spans.keep(block.kept());
   }
-  if (threadIdx.x < kWarp) {
-    const Bits frequent = find_frequent(data, in, channel);
-    if (threadIdx.x == 0) {
-      of_block.frequent = frequent;
-    }
-  }
   if (shape.cluster > 1) {
     arrive_having_read(); // nothing yet
   }
@@ -147,12 +100,11 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
       of_block.begin(digit, targets);
-      const DigitTable own(
-          memory, shape.table_words, of_block.slots.count * digit.counters(), shape.copies);
+      const DigitTable own{memory, of_block.slots.count * digit.counters()};
       block.count_digit(digit, own);
       const DigitTable table = block.sum_tables(own);
       if (digit.first) {
-        nans = table.sum(digit.values());
+        nans = table.words[digit.values()];
       }
       of_block.find(part, order, digit, channel, rows, nans, table, block.rank() == 0);
     }

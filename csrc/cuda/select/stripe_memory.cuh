@@ -5,6 +5,7 @@
 
 #include "cuda/cluster.cuh"
 #include "cuda/select/sort_keys.cuh"
+#include "cuda/select/targets.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -12,8 +13,8 @@ namespace histo::cuda {
 constexpr unsigned kDigits = 1u << kBitsOfColumnDigit;
 constexpr unsigned kDigitGroups = 16; // of neighbouring digits, which have a sum
 constexpr unsigned kOfGroup = kDigits / kDigitGroups;
-constexpr unsigned kWarpsOfStripes = kThreadsOfStripes / kWarp;
-static_assert(kDigits % (kWarpsOfStripes * kMaxCluster) == 0, "warps sum as many digits each");
+static_assert(
+    kDigits % (kThreadsOfStripes / kWarp * kMaxCluster) == 0, "warps sum as many digits each");
 
 template <class Bits>
 using KeyWord = std::conditional_t<sizeof(Bits) == 8, uint64_t, uint32_t>;
@@ -40,7 +41,7 @@ struct StripeMemory {
   __device__ __forceinline__ uint32_t* ranks() const {
     return reinterpret_cast<uint32_t*>(prefixes() + shape.slots * kWidth);
   }
-  /// [column]
+  /// [column], those of the channel.
   __device__ __forceinline__ uint32_t* nans() const {
     return ranks() + shape.targets * kWidth;
   }
@@ -52,10 +53,19 @@ struct StripeMemory {
   __device__ __forceinline__ uint32_t* groups() const {
     return used() + kWidth;
   }
-  /// [slot][digit][word]. The first digit has a row for NaN behind the others.
+  /// [slot][digit][word]. Digits are those of the numbers' bits, not of their keys.
   __device__ __forceinline__ uint32_t* table() const {
     return groups() + shape.slots * kDigitGroups * kWarp;
   }
+  /// [column], those of the block's rows.
+  __device__ __forceinline__ uint32_t* own_nans() const {
+    return table() + shape.slots * kDigits * kWarp;
+  }
+  /// [first digit][word], of 16-bit types: the first row of each column's slot, or kNoRow.
+  __device__ __forceinline__ uint32_t* first_rows() const {
+    return own_nans() + kWidth;
+  }
+  static constexpr uint16_t kNoRow = 0xffff;
 
   /// The count of one of the columns of a word.
   static __device__ __forceinline__ uint32_t count_of(uint32_t word, unsigned of_word) {
@@ -83,22 +93,31 @@ struct BlockOfCluster {
   }
 };
 
-/// Calls f(key, is NaN, column of the word) with the keys of a word; the key of NaN is any.
+/// Calls f(bits of a number, column of the word) with the numbers of a word. NaN gets a positive sign,
+/// so that it lies behind all numbers, and is added to `nans`: in both halves, if numbers have 16 bits.
 template <class Bits, class F>
-__device__ __forceinline__ void for_each_key(
+__device__ __forceinline__ void for_each_number(
     const Pack<Bits, ColumnOfThread<Bits>::kOfWord>& pack,
     const KeyOrder<Bits>& order,
+    uint32_t& nans,
     const F& f) {
   if constexpr (sizeof(Bits) == 2) {
-    const auto twice = [](Bits half) { return uint32_t{half} << 16 | half; };
-    const auto word = reinterpret_cast<const uint32_t&>(pack);
-    const uint32_t keys =
-        word ^ (signs_of_halves(word) & twice(order.reversed)) ^ twice(order.sign);
-    const uint32_t magnitudes = word & twice(order.mask);
-    f(keys & 0xffff, (magnitudes & 0xffff) > order.largest, 0);
-    f(keys >> 16, magnitudes >> 16 > order.largest, 1);
+    const auto twice = [](uint32_t half) { return half << 16 | half; };
+    constexpr uint32_t kSigns = 0x80008000, kMagnitude = 0x7fff;
+    const uint32_t to_sign = order.has_nan() ? kMagnitude - order.largest : 0; // of NaN alone
+    auto word = reinterpret_cast<const uint32_t&>(pack);
+    const uint32_t beyond = (word & twice(order.mask)) + twice(to_sign);
+    nans += beyond >> 15 & twice(1);
+    word &= ~(beyond & kSigns);
+    f(word & 0xffff, 0);
+    f(word >> 16, 1);
   } else {
-    f(KeyWord<Bits>{order.ordered(pack.elements[0])}, order.is_nan(pack.elements[0]), 0);
+    KeyWord<Bits> bits = pack.elements[0];
+    if (order.is_nan(pack.elements[0])) {
+      bits &= order.mask;
+      ++nans;
+    }
+    f(bits, 0);
   }
 }
 

@@ -4,31 +4,58 @@
 // where the ranks lie from the others: counts and targets never leave shared memory.
 #include <algorithm>
 
-#include "cuda/select/stripe_memory.cuh"
+#include "cuda/select/stripe_digits.cuh"
 #include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
 
 template <int kInFlight>
-using StripeReads = ReadShape<kThreadsOfStripes, kBlocksOfStripes, kInFlight>;
+using StripeReads = ReadShape<kThreadsOfStripes, 1, kInFlight>;
 
-/// Counts the first digit of all keys.
+/// Counts the first digit of all numbers, and NaN.
 template <class Bits, class Column>
 __device__ __forceinline__ void count_first_digits(
     const Column& column, const KeyOrder<Bits>& order, const StripeMemory<Bits>& memory) {
+  using Memory = StripeMemory<Bits>;
   constexpr unsigned kShift = 8 * sizeof(Bits) - kBitsOfColumnDigit;
   const uint32_t counters = address_of(memory.table() + column.word);
+  uint32_t nans = 0;
   column.template for_each_pack<StripeReads<sizeof(Bits) == 8 ? 4 : 8>>([&](const auto& pack) {
-    for_each_key<Bits>(pack, order, [&](KeyWord<Bits> key, bool is_nan, int of_word) {
-      const unsigned digit = is_nan ? kDigits : static_cast<unsigned>(key >> kShift);
-      add_shared(counters + 4 * kWarp * digit, memory.one(of_word));
+    for_each_number(pack, order, nans, [&](KeyWord<Bits> bits, int of_word) {
+      add_shared(counters + 4 * kWarp * static_cast<unsigned>(bits >> kShift), memory.one(of_word));
+    });
+  });
+  if (nans != 0) {
+    for (unsigned of_word = 0; of_word < Memory::kOfWord; ++of_word) {
+      add_shared(
+          address_of(memory.own_nans() + column.word * Memory::kOfWord + of_word),
+          Memory::count_of(nans, of_word));
+    }
+  }
+}
+
+/// Counts the second digit of 16-bit numbers with a first digit of their column's slots.
+template <class Column>
+__device__ __forceinline__ void count_second_digits(
+    const Column& column, const KeyOrder<uint16_t>& order, const StripeMemory<uint16_t>& memory) {
+  const uint32_t counters = address_of(memory.table() + column.word);
+  const uint32_t first_rows = address_of(memory.first_rows() + column.word);
+  // Other numbers are counted behind the table, where nobody looks: a branch would take longer.
+  const uint32_t elsewhere = address_of(memory.own_nans() + column.word);
+  column.template for_each_pack<StripeReads<8>>([&](const auto& pack) {
+    uint32_t nans = 0;
+    for_each_number(pack, order, nans, [&](uint32_t bits, int of_word) {
+      const uint32_t rows = load_shared(first_rows + 4 * kWarp * (bits >> kBitsOfColumnDigit));
+      const uint32_t first = rows >> 16 * of_word & 0xffff;
+      const uint32_t counter = counters + 4 * kWarp * (first + bits % kDigits);
+      add_shared(min(counter, elsewhere), memory.one(of_word));
     });
   });
 }
 
-/// Counts the digit behind `shift` of keys with a prefix of the slots of their column, of which there
-/// are up to kSlots. Their prefixes are in registers.
+/// Counts the digit behind `shift` of numbers with a prefix of the slots of their column, of which
+/// there are up to kSlots. Their prefixes are in registers.
 template <unsigned kSlots, class Bits, class Column>
 __device__ __forceinline__ void count_next_digits(
     const Column& column,
@@ -36,150 +63,82 @@ __device__ __forceinline__ void count_next_digits(
     unsigned shift,
     const StripeMemory<Bits>& memory) {
   using Memory = StripeMemory<Bits>;
-  constexpr auto kNan = static_cast<KeyWord<Bits>>(std::numeric_limits<Bits>::max());
+  static_assert(Memory::kOfWord == 1, "columns of 16 bits have tables of prefixes");
   const uint32_t counters = address_of(memory.table() + column.word);
-  KeyWord<Bits> prefixes[Memory::kOfWord][kSlots];
+  KeyWord<Bits> prefixes[kSlots];
 #pragma unroll
-  for (unsigned of_word = 0; of_word < Memory::kOfWord; ++of_word) {
-    const unsigned c = column.word * Memory::kOfWord + of_word;
-#pragma unroll
-    for (unsigned slot = 0; slot < kSlots; ++slot) {
-      prefixes[of_word][slot] =
-          memory.prefixes()[(slot < memory.used()[c] ? slot : 0) * Memory::kWidth + c];
-    }
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
+    const unsigned used = memory.used()[column.word];
+    prefixes[slot] = memory.prefixes()[(slot < used ? slot : 0) * Memory::kWidth + column.word];
   }
   column.template for_each_pack<StripeReads<kSlots <= kTargetsOfQ && sizeof(Bits) < 8 ? 8 : 4>>(
       [&](const auto& pack) {
-        for_each_key<Bits>(pack, order, [&](KeyWord<Bits> key, bool is_nan, int of_word) {
-          const KeyWord<Bits> upper = (is_nan ? kNan : key) >> shift;
-          unsigned slot = kSlots;
-#pragma unroll
-          for (unsigned i = kSlots; i-- > 0;) {
-            slot = prefixes[of_word][i] == upper >> kBitsOfColumnDigit ? i : slot;
-          }
+        uint32_t nans = 0;
+        for_each_number(pack, order, nans, [&](KeyWord<Bits> bits, int) {
+          const KeyWord<Bits> upper = bits >> shift;
+          const unsigned slot = slot_of(prefixes, upper >> kBitsOfColumnDigit);
           if (slot < kSlots) {
             const unsigned digit = static_cast<unsigned>(upper) % kDigits;
-            add_shared(counters + 4 * kWarp * (slot * kDigits + digit), memory.one(of_word));
+            add_shared(counters + 4 * kWarp * (slot * kDigits + digit), 1);
           }
         });
       });
 }
 
-/// Sums the block's part of the digits over the tables of its cluster, in its own table, and those
-/// sums in groups. Nobody else reads that part of its table before.
-template <class Bits>
-__device__ __forceinline__ void sum_tables(
-    const BlockOfCluster& block, bool first, unsigned slots, const StripeMemory<Bits>& memory) {
-  const unsigned lane = threadIdx.x % kWarp, warp = threadIdx.x / kWarp;
-  const auto sum = [&](unsigned row) {
-    uint32_t* own = memory.table() + row * kWarp + lane;
-    uint32_t all = *own;
-    if (block.size > 1) {
-      uint32_t others[kMaxCluster];
-#pragma unroll
-      for (unsigned other = 1; other < kMaxCluster; ++other) { // all in flight
-        others[other] =
-            other < block.size ? load_from_rank(own, (block.rank + other) % block.size) : 0;
-      }
-#pragma unroll
-      for (unsigned other = 1; other < kMaxCluster; ++other) {
-        all += others[other];
-      }
-      *own = all;
-    }
-    return all;
-  };
-  const unsigned of_warp = kDigits / kWarpsOfStripes / block.size;
-  const unsigned together = min(of_warp, kOfGroup); // of a group
-  const unsigned digit = (block.rank * kWarpsOfStripes + warp) * of_warp;
-  for (unsigned i = 0; i < slots * of_warp; i += together) {
-    const unsigned first_row = i / of_warp * kDigits + digit + i % of_warp;
-    uint32_t all = 0;
-    for (unsigned row = first_row; row < first_row + together; ++row) {
-      all += sum(row);
-    }
-    add_shared(address_of(memory.groups() + first_row / kOfGroup * kWarp + lane), all);
-  }
-  if (first && block.rank == 0 && warp == 0) {
-    sum(kDigits);
-  }
-}
+/// Targets whose next digits are counted together, and the slots of the column with most of them.
+struct SlotsOfTargets {
+  unsigned end;
+  unsigned slots;
+};
 
-/// Where a rank lies among counts: subtracts those before, and returns which one it is.
-__device__ __forceinline__ unsigned find_count(const uint32_t (&counts)[16], uint32_t& rank) {
-  unsigned at = 0;
-#pragma unroll
-  for (unsigned i = 0; i < 15; ++i) {
-    if (at == i && rank >= counts[i]) {
-      rank -= counts[i];
-      at = i + 1;
-    }
-  }
-  return at;
-}
-
-/// The digit of a rank in a slot of a column, which becomes the rank among the values with it.
+/// The slots of all columns, for targets from `first` on: as many as there is room for.
 template <class Bits>
-__device__ __forceinline__ unsigned find_digit(
-    const BlockOfCluster& block,
-    const StripeMemory<Bits>& memory,
-    unsigned slot,
-    unsigned column,
-    uint32_t& rank) {
-  using Memory = StripeMemory<Bits>;
-  const unsigned word = column / Memory::kOfWord, of_word = column % Memory::kOfWord;
-  const auto owner = [&](unsigned group) { return group * block.size / kDigitGroups; };
-  uint32_t counts[kDigitGroups];
-#pragma unroll
-  for (unsigned i = 0; i < kDigitGroups; ++i) {
-    const uint32_t* sum = memory.groups() + (slot * kDigitGroups + i) * kWarp + word;
-    counts[i] = Memory::count_of(block.load(sum, owner(i)), of_word);
-  }
-  const unsigned group = find_count(counts, rank);
-#pragma unroll
-  for (unsigned i = 0; i < kOfGroup; ++i) {
-    const unsigned row = slot * kDigits + group * kOfGroup + i;
-    const uint32_t* count = memory.table() + row * kWarp + word;
-    counts[i] = Memory::count_of(block.load(count, owner(group)), of_word);
-  }
-  return group * kOfGroup + find_count(counts, rank);
-}
-
-/// The slots of the columns, for some targets. Returns how many the column with most has.
-template <class Bits>
-__device__ __forceinline__ unsigned find_prefixes(
-    const StripeMemory<Bits>& memory, unsigned columns, unsigned first, unsigned end) {
+__device__ __forceinline__ SlotsOfTargets find_prefixes(
+    const StripeMemory<Bits>& memory, unsigned columns, unsigned first, unsigned targets) {
   constexpr unsigned kWidth = StripeMemory<Bits>::kWidth;
-  const bool exists = threadIdx.x < columns; // others fill the last stripe
-  unsigned count = 0;
-  if (threadIdx.x < kWidth) {
-    for (unsigned target = first; target < end; ++target) {
-      const Bits prefix = exists ? memory.found()[target * kWidth + threadIdx.x] : Bits{0};
+  __shared__ SlotsOfTargets of_warps[kWidth / kWarp];
+  const unsigned c = threadIdx.x;
+  if (c < kWidth) {
+    unsigned count = 0, end = first;
+    for (; end < targets; ++end) {
+      const Bits prefix = c < columns ? memory.found()[end * kWidth + c] : Bits{0}; // beside: any
       unsigned slot = 0;
-      while (slot < count && memory.prefixes()[slot * kWidth + threadIdx.x] != prefix) {
+      while (slot < count && memory.prefixes()[slot * kWidth + c] != prefix) {
         ++slot;
       }
+      if (slot == memory.shape.slots) {
+        break;
+      }
       if (slot == count) {
-        memory.prefixes()[slot * kWidth + threadIdx.x] = prefix;
+        memory.prefixes()[slot * kWidth + c] = prefix;
         ++count;
       }
     }
-    memory.used()[threadIdx.x] = count;
+    memory.used()[c] = count;
+#pragma unroll
+    for (int step = kWarp / 2; step > 0; step /= 2) {
+      end = min(end, __shfl_xor_sync(kAllLanes, end, step));
+      count = max(count, __shfl_xor_sync(kAllLanes, count, step));
+    }
+    if (c % kWarp == 0) {
+      of_warps[c / kWarp] = {end, count};
+    }
   }
-  unsigned most = 1;
-  while (__syncthreads_or(count > most)) {
-    ++most;
+  __syncthreads();
+  SlotsOfTargets all = of_warps[0];
+#pragma unroll
+  for (unsigned i = 1; i < kWidth / kWarp; ++i) {
+    all = {min(all.end, of_warps[i].end), max(all.slots, of_warps[i].slots)};
   }
-  return most;
+  return all;
 }
 
 template <class Bits>
-__device__ __forceinline__ void clear_stripe(
-    const StripeMemory<Bits>& memory, const StripeShape& shape, unsigned rows) {
+__device__ __forceinline__ void clear_stripe(const StripeMemory<Bits>& memory, unsigned rows) {
   constexpr unsigned kOfVec16 = kVec16Bytes / 4;
   // The table lies behind the groups.
-  const unsigned size = (shape.slots * kDigitGroups + rows) * kWarp / kOfVec16;
-  for (unsigned i = threadIdx.x; i < size; i += kThreadsOfStripes) {
+  const unsigned size = (memory.shape.slots * kDigitGroups + rows) * kWarp / kOfVec16;
+  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
     reinterpret_cast<uint4*>(memory.groups())[i] = make_uint4(0, 0, 0, 0);
   }
 }
@@ -206,60 +165,111 @@ struct StripeOfBlock {
   /// Calls f(target, column) for some targets of all columns.
   template <class F>
   __device__ __forceinline__ void for_each_target(unsigned first, unsigned end, const F& f) const {
-    for (unsigned i = threadIdx.x; i < (end - first) * Memory::kWidth; i += kThreadsOfStripes) {
+    for (unsigned i = threadIdx.x; i < (end - first) * Memory::kWidth; i += blockDim.x) {
       if (i % Memory::kWidth < columns()) {
         f(first + i / Memory::kWidth, i % Memory::kWidth);
       }
     }
   }
 
+  /// Of the bits of the numbers whose keys begin like this: `shift` bits follow.
+  __device__ __forceinline__ Bits bits_of(Bits prefix, unsigned shift) const {
+    return static_cast<Bits>(order.bits_of(static_cast<Bits>(prefix << shift)) >> shift);
+  }
+  /// The digit of a rank in a slot of a column: `prefix` is that of the keys.
+  __device__ __forceinline__ unsigned find(
+      unsigned slot, unsigned c, Bits prefix, unsigned shift, uint32_t& rank) const {
+    const auto row_of = [&](unsigned digit) {
+      return bits_of(static_cast<Bits>(prefix << kBitsOfColumnDigit | digit), shift) % kDigits;
+    };
+    return find_digit(block, memory, slot, c, row_of, rank);
+  }
+
   /// The first digits of all targets.
   __device__ __forceinline__ void find_first(const SelectionPart& part) const {
-    clear_stripe(memory, shape, kDigits + 1);
+    clear_stripe(memory, kDigits);
+    if (threadIdx.x < Memory::kWidth) {
+      memory.own_nans()[threadIdx.x] = 0;
+    }
     __syncthreads();
     count_first_digits(column, order, memory);
     block.sync();
-    sum_tables(block, true, 1, memory);
+    sum_tables(block, 1, memory);
     block.sync();
     for_each_target(0, part.num_targets(), [&](unsigned target, unsigned c) {
-      const uint32_t* nans = memory.table() + kDigits * kWarp + c / Memory::kOfWord;
-      const uint32_t of_column = Memory::count_of(block.load(nans, 0), c % Memory::kOfWord);
-      const Ranks ranks = ranks_of_target(part, target, rows(), of_column);
+      uint32_t nans = 0;
+      for (unsigned rank = 0; rank < block.size; ++rank) {
+        nans += block.load(memory.own_nans() + c, rank);
+      }
+      const Ranks ranks = ranks_of_target(part, target, rows(), nans);
       auto rank = static_cast<uint32_t>(rank_of_target(ranks, target));
-      const unsigned digit = find_digit(block, memory, 0, c, rank);
+      const unsigned digit = find(0, c, 0, 8 * (sizeof(Bits) - 1), rank);
       memory.found()[target * Memory::kWidth + c] = static_cast<Bits>(digit);
       memory.ranks()[target * Memory::kWidth + c] = rank;
       if (target == 0) {
-        memory.nans()[c] = of_column;
+        memory.nans()[c] = nans;
       }
     });
     block.sync();
   }
 
-  /// The next digit of some targets.
-  __device__ __forceinline__ void find_next(unsigned shift, unsigned first, unsigned end) const {
-    const unsigned slots = find_prefixes(memory, columns(), first, end);
-    clear_stripe(memory, shape, slots * kDigits);
-    __syncthreads();
-    if (slots <= kTargetsOfQ) {
+  /// Counts the digit behind `shift` of the numbers in the slots.
+  __device__ __forceinline__ void count_next(unsigned shift, unsigned slots) const {
+    if constexpr (sizeof(Bits) == 2) {
+      put_first_rows(slots);
+      __syncthreads();
+      count_second_digits(column, order, memory);
+    } else if (slots <= kTargetsOfQ) {
       count_next_digits<kTargetsOfQ>(column, order, shift, memory);
     } else {
-      count_next_digits<kMaxSlotsOfStripe>(column, order, shift, memory);
+      count_next_digits<kMostSlotsOfColumn>(column, order, shift, memory);
     }
+  }
+
+  /// Of 16-bit types: the rows of the slots.
+  __device__ __forceinline__ void put_first_rows(unsigned slots) const {
+    auto* of_word = reinterpret_cast<uint4*>(memory.first_rows());
+    for (unsigned i = threadIdx.x; i < kDigits * kWarp / 4; i += blockDim.x) {
+      of_word[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+    }
+    __syncthreads();
+    for (unsigned i = threadIdx.x; i < slots * Memory::kWidth; i += blockDim.x) {
+      const unsigned c = i % Memory::kWidth, slot = i / Memory::kWidth;
+      if (slot < memory.used()[c]) {
+        auto* rows = reinterpret_cast<uint16_t*>(memory.first_rows());
+        rows[memory.prefixes()[i] * Memory::kWidth + c] = static_cast<uint16_t>(slot * kDigits);
+      }
+    }
+  }
+
+  /// The next digit of targets from `first` on. Returns the end of those that there were slots for.
+  __device__ __forceinline__ unsigned find_next(
+      unsigned shift, unsigned first, unsigned targets) const {
+    const auto [end, slots] = find_prefixes(memory, columns(), first, targets);
+    clear_stripe(memory, slots * kDigits);
+    for (unsigned i = threadIdx.x; i < slots * Memory::kWidth; i += blockDim.x) {
+      if (i / Memory::kWidth < memory.used()[i % Memory::kWidth]) {
+        memory.prefixes()[i] = bits_of(memory.prefixes()[i], shift + kBitsOfColumnDigit);
+      }
+    }
+    __syncthreads();
+    count_next(shift, slots);
     block.sync();
-    sum_tables(block, false, slots, memory);
+    sum_tables(block, slots, memory);
     block.sync();
     for_each_target(first, end, [&](unsigned target, unsigned c) {
       const unsigned at = target * Memory::kWidth + c;
       const Bits prefix = memory.found()[at];
+      const Bits bits = bits_of(prefix, shift + kBitsOfColumnDigit);
       unsigned slot = 0;
-      while (memory.prefixes()[slot * Memory::kWidth + c] != prefix) {
+      while (memory.prefixes()[slot * Memory::kWidth + c] != bits) {
         ++slot;
       }
-      const unsigned digit = find_digit(block, memory, slot, c, memory.ranks()[at]);
+      const unsigned digit = find(slot, c, prefix, shift, memory.ranks()[at]);
       memory.found()[at] = static_cast<Bits>(prefix << kBitsOfColumnDigit | digit);
     });
     block.sync();
+    return end;
   }
 
   /// The blocks of a cluster share the columns.
@@ -275,7 +285,7 @@ struct StripeOfBlock {
 };
 
 template <class Bits, class Column>
-__global__ __launch_bounds__(kThreadsOfStripes, kBlocksOfStripes) void select_stripes_kernel(
+__global__ __launch_bounds__(kThreadsOfStripes, 1) void select_stripes_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
     KeyOrder<Bits> order,
@@ -284,7 +294,7 @@ __global__ __launch_bounds__(kThreadsOfStripes, kBlocksOfStripes) void select_st
   extern __shared__ __align__(16) unsigned char shared[];
   const StripeMemory<Bits> memory{shared, shape};
   const BlockOfCluster block{in.chunks, blockIdx.x % in.chunks};
-  const Column column(data, in, kThreadsOfStripes, blockIdx.x / in.chunks, block.rank);
+  const Column column(data, in, blockDim.x, blockIdx.x / in.chunks, block.rank);
   const StripeOfBlock<Column> stripe{column, order, shape, block, memory};
   SelectionPart part = all;
   for (; part.first_q < all.first_q + all.num_q; part.first_q += shape.targets / kTargetsOfQ) {
@@ -293,10 +303,10 @@ __global__ __launch_bounds__(kThreadsOfStripes, kBlocksOfStripes) void select_st
     stripe.find_first(part);
     const unsigned targets = part.num_targets();
 #pragma unroll 1
-    for (unsigned first = 0; first < targets; first += shape.group) {
+    for (int shift = 8 * (sizeof(Bits) - 2); shift >= 0; shift -= 8) {
 #pragma unroll 1
-      for (int shift = 8 * (sizeof(Bits) - 2); shift >= 0; shift -= 8) {
-        stripe.find_next(static_cast<unsigned>(shift), first, min(first + shape.group, targets));
+      for (unsigned first = 0; first < targets;) {
+        first = stripe.find_next(static_cast<unsigned>(shift), first, targets);
       }
     }
     __syncthreads();

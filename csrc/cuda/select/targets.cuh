@@ -39,7 +39,8 @@ __device__ __forceinline__ void find_slots(Slots& slots, unsigned targets, uint6
   }
 }
 
-/// The slots of prefixes: a hash table without collisions.
+/// The slots of prefixes: a hash table without collisions. Short prefixes are their own hash, so what
+/// is found for one needs no check.
 template <class Bits>
 struct SlotLookup {
   static constexpr unsigned kLogSize = 11;
@@ -49,7 +50,12 @@ struct SlotLookup {
   uint32_t bytes[kSize / 4]; // a slot each
   Bits prefixes[kMaxTargets];
   Hash factor;
+  uint32_t elsewhere[kWarp]; // counters that nobody reads, one a lane
 
+  /// Whether prefixes before this digit are short.
+  static __device__ __forceinline__ bool is_exact(const KeyDigit& digit) {
+    return 8 * sizeof(Bits) - digit.shift - digit.bits <= kLogSize;
+  }
   static __device__ __forceinline__ unsigned index_of(Bits prefix, Hash by) {
     return static_cast<unsigned>(static_cast<Hash>(prefix * by) >> (8 * sizeof(Hash) - kLogSize));
   }
@@ -57,7 +63,7 @@ struct SlotLookup {
     return reinterpret_cast<const uint8_t*>(bytes)[index];
   }
   /// Called by the block, which must wait afterwards.
-  __device__ __forceinline__ void fill(const Slots& slots) {
+  __device__ __forceinline__ void fill(const Slots& slots, const KeyDigit& digit) {
     for (unsigned i = threadIdx.x; i < kSize / 4; i += blockDim.x) {
       bytes[i] = 0xffffffff;
     }
@@ -67,8 +73,9 @@ struct SlotLookup {
     }
     const unsigned slot = threadIdx.x;
     const auto prefix = static_cast<Bits>(slots.prefixes[slot < slots.count ? slot : 0]);
-    // Any odd factor serves with which all prefixes have indices of their own.
-    Hash by = static_cast<Hash>(0x9e3779b97f4a7c15);
+    // Any factor serves with which all prefixes have indices of their own.
+    Hash by = is_exact(digit) ? Hash{1} << (8 * sizeof(Hash) - kLogSize)
+                              : static_cast<Hash>(0x9e3779b97f4a7c15);
     while (true) {
       const unsigned at = index_of(prefix, by);
       const unsigned same = __match_any_sync(kAllLanes, at);
@@ -89,6 +96,17 @@ struct SlotLookup {
     }
   }
 };
+
+/// The slot of a prefix among those of a thread, or kSlots.
+template <unsigned kSlots, class Prefix>
+__device__ __forceinline__ unsigned slot_of(const Prefix (&prefixes)[kSlots], Prefix prefix) {
+  unsigned slot = kSlots;
+#pragma unroll
+  for (unsigned i = kSlots; i-- > 0;) {
+    slot = prefixes[i] == prefix ? i : slot;
+  }
+  return slot;
+}
 
 /// The sum of the values of all threads before this one. `sums` become those of the warps, and may
 /// be written again when the block has waited.

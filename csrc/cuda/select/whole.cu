@@ -20,7 +20,7 @@ __device__ __forceinline__ void count_digit(
     const DigitTable& table) {
   table.clear();
   if (!digit.first) {
-    of_block.lookup.fill(of_block.slots);
+    of_block.lookup.fill(of_block.slots, digit);
   }
   __syncthreads();
   const auto for_each = [&](const auto& f) {
@@ -41,9 +41,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     KeyOrder<Bits> order,
     const __grid_constant__ SelectionPart all,
     Digits digits,
-    int64_t group, // of q's
-    unsigned table_words,
-    unsigned copies) {
+    int64_t group) { // of q's
   __shared__ Targets<Bits> of_block;
   extern __shared__ __align__(16) uint32_t memory[];
   const int64_t channel = blockIdx.x;
@@ -56,10 +54,10 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
       of_block.begin(digit, targets);
-      const DigitTable table(memory, table_words, of_block.slots.count * digit.counters(), copies);
+      const DigitTable table{memory, of_block.slots.count * digit.counters()};
       count_digit(stream, order, digit, of_block, table);
       if (digit.first) {
-        nans = table.sum(digit.values());
+        nans = table.words[digit.values()];
       }
       of_block.find(part, order, digit, channel, in.num_rows, nans, table, true);
     }
@@ -76,7 +74,7 @@ void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launc
         launch, "select_whole", select_whole_kernel<Bits>, grid_of(plan.blocks),
         dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
         static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
-        part, plan.digits, plan.group, static_cast<unsigned>(plan.shared_bytes / 4), plan.copies);
+        part, plan.digits, plan.group);
   });
 }
 

@@ -30,37 +30,47 @@ struct BlockDigits {
   __device__ int64_t* of_lane() const {
     return shared + threadIdx.x % kWarp * step(found);
   }
-  /// Calls f(channel, digit, its place) with the digits that the thread copies.
-  template <class F>
-  __device__ void for_each(const F& f) const {
-    const int digits = size(found);
-    const int64_t first = int64_t{blockIdx.x} * kWarp;
-    const auto channels = static_cast<int>(min(found.channels - first, int64_t{kWarp}));
-    for (int i = static_cast<int>(threadIdx.x); i < channels * digits; i += kThreads) {
-      f(first + i / digits, i % digits, shared[i / digits * step(found) + i % digits]);
-    }
+  __device__ static int64_t channel() {
+    return int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp;
   }
   /// Fetches them, and makes them canonical. All threads of the block must call it.
   __device__ SumDigits fetch() const {
-    for_each([&](int64_t channel, int i, int64_t& digit) {
-      digit = found.digits[channel * found.step + i];
-    });
-    __syncthreads();
+    constexpr int kInFlight = 8;
+    const auto part = static_cast<int>(threadIdx.x / kWarp);
+    const bool exists = channel() < found.channels;
+    const int64_t* of_channel = found.digits + channel() * found.step;
     int64_t* own = of_lane();
-    if (int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp < found.channels) {
-      if (threadIdx.x / kWarp == kMeans) {
-        normalize(own, found.of_sum.size);
-      } else if (threadIdx.x / kWarp == kSquares) {
-        normalize(own + found.of_sum.size, found.of_squares.size);
+    for (int first = part; exists && first < size(found); first += kInFlight * kParts) {
+      int64_t some[kInFlight];
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        const int i = first + j * kParts;
+        some[j] = i < size(found) ? of_channel[i] : 0;
       }
+#pragma unroll
+      for (int j = 0; j < kInFlight; ++j) {
+        const int i = first + j * kParts;
+        if (i < size(found)) {
+          own[i] = some[j];
+        }
+      }
+    }
+    __syncthreads();
+    if (exists && part == kMeans) {
+      normalize(own, found.of_sum.size);
+    } else if (exists && part == kSquares) {
+      normalize(own + found.of_sum.size, found.of_squares.size);
     }
     __syncthreads();
     return SumDigits(own, found.of_sum, found.of_squares);
   }
   /// Writes them, [channels, digits].
   __device__ void put(int64_t* to) const {
-    for_each(
-        [&](int64_t channel, int i, int64_t& digit) { to[channel * size(found) + i] = digit; });
+    for (auto i = static_cast<int>(threadIdx.x / kWarp); i < size(found); i += kParts) {
+      if (channel() < found.channels) {
+        to[channel() * size(found) + i] = of_lane()[i];
+      }
+    }
   }
 };
 
@@ -104,18 +114,19 @@ __device__ double value_of(unsigned long long key, KeyOf keys, bool upwards) {
 __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
     const FoundRows found, int64_t elements, KeyOf keys, Summary results) {
   wait_for_previous(); // it finds them
-  const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp;
+  const int64_t channel = BlockDigits::channel();
+  const bool exists = channel < found.channels;
+  const int64_t* behind =
+      found.digits + (exists ? channel : 0) * found.step + BlockDigits::size(found);
+  const int64_t number = elements - behind[0] - behind[1]; // NaN, infinities
   const BlockDigits digits(found);
   const SumDigits own = digits.fetch();
   if (results.digits != nullptr) {
     digits.put(results.digits);
   }
-  if (channel >= found.channels) {
+  if (!exists) {
     return;
   }
-  const int64_t* behind = found.digits + channel * found.step + BlockDigits::size(found);
-  const int64_t nan = behind[0], infinities = behind[1], zeros = behind[2];
-  const int64_t number = elements - nan - infinities;
   write_moments(own, number, results.numbers + 2 * found.channels, found.channels, channel);
   if (threadIdx.x / kWarp == kSquares) {
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
@@ -123,7 +134,7 @@ __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
     const auto high = static_cast<unsigned long long>(behind[4]);
     results.numbers[channel] = number > 0 ? value_of(~low, keys, false) : kNaN;
     results.numbers[found.channels + channel] = number > 0 ? value_of(high, keys, true) : kNaN;
-    const int64_t counts[kSummaryCounts] = {elements, nan, infinities, zeros};
+    const int64_t counts[kSummaryCounts] = {elements, behind[0], behind[1], behind[2]};
     for (int i = 0; i < kSummaryCounts; ++i) {
       results.counts[i * found.channels + channel] = counts[i];
     }
@@ -132,7 +143,7 @@ __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
 
 __global__ __launch_bounds__(kThreads) void moments_of_digits_kernel(
     const FoundRows found, const int64_t* numbers, double* moments) {
-  const int64_t channel = int64_t{blockIdx.x} * kWarp + threadIdx.x % kWarp;
+  const int64_t channel = BlockDigits::channel();
   const SumDigits own = BlockDigits(found).fetch();
   if (channel < found.channels) {
     write_moments(own, numbers[channel], moments, found.channels, channel);

@@ -32,30 +32,25 @@ struct RunsOfBlock {
   /// Calls f(all elements of a vec16), or f(element) where others are none of the channel's.
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
-    Vec16sOfThread<T, uint32_t> from(
+    const auto thread = static_cast<int>(threadIdx.x), vec16s = static_cast<int>(size);
+    const int count = thread < vec16s ? (vec16s - thread - 1) / Shape::kThreads + 1 : 0;
+    const Vec16sOfThread<T, uint32_t> from(
         in.vec16s, static_cast<uint32_t>(first) + threadIdx.x, Shape::kThreads);
-    // A block has fewer than 2^31 vec16s.
-    for (int left = static_cast<int>(size) - static_cast<int>(threadIdx.x); left > 0;
-         left -= Shape::kInFlight * Shape::kThreads) {
-      typename Vec16sOfThread<T, uint32_t>::Some some[Shape::kInFlight];
-#pragma unroll
-      for (int j = 0; j < Shape::kInFlight; ++j) {
-        if (left > j * Shape::kThreads) {
-          some[j] = from.next_some(channel);
-        }
-      }
-#pragma unroll 1
-      for (int j = 0; j < Shape::kInFlight; ++j) { // the code of f is long
-        if (left > j * Shape::kThreads) {
-          some[0].for_each(f);
-        }
-#pragma unroll
-        for (int k = 1; k < Shape::kInFlight; ++k) {
-          some[k - 1] = some[k];
-        }
-      }
-    }
+    for_each_word<Shape>(Words{from, channel}, count, [&](const auto& some) { some.for_each(f); });
   }
+
+ private:
+  struct Words {
+    using Word = typename Vec16sOfThread<T, uint32_t>::Some;
+    Vec16sOfThread<T, uint32_t> from;
+    const T* channel;
+
+    __device__ __forceinline__ Word load(int) {
+      return from.next_some(channel);
+    }
+    __device__ __forceinline__ void skip(int) {
+    }
+  };
 };
 
 /// Copies of the table of a block, which lanes take in turns.
