@@ -204,8 +204,8 @@ def test_the_results_of_the_readme_were_measured() -> None:
     share = h100["read only"] / h100["torch_histo"]
     shown = f"takes {int(h100['torch_histo'] * 1e6)} microseconds on one H100, {share:.0%}"
     assert shown.replace("%", " %") in text
-    median = seconds("quantile-nvidia-h100", [1 << 28], dtype="float32", bins="median")
-    assert f"takes {median['torch_histo'] * 1e6:.0f} microseconds on one H100" in text
+    median = seconds("quantile-nvidia-h200", [1 << 28], dtype="float32", bins="median")
+    assert f"takes {median['torch_histo'] * 1e6:.0f} microseconds on one H200" in text
     assert f"`torch.sort` takes {int(median['torch.sort'] / median['torch_histo'])} times" in text
 
 

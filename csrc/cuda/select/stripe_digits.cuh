@@ -20,8 +20,7 @@ __device__ __forceinline__ void sum_tables(
       uint32_t others[kMaxCluster];
 #pragma unroll
       for (unsigned other = 1; other < kMaxCluster; ++other) { // all in flight
-        others[other] =
-            other < block.size ? load_from_rank(own, (block.rank + other) % block.size) : 0;
+        others[other] = other < block.size ? load_from_rank(own, block.behind(other)) : 0;
       }
 #pragma unroll
       for (unsigned other = 1; other < kMaxCluster; ++other) {
@@ -31,16 +30,18 @@ __device__ __forceinline__ void sum_tables(
     }
     return all;
   };
-  const unsigned warps = blockDim.x / kWarp, of_warp = kDigits / warps / block.size;
+  const unsigned warps = blockDim.x / kWarp, of_warp = kDigits / (warps * block.size);
   const unsigned together = min(of_warp, kOfGroup); // of a group
   const unsigned digit = (block.rank * warps + warp) * of_warp;
-  for (unsigned i = 0; i < slots * of_warp; i += together) {
-    const unsigned first_row = i / of_warp * kDigits + digit + i % of_warp;
-    uint32_t all = 0;
-    for (unsigned row = first_row; row < first_row + together; ++row) {
-      all += sum(row);
+  for (unsigned slot = 0; slot < slots; ++slot) {
+    for (unsigned i = 0; i < of_warp; i += together) {
+      const unsigned first_row = slot * kDigits + digit + i;
+      uint32_t all = 0;
+      for (unsigned row = first_row; row < first_row + together; ++row) {
+        all += sum(row);
+      }
+      add_shared(address_of(memory.groups() + first_row / kOfGroup * kWarp + lane), all);
     }
-    add_shared(address_of(memory.groups() + first_row / kOfGroup * kWarp + lane), all);
   }
 }
 

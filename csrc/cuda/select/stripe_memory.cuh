@@ -76,9 +76,9 @@ struct StripeMemory {
   }
 };
 
-/// A block of a cluster, which has one or more.
+/// A block of a cluster.
 struct BlockOfCluster {
-  unsigned size;
+  unsigned size; // a power of two
   unsigned rank;
 
   __device__ __forceinline__ void sync() const {
@@ -87,6 +87,10 @@ struct BlockOfCluster {
     } else {
       sync_cluster();
     }
+  }
+  /// The rank of the block that lies so far behind this one. After the last one follows the first.
+  __device__ __forceinline__ unsigned behind(unsigned distance) const {
+    return (rank + distance) & (size - 1);
   }
   __device__ __forceinline__ uint32_t load(const uint32_t* address, unsigned from) const {
     return size == 1 ? *address : load_from_rank(address, from);

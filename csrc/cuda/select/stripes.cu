@@ -275,7 +275,7 @@ struct StripeOfBlock {
   /// The blocks of a cluster share the columns.
   __device__ __forceinline__ void put(const SelectionPart& part) const {
     for_each_target(0, part.num_targets(), [&](unsigned target, unsigned c) {
-      if (c % block.size == block.rank) {
+      if ((c & (block.size - 1)) == block.rank) {
         const Ranks ranks = ranks_of_target(part, target, rows(), memory.nans()[c]);
         const int64_t channel = column.in.channel(column.batch, column.first_column() + c);
         put_value(part, order, target, channel, ranks, memory.found()[target * Memory::kWidth + c]);
