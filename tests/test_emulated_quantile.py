@@ -218,6 +218,15 @@ CASES = {
     "stripes of 8 bytes": Case("stripes", (1025, 26), dtype=torch.float64, q=NINE[:5], gpu=HOPPER),
     "stripes of many q": Case("stripes slots6", (1100, 30), q=2 * NINE, gpu=HOPPER),
     "stripes without clusters": Case("stripes slots4 cluster1", (1100, 128), gpu=OLDER),
+    "many stripes": Case("stripes slots2 threads512", (1100, 192), q=(0.3,), gpu=HOPPER),
+    "stripes of int16": Case("stripes", (1031, 60), dtype=torch.int16, q=NINE, gpu=HOPPER),
+    "stripes of uint16": Case("stripes", (1031, 60), dtype=torch.uint16, gpu=HOPPER),
+    "stripes of 2 bytes without clusters": Case(
+        "stripes cluster1", (1100, 128), dtype=torch.bfloat16, gpu=OLDER
+    ),
+    "stripes of 2 bytes in loops": Case(
+        "stripes", (3, 2, 190, 64), (0, 2), dtype=torch.float16, q=NINE, gpu=HOPPER
+    ),
     "columns": Case("columns q3 chunks", (6000, 16), gpu=HOPPER),
     "columns with groups": Case("columns q3", (1030, 5), q=NINE[:5], gpu=HOPPER),
     "few columns": Case("columns", (5000, 3), gpu=HOPPER),
@@ -443,6 +452,22 @@ def test_listed_nan(select: Select, ignore_nan: bool) -> None:
         values[::2, 4], values[1::3, 4] = math.inf, -math.inf
         words = select(values, (0.5, 0.95), ignore_nan=ignore_nan, gpu=HOPPER, eager=True)
         assert "listed" in words
+
+
+@pytest.mark.parametrize("ignore_nan", [False, True])
+def test_nan_in_stripes(select: Select, ignore_nan: bool) -> None:
+    """NaN of both signs: none, few, most, all; beside infinities."""
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64):
+        values = numbers((1031, 60), dtype)
+        nan = torch.tensor([math.nan]).to(dtype)
+        minus_nan = nan.view(BITS[dtype.itemsize]).mul(0).sub(1).view(dtype)
+        values[::7, 1], values[1::50, 1] = nan, minus_nan
+        values[3:, 2], values[5::2, 2] = nan, minus_nan
+        values[:, 3], values[:, 4] = nan, minus_nan
+        values[::2, 5], values[1::3, 5] = math.inf, -math.inf
+        values[::2, 6], values[1::3, 6] = minus_nan, -math.inf
+        words = select(values, (0.0, 0.5, 0.95, 1.0), ignore_nan=ignore_nan, gpu=HOPPER)
+        assert "stripes" in words
 
 
 # Channels of images, which all blocks read

@@ -464,11 +464,11 @@ constexpr int threads_of_select_streams(int64_t element) {
 // The same of columns. Shown by: float32 [2^16, 512] median
 constexpr int kThreadsOfSelectColumns = 768;
 // The same of a block of a cluster that has a stripe of columns. Setting it out for all passes takes
-// as long as reading so many bytes.
+// as long as reading so many bytes. Case: bfloat16 [8192, 4096] median.
 constexpr int kThreadsOfStripes = 1024;
 constexpr int64_t kSetupBytesOfStripe = 512 << 10;
-// Larger inputs need blocks for such a part of the SMs. Cases: medians of bfloat16 [60000, 512] and
-// [65000, 128], float32 [8192, 1024] and [32, 128, 768] over (0, 1).
+// Larger inputs have stripes only if their blocks fill this part of the SMs. Cases: medians of
+// bfloat16 [60000, 512] and [65000, 128], float32 [8192, 1024] and [32, 128, 768] over (0, 1).
 constexpr int64_t kMostBytesOfFewStripes = 8 << 20;
 constexpr double enough_blocks_of_stripes(int64_t element_bytes) {
   return element_bytes == 2 ? 0.25 : 0.7;
@@ -522,8 +522,8 @@ constexpr int64_t kLeastListSample = 1 << 10;
 constexpr double kRoomOfList = 1.25;
 constexpr int64_t kMostRoomOfList = 1 << 16;
 constexpr int64_t kMostBytesOfLists = 256 << 20;
-// More channels of 4-byte elements have lists of one quantile only: the digits of several are counted
-// sooner. Case: float32 [65536, 512], five quantiles.
+// More channels of 4-byte elements have lists of one quantile only: counting the digits of several is
+// faster. Case: float32 [65536, 512], five quantiles.
 constexpr int64_t kMostChannelsOfLists = 256;
 // Lists of so many q's are filled together, by blocks of so many threads. A thread collects so many
 // bytes of a list before it writes them.
@@ -553,9 +553,9 @@ constexpr int kThreadsOfWarpSummary = 32;
 // A block reads at least so much, and no more than so many rows: its digits have room for them.
 constexpr int64_t kLeastBytesOfSummaryBlock = 8 << 10;
 constexpr int64_t kMostRowsOfSummaryBlock = 1 << 29;
-// Elements of shorter runs are read one by one.
+// Elements of runs of fewer bytes are read one by one.
 constexpr int64_t kLeastRunOfSummary = 32;
-// Longer runs are read one after another. Case: float32 [2, 32, 96, 96, 96] over (0, 2, 3, 4), ReLU.
+// Runs of more elements are read in turn. Case: float32 [2, 32, 96, 96, 96] over (0, 2, 3, 4), ReLU.
 constexpr int64_t kMostRunOfSummary = 1 << 15;
 // Threads of a block of columns, and how long setting it out takes, in bytes that are read
 // meanwhile. Case: bfloat16 [2^13, 4096] over (0) summarize

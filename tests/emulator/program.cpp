@@ -348,7 +348,7 @@ std::string words_of(const cuda::SelectPlan& plan) {
       return of_groups("columns", plan.columns.chunks);
     case cuda::SelectLayout::kStripes:
       return "stripes slots" + std::to_string(plan.stripe.slots) + " cluster" +
-             std::to_string(plan.columns.chunks);
+             std::to_string(plan.columns.chunks) + " threads" + std::to_string(plan.threads);
     case cuda::SelectLayout::kListed:
       return "listed q" + std::to_string(plan.group) + " sample" +
              std::to_string(plan.listed.sample) + (plan.columns.are_general() ? " general" : "");

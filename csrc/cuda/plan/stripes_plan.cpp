@@ -9,7 +9,7 @@ namespace {
 
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 
-/// The blocks of a cluster: as many as let the GPU end soonest. Each needs an SM.
+/// The blocks of a cluster: as many as let the GPU end soonest, if each has an SM for itself.
 unsigned cluster_of(const ChannelColumns& in, const DeviceLimits& limits) {
   const int64_t stripes = in.batches * in.stripes;
   unsigned best = 1;
@@ -62,15 +62,18 @@ std::optional<SelectPlan> plan_stripes(
       of_targets + 3 * width * kCounterBytes + (element_bytes == 2 ? of_digits : 0);
   const int64_t of_slot = width * element_bytes + kLineBytes * 16 + of_digits;
   const int64_t most = std::min<int64_t>((shared - beside) / of_slot, kMostSlotsOfColumn);
+  if (most < 1) {
+    return std::nullopt;
+  }
   const int64_t bytes = problem.num_channels() * rows * element_bytes;
   plan.layout = SelectLayout::kStripes;
   plan.slots = static_cast<unsigned>(std::min(most, q * plan.values_of_q));
   plan.stripe = {static_cast<unsigned>(q * kTargetsOfQ), plan.slots};
   plan.shared_bytes = beside + plan.slots * of_slot;
-  // If stripes are many, one block of an SM waits while another counts.
-  const bool pairs = in.batches * in.stripes > limits.sm_count &&
-                     2 * (plan.shared_bytes + kReservedBytes) <= limits.shared_per_sm;
-  plan.threads = pairs ? kThreadsOfStripes / 2 : kThreadsOfStripes;
+  // With many stripes an SM has two blocks of half the threads: one counts while the other waits.
+  const bool two_of_sm = in.batches * in.stripes > limits.sm_count &&
+                         2 * (plan.shared_bytes + kReservedBytes) <= limits.shared_per_sm;
+  plan.threads = two_of_sm ? kThreadsOfStripes / 2 : kThreadsOfStripes;
   in.chunks = cluster_of(in, limits);
   in.share = ceil_div(in.rows, int64_t{in.chunks});
   set_steps(in, plan.threads);
@@ -78,7 +81,7 @@ std::optional<SelectPlan> plan_stripes(
   plan.columns = in;
   const bool many =
       static_cast<double>(plan.blocks) >= enough_blocks_of_stripes(element_bytes) * limits.sm_count;
-  if (plan.slots == 0 || (!many && bytes > kMostBytesOfFewStripes)) {
+  if (!many && bytes > kMostBytesOfFewStripes) {
     return std::nullopt;
   }
   return plan;

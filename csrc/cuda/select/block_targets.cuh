@@ -31,7 +31,7 @@ struct TargetsOfBlock {
       unsigned targets,
       const KeyDigit& digit,
       int64_t nans,
-      const DigitTable& table,
+      const DigitCounts& table,
       const RankOf& rank_of,
       const Found& found) {
     if (threadIdx.x < kWarp) {
@@ -62,7 +62,7 @@ struct TargetsOfBlock {
       int64_t channel,
       int64_t rows,
       int64_t nans,
-      const DigitTable& table,
+      const DigitCounts& table,
       bool writes) {
     const auto ranks_of = [&](unsigned target) {
       return ranks_of_target(part, target, rows, nans);

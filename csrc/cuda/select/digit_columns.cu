@@ -23,12 +23,8 @@ __device__ __forceinline__ unsigned find_prefixes(
   unsigned count = 0;
   for (unsigned target = 0; target < num_targets; ++target) {
     const auto prefix = static_cast<Bits>(targets[target].prefix);
-    unsigned slot = 0;
-    while (slot < count && prefixes[slot * step] != prefix) {
-      ++slot;
-    }
-    if (slot == count) {
-      prefixes[slot * step] = prefix;
+    if (slot_among(prefixes, step, count, prefix) == count) {
+      prefixes[count * step] = prefix;
       ++count;
     }
   }
@@ -83,10 +79,7 @@ __device__ __forceinline__ void count_next_digits(
 #pragma unroll
   for (unsigned of_word = 0; of_word < Table::kOfWord; ++of_word) {
     const unsigned c = column.word * Table::kOfWord + of_word;
-#pragma unroll
-    for (unsigned slot = 0; slot < kSlots; ++slot) {
-      prefixes[of_word][slot] = table.prefixes[(slot < used[c] ? slot : 0) * Table::kWidth + c];
-    }
+    load_prefixes(table.prefixes + c, Table::kWidth, used[c], prefixes[of_word]);
   }
   column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);

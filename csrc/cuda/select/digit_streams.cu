@@ -49,7 +49,7 @@ __global__ __launch_bounds__(StreamReads<Bits>::kThreads, 1) void count_digit_st
     used = slots.count;
     lookup.fill(slots, digit);
   }
-  const DigitTable table{memory, used * digit.counters()};
+  const DigitCounts table{memory, used * digit.counters()};
   table.clear();
   __syncthreads();
   const auto for_each = [&](const auto& f) { for_each_of_block(walk, f); };

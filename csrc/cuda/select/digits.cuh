@@ -9,7 +9,7 @@
 namespace histo::cuda {
 
 /// A table of counters. It needs no copies: lanes that add 1 to the same word do so together.
-struct DigitTable {
+struct DigitCounts {
   uint32_t* words;
   unsigned counters;
 
@@ -31,7 +31,7 @@ __device__ __forceinline__ void count_first_digit(
     const ForEach& for_each,
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
-    const DigitTable& table) {
+    const DigitCounts& table) {
   const uint32_t counters = address_of(table.words);
   const unsigned nan_value = digit.values(), shift = digit.shift;
   for_each([&](Bits bits) {
@@ -48,7 +48,7 @@ __device__ __forceinline__ void count_next_digit(
     const KeyDigit& digit,
     const Slots& slots,
     const SlotLookup<Bits>& lookup,
-    const DigitTable& table) {
+    const DigitCounts& table) {
   const uint32_t counters = address_of(table.words);
   const unsigned shift = digit.shift, bits = digit.bits, mask = digit.values() - 1;
   if (slots.count == 1) {
@@ -62,7 +62,7 @@ __device__ __forceinline__ void count_next_digit(
     return;
   }
   if (lookup.is_exact(digit)) {
-    // A branch would take longer than to count the others where nobody looks.
+    // Other values go to a counter that nobody reads: a branch would be slower.
     const uint32_t elsewhere = address_of(lookup.elsewhere + threadIdx.x % kWarp);
     for_each([&](Bits number) {
       const auto upper = static_cast<unsigned>(order.key(number) >> shift);

@@ -145,7 +145,7 @@ __device__ __forceinline__ void select_from(
   for (unsigned pass = 0; pass < digits.count(); ++pass) {
     const KeyDigit digit = digits.at(pass);
     of_block.begin(digit, kTargetsOfQ);
-    const DigitTable table{memory, of_block.slots.count * digit.counters()};
+    const DigitCounts table{memory, of_block.slots.count * digit.counters()};
     table.clear();
     if (!digit.first) {
       of_block.lookup.fill(of_block.slots, digit);

@@ -104,7 +104,7 @@ __device__ __forceinline__ void put_value(
   const int64_t q = part.first_q + target / kTargetsOfQ;
   const int64_t at = q * part.all_channels + part.first_channel + channel;
   void* values = target % kTargetsOfQ == 0 ? part.selection.below : part.selection.above;
-  const bool is_nan = ranks.is_nan && order.has_nan();
+  const bool is_nan = order.has_nan() && (ranks.is_nan || key > order.greatest());
   static_cast<Bits*>(values)[at] = order.bits_of(is_nan ? std::numeric_limits<Bits>::max() : key);
   if (target % kTargetsOfQ == 0) {
     part.selection.put_weight(at, ranks.weight);

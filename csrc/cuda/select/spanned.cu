@@ -21,8 +21,7 @@ struct SelectionOfBlock {
   const KeyOrder<Bits>& order;
   const SpannedShape& shape;
   Targets<Bits>& of_block;
-  uint32_t*
-      memory; // the table, its sums over the cluster if there are several blocks, the elements
+  uint32_t* memory; // the table, its sums over the cluster if that has several blocks, elements
 
   __device__ __forceinline__ unsigned rank() const {
     return blockIdx.x % shape.cluster;
@@ -36,7 +35,7 @@ struct SelectionOfBlock {
 
   /// Counts the digits of all keys, or of those with the prefixes of the slots.
   __device__ __forceinline__ void count_digit(
-      const KeyDigit& digit, const DigitTable& table) const {
+      const KeyDigit& digit, const DigitCounts& table) const {
     if (shape.cluster > 1) {
       wait_for_readers(); // of the pass before
     }
@@ -55,7 +54,7 @@ struct SelectionOfBlock {
   }
 
   /// The counts of the cluster.
-  __device__ __forceinline__ DigitTable sum_tables(const DigitTable& own) const {
+  __device__ __forceinline__ DigitCounts sum_tables(const DigitCounts& own) const {
     if (shape.cluster == 1) {
       return own;
     }
@@ -100,9 +99,9 @@ __global__ __launch_bounds__(kThreadsOfSpans, blocks_of_spans(kKept)) void selec
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
       of_block.begin(digit, targets);
-      const DigitTable own{memory, of_block.slots.count * digit.counters()};
+      const DigitCounts own{memory, of_block.slots.count * digit.counters()};
       block.count_digit(digit, own);
-      const DigitTable table = block.sum_tables(own);
+      const DigitCounts table = block.sum_tables(own);
       if (digit.first) {
         nans = table.words[digit.values()];
       }

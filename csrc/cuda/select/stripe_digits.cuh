@@ -31,21 +31,19 @@ __device__ __forceinline__ void sum_tables(
     return all;
   };
   const unsigned warps = blockDim.x / kWarp, of_warp = kDigits / (warps * block.size);
-  const unsigned together = min(of_warp, kOfGroup); // of a group
   const unsigned digit = (block.rank * warps + warp) * of_warp;
   for (unsigned slot = 0; slot < slots; ++slot) {
-    for (unsigned i = 0; i < of_warp; i += together) {
-      const unsigned first_row = slot * kDigits + digit + i;
-      uint32_t all = 0;
-      for (unsigned row = first_row; row < first_row + together; ++row) {
-        all += sum(row);
-      }
-      add_shared(address_of(memory.groups() + first_row / kOfGroup * kWarp + lane), all);
+    const unsigned first_row = slot * kDigits + digit; // all of a warp are in one group
+    uint32_t all = 0;
+#pragma unroll 1 // the loads of a row are in flight together
+    for (unsigned row = first_row; row < first_row + of_warp; ++row) {
+      all += sum(row);
     }
+    add_shared(address_of(memory.groups() + first_row / kOfGroup * kWarp + lane), all);
   }
 }
 
-/// Where a rank lies among counts: subtracts those before, and returns which one it is.
+/// Finds the count that a rank lies in. Subtracts the counts before it from the rank.
 __device__ __forceinline__ unsigned find_count(const uint32_t (&counts)[16], uint32_t& rank) {
   unsigned at = 0;
 #pragma unroll

@@ -5,7 +5,6 @@
 
 #include "cuda/cluster.cuh"
 #include "cuda/select/sort_keys.cuh"
-#include "cuda/select/targets.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -14,7 +13,9 @@ constexpr unsigned kDigits = 1u << kBitsOfColumnDigit;
 constexpr unsigned kDigitGroups = 16; // of neighbouring digits, which have a sum
 constexpr unsigned kOfGroup = kDigits / kDigitGroups;
 static_assert(
-    kDigits % (kThreadsOfStripes / kWarp * kMaxCluster) == 0, "warps sum as many digits each");
+    kDigits % (kThreadsOfStripes / kWarp * kMaxCluster) == 0 &&
+        kDigits / (kThreadsOfStripes / 2 / kWarp) <= kOfGroup,
+    "warps sum as many digits each, those of one group");
 
 template <class Bits>
 using KeyWord = std::conditional_t<sizeof(Bits) == 8, uint64_t, uint32_t>;
@@ -57,7 +58,7 @@ struct StripeMemory {
   __device__ __forceinline__ uint32_t* table() const {
     return groups() + shape.slots * kDigitGroups * kWarp;
   }
-  /// [column], those of the block's rows.
+  /// [column], those of the block's rows. Later it takes the counts of numbers that have no slot.
   __device__ __forceinline__ uint32_t* own_nans() const {
     return table() + shape.slots * kDigits * kWarp;
   }

@@ -2,14 +2,14 @@
 // columns and share its rows. Each counts in a table [slot][digit][word], in which a lane meets no
 // other in a bank. Then each sums a part of the digits over all tables of the cluster, and reads
 // where the ranks lie from the others: counts and targets never leave shared memory.
-#include <algorithm>
-
 #include "cuda/select/stripe_digits.cuh"
+#include "cuda/select/targets.cuh"
 #include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
 
+// A block may have half of the threads: a column knows how many there are.
 template <int kInFlight>
 using StripeReads = ReadShape<kThreadsOfStripes, 1, kInFlight>;
 
@@ -41,7 +41,7 @@ __device__ __forceinline__ void count_second_digits(
     const Column& column, const KeyOrder<uint16_t>& order, const StripeMemory<uint16_t>& memory) {
   const uint32_t counters = address_of(memory.table() + column.word);
   const uint32_t first_rows = address_of(memory.first_rows() + column.word);
-  // Other numbers are counted behind the table, where nobody looks: a branch would take longer.
+  // Other numbers go to a counter behind the table that nobody reads: a branch would be slower.
   const uint32_t elsewhere = address_of(memory.own_nans() + column.word);
   column.template for_each_pack<StripeReads<8>>([&](const auto& pack) {
     uint32_t nans = 0;
@@ -66,11 +66,8 @@ __device__ __forceinline__ void count_next_digits(
   static_assert(Memory::kOfWord == 1, "columns of 16 bits have tables of prefixes");
   const uint32_t counters = address_of(memory.table() + column.word);
   KeyWord<Bits> prefixes[kSlots];
-#pragma unroll
-  for (unsigned slot = 0; slot < kSlots; ++slot) {
-    const unsigned used = memory.used()[column.word];
-    prefixes[slot] = memory.prefixes()[(slot < used ? slot : 0) * Memory::kWidth + column.word];
-  }
+  load_prefixes(
+      memory.prefixes() + column.word, Memory::kWidth, memory.used()[column.word], prefixes);
   column.template for_each_pack<StripeReads<kSlots <= kTargetsOfQ && sizeof(Bits) < 8 ? 8 : 4>>(
       [&](const auto& pack) {
         uint32_t nans = 0;
@@ -101,11 +98,9 @@ __device__ __forceinline__ SlotsOfTargets find_prefixes(
   if (c < kWidth) {
     unsigned count = 0, end = first;
     for (; end < targets; ++end) {
-      const Bits prefix = c < columns ? memory.found()[end * kWidth + c] : Bits{0}; // beside: any
-      unsigned slot = 0;
-      while (slot < count && memory.prefixes()[slot * kWidth + c] != prefix) {
-        ++slot;
-      }
+      // Columns beyond the last one have any prefix.
+      const Bits prefix = c < columns ? memory.found()[end * kWidth + c] : Bits{0};
+      const unsigned slot = slot_among(memory.prefixes() + c, kWidth, count, prefix);
       if (slot == memory.shape.slots) {
         break;
       }
@@ -151,7 +146,6 @@ struct StripeOfBlock {
 
   const Column& column;
   const KeyOrder<Bits>& order;
-  const StripeShape& shape;
   const BlockOfCluster& block;
   const Memory& memory;
 
@@ -172,7 +166,7 @@ struct StripeOfBlock {
     }
   }
 
-  /// Of the bits of the numbers whose keys begin like this: `shift` bits follow.
+  /// The leading bits of the numbers whose keys begin with `prefix`; `shift` bits follow.
   __device__ __forceinline__ Bits bits_of(Bits prefix, unsigned shift) const {
     return static_cast<Bits>(order.bits_of(static_cast<Bits>(prefix << shift)) >> shift);
   }
@@ -226,11 +220,12 @@ struct StripeOfBlock {
     }
   }
 
-  /// Of 16-bit types: the rows of the slots.
+  /// Writes the first row of each slot (16-bit types only).
   __device__ __forceinline__ void put_first_rows(unsigned slots) const {
-    auto* of_word = reinterpret_cast<uint4*>(memory.first_rows());
+    constexpr uint32_t kNone = Memory::kNoRow * 0x10001u;
+    auto* vec16s = reinterpret_cast<uint4*>(memory.first_rows());
     for (unsigned i = threadIdx.x; i < kDigits * kWarp / 4; i += blockDim.x) {
-      of_word[i] = make_uint4(~0u, ~0u, ~0u, ~0u);
+      vec16s[i] = make_uint4(kNone, kNone, kNone, kNone);
     }
     __syncthreads();
     for (unsigned i = threadIdx.x; i < slots * Memory::kWidth; i += blockDim.x) {
@@ -261,10 +256,8 @@ struct StripeOfBlock {
       const unsigned at = target * Memory::kWidth + c;
       const Bits prefix = memory.found()[at];
       const Bits bits = bits_of(prefix, shift + kBitsOfColumnDigit);
-      unsigned slot = 0;
-      while (memory.prefixes()[slot * Memory::kWidth + c] != bits) {
-        ++slot;
-      }
+      const unsigned slot =
+          slot_among(memory.prefixes() + c, Memory::kWidth, memory.used()[c], bits);
       const unsigned digit = find(slot, c, prefix, shift, memory.ranks()[at]);
       memory.found()[at] = static_cast<Bits>(prefix << kBitsOfColumnDigit | digit);
     });
@@ -295,7 +288,7 @@ __global__ __launch_bounds__(kThreadsOfStripes, 1) void select_stripes_kernel(
   const StripeMemory<Bits> memory{shared, shape};
   const BlockOfCluster block{in.chunks, blockIdx.x % in.chunks};
   const Column column(data, in, blockDim.x, blockIdx.x / in.chunks, block.rank);
-  const StripeOfBlock<Column> stripe{column, order, shape, block, memory};
+  const StripeOfBlock<Column> stripe{column, order, block, memory};
   SelectionPart part = all;
   for (; part.first_q < all.first_q + all.num_q; part.first_q += shape.targets / kTargetsOfQ) {
     const int64_t left = all.first_q + all.num_q - part.first_q;

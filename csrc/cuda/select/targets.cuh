@@ -50,7 +50,7 @@ struct SlotLookup {
   uint32_t bytes[kSize / 4]; // a slot each
   Bits prefixes[kMaxTargets];
   Hash factor;
-  uint32_t elsewhere[kWarp]; // counters that nobody reads, one a lane
+  uint32_t elsewhere[kWarp]; // counters that nobody reads, one per lane
 
   /// Whether prefixes before this digit are short.
   static __device__ __forceinline__ bool is_exact(const KeyDigit& digit) {
@@ -96,6 +96,27 @@ struct SlotLookup {
     }
   }
 };
+
+/// The slot of a prefix among `count` of them, or `count`.
+template <class Bits>
+__device__ __forceinline__ unsigned slot_among(
+    const Bits* prefixes, unsigned step, unsigned count, Bits prefix) {
+  unsigned slot = 0;
+  while (slot < count && prefixes[slot * step] != prefix) {
+    ++slot;
+  }
+  return slot;
+}
+
+/// Fetches the prefixes of a column, which has at least one. The first one fills the rest.
+template <unsigned kSlots, class Prefix, class Bits>
+__device__ __forceinline__ void load_prefixes(
+    const Bits* prefixes, unsigned step, unsigned count, Prefix (&own)[kSlots]) {
+#pragma unroll
+  for (unsigned slot = 0; slot < kSlots; ++slot) {
+    own[slot] = prefixes[(slot < count ? slot : 0) * step];
+  }
+}
 
 /// The slot of a prefix among those of a thread, or kSlots.
 template <unsigned kSlots, class Prefix>

@@ -17,7 +17,7 @@ __device__ __forceinline__ void count_digit(
     const KeyOrder<Bits>& order,
     const KeyDigit& digit,
     Targets<Bits>& of_block,
-    const DigitTable& table) {
+    const DigitCounts& table) {
   table.clear();
   if (!digit.first) {
     of_block.lookup.fill(of_block.slots, digit);
@@ -54,7 +54,7 @@ __global__ __launch_bounds__(kThreadsOfWhole, 2) void select_whole_kernel(
     for (unsigned pass = 0; pass < digits.count(); ++pass) {
       const KeyDigit digit = digits.at(pass);
       of_block.begin(digit, targets);
-      const DigitTable table{memory, of_block.slots.count * digit.counters()};
+      const DigitCounts table{memory, of_block.slots.count * digit.counters()};
       count_digit(stream, order, digit, of_block, table);
       if (digit.first) {
         nans = table.words[digit.values()];

@@ -11,6 +11,15 @@ namespace {
 enum Part : int { kMeans, kSquares, kDeviations, kParts };
 constexpr int kThreads = kParts * kWarp;
 
+/// What is behind the digits of a channel, as SummaryRows has it.
+struct Behind {
+  static constexpr int kNaN = 0;
+  static constexpr int kInfinities = 1;
+  static constexpr int kZeros = 2;
+  static constexpr int kLow = 3;
+  static constexpr int kHigh = 4;
+};
+
 /// The digits of the channels of a block, in shared memory.
 struct BlockDigits {
   const FoundRows& found;
@@ -118,7 +127,7 @@ __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
   const bool exists = channel < found.channels;
   const int64_t* behind =
       found.digits + (exists ? channel : 0) * found.step + BlockDigits::size(found);
-  const int64_t number = elements - behind[0] - behind[1]; // NaN, infinities
+  const int64_t number = elements - behind[Behind::kNaN] - behind[Behind::kInfinities];
   const BlockDigits digits(found);
   const SumDigits own = digits.fetch();
   if (results.digits != nullptr) {
@@ -130,11 +139,12 @@ __global__ __launch_bounds__(kThreads) void finish_summary_kernel(
   write_moments(own, number, results.numbers + 2 * found.channels, found.channels, channel);
   if (threadIdx.x / kWarp == kSquares) {
     constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
-    const auto low = static_cast<unsigned long long>(behind[3]);
-    const auto high = static_cast<unsigned long long>(behind[4]);
+    const auto low = static_cast<unsigned long long>(behind[Behind::kLow]);
+    const auto high = static_cast<unsigned long long>(behind[Behind::kHigh]);
     results.numbers[channel] = number > 0 ? value_of(~low, keys, false) : kNaN;
     results.numbers[found.channels + channel] = number > 0 ? value_of(high, keys, true) : kNaN;
-    const int64_t counts[kSummaryCounts] = {elements, behind[0], behind[1], behind[2]};
+    const int64_t counts[kSummaryCounts] = {
+        elements, behind[Behind::kNaN], behind[Behind::kInfinities], behind[Behind::kZeros]};
     for (int i = 0; i < kSummaryCounts; ++i) {
       results.counts[i * found.channels + channel] = counts[i];
     }

@@ -32,6 +32,7 @@ struct RunsOfBlock {
   /// Calls f(all elements of a vec16), or f(element) where others are none of the channel's.
   template <class Shape, class F>
   __device__ __forceinline__ void for_each(const F& f) const {
+    // A block has fewer than 2^31 vec16s.
     const auto thread = static_cast<int>(threadIdx.x), vec16s = static_cast<int>(size);
     const int count = thread < vec16s ? (vec16s - thread - 1) / Shape::kThreads + 1 : 0;
     const Vec16sOfThread<T, uint32_t> from(
