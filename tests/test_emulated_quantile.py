@@ -213,7 +213,7 @@ CASES = {
     "stripes": Case("stripes slots6 cluster4", (2500, 32), gpu=HOPPER),
     "stripes of batches": Case("stripes", (2, 1100, 50), (1,), gpu=HOPPER, offset=2),
     "stripes of 2 bytes": Case(
-        "stripes slots5 cluster8", (1031, 50), dtype=torch.bfloat16, q=NINE, gpu=HOPPER
+        "stripes slots5 cluster4", (1031, 50), dtype=torch.bfloat16, q=NINE, gpu=HOPPER
     ),
     "stripes of 8 bytes": Case("stripes", (1025, 26), dtype=torch.float64, q=NINE[:5], gpu=HOPPER),
     "stripes of many q": Case("stripes slots6", (1100, 30), q=2 * NINE, gpu=HOPPER),

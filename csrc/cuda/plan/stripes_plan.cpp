@@ -16,7 +16,10 @@ unsigned cluster_of(const ChannelColumns& in, const DeviceLimits& limits) {
   int64_t least_cost = INT64_MAX;
   for (unsigned size = 1; size <= (limits.has_clusters() ? kMaxCluster : 1); size *= 2) {
     const double sms = (size > 2 ? kSmsInClusters : 1) * limits.sm_count;
-    const int64_t at_once = std::max<int64_t>(static_cast<int64_t>(sms) / size, 1);
+    const int64_t at_once = static_cast<int64_t>(sms) / size;
+    if (at_once == 0) { // such a cluster never finds room
+      break;
+    }
     const int64_t bytes = ceil_div(in.rows, int64_t{size}) * in.places() * kLineBytes;
     const int64_t cost = ceil_div(stripes, at_once) * (bytes + kSetupBytesOfStripe);
     if (cost <= least_cost) {
