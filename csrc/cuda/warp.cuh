@@ -1,4 +1,4 @@
-// Sums over the lanes of a warp, and lanes that agree.
+// Sums and extremes over the lanes of a warp, and lanes that agree.
 #pragma once
 
 #include "cuda/storage/shared.cuh"
@@ -25,6 +25,24 @@ __device__ __forceinline__ N sum_of_warp(N own) {
 #pragma unroll
   for (int step = kWarp / 2; step > 0; step /= 2) {
     own += __shfl_xor_sync(kAllLanes, own, step);
+  }
+  return own;
+}
+
+/// The smallest and the largest of the values of all lanes.
+template <class N>
+__device__ __forceinline__ N min_of_warp(N own) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    own = min(own, __shfl_xor_sync(kAllLanes, own, step));
+  }
+  return own;
+}
+template <class N>
+__device__ __forceinline__ N max_of_warp(N own) {
+#pragma unroll
+  for (int step = kWarp / 2; step > 0; step /= 2) {
+    own = max(own, __shfl_xor_sync(kAllLanes, own, step));
   }
   return own;
 }

@@ -55,7 +55,6 @@ std::optional<SelectPlan> plan_listed(
   plan.streams.chunks = 1; // of a channel that is read again
   plan.streams.share = rows;
   plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfDigit};
-  listed.pick_bytes = kCounterBytes * int64_t{kTargetsOfQ} << kBitsOfDigit;
   return plan;
 }
 

@@ -103,9 +103,8 @@ struct StagedShape {
 
 /// kListed: what is sampled and listed.
 struct ListedShape {
-  int64_t sample;     // elements of a channel
-  int64_t room;       // values of a list, of one q and channel
-  int64_t pick_bytes; // of shared memory of a block that selects from a list
+  int64_t sample; // elements of a channel
+  int64_t room;   // values of a list, of one q and channel
 };
 
 struct SelectPlan {

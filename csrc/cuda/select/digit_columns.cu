@@ -150,7 +150,7 @@ __global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_co
   __syncthreads();
   if constexpr (kFirst) {
     count_first_digits(column, order, digit, table);
-  } else if (__syncthreads_or(threadIdx.x < kWidth && used[threadIdx.x % kWidth] > kFewSlots)) {
+  } else if (__syncthreads_or(threadIdx.x < kWidth && used[threadIdx.x] > kFewSlots)) {
     count_next_digits<kMostSlotsOfColumn>(column, order, digit, table, used);
   } else {
     count_next_digits<kFewSlots>(column, order, digit, table, used);

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "cuda/select/targets.cuh"
+#include "cuda/storage/fill_words.cuh"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -13,15 +14,9 @@ struct DigitCounts {
   uint32_t* words;
   unsigned counters;
 
-  /// Called by the block, which must wait afterwards.
+  /// Called by the block, which must wait afterwards. There is room for a multiple of four words.
   __device__ __forceinline__ void clear() const {
-    const unsigned vec16s = counters / 4;
-    for (unsigned i = threadIdx.x; i < vec16s; i += blockDim.x) {
-      reinterpret_cast<uint4*>(words)[i] = make_uint4(0, 0, 0, 0);
-    }
-    if (threadIdx.x < counters % 4) {
-      words[4 * vec16s + threadIdx.x] = 0;
-    }
+    fill_words(words, (counters + 3) / 4 * 4, 0);
   }
 };
 

@@ -129,6 +129,8 @@ struct ListOfBlock {
 
 template <class Bits>
 using PickReads = ReadShape<kThreadsOfWhole, 2, 4>;
+/// The shared memory of a block that selects from a list.
+constexpr int64_t kPickBytes = sizeof(uint32_t) * kTargetsOfQ << kBitsOfDigit;
 
 /// Finds the two values of a q among elements: for_each(f) calls f with each. rank_of(target) is
 /// that among them.
@@ -278,9 +280,7 @@ void select_listed_bits(const SelectPlan& plan, SelectionPart part, const Launch
                     : fill_lists<kMostQOfLists>(plan, problem, lists, launch);
     start(
         launch, "pick_listed", pick_listed_kernel<Bits>,
-        LaunchShape{
-            grid_of(channels * part.num_q), kThreadsOfWhole, plan.listed.pick_bytes, 1,
-            plan.overlaps},
+        LaunchShape{grid_of(channels * part.num_q), kThreadsOfWhole, kPickBytes, 1, plan.overlaps},
         static_cast<const Bits*>(problem.data), plan.streams, KeyOrder<Bits>::of(problem.type),
         part, lists, plan.digits);
   }

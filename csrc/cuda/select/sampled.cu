@@ -159,10 +159,8 @@ __device__ __forceinline__ void find_neighbours(
     below = max(below, key < first ? key : Word{0});
     above = max(above, key < first ? Word{0} : ~key);
   });
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    below = max(below, __shfl_xor_sync(kAllLanes, below, step));
-    above = max(above, __shfl_xor_sync(kAllLanes, above, step));
-  }
+  below = max_of_warp(below);
+  above = max_of_warp(above);
   if (threadIdx.x % kWarp == 0) {
     atomicMax(&found[0], static_cast<unsigned long long>(below));
     atomicMax(&found[1], static_cast<unsigned long long>(above));

@@ -4,6 +4,7 @@
 // where the ranks lie from the others: counts and targets never leave shared memory.
 #include "cuda/select/stripe_digits.cuh"
 #include "cuda/select/targets.cuh"
+#include "cuda/storage/fill_words.cuh"
 #include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
@@ -110,11 +111,8 @@ __device__ __forceinline__ SlotsOfTargets find_prefixes(
       }
     }
     memory.used()[c] = count;
-#pragma unroll
-    for (int step = kWarp / 2; step > 0; step /= 2) {
-      end = min(end, __shfl_xor_sync(kAllLanes, end, step));
-      count = max(count, __shfl_xor_sync(kAllLanes, count, step));
-    }
+    end = min_of_warp(end);
+    count = max_of_warp(count);
     if (c % kWarp == 0) {
       of_warps[c / kWarp] = {end, count};
     }
@@ -130,12 +128,8 @@ __device__ __forceinline__ SlotsOfTargets find_prefixes(
 
 template <class Bits>
 __device__ __forceinline__ void clear_stripe(const StripeMemory<Bits>& memory, unsigned rows) {
-  constexpr unsigned kOfVec16 = kVec16Bytes / 4;
   // The table lies behind the groups.
-  const unsigned size = (memory.shape.slots * kDigitGroups + rows) * kWarp / kOfVec16;
-  for (unsigned i = threadIdx.x; i < size; i += blockDim.x) {
-    reinterpret_cast<uint4*>(memory.groups())[i] = make_uint4(0, 0, 0, 0);
-  }
+  fill_words(memory.groups(), (memory.shape.slots * kDigitGroups + rows) * kWarp, 0);
 }
 
 /// What the passes of a block share.
@@ -222,11 +216,7 @@ struct StripeOfBlock {
 
   /// Writes the first row of each slot (16-bit types only).
   __device__ __forceinline__ void put_first_rows(unsigned slots) const {
-    constexpr uint32_t kNone = Memory::kNoRow * 0x10001u;
-    auto* vec16s = reinterpret_cast<uint4*>(memory.first_rows());
-    for (unsigned i = threadIdx.x; i < kDigits * kWarp / 4; i += blockDim.x) {
-      vec16s[i] = make_uint4(kNone, kNone, kNone, kNone);
-    }
+    fill_words(memory.first_rows(), kDigits * kWarp, Memory::kNoRow * 0x10001u);
     __syncthreads();
     for (unsigned i = threadIdx.x; i < slots * Memory::kWidth; i += blockDim.x) {
       const unsigned c = i % Memory::kWidth, slot = i / Memory::kWidth;

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "cuda/plan/weights_plan.h"
+#include "cuda/storage/fill_words.cuh"
 #include "cuda/storage/shared.cuh"
 #include "cuda/storage/slot_places.cuh"
 #include "cuda/storage/sums.cuh"
@@ -221,10 +222,7 @@ __device__ __forceinline__ void add_to_words(const Words& words, Addend (&addend
 /// All threads of the block clear its table, whose words are a multiple of 4. They must wait for each
 /// other before one adds.
 __device__ __forceinline__ void clear_words(uint32_t* memory, unsigned size) {
-  constexpr uint4 kClear{kMiddleOfWord, kMiddleOfWord, kMiddleOfWord, kMiddleOfWord};
-  for (unsigned i = threadIdx.x; i < size / 4; i += blockDim.x) {
-    reinterpret_cast<uint4*>(memory)[i] = kClear;
-  }
+  fill_words(memory, size, kMiddleOfWord);
 }
 
 } // namespace histo::cuda

@@ -11,14 +11,7 @@ namespace {
 enum Part : int { kMeans, kSquares, kDeviations, kParts };
 constexpr int kThreads = kParts * kWarp;
 
-/// What is behind the digits of a channel, as SummaryRows has it.
-struct Behind {
-  static constexpr int kNaN = 0;
-  static constexpr int kInfinities = 1;
-  static constexpr int kZeros = 2;
-  static constexpr int kLow = 3;
-  static constexpr int kHigh = 4;
-};
+using Behind = RowsBehindDigits;
 
 /// The digits of the channels of a block, in shared memory.
 struct BlockDigits {

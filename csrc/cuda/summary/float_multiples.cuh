@@ -7,8 +7,8 @@
 
 #include <limits>
 
+#include "core/numbers.h"
 #include "core/rounded.h"
-#include "cuda/summary/digit_table.cuh"
 
 namespace histo::cuda {
 

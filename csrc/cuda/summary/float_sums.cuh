@@ -1,10 +1,11 @@
 // What a thread finds of the floats of a channel.
 //
-// A sum is exact by its leading bits, as multiples of a few powers of two (float_multiples.cuh).
-// Where these begin is chosen from the values: a window, which most values lie in. Others are added
-// one by one to digits in shared memory.
+// Sums are exact, because values are sums of multiples of a few powers of two (float_multiples.cuh).
+// The largest of these powers is chosen from some values, so that most values are below it. A value
+// that does not fit is added by itself to digits in shared memory.
 #pragma once
 
+#include "cuda/summary/digit_table.cuh"
 #include "cuda/summary/float_multiples.cuh"
 #include "cuda/warp.cuh"
 

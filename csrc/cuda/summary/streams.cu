@@ -73,12 +73,7 @@ __device__ __forceinline__ int64_t sum_of_copies(const uint32_t* words, int row)
 /// Adds the extremes of a warp to those of its block.
 template <class Sums>
 __device__ __forceinline__ void add_extremes(const Sums& own, unsigned long long* block) {
-  unsigned long long low = own.low_key(), high = own.high_key();
-#pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) {
-    low = max(low, __shfl_xor_sync(kAllLanes, low, step));
-    high = max(high, __shfl_xor_sync(kAllLanes, high, step));
-  }
+  const unsigned long long low = max_of_warp(own.low_key()), high = max_of_warp(own.high_key());
   if (threadIdx.x % kWarp == 0) {
     atomicMax(&block[0], low);
     atomicMax(&block[1], high);

@@ -10,20 +10,31 @@
 
 namespace histo::cuda {
 
+/// The rows that follow the digits of a channel.
+struct RowsBehindDigits {
+  static constexpr int kNaN = 0;
+  static constexpr int kInfinities = 1;
+  static constexpr int kZeros = 2;
+  static constexpr int kAdded = 3; // rows that are sums of what blocks find
+  // Keys of the extremes: the largest one is kept, and 0 is none.
+  static constexpr int kLow = kAdded;
+  static constexpr int kHigh = kAdded + 1;
+  static constexpr int kRows = kAdded + 2;
+};
+
 /// What is found of a channel: so many numbers of 64 bits. First the digits of both sums.
 template <class T>
 struct SummaryRows {
   static constexpr DigitLayout kSum = layout_of_sum(kSumType<T>);
   static constexpr DigitLayout kSquares = layout_of_squares(kSumType<T>);
   static constexpr int kDigits = kSum.size + kSquares.size;
-  static constexpr int kNaN = kDigits;
-  static constexpr int kInfinities = kDigits + 1;
-  static constexpr int kZeros = kDigits + 2;
-  static constexpr int kAdded = kDigits + 3; // rows that are sums of what blocks find
-  // Keys of the extremes: the largest one is kept, and 0 is none.
-  static constexpr int kLow = kAdded;
-  static constexpr int kHigh = kAdded + 1;
-  static constexpr int kRows = kAdded + 2;
+  static constexpr int kNaN = kDigits + RowsBehindDigits::kNaN;
+  static constexpr int kInfinities = kDigits + RowsBehindDigits::kInfinities;
+  static constexpr int kZeros = kDigits + RowsBehindDigits::kZeros;
+  static constexpr int kAdded = kDigits + RowsBehindDigits::kAdded;
+  static constexpr int kLow = kDigits + RowsBehindDigits::kLow;
+  static constexpr int kHigh = kDigits + RowsBehindDigits::kHigh;
+  static constexpr int kRows = kDigits + RowsBehindDigits::kRows;
 
   /// Whether a row is a digit that another one follows.
   HISTO_HOST_DEVICE static constexpr bool has_next(int row) {
