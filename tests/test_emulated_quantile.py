@@ -202,14 +202,40 @@ CASES = {
     ),
     "whole of doubles": Case("whole", (2, 9001), (1,), torch.float64, gpu=HOPPER),
     "spans of int16": Case("spans", (2, 3001), (1,), torch.int16, q=NINE),
-    "spans, every other": Case("spans", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
     "spans of loops": Case("spans", (9, 3, 40, 2, 8), (0, 2, 4), torch.int32, q=NINE),
     "streams": Case("streams q3 chunks", (20_001,), gpu=HOPPER, offset=1),
     "streams with groups": Case("streams q3 chunks", (20_001,), q=NINE),
     "channels": Case("streams chunks", (2, 17_000), (1,), q=NINE, gpu=HOPPER),
-    "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
     "streams of doubles": Case("streams", (17_000,), dtype=torch.float64, gpu=HOPPER),
     "streams of halves": Case("streams", (17_000,), dtype=torch.float16, q=NINE),
+    "gathered": Case("gathered words1 channels365", (8, 13, 365), (0, 1), gpu=HOPPER, offset=1),
+    "gathered, many q": Case("gathered words1", (70, 33), q=2 * NINE, gpu=HOPPER),
+    "gathered long": Case("gathered channels3", (20_000, 3), gpu=HOPPER),
+    "gathered pairs": Case("gathered words2", (1031, 70), dtype=torch.bfloat16, q=NINE, gpu=HOPPER),
+    "gathered halves": Case(
+        "gathered words1", (257, 35), dtype=torch.float16, gpu=HOPPER, offset=1
+    ),
+    "gathered doubles": Case("gathered words1", (2, 129, 40), (1,), torch.float64, gpu=HOPPER),
+    "gathered integers": Case("gathered", (3, 33, 2, 50), (1,), torch.int64, q=NINE, gpu=HOPPER),
+    "gathered bytes": Case("gathered words4", (300, 72), dtype=torch.int8, q=NINE, gpu=HOPPER),
+    "gathered two bytes": Case("gathered words2", (129, 70), dtype=torch.uint8, gpu=OLDER),
+    "gathered odd bytes": Case(
+        "gathered words1", (500, 5), dtype=torch.uint8, gpu=HOPPER, offset=3
+    ),
+    "gathered, every other": Case(
+        "gathered words1", (90, 200), (0,), cut=(slice(None), slice(0, None, 2))
+    ),
+    "gathered rows, every other": Case(
+        "gathered", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))
+    ),
+    "gathered channel": Case("gathered words1", (34_000,), cut=(slice(0, None, 2),)),
+    "gathered loops": Case("gathered", (5, 3, 40, 2, 8), (0, 2), torch.int32, q=NINE),
+}
+
+# In the program whose plans gather nothing.
+EAGER_CASES = {
+    "spans, every other": Case("spans", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
+    "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
     "stripes": Case("stripes slots6 cluster4", (2500, 32), gpu=HOPPER),
     "stripes of batches": Case("stripes", (2, 1100, 50), (1,), gpu=HOPPER, offset=2),
     "stripes of 2 bytes": Case(
@@ -238,11 +264,12 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", [*CASES, *EAGER_CASES])
 def test_cases(select: Select, name: str) -> None:
-    case = CASES[name]
+    eager = name in EAGER_CASES
+    case = EAGER_CASES[name] if eager else CASES[name]
     values = numbers(case.shape, case.dtype)[case.cut]
-    words = select(values, case.q, dim=case.dim, gpu=case.gpu, offset=case.offset)
+    words = select(values, case.q, dim=case.dim, gpu=case.gpu, offset=case.offset, eager=eager)
     assert {*case.words.split()} <= words, words
 
 

@@ -329,6 +329,9 @@ std::string words_of(const cuda::SelectPlan& plan) {
            (plan.halves ? " halves" : "");
   };
   switch (plan.layout) {
+    case cuda::SelectLayout::kGathered:
+      return "gathered words" + std::to_string(plan.gathered.of_word) + " channels" +
+             std::to_string(plan.gathered.channels);
     case cuda::SelectLayout::kSort:
       return "sort";
     case cuda::SelectLayout::kPatterns:

@@ -105,13 +105,13 @@ def with_device_arithmetic(source: str) -> str:
     return source.replace(choice, choice.replace("#ifdef __CUDACC__", "#if 1"))
 
 
-def eager(tuning: str) -> str:
-    """The tuning with sizes that only plans read a 64th: small inputs then have all plans."""
+def eager(*tuning: str) -> list[str]:
+    """Tuning with sizes that only plans read a 64th: small inputs then have all plans."""
     names = (
         r"Min\w*Bytes\w*|MinShare\w+|MaxExcess\w+|MaxBytes\w+|Enough\w*Bytes\w*|Long\w+|RowsOf\w+"
     )
     sizes = rf"(constexpr int64_t k(?:{names})) = (.+);"
-    tuning, found = re.subn(sizes, r"\1 = ((\2) + 63) / 64;", tuning)
+    parts, found = re.subn(sizes, r"\1 = ((\2) + 63) / 64;", "\0".join(tuning))
     assert found >= 20
     for name, usual, small in (
         ("FewestOwners", "32", 2),
@@ -123,10 +123,13 @@ def eager(tuning: str) -> str:
         ("RowsToStreamSpans", "1 << 15", 1 << 10),
         ("BytesToStreamSpans", "8 << 20", 1),
         ("LeastListSample", "1 << 10", 1 << 6),
+        ("MostBytesToGather", "8 << 20", 0),
+        ("MostBytesOfRowsToGather", "64 << 10", 0),
+        ("MostRowsToSort", "256", 64),
     ):
-        assert f"k{name} = {usual};" in tuning
-        tuning = tuning.replace(f"k{name} = {usual};", f"k{name} = {small};")
-    return tuning
+        assert f"k{name} = {usual};" in parts
+        parts = parts.replace(f"k{name} = {usual};", f"k{name} = {small};")
+    return parts.split("\0")
 
 
 @dataclasses.dataclass
@@ -147,8 +150,11 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     for header in folder.glob("csrc/**/*.cuh"):
         header.write_text(on_host(header.read_text()))
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
-    tuning = folder / "eager/csrc/cuda/policy.h"
-    tuning.write_text(eager(tuning.read_text()))
+    policy = [folder / f"eager/csrc/cuda/{name}.h" for name in ("policy", "policy_select")]
+    for header, tuning in zip(
+        policy, eager(*(header.read_text() for header in policy)), strict=True
+    ):
+        header.write_text(tuning)
     # The kernels of weights are tested on GPUs alone: they use more of the machine.
     kernels = [
         path

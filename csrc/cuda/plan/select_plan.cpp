@@ -13,6 +13,61 @@ namespace {
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 constexpr int64_t kLanes = 32;
 
+/// The neighbouring channels that a word of up to four bytes holds.
+unsigned channels_of_word(const Problem& problem, int64_t element_bytes) {
+  const Extent& channels = problem.channels[1];
+  int64_t places = address_of(problem) / element_bytes | channels.size;
+  for (const Extent& loop :
+       {problem.channels[0], problem.rows[0], problem.rows[1], problem.rows[2]}) {
+    places |= loop.size > 1 ? loop.stride : 0;
+  }
+  int64_t size = channels.stride == 1 ? 4 / std::min<int64_t>(element_bytes, 4) : 1;
+  while (places % size != 0) {
+    size /= 2;
+  }
+  return static_cast<unsigned>(size);
+}
+
+/// Whether there are more short channels than the warps of some waves take.
+bool has_many_channels(const Problem& problem, const DeviceLimits& limits) {
+  return problem.num_channels() > kManyShortChannelsOfSm * limits.sm_count;
+}
+
+/// Whether a warp sorts a channel sooner than its digits are counted.
+bool takes_sort(const Problem& problem, int64_t element_bytes, const DeviceLimits& limits) {
+  const bool has_many = has_many_channels(problem, limits);
+  if (element_bytes == 2 && has_many && !vec16s_of(problem)) {
+    return problem.num_rows() <= kMostRowsOfTinySort;
+  }
+  return problem.num_rows() <= kMostRowsToSort * (element_bytes >= 4 && has_many ? 2 : 1);
+}
+
+/// Short channels, and those of small inputs, if they do not lie in runs.
+std::optional<SelectPlan> plan_gathered(
+    const Problem& problem, int64_t element_bytes, const DeviceLimits& limits, SelectPlan plan) {
+  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
+  const bool is_small = channels * rows * element_bytes <= kMostBytesToGather &&
+                        (element_bytes > 1 || rows <= kMostRowsOfBytesToGather) &&
+                        (element_bytes > 2 || !has_many_channels(problem, limits));
+  const bool is_short = element_bytes == 1   ? rows <= kMostRowsOfSort
+                        : element_bytes == 2 ? false
+                                             : rows * element_bytes <= kMostBytesOfRowsToGather;
+  if (vec16s_of(problem) || !(is_small || is_short)) {
+    return std::nullopt;
+  }
+  plan.layout = SelectLayout::kGathered;
+  GatherShape& shape = plan.gathered;
+  const int64_t bytes = ceil_div(rows * element_bytes, kVec16Bytes) * kVec16Bytes;
+  shape.channels = std::clamp<int64_t>(kBytesOfGathered / bytes, 1, channels);
+  shape.step = bytes / element_bytes;
+  shape.of_word = channels_of_word(problem, element_bytes);
+  while (shape.log_words < 5 && shape.of_word << shape.log_words < problem.channels[1].size) {
+    ++shape.log_words;
+  }
+  plan.threads = kThreadsOfGather;
+  return plan;
+}
+
 void plan_sort(const Problem& problem, SelectPlan& plan) {
   plan.layout = SelectLayout::kSort;
   plan.sorted = 2;
@@ -297,16 +352,22 @@ SelectPlan plan_layout(
   SelectPlan plan{};
   plan.overlaps = limits.has_clusters();
   plan.values_of_q = values_of_q;
-  if (rows > kRowsOfTinySort * element_bytes &&
-      num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged) {
+  if (takes_sort(problem, element_bytes, limits)) {
+    plan_sort(problem, plan);
+    return plan;
+  }
+  if (num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged) {
     if (const auto staged = plan_staged(problem, element_bytes, num_q, limits, plan)) {
       return *staged;
     }
   }
+  if (const auto gathered = plan_gathered(problem, element_bytes, limits, plan)) {
+    return *gathered;
+  }
   if (const auto listed = plan_listed(problem, element_bytes, num_q, limits, plan)) {
     return *listed;
   }
-  if (element_bytes > 1 && rows > kRowsOfTinySort) {
+  if (element_bytes > 1) {
     if (const auto stripes = plan_stripes(problem, element_bytes, num_q, limits, plan)) {
       return *stripes;
     }

@@ -4,6 +4,7 @@
 #include "core/sketch.h"
 #include "cuda/plan/channels.h"
 #include "cuda/plan/layouts.h"
+#include "cuda/policy_select.h"
 
 namespace histo::cuda {
 

@@ -4,6 +4,7 @@
 
 #include "cuda/plan/channels.h"
 #include "cuda/plan/vec16s.h"
+#include "cuda/policy_select.h"
 
 namespace histo::cuda {
 

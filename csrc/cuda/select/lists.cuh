@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "cuda/policy.h"
+#include "cuda/policy_select.h"
 #include "cuda/select/sample.h"
 #include "cuda/select/window.cuh"
 #include "cuda/warp.cuh"

@@ -65,6 +65,37 @@ SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, b
   return some;
 }
 
+void select_part(const SelectionPart& part, const Launch& launch);
+
+/// As many channels at a time as there is room for: some of both loops, or some of the inner one.
+void select_gathered(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
+  const Problem& all = part.selection.problem;
+  const GatherShape& shape = plan.gathered;
+  const int64_t element_bytes = bytes_of_type(all.type);
+  const Extent &outer = all.channels[0], &inner = all.channels[1];
+  const int64_t of_outer = std::clamp<int64_t>(shape.channels / inner.size, 1, outer.size);
+  const int64_t of_inner = std::min(shape.channels / of_outer, inner.size);
+  void* copy = launch.allocate(shape.bytes(element_bytes));
+  for (int64_t i = 0; i < outer.size; i += of_outer) {
+    for (int64_t j = 0; j < inner.size; j += of_inner) {
+      SelectionPart some = part;
+      Problem& problem = some.selection.problem;
+      problem.data = static_cast<const uint8_t*>(all.data) +
+                     (i * outer.stride + j * inner.stride) * element_bytes;
+      problem.channels[0].size = std::min(of_outer, outer.size - i);
+      problem.channels[1].size = std::min(of_inner, inner.size - j);
+      some.first_channel += i * inner.size + j;
+      gather(shape, problem, copy, launch);
+      problem.data = copy;
+      problem.channels[1] = {problem.num_channels(), shape.step};
+      problem.channels[0] = {1, 0};
+      problem.rows[2] = {problem.num_rows(), 1};
+      problem.rows[0] = problem.rows[1] = {1, 0};
+      select_part(some, launch);
+    }
+  }
+}
+
 void select_part(const SelectionPart& part, const Launch& launch) {
   const Problem& problem = part.selection.problem;
   const SelectPlan plan =
@@ -78,6 +109,8 @@ void select_part(const SelectionPart& part, const Launch& launch) {
     return select_part(some_channels(part, loop, half, true), launch);
   }
   switch (plan.layout) {
+    case SelectLayout::kGathered:
+      return select_gathered(plan, part, launch);
     case SelectLayout::kSort:
       return select_sorted(plan, part, launch);
     case SelectLayout::kPatterns:

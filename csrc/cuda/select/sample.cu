@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <iterator>
 
-#include "cuda/policy.h"
+#include "cuda/policy_select.h"
 #include "cuda/select/sort_keys.cuh"
 #include "cuda/walk/walk.cuh"
 

@@ -6,7 +6,7 @@
 //
 // The host launches the passes that the worst data need. Those that are not needed end at once.
 #include "cuda/pdl.cuh"
-#include "cuda/policy.h"
+#include "cuda/policy_select.h"
 #include "cuda/select/key_ranges.cuh"
 #include "cuda/select/sample.h"
 #include "cuda/select/window.cuh"
