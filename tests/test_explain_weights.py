@@ -125,6 +125,12 @@ ON_A_GPU: list[tuple[tuple[int, ...], int, Tensor, dict[str, Any]]] = [
         {"layout": "columns", "words": 10, "copies": 32},
     ),
     (
+        (49, 1 << 16),
+        256,
+        on_meta(49, 1 << 16),
+        {"layout": "warps", "words": 10, "has_all_digits": True, "calls": 1, "bytes_of_digits": 0},
+    ),
+    (
         (64, 100),
         128,
         on_meta(64, 100, dtype=torch.float64),

@@ -148,3 +148,21 @@ def test_every_layout(
     one = digits(values, weight.clone(), dim)
     found = digits(values.to(device), oracle.like(weight, device), dim)
     assert torch.equal(found.cpu(), one)
+
+
+@pytest.mark.parametrize("size", [1, 18, 49, 257, 1500])
+@pytest.mark.parametrize(
+    "dtype", [torch.float32, torch.bfloat16, torch.float64, torch.int16], ids=str
+)
+def test_many_short_channels(device: torch.device, dtype: torch.dtype, size: int) -> None:
+    """Rounded sums are those of the digits, which are summed in another way."""
+    random = torch.Generator().manual_seed(size)
+    values = (torch.randn(1200, size, generator=random) * 3).to(dtype)
+    for weight in (oracle.any_bits((1200, size), torch.float32, size), data(torch.float16)[1]):
+        own = weight.flatten()[: 1200 * size] if weight.dim() == 2 else weight[:size]
+        own = own.view(-1, size).to(device)
+        for flow in (False, True):
+            x = values.to(device)
+            sums, edges = histogram(x, 256, range=(-5, 5), dim=1, weight=own, flow=flow)
+            found = torch.ops.histo.weighted_histogram(x, edges, own, [1], flow=flow)
+            oracle.assert_sums(sums, torch.ops.histo.sum_of_digits(found))

@@ -16,7 +16,7 @@ constexpr int kThreadsOfSort = 256; // of a block
 // So few rows are sorted by a warp, however they lie; twice as many elements of four and eight bytes,
 // if there are many channels. Many columns of two bytes are counted sooner, but for the first number
 // of rows. There are many if each SM has so many. Cases: medians of float32 [262144, 196] over 1 and
-// [294, 89721], bfloat16 [16371, 168] over 1 and [128, 213696], float64 [6255, 377] over 1.
+// [294, 89721], bfloat16 [16371, 168] and [1113, 128, 192], float64 [6255, 377] over 1.
 constexpr int64_t kMostRowsOfTinySort = 64;
 constexpr int64_t kMostRowsToSort = 256;
 constexpr int64_t kManyShortChannelsOfSm = 32;

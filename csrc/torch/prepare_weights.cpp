@@ -53,17 +53,39 @@ WeightedCall prepare_weighted(
   return prepare_weighted(input, weight, checked, num_bins, digits);
 }
 
-/// The same with rounded sums. Integers need no digits beside them.
+/// The types and sizes of a call, where nothing is known of memory.
+Problem sizes_of_sums(
+    const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
+  int64_t channels = 1;
+  for (const int64_t dimension : checked.kept) {
+    channels *= input.size(dimension);
+  }
+  const int64_t rows = channels == 0 ? 0 : input.numel() / channels;
+  const ElementType types[] = {checked.element, *element_type(dtype_name(weight.scalar_type()))};
+  Problem problem{};
+  problem.num_operands = 2;
+  problem.num_bins = num_bins;
+  for (int i = 0; i < 2; ++i) {
+    problem.operand(i) = {types[i], nullptr, {{1, 0}, {channels, 0}}, {{1, 0}, {1, 0}, {rows, 0}}};
+  }
+  return problem;
+}
+
+/// The same with rounded sums. Integers need no digits beside them, nor do calls with `has_none`.
 SumsCall prepare_rounded(
     const Tensor& input,
     const Tensor& weight,
     const Checked& checked,
     int64_t num_bins,
-    int64_t most_bytes) {
+    int64_t most_bytes,
+    bool has_none = false) {
   const int64_t size = sum_size(weight);
   const Tensor sums = allocate(
       input, kept_sizes(input, checked, num_bins),
       size == 1 ? ScalarType::Long : ScalarType::Double, join("the sums: ", kRemedy));
+  if (has_none) {
+    return {prepare_weighted(input, weight, checked, num_bins, sums), sums};
+  }
   if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
     fail(join("digits must have at most ", std::to_string(most_bytes), " bytes"));
   }
@@ -174,12 +196,18 @@ UniformSumsCall prepare_uniform_sums(
     const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
-    int64_t most_bytes) {
+    int64_t most_bytes,
+    const NeedNoDigits& need_none) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   check_weight(kHistogram, input, weight);
   UniformEdges edges = prepare_edges(input, checked, num_bins, range);
   const int64_t counts = Flow{flow}.num_counts(num_bins);
-  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes);
+  const UniformBins bins = edges.bins();
+  const bool has_none =
+      need_none && need_none(
+                       sizes_of_sums(input, weight, checked, counts),
+                       Edges::all(nullptr, bins.type, bins.bins, bins.range != nullptr));
+  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes, has_none);
   sums.weighted.flow = {flow};
   Operands alone =
       range ? Operands{sums.weighted.problem, {}} : prepare_operands({input}, checked.kept, counts);
@@ -193,7 +221,8 @@ SumsCall prepare_sums(
     int64_t num_bins,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
-    int64_t most_bytes) {
+    int64_t most_bytes,
+    const NeedNoDigits& need_none) {
   if (!edges) {
     const std::vector<int64_t> dims = dim.value_or(std::vector<int64_t>{});
     const Checked checked = check_values_of_weights(input, weight, num_bins, dims);
@@ -202,7 +231,11 @@ SumsCall prepare_sums(
   const Between between = check_between(kWeightedHistogram, input, *edges, dim);
   check_weight(kWeightedHistogram, input, weight);
   const int64_t counts = Flow{flow}.num_counts(between.bins);
-  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes);
+  const bool has_none =
+      need_none && need_none(
+                       sizes_of_sums(input, weight, between.checked, counts),
+                       Edges::all(nullptr, between.type, between.bins, between.shared));
+  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes, has_none);
   call.weighted = with_edges(std::move(call.weighted), between, *edges, flow);
   return call;
 }

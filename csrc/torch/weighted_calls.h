@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <vector>
 
@@ -44,7 +45,10 @@ struct SumsCall {
     return static_cast<double*>(sums.mutable_data_ptr());
   }
 };
-/// It fails if several channels have more than `most_bytes` bytes of digits together.
+/// Whether sums between edges are rounded without digits in memory. Of the problem only the types and
+/// the sizes are there, and of the edges not where they lie.
+using NeedNoDigits = std::function<bool(const Problem&, const Edges&)>;
+/// It fails if several channels have more than `most_bytes` bytes of digits together, and need them.
 SumsCall prepare_sums(
     const torch::stable::Tensor& input,
     const torch::stable::Tensor& weight,
@@ -52,7 +56,8 @@ SumsCall prepare_sums(
     int64_t num_bins,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
-    int64_t most_bytes);
+    int64_t most_bytes,
+    const NeedNoDigits& need_none = {});
 
 /// A checked call of _uniform_sums.
 struct UniformSumsCall : SumsCall {
@@ -66,7 +71,8 @@ UniformSumsCall prepare_uniform_sums(
     const std::optional<std::vector<double>>& range,
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
-    int64_t most_bytes);
+    int64_t most_bytes,
+    const NeedNoDigits& need_none = {});
 
 /// A checked call of sum_of_digits or of normalize_digits.
 struct DigitsCall {

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <iostream>
+#include <vector>
 
 #include "emulator/input.h"
 #include "emulator/state.h"
@@ -13,6 +14,8 @@ using namespace histo;
 
 /// In joint.cpp.
 void joint_histogram();
+/// In warp_sums.cpp.
+void warp_sums();
 
 struct EmulatedWorkspace final : Allocator {
   void* operator()(int64_t bytes) override {
@@ -77,12 +80,42 @@ class Result {
   uint8_t* data_;
 };
 
+[[noreturn]] inline void refuse_copies() {
+  std::cerr << "the strides need a copy\n";
+  std::exit(5);
+}
+
 inline Problem read_loops() {
   bool copies = false;
   const Problem problem = read_problem(copies);
   if (copies) {
-    std::cerr << "the strides need a copy\n";
-    std::exit(5);
+    refuse_copies();
+  }
+  return problem;
+}
+
+/// The operands: for each its type, and the number, sizes and strides of dimensions.
+inline Problem read_operands(int count) {
+  std::vector<OperandShape> operands;
+  for (int d = 0; d < count; ++d) {
+    OperandShape operand{read<ElementType>(), {}};
+    operand.dimensions.resize(read<size_t>());
+    for (Extent& dimension : operand.dimensions) {
+      dimension.size = read();
+      dimension.stride = read();
+    }
+    operands.push_back(operand);
+  }
+  std::vector<int64_t> kept(read<size_t>());
+  for (int64_t& dimension : kept) {
+    dimension = read();
+  }
+  Copies copies;
+  const Problem problem = loops_as_problem(operands, kept, 1, copies);
+  for (const auto& copy : copies) {
+    if (!copy.empty()) {
+      refuse_copies();
+    }
   }
   return problem;
 }

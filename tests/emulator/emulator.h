@@ -188,8 +188,17 @@ inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t sum) {
 inline uint32_t __vminu2(uint32_t a, uint32_t b) {
   return min(a >> 16, b >> 16) << 16 | min(a & 0xffff, b & 0xffff);
 }
+inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, unsigned shift) {
+  return static_cast<uint32_t>((uint64_t{high} << 32 | low) << (shift & 31) >> 32);
+}
 inline uint32_t __funnelshift_r(uint32_t low, uint32_t high, unsigned shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) >> (shift & 31));
+}
+inline int __float2int_rn(float value) {
+  return static_cast<int>(__builtin_rintf(value));
+}
+inline float __int2float_rz(int value) {
+  return static_cast<float>(value);
 }
 inline int __ffs(unsigned bits) {
   return __builtin_ffs(static_cast<int>(bits));

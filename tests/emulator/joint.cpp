@@ -10,33 +10,6 @@
 namespace emulated {
 namespace {
 
-/// The coordinates: for each its type, and the number, sizes and strides of dimensions.
-Problem read_coordinates(int count) {
-  std::vector<OperandShape> operands;
-  for (int d = 0; d < count; ++d) {
-    OperandShape operand{read<ElementType>(), {}};
-    operand.dimensions.resize(read<size_t>());
-    for (Extent& dimension : operand.dimensions) {
-      dimension.size = read();
-      dimension.stride = read();
-    }
-    operands.push_back(operand);
-  }
-  std::vector<int64_t> kept(read<size_t>());
-  for (int64_t& dimension : kept) {
-    dimension = read();
-  }
-  Copies copies;
-  const Problem problem = loops_as_problem(operands, kept, 1, copies);
-  for (const auto& copy : copies) {
-    if (!copy.empty()) {
-      std::cerr << "the strides need a copy\n";
-      std::exit(5);
-    }
-  }
-  return problem;
-}
-
 std::string words_of(const cuda::JointPlan& plan) {
   std::string words = plan.samples == cuda::JointSamples::kSeparate ? "separate" : "interleaved";
   switch (plan.types) {
@@ -75,7 +48,7 @@ std::string words_of(const cuda::JointPlan& plan) {
 /// array, and those of the coordinates.
 void joint_histogram() {
   const int count = read<int>();
-  Problem problem = read_coordinates(count);
+  Problem problem = read_operands(count);
   JointAxes axes{count, {read() != 0}, {}};
   for (int d = 0; d < count; ++d) {
     const auto type = read<ElementType>();

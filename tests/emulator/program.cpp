@@ -543,6 +543,8 @@ int main(int argc, char** argv) {
     quantile();
   } else if (name == "summary") {
     summary();
+  } else if (name == "warp_sums") {
+    emulated::warp_sums();
   } else if (name == "sketch_add") {
     sketch_add();
   } else if (name == "sketch_quantile") {

@@ -42,6 +42,7 @@ HOST = (
     "torch/loops",
     "emulator/program",
     "emulator/joint",
+    "emulator/warp_sums",
     "emulator/emulator",
     "emulator/memory",
     "emulator/invariants",
@@ -155,7 +156,8 @@ def build(folder: Path, config: pytest.Config) -> Programs:
         policy, eager(*(header.read_text() for header in policy)), strict=True
     ):
         header.write_text(tuning)
-    # The kernels of weights are tested on GPUs alone: they use more of the machine.
+    # The kernels of weights are tested on GPUs alone, but for those of warps: they use more of the
+    # machine.
     kernels = [
         path
         for path in folder.glob("csrc/**/*.cu")

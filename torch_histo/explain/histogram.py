@@ -225,13 +225,17 @@ def _facts_of_weight(
         "bytes_of_digits": most,
     }
     sums = {}
-    if gpu is not None and calls == 1 and not facts["multiplies"] and math.prod(shape) > 0:
+    if gpu is not None and not facts["multiplies"] and math.prod(shape) > 0:
         dtype, _, input_strides = place_of(input)
         samples = shape, dtype, input_strides, address_of(input)
         # Where the weights are on no GPU, they are taken to be aligned.
         weights = name_of(taken.dtype), strides, taken.data_ptr() if taken.is_cuda else 0
         of_edges = *_kind(edges), edges.shape[-1] - 1
         sums = facts_of("weights", *of_edges, *samples, *weights, dims, flow, limits=gpu)
+        if sums["layout"] == "warps":  # which keep digits in shared memory
+            facts |= {"calls": 1, "bytes_of_digits": 0}
+        elif calls > 1:  # their plans are others
+            sums = {}
     return WeightFacts(taken.dtype, tuple(taken.shape), {"weights": facts, "sums": sums})
 
 

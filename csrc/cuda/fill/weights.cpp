@@ -2,6 +2,7 @@
 
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/fill.h"
+#include "cuda/fill/warp_sums.h"
 #include "cuda/storage/clear.h"
 
 namespace histo::cuda {
@@ -53,6 +54,11 @@ void sum_weights_between(
     return sum_by_counts(problem, rounded, launch, [&](const Problem& counted) {
       count_between(counted, edges, flow, launch);
     });
+  }
+  if (rounded != nullptr) {
+    if (const auto plan = plan_warp_sums(problem, edges, launch.limits)) {
+      return sum_in_warps(*plan, problem, edges, flow, rounded, launch);
+    }
   }
   const WeightsPlan plan = plan_weights(problem, &edges, launch.limits);
   sum_by(plan, problem, rounded, launch, [&] {

@@ -6,6 +6,7 @@
 
 #include "core/joint.h"
 #include "cuda/plan/edge_plan.h"
+#include "cuda/policy_weights.h"
 
 namespace histo::cuda {
 

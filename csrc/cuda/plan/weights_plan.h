@@ -5,6 +5,7 @@
 #include "core/edges.h"
 #include "core/weights.h"
 #include "cuda/plan/edge_plan.h"
+#include "cuda/policy_weights.h"
 
 namespace histo::cuda {
 

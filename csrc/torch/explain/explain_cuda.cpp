@@ -5,6 +5,7 @@
 
 #include "core/weights.h"
 #include "cuda/plan/facts.h"
+#include "cuda/plan/warp_sums.h"
 #include "torch/explain/explain.h"
 
 namespace histo {
@@ -131,6 +132,9 @@ std::string plan_sums(
   const Edges edges = Edges::all(nullptr, *element_type(edge_dtype), num_bins, shared_edges);
   const DeviceLimits limits =
       limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
+  if (const auto plan = plan_warp_sums(problem, edges, limits)) {
+    return json(facts_of(*plan));
+  }
   return json(facts_of(plan_weights(problem, &edges, limits), sum_layout(type).digits));
 }
 

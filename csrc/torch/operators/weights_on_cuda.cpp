@@ -7,6 +7,7 @@
 
 #include "cuda/fill/fill.h"
 #include "cuda/fill/weights.h"
+#include "cuda/plan/warp_sums.h"
 #include "torch/operators/on_device.h"
 #include "torch/weighted_calls.h"
 
@@ -68,6 +69,13 @@ void sum_rounded(const SumsCall& call, const cuda::Launch& launch, const F& add)
   }
 }
 
+/// Whether a kernel rounds the sums of its table itself, on the device of `like`.
+NeedNoDigits need_no_digits(const Tensor& like) {
+  return [&like](const Problem& problem, const Edges& edges) {
+    return plan_warp_sums(problem, edges, limits_of(like.get_device_index())).has_value();
+  };
+}
+
 std::tuple<Tensor, Tensor> uniform_sums(
     const Tensor& input,
     const Tensor& weight,
@@ -76,8 +84,8 @@ std::tuple<Tensor, Tensor> uniform_sums(
     std::optional<std::vector<int64_t>> dim,
     bool flow,
     int64_t most_bytes) {
-  const UniformSumsCall call =
-      prepare_uniform_sums(input, weight, num_bins, range, dim, flow, most_bytes);
+  const UniformSumsCall call = prepare_uniform_sums(
+      input, weight, num_bins, range, dim, flow, most_bytes, need_no_digits(input));
   const Problem& problem = call.weighted.problem;
   const UniformBins bins = call.uniform.bins();
   on_device(input, [&](const cuda::Launch& launch) {
@@ -98,7 +106,8 @@ Tensor sums(
     std::optional<std::vector<int64_t>> dim,
     bool flow,
     int64_t most_bytes) {
-  const SumsCall call = prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes);
+  const SumsCall call =
+      prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes, need_no_digits(input));
   const WeightedCall& weighted = call.weighted;
   on_device(input, [&](const cuda::Launch& launch) {
     sum_rounded(call, launch, [&](double* rounded) {
