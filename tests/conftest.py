@@ -72,10 +72,12 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
-def constants_of(header: str) -> dict[str, Any]:
-    """The constants of a C++ header, by name: numbers, or made of those before."""
+def constants_of(headers: str) -> dict[str, Any]:
+    """The constants of C++ headers, by name: numbers, or made of those before. The headers are named
+    by a pattern."""
     found: dict[str, Any] = {}
-    text = (Path(__file__).parents[1] / header).read_text()
+    paths = sorted(Path(__file__).parents[1].glob(headers))
+    text = "\n".join(path.read_text() for path in paths)
     constant = r"^constexpr (int|int64_t|double) (k\w+) = ([^;]+);"
     for kind, name, value in re.findall(constant, text, re.MULTILINE):
         formula = re.sub(r"int64_t\{(\w+)\}", r"\1", value)

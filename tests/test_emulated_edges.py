@@ -446,8 +446,8 @@ def shapes_of(kernel: str) -> tuple[list[int], list[int]]:
     """Threads of a block, and loads that each has in flight."""
     cuda = Path(__file__).parents[1] / "csrc/cuda"
     shapes = re.findall(r"ReadShape<([^;]+)>;", (cuda / kernel).read_text())
-    # A function or a constant of policy.h may tell the threads.
-    tuning = (cuda / "policy.h").read_text()
+    # A function or a constant of the policy may tell the threads.
+    tuning = "\n".join(path.read_text() for path in cuda.glob("policy*.h"))
     for name in re.findall(r"\bthreads_of_\w+", " ".join(shapes)):
         shapes += re.findall(rf"\b{name}\([^{{]*{{([^}}]*)}}", tuning)
     for name in re.findall(r"\bkThreadsOf\w+", " ".join(shapes)):

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.sampled(3)
 
 LARGE = Device("two SMs with more memory", 2, 227 << 10, 228 << 10, (9, 0), 1e11)
 SMALL = dataclasses.replace(TWO_SMS, shared_bytes_per_block=30 << 10, name="little memory")
-POLICY = constants_of("csrc/cuda/policy.h")
+POLICY = constants_of("csrc/cuda/policy*.h")
 FAST = [torch.float32, torch.float16, torch.bfloat16, torch.float64, torch.uint8, torch.int32]
 
 

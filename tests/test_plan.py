@@ -41,7 +41,7 @@ ODD = [
 ]
 GPUS = [*DEVICES, *ODD]
 BINS = (1, 2, 9, 128, 256, 257, 5000, 16384, 65536, 100_000, 1 << 20)
-TUNED = constants_of("csrc/cuda/policy.h")
+TUNED = constants_of("csrc/cuda/policy*.h")
 
 on_every_gpu = pytest.mark.parametrize("gpu", GPUS, ids=lambda gpu: gpu.name)
 

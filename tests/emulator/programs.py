@@ -151,7 +151,7 @@ def build(folder: Path, config: pytest.Config) -> Programs:
     for header in folder.glob("csrc/**/*.cuh"):
         header.write_text(on_host(header.read_text()))
     shutil.copytree(folder / "csrc", folder / "eager/csrc")
-    policy = [folder / f"eager/csrc/cuda/{name}.h" for name in ("policy", "policy_select")]
+    policy = sorted(folder.glob("eager/csrc/cuda/policy*.h"))
     for header, tuning in zip(
         policy, eager(*(header.read_text() for header in policy)), strict=True
     ):
