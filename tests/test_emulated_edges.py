@@ -658,19 +658,43 @@ def check_range(programs: Programs) -> CheckRange:
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_extremes(check_range: CheckRange, dtype: torch.dtype) -> None:
-    values = numbers_about(uniform(-500, 500, 20), (300, 41), dtype)
+    values = numbers_about(uniform(-500, 500, 20), (900, 41), dtype)
     for channel in (3, 4, 5):  # one below all, one above all, none
         extreme = [-math.inf, math.inf, math.nan][channel - 3]
         values.view(BITS[dtype.itemsize])[:, channel] = rounded(
             torch.tensor([extreme]).double(), dtype
         ).view(BITS[dtype.itemsize])
-    words = check_range(values, gpu=HOPPER)
-    assert "columns" in words or dtype.itemsize == 1
+    assert "columns" in check_range(values, gpu=HOPPER)
     check_range(values[:, :33], offset=1)
     check_range(values.flatten(), gpu=HOPPER, offset=1)
     check_range(values, dim=(1,))
     check_range(values[::2, ::3], dim=(0, 1))
     check_range(values[:7])
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_extremes_of_short_channels(check_range: CheckRange, dtype: torch.dtype) -> None:
+    for rows in (1, 2, 7, 16, 49):
+        values = numbers_about(uniform(-500, 500, 20), (3, rows, 24), dtype, seed=rows)
+        values[:, :, 5] = values[:, :1, 5]
+        for some in (values, values[..., :23], values[..., 1:], values[..., ::3], values[:1]):
+            words = check_range(some, dim=(1,), gpu=HOPPER)
+            assert "short" in words or rows in (1, 49) or some.stride(2) > 1
+            check_range(some, dim=(0, 1), offset=1)
+        in_rows = numbers_about(uniform(-500, 500, 20), (1500, rows + 1), dtype, seed=rows)
+        for some in (in_rows, in_rows[:, 1:], in_rows[:, ::2]):
+            check_range(some, dim=(1,))
+    words = check_range(values[:, :16], dim=(1,), gpu=HOPPER)
+    assert "short" in words
+    assert ("words" in words) == (dtype.itemsize <= 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.int8, torch.bool, torch.float8_e5m2], ids=str)
+def test_extremes_of_bytes_in_loose_columns(check_range: CheckRange, dtype: torch.dtype) -> None:
+    values = numbers_about(uniform(-500, 500, 20), (3000, 7), dtype)
+    for channels in (2, 3, 5, 6):
+        assert "columns" in check_range(values[:, :channels], gpu=HOPPER)
+        assert "columns" in check_range(values[:, 1 : channels + 1], gpu=HOPPER)
 
 
 def test_extremes_of_odd_columns(check_range: CheckRange) -> None:

@@ -188,6 +188,15 @@ inline uint32_t __dp4a(uint32_t a, uint32_t b, uint32_t sum) {
 inline uint32_t __vminu2(uint32_t a, uint32_t b) {
   return min(a >> 16, b >> 16) << 16 | min(a & 0xffff, b & 0xffff);
 }
+inline uint32_t __vmaxu2(uint32_t a, uint32_t b) {
+  return max(a >> 16, b >> 16) << 16 | max(a & 0xffff, b & 0xffff);
+}
+inline uint32_t __vmins2(uint32_t a, uint32_t b) {
+  return __vminu2(a ^ 0x80008000, b ^ 0x80008000) ^ 0x80008000;
+}
+inline uint32_t __vmaxs2(uint32_t a, uint32_t b) {
+  return __vmaxu2(a ^ 0x80008000, b ^ 0x80008000) ^ 0x80008000;
+}
 inline uint32_t __funnelshift_l(uint32_t low, uint32_t high, unsigned shift) {
   return static_cast<uint32_t>((uint64_t{high} << 32 | low) << (shift & 31) >> 32);
 }

@@ -241,14 +241,22 @@ void finite_range_in(const Problem& problem, const cuda::Launch& launch) {
 }
 
 std::string words_of(const cuda::ExtremesPlan& plan) {
-  const std::string chunks = plan.chunks > 1 ? " chunks" : "";
+  const std::string chunks =
+      (plan.layout == cuda::ExtremesLayout::kColumns ? plan.columns.chunks
+                                                     : plan.chunks.of_channel) > 1
+          ? " chunks"
+          : "";
+  const std::string teams =
+      plan.of_warps() ? " warps lanes-" + std::to_string(plan.chunks.lanes) : "";
   switch (plan.layout) {
     case cuda::ExtremesLayout::kVec16s:
-      return std::string("vec16s") + (plan.of_warps ? " warps" : "") + chunks;
+      return "vec16s" + teams + chunks;
     case cuda::ExtremesLayout::kStrided:
-      return std::string("strided") + (plan.of_warps ? " warps" : "") + chunks;
+      return "strided" + teams + chunks;
     case cuda::ExtremesLayout::kColumns:
       return "columns of-" + std::to_string(plan.columns.word_bytes) + chunks;
+    case cuda::ExtremesLayout::kShort:
+      return plan.words.are_words ? "short words" : "short";
   }
   return "";
 }

@@ -37,7 +37,9 @@ struct Extremes {
       kIsFloat ? -std::numeric_limits<Value>::infinity() : std::numeric_limits<Value>::lowest();
 
   __device__ __forceinline__ void add(T element) {
-    auto value = static_cast<Value>(Number<T>::wide(element));
+    add_value(static_cast<Value>(Number<T>::wide(element)));
+  }
+  __device__ __forceinline__ void add_value(Value value) {
     if constexpr (kIsFloat) {
       value = fused(value, Value{0}, value); // NaN, which is left out below, if it is infinite
     }
@@ -52,18 +54,21 @@ struct Extremes {
   }
   /// Rounded outwards; infinity and -infinity where there is no value.
   __device__ __forceinline__ E rounded_low() const {
-    return any() ? rounded_down<E>(without_sign(low)) : std::numeric_limits<E>::infinity();
+    return any() ? rounded<false>(low) : std::numeric_limits<E>::infinity();
   }
   __device__ __forceinline__ E rounded_high() const {
-    return any() ? rounded_up<E>(without_sign(high)) : -std::numeric_limits<E>::infinity();
+    return any() ? rounded<true>(high) : -std::numeric_limits<E>::infinity();
   }
 
  private:
-  using Wide = typename Number<T>::Wide;
-
   /// 0 for -0.
-  __device__ __forceinline__ static Wide without_sign(Value value) {
-    return value == 0 ? Wide{0} : static_cast<Wide>(value);
+  template <bool kUp>
+  __device__ __forceinline__ static E rounded(Value value) {
+    if constexpr (kIsFloat || sizeof(T) < 8) { // exact
+      return value == 0 ? E{0} : static_cast<E>(value);
+    } else {
+      return kUp ? rounded_up<E>(value) : rounded_down<E>(value);
+    }
   }
   __device__ __forceinline__ static Value smaller(Value a, Value b) {
     if constexpr (!kIsFloat) {
@@ -85,15 +90,22 @@ struct Extremes {
   }
 };
 
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
-constexpr bool kComparesPairs = true;
+#ifdef __CUDA_ARCH__
+constexpr int kArch = __CUDA_ARCH__;
 #else
-constexpr bool kComparesPairs = false;
+constexpr int kArch = 0;
 #endif
 
-/// Two elements of 16 bits at a time. Infinite ones become NaN, which is left out.
+/// Whether elements are compared two at a time, in halves of a word.
+template <class T>
+constexpr bool kComparesPairs =
+    sizeof(T) <= 2 &&
+    (!Number<T>::kIsFloat || kArch >= (std::is_same_v<T, Float8E4M3> ? 890 : 800));
+
+/// Two floats of 16 bits at a time. Infinite ones become NaN, which is left out.
 template <class T>
 struct ExtremePairs {
+  using Half = T;
   uint32_t low = Number<T>::Layout::kInfinity * 0x10001;
   uint32_t high = low | 0x80008000;
 
@@ -109,65 +121,170 @@ struct ExtremePairs {
       asm("max.bf16x2 %0, %0, %1;" : "+r"(high) : "r"(pair));
     }
   }
-  __device__ __forceinline__ static T half(uint32_t pair, int which) {
-    return {static_cast<uint16_t>(pair >> 16 * which)};
+};
+template <>
+struct ExtremePairs<int16_t> {
+  using Half = int16_t;
+  uint32_t low = 0x7fff7fff;
+  uint32_t high = 0x80008000;
+
+  __device__ __forceinline__ void add(uint32_t pair) {
+    low = __vmins2(low, pair);
+    high = __vmaxs2(high, pair);
   }
+};
+template <>
+struct ExtremePairs<uint16_t> {
+  using Half = uint16_t;
+  uint32_t low = 0xffffffff;
+  uint32_t high = 0;
+
+  __device__ __forceinline__ void add(uint32_t pair) {
+    low = __vminu2(low, pair);
+    high = __vmaxu2(high, pair);
+  }
+};
+
+/// The type of 16 bits that elements are compared in. A byte becomes the upper half of an integer.
+template <class T>
+using HalfOf = std::conditional_t<
+    sizeof(T) == 2,
+    T,
+    std::conditional_t<
+        Number<T>::kIsFloat,
+        Float16,
+        std::conditional_t<std::is_signed_v<T>, int16_t, uint16_t>>>;
+
+/// The extremes at each place of words that threads read.
+template <class T, bool kPairs = kComparesPairs<T>>
+class WordExtremes {
+ public:
+  using Word = typename UnsignedOf<bytes_of_word(sizeof(T))>::type;
+  static constexpr int kOf = sizeof(Word) / sizeof(T);
+
+  __device__ __forceinline__ void add(Word word) {
+    const auto pack = bits_as<Pack<T, kOf>>(word);
+#pragma unroll
+    for (int j = 0; j < kOf; ++j) {
+      places_[j].add(pack.elements[j]);
+    }
+  }
+  __device__ __forceinline__ Extremes<T> at(int j) const {
+    return places_[j];
+  }
+
+ private:
+  Extremes<T> places_[kOf];
+};
+template <class T>
+class WordExtremes<T, true> {
+ public:
+  using Word = uint32_t;
+  static constexpr int kOf = sizeof(Word) / sizeof(T);
+
+  __device__ __forceinline__ void add(uint32_t word) {
+#pragma unroll
+    for (int i = 0; i < kPairs; ++i) {
+      pairs_[i].add(pair_of(word, i));
+    }
+  }
+  __device__ __forceinline__ Extremes<T> at(int j) const {
+    const ExtremePairs<Half>& pair = pairs_[j / 2];
+    Extremes<T> found;
+    if constexpr (Number<T>::kIsFloat) {
+      found.add_value(Number<Half>::wide(half_of<Half>(pair.low, j % 2)));
+      found.add_value(Number<Half>::wide(half_of<Half>(pair.high, j % 2)));
+    } else {
+      found.low = value_of(half_of<uint16_t>(pair.low, j % 2));
+      found.high = value_of(half_of<uint16_t>(pair.high, j % 2));
+    }
+    return found;
+  }
+
+ private:
+  using Half = HalfOf<T>;
+  using Value = typename Extremes<T>::Value;
+  static constexpr int kPairs = kOf / 2;
+
+  __device__ __forceinline__ static uint32_t pair_of(uint32_t word, int i) {
+    if constexpr (sizeof(T) == 2) {
+      return word;
+    } else if constexpr (std::is_same_v<T, Float8E4M3>) {
+      uint32_t pair;
+      asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(pair) : "h"(static_cast<uint16_t>(word >> 16 * i)));
+      return pair;
+    } else { // the upper byte of a Float16 is a Float8E5M2
+      return __byte_perm(word, 0, i == 0 ? 0x1404 : 0x3424);
+    }
+  }
+  template <class To>
+  __device__ __forceinline__ static To half_of(uint32_t pair, int which) {
+    return bits_as<To>(static_cast<uint16_t>(pair >> 16 * which));
+  }
+  /// Also of halves that no element has changed: the low one stays above the high one.
+  __device__ __forceinline__ static Value value_of(uint16_t half) {
+    using Bits = typename UnsignedOf<sizeof(T)>::type;
+    const auto bits = static_cast<Bits>(half >> 8 * (sizeof(uint16_t) - sizeof(T)));
+    return static_cast<Value>(Number<T>::wide(bits_as<T>(bits)));
+  }
+
+  ExtremePairs<Half> pairs_[kPairs];
 };
 
 /// The extremes of the vec16s that a thread reads.
 template <class T>
 class RunningExtremes {
  public:
-  __device__ __forceinline__ void add(const uint4& words) {
-    if constexpr (kPairs) {
-      pairs_.add(words.x);
-      pairs_.add(words.y);
-      pairs_.add(words.z);
-      pairs_.add(words.w);
-    } else {
-      const auto vec16 = bits_as<Vec16<T>>(words);
+  __device__ __forceinline__ void add(const uint4& vec16) {
+    const auto pack = bits_as<Pack<Word, 16 / sizeof(Word)>>(vec16);
 #pragma unroll
-      for (unsigned j = 0; j < 16 / sizeof(T); ++j) {
-        all_.add(vec16.elements[j]);
-      }
+    for (unsigned j = 0; j < 16 / sizeof(Word); ++j) {
+      words_.add(pack.elements[j]);
     }
   }
   __device__ __forceinline__ Extremes<T> all() const {
-    Extremes<T> all = all_;
-    if constexpr (kPairs) {
+    Extremes<T> all;
 #pragma unroll
-      for (int half = 0; half < 2; ++half) {
-        all.add(pairs_.half(pairs_.low, half));
-        all.add(pairs_.half(pairs_.high, half));
-      }
+    for (int j = 0; j < WordExtremes<T>::kOf; ++j) {
+      all.merge(words_.at(j));
     }
     return all;
   }
 
  private:
-  static constexpr bool kPairs =
-      kComparesPairs && (std::is_same_v<T, Float16> || std::is_same_v<T, BFloat16>);
-  struct None {};
-  Extremes<T> all_;
-  std::conditional_t<kPairs, ExtremePairs<T>, None> pairs_;
+  using Word = typename WordExtremes<T>::Word;
+  WordExtremes<T> words_;
 };
 
-/// The extremes of all lanes.
+/// The extremes of so many neighbouring lanes, a power of two.
 template <class T>
-__device__ __forceinline__ Extremes<T> extremes_of_warp(Extremes<T> own) {
+__device__ __forceinline__ Extremes<T> extremes_of_lanes(Extremes<T> own, unsigned lanes) {
 #pragma unroll
-  for (int step = kWarp / 2; step > 0; step /= 2) {
+  for (unsigned step = kWarp / 2; step > 0; step /= 2) {
+    const Extremes<T> other{
+        __shfl_xor_sync(kAllLanes, own.low, step), __shfl_xor_sync(kAllLanes, own.high, step)};
+    if (step < lanes) {
+      own.merge(other);
+    }
+  }
+  return own;
+}
+
+/// The extremes of all lanes that lie a multiple of `step`, a power of two, apart.
+template <class T>
+__device__ __forceinline__ Extremes<T> extremes_of_strided_lanes(Extremes<T> own, unsigned step) {
+  for (; step < kWarp; step *= 2) {
     own.merge(
         {__shfl_xor_sync(kAllLanes, own.low, step), __shfl_xor_sync(kAllLanes, own.high, step)});
   }
   return own;
 }
 
-/// The extremes of a team, which all its threads get. A block waits once; it must wait again before
+/// The extremes of a team, which all its threads get: a block, or some lanes. A block waits once; it must wait again before
 /// the next call.
 template <bool kIsWarp, class T>
 __device__ __forceinline__ Extremes<T> extremes_of(const Team<kIsWarp>& team, Extremes<T> own) {
-  own = extremes_of_warp(own);
+  own = extremes_of_lanes(own, kIsWarp ? team.threads : kWarp);
   if constexpr (!kIsWarp) {
     using Value = typename Extremes<T>::Value;
     __shared__ Value lows[kWarp], highs[kWarp]; // of warps
@@ -180,7 +297,7 @@ __device__ __forceinline__ Extremes<T> extremes_of(const Team<kIsWarp>& team, Ex
     if (lane < team.threads / kWarp) {
       own = {lows[lane], highs[lane]};
     }
-    own = extremes_of_warp(own);
+    own = extremes_of_lanes(own, kWarp);
   }
   return own;
 }

@@ -4,7 +4,6 @@
 
 #include "cuda/axis/extremes.cuh"
 #include "cuda/pdl.cuh"
-#include "cuda/plan/extremes_plan.h"
 #include "cuda/walk/general_columns.cuh"
 #include "cuda/walk/vec16s.cuh"
 
@@ -31,16 +30,33 @@ struct ExtremesOut {
   }
 };
 
+/// A block, or some lanes of a warp.
+template <bool kIsWarp>
+__device__ __forceinline__ Team<kIsWarp> team_of(unsigned lanes) {
+  auto team = Team<kIsWarp>::own();
+  if constexpr (kIsWarp) {
+    const int64_t thread = int64_t{blockIdx.x} * blockDim.x + threadIdx.x;
+    team.threads = lanes;
+    team.thread = threadIdx.x % lanes;
+    team.index = thread / lanes;
+  }
+  return team;
+}
+
 /// The part of a channel that a chunk is.
 struct Chunk {
+  bool exists;
   int64_t channel;
   int64_t first;
   int64_t size;
 
-  __device__ __forceinline__ Chunk(int64_t index, int64_t chunks, int64_t share, int64_t all) {
-    channel = chunks == 1 ? index : index / chunks;
-    first = (index - channel * chunks) * share;
-    size = min(share, all - first);
+  /// The last teams have none. They read the last chunk, so that all lanes of a warp go on.
+  __device__ __forceinline__ Chunk(int64_t of_team, const Chunks& in, int64_t all) {
+    exists = of_team < in.count;
+    const int64_t index = exists ? of_team : in.count - 1;
+    channel = in.of_channel == 1 ? index : index / in.of_channel;
+    first = (index - channel * in.of_channel) * in.share;
+    size = min(in.share, all - first);
   }
 };
 
@@ -48,14 +64,10 @@ template <class T, bool kIsWarp>
 __global__ __launch_bounds__(kThreadsOfExtremes, kBlocksOfExtremes) void vec16_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelVec16s in,
-    int64_t chunks,
-    int64_t share,
+    const __grid_constant__ Chunks chunks,
     ExtremesOut<T> out) {
-  const auto team = Team<kIsWarp>::own();
-  if (team.index >= in.num_channels() * chunks) {
-    return;
-  }
-  const Chunk chunk(team.index, chunks, share, in.vec16s());
+  const auto team = team_of<kIsWarp>(chunks.lanes);
+  const Chunk chunk(team.index, chunks, in.vec16s());
   const T* channel = data + offset_in(in.channels, chunk.channel);
   Vec16sOfThread<T, uint64_t> from(in, chunk.first + team.thread, team.threads);
   RunningExtremes<T> own;
@@ -74,31 +86,62 @@ __global__ __launch_bounds__(kThreadsOfExtremes, kBlocksOfExtremes) void vec16_e
       }
     }
   }
-  out.put(team, extremes_of(team, own.all()), team.index);
+  const Extremes<T> all = extremes_of(team, own.all());
+  if (chunk.exists) {
+    out.put(team, all, team.index);
+  }
 }
 
 template <class T, bool kIsWarp>
 __global__ __launch_bounds__(kThreadsOfExtremes) void strided_extremes_kernel(
     const T* __restrict__ data,
     const __grid_constant__ ChannelStreams in,
-    int64_t chunks,
-    int64_t share,
+    const __grid_constant__ Chunks chunks,
     ExtremesOut<T> out) {
-  const auto team = Team<kIsWarp>::own();
-  if (team.index >= in.channels[0].size * in.channels[1].size * chunks) {
-    return;
-  }
-  const Chunk chunk(team.index, chunks, share, in.num_rows);
+  const auto team = team_of<kIsWarp>(chunks.lanes);
+  const Chunk chunk(team.index, chunks, in.num_rows);
   const T* channel = data + offset_in(in.channels, chunk.channel);
   Extremes<T> own;
   for (int64_t row = team.thread; row < chunk.size; row += team.threads) {
     own.add(channel[offset_in(in.rows, chunk.first + row)]);
   }
-  out.put(team, extremes_of(team, own), team.index);
+  const Extremes<T> all = extremes_of(team, own);
+  if (chunk.exists) {
+    out.put(team, all, team.index);
+  }
 }
 
 template <int kWordBytes>
 using ExtremeColumnReads = ReadShape<kThreadsOfColumnExtremes, 1, 64 / kWordBytes>;
+
+/// The extremes of the columns of a word.
+template <class T, int kColumns>
+class ColumnExtremes {
+ public:
+  __device__ __forceinline__ void operator()(const Pack<T, kColumns>& pack) {
+    const auto words = bits_as<Pack<Word, kWords>>(pack);
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      words_[i].add(words.elements[i]);
+    }
+  }
+  /// Elements behind the last whole row.
+  __device__ __forceinline__ void operator()(T element, int of_word) {
+    left_[of_word].add(element);
+  }
+  __device__ __forceinline__ Extremes<T> at(int of_word) const {
+    constexpr int kOf = WordExtremes<T>::kOf;
+    Extremes<T> all = words_[of_word / kOf].at(of_word % kOf);
+    all.merge(left_[of_word]);
+    return all;
+  }
+
+ private:
+  using Word = typename WordExtremes<T>::Word;
+  static constexpr int kWords = kColumns / WordExtremes<T>::kOf;
+  WordExtremes<T> words_[kWords];
+  Extremes<T> left_[kColumns];
+};
 
 /// Parts lie [batch][chunk][column].
 template <class T, class Column>
@@ -106,28 +149,33 @@ __global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_k
     const T* __restrict__ data, const __grid_constant__ ChannelColumns in, ExtremesOut<T> out) {
   using Value = typename Extremes<T>::Value;
   const Column column(data, in, kThreadsOfColumnExtremes);
-  Extremes<T> own[Column::kOfWord];
+  ColumnExtremes<T, Column::kOfWord> own;
   column.template for_each<ExtremeColumnReads<sizeof(typename Column::Word)>>(
-      [&](T element, int of_word) { own[of_word].add(element); });
+      [&own](const auto&... elements) { own(elements...); });
   __shared__ Value lows[kThreadsOfColumnExtremes], highs[kThreadsOfColumnExtremes];
   // All threads that have a column add theirs; each word has a thread in the first warp.
 #pragma unroll
   for (int j = 0; j < Column::kOfWord; ++j) {
+    Extremes<T> all = own.at(j);
     __syncthreads();
-    lows[threadIdx.x] = own[j].low;
-    highs[threadIdx.x] = own[j].high;
+    lows[threadIdx.x] = all.low;
+    highs[threadIdx.x] = all.high;
     __syncthreads();
-    if (threadIdx.x < kWarp && column.column + j < in.columns) {
-      Extremes<T> all = own[j];
+    if (threadIdx.x < kWarp) {
       for (unsigned i = threadIdx.x + kWarp; i < kThreadsOfColumnExtremes; i += kWarp) {
         all.merge(Extremes<T>{lows[i], highs[i]});
       }
-      const Team<true> alone{0, 1, 0, 0, 1};
-      out.put(
-          alone, all, (column.batch * in.chunks + column.chunk) * in.columns + column.column + j);
+      all = extremes_of_strided_lanes(all, 1u << in.log_words);
+      if (threadIdx.x == column.word && column.column + j < in.columns) {
+        const Team<true> alone{0, 1, 0, 0, 1};
+        out.put(
+            alone, all, (column.batch * in.chunks + column.chunk) * in.columns + column.column + j);
+      }
     }
   }
 }
+
+constexpr int kThreadsOfManyParts = 1024;
 
 /// The parts of a channel lie in rows of chunks, in each of them one every `channels` columns.
 struct ExtremeParts {
@@ -150,7 +198,7 @@ struct ExtremeParts {
 };
 
 template <class T, bool kIsWarp>
-__global__ __launch_bounds__(kThreadsOfExtremes) void reduce_extremes_kernel(
+__global__ __launch_bounds__(kThreadsOfManyParts) void reduce_extremes_kernel(
     const Extremes<T>* __restrict__ parts, ExtremeParts in, ExtremesOut<T> out) {
   wait_for_previous(); // it finds the parts
   const auto team = Team<kIsWarp>::own();
@@ -171,27 +219,29 @@ void find_parts(
     const Problem& problem,
     const ExtremesOut<T>& out,
     const Launch& launch) {
+  constexpr int kNarrow = static_cast<int>(bytes_of_word(sizeof(T)));
   const auto* data = static_cast<const T*>(problem.data);
   const dim3 grid = grid_of(plan.blocks), block(static_cast<unsigned>(plan.threads));
   switch (plan.layout) {
     case ExtremesLayout::kVec16s:
       return start(
           launch, "vec16_extremes",
-          plan.of_warps ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
-          block, 0, data, plan.vec16s, plan.chunks, plan.share, out);
+          plan.of_warps() ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
+          block, 0, data, plan.vec16s, plan.chunks, out);
     case ExtremesLayout::kStrided:
       return start(
           launch, "strided_extremes",
-          plan.of_warps ? strided_extremes_kernel<T, true> : strided_extremes_kernel<T, false>,
-          grid, block, 0, data, plan.streams, plan.chunks, plan.share, out);
+          plan.of_warps() ? strided_extremes_kernel<T, true> : strided_extremes_kernel<T, false>,
+          grid, block, 0, data, plan.streams, plan.chunks, out);
     case ExtremesLayout::kColumns:
-      constexpr int kNarrow = static_cast<int>(bytes_of_word(sizeof(T)));
       return start(
           launch, "column_extremes",
           plan.columns.are_general()     ? column_extremes_kernel<T, GeneralColumn<T>>
           : plan.columns.word_bytes == 8 ? column_extremes_kernel<T, ColumnOfThread<T, 8>>
                                          : column_extremes_kernel<T, ColumnOfThread<T, kNarrow>>,
           grid, block, 0, data, plan.columns, out);
+    case ExtremesLayout::kShort:
+      return find_short_extremes(plan, problem, out.widened, out.low, out.high, launch);
   }
   no_kernel("find_extremes");
 }
@@ -214,17 +264,18 @@ void find_extremes_of(
   find_parts(plan, problem, out, launch);
   const ExtremeParts parts =
       plan.layout == ExtremesLayout::kColumns
-          ? ExtremeParts{channels, plan.columns.channels, plan.columns.columns, plan.chunks}
-          : ExtremeParts{channels, 1, 1, plan.chunks};
+          ? ExtremeParts{channels, plan.columns.channels, plan.columns.columns, plan.columns.chunks}
+          : ExtremeParts{channels, 1, 1, plan.chunks.of_channel};
   const bool of_warps = plan.parts() <= kMostPartsOfWarp;
   const int64_t blocks = of_warps ? ceil_div(channels, kThreadsOfExtremes / kWarp) : channels;
+  const unsigned threads =
+      plan.parts() > kThreadsOfManyParts ? kThreadsOfManyParts : kThreadsOfExtremes;
   const Extremes<T>* found = out.parts;
   out.parts = nullptr;
   start(
       launch, "reduce_extremes",
       of_warps ? reduce_extremes_kernel<T, true> : reduce_extremes_kernel<T, false>,
-      LaunchShape{grid_of(blocks), kThreadsOfExtremes, 0, 1, launch.limits.has_clusters()}, found,
-      parts, out);
+      LaunchShape{grid_of(blocks), threads, 0, 1, launch.limits.has_clusters()}, found, parts, out);
 }
 
 template <class E>
@@ -258,8 +309,6 @@ void find_extremes(const Problem& problem, Widened widened, E* low, E* high, con
     using T = typename decltype(tag)::type;
     if constexpr (!std::is_same_v<E, UniformEdgeOf<T>>) {
       throw InternalError("find_extremes: not the type of the edges");
-    } else if constexpr (sizeof(T) == 1) {
-      find_extremes_of_bytes(problem, widened, low, high, launch);
     } else {
       find_extremes_of<T>(problem, widened, low, high, launch);
     }

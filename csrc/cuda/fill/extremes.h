@@ -2,6 +2,7 @@
 #pragma once
 
 #include "cuda/fill/fill.h"
+#include "cuda/plan/extremes_plan.h"
 
 namespace histo::cuda {
 
@@ -15,9 +16,14 @@ struct Widened {
 template <class E>
 void find_extremes(const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
 
-/// The same of types of one byte.
+/// The same of short channels.
 template <class E>
-void find_extremes_of_bytes(
-    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
+void find_short_extremes(
+    const ExtremesPlan& plan,
+    const Problem& problem,
+    Widened widened,
+    E* low,
+    E* high,
+    const Launch& launch);
 
 } // namespace histo::cuda

@@ -153,25 +153,30 @@ Steps steps_of_clearing(const EdgePlan& plan) {
   return plan.clears ? Steps{plan.overlaps ? "clear_counts" : "zeroing"} : Steps{};
 }
 
+const char* name_of(ExtremesLayout layout) {
+  switch (layout) {
+    case ExtremesLayout::kVec16s:
+      return "vec16_extremes";
+    case ExtremesLayout::kColumns:
+      return "column_extremes";
+    case ExtremesLayout::kShort:
+      return "short_extremes";
+    case ExtremesLayout::kStrided:
+      return "strided_extremes";
+  }
+  throw InternalError("name_of: not a layout of extremes");
+}
+
 /// The kernels that find the extremes of channels.
 PlanFacts facts_of_extremes(
     const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   PlanFacts facts;
   const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
-  if (bytes == 1) {
-    facts = facts_of_bytes(problem, limits);
-    facts.groups.clear();
-    facts.steps.emplace_back("extremes_of_bytes");
-  } else {
-    const ExtremesPlan plan = plan_extremes(problem, limits);
-    facts.steps = {
-        plan.layout == ExtremesLayout::kVec16s    ? "vec16_extremes"
-        : plan.layout == ExtremesLayout::kColumns ? "column_extremes"
-                                                  : "strided_extremes"};
-    if (plan.parts() > 1) {
-      facts.steps.emplace_back("reduce_extremes");
-      facts.workspace_bytes = channels * plan.parts() * 2 * std::max<int64_t>(bytes, 4);
-    }
+  const ExtremesPlan plan = plan_extremes(problem, limits);
+  facts.steps = {name_of(plan.layout)};
+  if (plan.parts() > 1) {
+    facts.steps.emplace_back("reduce_extremes");
+    facts.workspace_bytes = channels * plan.parts() * 2 * std::max<int64_t>(bytes, 4);
   }
   facts.workspace_bytes += 2 * channels * (edges.type == ElementType::kFloat32 ? 4 : 8);
   return facts;

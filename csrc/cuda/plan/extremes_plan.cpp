@@ -1,6 +1,7 @@
 #include "cuda/plan/extremes_plan.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "cuda/plan/common.h"
 
@@ -9,17 +10,64 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 
+// Costs are bytes that the GPU reads in the same time. See docs/tuning.md.
+constexpr int64_t kCostOfRound = 32 << 10;  // of an SM: waiting for the loads of a round
+constexpr int64_t kCostOfKernel = 64 << 10; // of an SM: a second kernel
+constexpr int64_t kCostOfLine = 20;         // a line of L1 for a lane
+constexpr int64_t kCostOfElement = 2;       // comparing it alone
+constexpr int64_t kCostOfLane = 24;         // setting it up, or comparing a vec16
+constexpr int64_t kCostOfPart = 3;          // loading an element of a vec16 that is not full
+// Lanes that read fast together.
+constexpr int64_t kLanesOfSm = 1024;
+
+/// What it costs that lanes read elements so many bytes apart.
+int64_t cost_of_lanes(int64_t stride_bytes) {
+  return kCostOfLine * std::min(stride_bytes, kLineBytes) / kLineBytes;
+}
+
+/// So few lanes for a channel that each has loads in flight, but so many that they fill the GPU.
+unsigned lanes_of(int64_t channels, int64_t size, const DeviceLimits& limits) {
+  int64_t lanes = kWarp;
+  while (lanes > 1 &&
+         (lanes / 2 >= size || (lanes / 2 * kLoadsOfExtremes >= size &&
+                                channels * lanes / 2 >= kLanesOfSm * limits.sm_count))) {
+    lanes /= 2;
+  }
+  return static_cast<unsigned>(lanes);
+}
+
 /// Chunks of `size` vec16s or rows, so that blocks fill the GPU about once.
 void divide(ExtremesPlan& plan, int64_t channels, int64_t size, const DeviceLimits& limits) {
   plan.threads = kThreadsOfExtremes;
   const int64_t fill = kBlocksOfExtremes * limits.sm_count;
   const int64_t most = std::max<int64_t>(size / (plan.threads * kLoadsOfExtremes), 1);
-  plan.of_warps = channels >= fill && size <= kMostLoadsOfWarp * kWarp;
+  const bool of_warps = channels >= fill && size <= kMostLoadsOfWarp * kWarp;
   const int64_t wanted = std::clamp<int64_t>(fill / channels, 1, most);
-  plan.share = ceil_div(size, wanted);
-  plan.chunks = ceil_div(size, plan.share);
-  const int64_t teams = plan.of_warps ? plan.threads / kWarp : 1;
-  plan.blocks = ceil_div(channels * plan.chunks, teams);
+  Chunks& in = plan.chunks;
+  in.lanes = of_warps ? lanes_of(channels, size, limits) : 0;
+  in.share = ceil_div(size, wanted);
+  in.of_channel = ceil_div(size, in.share);
+  in.count = channels * in.of_channel;
+  plan.blocks = ceil_div(in.count, of_warps ? plan.threads / in.lanes : 1);
+}
+
+/// Columns in stripes of up to a line, or more of wide words.
+ChannelColumns narrow_columns_of(
+    const Problem& problem, int64_t word_bytes, const DeviceLimits& limits) {
+  unsigned log_words = 5;
+  ChannelColumns in = columns_of(problem, word_bytes, log_words, kSetupBytes, limits);
+  const int64_t of_word = word_bytes / bytes_of_type(problem.type);
+  if (in.columns == in.channels && in.stripes == 1 && in.left == 0) {
+    while (log_words > 0 && of_word << (log_words - 1) >= in.columns) {
+      --log_words;
+    }
+    in = columns_of(problem, word_bytes, log_words, kSetupBytes, limits);
+  }
+  set_steps(in, kThreadsOfColumnExtremes);
+  // Few columns have more threads for each than a table of counts could have.
+  const int64_t of_place = (kThreadsOfColumnExtremes >> log_words) / in.places();
+  in.steps = std::max(in.steps, static_cast<unsigned>(std::min(in.share, of_place)));
+  return in;
 }
 
 std::optional<ExtremesPlan> plan_columns(const Problem& problem, const DeviceLimits& limits) {
@@ -28,24 +76,16 @@ std::optional<ExtremesPlan> plan_columns(const Problem& problem, const DeviceLim
   for (const int64_t word : {kMostBytesOfWord, least}) {
     if (are_columns(problem, word) || (word == least && are_general_columns(problem))) {
       plan.layout = ExtremesLayout::kColumns;
-      plan.columns = columns_of(problem, word, 5, kSetupBytes, limits);
+      plan.columns = narrow_columns_of(problem, word, limits);
       plan.threads = kThreadsOfColumnExtremes;
-      set_steps(plan.columns, plan.threads);
-      plan.chunks = plan.columns.chunks;
-      plan.share = plan.columns.share;
-      plan.blocks = plan.columns.batches * plan.columns.stripes * plan.chunks;
+      plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
       return plan;
     }
   }
   return std::nullopt;
 }
 
-} // namespace
-
-ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
-  if (const auto columns = plan_columns(problem, limits)) {
-    return *columns;
-  }
+ExtremesPlan plan_teams(const Problem& problem, const DeviceLimits& limits) {
   ExtremesPlan plan{};
   if (const auto vec16s = vec16s_of(problem)) {
     plan.layout = ExtremesLayout::kVec16s;
@@ -57,6 +97,67 @@ ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   plan.streams = streams_of(problem, 1, limits);
   divide(plan, problem.num_channels(), problem.num_rows(), limits);
   return plan;
+}
+
+ExtremesPlan plan_short(const Problem& problem) {
+  ExtremesPlan plan{};
+  plan.layout = ExtremesLayout::kShort;
+  ChannelWords& in = plan.words;
+  std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
+  std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
+  std::stable_sort(std::begin(in.rows), std::end(in.rows), [](const Extent& a, const Extent& b) {
+    return a.size < b.size;
+  });
+  const int64_t bytes = bytes_of_type(problem.type), word = bytes_of_word(bytes);
+  in.are_words = bytes < word && in.channels[1].stride == 1 && !stripes_of(problem, word, 0).loose;
+  in.words = in.channels[1].size / (in.are_words ? word / bytes : 1);
+  plan.threads = kThreadsOfExtremes;
+  plan.blocks = ceil_div(in.channels[0].size * in.words, plan.threads);
+  return plan;
+}
+
+int64_t cost_of(const ExtremesPlan& plan, const Problem& problem, const DeviceLimits& limits) {
+  const int64_t bytes = bytes_of_type(problem.type);
+  const int64_t channels = problem.num_channels(), elements = channels * problem.num_rows();
+  const int64_t last = plan.parts() > 1 ? kCostOfKernel * limits.sm_count : 0;
+  switch (plan.layout) {
+    case ExtremesLayout::kVec16s: {
+      const ChannelVec16s& in = plan.vec16s;
+      const int64_t of_part = in.aligned ? 0 : kVec16Bytes / bytes * kCostOfPart;
+      return channels * (kCostOfLane + in.vec16s() * (kCostOfLane + of_part)) + last;
+    }
+    case ExtremesLayout::kColumns: {
+      const ChannelColumns& in = plan.columns;
+      const int64_t of_block =
+          in.share * in.places() * in.width(static_cast<unsigned>(bytes)) * bytes + kSetupBytes;
+      return ceil_div(plan.blocks, limits.sm_count) * limits.sm_count * of_block + last;
+    }
+    case ExtremesLayout::kShort: {
+      const ChannelWords& in = plan.words;
+      const int64_t stride =
+          in.channels[1].size == 1 ? in.channels[0].stride : in.channels[1].stride;
+      const int64_t of_element =
+          std::max({bytes, in.are_words ? 1 : kCostOfElement, cost_of_lanes(stride * bytes)});
+      const int64_t rounds = in.places() * ceil_div(in.rows[2].size, rows_of_round(bytes));
+      return std::max(elements * of_element, rounds * kCostOfRound * limits.sm_count);
+    }
+    case ExtremesLayout::kStrided: {
+      const int64_t lanes = plan.of_warps() ? plan.chunks.lanes : plan.threads;
+      const int64_t of_element =
+          std::max({bytes, kCostOfElement, cost_of_lanes(problem.rows[2].stride * bytes)});
+      return plan.chunks.count * lanes * kCostOfLane + elements * of_element + last;
+    }
+  }
+  throw InternalError("cost_of: not a layout of extremes");
+}
+
+} // namespace
+
+ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
+  const auto columns = plan_columns(problem, limits);
+  const ExtremesPlan plan = columns ? *columns : plan_teams(problem, limits);
+  const ExtremesPlan of_short = plan_short(problem);
+  return cost_of(of_short, problem, limits) < cost_of(plan, problem, limits) ? of_short : plan;
 }
 
 } // namespace histo::cuda

@@ -8,27 +8,41 @@
 
 namespace histo::cuda {
 
-/// Words of two elements of 16 bits that lie `step` bytes apart, at any addresses of elements. An
-/// element behind the row may lie behind all memory: `last` is 0 there, or else sizeof(element), and
-/// the first element stands for it.
+/// Words of two elements of 16 bits, or of four bytes, that lie `step` bytes apart, at any addresses
+/// of elements. Elements behind the row may lie behind all memory: the row has `size` of a word, and
+/// the first one stands for the others.
+template <class Element>
 struct LooseWords {
+  static constexpr int kOf = sizeof(uint32_t) / sizeof(Element);
   struct Word {
-    uint32_t first;
-    uint32_t second;
+    uint32_t elements[kOf];
 
     __device__ __forceinline__ operator uint32_t() const {
-      return first | second << 16;
+      uint32_t word = elements[0];
+#pragma unroll
+      for (int j = 1; j < kOf; ++j) {
+        word |= elements[j] << 8 * sizeof(Element) * j;
+      }
+      return word;
     }
   };
   const char* next;
   int64_t step;
-  unsigned last;
+  int size;
 
   __device__ __forceinline__ Word load(int i) const {
-    const char* address = next + i * step;
-    return {
-        load_once(reinterpret_cast<const uint16_t*>(address)),
-        load_once(reinterpret_cast<const uint16_t*>(address + last))};
+    const auto* row = reinterpret_cast<const Element*>(next + i * step);
+    Word word;
+#pragma unroll
+    for (int j = 0; j < kOf; ++j) {
+      const Element* element = row + (j < size ? j : 0);
+      if constexpr (sizeof(Element) == 1) {
+        word.elements[j] = *element;
+      } else {
+        word.elements[j] = load_once(element);
+      }
+    }
+    return word;
   }
   __device__ __forceinline__ void skip(int count) {
     next += count * step;
@@ -65,7 +79,7 @@ struct GeneralColumn : ColumnOfThread<T> {
     const auto call = [&](Word word) { Base::call(f, word); };
     for_each_item([&](const auto& words, int count) {
       using Words = std::decay_t<decltype(words)>;
-      constexpr bool kIsLoose = std::is_same_v<Words, LooseWords>;
+      constexpr bool kIsLoose = !std::is_same_v<Words, EvenWords<Word>>;
       for_each_word<std::conditional_t<kIsLoose, LooseReads<Shape>, GeneralReads<Shape>>>(
           words, count, call);
     });
@@ -92,10 +106,12 @@ struct GeneralColumn : ColumnOfThread<T> {
 #pragma unroll 1
     for (unsigned i = this->first_row; i < this->in.items(); i += this->row_step) {
       const Item item(*this, i);
-      if constexpr (sizeof(T) == 2) {
+      if constexpr (sizeof(T) <= 2) {
         if (this->in.loose) {
-          const bool whole = this->column + Base::kOfWord <= this->in.columns;
-          f(LooseWords{item.first, item.step, whole ? unsigned{sizeof(T)} : 0}, item.count);
+          using Element = typename UnsignedOf<sizeof(T)>::type;
+          const auto left =
+              static_cast<int>(min(this->in.columns - this->column, int64_t{Base::kOfWord}));
+          f(LooseWords<Element>{item.first, item.step, left}, item.count);
           continue;
         }
       }
