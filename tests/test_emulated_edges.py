@@ -253,6 +253,7 @@ CASES = {
     "bytes of columns": Case("bytes", (700, 9), dtype=torch.float8_e4m3fn),
     "bytes of columns on Hopper": Case("bytes", (700, 9), dtype=torch.float8_e5m2, gpu=HOPPER),
     "bytes in many bins": Case("bytes", (700, 5), dtype=torch.int8, bins=1000),
+    "bytes in more bins": Case("bytes", (700, 5), dtype=torch.uint8, bins=3000),
 }
 
 
@@ -377,6 +378,22 @@ def test_own_ranges(check_own_ranges: CheckOwnRanges, dtype: torch.dtype) -> Non
     assert "teams" in check_own_ranges(images, 40, dim=(0, 2, 3), gpu=HOPPER)
     long = numbers_about(uniform(-5, 9, 20), (2, 40_001), dtype)
     assert "chunks" in check_own_ranges(long, 40, gpu=HOPPER)
+
+
+@pytest.mark.parametrize("dtype", [d for d in NUMBERS if d.itemsize == 1], ids=str)
+def test_bytes_between_own_edges(count: Count, dtype: torch.dtype) -> None:
+    """Few rows, too, and edges that are not valid count nothing but NaN."""
+    edges = of_channels(uniform(-130, 130, 130), 45)
+    edges[2] = edges[2].flip(0)
+    edges[3, 5] = math.nan
+    edges[4] = 0
+    edges[5, 40:] = math.inf
+    values = numbers_about(uniform(-130, 130, 130), (45, 60), dtype)
+    for flow in (False, True):
+        assert "bytes" in count(values, edges, dim=(1,), flow=flow, gpu=ONE_SM)
+        assert "bytes" in count(values, edges, dim=(1,), flow=flow, adds=True, gpu=HOPPER)
+    for row in edges[2:6]:
+        assert "bytes" in count(values.flatten(), row, flow=True)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
@@ -729,8 +746,9 @@ def test_uniform_edges(
     programs: Programs, of_range: torch.dtype, dtype: torch.dtype, gpu: Device
 ) -> None:
     ends = torch.tensor([(0.0, 1.0), (-3.0, 3.0), (0.1, 0.7), (1e6, 1e6 + 64), (-0.0, 3e38)])
-    low, high = ends.to(of_range).t()
-    for bins in (1, 2, 7, 256, 5000):
+    many = ends.repeat(14, 1) + torch.arange(70.0)[:, None]
+    for bins, some in ((1, ends), (2, ends), (7, ends), (5000, ends), (256, ends), (256, many)):
+        low, high = some.to(of_range).t().contiguous()
         header = [int(of_range == SINGLE), int(dtype == SINGLE), len(low), bins]
         size = low.nbytes
         header += [of_range.itemsize, size, 0, size, *limits_of(gpu)]

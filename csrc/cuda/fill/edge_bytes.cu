@@ -1,9 +1,12 @@
-// Types of one byte: the integer engine counts raw bytes, and here the 256 sums of a channel are
-// mapped to its bins.
+// Types of one byte: the integer engine counts raw bytes, and here the 256 sums of a channel become
+// the counts of its bins.
 #include "cuda/axis/search.cuh"
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/byte_sums.h"
 #include "cuda/pdl.cuh"
+#include "cuda/storage/put_row.cuh"
+#include "cuda/walk/walk.cuh"
+#include "cuda/warp.cuh"
 
 namespace histo::cuda {
 
@@ -21,60 +24,143 @@ unsigned long long* count_bytes(const Problem& problem, const Launch& launch) {
 
 namespace {
 
-/// The edges of a channel in shared memory.
-struct CopiedEdges {
-  static constexpr int64_t kMost = 512;
+using Sum = Count::Total;
 
-  const Real* edges;
-  int64_t bins;
+// Bounds that a block keeps in shared memory. A warp has room for those of 256 bins.
+constexpr int kMostKeptBounds = 8 * 260;
 
-  __device__ __forceinline__ Real at(int64_t, int64_t k) const {
-    return edges[k];
+/// The 256 bytes in the order of their values. Those of NaN come before kFirst, and from kEnd on.
+template <class T>
+struct ByteOrder {
+  using Order = Number<T>;
+  static constexpr bool kIsFloat = Order::kIsFloat;
+  static constexpr int kPlusZero = 128; // -0 comes before it
+  static constexpr int kFirst = kIsFloat ? kPlusZero - 1 + static_cast<int>(Order::kFirst) : 0;
+  static constexpr int kEnd = kIsFloat ? kPlusZero + 1 + static_cast<int>(Order::kLast) : kBytes;
+
+  /// Negative floats lie the other way round.
+  __device__ __forceinline__ static unsigned byte_at(unsigned place) {
+    if constexpr (kIsFloat) {
+      return place < kPlusZero ? kBytes - 1 - place : place - kPlusZero;
+    } else {
+      return std::is_signed_v<T> ? place ^ kPlusZero : place;
+    }
+  }
+  /// The first place whose value reaches an edge.
+  __device__ __forceinline__ static int place_of(Real edge, bool is_closed) {
+    if constexpr (kIsFloat) {
+      bool exists;
+      const int ordinal = Thresholds<T>::ordinal(edge, is_closed, exists);
+      return exists ? ordinal + kPlusZero - (ordinal <= 0 ? 1 : 0) : kEnd;
+    } else { // each edge near a byte's value is a double
+      const double least = is_closed ? floor(edge.high) + 1 : ceil(edge.high);
+      constexpr auto kLow = static_cast<double>(Order::kFirst);
+      constexpr auto kHigh = static_cast<double>(Order::kLast + 1);
+      const int place = static_cast<int>(fmin(fmax(least, kLow), kHigh) - kLow);
+      return place > Order::kLast - Order::kFirst ? kEnd : place; // true has many bytes
+    }
   }
 };
 
-/// The slot of a byte's value among the counts with flow, or kNoBin if it is not counted. All
-/// threads of the block must call it: they wait for each other.
-template <class T, class E>
-__device__ __forceinline__ int64_t slot_of_byte(const E& edges, int64_t channel) {
-  const bool valid = are_valid(edges, channel);
-  const auto value = Number<T>::wide(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
-  if (is_nan(value)) {
-    return edges.bins + 2;
+/// Where bins begin, in the order of bytes.
+template <class T>
+struct ByteBounds {
+  const Edges& edges;
+  uint16_t* kept; // those of a channel, or null if there is no room
+
+  __device__ __forceinline__ static int place(const Edges& edges, Real edge, int64_t k) {
+    return ByteOrder<T>::place_of(edge, edges.closed && k == edges.bins);
   }
-  return valid ? search_edges(edges, channel, real_of(value), edges.bins / 2) : kNoBin;
+  /// Keeps every `step`th bound. Returns whether the edges there do not decrease and none is NaN.
+  __device__ __forceinline__ bool keep(int64_t channel, unsigned first, unsigned step) const {
+    bool valid = true;
+    for (int64_t k = first; k <= edges.bins; k += step) {
+      const Real edge = edges.at(channel, k);
+      if (kept != nullptr) {
+        kept[k] = static_cast<uint16_t>(place(edges, edge, k));
+      }
+      valid &= k == edges.bins || is_at_most(edge, edges.at(channel, k + 1));
+    }
+    return valid;
+  }
+  __device__ __forceinline__ int at(int64_t channel, int64_t k) const {
+    return kept != nullptr ? kept[k] : place(edges, edges.at(channel, k), k);
+  }
+};
+
+/// The sums of a channel, added up in the order of values: below[i] elements come before place i.
+template <class T>
+__device__ __forceinline__ void add_up(const Sum* __restrict__ sums, Sum* below) {
+  constexpr unsigned kOfLane = kBytes / kWarp;
+  const unsigned first = threadIdx.x % kWarp * kOfLane;
+  const unsigned low =
+      min(ByteOrder<T>::byte_at(first), ByteOrder<T>::byte_at(first + kOfLane - 1));
+  const bool descends = ByteOrder<T>::byte_at(first) != low;
+  Sum own[kOfLane];
+#pragma unroll
+  for (unsigned j = 0; j < kOfLane; j += 2) {
+    const auto pair = bits_as<Pack<Sum, 2>>(*reinterpret_cast<const uint4*>(sums + low + j));
+    own[j] = pair.elements[0];
+    own[j + 1] = pair.elements[1];
+  }
+  Sum all = 0;
+#pragma unroll
+  for (unsigned j = 0; j < kOfLane; ++j) {
+    all += own[j];
+  }
+  Sum before = sum_upto_lane(all) - all;
+#pragma unroll
+  for (unsigned j = 0; j < kOfLane; ++j) {
+    below[first + j] = before;
+    before += descends ? own[kOfLane - 1 - j] : own[j];
+  }
+  if (first + kOfLane == kBytes) {
+    below[kBytes] = before;
+  }
 }
 
+/// A warp takes one channel after another.
 template <class T>
-__global__ __launch_bounds__(kBytes) void map_bytes_kernel(
-    const unsigned long long* __restrict__ sums,
+__global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
+    const Sum* __restrict__ sums,
     const __grid_constant__ Edges edges,
     Flow flow,
     bool adds,
-    unsigned long long* __restrict__ counts) {
-  __shared__ Real copy[CopiedEdges::kMost + 1];
+    int64_t channels,
+    Sum* __restrict__ counts) {
+  using Order = ByteOrder<T>;
+  constexpr int kWarps = kThreadsOfBytes / kWarp;
+  __shared__ __align__(16) Sum all_below[kWarps][kBytes + 2];
+  __shared__ uint16_t bounds[kMostKeptBounds];
   wait_for_previous(); // it counts the bytes
-  const int64_t channel = blockIdx.x;
-  const int64_t num_counts = flow.num_counts(edges.bins);
-  unsigned long long* histogram = counts + channel * num_counts;
-  const unsigned long long sum = sums[channel * kBytes + threadIdx.x];
-  for (int64_t i = threadIdx.x; i < num_counts && !adds; i += kBytes) {
-    histogram[i] = 0;
-  }
-  int64_t slot;
-  if (edges.bins <= CopiedEdges::kMost) {
-    for (int64_t k = threadIdx.x; k <= edges.bins; k += kBytes) {
-      copy[k] = edges.at(channel, k);
+  const auto team = Team<true>::own();
+  const int64_t room = edges.shared ? kMostKeptBounds : kMostKeptBounds / kWarps;
+  uint16_t* kept = edges.shared ? bounds : bounds + team.of_block * room;
+  const ByteBounds<T> bound{edges, edges.bins < room ? kept : nullptr};
+  bool valid = edges.shared && bound.keep(0, threadIdx.x, kThreadsOfBytes);
+  valid = __syncthreads_and(valid);
+  Sum* below = all_below[team.of_block];
+  const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
+  for (int64_t channel = team.index; channel < channels; channel += team.count) {
+    if (!edges.shared) {
+      valid = __all_sync(kAllLanes, bound.keep(channel, team.thread, kWarp));
     }
-    __syncthreads();
-    slot = slot_of_byte<T>(CopiedEdges{copy, edges.bins}, channel);
-  } else {
-    slot = slot_of_byte<T>(edges, channel);
-  }
-  // The threads have waited, so the counts are zero, or those of before.
-  const int64_t at = flow.shown || slot < 0 ? slot : slot - 1;
-  if (sum > 0 && at >= 0 && at < num_counts) {
-    atomicAdd(&histogram[at], sum);
+    add_up<T>(sums + channel * kBytes, below);
+    team.wait();
+    Sum* row = counts + channel * num_counts;
+    put_row(team, row, num_counts, [&](unsigned i) {
+      const int64_t slot = flow.shown ? i : i + 1;
+      Sum found = 0;
+      if (slot == edges.bins + 2) {
+        found = below[Order::kFirst] + below[kBytes] - below[Order::kEnd]; // NaN
+      } else if (valid) {
+        const int begin = slot == 0 ? Order::kFirst : bound.at(channel, slot - 1);
+        const int end = slot == edges.bins + 1 ? Order::kEnd : bound.at(channel, slot);
+        found = below[end] - below[begin];
+      }
+      return adds ? row[i] + found : found;
+    });
+    team.wait();
   }
 }
 
@@ -82,12 +168,15 @@ __global__ __launch_bounds__(kBytes) void map_bytes_kernel(
 
 void count_bytes_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
-  const unsigned long long* sums = count_bytes(problem, launch);
+  const EdgePlan plan = plan_edges(problem, edges, launch.limits);
+  const Sum* sums = count_bytes(problem, launch);
   visit_byte_type(problem.type, [&](auto tag) {
     start(
         launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
-        LaunchShape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()},
-        sums, edges, flow, problem.adds, totals_of(problem));
+        LaunchShape{
+            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, 1,
+            launch.limits.has_clusters()},
+        sums, edges, flow, problem.adds, problem.num_channels(), totals_of(problem));
   });
 }
 

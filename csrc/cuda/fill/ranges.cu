@@ -4,6 +4,7 @@
 
 #include "core/joint.h"
 #include "core/uniform_edges.h"
+#include "core/uniform_line.h"
 #include "cuda/axis/uniform_bins.cuh"
 #include "cuda/fill/extremes.h"
 #include "cuda/fill/short_channels.h"
@@ -11,11 +12,15 @@
 #include "cuda/pdl.cuh"
 #include "cuda/plan/uniform_plan.h"
 #include "cuda/storage/clear.h"
+#include "cuda/storage/put_row.cuh"
 
 namespace histo::cuda {
 namespace {
 
 constexpr int kThreads = 256;
+// Rows that a warp takes have so many bins.
+constexpr int64_t kMinBinsOfRow = 32;
+constexpr int64_t kMostBinsOfRow = 1 << 16;
 
 /// A range of numbers for all rows.
 struct OneRange {
@@ -60,6 +65,37 @@ __global__ void uniform_edges_kernel(
   }
 }
 
+/// The same for many rows of many edges: a warp takes a row, and finds its step once.
+template <class T, class Edge>
+__global__ void edges_of_rows_kernel(
+    Ranges<T> ranges,
+    int64_t rows,
+    int64_t bins,
+    Edge* edges,
+    int64_t* counts,
+    int64_t num_counts) {
+  wait_for_previous(); // it computes the ranges
+  let_next_start();
+  const auto team = Team<true>::own();
+  for (int64_t row = team.index; row < rows; row += team.count) {
+    const T low = ranges.low[row], high = ranges.high[row];
+    UniformLine<T> line;
+    const bool has_line = find_line<T, Edge>(low, high, bins, line);
+    const auto size = static_cast<unsigned>(bins + 1);
+    put_row(team, edges + row * (bins + 1), size, [&](unsigned k) {
+      if (has_line && k < bins) {
+        return static_cast<Edge>(
+            rounded_sum(rounded_product(static_cast<T>(k), line.step), line.low));
+      }
+      return static_cast<Edge>(uniform_edge(low, high, bins, k));
+    });
+  }
+  const int64_t step = int64_t{gridDim.x} * kThreads;
+  for (int64_t i = blockIdx.x * int64_t{kThreads} + threadIdx.x; i < num_counts; i += step) {
+    counts[i] = 0;
+  }
+}
+
 /// Axes whose edges one kernel writes. The ranges are by value: a graph may be replayed later.
 struct FewAxes {
   OneRange ranges[kMostAxes];
@@ -97,6 +133,18 @@ void set_up(
     int64_t num_counts,
     const Launch& launch) {
   const int64_t size = rows * (bins + 1);
+  if constexpr (!std::is_same_v<AnyRanges, OneRange>) {
+    const int64_t warps = int64_t{8} * launch.limits.sm_count * (kThreads / kWarp);
+    if (rows >= warps && bins >= kMinBinsOfRow && bins <= kMostBinsOfRow) {
+      using T = std::decay_t<decltype(*ranges.low)>;
+      return start(
+          launch, "uniform_edges", edges_of_rows_kernel<T, Edge>,
+          LaunchShape{
+              grid_of(int64_t{8} * launch.limits.sm_count), kThreads, 0, 1,
+              launch.limits.has_clusters()},
+          ranges, rows, bins, edges, counts, num_counts);
+    }
+  }
   if (size > 0) {
     start(
         launch, "uniform_edges", uniform_edges_kernel<AnyRanges, Edge>,

@@ -257,11 +257,22 @@ ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, Elem
 
 namespace {
 
-EdgePlan plan_bytes(const Problem& problem) {
+/// Few rows have fewer elements than bytes have values. But if many channels have many edges of their
+/// own, it takes less time to map sums than to search each element among edges in memory.
+bool are_bytes_worth_sums(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
+  constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 8;
+  return problem.num_rows() >= kMinRowsOfByteTable ||
+         (!edges.shared && edges.bins >= kMinOwnBins &&
+          problem.num_channels() >= kMinOwnChannelsOfSm * limits.sm_count);
+}
+
+EdgePlan plan_bytes(const Problem& problem, const DeviceLimits& limits) {
   EdgePlan plan{};
-  plan.layout = EdgeLayout::kBytes;
-  plan.blocks = problem.num_channels();
+  constexpr int64_t kWarp = 32, kBlocksOfSm = 8;
+  plan.layout = EdgeLayout::kBytes; // a warp takes one channel after another
   plan.threads = kThreadsOfBytes;
+  plan.blocks = std::min<int64_t>(
+      ceil_div(problem.num_channels(), kThreadsOfBytes / kWarp), kBlocksOfSm * limits.sm_count);
   return plan;
 }
 
@@ -282,8 +293,8 @@ EdgePlan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   const bool are_bytes = bytes_of_type(problem.type) == 1;
-  if (are_bytes && problem.num_rows() >= kMinRowsOfByteTable) {
-    return plan_bytes(problem);
+  if (are_bytes && are_bytes_worth_sums(problem, edges, limits)) {
+    return plan_bytes(problem, limits);
   }
   if (edges.shared) {
     const int64_t bytes_of_bins =

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int64_t kWarp = 32;
 
-// Costs are bytes that the GPU reads in the same time. See docs/tuning.md.
+// Costs are bytes that the GPU reads in the same time.
 constexpr int64_t kCostOfRound = 32 << 10;  // of an SM: waiting for the loads of a round
 constexpr int64_t kCostOfKernel = 64 << 10; // of an SM: a second kernel
 constexpr int64_t kCostOfLine = 20;         // a line of L1 for a lane
