@@ -255,6 +255,8 @@ std::string words_of(const cuda::ExtremesPlan& plan) {
       return "strided" + teams + chunks;
     case cuda::ExtremesLayout::kColumns:
       return "columns of-" + std::to_string(plan.columns.word_bytes) + chunks;
+    case cuda::ExtremesLayout::kCounted:
+      return "counted";
     case cuda::ExtremesLayout::kShort:
       return plan.words.are_words ? "short words" : "short";
   }

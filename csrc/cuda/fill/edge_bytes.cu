@@ -1,8 +1,10 @@
 // Types of one byte: the integer engine counts raw bytes, and here the 256 sums of a channel become
-// the counts of its bins.
+// the counts of its bins, or tell its extremes.
+#include "cuda/axis/extremes.cuh"
 #include "cuda/axis/search.cuh"
 #include "cuda/count/dispatch.h"
 #include "cuda/fill/byte_sums.h"
+#include "cuda/fill/extremes.h"
 #include "cuda/pdl.cuh"
 #include "cuda/storage/put_row.cuh"
 #include "cuda/walk/walk.cuh"
@@ -164,6 +166,23 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
   }
 }
 
+/// The extremes of the values of a channel that were counted.
+template <class T>
+__global__ __launch_bounds__(kBytes) void extremes_of_bytes_kernel(
+    const Sum* __restrict__ sums,
+    Widened widened,
+    UniformEdgeOf<T>* __restrict__ low,
+    UniformEdgeOf<T>* __restrict__ high) {
+  wait_for_previous(); // it counts the bytes
+  const int64_t channel = blockIdx.x;
+  Extremes<T> own;
+  if (sums[channel * kBytes + threadIdx.x] > 0) {
+    own.add(bits_as<T>(static_cast<uint8_t>(threadIdx.x)));
+  }
+  const auto team = Team<false>::own();
+  put_extremes(team, extremes_of(team, own), widened, low + channel, high + channel);
+}
+
 } // namespace
 
 void count_bytes_between(
@@ -179,5 +198,24 @@ void count_bytes_between(
         sums, edges, flow, problem.adds, problem.num_channels(), totals_of(problem));
   });
 }
+
+template <class E>
+void find_extremes_of_bytes(
+    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch) {
+  const Sum* sums = count_bytes(problem, launch);
+  visit_byte_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
+    if constexpr (std::is_same_v<E, UniformEdgeOf<T>>) {
+      start(
+          launch, "extremes_of_bytes", extremes_of_bytes_kernel<T>,
+          LaunchShape{grid_of(problem.num_channels()), kBytes, 0, 1, launch.limits.has_clusters()},
+          sums, widened, low, high);
+    } else {
+      throw InternalError("find_extremes_of_bytes: not the type of the edges");
+    }
+  });
+}
+template void find_extremes_of_bytes(const Problem&, Widened, float*, float*, const Launch&);
+template void find_extremes_of_bytes(const Problem&, Widened, double*, double*, const Launch&);
 
 } // namespace histo::cuda

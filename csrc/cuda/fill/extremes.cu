@@ -255,6 +255,9 @@ void find_extremes_of(
     const Launch& launch) {
   const ExtremesPlan plan = plan_extremes(problem, launch.limits);
   const int64_t channels = problem.num_channels();
+  if (plan.layout == ExtremesLayout::kCounted) {
+    return find_extremes_of_bytes(problem, widened, low, high, launch);
+  }
   ExtremesOut<T> out{nullptr, low, high, widened};
   if (plan.parts() == 1) {
     return find_parts(plan, problem, out, launch);

@@ -26,4 +26,9 @@ void find_short_extremes(
     E* high,
     const Launch& launch);
 
+/// The same of types of one byte, which are counted.
+template <class E>
+void find_extremes_of_bytes(
+    const Problem& problem, Widened widened, E* low, E* high, const Launch& launch);
+
 } // namespace histo::cuda

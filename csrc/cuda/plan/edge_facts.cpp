@@ -161,6 +161,8 @@ const char* name_of(ExtremesLayout layout) {
       return "column_extremes";
     case ExtremesLayout::kShort:
       return "short_extremes";
+    case ExtremesLayout::kCounted:
+      return "extremes_of_bytes";
     case ExtremesLayout::kStrided:
       return "strided_extremes";
   }
@@ -173,7 +175,11 @@ PlanFacts facts_of_extremes(
   PlanFacts facts;
   const int64_t bytes = bytes_of_type(problem.type), channels = problem.num_channels();
   const ExtremesPlan plan = plan_extremes(problem, limits);
-  facts.steps = {name_of(plan.layout)};
+  if (plan.layout == ExtremesLayout::kCounted) {
+    facts = facts_of_bytes(problem, limits);
+    facts.groups.clear();
+  }
+  facts.steps.emplace_back(name_of(plan.layout));
   if (plan.parts() > 1) {
     facts.steps.emplace_back("reduce_extremes");
     facts.workspace_bytes = channels * plan.parts() * 2 * std::max<int64_t>(bytes, 4);

@@ -3,6 +3,8 @@
 
 #include "cuda/plan/channels.h"
 #include "cuda/plan/vec16s.h"
+#include "cuda/policy_edges.h"
+#include "cuda/policy_edges.h"
 
 namespace histo::cuda {
 
@@ -16,6 +18,7 @@ enum class ExtremesLayout {
   kVec16s,  // channels in runs
   kColumns, // channels side by side
   kShort,   // short channels: a thread takes one, or those of a word
+  kCounted, // few channels of bytes side by side: all bytes are counted
   kStrided, // element by element
 };
 
@@ -57,6 +60,7 @@ struct ExtremesPlan {
       case ExtremesLayout::kColumns:
         return columns.chunks * (columns.columns / columns.channels);
       case ExtremesLayout::kShort:
+      case ExtremesLayout::kCounted:
         return 1;
       default:
         return chunks.of_channel;

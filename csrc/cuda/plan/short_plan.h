@@ -5,7 +5,7 @@
 
 #include "core/edges.h"
 #include "cuda/plan/vec16s.h"
-#include "cuda/policy.h"
+#include "cuda/policy_edges.h"
 
 namespace histo::cuda {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "cuda/plan/layouts.h"
-#include "cuda/policy_teams.h"
+#include "cuda/policy_edges.h"
 
 namespace histo::cuda {
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 
+#include "cuda/policy_edges.h"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
