@@ -131,6 +131,34 @@ def test_views_and_dims(device: torch.device) -> None:
         assert_same(kept.reshape(want.shape[1:]), want[0])
 
 
+SHORT = (1, 2, 3, 8, 127, 128, 129, 255, 256, 257)
+"""The rows of channels: up to 128 or 256 of them are sorted together."""
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_short_channels(device: torch.device, dtype: torch.dtype) -> None:
+    """Full lines of channels, parts of lines, and channels that change with several loops."""
+    rng = Random(2)
+    for rows in SHORT:
+        for channels in (1, 2, 7, 8, 9, 63, 64, 65, 130):
+            base = random_values((2 * rows * channels,), dtype)
+            x = like(base[: rows * channels].view(channels, rows), device)
+            if dtype.is_floating_point and channels > 1:
+                x[channels // 2] = NAN
+                x[-1, :: rng.randint(1, 3)] = torch.tensor(-NAN, dtype=dtype)
+            wide = like(base.view(2 * rows, channels), device)
+            views = [(x, 1), (wide[::2], 0), (wide.t()[:, 1::2], 1)]
+            if rows % 2 == 0 and channels % 2 == 0:
+                views.append((x.view(channels // 2, rows // 2, 2, 2), (1, 3)))
+            q = some_q(4, device, rows)
+            for view, dim in views:
+                for ignore_nan in (False, True):
+                    rule = rng.choice(RULES)
+                    want = oracle.quantile(view, q, dim, interpolation=rule, ignore_nan=ignore_nan)
+                    got = OWN[ignore_nan](view, q, dim, interpolation=rule)
+                    assert_same(got, want, (rows, channels, view.stride(), rule, ignore_nan))
+
+
 @given(
     st.lists(st.floats(width=32), min_size=1, max_size=40),
     st.lists(st.floats(0, 1), min_size=1, max_size=4),

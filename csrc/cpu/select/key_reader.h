@@ -13,6 +13,10 @@
 
 namespace histo::cpu {
 
+/// Keys of a line of memory. Short channels are sorted in as many lanes.
+template <class Key>
+constexpr int64_t kLanes = tuning::kLineBytes / static_cast<int64_t>(sizeof(Key));
+
 /// Reads the values of a problem as keys, and writes keys as values. The users of this
 /// class are compiled once for each size of keys, not for each type.
 template <class Key>
@@ -50,7 +54,24 @@ class KeyReader {
     }
   }
 
+  /// Reads all rows of up to kLanes channels: a line of keys for each row. Other lanes are not
+  /// written, but their keys may become others.
+  void read_lanes(int64_t first, int64_t channels, Key* keys) const {
+    int64_t lane = 0;
+    for_each_run(problem_.channels, first, first + channels, [&](int64_t offset, Extent run) {
+      Key* to = keys + lane;
+      for_each_run(problem_.rows, 0, problem_.num_rows(), [&](int64_t row, const Extent& rows) {
+        copy_lanes(offset + row, run, rows, to);
+        to += rows.size * kLanes<Key>;
+      });
+      lane += run.size;
+    });
+    make_keys(keys, problem_.num_rows() * kLanes<Key>);
+  }
+
   virtual void write(Key key, void* values, int64_t at) const = 0;
+  /// Writes keys of neighbours from `at` on.
+  virtual void write_all(const Key* keys, int64_t size, void* values, int64_t at) const = 0;
   virtual bool has_nan() const = 0;
 
  protected:
@@ -61,6 +82,11 @@ class KeyReader {
       Key* keys,
       int64_t step) const = 0;
   virtual void read_at(const int64_t* offsets, int64_t size, Key* keys) const = 0;
+  /// Copies values as they are.
+  virtual void copy_lanes(
+      int64_t offset, const Extent& channels, const Extent& rows, Key* keys) const = 0;
+  /// Makes keys of values that were copied.
+  virtual void make_keys(Key* values, int64_t size) const = 0;
 
   int64_t offset_of(int64_t channel) const {
     const int64_t run = problem_.channels[1].size;
@@ -85,6 +111,12 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
 
   void write(Key key, void* values, int64_t at) const override {
     static_cast<T*>(values)[at] = SortKey<T>::value(key);
+  }
+  void write_all(const Key* keys, int64_t size, void* values, int64_t at) const override {
+    T* to = static_cast<T*>(values) + at;
+    for (int64_t i = 0; i < size; ++i) {
+      to[i] = SortKey<T>::value(keys[i]);
+    }
   }
   bool has_nan() const override {
     return SortKey<T>::kHasNan;
@@ -150,6 +182,33 @@ class KeyReaderOf final : public KeyReader<typename SortKey<T>::Key> {
     for (int64_t i = 0; i < size; ++i) {
       keys[i] = SortKey<T>::of(data[offsets[i]]);
     }
+  }
+  void copy_lanes(
+      int64_t offset, const Extent& channels, const Extent& rows, Key* keys) const override {
+    const T* data = static_cast<const T*>(this->problem_.data) + offset;
+    if (channels.stride == 1) {
+      for (int64_t row = 0; row < rows.size; ++row) {
+        const T* from = data + row * rows.stride;
+        Key* to = keys + row * kLanes<Key>;
+        for (int64_t channel = 0; channel < channels.size; ++channel) {
+          to[channel] = bits_as<Key>(from[channel]);
+        }
+      }
+      return;
+    }
+    for (int64_t channel = 0; channel < channels.size; ++channel) {
+      const T* from = data + channel * channels.stride;
+      for (int64_t row = 0; row < rows.size; ++row) {
+        keys[row * kLanes<Key> + channel] = bits_as<Key>(from[row * rows.stride]);
+      }
+    }
+  }
+  void make_keys(Key* values, int64_t size) const override {
+    run_widest([&]() __attribute__((always_inline)) {
+      for (int64_t i = 0; i < size; ++i) {
+        values[i] = SortKey<T>::of(bits_as<T>(values[i]));
+      }
+    });
   }
 };
 

@@ -18,6 +18,7 @@
 #include "cpu/select/select_brackets.h"
 #include "cpu/select/select_digits.h"
 #include "cpu/select/select_keys.h"
+#include "cpu/select/select_short.h"
 #include "cpu/select/select_tiles.h"
 #include "cpu/threads.h"
 #include "cpu/tuning.h"
@@ -326,8 +327,12 @@ void select(const Selection& selection, Allocator& allocate) {
     using T = typename decltype(tag)::type;
     using Key = typename SortKey<T>::Key;
     KeyReaderOf<T> reader(selection.problem);
+    const int64_t rows = selection.problem.num_rows();
+    if (rows <= most_sorted_rows<Key>(selection.problem.num_channels())) {
+      return select_short<Key>(selection, reader);
+    }
     const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
-    if (selection.problem.num_rows() * int64_t{sizeof(T)} <= copied) {
+    if (rows * int64_t{sizeof(T)} <= copied) {
       select_copied<Key>(selection, reader, allocate);
     } else {
       select_counted<Key>(selection, reader, allocate);
