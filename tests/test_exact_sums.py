@@ -297,6 +297,26 @@ def test_moments_of_many_values(number: int) -> None:
         assert got.tolist()[:3] == expected
 
 
+@pytest.mark.parametrize("dtype", LAYOUT_OF, ids=str)
+def test_moments_of_few_bits(dtype: torch.dtype) -> None:
+    """Sums and squares on both sides of 64 and of 128 bits: values of few bits, and of many."""
+    size, lowest = LAYOUT_OF[dtype]
+    rng, unit = random.Random(size), Fraction(2) ** lowest
+    for _ in range(1000):
+        number = rng.choice([2, 3, 15, 2**20 + 1, 2**31, 2**32 - 1, 2**32, 2**32 + 1])
+        zeros, sign = rng.choice([0, 0, 5, 31, 32, 33]), rng.choice([1, -1])
+        a = sign * rng.getrandbits(rng.randint(0, 60 - zeros)) << zeros
+        b = rng.choice([a, -a, 1, 0, rng.getrandbits(rng.randint(0, 60 - zeros)) << zeros])
+        half, rest = number // 2, number - number // 2
+        total, squares = half * a + rest * b, half * a * a + rest * b * b
+        digits = torch.tensor(digits_of(total, size) + digits_of(squares, 2 * size))
+        got = _exact.moments_of_digits(digits, torch.tensor(number), dtype)
+        var = Fraction(number * squares - total * total, number * (number - 1)) * unit**2
+        expected = [nearest(total * unit / number), nearest(var), nearest_root(var) if var else 0.0]
+        expected += [nearest(total * unit), nearest(squares * unit**2)]
+        assert list(map(repr, got.tolist())) == list(map(repr, expected)), (number, a, b)
+
+
 def test_deviations_beyond_float64() -> None:
     found = summarize(torch.tensor([1e-300, 3e-300, 5e-300], dtype=F64))
     assert (float(found.var), float(found.std)) == (0, 2e-300)
