@@ -68,11 +68,12 @@ class Brackets {
   /// `ranks`: those of the wanted keys in the sample, in order.
   Brackets(const std::vector<Wanted>& ranks, int64_t sampled) : sampled_(sampled) {
     const auto gap = static_cast<int64_t>(std::sqrt(static_cast<double>(sampled)));
-    const int64_t margin = 2 * gap, outer = kOuterKnots * gap;
+    const int64_t outer = kOuterKnots * gap;
     for (const Wanted& wanted : ranks) {
+      const int64_t margin = std::max(gap / 2, margin_of(wanted.rank));
       const int64_t first = wanted.rank - margin, last = wanted.rank + margin;
       if (!spans_.empty() && first - outer <= spans_.back().last + outer) {
-        spans_.back().last = last;
+        spans_.back().last = std::max(spans_.back().last, last);
       } else {
         spans_.push_back({first, last, 0, 0});
       }
@@ -186,6 +187,11 @@ class Brackets {
       count = found;
     });
     return count;
+  }
+  /// Four standard deviations: a wanted key is in its bracket almost always.
+  int64_t margin_of(int64_t rank) const {
+    const double part = static_cast<double>(rank) / static_cast<double>(sampled_);
+    return static_cast<int64_t>(4 * std::sqrt(part * static_cast<double>(sampled_ - rank)));
   }
   void add_knot(int64_t rank) {
     knots_.push_back(

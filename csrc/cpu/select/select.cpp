@@ -143,7 +143,7 @@ class BlockSelection {
       Allocator& allocate)
       : reader_(reader),
         rows_(selection.problem.num_rows()),
-        capacity_(std::min<int64_t>(kGatheredBytes / int64_t{sizeof(Key)}, rows_)) {
+        capacity_(std::min<int64_t>(kGatheredBytes / int64_t{sizeof(Key)}, rows_ * most_channels)) {
     for (int64_t i = 0; i < most_channels; ++i) {
       quantiles_.emplace_back(selection, reader);
     }
