@@ -492,6 +492,21 @@ def test_finite_range(device: torch.device, dtype: torch.dtype, dim: Any) -> Non
             assert torch.equal(end.cpu(), expected)
 
 
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_finite_range_of_columns_with_gaps(device: torch.device, dtype: torch.dtype) -> None:
+    """Columns around 32 bytes and 128 of them, and rows around 128: short rows are copied."""
+    for rows in (1, 3, 127, 128, 129, 260):
+        for columns in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 127, 128, 129, 300):
+            values = like(random_values((rows, 3 * columns + 1), dtype, rows), device)
+            views = [values[:, 1 : columns + 1], values[:, 1::3], values[:, :-1:2][:, :columns]]
+            views += [values.t()[: 2 * columns : 2].t(), values[::2, 2::3]]
+            views.append(values[:, : 3 * columns].view(rows, 3, columns)[:, :2])
+            for view in views:
+                got = torch.ops.histo.finite_range(view, 0)
+                for end, expected in zip(got, oracle.finite_range(view.cpu(), 0), strict=True):
+                    assert torch.equal(end.cpu(), expected), (view.shape, view.stride())
+
+
 def test_finite_range_of_nothing_finite(device: torch.device) -> None:
     values = torch.tensor([[NAN, 1.0, -INF], [INF, NAN, -2.0]], device=device)
     low, high = torch.ops.histo.finite_range(values, 0)

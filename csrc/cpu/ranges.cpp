@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
 #include <limits>
 #include <mutex>
 #include <type_traits>
@@ -149,13 +150,17 @@ void add_rows(
     typename Extremes<T>::Distance* high) {
   run_widest([=]() __attribute__((always_inline)) {
     using E = Extremes<T>;
-    for (int64_t row = 0; row < rows.size; ++row) {
-      const T* const __restrict from = data + row * rows.stride;
-      typename E::Distance* const __restrict lows = low;
-      typename E::Distance* const __restrict highs = high;
-      for (int64_t c = 0; c < size; ++c) {
-        lows[c] = std::min(lows[c], E::from_least(from[c]));
-        highs[c] = std::min(highs[c], E::from_most(from[c]));
+    // Variables of this function stay in registers: stores to distances may change others.
+    const Extent all = rows;
+    const int64_t elements = size;
+    const T* from = data;
+    typename E::Distance* const __restrict lows = low;
+    typename E::Distance* const __restrict highs = high;
+    for (int64_t row = 0; row < all.size; ++row, from += all.stride) {
+      const T* const __restrict own = from;
+      for (int64_t c = 0; c < elements; ++c) {
+        lows[c] = std::min(lows[c], E::from_least(own[c]));
+        highs[c] = std::min(highs[c], E::from_most(own[c]));
       }
     }
   });
@@ -173,12 +178,15 @@ class ChannelExtremes {
   /// Adds a panel whose first channel is `first`.
   void add(const InputPanel<T>& panel, int64_t first) {
     const auto& [data, channels, rows] = panel;
-    if (channels.size == 1 || channels.stride != 1 || rows.stride == 1) {
+    const bool is_dense = channels.stride == 1 && rows.stride == channels.size;
+    if (channels.size == 1 || std::abs(rows.stride) < std::abs(channels.stride)) {
       for (int64_t c = 0; c < channels.size; ++c) {
         add(extremes_of(data + c * channels.stride, rows.size, rows.stride), first + c);
       }
-    } else if (channels.size < kTogether && rows.stride == channels.size) {
+    } else if (is_dense && channels.size < kTogether) {
       add_dense_rows(data, channels.size, rows.size, first);
+    } else if (channels.stride != 1 || (channels.size < kMinRow && rows.size >= kTogether)) {
+      add_copied(panel, first);
     } else {
       add_rows(data, channels.size, rows, low_.data() + first, high_.data() + first);
     }
@@ -198,6 +206,8 @@ class ChannelExtremes {
  private:
   /// Elements that are compared together: loops over fewer take longer.
   static constexpr int64_t kTogether = 128;
+  static constexpr int64_t kMinRow =
+      32 / static_cast<int64_t>(sizeof(T)); // shorter ones are copied
 
   /// Rows of few channels without gaps: several are one.
   void add_dense_rows(const T* data, int64_t channels, int64_t rows, int64_t first) {
@@ -210,6 +220,40 @@ class ChannelExtremes {
     add_rows(data + wholes * size, rows % repeated * channels, {1, 0}, low, high);
     for (int64_t i = 0; i < size; ++i) {
       add(E{low[i], high[i]}, first + i % channels);
+    }
+  }
+  /// Rows with gaps: several short ones, or parts of long ones, are copied side by side.
+  void add_copied(const InputPanel<T>& panel, int64_t first) {
+    const auto& [data, channels, rows] = panel;
+    for (int64_t c = 0; c < channels.size; c += kTogether) {
+      const int64_t part = std::min(kTogether, channels.size - c);
+      const int64_t repeated = std::min(kTogether / part, rows.size), together = repeated * part;
+      typename E::Distance low[kTogether], high[kTogether];
+      std::fill_n(low, together, E::kNone);
+      std::fill_n(high, together, E::kNone);
+      for (int64_t row = 0; row < rows.size; row += repeated) {
+        T copied[kTogether];
+        const int64_t size = std::min(repeated, rows.size - row) * part;
+        copy(
+            panel.from(row).data + c * channels.stride, {part, channels.stride}, rows.stride,
+            copied, copied + size);
+        add_rows(copied, size, {1, 0}, low, high);
+      }
+      for (int64_t i = 0; i < together; ++i) {
+        add(E{low[i], high[i]}, first + c + i % part);
+      }
+    }
+  }
+  static void copy(const T* from, const Extent& channels, int64_t row_stride, T* to, const T* end) {
+    const auto [size, stride] = channels; // not in memory: elements may be bytes
+    for (; to != end; to += size, from += row_stride) {
+      if (stride == 1) {
+        std::copy_n(from, size, to);
+      } else {
+        for (int64_t i = 0; i < size; ++i) {
+          to[i] = from[i * stride];
+        }
+      }
     }
   }
   E at(int64_t channel) const {
