@@ -365,9 +365,10 @@ def test_every_set_selects_as_the_oracle(loops: str) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
-def test_threads(threads: int) -> None:
-    x = distribution(1, (3, 400_000), torch.float64)
-    x[1] = distribution(0, (400_000,), torch.float64)
+@pytest.mark.parametrize("shape", [(3, 400_000), (4003, 50)])
+def test_threads(threads: int, shape: tuple[int, int]) -> None:
+    x = distribution(1, shape, torch.float64)
+    x[1] = distribution(0, shape[1:], torch.float64)
     before = torch.get_num_threads()
     try:
         torch.set_num_threads(threads)
