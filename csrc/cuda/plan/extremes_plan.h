@@ -4,7 +4,6 @@
 #include "cuda/plan/channels.h"
 #include "cuda/plan/vec16s.h"
 #include "cuda/policy_edges.h"
-#include "cuda/policy_edges.h"
 
 namespace histo::cuda {
 
