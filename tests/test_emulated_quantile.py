@@ -232,8 +232,10 @@ CASES = {
     "gathered loops": Case("gathered", (5, 3, 40, 2, 8), (0, 2), torch.int32, q=NINE),
 }
 
-# In the program whose plans gather nothing.
+# In the program whose plans gather bytes alone.
 EAGER_CASES = {
+    "gathered parts": Case("gathered words4 channels128", (260, 400), dtype=torch.uint8),
+    "gathered parts of batches": Case("gathered words2", (3, 257, 130), (1,), dtype=torch.int8),
     "spans, every other": Case("spans", (2, 6000), (1,), cut=(slice(None), slice(0, None, 2))),
     "streams with gaps": Case("streams", (34_000,), cut=(slice(0, None, 2),)),
     "stripes": Case("stripes slots6 cluster4", (2500, 32), gpu=HOPPER),

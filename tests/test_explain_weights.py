@@ -153,6 +153,24 @@ def test_plans_of_a_gpu(
     assert not alone.weight.layout
 
 
+def test_digits_in_memory() -> None:
+    """A density and a gradient need them, where sums alone are rounded in the kernel."""
+    shape = (49, 65536)
+    weight = on_meta(*shape)
+
+    def calls(weight: Tensor, density: bool = False) -> tuple[int, bool]:
+        plan = explain_histogram(
+            shape, 256, range=(-4, 4), dim=0, weight=weight, density=density, device="H200"
+        ).weight
+        return plan.calls, plan.bytes_of_digits > 0
+
+    assert calls(weight) == (1, False)
+    assert calls(on_meta(1, 65536)) == (1, False)
+    for several in (calls(weight, True), calls(weight.clone().requires_grad_())):
+        assert several[0] > 1
+        assert several[1]
+
+
 @pytest.mark.parametrize("sizes", [(0,), (0, 3), (3, 0)])
 @pytest.mark.parametrize("device", ["cpu", "H100"])
 def test_plans_of_nothing(sizes: tuple[int, ...], device: str) -> None:

@@ -179,7 +179,8 @@ class ChannelExtremes {
   void add(const InputPanel<T>& panel, int64_t first) {
     const auto& [data, channels, rows] = panel;
     const bool is_dense = channels.stride == 1 && rows.stride == channels.size;
-    if (channels.size == 1 || std::abs(rows.stride) < std::abs(channels.stride)) {
+    const bool are_rows = rows.size > 1 && std::abs(rows.stride) < std::abs(channels.stride);
+    if (channels.size == 1 || are_rows) {
       for (int64_t c = 0; c < channels.size; ++c) {
         add(extremes_of(data + c * channels.stride, rows.size, rows.stride), first + c);
       }

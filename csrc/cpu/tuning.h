@@ -161,8 +161,7 @@ constexpr int64_t kKeysAheadBytes = 16384; // shown by float32 [2^24] median
 /// ahead are fetched.
 constexpr int64_t kKeyRows = 128;     // bfloat16 [2048, 4096] median
 constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
-/// Channels of at most so many rows are sorted, several at once: if they are few or have keys of 64
-/// bits, and otherwise.
+/// Channels of at most so many rows are sorted together: few channels or keys of 64 bits, and others.
 constexpr int64_t kMaxSortedRows = 128; // shown by float32 [4096, 100] over (1) median
 constexpr int64_t kMaxSortedRowsOfMany = 256;
 /// Channels of at most these many bytes are copied: with few quantiles, and with many.

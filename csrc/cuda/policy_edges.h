@@ -26,8 +26,8 @@ constexpr int kStripesOfSm = 2;
 constexpr int stripe_loads(int64_t element, bool is_float, bool own) {
   return element == 8 || (element == 2 && (own || !is_float)) ? 8 : element == 2 ? 12 : 16;
 }
-// The same at most if rows lie in several loops, whose steps take registers. Those of loose words are
-// two each, and are counted in groups. Case: bfloat16 [4, 32, 2048, 128] over (0, 2).
+// The same at most if rows lie in several loops, whose steps take registers. Loose words are two
+// or four each, and are counted in groups. Case: bfloat16 [4, 32, 2048, 128] over (0, 2).
 constexpr int kMostGeneralLoads = 8;
 constexpr int kLooseLoads = 4;
 constexpr int kLooseGroup = 2;

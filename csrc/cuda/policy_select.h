@@ -13,24 +13,23 @@ constexpr int64_t kMostRowsOfSort = 1024;
 constexpr int64_t kMostStagedGroups = 2;
 constexpr int64_t kMostSlotsOfStaged = 8;
 constexpr int kThreadsOfSort = 256; // of a block
-// So few rows are sorted by a warp, however they lie; twice as many elements of four and eight bytes,
-// if there are many channels. Many columns of two bytes are counted sooner, but for the first number
-// of rows. There are many if each SM has so many. Cases: medians of float32 [262144, 196] over 1 and
-// [294, 89721], bfloat16 [16371, 168] and [1113, 128, 192], float64 [6255, 377] over 1.
+// A warp sorts channels of up to so many rows, in any layout. The limit doubles for elements of 4 and
+// 8 bytes, if each SM has so many channels. Then columns of two bytes have the first limit: counting
+// their digits is faster. Cases: medians of float32 [262144, 196] over 1 and [294, 89721], bfloat16
+// [16371, 168] and [1113, 128, 192], float64 [6255, 377] over 1.
 constexpr int64_t kMostRowsOfTinySort = 64;
 constexpr int64_t kMostRowsToSort = 256;
 constexpr int64_t kManyShortChannelsOfSm = 32;
-// Other channels that do not lie in runs are copied first, so that they do, if they are short: rows
-// of so many bytes, of types of four and eight bytes. Cases: medians of float32 [9742, 3094] and
-// float64 [184, 512, 192] over 1.
+// Other channels that are not runs are copied into runs, if they have up to so many bytes, and elements
+// of 4 and 8 bytes. Cases: medians of float32 [9742, 3094] and float64 [184, 512, 192] over 1.
 constexpr int64_t kMostBytesOfRowsToGather = 64 << 10;
-// So are those of inputs of so few bytes: if they are not many, or have four bytes and more; those of
-// one byte, if they have so few rows. Cases: medians of float32 [8, 13, 365] over (0, 1), uint8
-// [1598, 923] and bfloat16 [5120, 257].
+// Small inputs are copied, too, up to so many bytes. Those of one and two bytes must not have many
+// channels, and those of one byte no more than so many rows. Cases: medians of float32 [8, 13, 365]
+// over (0, 1), uint8 [1598, 923] and bfloat16 [5120, 257].
 constexpr int64_t kMostBytesToGather = 8 << 20;
 constexpr int64_t kMostRowsOfBytesToGather = 2560;
 constexpr int kThreadsOfGather = 256;
-// So much is copied at a time: L2 holds it.
+// Bytes that are copied at a time: they fit in L2.
 constexpr int64_t kBytesOfGathered = 32 << 20;
 // The bits of a digit, and of one that columns or two-byte types have. Shown by: float32 [2^16, 512]
 // median
@@ -64,14 +63,14 @@ constexpr int blocks_of_spans(bool keeps) {
 }
 constexpr int kThreadsOfSample = 256;
 constexpr int kThreadsOfInterpolation = 256;
-// A block reads so many rows of a channel no later than several kernels do; and more, if there are
-// blocks for all SMs, and the rows are read again from L2. Case: float32
-// [512, 2^16] over (1) median
 // Elements that a block keeps, so that they are read once: a channel has more blocks if it has more,
 // and is read for each digit if 8 blocks would keep more than the second number.
 constexpr int64_t kKeptBytesOfBlock = 32 << 10;
 constexpr int64_t kMostKeptBytesOfBlock = 64 << 10;
 constexpr int64_t kMinRowsOfBlockOfSpans = 1 << 12;
+// A block reads so many rows of a channel no later than several kernels do; and more, if there are
+// blocks for all SMs, and the rows are read again from L2. Case: float32
+// [512, 2^16] over (1) median
 constexpr int64_t kMostRowsOfOneBlock = 1 << 14;
 constexpr int64_t kMostCachedRows = 1 << 18;
 // Shown by: float32 [2, 32, 96, 96, 96] over (0, 2, 3, 4) median

@@ -53,7 +53,7 @@ WeightedCall prepare_weighted(
   return prepare_weighted(input, weight, checked, num_bins, digits);
 }
 
-/// The types and sizes of a call, where nothing is known of memory.
+/// The types and sizes of a call. Strides and addresses are not set.
 Problem sizes_of_sums(
     const Tensor& input, const Tensor& weight, const Checked& checked, int64_t num_bins) {
   int64_t channels = 1;
@@ -71,19 +71,19 @@ Problem sizes_of_sums(
   return problem;
 }
 
-/// The same with rounded sums. Integers need no digits beside them, nor do calls with `has_none`.
+/// The same with rounded sums. Integers need no digits beside them, nor do sums that are rounded `in_kernel`.
 SumsCall prepare_rounded(
     const Tensor& input,
     const Tensor& weight,
     const Checked& checked,
     int64_t num_bins,
     int64_t most_bytes,
-    bool has_none = false) {
+    bool in_kernel = false) {
   const int64_t size = sum_size(weight);
   const Tensor sums = allocate(
       input, kept_sizes(input, checked, num_bins),
       size == 1 ? ScalarType::Long : ScalarType::Double, join("the sums: ", kRemedy));
-  if (has_none) {
+  if (in_kernel) {
     return {prepare_weighted(input, weight, checked, num_bins, sums), sums};
   }
   if (!checked.kept.empty() && sums.numel() > most_bytes / (size * int64_t{sizeof(int64_t)})) {
@@ -197,17 +197,17 @@ UniformSumsCall prepare_uniform_sums(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
     int64_t most_bytes,
-    const NeedNoDigits& need_none) {
+    const RoundsInKernel& rounds_in_kernel) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   check_weight(kHistogram, input, weight);
   UniformEdges edges = prepare_edges(input, checked, num_bins, range);
   const int64_t counts = Flow{flow}.num_counts(num_bins);
   const UniformBins bins = edges.bins();
-  const bool has_none =
-      need_none && need_none(
-                       sizes_of_sums(input, weight, checked, counts),
-                       Edges::all(nullptr, bins.type, bins.bins, bins.range != nullptr));
-  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes, has_none);
+  const bool in_kernel =
+      rounds_in_kernel && rounds_in_kernel(
+                              sizes_of_sums(input, weight, checked, counts),
+                              Edges::all(nullptr, bins.type, bins.bins, bins.range != nullptr));
+  SumsCall sums = prepare_rounded(input, weight, checked, counts, most_bytes, in_kernel);
   sums.weighted.flow = {flow};
   Operands alone =
       range ? Operands{sums.weighted.problem, {}} : prepare_operands({input}, checked.kept, counts);
@@ -222,7 +222,7 @@ SumsCall prepare_sums(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
     int64_t most_bytes,
-    const NeedNoDigits& need_none) {
+    const RoundsInKernel& rounds_in_kernel) {
   if (!edges) {
     const std::vector<int64_t> dims = dim.value_or(std::vector<int64_t>{});
     const Checked checked = check_values_of_weights(input, weight, num_bins, dims);
@@ -231,11 +231,11 @@ SumsCall prepare_sums(
   const Between between = check_between(kWeightedHistogram, input, *edges, dim);
   check_weight(kWeightedHistogram, input, weight);
   const int64_t counts = Flow{flow}.num_counts(between.bins);
-  const bool has_none =
-      need_none && need_none(
-                       sizes_of_sums(input, weight, between.checked, counts),
-                       Edges::all(nullptr, between.type, between.bins, between.shared));
-  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes, has_none);
+  const bool in_kernel =
+      rounds_in_kernel && rounds_in_kernel(
+                              sizes_of_sums(input, weight, between.checked, counts),
+                              Edges::all(nullptr, between.type, between.bins, between.shared));
+  SumsCall call = prepare_rounded(input, weight, between.checked, counts, most_bytes, in_kernel);
   call.weighted = with_edges(std::move(call.weighted), between, *edges, flow);
   return call;
 }

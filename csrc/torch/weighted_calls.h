@@ -45,9 +45,9 @@ struct SumsCall {
     return static_cast<double*>(sums.mutable_data_ptr());
   }
 };
-/// Whether sums between edges are rounded without digits in memory. Of the problem only the types and
-/// the sizes are there, and of the edges not where they lie.
-using NeedNoDigits = std::function<bool(const Problem&, const Edges&)>;
+/// Whether a kernel rounds sums between edges itself, so that no digits are in memory. The problem has
+/// only types and sizes, and the edges have no address.
+using RoundsInKernel = std::function<bool(const Problem&, const Edges&)>;
 /// It fails if several channels have more than `most_bytes` bytes of digits together, and need them.
 SumsCall prepare_sums(
     const torch::stable::Tensor& input,
@@ -57,7 +57,7 @@ SumsCall prepare_sums(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
     int64_t most_bytes,
-    const NeedNoDigits& need_none = {});
+    const RoundsInKernel& rounds_in_kernel = {});
 
 /// A checked call of _uniform_sums.
 struct UniformSumsCall : SumsCall {
@@ -72,7 +72,7 @@ UniformSumsCall prepare_uniform_sums(
     const std::optional<std::vector<int64_t>>& dim,
     bool flow,
     int64_t most_bytes,
-    const NeedNoDigits& need_none = {});
+    const RoundsInKernel& rounds_in_kernel = {});
 
 /// A checked call of sum_of_digits or of normalize_digits.
 struct DigitsCall {

@@ -156,7 +156,9 @@ def explain_histogram(
     if source == "extremes" and facts["layout"]["layout"] != "short":
         memory["bytes_moved"] += memory["bytes_read"] * (3 if memory["copies_input"] else 1)
     if weight is not None:
-        nested["weight"] = found = _facts_of_weight(tensor, edges, dims, flow, weight, gpu)
+        nested["weight"] = found = _facts_of_weight(
+            tensor, edges, dims, flow, weight, density, gpu
+        )
         memory["bytes_moved"] += found.bytes_read
     lie = "evenly" if source != "given" else edges_lie(edges)
     channels = math.prod(tensor.shape[d] for d in kept_dimensions(tensor.dim(), dims or ()))
@@ -201,6 +203,7 @@ def _facts_of_weight(
     dims: list[int] | None,
     flow: bool,
     weight: Tensor | ArrayLike,
+    density: bool,
     gpu: Device | None,
 ) -> WeightFacts:
     """What `histogram` would refuse is an error in the same words."""
@@ -225,16 +228,17 @@ def _facts_of_weight(
         "bytes_of_digits": most,
     }
     sums = {}
-    if gpu is not None and not facts["multiplies"] and math.prod(shape) > 0:
+    if gpu is not None and math.prod(shape) > 0:
         dtype, _, input_strides = place_of(input)
         samples = shape, dtype, input_strides, address_of(input)
         # Where the weights are on no GPU, they are taken to be aligned.
         weights = name_of(taken.dtype), strides, taken.data_ptr() if taken.is_cuda else 0
         of_edges = *_kind(edges), edges.shape[-1] - 1
-        sums = facts_of("weights", *of_edges, *samples, *weights, dims, flow, limits=gpu)
+        rounds = not density and not taken.requires_grad
+        sums = facts_of("weights", *of_edges, *samples, *weights, dims, flow, rounds, limits=gpu)
         if sums["layout"] == "warps":  # which keep digits in shared memory
             facts |= {"calls": 1, "bytes_of_digits": 0}
-        elif calls > 1:  # their plans are others
+        if facts["multiplies"] or facts["calls"] > 1:  # each call has its own plan
             sums = {}
     return WeightFacts(taken.dtype, tuple(taken.shape), {"weights": facts, "sums": sums})
 

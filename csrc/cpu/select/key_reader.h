@@ -54,8 +54,8 @@ class KeyReader {
     }
   }
 
-  /// Reads all rows of up to kLanes channels: a line of keys for each row. Other lanes are not
-  /// written, but their keys may become others.
+  /// Reads all rows of up to kLanes channels: a line of keys for each row. The other lanes
+  /// hold unspecified keys afterwards.
   void read_lanes(int64_t first, int64_t channels, Key* keys) const {
     int64_t lane = 0;
     for_each_run(problem_.channels, first, first + channels, [&](int64_t offset, Extent run) {

@@ -1,5 +1,5 @@
-// Quantiles of short channels: as many channels as a line of memory has keys are sorted at once,
-// each in a lane of vectors.
+// Quantiles of short channels. A cache line of keys holds one row of several channels. These are sorted
+// together, each in its own lane of vectors.
 #pragma once
 
 #include <algorithm>

@@ -184,7 +184,7 @@ class WordExtremes<T, true> {
 
   __device__ __forceinline__ void add(uint32_t word) {
 #pragma unroll
-    for (int i = 0; i < kPairs; ++i) {
+    for (int i = 0; i < kNumPairs; ++i) {
       pairs_[i].add(pair_of(word, i));
     }
   }
@@ -204,7 +204,7 @@ class WordExtremes<T, true> {
  private:
   using Half = HalfOf<T>;
   using Value = typename Extremes<T>::Value;
-  static constexpr int kPairs = kOf / 2;
+  static constexpr int kNumPairs = kOf / 2;
 
   __device__ __forceinline__ static uint32_t pair_of(uint32_t word, int i) {
     if constexpr (sizeof(T) == 2) {
@@ -221,14 +221,14 @@ class WordExtremes<T, true> {
   __device__ __forceinline__ static To half_of(uint32_t pair, int which) {
     return bits_as<To>(static_cast<uint16_t>(pair >> 16 * which));
   }
-  /// Also of halves that no element has changed: the low one stays above the high one.
+  /// Halves that no element changed keep the low one above the high one.
   __device__ __forceinline__ static Value value_of(uint16_t half) {
     using Bits = typename UnsignedOf<sizeof(T)>::type;
     const auto bits = static_cast<Bits>(half >> 8 * (sizeof(uint16_t) - sizeof(T)));
     return static_cast<Value>(Number<T>::wide(bits_as<T>(bits)));
   }
 
-  ExtremePairs<Half> pairs_[kPairs];
+  ExtremePairs<Half> pairs_[kNumPairs];
 };
 
 /// The extremes of the vec16s that a thread reads.
@@ -280,8 +280,8 @@ __device__ __forceinline__ Extremes<T> extremes_of_strided_lanes(Extremes<T> own
   return own;
 }
 
-/// The extremes of a team, which all its threads get: a block, or some lanes. A block waits once; it must wait again before
-/// the next call.
+/// The extremes of a team, a block or some lanes, which all its threads get. A block waits once; it must
+/// wait again before the next call.
 template <bool kIsWarp, class T>
 __device__ __forceinline__ Extremes<T> extremes_of(const Team<kIsWarp>& team, Extremes<T> own) {
   own = extremes_of_lanes(own, kIsWarp ? team.threads : kWarp);

@@ -6,7 +6,7 @@
 
 namespace histo::cuda {
 
-constexpr int kBytes = kThreadsOfBytes; // values
+constexpr int kBytes = 256; // values
 
 /// The counts of all bytes of all channels, [channels, 256].
 unsigned long long* count_bytes(const Problem& problem, const Launch& launch);

@@ -28,6 +28,8 @@ namespace {
 
 using Sum = Count::Total;
 
+// Counts that are written at a time.
+constexpr int64_t kMostPut = int64_t{1} << 30;
 // Bounds that a block keeps in shared memory. A warp has room for those of 256 bins.
 constexpr int kMostKeptBounds = 8 * 260;
 
@@ -142,7 +144,7 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
   bool valid = edges.shared && bound.keep(0, threadIdx.x, kThreadsOfBytes);
   valid = __syncthreads_and(valid);
   Sum* below = all_below[team.of_block];
-  const auto num_counts = static_cast<unsigned>(flow.num_counts(edges.bins));
+  const int64_t num_counts = flow.num_counts(edges.bins);
   for (int64_t channel = team.index; channel < channels; channel += team.count) {
     if (!edges.shared) {
       valid = __all_sync(kAllLanes, bound.keep(channel, team.thread, kWarp));
@@ -150,7 +152,7 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
     add_up<T>(sums + channel * kBytes, below);
     team.wait();
     Sum* row = counts + channel * num_counts;
-    put_row(team, row, num_counts, [&](unsigned i) {
+    const auto count = [&](int64_t i) {
       const int64_t slot = flow.shown ? i : i + 1;
       Sum found = 0;
       if (slot == edges.bins + 2) {
@@ -161,7 +163,11 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
         found = below[end] - below[begin];
       }
       return adds ? row[i] + found : found;
-    });
+    };
+    for (int64_t first = 0; first < num_counts; first += kMostPut) {
+      const auto size = static_cast<unsigned>(min(num_counts - first, kMostPut));
+      put_row(team, row + first, size, [&](unsigned i) { return count(first + i); });
+    }
     team.wait();
   }
 }

@@ -1,5 +1,5 @@
-// The extremes of channels, in one kernel if each channel has one chunk, or else in two: blocks
-// write those of chunks, and warps or blocks reduce these.
+// The extremes of channels, in one kernel if each channel has one chunk, or else in two: teams, which
+// are blocks or lanes of a warp, write those of chunks, and warps or blocks reduce these.
 #include "cuda/fill/extremes.h"
 
 #include "cuda/axis/extremes.cuh"
@@ -50,7 +50,7 @@ struct Chunk {
   int64_t first;
   int64_t size;
 
-  /// The last teams have none. They read the last chunk, so that all lanes of a warp go on.
+  /// Teams beyond the last chunk read it again, so that all lanes of a warp take part in shuffles.
   __device__ __forceinline__ Chunk(int64_t of_team, const Chunks& in, int64_t all) {
     exists = of_team < in.count;
     const int64_t index = exists ? of_team : in.count - 1;
@@ -167,9 +167,9 @@ __global__ __launch_bounds__(kThreadsOfColumnExtremes, 1) void column_extremes_k
       }
       all = extremes_of_strided_lanes(all, 1u << in.log_words);
       if (threadIdx.x == column.word && column.column + j < in.columns) {
-        const Team<true> alone{0, 1, 0, 0, 1};
         out.put(
-            alone, all, (column.batch * in.chunks + column.chunk) * in.columns + column.column + j);
+            Team<true>::alone(), all,
+            (column.batch * in.chunks + column.chunk) * in.columns + column.column + j);
       }
     }
   }
@@ -228,6 +228,8 @@ void find_parts(
           launch, "vec16_extremes",
           plan.of_warps() ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
           block, 0, data, plan.vec16s, plan.chunks, out);
+    case ExtremesLayout::kCounted:
+      break; // find_extremes_of_bytes
     case ExtremesLayout::kStrided:
       return start(
           launch, "strided_extremes",

@@ -77,7 +77,7 @@ __global__ __launch_bounds__(kThreadsOfExtremes) void short_extremes_kernel(
     } else {
       found = own.at(j);
     }
-    put_extremes(Team<true>{0, 1, 0, 0, 1}, found, widened, &lows.ends[j], &highs.ends[j]);
+    put_extremes(Team<true>::alone(), found, widened, &lows.ends[j], &highs.ends[j]);
   }
   reinterpret_cast<Ends<UniformEdgeOf<T>, kOf>*>(low)[index] = lows;
   reinterpret_cast<Ends<UniformEdgeOf<T>, kOf>*>(high)[index] = highs;

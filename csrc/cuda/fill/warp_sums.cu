@@ -1,5 +1,5 @@
-// Sums of weights of many short channels that share their edges. A warp has a table in shared memory.
-// It adds the weights of a channel, rounds the sums of bins that have some, and takes the next channel.
+// Sums of weights of many short channels that share their edges. A warp has a table in shared memory:
+// it adds the weights of a channel, rounds the sums of bins that have some, and goes on.
 #include "cuda/fill/warp_sums.h"
 
 #include "cuda/axis/block_bins.cuh"
@@ -17,7 +17,8 @@ namespace {
 constexpr int kMostThreads = static_cast<int>(kMostWarpsOfWarpSums) * kWarp;
 constexpr unsigned kInFlight = kLoadsOfWarpSums, kAtOnce = kAdditionsOfWarpSums;
 
-/// An element of any type whose numbers are TheWide's. Its bits are loaded without waiting for them.
+/// An element whose type is known only at run time and fits TheWide. It is loaded as raw bits, so that
+/// loads overlap.
 template <class TheWide>
 struct RawElement {
   using Wide = TheWide;

@@ -257,8 +257,8 @@ ColumnMemory ColumnMemory::of(const ChannelColumns& in, const Edges& edges, Elem
 
 namespace {
 
-/// Few rows have fewer elements than bytes have values. But if many channels have many edges of their
-/// own, it takes less time to map sums than to search each element among edges in memory.
+/// Few rows have fewer elements than bytes have values. But if many channels have many edges of
+/// their own, mapping sums takes less time than searching each element among edges in memory.
 bool are_bytes_worth_sums(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 8;
   return problem.num_rows() >= kMinRowsOfByteTable ||

@@ -81,7 +81,7 @@ enum class EdgeLayout {
   kTiles,   // of few rows, or of more bins than a table of streams has: fill/generic.cu
 };
 
-constexpr int kThreadsOfBytes = 256; // each has a value
+constexpr int kThreadsOfBytes = 256;
 
 struct EdgePlan {
   EdgeLayout layout;

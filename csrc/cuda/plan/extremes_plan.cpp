@@ -28,7 +28,8 @@ int64_t cost_of_lanes(int64_t stride_bytes) {
   return kCostOfLine * std::min(stride_bytes, kLineBytes) / kLineBytes;
 }
 
-/// So few lanes for a channel that each has loads in flight, but so many that they fill the GPU.
+/// The lanes of a channel: few enough that each has several loads in flight, and enough that all lanes
+/// fill the GPU.
 unsigned lanes_of(int64_t channels, int64_t size, const DeviceLimits& limits) {
   int64_t lanes = kWarp;
   while (lanes > 1 &&

@@ -28,7 +28,7 @@ unsigned channels_of_word(const Problem& problem, int64_t element_bytes) {
   return static_cast<unsigned>(size);
 }
 
-/// Whether there are more short channels than the warps of some waves take.
+/// Whether each SM has many channels.
 bool has_many_channels(const Problem& problem, const DeviceLimits& limits) {
   return problem.num_channels() > kManyShortChannelsOfSm * limits.sm_count;
 }
@@ -58,13 +58,15 @@ std::optional<SelectPlan> plan_gathered(
   plan.layout = SelectLayout::kGathered;
   GatherShape& shape = plan.gathered;
   const int64_t bytes = ceil_div(rows * element_bytes, kVec16Bytes) * kVec16Bytes;
-  shape.channels = std::clamp<int64_t>(kBytesOfGathered / bytes, 1, channels);
   shape.step = bytes / element_bytes;
   shape.of_word = channels_of_word(problem, element_bytes);
+  // Parts begin with whole lines, and so with whole words. There is room for some lines of short
+  // channels, and for all channels of small inputs.
+  const int64_t room = kBytesOfGathered / bytes;
+  shape.channels = std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, channels);
   while (shape.log_words < 5 && shape.of_word << shape.log_words < problem.channels[1].size) {
     ++shape.log_words;
   }
-  plan.threads = kThreadsOfGather;
   return plan;
 }
 

@@ -46,8 +46,8 @@ constexpr unsigned kTargetsOfQ = 2;
 constexpr unsigned kMaxTargets = 32;
 
 enum class SelectLayout {
-  kGathered, // short channels that do not lie in runs: copied so that they do, then as these
-  kSort,     // very few rows: a warp sorts a channel in shared memory
+  kGathered, // short channels that are not runs: copied into runs, and then planned again
+  kSort,     // short channels: a warp sorts one in registers
   kPatterns, // types of one byte: all values are counted, and their counts scanned
   kStaged,   // short channels: a warp or a block keeps one in shared memory
   kWhole,    // a block has a channel

@@ -9,7 +9,7 @@
 namespace histo::cuda {
 namespace {
 
-/// Words of a tile: of so many rows that each channel has whole words of 32 lanes.
+/// Words of a tile. Its rows are a multiple of what a warp writes of a channel.
 constexpr unsigned words_of_tile(int64_t word_bytes) {
   return word_bytes == 8 ? 2048 : 4096;
 }
@@ -105,7 +105,10 @@ auto kernel_of(unsigned of_word) {
       return gather_kernel<Bits, 2>;
     }
   }
-  return gather_kernel<Bits, 1>;
+  if (of_word == 1) {
+    return gather_kernel<Bits, 1>;
+  }
+  no_kernel("gather");
 }
 
 } // namespace

@@ -1,5 +1,6 @@
 // The quantiles between the two values of each, in one kernel.
 #include "cuda/pdl.cuh"
+#include "cuda/policy_select.h"
 #include "cuda/select/interpolate.h"
 
 namespace histo::cuda {

@@ -67,7 +67,8 @@ SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, b
 
 void select_part(const SelectionPart& part, const Launch& launch);
 
-/// As many channels at a time as there is room for: some of both loops, or some of the inner one.
+/// Copies as many channels as there is room for, selects from them, and goes on with the next ones:
+/// several whole inner loops, or a part of one.
 void select_gathered(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
   const Problem& all = part.selection.problem;
   const GatherShape& shape = plan.gathered;

@@ -2,6 +2,7 @@
 // so it is read once. Each digit is counted there; a thread keeps those of its elements that may be
 // what is looked for, and leaves the others out.
 #include "cuda/launch.h"
+#include "cuda/policy_edges.h"
 #include "cuda/select/staged_memory.cuh"
 #include "cuda/walk/vec16s.cuh"
 

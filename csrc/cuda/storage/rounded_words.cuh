@@ -1,4 +1,4 @@
-// Words of a sum of float32, and of what becomes float32 -> the sum, rounded once.
+// Rounds the sum of weights of float32 or narrower types, which lies in words.
 #pragma once
 
 #include "core/exact_sum.h"

@@ -9,9 +9,9 @@
 
 namespace histo::cuda {
 
-/// Words of two elements of 16 bits, or of four bytes, that lie `step` bytes apart, at any addresses
-/// of elements. Elements behind the row may lie behind all memory: the row has `size` of a word, and
-/// the first one stands for the others.
+/// Words of two elements of 16 bits or of four bytes, `step` bytes apart, at the address of any element.
+/// The last word of a row has only `size` elements: the first one stands in for the others, which may
+/// lie outside the tensor.
 template <class Element>
 struct LooseWords {
   static constexpr int kOf = sizeof(uint32_t) / sizeof(Element);

@@ -26,6 +26,10 @@ struct Team {
       return {threadIdx.x, blockDim.x, 0, blockIdx.x, gridDim.x};
     }
   }
+  /// A thread that needs no other.
+  __device__ __forceinline__ static Team alone() {
+    return {0, 1, 0, 0, 1};
+  }
   /// All threads of the team call it.
   __device__ __forceinline__ void wait() const {
     if constexpr (kIsWarp) {

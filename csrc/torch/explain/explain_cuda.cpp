@@ -115,6 +115,7 @@ std::string plan_sums(
     int64_t weight_address,
     std::optional<std::vector<int64_t>> dim,
     bool flow,
+    bool rounds,
     int64_t sm_count,
     int64_t shared_bytes_per_block,
     int64_t shared_bytes_per_sm,
@@ -132,8 +133,10 @@ std::string plan_sums(
   const Edges edges = Edges::all(nullptr, *element_type(edge_dtype), num_bins, shared_edges);
   const DeviceLimits limits =
       limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
-  if (const auto plan = plan_warp_sums(problem, edges, limits)) {
-    return json(facts_of(*plan));
+  if (rounds) {
+    if (const auto plan = plan_warp_sums(problem, edges, limits)) {
+      return json(facts_of(*plan));
+    }
   }
   return json(facts_of(plan_weights(problem, &edges, limits), sum_layout(type).digits));
 }

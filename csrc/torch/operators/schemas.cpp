@@ -151,11 +151,12 @@ STABLE_TORCH_LIBRARY_FRAGMENT(histo, m) {
       "_plan_histogram_on_cpu(int num_bins, str dtype, int[] sizes, int[] strides, int[]? dim, "
       "bool flow) -> str");
 
-  // How the CUDA engine would sum weights that are expanded to the sizes of the input.
+  // How the CUDA engine would sum weights that are expanded to the sizes of the input, and whether it
+  // rounds the sums at once.
   m.def(
       "_plan_weights(str edge_dtype, bool shared_edges, int num_bins, int[] sizes, str dtype, "
       "int[] strides, int address, str weight_dtype, int[] weight_strides, int weight_address, "
-      "int[]? dim, bool flow, *, int sm_count, int shared_bytes_per_block, "
+      "int[]? dim, bool flow, bool rounds, *, int sm_count, int shared_bytes_per_block, "
       "int shared_bytes_per_sm, int capability) -> str");
 
   // For the benchmarks, on CUDA only. How many atomic additions a study variant

@@ -70,7 +70,7 @@ void sum_rounded(const SumsCall& call, const cuda::Launch& launch, const F& add)
 }
 
 /// Whether a kernel rounds the sums of its table itself, on the device of `like`.
-NeedNoDigits need_no_digits(const Tensor& like) {
+RoundsInKernel rounds_in_kernel(const Tensor& like) {
   return [&like](const Problem& problem, const Edges& edges) {
     return plan_warp_sums(problem, edges, limits_of(like.get_device_index())).has_value();
   };
@@ -85,7 +85,7 @@ std::tuple<Tensor, Tensor> uniform_sums(
     bool flow,
     int64_t most_bytes) {
   const UniformSumsCall call = prepare_uniform_sums(
-      input, weight, num_bins, range, dim, flow, most_bytes, need_no_digits(input));
+      input, weight, num_bins, range, dim, flow, most_bytes, rounds_in_kernel(input));
   const Problem& problem = call.weighted.problem;
   const UniformBins bins = call.uniform.bins();
   on_device(input, [&](const cuda::Launch& launch) {
@@ -107,7 +107,7 @@ Tensor sums(
     bool flow,
     int64_t most_bytes) {
   const SumsCall call =
-      prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes, need_no_digits(input));
+      prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes, rounds_in_kernel(input));
   const WeightedCall& weighted = call.weighted;
   on_device(input, [&](const cuda::Launch& launch) {
     sum_rounded(call, launch, [&](double* rounded) {
