@@ -73,8 +73,7 @@ def load_module(path: Path) -> ModuleType:
 
 
 def constants_of(headers: str) -> dict[str, Any]:
-    """The constants of C++ headers, by name: numbers, or made of those before. The headers are named
-    by a pattern."""
+    """The constants of C++ headers that a pattern names: numbers, or made of those before."""
     found: dict[str, Any] = {}
     paths = sorted(Path(__file__).parents[1].glob(headers))
     text = "\n".join(path.read_text() for path in paths)

@@ -66,16 +66,19 @@ INPUTS: dict[str, tuple[torch.Tensor, dict]] = {
     ),
     "bins dealt to tables": (random_values((400_001,), torch.int32), {"num_bins": 1 << 16}),
     "small": (random_values((300, 7), torch.uint8), {}),
-    "a cluster": (random_values((50_000,), torch.int64), {}),
+    "a cluster": (random_values((50_000,), torch.int64), {"num_bins": 256}),
     "strided": (random_values((900, 90), torch.int32), {"num_bins": 1000}),
-    "planar": (random_values((90, 9000), torch.int64), {"dim": 1}),
+    "planar": (random_values((90, 9000), torch.int64), {"num_bins": 256, "dim": 1}),
     "many bins": (random_values((90_000,), torch.int32), {"num_bins": 1 << 17}),
     "partitioned": (random_values((4_300_003,), torch.int32, high=1 << 18), {"num_bins": 1 << 18}),
     "partitioned, few values": (
         random_values((4_300_003,), torch.int32, high=5),
         {"num_bins": 1 << 18},
     ),
-    "rare strides": (random_values((3, 4, 5, 4, 3, 2, 3), torch.int16), {"dim": (0, 2, 4, 6)}),
+    "rare strides": (
+        random_values((3, 4, 5, 4, 3, 2, 3), torch.int16),
+        {"num_bins": 256, "dim": (0, 2, 4, 6)},
+    ),
     **{v: (random_values((5000, 100), torch.uint8), {"variant": v}) for v in STUDY_VARIANTS},
 }
 

@@ -128,6 +128,7 @@ def eager(*tuning: str) -> list[str]:
         ("BytesOfGathered", "32 << 20", 1 << 16),
         ("MostBytesOfRowsToGather", "64 << 10", 0),
         ("MostRowsToSort", "256", 64),
+        ("MostChannelsToCount", "4096", 0),
     ):
         assert f"k{name} = {usual};" in parts
         parts = parts.replace(f"k{name} = {usual};", f"k{name} = {small};")
@@ -157,8 +158,8 @@ def build(folder: Path, config: pytest.Config) -> Programs:
         policy, eager(*(header.read_text() for header in policy)), strict=True
     ):
         header.write_text(tuning)
-    # The kernels of weights are tested on GPUs only, but for those of warps: the emulator lacks what
-    # they use.
+    # The kernels of weights are tested on GPUs only, but for those of warps: the emulator lacks
+    # what they use.
     kernels = [
         path
         for path in folder.glob("csrc/**/*.cu")

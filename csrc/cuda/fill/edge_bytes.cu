@@ -123,8 +123,8 @@ __device__ __forceinline__ void add_up(const Sum* __restrict__ sums, Sum* below)
   }
 }
 
-/// A warp takes one channel after another.
-template <class T>
+/// A warp takes one channel after another, or a block takes a channel.
+template <class T, bool kIsWarp>
 __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
     const Sum* __restrict__ sums,
     const __grid_constant__ Edges edges,
@@ -133,12 +133,12 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
     int64_t channels,
     Sum* __restrict__ counts) {
   using Order = ByteOrder<T>;
-  constexpr int kWarps = kThreadsOfBytes / kWarp;
-  __shared__ __align__(16) Sum all_below[kWarps][kBytes + 2];
+  constexpr int kTeams = kIsWarp ? kThreadsOfBytes / kWarp : 1;
+  __shared__ __align__(16) Sum all_below[kTeams][kBytes + 2];
   __shared__ uint16_t bounds[kMostKeptBounds];
   wait_for_previous(); // it counts the bytes
-  const auto team = Team<true>::own();
-  const int64_t room = edges.shared ? kMostKeptBounds : kMostKeptBounds / kWarps;
+  const auto team = Team<kIsWarp>::own();
+  const int64_t room = edges.shared ? kMostKeptBounds : kMostKeptBounds / kTeams;
   uint16_t* kept = edges.shared ? bounds : bounds + team.of_block * room;
   const ByteBounds<T> bound{edges, edges.bins < room ? kept : nullptr};
   bool valid = edges.shared && bound.keep(0, threadIdx.x, kThreadsOfBytes);
@@ -147,9 +147,12 @@ __global__ __launch_bounds__(kThreadsOfBytes) void map_bytes_kernel(
   const int64_t num_counts = flow.num_counts(edges.bins);
   for (int64_t channel = team.index; channel < channels; channel += team.count) {
     if (!edges.shared) {
-      valid = __all_sync(kAllLanes, bound.keep(channel, team.thread, kWarp));
+      valid = bound.keep(channel, team.thread, team.threads);
+      valid = kIsWarp ? __all_sync(kAllLanes, valid) : __syncthreads_and(valid);
     }
-    add_up<T>(sums + channel * kBytes, below);
+    if (team.thread < kWarp) {
+      add_up<T>(sums + channel * kBytes, below);
+    }
     team.wait();
     Sum* row = counts + channel * num_counts;
     const auto count = [&](int64_t i) {
@@ -195,9 +198,11 @@ void count_bytes_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   const Sum* sums = count_bytes(problem, launch);
+  const bool of_warps = plan.blocks < problem.num_channels() && edges.bins <= kMostBinsOfByteWarp;
   visit_byte_type(problem.type, [&](auto tag) {
+    using T = typename decltype(tag)::type;
     start(
-        launch, "map_bytes", map_bytes_kernel<typename decltype(tag)::type>,
+        launch, "map_bytes", of_warps ? map_bytes_kernel<T, true> : map_bytes_kernel<T, false>,
         LaunchShape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, 1,
             launch.limits.has_clusters()},

@@ -260,19 +260,20 @@ namespace {
 /// Few rows have fewer elements than bytes have values. But if many channels have many edges of
 /// their own, mapping sums takes less time than searching each element among edges in memory.
 bool are_bytes_worth_sums(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
-  constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 8;
+  constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 24;
   return problem.num_rows() >= kMinRowsOfByteTable ||
-         (!edges.shared && edges.bins >= kMinOwnBins &&
+         (!edges.shared && edges.bins >= kMinOwnBins && edges.bins <= kMostBinsOfByteWarp &&
           problem.num_channels() >= kMinOwnChannelsOfSm * limits.sm_count);
 }
 
-EdgePlan plan_bytes(const Problem& problem, const DeviceLimits& limits) {
+EdgePlan plan_bytes(const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   EdgePlan plan{};
-  constexpr int64_t kWarp = 32, kBlocksOfSm = 8;
-  plan.layout = EdgeLayout::kBytes; // a warp takes one channel after another
+  constexpr int64_t kWarps = kThreadsOfBytes / 32, kBlocksOfSm = 8;
+  const int64_t channels = problem.num_channels(), most = kBlocksOfSm * limits.sm_count;
+  const bool of_warps = channels > most && bins <= kMostBinsOfByteWarp;
+  plan.layout = EdgeLayout::kBytes;
   plan.threads = kThreadsOfBytes;
-  plan.blocks = std::min<int64_t>(
-      ceil_div(problem.num_channels(), kThreadsOfBytes / kWarp), kBlocksOfSm * limits.sm_count);
+  plan.blocks = std::min(of_warps ? ceil_div(channels, kWarps) : channels, most);
   return plan;
 }
 
@@ -294,7 +295,7 @@ EdgePlan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
 EdgePlan plan_edges(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
   const bool are_bytes = bytes_of_type(problem.type) == 1;
   if (are_bytes && are_bytes_worth_sums(problem, edges, limits)) {
-    return plan_bytes(problem, limits);
+    return plan_bytes(problem, edges.bins, limits);
   }
   if (edges.shared) {
     const int64_t bytes_of_bins =

@@ -82,6 +82,8 @@ enum class EdgeLayout {
 };
 
 constexpr int kThreadsOfBytes = 256;
+/// Channels with more bins have a block each, if their bytes are counted; those with fewer, a warp.
+constexpr int64_t kMostBinsOfByteWarp = 512;
 
 struct EdgePlan {
   EdgeLayout layout;

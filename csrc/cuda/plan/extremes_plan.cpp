@@ -17,9 +17,6 @@ constexpr int64_t kCostOfLine = 20;         // a line of L1 for a lane
 constexpr int64_t kCostOfElement = 2;       // comparing it alone
 constexpr int64_t kCostOfLane = 24;         // setting it up, or comparing a vec16
 constexpr int64_t kCostOfPart = 3;          // loading an element of a vec16 that is not full
-// Bytes of so few columns are counted sooner than compared. Cases: extremes of int8 [26912, 1860] and
-// bool [1767, 3, 56, 56] over (0, 2, 3), channels last.
-constexpr int64_t kMostCountedChannels = 4096;
 // Lanes that read fast together.
 constexpr int64_t kLanesOfSm = 1024;
 
@@ -166,8 +163,8 @@ ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
   if (cost_of(of_short, problem, limits) < cost_of(plan, problem, limits)) {
     return of_short;
   }
-  if (columns && bytes_of_type(problem.type) == 1 &&
-      problem.num_channels() <= kMostCountedChannels) {
+  if (plan.layout != ExtremesLayout::kVec16s && bytes_of_type(problem.type) == 1 &&
+      problem.num_channels() <= kMostChannelsToCount) {
     plan.layout = ExtremesLayout::kCounted;
   }
   return plan;

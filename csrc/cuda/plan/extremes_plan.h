@@ -17,7 +17,7 @@ enum class ExtremesLayout {
   kVec16s,  // channels in runs
   kColumns, // channels side by side
   kShort,   // short channels: a thread takes one, or those of a word
-  kCounted, // few channels of bytes side by side: all bytes are counted
+  kCounted, // few channels of bytes that are no runs: all bytes are counted
   kStrided, // element by element
 };
 
