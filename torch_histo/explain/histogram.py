@@ -156,9 +156,7 @@ def explain_histogram(
     if source == "extremes" and facts["layout"]["layout"] != "short":
         memory["bytes_moved"] += memory["bytes_read"] * (3 if memory["copies_input"] else 1)
     if weight is not None:
-        nested["weight"] = found = _facts_of_weight(
-            tensor, edges, dims, flow, weight, density, gpu
-        )
+        nested["weight"] = found = _facts_of_weight(tensor, edges, dims, flow, weight, density, gpu)
         memory["bytes_moved"] += found.bytes_read
     lie = "evenly" if source != "given" else edges_lie(edges)
     channels = math.prod(tensor.shape[d] for d in kept_dimensions(tensor.dim(), dims or ()))
