@@ -383,17 +383,21 @@ def test_own_ranges(check_own_ranges: CheckOwnRanges, dtype: torch.dtype) -> Non
 @pytest.mark.parametrize("dtype", [d for d in NUMBERS if d.itemsize == 1], ids=str)
 def test_bytes_between_own_edges(count: Count, dtype: torch.dtype) -> None:
     """Few rows, too, and edges that are not valid count nothing but NaN."""
-    edges = of_channels(uniform(-130, 130, 130), 45)
+    edges = of_channels(uniform(-130, 130, 130), 125)
     edges[2] = edges[2].flip(0)
     edges[3, 5] = math.nan
     edges[4] = 0
     edges[5, 40:] = math.inf
-    values = numbers_about(uniform(-130, 130, 130), (45, 60), dtype)
+    values = numbers_about(uniform(-130, 130, 130), (125, 60), dtype)
     for flow in (False, True):
         assert "bytes" in count(values, edges, dim=(1,), flow=flow, gpu=ONE_SM)
         assert "bytes" in count(values, edges, dim=(1,), flow=flow, adds=True, gpu=HOPPER)
     for row in edges[2:6]:
         assert "bytes" in count(values.flatten(), row, flow=True)
+    # More bins than a warp maps: a block has several channels.
+    for edges in (of_channels(uniform(-130, 130, 600), 20), uniform(-130, 130, 600)):
+        values = numbers_about(uniform(-130, 130, 130), (20, 520), dtype)
+        assert "bytes" in count(values, edges, dim=(1,), flow=True, gpu=ONE_SM)
 
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
