@@ -15,6 +15,10 @@ struct UniformLine {
   T low;
   T step;
   T scale; // bins for each 1
+
+  HISTO_HOST_DEVICE T edge(T k) const {
+    return rounded_sum(rounded_product(k, step), low);
+  }
 };
 
 /// Sets the line of a range. Returns whether uniform_edge() gives its edges, rounded to `Edge`, and

@@ -69,6 +69,9 @@ constexpr int kLoadsOfExtremes = 4;
 constexpr int64_t kMostLoadsOfWarp = 8;
 // A warp reduces so many parts of a channel, a block more of them.
 constexpr int64_t kMostPartsOfWarp = 128;
+// Channels with more bins than these have a block each, if their bytes are counted. Case: uint8
+// [1280, 577] over 1, 2048 bins of all values.
+constexpr int64_t kMostBinsOfByteWarp = 512;
 // The bytes of so many channels that are no runs are counted sooner than compared. Cases: extremes of
 // int8 [26912, 1860] and of bool [1767, 3, 56, 56] over (0, 2, 3), channels last.
 constexpr int64_t kMostChannelsToCount = 4096;
@@ -122,7 +125,7 @@ constexpr int32_t kBucketsOfShort = 1024;
 constexpr int64_t kWarpsOfTeams = 24;
 constexpr int kThreadsOfTeams = kWarpsOfTeams * 32;
 constexpr int64_t kMinWarpsOfTeams = 16;
-// So many warps read as fast as an SM can.
+// An SM with this many warps reads at full speed.
 constexpr int64_t kBusyWarps = 20;
 // Shared memory of a block: the rest is L1, which loads need.
 constexpr int64_t kMostSharedOfTeams = 160 << 10;

@@ -71,7 +71,8 @@ Problem sizes_of_sums(
   return problem;
 }
 
-/// The same with rounded sums. Integers need no digits beside them, nor do sums that are rounded `in_kernel`.
+/// The same with rounded sums. Integers need no digits beside them, nor do sums that are rounded
+/// `in_kernel`.
 SumsCall prepare_rounded(
     const Tensor& input,
     const Tensor& weight,

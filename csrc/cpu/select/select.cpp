@@ -1,7 +1,8 @@
-// Quantiles. Only short channels are sorted: see select_short.h. A sample tells where the wanted keys are, and one pass finds them.
-// Narrow types, many quantiles, and samples that misled need digits: the leading 16 bits of all
-// keys are counted, which tells the prefix of each wanted key. Then the keys with these prefixes
-// are copied, or counted by their next 16 bits if they are too many.
+// Quantiles. Only short channels are sorted: see select_short.h. For others a sample tells where the
+// wanted keys are, and one pass finds them. Narrow types, many quantiles, and samples that misled
+// need digits: the leading 16 bits of all keys are counted, which tells the prefix of each wanted
+// key. Then the keys with these prefixes are copied, or counted by their next 16 bits if they are
+// too many.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

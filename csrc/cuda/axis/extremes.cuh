@@ -102,47 +102,42 @@ constexpr bool kComparesPairs =
     sizeof(T) <= 2 &&
     (!Number<T>::kIsFloat || kArch >= (std::is_same_v<T, Float8E4M3> ? 890 : 800));
 
-/// Two floats of 16 bits at a time. Infinite ones become NaN, which is left out.
+/// Two numbers of 16 bits at a time. Infinite ones become NaN, which is left out.
 template <class T>
 struct ExtremePairs {
-  using Half = T;
-  uint32_t low = Number<T>::Layout::kInfinity * 0x10001;
-  uint32_t high = low | 0x80008000;
+  uint32_t low = twice(kLargest);
+  uint32_t high = twice(Number<T>::kIsFloat ? kLargest | 0x8000 : ~kLargest);
 
   __device__ __forceinline__ void add(uint32_t pair) {
     if constexpr (std::is_same_v<T, Float16>) {
       asm("fma.rn.f16x2 %0, %0, %1, %0;" : "+r"(pair) : "r"(0));
       asm("min.f16x2 %0, %0, %1;" : "+r"(low) : "r"(pair));
       asm("max.f16x2 %0, %0, %1;" : "+r"(high) : "r"(pair));
-    } else {
-      static_assert(std::is_same_v<T, BFloat16>, "not a float of 16 bits");
+    } else if constexpr (std::is_same_v<T, BFloat16>) {
       asm("fma.rn.bf16x2 %0, %0, %1, %0;" : "+r"(pair) : "r"(0));
       asm("min.bf16x2 %0, %0, %1;" : "+r"(low) : "r"(pair));
       asm("max.bf16x2 %0, %0, %1;" : "+r"(high) : "r"(pair));
+    } else if constexpr (std::is_same_v<T, int16_t>) {
+      low = __vmins2(low, pair);
+      high = __vmaxs2(high, pair);
+    } else {
+      static_assert(std::is_same_v<T, uint16_t>, "not a number of 16 bits");
+      low = __vminu2(low, pair);
+      high = __vmaxu2(high, pair);
     }
   }
-};
-template <>
-struct ExtremePairs<int16_t> {
-  using Half = int16_t;
-  uint32_t low = 0x7fff7fff;
-  uint32_t high = 0x80008000;
 
-  __device__ __forceinline__ void add(uint32_t pair) {
-    low = __vmins2(low, pair);
-    high = __vmaxs2(high, pair);
+ private:
+  static constexpr uint32_t twice(uint32_t half) {
+    return (half & 0xffff) * 0x10001;
   }
-};
-template <>
-struct ExtremePairs<uint16_t> {
-  using Half = uint16_t;
-  uint32_t low = 0xffffffff;
-  uint32_t high = 0;
-
-  __device__ __forceinline__ void add(uint32_t pair) {
-    low = __vminu2(low, pair);
-    high = __vmaxu2(high, pair);
-  }
+  static constexpr uint32_t kLargest = [] {
+    if constexpr (Number<T>::kIsFloat) {
+      return Number<T>::Layout::kInfinity;
+    } else {
+      return uint32_t{std::numeric_limits<T>::max()};
+    }
+  }();
 };
 
 /// The type of 16 bits that elements are compared in. A byte becomes the upper half of an integer.

@@ -119,7 +119,7 @@ struct UniformBinsOfChannel {
   }
   /// Edge k of those below `high`, on the line.
   __device__ __forceinline__ E inner(E k) const {
-    return rounded_sum(rounded_product(k, line.step), line.low);
+    return line.edge(k);
   }
   __device__ __forceinline__ static E above(E value) {
     if constexpr (sizeof(E) == 4) {

@@ -66,7 +66,7 @@ struct ByteOrder {
   }
 };
 
-/// Where bins begin, in the order of bytes.
+/// The place at which each bin begins, among the bytes in their order.
 template <class T>
 struct ByteBounds {
   const Edges& edges;
@@ -198,11 +198,10 @@ void count_bytes_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   const Sum* sums = count_bytes(problem, launch);
-  const bool of_warps = plan.blocks < problem.num_channels() && edges.bins <= kMostBinsOfByteWarp;
   visit_byte_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start(
-        launch, "map_bytes", of_warps ? map_bytes_kernel<T, true> : map_bytes_kernel<T, false>,
+        launch, "map_bytes", plan.of_warps ? map_bytes_kernel<T, true> : map_bytes_kernel<T, false>,
         LaunchShape{
             grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, 1,
             launch.limits.has_clusters()},

@@ -228,8 +228,6 @@ void find_parts(
           launch, "vec16_extremes",
           plan.of_warps() ? vec16_extremes_kernel<T, true> : vec16_extremes_kernel<T, false>, grid,
           block, 0, data, plan.vec16s, plan.chunks, out);
-    case ExtremesLayout::kCounted:
-      break; // find_extremes_of_bytes
     case ExtremesLayout::kStrided:
       return start(
           launch, "strided_extremes",
@@ -244,6 +242,8 @@ void find_parts(
           grid, block, 0, data, plan.columns, out);
     case ExtremesLayout::kShort:
       return find_short_extremes(plan, problem, out.widened, out.low, out.high, launch);
+    case ExtremesLayout::kCounted:
+      return find_extremes_of_bytes(problem, out.widened, out.low, out.high, launch);
   }
   no_kernel("find_extremes");
 }
@@ -257,9 +257,6 @@ void find_extremes_of(
     const Launch& launch) {
   const ExtremesPlan plan = plan_extremes(problem, launch.limits);
   const int64_t channels = problem.num_channels();
-  if (plan.layout == ExtremesLayout::kCounted) {
-    return find_extremes_of_bytes(problem, widened, low, high, launch);
-  }
   ExtremesOut<T> out{nullptr, low, high, widened};
   if (plan.parts() == 1) {
     return find_parts(plan, problem, out, launch);

@@ -84,8 +84,7 @@ __global__ void edges_of_rows_kernel(
     const auto size = static_cast<unsigned>(bins + 1);
     put_row(team, edges + row * (bins + 1), size, [&](unsigned k) {
       if (has_line && k < bins) {
-        return static_cast<Edge>(
-            rounded_sum(rounded_product(static_cast<T>(k), line.step), line.low));
+        return static_cast<Edge>(line.edge(static_cast<T>(k)));
       }
       return static_cast<Edge>(uniform_edge(low, high, bins, k));
     });

@@ -26,7 +26,7 @@ __device__ __forceinline__ Edges compute(const ComputedEdges& from, const Edges&
   for (auto k = static_cast<unsigned>(threadIdx.x); k <= edges.bins; k += blockDim.x) {
     double edge;
     if (has_line && k < edges.bins) {
-      edge = rounded_sum(rounded_product(static_cast<double>(k), line.step), line.low);
+      edge = line.edge(static_cast<double>(k));
     } else {
       edge = uniform_edge(from.low, from.high, edges.bins, k);
     }

@@ -3,7 +3,7 @@
 
 #include "core/edges.h"
 #include "cuda/launch.h"
-#include "cuda/plan/warp_sums.h"
+#include "cuda/plan/warp_sums_plan.h"
 
 namespace histo::cuda {
 

@@ -270,10 +270,10 @@ EdgePlan plan_bytes(const Problem& problem, int64_t bins, const DeviceLimits& li
   EdgePlan plan{};
   constexpr int64_t kWarps = kThreadsOfBytes / 32, kBlocksOfSm = 8;
   const int64_t channels = problem.num_channels(), most = kBlocksOfSm * limits.sm_count;
-  const bool of_warps = channels > most && bins <= kMostBinsOfByteWarp;
   plan.layout = EdgeLayout::kBytes;
+  plan.of_warps = channels > most && bins <= kMostBinsOfByteWarp;
   plan.threads = kThreadsOfBytes;
-  plan.blocks = std::min(of_warps ? ceil_div(channels, kWarps) : channels, most);
+  plan.blocks = std::min(plan.of_warps ? ceil_div(channels, kWarps) : channels, most);
   return plan;
 }
 

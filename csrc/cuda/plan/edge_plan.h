@@ -82,8 +82,6 @@ enum class EdgeLayout {
 };
 
 constexpr int kThreadsOfBytes = 256;
-/// Channels with more bins have a block each, if their bytes are counted; those with fewer, a warp.
-constexpr int64_t kMostBinsOfByteWarp = 512;
 
 struct EdgePlan {
   EdgeLayout layout;
@@ -92,6 +90,7 @@ struct EdgePlan {
   ChannelColumns columns;
   EdgeStripes stripes;
   CountPlan tiles; // its layout is Generic
+  bool of_warps;   // kBytes: a warp maps the sums of a channel, and not a block
   int64_t blocks;
   int threads;
   int64_t shared_bytes;

@@ -20,7 +20,7 @@ constexpr int64_t kCostOfPart = 3;          // loading an element of a vec16 tha
 // Lanes that read fast together.
 constexpr int64_t kLanesOfSm = 1024;
 
-/// What it costs that lanes read elements so many bytes apart.
+/// The cost of a load by lanes whose elements are so many bytes apart.
 int64_t cost_of_lanes(int64_t stride_bytes) {
   return kCostOfLine * std::min(stride_bytes, kLineBytes) / kLineBytes;
 }

@@ -49,9 +49,9 @@ std::optional<SelectPlan> plan_gathered(
   const bool is_small = channels * rows * element_bytes <= kMostBytesToGather &&
                         (element_bytes > 1 || rows <= kMostRowsOfBytesToGather) &&
                         (element_bytes > 2 || !has_many_channels(problem, limits));
-  const bool is_short = element_bytes == 1   ? rows <= kMostRowsOfSort
-                        : element_bytes == 2 ? false
-                                             : rows * element_bytes <= kMostBytesOfRowsToGather;
+  const bool is_short = element_bytes == 1
+                            ? rows <= kMostRowsOfSort
+                            : element_bytes > 2 && rows * element_bytes <= kMostBytesOfRowsToGather;
   if (vec16s_of(problem) || !(is_small || is_short)) {
     return std::nullopt;
   }

@@ -1,8 +1,5 @@
 // Copies channels that lie side by side, so that each is one run. A block copies a tile: it reads
 // words of neighbouring channels, and writes words of neighbouring rows.
-#include <algorithm>
-#include <iterator>
-
 #include "cuda/select/select.h"
 #include "cuda/walk/walk.cuh"
 
@@ -14,10 +11,8 @@ constexpr unsigned words_of_tile(int64_t word_bytes) {
   return word_bytes == 8 ? 2048 : 4096;
 }
 
-struct GatheredRows {
-  Extent channels[2];
-  Extent rows[3];
-  int64_t num_rows;
+struct GatheredRows : View {
+  int64_t all_rows;
   int64_t step;       // from one channel of the copy to the next
   unsigned log_words; // of a row of a tile
   unsigned tiles;     // one behind another
@@ -56,7 +51,7 @@ __global__ __launch_bounds__(kThreadsOfGather) void gather_kernel(
   const unsigned rows_of_load = kThreadsOfGather >> in.log_words;
   const Bits* from =
       data + batch * in.channels[0].stride + (first_column + own_word * kOf) * channels.stride;
-  const int64_t left = in.num_rows - first_row; // rows
+  const int64_t left = in.all_rows - first_row; // rows
   const int64_t own_rows = own_word * kOf < columns ? left - own_row : 0;
   Word loaded[kLoads];
   const auto load = [&](const auto& offset_of) {
@@ -115,15 +110,14 @@ auto kernel_of(unsigned of_word) {
 
 void gather(const GatherShape& shape, const Problem& problem, void* copy, const Launch& launch) {
   GatheredRows in{};
-  std::copy(std::begin(problem.channels), std::end(problem.channels), in.channels);
-  std::copy(std::begin(problem.rows), std::end(problem.rows), in.rows);
-  in.num_rows = problem.num_rows();
+  static_cast<View&>(in) = problem;
+  in.all_rows = problem.num_rows();
   in.step = shape.step;
   in.log_words = shape.log_words;
   const int64_t words = int64_t{1} << in.log_words;
   const int64_t word_bytes = bytes_of_type(problem.type) * shape.of_word;
   const int64_t rows = words_of_tile(word_bytes) / words;
-  in.tiles = static_cast<unsigned>(ceil_div(in.num_rows, rows));
+  in.tiles = static_cast<unsigned>(ceil_div(in.all_rows, rows));
   in.stripes = static_cast<unsigned>(ceil_div(in.channels[1].size, words * shape.of_word));
   visit_unsigned_type(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;

@@ -5,7 +5,7 @@
 
 #include "core/weights.h"
 #include "cuda/plan/facts.h"
-#include "cuda/plan/warp_sums.h"
+#include "cuda/plan/warp_sums_plan.h"
 #include "torch/explain/explain.h"
 
 namespace histo {

@@ -7,7 +7,7 @@
 
 #include "cuda/fill/fill.h"
 #include "cuda/fill/weights.h"
-#include "cuda/plan/warp_sums.h"
+#include "cuda/plan/warp_sums_plan.h"
 #include "torch/operators/on_device.h"
 #include "torch/weighted_calls.h"
 

@@ -1,4 +1,4 @@
-#include "cuda/plan/warp_sums.h"
+#include "cuda/plan/warp_sums_plan.h"
 
 #include <algorithm>
 #include <iterator>
