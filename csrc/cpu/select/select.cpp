@@ -1,8 +1,8 @@
-// Quantiles. Only short channels are sorted: see select_short.h. For others a sample tells where the
-// wanted keys are, and one pass finds them. Narrow types, many quantiles, and samples that misled
-// need digits: the leading 16 bits of all keys are counted, which tells the prefix of each wanted
-// key. Then the keys with these prefixes are copied, or counted by their next 16 bits if they are
-// too many.
+// Quantiles. Only short channels are sorted: see select_short.h. Bytes are counted as a histogram
+// counts them. For others a sample tells where the wanted keys are, and one pass finds them. Keys of
+// 16 bits, many quantiles, and samples that misled need digits: the leading 16 bits of all keys are
+// counted, which tells the prefix of each wanted key. Then the keys with these prefixes are copied,
+// or counted by their next 16 bits if they are too many.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -321,6 +321,69 @@ void select_counted(const Selection& selection, KeyReader<Key>& reader, Allocato
   }
 }
 
+// --- Bytes
+
+constexpr int64_t kByteKeys = 256;
+
+/// The bin of a byte is its key.
+template <class T>
+PatternAxis axis_of_byte_keys() {
+  PatternAxis axis{kByteKeys, 0, kByteKeys, {}};
+  for (int64_t byte = 0; byte < kByteKeys; ++byte) {
+    axis.bin_of_byte[byte] = SortKey<T>::of(bits_as<T>(static_cast<uint8_t>(byte)));
+  }
+  return axis;
+}
+
+/// `counts`: [channels of the part, kByteKeys]; the part's first channel is `first` of all.
+void select_of_counts(
+    const Selection& selection,
+    const KeyReader<uint8_t>& reader,
+    const Problem& part,
+    int64_t first) {
+  const int64_t rows = part.num_rows();
+  parallel_for(part.num_channels(), kMinCountersPerTask / kByteKeys, [&](int64_t i, int64_t end) {
+    Quantiles<uint8_t> quantiles(selection, reader);
+    for (; i < end; ++i) {
+      const int64_t* counts = part.counts + i * kByteKeys;
+      std::vector<Wanted>& wanted =
+          quantiles.wanted(rows, reader.has_nan() ? counts[kByteKeys - 1] : 0);
+      Wanted* begin = wanted.data();
+      for (const WantedRange& range : ranges_of_digits(begin, begin + wanted.size(), counts)) {
+        for (const Wanted* one = range.begin; one != range.end; ++one) {
+          quantiles.found()[one->at] = static_cast<uint8_t>(range.digit);
+        }
+      }
+      quantiles.write(first + i);
+    }
+  });
+}
+
+void select_bytes(
+    const Selection& selection,
+    const KeyReader<uint8_t>& reader,
+    const PatternAxis& axis,
+    Allocator& allocate) {
+  Problem part = selection.problem;
+  const Extent outer = part.channels[0], run = part.channels[1];
+  constexpr int64_t kMost = kGatheredBytes / int64_t{kByteKeys * sizeof(int64_t)};
+  const int64_t inner = std::min(run.size, kMost), together = std::min(outer.size, kMost / inner);
+  part.type = ElementType::kUInt8; // the axis knows the type
+  part.num_bins = kByteKeys;
+  part.counts =
+      static_cast<int64_t*>(allocate(together * inner * kByteKeys * int64_t{sizeof(int64_t)}));
+  for (int64_t i = 0; i < outer.size; i += together) {
+    for (int64_t j = 0; j < run.size; j += inner) {
+      part.data =
+          static_cast<const uint8_t*>(selection.problem.data) + i * outer.stride + j * run.stride;
+      part.channels[0].size = std::min(together, outer.size - i);
+      part.channels[1].size = std::min(inner, run.size - j);
+      count(part, axis, allocate);
+      select_of_counts(selection, reader, part, i * run.size + j);
+    }
+  }
+}
+
 } // namespace
 
 void select(const Selection& selection, Allocator& allocate) {
@@ -332,11 +395,15 @@ void select(const Selection& selection, Allocator& allocate) {
     if (rows <= most_sorted_rows<Key>(selection.problem.num_channels())) {
       return select_short<Key>(selection, reader);
     }
-    const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
-    if (rows * int64_t{sizeof(T)} <= copied) {
-      select_copied<Key>(selection, reader, allocate);
+    if constexpr (sizeof(Key) == 1) {
+      return select_bytes(selection, reader, axis_of_byte_keys<T>(), allocate);
     } else {
-      select_counted<Key>(selection, reader, allocate);
+      const int64_t copied = selection.num_q < kManyQuantiles ? kCopiedBytes : kCopiedBytesOfMany;
+      if (rows * int64_t{sizeof(T)} <= copied) {
+        select_copied<Key>(selection, reader, allocate);
+      } else {
+        select_counted<Key>(selection, reader, allocate);
+      }
     }
   });
 }

@@ -50,7 +50,7 @@ class DigitPass {
   using PrefixTargets = std::vector<std::unique_ptr<PrefixTarget<Key>>>;
 
   static constexpr int kBits = 8 * sizeof(Key);
-  static constexpr int kDigitBits = kBits < 16 ? kBits : 16;
+  static constexpr int kDigitBits = 16;
   static constexpr int64_t kDigits = 1 << 16;
 
   /// The targets of a channel follow each other in the order of their prefixes.
