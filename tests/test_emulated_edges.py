@@ -733,6 +733,14 @@ def test_extremes_of_bytes_in_loose_columns(check_range: CheckRange, dtype: torc
             assert "counted" in check_range(some, gpu=HOPPER)
 
 
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_extremes_of_copies(check_range: CheckRange, dtype: torch.dtype) -> None:
+    values = numbers_about(uniform(-500, 500, 20), (5, 130, 41), dtype)
+    for some in (values[..., ::2], values[..., 3::5], values[:1, :, ::40]):
+        for dim in ((1,), (0, 1)):
+            check_range(some, dim=dim, gpu=HOPPER, offset=1, eager=True)
+
+
 def test_extremes_of_odd_columns(check_range: CheckRange) -> None:
     for channels in (255, 511):
         check_range(numbers_about(uniform(-1, 1, 2), (301, channels), torch.bfloat16))

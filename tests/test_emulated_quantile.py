@@ -261,6 +261,20 @@ EAGER_CASES = {
     "batches": Case("columns", (2, 1100, 17), (1,), gpu=HOPPER, offset=1),
     "columns of 2 bytes": Case("columns q1", (1500, 70), dtype=torch.bfloat16, gpu=HOPPER),
     "columns of 8 bytes": Case("columns", (1100, 40), dtype=torch.int64, gpu=HOPPER),
+    "loose columns": Case(
+        "columns", (1500, 73), dtype=torch.float16, cut=(slice(None), slice(1, 70)), gpu=HOPPER
+    ),
+    "columns in loops": Case("columns", (3, 2, 500, 35), (0, 2), gpu=HOPPER, offset=1),
+    "columns of pairs in loops": Case(
+        "columns", (3, 2, 500, 35), (0, 2), torch.bfloat16, q=NINE, gpu=HOPPER, offset=1
+    ),
+    "columns of doubles in loops": Case(
+        "columns", (3, 2, 500, 9), (0, 2), torch.float64, q=NINE, gpu=HOPPER
+    ),
+    "copied": Case("", (1100, 33), cut=(slice(None), slice(0, None, 2)), q=NINE, gpu=HOPPER),
+    "copied halves": Case(
+        "", (5, 1100, 33), (1,), torch.float16, cut=(..., slice(1, None, 3)), gpu=HOPPER
+    ),
     "bytes": Case("patterns", (3001,), dtype=torch.uint8, q=NINE),
     "bytes of channels": Case("patterns", (1500, 5), dtype=torch.int8, gpu=HOPPER),
 }

@@ -31,12 +31,14 @@ def assert_summarizes(
     *,
     gpu: Device = TWO_SMS,
     offset: int = 0,
+    eager: bool = False,
 ) -> set[str]:
     """Compares with the operator on the CPU, which is tested with fractions. Returns words about
     the plan."""
     header, data = described(x, 0, dim, offset * x.dtype.itemsize)
     about = f"{list(x.shape)} {x.dtype} over {dim} on {gpu.name}"
-    words, raw = run_emulated(programs.emulator, "summary", [*header, *limits_of(gpu)], data, about)
+    program = programs.eager if eager else programs.emulator
+    words, raw = run_emulated(program, "summary", [*header, *limits_of(gpu)], data, about)
     wanted = torch.ops.histo._summary(x, list(dim), True)
     at = 0
     for name, part in zip(("counts", "numbers", "digits"), wanted, strict=True):
@@ -109,6 +111,16 @@ def test_layouts(programs: Programs, dtype: torch.dtype) -> None:
         for kind in ("normal", "special"):
             found = assert_summarizes(programs, numbers(kind, shape, dtype), dim, gpu=HOPPER)
             assert {*words.split()} <= found, (shape, found)
+
+
+@pytest.mark.parametrize("dtype", NUMBERS, ids=str)
+def test_few_columns(programs: Programs, dtype: torch.dtype) -> None:
+    """A block has several columns of each channel."""
+    for channels in (2, 3, 5, 17, 33):
+        x = numbers("normal" if dtype == torch.bool else "any bits", (1201, channels), dtype)
+        assert "columns" in assert_summarizes(programs, x, gpu=HOPPER)
+        assert_summarizes(programs, x.view(-1, 1201, channels), (0, 1), offset=1)
+        assert_summarizes(programs, x[:, ::2], gpu=HOPPER, eager=True)
 
 
 @pytest.mark.parametrize("dtype", SHORT, ids=str)

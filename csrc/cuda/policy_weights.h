@@ -21,6 +21,9 @@ constexpr int64_t kWordsPerWeight = 8;
 // need more registers. Case: float32 [2^28] with float32 weights.
 constexpr int kThreadsOfWeights = 1024;
 constexpr int kThreadsOfMixedWeights = 768;
+// Elements of shorter runs are read one by one. Case: bfloat16 [63, 1312, 14, 14] over (0, 2, 3) with
+// float32 weights.
+constexpr int64_t kShortestRunOfWeights = 16;
 // A block chooses its window from so many weights.
 constexpr int kSamplesOfWeights = 256;
 constexpr int32_t kFewestBucketsOfWeights = 256;

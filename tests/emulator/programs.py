@@ -126,6 +126,7 @@ def eager(*tuning: str) -> list[str]:
         ("LeastListSample", "1 << 10", 1 << 6),
         ("MostBytesToGather", "8 << 20", 0),
         ("BytesOfGathered", "32 << 20", 1 << 16),
+        ("LeastBytesToCopy", "8 << 20", 0),
         ("MostBytesOfRowsToGather", "64 << 10", 0),
         ("MostRowsToSort", "256", 64),
         ("MostChannelsToCount", "4096", 0),

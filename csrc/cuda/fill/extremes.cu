@@ -4,6 +4,7 @@
 
 #include "cuda/axis/extremes.cuh"
 #include "cuda/pdl.cuh"
+#include "cuda/storage/gather.h"
 #include "cuda/walk/general_columns.cuh"
 #include "cuda/walk/vec16s.cuh"
 
@@ -250,11 +251,12 @@ void find_parts(
 
 template <class T>
 void find_extremes_of(
-    const Problem& problem,
+    const Problem& given,
     Widened widened,
     UniformEdgeOf<T>* low,
     UniformEdgeOf<T>* high,
     const Launch& launch) {
+  const Problem problem = in_runs(given, launch);
   const ExtremesPlan plan = plan_extremes(problem, launch.limits);
   const int64_t channels = problem.num_channels();
   ExtremesOut<T> out{nullptr, low, high, widened};

@@ -1,10 +1,12 @@
 #include "cuda/fill/fill.h"
 #include "cuda/storage/clear.h"
+#include "cuda/storage/gather.h"
 
 namespace histo::cuda {
 
 void count_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
+    const Problem& given, const Edges& edges, const Flow& flow, const Launch& launch) {
+  const Problem problem = in_runs(given, launch);
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   if (plan.clears) {
     clear(launch, problem, plan.overlaps);

@@ -96,10 +96,11 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   put_or_write_words(memory, result);
 }
 
-/// A kernel of streams has so many threads at most.
-inline WeightStreams with_threads(const WeightsPlan& plan, int threads) {
+/// A kernel of streams has so many threads at most, which take packs of so many elements.
+inline WeightStreams with_threads(const WeightsPlan& plan, int threads, int size) {
   WeightStreams streams = plan.streams;
-  streams.pack_step = streams.turns * threads;
+  streams.teams = teams_of_weights(streams, threads, size);
+  streams.pack_step = streams.turns * threads / streams.teams;
   streams.weight_step = streams.pack_step * streams.weight_rows[2].stride;
   return streams;
 }
@@ -121,8 +122,8 @@ void start_edge_sums(
       LaunchShape{
           grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
           launch.limits.has_clusters()},
-      problem.data, weights.data, with_threads(plan, threads), problem.type, weights.type, edges,
-      flow, valid, channel_sums(problem));
+      problem.data, weights.data, with_threads(plan, threads, Values::kSize), problem.type,
+      weights.type, edges, flow, valid, channel_sums(problem));
 }
 
 /// The same of streams of values.
@@ -136,8 +137,8 @@ void start_value_sums(const WeightsPlan& plan, const Problem& problem, const Lau
       LaunchShape{
           grid_of(plan.blocks), dim3(static_cast<unsigned>(threads)), plan.shared_bytes, 1,
           launch.limits.has_clusters()},
-      problem.data, weights.data, with_threads(plan, threads), problem.type, weights.type,
-      problem.num_bins, channel_sums(problem));
+      problem.data, weights.data, with_threads(plan, threads, Values::kSize), problem.type,
+      weights.type, problem.num_bins, channel_sums(problem));
 }
 
 } // namespace histo::cuda

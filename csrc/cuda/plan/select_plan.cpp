@@ -13,21 +13,6 @@ namespace {
 constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declare themselves
 constexpr int64_t kLanes = 32;
 
-/// The neighbouring channels that a word of up to four bytes holds.
-unsigned channels_of_word(const Problem& problem, int64_t element_bytes) {
-  const Extent& channels = problem.channels[1];
-  int64_t places = address_of(problem) / element_bytes | channels.size;
-  for (const Extent& loop :
-       {problem.channels[0], problem.rows[0], problem.rows[1], problem.rows[2]}) {
-    places |= loop.size > 1 ? loop.stride : 0;
-  }
-  int64_t size = channels.stride == 1 ? 4 / std::min<int64_t>(element_bytes, 4) : 1;
-  while (places % size != 0) {
-    size /= 2;
-  }
-  return static_cast<unsigned>(size);
-}
-
 /// Whether each SM has many channels.
 bool has_many_channels(const Problem& problem, const DeviceLimits& limits) {
   return problem.num_channels() > kManyShortChannelsOfSm * limits.sm_count;
@@ -56,17 +41,12 @@ std::optional<SelectPlan> plan_gathered(
     return std::nullopt;
   }
   plan.layout = SelectLayout::kGathered;
-  GatherShape& shape = plan.gathered;
-  const int64_t bytes = ceil_div(rows * element_bytes, kVec16Bytes) * kVec16Bytes;
-  shape.step = bytes / element_bytes;
-  shape.of_word = channels_of_word(problem, element_bytes);
+  plan.gathered = GatherShape::of(problem);
   // Parts begin with whole lines, and so with whole words. There is room for some lines of short
   // channels, and for all channels of small inputs.
-  const int64_t room = kBytesOfGathered / bytes;
-  shape.channels = std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, channels);
-  while (shape.log_words < 5 && shape.of_word << shape.log_words < problem.channels[1].size) {
-    ++shape.log_words;
-  }
+  const int64_t room = kBytesOfGathered / (plan.gathered.step * element_bytes);
+  plan.gathered.channels =
+      std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, channels);
   return plan;
 }
 
@@ -147,7 +127,7 @@ std::optional<SelectPlan> plan_columns(
     const DeviceLimits& limits,
     SelectPlan plan) {
   const int64_t word_bytes = bytes_of_word(element_bytes);
-  if (!are_columns(problem, word_bytes)) {
+  if (!are_columns(problem, word_bytes) && !are_general_columns(problem)) {
     return std::nullopt;
   }
   plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfColumnDigit};
@@ -163,6 +143,7 @@ std::optional<SelectPlan> plan_columns(
   plan.threads = kThreadsOfSelectColumns;
   plan.shared_bytes = plan.slots * slot_bytes + columns * kCounterBytes;
   plan.columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
+  set_steps(plan.columns, plan.threads);
   plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
   return plan;
 }

@@ -6,6 +6,7 @@
 
 #include "core/ranks.h"
 #include "cuda/plan/channels.h"
+#include "cuda/plan/gather_plan.h"
 #include "cuda/plan/vec16s.h"
 #include "cuda/policy_select.h"
 
@@ -80,18 +81,6 @@ HISTO_HOST_DEVICE uint64_t keys_of_counter(uint64_t keys, uint64_t room) {
 /// The most prefixes of a column that kStripes and kColumns count together: they are in registers.
 constexpr unsigned kMostSlotsOfColumn = 6;
 
-/// kGathered: how channels are copied.
-struct GatherShape {
-  int64_t channels;   // that there is room for
-  int64_t step;       // elements from one channel of the copy to the next
-  unsigned of_word;   // neighbouring channels that are read together
-  unsigned log_words; // of a row that a block reads
-
-  int64_t bytes(int64_t element_bytes) const {
-    return channels * step * element_bytes;
-  }
-};
-
 /// kStripes: what a block has room for.
 struct StripeShape {
   unsigned targets; // that are looked for together
@@ -123,7 +112,7 @@ struct ListedShape {
 
 struct SelectPlan {
   SelectLayout layout;
-  GatherShape gathered;
+  GatherShape gathered;   // kGathered: the channels that are copied at a time
   ChannelStreams streams; // of kWhole and kSampled, too
   ChannelSpans spans;     // of kSpans
   SpannedShape spanned;

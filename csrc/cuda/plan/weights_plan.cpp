@@ -13,6 +13,7 @@ namespace histo::cuda {
 namespace {
 
 constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
+constexpr int64_t kWarp = 32;
 
 Extent scaled(const Extent& loop, int64_t bytes) {
   return {loop.size, loop.stride * bytes};
@@ -115,6 +116,7 @@ bool takes_streams(const Problem& problem, const Edges* edges) {
 }
 
 void set_weights(const View& weights, WeightStreams& in) {
+  in.has_runs = in.has_runs || (in.rows[2].stride == 1 && in.rows[2].size >= kShortestRunOfWeights);
   std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
   std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
   in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
@@ -307,6 +309,17 @@ WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits
   plan.blocks = tiles.blocks;
   plan.threads = tiles.threads;
   return plan;
+}
+
+int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t size) {
+  const int64_t run = in.rows[2].size, warps = threads / kWarp;
+  if (!in.has_runs || in.turns > 1 || run >= in.share) {
+    return 1;
+  }
+  const int64_t runs = ceil_div(in.share, run);
+  const int64_t of_block = runs * ceil_div(run, threads * size);
+  const int64_t of_warp = ceil_div(runs, warps) * ceil_div(run, kWarp * size);
+  return of_warp < of_block ? warps : 1;
 }
 
 WordKind word_kind(ElementType weight) {

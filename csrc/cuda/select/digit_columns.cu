@@ -5,7 +5,7 @@
 #include "cuda/select/targets.cuh"
 #include "cuda/storage/counts.cuh"
 #include "cuda/storage/rotated.cuh"
-#include "cuda/walk/walk.cuh"
+#include "cuda/walk/general_columns.cuh"
 
 namespace histo::cuda {
 namespace {
@@ -13,8 +13,14 @@ namespace {
 constexpr int kLogWords = 5;
 constexpr unsigned kFewSlots = kTargetsOfQ; // of a column
 
-template <class Bits>
-using ColumnReads = ReadShape<kThreadsOfSelectColumns, 1, sizeof(Bits) == 8 ? 8 : 16>;
+constexpr unsigned kThreads = kThreadsOfSelectColumns;
+template <class Bits, class Column>
+using ColumnReads = ReadShape<
+    kThreads,
+    1,
+    std::is_same_v<Column, GeneralColumn<Bits>> ? 4
+    : sizeof(Bits) == 8                         ? 8
+                                                : 16>;
 
 /// The slots of a column, as find_slots numbers them. Returns how many there are.
 template <class Bits>
@@ -56,7 +62,7 @@ __device__ __forceinline__ void count_first_digits(
     const DigitColumns<Bits>& table) {
   const uint32_t counters = address_of(table.counters) + 4 * column.word;
   const unsigned shift = digit.shift, values = digit.values();
-  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
+  column.template for_each<ColumnReads<Bits, Column>>([&](Bits number, int of_word) {
     const unsigned value =
         order.is_nan(number) ? values : static_cast<unsigned>(order.ordered(number) >> shift);
     add_shared(counters + 4 * (of_word * table.plane + (value << kLogWords)), 1);
@@ -81,7 +87,7 @@ __device__ __forceinline__ void count_next_digits(
     const unsigned c = column.word * Table::kOfWord + of_word;
     load_prefixes(table.prefixes + c, Table::kWidth, used[c], prefixes[of_word]);
   }
-  column.template for_each<ColumnReads<Bits>>([&](Bits number, int of_word) {
+  column.template for_each<ColumnReads<Bits, Column>>([&](Bits number, int of_word) {
     const Bits upper = static_cast<Bits>(order.key(number) >> shift);
     const unsigned slot =
         slot_of(prefixes[of_word], static_cast<Bits>(upper >> kBitsOfColumnDigit));
@@ -102,7 +108,7 @@ __device__ __forceinline__ void put_digit_counts(
     const unsigned* used,
     const DigitColumns<Bits>& table) {
   constexpr unsigned kOfWord = DigitColumns<Bits>::kOfWord, kWidth = DigitColumns<Bits>::kWidth;
-  constexpr unsigned kWarps = ColumnReads<Bits>::kThreads / kWarp;
+  constexpr unsigned kWarps = kThreads / kWarp;
   const KeyDigit& digit = pass.digit;
   const unsigned lane = threadIdx.x % kWarp;
   for (unsigned i = threadIdx.x / kWarp; i < pass.slots * kWidth; i += kWarps) {
@@ -119,15 +125,13 @@ __device__ __forceinline__ void put_digit_counts(
   }
 }
 
-template <bool kFirst, class Bits>
-__global__ __launch_bounds__(ColumnReads<Bits>::kThreads, 1) void count_digit_columns_kernel(
+template <bool kFirst, class Bits, class Column>
+__global__ __launch_bounds__(kThreads, 1) void count_digit_columns_kernel(
     const Bits* __restrict__ data,
     const __grid_constant__ ChannelColumns in,
     KeyOrder<Bits> order,
     const __grid_constant__ SelectPass pass,
     unsigned targets) {
-  using Column = ColumnOfThread<Bits>;
-  constexpr unsigned kThreads = ColumnReads<Bits>::kThreads;
   constexpr unsigned kWidth = DigitColumns<Bits>::kWidth;
   __shared__ unsigned used[kWidth];
   extern __shared__ __align__(16) unsigned char shared[];
@@ -171,12 +175,17 @@ void count_digit_columns(
   const Problem& problem = part.selection.problem;
   visit_wide_bits(problem.type, [&](auto tag) {
     using Bits = typename decltype(tag)::type;
+    const auto kernel_of = [&](auto column) {
+      using Column = typename decltype(column)::type;
+      return pass.digit.first ? count_digit_columns_kernel<true, Bits, Column>
+                              : count_digit_columns_kernel<false, Bits, Column>;
+    };
+    const auto kernel = plan.columns.are_general() ? kernel_of(TypeTag<GeneralColumn<Bits>>{})
+                                                   : kernel_of(TypeTag<ColumnOfThread<Bits>>{});
     start(
-        launch, "count_digit_columns",
-        pass.digit.first ? count_digit_columns_kernel<true, Bits>
-                         : count_digit_columns_kernel<false, Bits>,
-        shape_of(plan), static_cast<const Bits*>(problem.data), plan.columns,
-        KeyOrder<Bits>::of(problem.type), pass, part.num_targets());
+        launch, "count_digit_columns", kernel, shape_of(plan),
+        static_cast<const Bits*>(problem.data), plan.columns, KeyOrder<Bits>::of(problem.type),
+        pass, part.num_targets());
   });
 }
 

@@ -2,6 +2,7 @@
 
 #include "cuda/select/select.h"
 #include "cuda/storage/clear.h"
+#include "cuda/storage/gather.h"
 
 namespace histo::cuda {
 namespace {
@@ -87,11 +88,7 @@ void select_gathered(const SelectPlan& plan, const SelectionPart& part, const La
       problem.channels[1].size = std::min(of_inner, inner.size - j);
       some.first_channel += i * inner.size + j;
       gather(shape, problem, copy, launch);
-      problem.data = copy;
-      problem.channels[1] = {problem.num_channels(), shape.step};
-      problem.channels[0] = {1, 0};
-      problem.rows[2] = {problem.num_rows(), 1};
-      problem.rows[0] = problem.rows[1] = {1, 0};
+      problem = problem_of_copy(problem, shape, copy);
       select_part(some, launch);
     }
   }
@@ -138,7 +135,9 @@ void select_part(const SelectionPart& part, const Launch& launch) {
 } // namespace
 
 void select(const Selection& selection, const Launch& launch) {
-  select_part({selection, 0, selection.num_q, 0, selection.problem.num_channels()}, launch);
+  Selection in = selection;
+  in.problem = in_runs(selection.problem, launch);
+  select_part({in, 0, in.num_q, 0, in.problem.num_channels()}, launch);
 }
 
 } // namespace histo::cuda

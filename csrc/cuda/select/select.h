@@ -43,9 +43,6 @@ void select_whole(const SelectPlan& plan, const SelectionPart& part, const Launc
 void select_sampled(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 void select_listed(const SelectPlan& plan, const SelectionPart& part, const Launch& launch);
 
-/// Copies all channels of a problem.
-void gather(const GatherShape& shape, const Problem& problem, void* copy, const Launch& launch);
-
 /// A pass over all values, as its kernels need it. Counters are [channel][slot][digit].
 struct SelectPass {
   KeyDigit digit;

@@ -8,17 +8,57 @@ namespace {
 template <class T>
 constexpr int kThreads = threads_of_summary_columns(sizeof(T));
 
-/// Adds what the thread found of a column: the extremes to those of its channel, the rest to the
-/// table.
-template <class T, class Sums>
-__device__ __forceinline__ void finish_column(Sums& own, unsigned long long* found) {
-  own.finish();
+/// Keeps the extremes that the thread found of a column.
+template <class Sums>
+__device__ __forceinline__ void keep_extremes(
+    const Sums& own, unsigned long long& lowest, unsigned long long& highest) {
   const unsigned long long low = own.low_key(), high = own.high_key();
   if (low > 0) {
-    atomicMax(&found[SummaryRows<T>::kLow], low);
+    atomicMax(&lowest, low);
   }
   if (high > 0) {
-    atomicMax(&found[SummaryRows<T>::kHigh], high);
+    atomicMax(&highest, high);
+  }
+}
+
+/// Whether a block has several columns of a channel. It adds these together before: many blocks add to
+/// few channels.
+template <int kColumns>
+__device__ __forceinline__ bool has_few_channels(const ChannelColumns& in) {
+  return in.channels < kColumns;
+}
+
+/// Adds what a block found of its columns to their channels. It has extremes only of few channels.
+template <class T, int kColumns, class Column>
+__device__ __forceinline__ void add_columns(
+    const Column& column,
+    const ChannelColumns& in,
+    const uint32_t* words,
+    const unsigned long long (&extremes)[2][kColumns],
+    unsigned long long* all) {
+  using Rows = SummaryRows<T>;
+  const auto columns = static_cast<int>(min(int64_t{kColumns}, in.columns - column.first_column()));
+  const auto channels = static_cast<int>(min(int64_t{columns}, in.channels));
+  const int rows = has_few_channels<kColumns>(in) ? Rows::kRows : Rows::kAdded;
+  for (int i = static_cast<int>(threadIdx.x); i < rows * channels; i += kThreads<T>) {
+    const int row = i / channels, first = i % channels;
+    unsigned long long* found =
+        all + in.channel(column.batch, column.first_column() + first) * Rows::kRows;
+    if (row < Rows::kAdded) {
+      int64_t number = 0;
+      for (int c = first; c < columns; c += channels) {
+        number += DigitTable(words, c, kColumns).at(row);
+      }
+      add_to_channel<T>(found, row, number);
+    } else {
+      unsigned long long key = 0;
+      for (int c = first; c < columns; c += channels) {
+        key = max(key, extremes[row - Rows::kAdded][c]);
+      }
+      if (key > 0) {
+        atomicMax(&found[row], key);
+      }
+    }
   }
 }
 
@@ -31,9 +71,13 @@ __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
   constexpr int kColumns = Column::kOfWord << kLogWordsOfSummary;
   constexpr int kWords = 2 * Rows::kAdded * kColumns;
   extern __shared__ uint32_t words[];
+  __shared__ unsigned long long extremes[2][kColumns]; // keys of the lowest and the highest values
   const auto thread = static_cast<int>(threadIdx.x);
   for (int i = thread; i < kWords; i += kThreads<T>) {
     words[i] = 0;
+  }
+  for (int i = thread; i < 2 * kColumns; i += kThreads<T>) {
+    extremes[i / kColumns][i % kColumns] = 0;
   }
   __syncthreads();
 
@@ -52,22 +96,19 @@ __global__ __launch_bounds__(kThreads<T>, 1) void summarize_columns_kernel(
   if (column.has_words) {
 #pragma unroll
     for (int j = 0; j < Column::kOfWord; ++j) {
-      if (column.column + j < in.columns) { // the last word of a row need not be whole
+      own[j].finish();
+      if (has_few_channels<kColumns>(in)) {
+        keep_extremes(own[j], extremes[0][first + j], extremes[1][first + j]);
+      } else if (column.column + j < in.columns) { // the last word of a row need not be whole
         const int64_t channel = in.channel(column.batch, column.column + j);
-        finish_column<T>(own[j], all + channel * Rows::kRows);
+        keep_extremes(
+            own[j], all[channel * Rows::kRows + Rows::kLow],
+            all[channel * Rows::kRows + Rows::kHigh]);
       }
     }
   }
   __syncthreads();
-
-  for (int i = thread; i < Rows::kAdded * kColumns; i += kThreads<T>) {
-    const int row = i / kColumns, of_block = i % kColumns;
-    if (column.first_column() + of_block < in.columns) {
-      const int64_t channel = in.channel(column.batch, column.first_column() + of_block);
-      add_to_channel<T>(
-          all + channel * Rows::kRows, row, DigitTable(words, of_block, kColumns).at(row));
-    }
-  }
+  add_columns<T, kColumns>(column, in, words, extremes, all);
 }
 
 } // namespace

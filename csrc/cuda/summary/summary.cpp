@@ -1,8 +1,10 @@
 #include "cuda/summary/summary.h"
+#include "cuda/storage/gather.h"
 
 namespace histo::cuda {
 
-void summarize(const Problem& problem, const Summary& results, const Launch& launch) {
+void summarize(const Problem& given, const Summary& results, const Launch& launch) {
+  const Problem problem = in_runs(given, launch);
   const int64_t channels = problem.num_channels(), elements = problem.num_rows();
   if (channels == 0) {
     return;

@@ -53,9 +53,16 @@ struct StreamOfPairs {
         chunk(block) {
   }
 
-  /// The blocks of a channel share a single run in turns; else each has rows of its own.
+  /// The blocks of a channel share a single run in turns; else each has rows of its own. The teams of
+  /// a block are all its threads, or warps that take runs in turns.
   __device__ __forceinline__ bool in_turns() const {
     return in.turns > 1;
+  }
+  __device__ __forceinline__ bool has_warps() const {
+    return in.teams > 1;
+  }
+  __device__ __forceinline__ unsigned place_in_team() const {
+    return has_warps() ? threadIdx.x % kWarp : threadIdx.x;
   }
   __device__ __forceinline__ int64_t begin() const {
     return in_turns() ? 0 : chunk * in.share;
@@ -83,8 +90,12 @@ struct StreamOfPairs {
   template <class F>
   __device__ __forceinline__ void for_each(const F& f) const {
     const int64_t run = in.rows[2].size;
+    int64_t row = begin();
+    if (has_warps() && threadIdx.x >= kWarp) {
+      row = (row / run + threadIdx.x / kWarp) * run;
+    }
 #pragma unroll 1
-    for (int64_t row = begin(); row < end();) {
+    while (row < end()) {
       const bool anywhere = kAnywhere && !in.has_runs;
       const int64_t size = anywhere ? end() - row : min(run - row % run, end() - row);
       Packs packs = packs_of(row, size);
@@ -93,7 +104,7 @@ struct StreamOfPairs {
         packs.singles = 0;
       }
       for_each_of(packs, f);
-      row += size;
+      row += size + (in.teams - 1) * run;
     }
   }
 
@@ -146,16 +157,17 @@ struct StreamOfPairs {
     }
   }
 
-  /// The packs of a thread in a run. The blocks of a channel take them in turns, if they share it.
+  /// The packs of a thread in a run, which the threads of a team take in turns. So do the blocks of a
+  /// channel, if they share it.
   struct Packs {
     const char* values; // of the next one
     const char* weights;
     int left;        // a thread has fewer than 2^31
     bool aligned;    // packs of weights are
-    int head;        // elements before the packs of all threads
+    int head;        // elements before the packs of the team
     int singles;     // elements before and behind them
     int64_t of_head; // elements from the first one to the thread's first pack
-    int64_t all;     // packs of all threads
+    int64_t all;     // packs of the team
   };
   __device__ __forceinline__ Packs packs_of(int64_t row, int64_t size) const {
     const unsigned value_bytes = values.bytes(), pack_bytes = value_bytes * kSize;
@@ -168,7 +180,7 @@ struct StreamOfPairs {
     packs.head = static_cast<int>(min(int64_t{beyond == 0 ? 0 : kSize - beyond}, size));
     packs.all = (size - packs.head) / kSize;
     packs.singles = static_cast<int>(size - packs.all * kSize);
-    const int64_t first = int64_t{in_turns() ? chunk : 0} * blockDim.x + threadIdx.x;
+    const int64_t first = int64_t{in_turns() ? chunk : 0} * blockDim.x + place_in_team();
     packs.of_head = packs.head + first * kSize;
     packs.values += packs.of_head * value_bytes;
     packs.weights += packs.of_head * weight_bytes();
@@ -197,12 +209,12 @@ struct StreamOfPairs {
     return pair;
   }
 
-  /// The packs of a thread, and then the elements beside those of all threads.
+  /// The packs of a thread, and then the elements beside those of the team.
   template <class F>
   __device__ __forceinline__ void for_each_of(Packs& packs, const F& f) const {
     constexpr int kAhead = Shape::kInFlight;
-    // The first warp of the first block takes the singles, as if they were one pack more.
-    const bool takes_singles = threadIdx.x < kWarp && (chunk == 0 || !in_turns());
+    // One warp takes the singles, as if they were one pack more.
+    const bool takes_singles = place_in_team() < kWarp && (chunk == 0 || !in_turns());
     const Pair single = takes_singles ? load_single(packs) : Pair{};
     bool singles = takes_singles && packs.singles > 0;
     Pair ahead[kAhead];

@@ -5,6 +5,7 @@
 
 #include "core/weights.h"
 #include "cuda/plan/facts.h"
+#include "cuda/plan/gather_plan.h"
 #include "cuda/plan/warp_sums_plan.h"
 #include "torch/explain/explain.h"
 
@@ -84,12 +85,16 @@ std::string plan_histogram(
     std::optional<bool> own_ranges) {
   const Described input{dtype, sizes, strides};
   const Checked checked = check_numbers("histogram", input.description("cuda"), dim);
-  const DescribedProblem asked(input, checked, Flow{flow}.num_counts(num_bins));
+  DescribedProblem asked(input, checked, Flow{flow}.num_counts(num_bins));
   if (asked.is_empty()) {
     return json_of(facts_of_nothing(asked, "layout"), asked);
   }
   Problem problem = asked.problem;
   problem.data = pointer_to(address, asked.copies_input);
+  if (takes_copy(problem)) {
+    asked.copies_input = true;
+    problem = problem_of_copy(problem, GatherShape::of(problem), pointer_to(0, true));
+  }
   const DeviceLimits limits =
       limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
   // Edges of one channel are its own if they lie between its extremes.

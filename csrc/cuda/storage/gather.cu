@@ -1,6 +1,8 @@
 // Copies channels that lie side by side, so that each is one run. A block copies a tile: it reads
 // words of neighbouring channels, and writes words of neighbouring rows.
-#include "cuda/select/select.h"
+#include "cuda/storage/gather.h"
+
+#include "cuda/policy_select.h"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -127,6 +129,16 @@ void gather(const GatherShape& shape, const Problem& problem, void* copy, const 
         rows * (words | 1) * word_bytes, static_cast<const Bits*>(problem.data), in,
         static_cast<Bits*>(copy));
   });
+}
+
+Problem in_runs(const Problem& problem, const Launch& launch) {
+  if (!takes_copy(problem)) {
+    return problem;
+  }
+  const GatherShape shape = GatherShape::of(problem);
+  void* copy = launch.allocate(shape.bytes(bytes_of_type(problem.type)));
+  gather(shape, problem, copy, launch);
+  return problem_of_copy(problem, shape, copy);
 }
 
 } // namespace histo::cuda

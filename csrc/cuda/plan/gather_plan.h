@@ -1,0 +1,29 @@
+// How channels are copied, so that each is one run.
+#pragma once
+
+#include "core/problem.h"
+
+namespace histo::cuda {
+
+struct GatherShape {
+  int64_t channels;   // that there is room for
+  int64_t step;       // elements from one channel of the copy to the next
+  unsigned of_word;   // neighbouring channels that are read together
+  unsigned log_words; // of a row that a block reads
+
+  /// With room for all channels.
+  static GatherShape of(const Problem& problem);
+
+  int64_t bytes(int64_t element_bytes) const {
+    return channels * step * element_bytes;
+  }
+};
+
+/// Whether channels lie side by side with gaps between them: no layout reads whole words of them. Few
+/// elements are read from L2 anyway, and many would take much memory.
+bool takes_copy(const Problem& problem);
+
+/// The same problem, of the copy.
+Problem problem_of_copy(const Problem& problem, const GatherShape& shape, const void* copy);
+
+} // namespace histo::cuda
