@@ -190,7 +190,7 @@ void count_own_ranges(
   if (bins.range != nullptr) {
     given = {true, bins.range[0], bins.range[1]};
   }
-  visit_wide_type(problem.type, [&](auto tag) {
+  visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start(
         launch, "count_own_ranges",

@@ -18,10 +18,6 @@ int64_t table_bytes(int64_t bins) {
   return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
 }
 
-bool is_wide(const Problem& problem) {
-  return bytes_of_type(problem.type) > 1;
-}
-
 void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
   plan.blocks = blocks_of_short(
       plan.in.vec16s.num_channels(), plan.of_warps, plan.threads, plan.shared_bytes, limits);
@@ -30,8 +26,8 @@ void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
 std::optional<ShortPlan> plan_teams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   const auto vec16s = vec16s_of(problem);
-  if (!vec16s || !is_wide(problem) || problem.adds ||
-      vec16s->vec16s() * kVec16Bytes > kMostBytesOfShort || bins >= kMostBinsOfShort) {
+  if (!vec16s || problem.adds || vec16s->vec16s() * kVec16Bytes > kMostBytesOfShort ||
+      bins >= kMostBinsOfShort) {
     return std::nullopt;
   }
   ShortPlan plan{};
@@ -94,8 +90,9 @@ std::optional<ShortPlan> plan_own_ranges(
 std::optional<ShortPlan> plan_short_channels(
     const Problem& problem, int64_t bins, int64_t edge_bytes, const DeviceLimits& limits) {
   auto plan = plan_teams(problem, bins, limits);
-  // Other types have thresholds of 8 bytes. There is no kernel for them.
-  const bool is_float = !is_integer(problem.type) && problem.type != ElementType::kFloat64;
+  // Integers have thresholds of 8 bytes. There is no kernel for them, nor for floats of one byte.
+  const bool is_float = !is_integer(problem.type) && problem.type != ElementType::kFloat64 &&
+                        bytes_of_type(problem.type) > 1;
   if (!plan || !is_float || bins > kMostSharedBinsOfShort) {
     return std::nullopt;
   }
