@@ -392,7 +392,7 @@ void select(const Selection& selection, Allocator& allocate) {
     using Key = typename SortKey<T>::Key;
     KeyReaderOf<T> reader(selection.problem);
     const int64_t rows = selection.problem.num_rows();
-    if (rows <= most_sorted_rows<Key>(selection.problem.num_channels())) {
+    if (rows <= most_sorted_rows<Key>(selection.problem.num_channels(), selection.num_q)) {
       return select_short<Key>(selection, reader);
     }
     if constexpr (sizeof(Key) == 1) {

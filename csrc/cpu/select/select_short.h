@@ -66,6 +66,7 @@ class ShortSelection {
  public:
   ShortSelection(const Selection& selection, const KeyReader<Key>& reader)
       : selection_(selection), reader_(reader), rows_(selection.problem.num_rows()) {
+    std::fill_n(keys_.data(), rows_ * kLanes<Key>, Key{0}); // of lanes without a channel, too
   }
 
   void run(int64_t first, int64_t channels) {
@@ -111,14 +112,18 @@ class ShortSelection {
   const Selection& selection_;
   const KeyReader<Key>& reader_;
   int64_t rows_;
-  alignas(tuning::kLineBytes) std::array<Key, tuning::kMaxSortedRowsOfMany * kLanes<Key>> keys_{};
+  alignas(tuning::kLineBytes) std::array<Key, tuning::kMaxSortedRowsOfSeveral * kLanes<Key>> keys_;
 };
 
-/// Channels of more rows are not short. A full line of long keys has few channels.
+/// Channels of more rows are not short. A line that is not full sorts fewer channels in the same time,
+/// and so does one of long keys; more quantiles of sorted keys take no time, and bytes are counted fast.
 template <class Key>
-int64_t most_sorted_rows(int64_t channels) {
-  return channels < kLanes<Key> || sizeof(Key) == 8 ? tuning::kMaxSortedRows
-                                                    : tuning::kMaxSortedRowsOfMany;
+int64_t most_sorted_rows(int64_t channels, int64_t num_q) {
+  constexpr auto kSize = sizeof(Key);
+  if (channels < kLanes<Key> || (num_q == 1 && kSize == 8)) {
+    return tuning::kMaxSortedRows;
+  }
+  return num_q == 1 || kSize == 1 ? tuning::kMaxSortedRowsOfMany : tuning::kMaxSortedRowsOfSeveral;
 }
 
 template <class Key>
