@@ -164,8 +164,8 @@ constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
 /// Channels of at most so many rows are sorted together: few channels, or one quantile of 64 bits; and
 /// others, with one quantile or bytes, and with several.
 constexpr int64_t kMaxSortedRows = 128;          // shown by float32 [4096, 100] over (1) median
-constexpr int64_t kMaxSortedRowsOfMany = 320;    // bfloat16 [257, 1280] median
-constexpr int64_t kMaxSortedRowsOfSeveral = 640; // float32 [64, 577, 64] over (1) nine quantiles
+constexpr int64_t kMaxSortedRowsOfMany = 320;    // shown by float16 [32, 197, 768] over (1) median
+constexpr int64_t kMaxSortedRowsOfSeveral = 640; // shown by float32 [64, 577, 64] over (1) summary
 /// Channels of at most these many bytes are copied: with few quantiles, and with many.
 constexpr int64_t kCopiedBytes = 512 << 10; // shown by float32 [64, 2^16] over (1) median
 constexpr int64_t kCopiedBytesOfMany = 8 << 20;

@@ -109,8 +109,9 @@ constexpr int64_t kThreadsOfSmOfShort = 1024;
 constexpr int64_t kVec16sOfThread = 12;
 // The most bytes of a channel, and of one that a warp takes.
 constexpr int64_t kMostBytesOfShort = 64 << 10;
-// Channels of bytes are shorter, if they have so many together: counting bytes and mapping their sums
-// is faster. Cases: int8 [14355, 433] and [764, 50176] over 1, uint8 [1440, 9016] over 1.
+// The most bytes of a channel of bytes, with shared edges and with ranges of its own, if all channels
+// have so many bytes: then it is faster to count bytes and to map their sums. Cases: int8
+// [14355, 433] and [764, 50176] over 1, uint8 [1440, 9016] over 1.
 constexpr int64_t kMostBytesOfShortBytes = 2 << 10;
 constexpr int64_t kMostBytesOfShortBytesWithRanges = 32 << 10;
 constexpr int64_t kFewBytesTogether = 4 << 20;

@@ -115,8 +115,11 @@ bool takes_streams(const Problem& problem, const Edges* edges) {
   return problem.num_rows() >= kMinRowsOfStream && !(edges != nullptr && is_wide);
 }
 
-void set_weights(const View& weights, WeightStreams& in) {
-  in.has_runs = in.has_runs || (in.rows[2].stride == 1 && in.rows[2].size >= kShortestRunOfWeights);
+void set_weights(const Problem& problem, WeightStreams& in) {
+  const View& weights = problem.operand(1);
+  const Extent& run = problem.rows[2];
+  in.has_runs = in.has_runs || (run.stride == 1 && run.size >= kShortestRunOfWeights &&
+                                address_of(problem) % bytes_of_type(problem.type) == 0);
   std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
   std::copy(std::begin(weights.rows), std::end(weights.rows), in.weight_rows);
   in.turns = in.has_runs && in.rows[2].size == in.num_rows ? in.chunks : 1;
@@ -158,7 +161,7 @@ std::optional<WeightsPlan> plan_short_streams(
     in.buckets = kFewestBucketsOfWeights;
     in.table = *table;
     in.writes = true;
-    set_weights(problem.operand(1), in);
+    set_weights(problem, in);
     plan.layout = WeightsLayout::kStreams;
     plan.threads = static_cast<int>(kThreadsOfWeights / blocks);
     plan.shared_bytes = beside + table->size(static_cast<unsigned>(slots)) * int64_t{4};
@@ -201,7 +204,7 @@ std::optional<WeightsPlan> plan_streams(
     while (in.buckets < kFewestBuckets && axis.bytes(of_part, 2 * in.buckets) + bytes <= room) {
       in.buckets *= 2;
     }
-    set_weights(weights, in);
+    set_weights(problem, in);
     plan.threads = kThreadsOfWeights;
     plan.shared_bytes = axis.bytes(of_part, in.buckets) + bytes;
     plan.blocks = problem.num_channels() * in.chunks * parts;

@@ -14,13 +14,13 @@ constexpr int kLogWords = 5;
 constexpr unsigned kFewSlots = kTargetsOfQ; // of a column
 
 constexpr unsigned kThreads = kThreadsOfSelectColumns;
+/// Columns of several loops leave fewer registers for loads in flight.
 template <class Bits, class Column>
-using ColumnReads = ReadShape<
-    kThreads,
-    1,
-    std::is_same_v<Column, GeneralColumn<Bits>> ? 4
-    : sizeof(Bits) == 8                         ? 8
-                                                : 16>;
+constexpr int kLoads = std::is_same_v<Column, GeneralColumn<Bits>> ? 4
+                       : sizeof(Bits) == 8                         ? 8
+                                                                   : 16;
+template <class Bits, class Column>
+using ColumnReads = ReadShape<kThreads, 1, kLoads<Bits, Column>>;
 
 /// The slots of a column, as find_slots numbers them. Returns how many there are.
 template <class Bits>
