@@ -156,6 +156,17 @@ def test_copies() -> None:
     assert "a contiguous copy is made first" in str(plan)
 
 
+def test_copies_of_gaps() -> None:
+    """8 MiB of channels that do not follow each other are copied into runs."""
+    for columns, copies in ((2048, True), (2046, False)):
+        gaps = torch.empty(1024, 2 * columns)[:, ::2]
+        plan = explain_histogram(gaps, 4, range=(0, 1), dim=0, device="H200")
+        assert plan.copies_input == copies
+        assert (plan.layout == "short") == copies
+        assert not explain_histogram(gaps, 4, range=(0, 1), dim=0, device="cpu").copies_input
+        assert not explain_histogram(gaps.contiguous(), 4, dim=0, device="H200").copies_input
+
+
 def test_an_assumed_device() -> None:
     if torch.cuda.is_available():
         pytest.skip("the current GPU is taken")
