@@ -545,7 +545,7 @@ def test_values_that_crowd_for_a_while() -> None:
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.bfloat16, torch.float32, torch.int64])
 def test_gaps_between_channels(dtype: torch.dtype) -> None:
-    """Large inputs are copied first, which nobody sees but the allocator."""
+    """Large inputs are copied first; results do not change."""
     rows = (9 << 20) // dtype.itemsize // 150
     values = random_values((2, rows, 301), dtype, low=0, high=200).cuda()
     for x, dim in ((values[..., 1::2], (0, 1)), (values[:1, :, ::2], 1), (values[..., ::3], 1)):

@@ -38,7 +38,7 @@ def special(values: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("dtype", NUMBERS, ids=str)
 def test_types(count_uniform: CountUniform, dtype: torch.dtype) -> None:
-    small = dtype.is_floating_point and dtype.itemsize == 1
+    is_float8 = dtype.is_floating_point and dtype.itemsize == 1
     for shape, bins in (((40, 49), 10), ((5, 300), 257), ((4, 2000), 64)):
         values = special(numbers_about(uniform(-40, 100, 20), shape, dtype))
         for offset in (0, 1):
@@ -48,7 +48,7 @@ def test_types(count_uniform: CountUniform, dtype: torch.dtype) -> None:
                 assert own == {"count_own_ranges"}, own
                 narrow = dtype in (torch.float16, torch.bfloat16, torch.float32)
                 kernel = "count_short_channels" if narrow else "count_own_ranges"
-                assert one == {kernel} or small, one
+                assert one == {kernel} or is_float8, one
 
 
 def test_sizes(count_uniform: CountUniform) -> None:

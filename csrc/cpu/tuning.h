@@ -161,8 +161,8 @@ constexpr int64_t kKeysAheadBytes = 16384; // shown by float32 [2^24] median
 /// ahead are fetched.
 constexpr int64_t kKeyRows = 128;     // bfloat16 [2048, 4096] median
 constexpr int64_t kKeyRowsAhead = 16; // bfloat16 [2048, 4096] median
-/// Channels of at most so many rows are sorted together: few channels, or one quantile of 64 bits; and
-/// others, with one quantile or bytes, and with several.
+/// Channels of at most so many rows are sorted together: fewer channels than a line has keys, or one
+/// quantile of 64-bit keys; one quantile, or bytes; several quantiles.
 constexpr int64_t kMaxSortedRows = 128;          // shown by float32 [4096, 100] over (1) median
 constexpr int64_t kMaxSortedRowsOfMany = 320;    // shown by float16 [32, 197, 768] over (1) median
 constexpr int64_t kMaxSortedRowsOfSeveral = 640; // shown by float32 [64, 577, 64] over (1) summary

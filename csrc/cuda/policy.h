@@ -282,10 +282,11 @@ constexpr int64_t kRowsToSetUpItem = 8;
 constexpr int64_t kMostStepsOfColumns = 64;
 // A block reads all places.
 constexpr int64_t kMostPlacesOfColumns = 8192;
-// Channels side by side with gaps between them are copied into runs first, if they have so many bytes
-// at least, and no more than these. Case: float16 [3109, 13072][:, ::2].
+// Inputs of so many bytes, at least and at most, whose channels lie side by side with gaps between them
+// are copied into runs first, by blocks of so many threads. Case: float16 [3109, 13072][:, ::2].
 constexpr int64_t kLeastBytesToCopy = 8 << 20;
 constexpr int64_t kMostBytesToCopy = 256 << 20;
+constexpr int kThreadsOfGather = 256;
 
 // --- Any strides (generic.cu) ------------------------------------------------------------
 

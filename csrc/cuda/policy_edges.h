@@ -109,13 +109,14 @@ constexpr int64_t kThreadsOfSmOfShort = 1024;
 constexpr int64_t kVec16sOfThread = 12;
 // The most bytes of a channel, and of one that a warp takes.
 constexpr int64_t kMostBytesOfShort = 64 << 10;
-// The most bytes of a channel of bytes, with shared edges and with ranges of its own, if all channels
-// have so many bytes: then it is faster to count bytes and to map their sums. Cases: int8
-// [14355, 433] and [764, 50176] over 1, uint8 [1440, 9016] over 1.
-constexpr int64_t kMostBytesOfShortBytes = 2 << 10;
-constexpr int64_t kMostBytesOfShortBytesWithRanges = 32 << 10;
-constexpr int64_t kFewBytesTogether = 4 << 20;
 constexpr int64_t kMostBytesOfWarp = 4 << 10;
+// One-byte types that have so many elements in all: it is faster to count raw bytes, and to map their
+// sums to bins, if a channel has more rows than these, with shared edges and with a range of its own.
+// Cases: int8 [14355, 433] and [764, 50176] over 1, uint8 [1440, 9016] over 1.
+constexpr int64_t kLeastBytesToMap = 4 << 20;
+constexpr int64_t kMostShortRowsOfBytes = 2 << 10;
+constexpr int64_t kMostShortRowsOfBytesWithRanges = 32 << 10;
+constexpr int64_t kMostPlacesPerByte = 4; // of the vec16s that a channel is read by
 // Warps take channels if there are so many of them for each SM, with no more bins than these.
 constexpr int64_t kWarpsOfSmToFill = 8;
 constexpr int64_t kMostBinsOfWarp = 2048;

@@ -28,7 +28,6 @@ constexpr int64_t kMostBytesOfRowsToGather = 64 << 10;
 // over (0, 1), uint8 [1598, 923] and bfloat16 [5120, 257].
 constexpr int64_t kMostBytesToGather = 8 << 20;
 constexpr int64_t kMostRowsOfBytesToGather = 2560;
-constexpr int kThreadsOfGather = 256;
 // Bytes that are copied at a time: they fit in L2.
 constexpr int64_t kBytesOfGathered = 32 << 20;
 // The bits of a digit, and of one that columns or two-byte types have. Shown by: float32 [2^16, 512]

@@ -21,7 +21,7 @@ stripe_words word_bytes computes_edges words has_all_digits layout workspace_byt
 bytes_of_counts copies_input launches steps
 """
 _WORDS = {
-    "copies_input": "a contiguous copy is made first: the strides are rare",
+    "copies_input": "the input is copied first: its strides are rare, or its channels have gaps",
     "shares_lines": "starts when all earlier work has ended",
     "computes_edges": "by a formula and the edges beside it, which are computed anew",
 }

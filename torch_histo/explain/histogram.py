@@ -154,7 +154,9 @@ def explain_histogram(
             nested["raw_bytes"] = Explanation(*counted, gpu, assumed)
     memory = facts["memory"]
     if source == "extremes" and facts["layout"]["layout"] != "short":
-        memory["bytes_moved"] += memory["bytes_read"] * (3 if memory["copies_input"] else 1)
+        memory["bytes_moved"] += memory["bytes_read"] * (
+            3 if memory["copies_input"] and not is_one_call else 1
+        )
     if weight is not None:
         nested["weight"] = found = _facts_of_weight(tensor, edges, dims, flow, weight, density, gpu)
         memory["bytes_moved"] += found.bytes_read

@@ -342,7 +342,8 @@ void select_of_counts(
     const Problem& part,
     int64_t first) {
   const int64_t rows = part.num_rows();
-  parallel_for(part.num_channels(), kMinCountersPerTask / kByteKeys, [&](int64_t i, int64_t end) {
+  const int64_t of_task = std::max<int64_t>(kMinCountersPerTask / kByteKeys / selection.num_q, 1);
+  parallel_for(part.num_channels(), of_task, [&](int64_t i, int64_t end) {
     Quantiles<uint8_t> quantiles(selection, reader);
     for (; i < end; ++i) {
       const int64_t* counts = part.counts + i * kByteKeys;
@@ -368,7 +369,7 @@ void select_bytes(
   const Extent outer = part.channels[0], run = part.channels[1];
   constexpr int64_t kMost = kGatheredBytes / int64_t{kByteKeys * sizeof(int64_t)};
   const int64_t inner = std::min(run.size, kMost), together = std::min(outer.size, kMost / inner);
-  part.type = ElementType::kUInt8; // the axis knows the type
+  part.type = ElementType::kUInt8; // the axis maps patterns to keys
   part.num_bins = kByteKeys;
   part.counts =
       static_cast<int64_t*>(allocate(together * inner * kByteKeys * int64_t{sizeof(int64_t)}));

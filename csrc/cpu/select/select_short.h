@@ -115,8 +115,9 @@ class ShortSelection {
   alignas(tuning::kLineBytes) std::array<Key, tuning::kMaxSortedRowsOfSeveral * kLanes<Key>> keys_;
 };
 
-/// Channels of more rows are not short. A line that is not full sorts fewer channels in the same time,
-/// and so does one of long keys; more quantiles of sorted keys take no time, and bytes are counted fast.
+/// The most rows that are sorted faster than they are selected. A line that is not full, or of long
+/// keys, sorts few channels at once. More quantiles cost nothing once keys are sorted. Bytes are counted
+/// fast anyway.
 template <class Key>
 int64_t most_sorted_rows(int64_t channels, int64_t num_q) {
   constexpr auto kSize = sizeof(Key);

@@ -256,7 +256,7 @@ void find_extremes_of(
     UniformEdgeOf<T>* low,
     UniformEdgeOf<T>* high,
     const Launch& launch) {
-  const Problem problem = in_runs(given, launch);
+  const Problem problem = copied_into_runs(given, launch);
   const ExtremesPlan plan = plan_extremes(problem, launch.limits);
   const int64_t channels = problem.num_channels();
   ExtremesOut<T> out{nullptr, low, high, widened};

@@ -6,7 +6,7 @@ namespace histo::cuda {
 
 void count_between(
     const Problem& given, const Edges& edges, const Flow& flow, const Launch& launch) {
-  const Problem problem = in_runs(given, launch);
+  const Problem problem = copied_into_runs(given, launch);
   const EdgePlan plan = plan_edges(problem, edges, launch.limits);
   if (plan.clears) {
     clear(launch, problem, plan.overlaps);

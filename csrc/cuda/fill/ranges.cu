@@ -242,7 +242,7 @@ void edges_of(const Problem& problem, const UniformBins& bins, const Launch& lau
 template <class E>
 void count_uniform(
     const Problem& given, const UniformBins& bins, const Flow& flow, const Launch& launch) {
-  const Problem problem = in_runs(given, launch);
+  const Problem problem = copied_into_runs(given, launch);
   const bool own = bins.range == nullptr;
   if (problem.num_rows() == 0 || problem.num_counts() == 0) {
     return set_up_without_elements<E>(problem, bins, problem.num_counts(), launch);

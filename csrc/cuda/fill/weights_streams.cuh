@@ -96,10 +96,10 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sum_value_str
   put_or_write_words(memory, result);
 }
 
-/// A kernel of streams has so many threads at most, which take packs of so many elements.
-inline WeightStreams with_threads(const WeightsPlan& plan, int threads, int size) {
+/// The streams of a kernel with so many threads, and packs of so many elements.
+inline WeightStreams with_threads(const WeightsPlan& plan, int threads, int pack_size) {
   WeightStreams streams = plan.streams;
-  streams.teams = teams_of_weights(streams, threads, size);
+  streams.teams = teams_of_weights(streams, threads, pack_size);
   streams.pack_step = streams.turns * threads / streams.teams;
   streams.weight_step = streams.pack_step * streams.weight_rows[2].stride;
   return streams;

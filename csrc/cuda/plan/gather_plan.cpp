@@ -40,11 +40,14 @@ GatherShape GatherShape::of(const Problem& problem) {
 }
 
 bool takes_copy(const Problem& problem) {
-  const Extent &channels = problem.channels[1], &rows = problem.rows[2];
-  const int64_t gap = std::abs(channels.stride);
-  const int64_t bytes = problem.num_channels() * problem.num_rows() * bytes_of_type(problem.type);
-  return channels.size > 1 && rows.size > 1 && gap > 1 && gap < std::abs(rows.stride) &&
-         bytes >= kLeastBytesToCopy && bytes <= kMostBytesToCopy;
+  const Extent &batches = problem.channels[0], &channels = problem.channels[1];
+  const int64_t gap = std::abs(channels.stride), element_bytes = bytes_of_type(problem.type);
+  const bool have_gaps = channels.size > 1 && problem.rows[2].size > 1 && gap > 1 &&
+                         gap < std::abs(problem.rows[2].stride) &&
+                         (batches.size == 1 || gap < std::abs(batches.stride));
+  return have_gaps &&
+         problem.num_channels() * problem.num_rows() * element_bytes >= kLeastBytesToCopy &&
+         GatherShape::of(problem).bytes(element_bytes) <= kMostBytesToCopy;
 }
 
 Problem problem_of_copy(const Problem& problem, const GatherShape& shape, const void* copy) {

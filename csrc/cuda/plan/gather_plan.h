@@ -19,8 +19,9 @@ struct GatherShape {
   }
 };
 
-/// Whether channels lie side by side with gaps between them: no layout reads whole words of them. Few
-/// elements are read from L2 anyway, and many would take much memory.
+/// Whether to copy the channels first: they lie side by side with gaps between them, so no layout can
+/// load whole words. Small inputs stay in L2, so a copy gains nothing; large ones would need too much
+/// memory.
 bool takes_copy(const Problem& problem);
 
 /// The same problem, of the copy.

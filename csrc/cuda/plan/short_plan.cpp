@@ -30,6 +30,11 @@ std::optional<ShortPlan> plan_teams(
       bins >= kMostBinsOfShort) {
     return std::nullopt;
   }
+  // Tiny runs of bytes would fill few places of their vec16s.
+  if (bytes_of_type(problem.type) == 1 &&
+      vec16s->vec16s() * kVec16Bytes > kMostPlacesPerByte * problem.num_rows()) {
+    return std::nullopt;
+  }
   ShortPlan plan{};
   plan.in.vec16s = *vec16s;
   plan.in.bins = static_cast<unsigned>(bins);

@@ -18,7 +18,8 @@ SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
         problem, bytes_of_word(element_bytes), kLogWordsOfSummary, kSetupOfSummaryColumns, limits);
     ChannelColumns& in = plan.columns;
     const int64_t width = in.width(static_cast<unsigned>(element_bytes));
-    const int64_t rows_of_channel = in.places() * ceil_div(width, in.channels); // in one of a block
+    // That a block adds to a channel for each row of its share.
+    const int64_t rows_of_channel = in.places() * ceil_div(width, in.channels);
     in.share = std::max<int64_t>(std::min(in.share, kMostRowsOfSummaryBlock / rows_of_channel), 1);
     in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
     set_steps(in, threads_of_summary_columns(element_bytes));

@@ -5,16 +5,16 @@
 namespace histo::cuda {
 namespace {
 
-/// Whether other layouts count a few long channels of bytes sooner.
-bool are_long_bytes(const Problem& problem, const Edges& edges) {
+/// Whether channels of one-byte elements are so long that counting raw bytes is faster.
+bool counts_bytes_first(const Problem& problem, const Edges& edges) {
   const int64_t rows = problem.num_rows(), bytes = rows * problem.num_channels();
-  return bytes_of_type(problem.type) == 1 && bytes > kFewBytesTogether &&
-         rows > (edges.shared ? kMostBytesOfShortBytes : kMostBytesOfShortBytesWithRanges);
+  return bytes_of_type(problem.type) == 1 && bytes > kLeastBytesToMap &&
+         rows > (edges.shared ? kMostShortRowsOfBytes : kMostShortRowsOfBytesWithRanges);
 }
 
 std::optional<ShortPlan> plan_short(
     const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
-  if (are_long_bytes(problem, edges)) {
+  if (counts_bytes_first(problem, edges)) {
     return std::nullopt;
   }
   const int64_t edge_bytes = (edges.bins + 1) * int64_t{sizeof(double)};

@@ -118,6 +118,7 @@ bool takes_streams(const Problem& problem, const Edges* edges) {
 void set_weights(const Problem& problem, WeightStreams& in) {
   const View& weights = problem.operand(1);
   const Extent& run = problem.rows[2];
+  // Weights read shorter runs in packs, too.
   in.has_runs = in.has_runs || (run.stride == 1 && run.size >= kShortestRunOfWeights &&
                                 address_of(problem) % bytes_of_type(problem.type) == 0);
   std::copy(std::begin(weights.channels), std::end(weights.channels), in.weight_channels);
@@ -314,15 +315,15 @@ WeightsPlan plan_weight_tiles(const Problem& problem, const DeviceLimits& limits
   return plan;
 }
 
-int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t size) {
+int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t pack_size) {
   const int64_t run = in.rows[2].size, warps = threads / kWarp;
   if (!in.has_runs || in.turns > 1 || run >= in.share) {
     return 1;
   }
   const int64_t runs = ceil_div(in.share, run);
-  const int64_t of_block = runs * ceil_div(run, threads * size);
-  const int64_t of_warp = ceil_div(runs, warps) * ceil_div(run, kWarp * size);
-  return of_warp < of_block ? warps : 1;
+  const int64_t steps_of_block = runs * ceil_div(run, threads * pack_size);
+  const int64_t steps_of_warp = ceil_div(runs, warps) * ceil_div(run, kWarp * pack_size);
+  return steps_of_warp < steps_of_block ? warps : 1;
 }
 
 WordKind word_kind(ElementType weight) {

@@ -74,7 +74,7 @@ struct WeightStreams : EdgeStreams {
   Extent weight_channels[2]; // strides in elements
   Extent weight_rows[3];
   int64_t turns;       // blocks that take packs of one run in turns
-  int64_t teams;       // of a block: its warps take runs in turns, or else all threads are one
+  int64_t teams;       // of a block, which take runs in turns: one of all threads, or each warp
   int64_t pack_step;   // from a pack of a thread to its next one
   int64_t weight_step; // the same of weights, in elements
   bool writes;         // a block has all of a channel, and writes canonical digits
@@ -108,9 +108,8 @@ struct WeightsPlan {
   int64_t shared_bytes;
 };
 
-/// The teams of a block of so many threads, which take packs of so many elements: as many as end
-/// soonest.
-int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t size);
+/// The teams of a block: one, or one for each warp, whichever needs fewer steps.
+int64_t teams_of_weights(const WeightStreams& in, int64_t threads, int64_t pack_size);
 
 /// `edges` is null if bins are values.
 WeightsPlan plan_weights(const Problem& problem, const Edges* edges, const DeviceLimits& limits);

@@ -136,7 +136,7 @@ void select_part(const SelectionPart& part, const Launch& launch) {
 
 void select(const Selection& selection, const Launch& launch) {
   Selection in = selection;
-  in.problem = in_runs(selection.problem, launch);
+  in.problem = copied_into_runs(selection.problem, launch);
   select_part({in, 0, in.num_q, 0, in.problem.num_channels()}, launch);
 }
 

@@ -2,7 +2,7 @@
 // words of neighbouring channels, and writes words of neighbouring rows.
 #include "cuda/storage/gather.h"
 
-#include "cuda/policy_select.h"
+#include "cuda/policy.h"
 #include "cuda/walk/walk.cuh"
 
 namespace histo::cuda {
@@ -131,7 +131,7 @@ void gather(const GatherShape& shape, const Problem& problem, void* copy, const 
   });
 }
 
-Problem in_runs(const Problem& problem, const Launch& launch) {
+Problem copied_into_runs(const Problem& problem, const Launch& launch) {
   if (!takes_copy(problem)) {
     return problem;
   }

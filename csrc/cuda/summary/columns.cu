@@ -21,14 +21,15 @@ __device__ __forceinline__ void keep_extremes(
   }
 }
 
-/// Whether a block has several columns of a channel. It adds these together before: many blocks add to
-/// few channels.
+/// Whether a block has several columns of a channel. They are summed in the block first, because many
+/// blocks would contend for few channels.
 template <int kColumns>
 __device__ __forceinline__ bool has_few_channels(const ChannelColumns& in) {
   return in.channels < kColumns;
 }
 
-/// Adds what a block found of its columns to their channels. It has extremes only of few channels.
+/// Adds what a block found of its columns to their channels. `extremes` are those of few channels; others
+/// have theirs in the result.
 template <class T, int kColumns, class Column>
 __device__ __forceinline__ void add_columns(
     const Column& column,
@@ -53,7 +54,7 @@ __device__ __forceinline__ void add_columns(
     } else {
       unsigned long long key = 0;
       for (int c = first; c < columns; c += channels) {
-        key = max(key, extremes[row - Rows::kAdded][c]);
+        key = max(key, extremes[row - Rows::kLow][c]);
       }
       if (key > 0) {
         atomicMax(&found[row], key);

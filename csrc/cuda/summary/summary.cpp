@@ -4,7 +4,7 @@
 namespace histo::cuda {
 
 void summarize(const Problem& given, const Summary& results, const Launch& launch) {
-  const Problem problem = in_runs(given, launch);
+  const Problem problem = copied_into_runs(given, launch);
   const int64_t channels = problem.num_channels(), elements = problem.num_rows();
   if (channels == 0) {
     return;

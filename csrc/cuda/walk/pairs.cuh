@@ -53,16 +53,16 @@ struct StreamOfPairs {
         chunk(block) {
   }
 
-  /// The blocks of a channel share a single run in turns; else each has rows of its own. The teams of
-  /// a block are all its threads, or warps that take runs in turns.
+  /// The blocks of a channel share a single run in turns; else each has rows of its own. A team
+  /// is the whole block, or a warp: the teams of a block take runs in turns.
   __device__ __forceinline__ bool in_turns() const {
     return in.turns > 1;
   }
-  __device__ __forceinline__ bool has_warps() const {
+  __device__ __forceinline__ bool of_warps() const {
     return in.teams > 1;
   }
   __device__ __forceinline__ unsigned place_in_team() const {
-    return has_warps() ? threadIdx.x % kWarp : threadIdx.x;
+    return of_warps() ? threadIdx.x % kWarp : threadIdx.x;
   }
   __device__ __forceinline__ int64_t begin() const {
     return in_turns() ? 0 : chunk * in.share;
@@ -91,7 +91,7 @@ struct StreamOfPairs {
   __device__ __forceinline__ void for_each(const F& f) const {
     const int64_t run = in.rows[2].size;
     int64_t row = begin();
-    if (has_warps() && threadIdx.x >= kWarp) {
+    if (of_warps() && threadIdx.x >= kWarp) {
       row = (row / run + threadIdx.x / kWarp) * run;
     }
 #pragma unroll 1
