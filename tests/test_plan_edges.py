@@ -64,7 +64,6 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
     assert plan.threads % 32 == 0
     assert 32 <= plan.threads <= 1024
     if plan.layout == "short":
-        assert size > 1
         assert rows * size <= 64 << 10
         assert plan.threads % (32 * plan.teams) == 0
         assert plan.blocks <= plan.channels
@@ -73,7 +72,6 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert len(plan.steps) == 1
         assert (plan.workspace_bytes, plan.clears_counts) == (0, False)
     elif plan.layout == "streams":
-        assert size > 1
         assert plan.parts * plan.part_bins >= plan.num_bins > (plan.parts - 1) * plan.part_bins
         assert plan.blocks == plan.channels * plan.chunks * plan.parts
         assert plan.chunks * plan.rows_per_block >= rows > (plan.chunks - 1) * plan.rows_per_block
@@ -81,7 +79,6 @@ def assert_whole(plan: HistogramExplanation, gpu: Device) -> None:
         assert counters_and_edges < plan.shared_bytes
         assert plan.clears_counts == (plan.chunks > 1)
     elif plan.layout == "teams":
-        assert size > 1
         assert plan.shares_edges or plan.computes_edges
         assert plan.threads % (32 * plan.teams) == 0
         assert plan.blocks == min(gpu.sm_count, plan.channels * plan.chunks)
