@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/parts.h"
 #include "core/ranks.h"
 #include "cpu/count/schedule.h"
 #include "cpu/float_mode.h"
@@ -350,11 +351,8 @@ void select_of_counts(
       std::vector<Wanted>& wanted =
           quantiles.wanted(rows, reader.has_nan() ? counts[kByteKeys - 1] : 0);
       Wanted* begin = wanted.data();
-      for (const WantedRange& range : ranges_of_digits(begin, begin + wanted.size(), counts)) {
-        for (const Wanted* one = range.begin; one != range.end; ++one) {
-          quantiles.found()[one->at] = static_cast<uint8_t>(range.digit);
-        }
-      }
+      KeySelector<uint8_t>::write(
+          ranges_of_digits(begin, begin + wanted.size(), counts), 0, quantiles.found());
       quantiles.write(first + i);
     }
   });
@@ -365,24 +363,16 @@ void select_bytes(
     const KeyReader<uint8_t>& reader,
     const PatternAxis& axis,
     Allocator& allocate) {
-  Problem part = selection.problem;
-  const Extent outer = part.channels[0], run = part.channels[1];
-  constexpr int64_t kMost = kGatheredBytes / int64_t{kByteKeys * sizeof(int64_t)};
-  const int64_t inner = std::min(run.size, kMost), together = std::min(outer.size, kMost / inner);
-  part.type = ElementType::kUInt8; // the axis maps patterns to keys
-  part.num_bins = kByteKeys;
-  part.counts =
-      static_cast<int64_t*>(allocate(together * inner * kByteKeys * int64_t{sizeof(int64_t)}));
-  for (int64_t i = 0; i < outer.size; i += together) {
-    for (int64_t j = 0; j < run.size; j += inner) {
-      part.data =
-          static_cast<const uint8_t*>(selection.problem.data) + i * outer.stride + j * run.stride;
-      part.channels[0].size = std::min(together, outer.size - i);
-      part.channels[1].size = std::min(inner, run.size - j);
-      count(part, axis, allocate);
-      select_of_counts(selection, reader, part, i * run.size + j);
-    }
-  }
+  constexpr auto kChannelBytes = static_cast<int64_t>(kByteKeys * sizeof(int64_t));
+  const int64_t most = std::min(kGatheredBytes / kChannelBytes, selection.problem.num_channels());
+  Problem bytes = selection.problem;
+  bytes.type = ElementType::kUInt8; // the axis maps patterns to keys
+  bytes.num_bins = kByteKeys;
+  bytes.counts = static_cast<int64_t*>(allocate(most * kChannelBytes));
+  for_each_part(bytes, 1, most, [&](const Problem& part, int64_t first) {
+    count(part, axis, allocate);
+    select_of_counts(selection, reader, part, first);
+  });
 }
 
 } // namespace

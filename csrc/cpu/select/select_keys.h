@@ -125,6 +125,15 @@ class KeySelector {
     return brackets.get().size() <= tuning::kMaxBrackets;
   }
 
+  /// Writes keys that are as far from `low` as their digit tells.
+  static void write(const std::vector<WantedRange>& ranges, Key low, Key* found) {
+    for (const WantedRange& range : ranges) {
+      for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
+        found[wanted->at] = static_cast<Key>(low + static_cast<Key>(range.digit));
+      }
+    }
+  }
+
  private:
   static constexpr size_t kMostDigits = 1 << 11;
   static constexpr int64_t kRankedKeys = tuning::kRankedBytes / sizeof(Key);
@@ -184,15 +193,6 @@ class KeySelector {
       }
     });
     return ranges_of_digits(begin, end, even);
-  }
-
-  /// Writes keys that are as far from `low` as their digit tells.
-  static void write(const std::vector<WantedRange>& ranges, Key low, Key* found) {
-    for (const WantedRange& range : ranges) {
-      for (const Wanted* wanted = range.begin; wanted != range.end; ++wanted) {
-        found[wanted->at] = static_cast<Key>(low + static_cast<Key>(range.digit));
-      }
-    }
   }
 
   bool select_sampled(

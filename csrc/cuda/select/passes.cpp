@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "core/parts.h"
 #include "cuda/select/select.h"
 #include "cuda/storage/clear.h"
 #include "cuda/storage/gather.h"
@@ -68,30 +69,19 @@ SelectionPart some_channels(const SelectionPart& part, int loop, int64_t size, b
 
 void select_part(const SelectionPart& part, const Launch& launch);
 
-/// Copies as many channels as there is room for, selects from them, and goes on with the next ones:
-/// several whole inner loops, or a part of one.
+/// Copies as many channels as there is room for, selects from them, and goes on with the next ones.
 void select_gathered(const SelectPlan& plan, const SelectionPart& part, const Launch& launch) {
   const Problem& all = part.selection.problem;
   const GatherShape& shape = plan.gathered;
   const int64_t element_bytes = bytes_of_type(all.type);
-  const Extent &outer = all.channels[0], &inner = all.channels[1];
-  const int64_t of_outer = std::clamp<int64_t>(shape.channels / inner.size, 1, outer.size);
-  const int64_t of_inner = std::min(shape.channels / of_outer, inner.size);
   void* copy = launch.allocate(shape.bytes(element_bytes));
-  for (int64_t i = 0; i < outer.size; i += of_outer) {
-    for (int64_t j = 0; j < inner.size; j += of_inner) {
-      SelectionPart some = part;
-      Problem& problem = some.selection.problem;
-      problem.data = static_cast<const uint8_t*>(all.data) +
-                     (i * outer.stride + j * inner.stride) * element_bytes;
-      problem.channels[0].size = std::min(of_outer, outer.size - i);
-      problem.channels[1].size = std::min(of_inner, inner.size - j);
-      some.first_channel += i * inner.size + j;
-      gather(shape, problem, copy, launch);
-      problem = problem_of_copy(problem, shape, copy);
-      select_part(some, launch);
-    }
-  }
+  for_each_part(all, element_bytes, shape.channels, [&](const Problem& some, int64_t first) {
+    gather(shape, some, copy, launch);
+    SelectionPart next = part;
+    next.selection.problem = problem_of_copy(some, shape, copy);
+    next.first_channel += first;
+    select_part(next, launch);
+  });
 }
 
 void select_part(const SelectionPart& part, const Launch& launch) {
