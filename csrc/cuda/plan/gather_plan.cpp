@@ -26,7 +26,7 @@ unsigned channels_of_word(const Problem& problem, int64_t element_bytes) {
 
 } // namespace
 
-GatherShape GatherShape::of(const Problem& problem) {
+GatherShape gather_shape_of(const Problem& problem) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   GatherShape shape{};
   shape.channels = problem.num_channels();
@@ -39,15 +39,18 @@ GatherShape GatherShape::of(const Problem& problem) {
   return shape;
 }
 
-bool takes_copy(const Problem& problem) {
+std::optional<GatherShape> plan_copy(const Problem& problem) {
   const Extent &batches = problem.channels[0], &channels = problem.channels[1];
   const int64_t gap = std::abs(channels.stride), element_bytes = bytes_of_type(problem.type);
   const bool have_gaps = channels.size > 1 && problem.rows[2].size > 1 && gap > 1 &&
                          gap < std::abs(problem.rows[2].stride) &&
                          (batches.size == 1 || gap < std::abs(batches.stride));
-  return have_gaps &&
-         problem.num_channels() * problem.num_rows() * element_bytes >= kLeastBytesToCopy &&
-         GatherShape::of(problem).bytes(element_bytes) <= kMostBytesToCopy;
+  if (!have_gaps ||
+      problem.num_channels() * problem.num_rows() * element_bytes < kLeastBytesToCopy) {
+    return std::nullopt;
+  }
+  const GatherShape shape = gather_shape_of(problem);
+  return shape.bytes(element_bytes) <= kMostBytesToCopy ? std::optional(shape) : std::nullopt;
 }
 
 Problem problem_of_copy(const Problem& problem, const GatherShape& shape, const void* copy) {

@@ -1,6 +1,8 @@
 // How channels are copied, so that each is one run.
 #pragma once
 
+#include <optional>
+
 #include "core/problem.h"
 
 namespace histo::cuda {
@@ -11,18 +13,18 @@ struct GatherShape {
   unsigned of_word;   // neighbouring channels that are read together
   unsigned log_words; // of a row that a block reads
 
-  /// With room for all channels.
-  static GatherShape of(const Problem& problem);
-
   int64_t bytes(int64_t element_bytes) const {
     return channels * step * element_bytes;
   }
 };
 
-/// Whether to copy the channels first: they lie side by side with gaps between them, so no layout can
-/// load whole words. Small inputs stay in L2, so a copy gains nothing; large ones would need too much
-/// memory.
-bool takes_copy(const Problem& problem);
+/// A copy with room for all channels.
+GatherShape gather_shape_of(const Problem& problem);
+
+/// The same, if the channels are copied before all else: they lie side by side with gaps between them,
+/// so no layout can load whole words. Small inputs stay in L2, so a copy gains nothing; large ones would
+/// need too much memory.
+std::optional<GatherShape> plan_copy(const Problem& problem);
 
 /// The same problem, of the copy.
 Problem problem_of_copy(const Problem& problem, const GatherShape& shape, const void* copy);

@@ -41,7 +41,7 @@ std::optional<SelectPlan> plan_gathered(
     return std::nullopt;
   }
   plan.layout = SelectLayout::kGathered;
-  plan.gathered = GatherShape::of(problem);
+  plan.gathered = gather_shape_of(problem);
   // Parts begin with whole lines, and so with whole words. There is room for some lines of short
   // channels, and for all channels of small inputs.
   const int64_t room = kBytesOfGathered / (plan.gathered.step * element_bytes);

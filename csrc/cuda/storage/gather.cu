@@ -132,13 +132,13 @@ void gather(const GatherShape& shape, const Problem& problem, void* copy, const 
 }
 
 Problem copied_into_runs(const Problem& problem, const Launch& launch) {
-  if (!takes_copy(problem)) {
+  const auto shape = plan_copy(problem);
+  if (!shape) {
     return problem;
   }
-  const GatherShape shape = GatherShape::of(problem);
-  void* copy = launch.allocate(shape.bytes(bytes_of_type(problem.type)));
-  gather(shape, problem, copy, launch);
-  return problem_of_copy(problem, shape, copy);
+  void* copy = launch.allocate(shape->bytes(bytes_of_type(problem.type)));
+  gather(*shape, problem, copy, launch);
+  return problem_of_copy(problem, *shape, copy);
 }
 
 } // namespace histo::cuda

@@ -91,9 +91,9 @@ std::string plan_histogram(
   }
   Problem problem = asked.problem;
   problem.data = pointer_to(address, asked.copies_input);
-  if (takes_copy(problem)) {
+  if (const auto copy = plan_copy(problem)) {
     asked.copies_input = true;
-    problem = problem_of_copy(problem, GatherShape::of(problem), pointer_to(0, true));
+    problem = problem_of_copy(problem, *copy, pointer_to(0, true));
   }
   const DeviceLimits limits =
       limits_of(sm_count, shared_bytes_per_block, shared_bytes_per_sm, capability);
