@@ -61,8 +61,7 @@ ChannelStreams streams_of(
                 (run == in.num_rows || run >= kShortestRun);
   const int64_t chunks = chunks_of(
       limits.sm_count, problem.num_channels() * others, in.num_rows, element_bytes, setup_bytes);
-  in.share = ceil_div(in.num_rows, chunks);
-  in.chunks = static_cast<unsigned>(ceil_div(in.num_rows, in.share));
+  in.set_share(ceil_div(in.num_rows, chunks));
   return in;
 }
 
@@ -186,8 +185,7 @@ ChannelColumns columns_of(
   const int64_t chunks = chunks_of(
       limits.sm_count, in.batches * in.stripes, in.rows, in.places() * width * element_bytes,
       setup_bytes);
-  in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
-  in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
+  in.set_share(ceil_div(in.rows, chunks));
   return in;
 }
 

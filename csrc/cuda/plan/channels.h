@@ -1,6 +1,8 @@
 // How blocks share the elements of channels, whatever they do with them.
 #pragma once
 
+#include <algorithm>
+
 #include "cuda/plan/layouts.h"
 
 namespace histo::cuda {
@@ -13,6 +15,11 @@ struct ChannelStreams {
   int64_t share;   // the rows of a block
   unsigned chunks; // of the rows of a channel
   bool has_runs;   // rows follow each other without gaps, in long runs
+
+  void set_share(int64_t rows_of_block) {
+    share = rows_of_block;
+    chunks = static_cast<unsigned>(ceil_div(num_rows, share));
+  }
 };
 
 /// Blocks take the items of a channel in turns: vec16s, or else elements. They lie in spans, the
@@ -64,6 +71,14 @@ struct ChannelColumns {
   }
   HISTO_HOST_DEVICE unsigned items() const {
     return places() * steps;
+  }
+  int64_t blocks() const {
+    return batches * stripes * chunks;
+  }
+  /// A block without rows counts what is left.
+  void set_share(int64_t rows_of_block) {
+    share = std::max<int64_t>(rows_of_block, 1);
+    chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(rows, share), 1));
   }
   /// The channel of a column. Columns beyond the last, which fill the last stripe, have one, too.
   HISTO_HOST_DEVICE int64_t channel(int64_t batch, int64_t column) const {

@@ -56,7 +56,7 @@ std::optional<EdgePlan> plan_columns(
     plan.layout = EdgeLayout::kColumns;
     plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
     plan.shared_bytes = shared;
-    plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+    plan.blocks = plan.columns.blocks();
     return has_rows_for_columns(plan.columns, bins + 3) ? std::optional(plan) : std::nullopt;
   }
   return std::nullopt;
@@ -139,7 +139,7 @@ std::optional<EdgePlan> plan_stripes(
     plan.threads /= 2;
   }
   set_steps(in, plan.threads);
-  const int64_t works = in.batches * in.stripes * in.chunks;
+  const int64_t works = in.blocks();
   const int64_t elements = in.share * in.places() * in.width(static_cast<unsigned>(element_bytes));
   const bool later = shares_edges && are_columns(problem, bytes_of_word(element_bytes)) &&
                      works > int64_t{limits.sm_count} * kStripesOfSm;

@@ -79,7 +79,7 @@ std::optional<ExtremesPlan> plan_columns(const Problem& problem, const DeviceLim
       plan.layout = ExtremesLayout::kColumns;
       plan.columns = narrow_columns_of(problem, word, limits);
       plan.threads = kThreadsOfColumnExtremes;
-      plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+      plan.blocks = plan.columns.blocks();
       return plan;
     }
   }

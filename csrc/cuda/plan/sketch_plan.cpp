@@ -30,8 +30,7 @@ std::optional<SketchPlan> plan_streams(
     plan.threads = kThreadsOfShortSketch;
   }
   if (plan.streams.share < least) {
-    plan.streams.share = least;
-    plan.streams.chunks = static_cast<unsigned>(ceil_div(rows, least));
+    plan.streams.set_share(least);
   }
   plan.layout = SketchLayout::kStreams;
   plan.blocks = problem.num_channels() * plan.streams.chunks;

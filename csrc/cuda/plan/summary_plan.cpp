@@ -20,10 +20,9 @@ SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
     const int64_t width = in.width(static_cast<unsigned>(element_bytes));
     // That a block adds to a channel for each row of its share.
     const int64_t rows_of_channel = in.places() * ceil_div(width, in.channels);
-    in.share = std::max<int64_t>(std::min(in.share, kMostRowsOfSummaryBlock / rows_of_channel), 1);
-    in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
+    in.set_share(std::min(in.share, kMostRowsOfSummaryBlock / rows_of_channel));
     set_steps(in, threads_of_summary_columns(element_bytes));
-    plan.blocks = in.batches * in.stripes * in.chunks;
+    plan.blocks = in.blocks();
     return plan;
   }
   DeviceLimits at_once = limits; // several blocks share an SM
@@ -33,8 +32,7 @@ SummaryPlan plan_summary(const Problem& problem, const DeviceLimits& limits) {
   ChannelStreams& in = plan.streams;
   const int64_t least =
       std::min(kMostRowsOfSummaryBlock, kLeastBytesOfSummaryBlock / element_bytes);
-  in.share = std::max(std::min(in.share, kMostRowsOfSummaryBlock), std::min(rows, least));
-  in.chunks = static_cast<unsigned>(ceil_div(rows, in.share));
+  in.set_share(std::max(std::min(in.share, kMostRowsOfSummaryBlock), std::min(rows, least)));
   const auto vec16s = vec16s_of(problem);
   if (vec16s && vec16s->run < rows && vec16s->run * element_bytes >= kLeastRunOfSummary &&
       vec16s->run <= kMostRunOfSummary && vec16s->vec16s() < kMaxRows) {

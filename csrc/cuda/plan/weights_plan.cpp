@@ -156,8 +156,8 @@ std::optional<WeightsPlan> plan_short_streams(
     }
     WeightStreams& in = plan.streams;
     static_cast<ChannelStreams&>(in) = streams_of(problem, 1, limits);
-    in.share = in.num_rows;
-    in.chunks = in.parts = 1;
+    in.set_share(in.num_rows);
+    in.parts = 1;
     in.part_bins = bins;
     in.buckets = kFewestBucketsOfWeights;
     in.table = *table;
@@ -286,7 +286,7 @@ std::optional<WeightsPlan> plan_columns(
   in.table = table;
   plan.layout = WeightsLayout::kColumns;
   plan.shared_bytes = of_axis + bytes;
-  plan.blocks = in.batches * in.stripes * in.chunks;
+  plan.blocks = in.blocks();
   const bool is_worth = in.rows * kColumnsOfWeights >= slots * kFewestRowsOfColumns;
   return is_worth ? std::optional(plan) : std::nullopt;
 }
