@@ -1,9 +1,9 @@
-#include "cuda/plan/listed_plan.h"
-
+// The plan of kListed.
 #include <algorithm>
 #include <cmath>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/select_planners.h"
 
 namespace histo::cuda {
 namespace {
@@ -13,19 +13,17 @@ constexpr int64_t kSpareOfList = 32;
 
 } // namespace
 
-std::optional<SelectPlan> plan_listed(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  const int64_t bytes = channels * rows * element_bytes;
-  if (element_bytes < 4 || rows < kRowsToList || bytes < kBytesToList ||
+std::optional<SelectPlan> plan_listed(const SelectRequest& request) {
+  const Problem& problem = request.problem;
+  const DeviceLimits& limits = request.limits;
+  const int64_t rows = request.rows, channels = request.channels, num_q = request.num_q;
+  const int64_t element_bytes = request.element_bytes;
+  if (element_bytes < 4 || rows < kRowsToList || request.bytes() < kBytesToList ||
       (num_q > 1 && element_bytes == 4 && channels > kMostChannelsOfLists) ||
       (!are_columns(problem, element_bytes) && !are_general_columns(problem))) {
     return std::nullopt;
   }
+  SelectPlan plan = request.plan();
   plan.layout = SelectLayout::kListed;
   plan.threads = kThreadsOfLists;
   ListedShape& listed = plan.listed;
@@ -50,11 +48,10 @@ std::optional<SelectPlan> plan_listed(
   at_once.sm_count *= blocks_of_lists(q);
   plan.columns = columns_of(problem, element_bytes, 5, kSetupBytes, at_once);
   set_steps(plan.columns, plan.threads);
-  plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+  plan.blocks = plan.columns.blocks();
   plan.streams = streams_of(problem, 1, limits);
-  plan.streams.chunks = 1; // of a channel that is read again
-  plan.streams.share = rows;
-  plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfDigit};
+  plan.streams.set_share(rows); // a channel that is read again has one block
+  plan.digits = request.digits(kBitsOfDigit);
   return plan;
 }
 

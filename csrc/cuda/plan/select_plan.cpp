@@ -3,9 +3,8 @@
 #include <algorithm>
 
 #include "cuda/plan/common.h"
-#include "cuda/plan/listed_plan.h"
+#include "cuda/plan/select_planners.h"
 #include "cuda/plan/short_plan.h"
-#include "cuda/plan/stripes_plan.h"
 
 namespace histo::cuda {
 namespace {
@@ -14,78 +13,74 @@ constexpr int64_t kReserved = 4096; // of shared memory, for what kernels declar
 constexpr int64_t kLanes = 32;
 
 /// Whether each SM has many channels.
-bool has_many_channels(const Problem& problem, const DeviceLimits& limits) {
-  return problem.num_channels() > kManyShortChannelsOfSm * limits.sm_count;
+bool has_many_channels(const SelectRequest& request) {
+  return request.channels > kManyShortChannelsOfSm * request.limits.sm_count;
 }
 
 /// Whether a warp sorts a channel sooner than its digits are counted.
-bool takes_sort(const Problem& problem, int64_t element_bytes, const DeviceLimits& limits) {
-  const bool has_many = has_many_channels(problem, limits);
-  if (element_bytes == 2 && has_many && !vec16s_of(problem)) {
-    return problem.num_rows() <= kMostRowsOfTinySort;
+bool takes_sort(const SelectRequest& request) {
+  const bool has_many = has_many_channels(request);
+  if (request.element_bytes == 2 && has_many && !vec16s_of(request.problem)) {
+    return request.rows <= kMostRowsOfTinySort;
   }
-  return problem.num_rows() <= kMostRowsToSort * (element_bytes >= 4 && has_many ? 2 : 1);
+  return request.rows <= kMostRowsToSort * (request.element_bytes >= 4 && has_many ? 2 : 1);
 }
 
 /// Short channels, and those of small inputs, if they do not lie in runs.
-std::optional<SelectPlan> plan_gathered(
-    const Problem& problem, int64_t element_bytes, const DeviceLimits& limits, SelectPlan plan) {
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  const bool is_small = channels * rows * element_bytes <= kMostBytesToGather &&
+std::optional<SelectPlan> plan_gathered(const SelectRequest& request) {
+  const int64_t rows = request.rows, element_bytes = request.element_bytes;
+  const bool is_small = request.bytes() <= kMostBytesToGather &&
                         (element_bytes > 1 || rows <= kMostRowsOfBytesToGather) &&
-                        (element_bytes > 2 || !has_many_channels(problem, limits));
+                        (element_bytes > 2 || !has_many_channels(request));
   const bool is_short = element_bytes == 1
                             ? rows <= kMostRowsOfSort
                             : element_bytes > 2 && rows * element_bytes <= kMostBytesOfRowsToGather;
-  if (vec16s_of(problem) || !(is_small || is_short)) {
+  if (vec16s_of(request.problem) || !(is_small || is_short)) {
     return std::nullopt;
   }
+  SelectPlan plan = request.plan();
   plan.layout = SelectLayout::kGathered;
-  plan.gathered = gather_shape_of(problem);
+  plan.gathered = gather_shape_of(request.problem);
   // Parts begin with whole lines, and so with whole words. There is room for some lines of short
   // channels, and for all channels of small inputs.
   const int64_t room = kBytesOfGathered / (plan.gathered.step * element_bytes);
   plan.gathered.channels =
-      std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, channels);
+      std::min(room < kLineBytes ? room : room / kLineBytes * kLineBytes, request.channels);
   return plan;
 }
 
-void plan_sort(const Problem& problem, SelectPlan& plan) {
+SelectPlan plan_sort(const SelectRequest& request) {
+  SelectPlan plan = request.plan();
   plan.layout = SelectLayout::kSort;
   plan.sorted = 2;
-  while (plan.sorted < problem.num_rows()) {
+  while (plan.sorted < request.rows) {
     plan.sorted *= 2;
   }
   plan.threads = kThreadsOfSort;
-  plan.blocks = ceil_div(problem.num_channels(), kThreadsOfSort / kLanes);
+  plan.blocks = ceil_div(request.channels, kThreadsOfSort / kLanes);
+  return plan;
 }
 
 /// Whether there is one q of long channels, which are not too many.
-bool takes_sample(
-    const Problem& problem, int64_t element_bytes, int64_t num_q, const DeviceLimits& limits) {
-  const int64_t bytes = problem.num_channels() * problem.num_rows() * element_bytes;
-  return num_q == 1 && problem.num_rows() >= kRowsToSample && bytes >= kBytesToSample &&
-         problem.num_channels() < kManyChannelsOfSm * limits.sm_count;
+bool takes_sample(const SelectRequest& request) {
+  return request.num_q == 1 && request.rows >= kRowsToSample && request.bytes() >= kBytesToSample &&
+         request.channels < kManyChannelsOfSm * request.limits.sm_count;
 }
 
 /// Channels that are read once, if they lie in runs and are short.
-std::optional<SelectPlan> plan_staged(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  const auto in = vec16s_of(problem);
-  if (!in || in->vec16s() * kVec16Bytes > kMostBytesOfShort ||
-      takes_sample(problem, element_bytes, num_q, limits)) {
+std::optional<SelectPlan> plan_staged(const SelectRequest& request) {
+  const DeviceLimits& limits = request.limits;
+  const auto in = vec16s_of(request.problem);
+  if (!in || in->vec16s() * kVec16Bytes > kMostBytesOfShort || takes_sample(request) ||
+      request.num_q * request.values_of_q > kMostStagedGroups * kMostSlotsOfStaged) {
     return std::nullopt;
   }
+  SelectPlan plan = request.plan();
   plan.of_warps = fills_with_warps(*in, limits);
-  plan.group = std::min<int64_t>(num_q, kMostSlotsOfStaged / plan.values_of_q);
-  plan.slots = static_cast<unsigned>(plan.group) * plan.values_of_q;
-  const int64_t channels = in->num_channels();
+  plan.group = std::min<int64_t>(request.num_q, kMostSlotsOfStaged / plan.values_of_q);
+  plan.slots = plan.slots_of(plan.group);
   plan.threads = plan.of_warps ? kFewestThreadsOfShort
-                               : threads_of_short_block(in->vec16s(), channels, limits);
+                               : threads_of_short_block(in->vec16s(), request.channels, limits);
   const int64_t teams = plan.of_warps ? plan.threads / kLanes : 1;
   const int64_t of_team = in->vec16s() * kVec16Bytes +
                           plan.slots * ((kCounterBytes + 1) << kBitsOfColumnDigit) + kVec16Bytes;
@@ -96,150 +91,170 @@ std::optional<SelectPlan> plan_staged(
   plan.staged = {
       *in, static_cast<unsigned>(plan.group), plan.values_of_q, plan.slots,
       static_cast<unsigned>(of_team)};
-  plan.blocks = blocks_of_short(channels, plan.of_warps, plan.threads, plan.shared_bytes, limits);
+  plan.blocks =
+      blocks_of_short(request.channels, plan.of_warps, plan.threads, plan.shared_bytes, limits);
   plan.layout = SelectLayout::kStaged;
   return plan;
 }
 
-void plan_patterns(const Problem& problem, SelectPlan& plan) {
+SelectPlan plan_patterns(const SelectRequest& request) {
+  SelectPlan plan = request.plan();
   plan.layout = SelectLayout::kPatterns;
   plan.threads = kThreadsOfPatterns;
-  plan.blocks = problem.num_channels();
+  plan.blocks = request.channels;
   plan.counters = kPatterns;
+  return plan;
 }
 
-/// Targets, slots, and counters in memory, if a table has room for `slots`. Each target may have a
-/// slot of its own. False if that is too little.
-bool plan_slots(int64_t slots, int64_t num_q, SelectPlan& plan) {
-  plan.group = std::min<int64_t>({slots / plan.values_of_q, kMaxTargets / kTargetsOfQ, num_q});
-  plan.slots = static_cast<unsigned>(plan.group) * plan.values_of_q;
+/// A plan of digits of `bits` with its targets, its slots, and its counters in memory, if a table has
+/// room for `slots`. Each target may have a slot of its own. None if that is too little.
+std::optional<SelectPlan> plan_slots(const SelectRequest& request, unsigned bits, int64_t slots) {
+  SelectPlan plan = request.plan();
+  plan.digits = request.digits(bits);
+  plan.group =
+      std::min<int64_t>({slots / plan.values_of_q, kMaxTargets / kTargetsOfQ, request.num_q});
+  plan.slots = plan.slots_of(plan.group);
   for (unsigned pass = 0; pass < plan.digits.count(); ++pass) {
     const KeyDigit digit = plan.digits.at(pass);
     plan.counters += digit.first ? digit.counters() : plan.slots * digit.counters();
   }
-  return plan.group > 0;
+  return plan.group > 0 ? std::optional(plan) : std::nullopt;
 }
 
-std::optional<SelectPlan> plan_columns(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  const int64_t word_bytes = bytes_of_word(element_bytes);
+std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
+  const Problem& problem = request.problem;
+  const DeviceLimits& limits = request.limits;
+  const int64_t element_bytes = request.element_bytes, word_bytes = bytes_of_word(element_bytes);
   if (!are_columns(problem, word_bytes) && !are_general_columns(problem)) {
     return std::nullopt;
   }
-  plan.digits = {static_cast<unsigned>(8 * element_bytes), kBitsOfColumnDigit};
   const int64_t columns = word_bytes / element_bytes * kLanes;
   // A slot of a column has counters and a prefix; the first digit has a counter more.
   const int64_t slot_bytes =
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
   const int64_t free = limits.shared_per_block - kReserved - columns * kCounterBytes;
-  if (!plan_slots(std::min<int64_t>(free / slot_bytes, kMostSlotsOfColumn), num_q, plan)) {
+  const int64_t fitting = std::min<int64_t>(free / slot_bytes, kMostSlotsOfColumn);
+  std::optional<SelectPlan> plan = plan_slots(request, kBitsOfColumnDigit, fitting);
+  if (!plan) {
     return std::nullopt;
   }
-  plan.layout = SelectLayout::kColumns;
-  plan.threads = kThreadsOfSelectColumns;
-  plan.shared_bytes = plan.slots * slot_bytes + columns * kCounterBytes;
-  plan.columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan.shared_bytes, limits);
-  set_steps(plan.columns, plan.threads);
-  plan.blocks = plan.columns.batches * plan.columns.stripes * plan.columns.chunks;
+  plan->layout = SelectLayout::kColumns;
+  plan->threads = kThreadsOfSelectColumns;
+  plan->shared_bytes = plan->slots * slot_bytes + columns * kCounterBytes;
+  plan->columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan->shared_bytes, limits);
+  set_steps(plan->columns, plan->threads);
+  plan->blocks = plan->columns.blocks();
   return plan;
 }
 
-/// A table as large as the shared memory allows.
-void plan_table(int64_t shared, int64_t num_q, SelectPlan& plan) {
-  plan.shared_bytes = shared;
-  if (!plan_slots(shared / kCounterBytes >> plan.digits.bits, num_q, plan)) {
+/// The bits of a digit of channels that are read for each of them.
+unsigned bits_of_digit(const SelectRequest& request) {
+  return request.element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit;
+}
+
+/// Rows of a channel as they lie, and a table as large as `shared` bytes.
+SelectPlan plan_table(const SelectRequest& request, int64_t shared) {
+  const unsigned bits = bits_of_digit(request);
+  std::optional<SelectPlan> plan = plan_slots(request, bits, shared / kCounterBytes >> bits);
+  if (!plan) {
     throw InternalError("plan_select: too little shared memory");
   }
+  plan->shared_bytes = shared;
+  plan->streams = streams_of(request.problem, 1, request.limits);
+  return *plan;
 }
 
 /// The bytes of the elements that a block of a channel keeps.
-int64_t kept_bytes(const Problem& problem, int64_t element_bytes, unsigned cluster) {
-  const ChannelSpans in = spans_of(problem, cluster);
+int64_t kept_bytes(const SelectRequest& request, unsigned cluster) {
+  const ChannelSpans in = spans_of(request.problem, cluster);
   const int64_t each = int64_t{cluster} * kThreadsOfSpans;
-  return ceil_div(in.items, each) * kThreadsOfSpans * (in.has_vec16s ? kVec16Bytes : element_bytes);
+  return ceil_div(in.items, each) * kThreadsOfSpans *
+         (in.has_vec16s ? kVec16Bytes : request.element_bytes);
+}
+
+/// The most blocks of a cluster.
+unsigned most_blocks_of_cluster(const DeviceLimits& limits) {
+  return limits.has_clusters() ? kMaxCluster : 1;
 }
 
 /// The blocks of a channel that is read once: as few as have room for its elements, or as many as
 /// there are SMs for. 0 if there is too little room.
-unsigned cluster_that_keeps(
-    const Problem& problem, int64_t element_bytes, const DeviceLimits& limits) {
-  const auto most = static_cast<unsigned>(limits.has_clusters() ? kMaxCluster : 1);
+unsigned cluster_that_keeps(const SelectRequest& request) {
+  const unsigned most = most_blocks_of_cluster(request.limits);
   unsigned size = 1;
-  while (size < most && (kept_bytes(problem, element_bytes, size) > kKeptBytesOfBlock ||
-                         (problem.num_channels() * size * 2 <= limits.sm_count &&
-                          problem.num_rows() > size * kMinRowsOfBlockOfSpans))) {
+  while (size < most && (kept_bytes(request, size) > kKeptBytesOfBlock ||
+                         (request.channels * size * 2 <= request.limits.sm_count &&
+                          request.rows > size * kMinRowsOfBlockOfSpans))) {
     size *= 2;
   }
-  const bool fits = kept_bytes(problem, element_bytes, size) <= kMostKeptBytesOfBlock;
-  return fits ? size : 0;
+  return kept_bytes(request, size) <= kMostKeptBytesOfBlock ? size : 0;
 }
 
 /// The blocks of a channel that is read for each digit. 0 if a channel has more blocks than a
 /// cluster.
-unsigned cluster_that_reads(const Problem& problem, const DeviceLimits& limits) {
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  const auto most = static_cast<unsigned>(limits.has_clusters() ? kMaxCluster : 1);
+unsigned cluster_that_reads(const SelectRequest& request) {
+  const int64_t rows = request.rows, channels = request.channels;
+  const int64_t sms = request.limits.sm_count;
+  const unsigned most = most_blocks_of_cluster(request.limits);
   unsigned size = 1;
-  while (size < most && channels * size < blocks_of_spans(false) * limits.sm_count) {
+  while (size < most && channels * size < blocks_of_spans(false) * sms) {
     size *= 2;
   }
-  const bool fills = channels * size >= limits.sm_count && rows <= size * kMostCachedRows;
-  const bool many = channels >= kManyChannelsOfSm * limits.sm_count;
+  const bool fills = channels * size >= sms && rows <= size * kMostCachedRows;
+  const bool many = channels >= kManyChannelsOfSm * sms;
   return rows <= kMostRowsOfOneBlock || fills || many ? size : 0;
 }
 
-std::optional<SelectPlan> plan_spans(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  if (problem.num_rows() >= kMaxRows || takes_sample(problem, element_bytes, num_q, limits)) {
+std::optional<SelectPlan> plan_spans(const SelectRequest& request) {
+  const Problem& problem = request.problem;
+  const DeviceLimits& limits = request.limits;
+  if (request.rows >= kMaxRows || takes_sample(request)) {
     return std::nullopt;
   }
-  unsigned cluster = cluster_that_keeps(problem, element_bytes, limits);
+  unsigned cluster = cluster_that_keeps(request);
   // A single run, or few of them, are read sooner by select_whole and others. So are long runs, if
   // there are channels for all SMs, or runs begin within vec16s.
-  const bool is_run =
-      problem.rows[2].size == problem.num_rows() || problem.rows[2].size >= kLongRunOfSpans;
-  const bool has_long_runs =
-      problem.rows[2].size >= kShortestRun &&
-      (problem.num_channels() >= limits.sm_count || !spans_of(problem, 1).has_vec16s);
+  const int64_t run = problem.rows[2].size;
+  const bool is_run = run == request.rows || run >= kLongRunOfSpans;
+  const bool has_long_runs = run >= kShortestRun && (request.channels >= limits.sm_count ||
+                                                     !spans_of(problem, 1).has_vec16s);
   if (cluster != 1 && (is_run || has_long_runs)) {
     return std::nullopt;
   }
-  plan.keeps = cluster > 0;
-  cluster = plan.keeps ? cluster : cluster_that_reads(problem, limits);
+  const bool keeps = cluster > 0;
+  cluster = keeps ? cluster : cluster_that_reads(request);
   if (cluster == 0) {
     return std::nullopt;
   }
-  plan.digits.bits = plan.keeps ? kBitsOfColumnDigit : kBitsOfDigit;
-  const int64_t kept = plan.keeps ? kept_bytes(problem, element_bytes, cluster) : 0;
+  const unsigned bits = keeps ? kBitsOfColumnDigit : kBitsOfDigit;
+  const int64_t kept = keeps ? kept_bytes(request, cluster) : 0;
   // Two blocks of a multiprocessor at least: one counts while the other selects.
   const int64_t half = limits.shared_per_sm / 2 - kReserved - kReservedBytes;
   const int64_t room = std::min(half, limits.shared_per_block - kReserved) - kept;
   const int64_t tables = cluster > 1 ? 2 : 1; // and its sums over the cluster
-  const unsigned of_first = plan.digits.at(0).counters(), of_slot = plan.digits.at(1).counters();
-  if (room < tables * kCounterBytes * (of_first + kSpareCounters) ||
-      !plan_slots(room / (tables * kCounterBytes) / of_slot, num_q, plan)) {
+  const Digits digits = request.digits(bits);
+  const unsigned of_first = digits.at(0).counters(), of_slot = digits.at(1).counters();
+  if (room < tables * kCounterBytes * (of_first + kSpareCounters)) {
+    return std::nullopt;
+  }
+  std::optional<SelectPlan> plan =
+      plan_slots(request, bits, room / (tables * kCounterBytes) / of_slot);
+  if (!plan) {
     return std::nullopt;
   }
   const auto in_vec16s = [](unsigned words) { return (words + 3) / 4 * 4; };
-  const unsigned counters = std::max(of_first, plan.slots * of_slot);
-  plan.spanned = {
-      cluster, static_cast<unsigned>(plan.group), in_vec16s(counters),
+  const unsigned counters = std::max(of_first, plan->slots * of_slot);
+  plan->spanned = {
+      cluster, static_cast<unsigned>(plan->group), in_vec16s(counters),
       tables > 1 ? in_vec16s(counters) : 0};
-  plan.shared_bytes =
-      kCounterBytes * (int64_t{plan.spanned.table_words} + plan.spanned.sum_words) + kept;
-  plan.layout = SelectLayout::kSpans;
-  plan.threads = kThreadsOfSpans;
-  plan.spans = spans_of(problem, cluster);
-  plan.blocks = problem.num_channels() * cluster;
-  plan.counters = 0;
+  plan->shared_bytes =
+      kCounterBytes * (int64_t{plan->spanned.table_words} + plan->spanned.sum_words) + kept;
+  plan->layout = SelectLayout::kSpans;
+  plan->keeps = keeps;
+  plan->threads = kThreadsOfSpans;
+  plan->spans = spans_of(problem, cluster);
+  plan->blocks = request.channels * cluster;
+  plan->counters = 0;
   return plan;
 }
 
@@ -254,124 +269,93 @@ unsigned passes_of_sampled(int64_t element_bytes, uint64_t room) {
 }
 
 /// All blocks read each channel.
-void plan_streams(
-    const Problem& problem, int64_t num_q, const DeviceLimits& limits, SelectPlan& plan) {
+SelectPlan plan_streams(const SelectRequest& request) {
+  SelectPlan plan = plan_table(request, request.limits.shared_per_block - kReserved);
   plan.layout = SelectLayout::kStreams;
-  plan.threads = threads_of_select_streams(bytes_of_type(problem.type));
-  plan.streams = streams_of(problem, 1, limits);
-  plan.blocks = problem.num_channels() * plan.streams.chunks;
-  plan_table(limits.shared_per_block - kReserved, num_q, plan);
+  plan.threads = threads_of_select_streams(request.element_bytes);
+  plan.blocks = request.channels * plan.streams.chunks;
+  return plan;
 }
 
 /// The same for channels that lie in short runs, as those of images do: all blocks read across runs.
-std::optional<SelectPlan> plan_streams_of_spans(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  const Extent& run = problem.rows[2];
+std::optional<SelectPlan> plan_streams_of_spans(const SelectRequest& request) {
+  const int64_t rows = request.rows;
+  const Extent& run = request.problem.rows[2];
   if (run.size == rows || run.stride != 1 || run.size >= kMostRunOfStreamedSpans ||
-      rows < kRowsToStreamSpans || rows >= kMaxRows ||
-      channels * rows * element_bytes < kBytesToStreamSpans ||
-      channels >= kManyChannelsOfSm * limits.sm_count) {
+      rows < kRowsToStreamSpans || rows >= kMaxRows || request.bytes() < kBytesToStreamSpans ||
+      request.channels >= kManyChannelsOfSm * request.limits.sm_count) {
     return std::nullopt;
   }
-  plan_streams(problem, num_q, limits, plan);
+  SelectPlan plan = plan_streams(request);
   plan.across_spans = true;
-  plan.spans = spans_of(problem, plan.streams.chunks);
+  plan.spans = spans_of(request.problem, plan.streams.chunks);
   return plan;
 }
 
-/// Changes a plan of kStreams.
-void plan_sampled(int64_t element_bytes, SelectPlan& plan) {
+/// The same for one q of long channels.
+SelectPlan plan_sampled(const SelectRequest& request) {
+  SelectPlan plan = plan_streams(request);
   plan.layout = SelectLayout::kSampled;
   plan.sample = kSampleSize;
   plan.room = static_cast<unsigned>(plan.shared_bytes / kCounterBytes) - kSpareCounters;
-  plan.passes = passes_of_sampled(element_bytes, plan.room);
+  plan.passes = passes_of_sampled(request.element_bytes, plan.room);
   plan.counters = plan.room + kSpareCounters + kCountersBesideWindow;
-}
-
-/// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
-SelectPlan plan_digits(
-    const Problem& problem, int64_t num_q, const DeviceLimits& limits, SelectPlan plan) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
-  const int64_t rows = problem.num_rows(), channels = problem.num_channels();
-  plan.digits = {
-      static_cast<unsigned>(8 * element_bytes),
-      element_bytes == 2 ? kBitsOfColumnDigit : kBitsOfDigit};
-  if (const auto found = plan_streams_of_spans(problem, element_bytes, num_q, limits, plan)) {
-    return *found;
-  }
-  if (const auto found = plan_spans(problem, element_bytes, num_q, limits, plan)) {
-    return *found;
-  }
-  const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
-  const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
-  if (rows <= kMostRowsOfOneBlock || fills || many) {
-    plan.layout = SelectLayout::kWhole;
-    plan.threads = kThreadsOfWhole;
-    plan.blocks = channels;
-    plan.streams = streams_of(problem, 1, limits);
-    plan.streams.share = rows;
-    plan.streams.chunks = 1;
-    // Two blocks of a multiprocessor: one counts while the other selects.
-    const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
-    plan_table(std::min(half, limits.shared_per_block - kReserved), num_q, plan);
-    return plan;
-  }
-  plan_streams(problem, num_q, limits, plan);
-  if (takes_sample(problem, element_bytes, num_q, limits)) {
-    plan_sampled(element_bytes, plan);
-  }
   return plan;
 }
 
-SelectPlan plan_layout(
-    const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
-  const int64_t element_bytes = bytes_of_type(problem.type);
-  const int64_t rows = problem.num_rows();
-  SelectPlan plan{};
-  plan.overlaps = limits.has_clusters();
-  plan.values_of_q = values_of_q;
-  if (takes_sort(problem, element_bytes, limits)) {
-    plan_sort(problem, plan);
-    return plan;
+/// A block reads each channel, if there are many or they are short.
+std::optional<SelectPlan> plan_whole(const SelectRequest& request) {
+  const DeviceLimits& limits = request.limits;
+  const int64_t rows = request.rows, channels = request.channels;
+  const bool fills = channels >= limits.sm_count && rows <= kMostCachedRows;
+  const bool many = channels >= kManyChannelsOfSm * limits.sm_count && rows < kMaxRows;
+  if (rows > kMostRowsOfOneBlock && !fills && !many) {
+    return std::nullopt;
   }
-  if (num_q * values_of_q <= kMostStagedGroups * kMostSlotsOfStaged) {
-    if (const auto staged = plan_staged(problem, element_bytes, num_q, limits, plan)) {
-      return *staged;
+  // Two blocks of a multiprocessor: one counts while the other selects.
+  const int64_t half = limits.shared_per_sm / 2 - kReserved - 1024;
+  SelectPlan plan = plan_table(request, std::min(half, limits.shared_per_block - kReserved));
+  plan.layout = SelectLayout::kWhole;
+  plan.threads = kThreadsOfWhole;
+  plan.blocks = channels;
+  plan.streams.set_share(rows);
+  return plan;
+}
+
+/// Channels whose digits are counted in any layout: by a cluster, a block or all blocks.
+SelectPlan plan_digits(const SelectRequest& request) {
+  for (const auto plan_some : {plan_streams_of_spans, plan_spans, plan_whole}) {
+    if (const auto found = plan_some(request)) {
+      return *found;
     }
   }
-  if (const auto gathered = plan_gathered(problem, element_bytes, limits, plan)) {
-    return *gathered;
+  return takes_sample(request) ? plan_sampled(request) : plan_streams(request);
+}
+
+SelectPlan plan_layout(const SelectRequest& request) {
+  if (takes_sort(request)) {
+    return plan_sort(request);
   }
-  if (const auto listed = plan_listed(problem, element_bytes, num_q, limits, plan)) {
-    return *listed;
-  }
-  if (element_bytes > 1) {
-    if (const auto stripes = plan_stripes(problem, element_bytes, num_q, limits, plan)) {
-      return *stripes;
+  for (const auto plan_some : {plan_staged, plan_gathered, plan_listed, plan_stripes}) {
+    if (const auto found = plan_some(request)) {
+      return *found;
     }
   }
-  if (rows <= kMostRowsOfSort) {
-    plan_sort(problem, plan);
-    return plan;
+  if (request.rows <= kMostRowsOfSort) {
+    return plan_sort(request);
   }
-  if (element_bytes == 1) {
-    plan_patterns(problem, plan);
-    return plan;
+  if (request.element_bytes == 1) {
+    return plan_patterns(request);
   }
-  const auto columns = plan_columns(problem, element_bytes, num_q, limits, plan);
-  return columns ? *columns : plan_digits(problem, num_q, limits, plan);
+  const auto columns = plan_columns(request);
+  return columns ? *columns : plan_digits(request);
 }
 
 } // namespace
 
 SelectPlan plan_select(
     const Problem& problem, int64_t num_q, unsigned values_of_q, const DeviceLimits& limits) {
-  SelectPlan plan = plan_layout(problem, num_q, values_of_q, limits);
+  SelectPlan plan = plan_layout({problem, num_q, values_of_q, limits});
   const int64_t channels = problem.num_channels();
   plan.halves = channels > 1 && plan.counter_bytes(channels) > kMaxBytesOfSelectCounters;
   return plan;

@@ -1,8 +1,8 @@
-#include "cuda/plan/stripes_plan.h"
-
+// The plan of kStripes.
 #include <algorithm>
 
 #include "cuda/plan/common.h"
+#include "cuda/plan/select_planners.h"
 
 namespace histo::cuda {
 namespace {
@@ -35,21 +35,17 @@ constexpr int64_t kMaxRowsOfPackedStripe = kMaxPacked16;
 
 } // namespace
 
-std::optional<SelectPlan> plan_stripes(
-    const Problem& problem,
-    int64_t element_bytes,
-    int64_t num_q,
-    const DeviceLimits& limits,
-    SelectPlan plan) {
-  const int64_t word_bytes = bytes_of_word(element_bytes);
-  const int64_t rows = problem.num_rows();
+std::optional<SelectPlan> plan_stripes(const SelectRequest& request) {
+  const Problem& problem = request.problem;
+  const DeviceLimits& limits = request.limits;
+  const int64_t element_bytes = request.element_bytes, word_bytes = bytes_of_word(element_bytes);
   const auto in_words = [&](int64_t elements) {
     return elements * element_bytes % word_bytes == 0;
   };
   const bool in_one_loop = are_columns(problem, word_bytes) && in_words(problem.rows[2].stride) &&
                            in_words(problem.channels[1].size);
-  if ((!in_one_loop && !are_general_columns(problem)) ||
-      rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
+  if (element_bytes == 1 || (!in_one_loop && !are_general_columns(problem)) ||
+      request.rows > (element_bytes == 2 ? kMaxRowsOfPackedStripe : kMaxRows - 1)) {
     return std::nullopt;
   }
   ChannelColumns in = stripes_of(problem, word_bytes, 5);
@@ -57,7 +53,7 @@ std::optional<SelectPlan> plan_stripes(
   if (static_cast<double>(in.columns) < kEnoughFill * static_cast<double>(in.stripes * width)) {
     return std::nullopt;
   }
-  const int64_t q = std::min<int64_t>(num_q, kMaxTargets / kTargetsOfQ);
+  const int64_t q = std::min<int64_t>(request.num_q, kMaxTargets / kTargetsOfQ);
   const int64_t of_targets = q * kTargetsOfQ * width * (element_bytes + kCounterBytes);
   const int64_t shared = limits.shared_per_block - kReserved;
   const int64_t of_digits = kLineBytes << kBitsOfColumnDigit; // a word each
@@ -68,7 +64,7 @@ std::optional<SelectPlan> plan_stripes(
   if (most < 1) {
     return std::nullopt;
   }
-  const int64_t bytes = problem.num_channels() * rows * element_bytes;
+  SelectPlan plan = request.plan();
   plan.layout = SelectLayout::kStripes;
   plan.slots = static_cast<unsigned>(std::min(most, q * plan.values_of_q));
   plan.stripe = {static_cast<unsigned>(q * kTargetsOfQ), plan.slots};
@@ -80,11 +76,11 @@ std::optional<SelectPlan> plan_stripes(
   in.chunks = cluster_of(in, limits);
   in.share = ceil_div(in.rows, int64_t{in.chunks});
   set_steps(in, plan.threads);
-  plan.blocks = in.batches * in.stripes * in.chunks;
+  plan.blocks = in.blocks();
   plan.columns = in;
   const bool many =
       static_cast<double>(plan.blocks) >= enough_blocks_of_stripes(element_bytes) * limits.sm_count;
-  if (!many && bytes > kMostBytesOfFewStripes) {
+  if (!many && request.bytes() > kMostBytesOfFewStripes) {
     return std::nullopt;
   }
   return plan;
