@@ -105,7 +105,35 @@ std::string guess_of(const Edges& edges, int64_t channel, bool in_columns) {
   throw InternalError("guess_of: a guess without a name");
 }
 
-std::string words_of_stripes(const cuda::EdgeStripes& in, const cuda::EdgePlan& plan) {
+std::string words_of(const cuda::EdgeBytes&, const cuda::EdgePlan&) {
+  return "bytes";
+}
+
+std::string words_of(const cuda::EdgeTeams& in, const cuda::EdgePlan&) {
+  std::string words = "teams " + std::to_string(in.warps) + "-warps";
+  words += in.parts > 1 ? " chunks" : "";
+  words += in.whole ? " whole" : "";
+  return words;
+}
+
+std::string words_of(const cuda::EdgeStreams& in, const cuda::EdgePlan&) {
+  std::string words = "streams " + std::to_string(1 << in.log_copies) + "-copies";
+  words += in.parts > 1 ? " parts" : "";
+  words += in.chunks > 1 ? " chunks" : "";
+  words += in.has_runs ? " runs" : "";
+  return words;
+}
+
+std::string words_of(const cuda::ChannelColumns& in, const cuda::EdgePlan&) {
+  std::string words =
+      "columns " + std::to_string(1 << in.log_words) + "-words of-" + std::to_string(in.word_bytes);
+  words += in.columns > in.channels ? " joined" : "";
+  words += in.chunks > 1 ? " chunks" : "";
+  words += in.stripes > 1 ? " stripes" : "";
+  return words;
+}
+
+std::string words_of(const cuda::EdgeStripes& in, const cuda::EdgePlan& plan) {
   std::string words = "stripes " + std::to_string(1 << in.log_words) + "-words " +
                       std::to_string(1 << in.log_lanes) + "-lanes";
   words += in.columns > in.channels ? " joined" : "";
@@ -117,41 +145,22 @@ std::string words_of_stripes(const cuda::EdgeStripes& in, const cuda::EdgePlan& 
   return words;
 }
 
+std::string words_of(const cuda::Generic&, const cuda::EdgePlan&) {
+  return "tiles";
+}
+
 std::string words_of(const cuda::EdgePlan& plan, const Problem& problem, const Edges& edges) {
-  std::string words;
-  switch (plan.layout) {
-    case cuda::EdgeLayout::kBytes:
-      return "bytes";
-    case cuda::EdgeLayout::kTiles:
-      return "tiles";
-    case cuda::EdgeLayout::kTeams:
-      words = "teams " + std::to_string(plan.teams.warps) + "-warps";
-      words += plan.teams.parts > 1 ? " chunks" : "";
-      words += plan.teams.whole ? " whole" : "";
-      break;
-    case cuda::EdgeLayout::kStreams:
-      words = "streams " + std::to_string(1 << plan.streams.log_copies) + "-copies";
-      words += plan.streams.parts > 1 ? " parts" : "";
-      words += plan.streams.chunks > 1 ? " chunks" : "";
-      words += plan.streams.has_runs ? " runs" : "";
-      break;
-    case cuda::EdgeLayout::kStripes:
-      words = words_of_stripes(plan.stripes, plan);
-      break;
-    case cuda::EdgeLayout::kColumns:
-      words = "columns " + std::to_string(1 << plan.columns.log_words) + "-words of-" +
-              std::to_string(plan.columns.word_bytes);
-      words += plan.columns.columns > plan.columns.channels ? " joined" : "";
-      words += plan.columns.chunks > 1 ? " chunks" : "";
-      words += plan.columns.stripes > 1 ? " stripes" : "";
-      break;
+  std::string words = std::visit([&](const auto& in) { return words_of(in, plan); }, plan.layout);
+  if (std::holds_alternative<cuda::EdgeBytes>(plan.layout) ||
+      std::holds_alternative<cuda::Generic>(plan.layout)) {
+    return words;
   }
   visit_number_type(problem.type, [&](auto tag) {
     for (int64_t channel = 0;
          edges.data != nullptr && channel < (edges.shared ? 1 : problem.num_channels());
          ++channel) {
       words += guess_of<typename decltype(tag)::type>(
-          edges, channel, plan.layout == cuda::EdgeLayout::kColumns);
+          edges, channel, std::holds_alternative<cuda::ChannelColumns>(plan.layout));
     }
   });
   return words;
@@ -301,7 +310,7 @@ void uniform_histogram() {
   std::cout << emulated::launched;
   if (emulated::launched.find("count_own_stripes") != std::string::npos) {
     const auto plan = cuda::plan_own_stripes(problem, bins, launch.limits);
-    std::cout << " own-" << words_of_stripes(plan->stripes, *plan);
+    std::cout << " own-" << words_of(*plan, problem, Edges{});
   }
   std::cout << '\n';
   counts.write();

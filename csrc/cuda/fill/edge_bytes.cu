@@ -194,18 +194,17 @@ __global__ __launch_bounds__(kBytes) void extremes_of_bytes_kernel(
 
 } // namespace
 
-void count_bytes_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch) {
-  const EdgePlan plan = plan_edges(problem, edges, launch.limits);
-  const Sum* sums = count_bytes(problem, launch);
-  visit_byte_type(problem.type, [&](auto tag) {
+void count_layout(const EdgeBytes& in, const EdgeCount& call, const Launch& launch) {
+  const Sum* sums = count_bytes(call.problem, launch);
+  visit_byte_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     start(
-        launch, "map_bytes", plan.of_warps ? map_bytes_kernel<T, true> : map_bytes_kernel<T, false>,
+        launch, "map_bytes", in.of_warps ? map_bytes_kernel<T, true> : map_bytes_kernel<T, false>,
         LaunchShape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), 0, 1,
+            grid_of(call.plan.blocks), dim3(static_cast<unsigned>(call.plan.threads)), 0, 1,
             launch.limits.has_clusters()},
-        sums, edges, flow, problem.adds, problem.num_channels(), totals_of(problem));
+        sums, call.edges, call.flow, call.problem.adds, call.problem.num_channels(),
+        totals_of(call.problem));
   });
 }
 

@@ -93,24 +93,19 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void count_columns
 
 } // namespace
 
-void count_columns_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  visit_wide_type(problem.type, [&](auto tag) {
+void count_layout(const ChannelColumns& in, const EdgeCount& call, const Launch& launch) {
+  visit_wide_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    const FoundColumns<T> found = find_columns<T>(plan.columns, problem, edges, launch);
+    const FoundColumns<T> found = find_columns<T>(in, call.problem, call.edges, launch);
     const auto with = [&](auto kernel) {
       start(
-          launch, "count_columns", kernel, grid_of(plan.blocks),
-          dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-          static_cast<const T*>(problem.data), plan.columns, found,
-          static_cast<unsigned>(edges.bins), flow, totals_of(problem));
+          launch, "count_columns", kernel, grid_of(call.plan.blocks),
+          dim3(static_cast<unsigned>(call.plan.threads)), call.plan.shared_bytes,
+          static_cast<const T*>(call.problem.data), in, found,
+          static_cast<unsigned>(call.edges.bins), call.flow, totals_of(call.problem));
     };
     constexpr int kLeast = bytes_of_word(sizeof(T)), kMost = kMostBytesOfWord;
-    const unsigned log_words = plan.columns.log_words, word_bytes = plan.columns.word_bytes;
+    const unsigned log_words = in.log_words, word_bytes = in.word_bytes;
     if (log_words == 5 && word_bytes == kMost) {
       with(count_columns_kernel<Count, kMost, 5, EdgeColumnReads<T, kMost>, T>);
     } else if (log_words == 5 && word_bytes == kLeast) {

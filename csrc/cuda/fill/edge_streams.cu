@@ -77,34 +77,30 @@ const uint8_t* check_channels(const Edges& edges, int64_t channels, const Launch
   return valid;
 }
 
-void count_streams_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  const uint8_t* valid =
-      plan.checks_channels() ? check_channels(edges, problem.num_channels(), launch) : nullptr;
-  visit_wide_type(problem.type, [&](auto tag) {
+void count_layout(const EdgeStreams& in, const EdgeCount& call, const Launch& launch) {
+  const uint8_t* valid = call.plan.checks_channels()
+                             ? check_channels(call.edges, call.problem.num_channels(), launch)
+                             : nullptr;
+  visit_wide_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {
       start(
           launch, "count_streams", kernel,
           LaunchShape{
-              grid_of(plan.blocks), EdgeStreamReads<T>::kThreads, plan.shared_bytes, 1,
-              plan.overlaps},
-          static_cast<const T*>(problem.data), plan.streams, edges, flow, valid,
-          totals_of(problem));
+              grid_of(call.plan.blocks), EdgeStreamReads<T>::kThreads, call.plan.shared_bytes, 1,
+              call.plan.overlaps},
+          static_cast<const T*>(call.problem.data), in, call.edges, call.flow, valid,
+          totals_of(call.problem));
     };
     if constexpr (sizeof(T) == 2 && Number<T>::kIsFloat) {
-      if (plan.streams.log_copies == 5) {
+      if (in.log_copies == 5) {
         return with(count_streams_kernel<Count, 5, EdgeStreamReads<T>, T>);
       }
-      if (plan.streams.log_copies == 3) {
+      if (in.log_copies == 3) {
         return with(count_streams_kernel<Count, 3, EdgeStreamReads<T>, T>);
       }
     }
-    if (plan.streams.log_copies != 0) {
+    if (in.log_copies != 0) {
       no_kernel("count_streams");
     }
     with(count_streams_kernel<Count, 0, EdgeStreamReads<T>, T>);

@@ -283,20 +283,15 @@ void visit_stripes(const EdgeStripes& in, const F& f) {
 
 } // namespace
 
-void count_stripes_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  visit_wide_type(problem.type, [&](auto tag) {
+void count_layout(const EdgeStripes& in, const EdgeCount& call, const Launch& launch) {
+  visit_wide_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
-    visit_stripes<T>(plan.stripes, [&](auto log_lanes, auto column) {
+    visit_stripes<T>(in, [&](auto log_lanes, auto column) {
       using Column = typename decltype(column)::type;
       start(
           launch, "count_stripes", count_shared_stripes_kernel<log_lanes(), Column, T>,
-          shape_of(plan, plan.overlaps), static_cast<const T*>(problem.data), plan.stripes, edges,
-          flow, totals_of(problem));
+          shape_of(call.plan, call.plan.overlaps), static_cast<const T*>(call.problem.data), in,
+          call.edges, call.flow, totals_of(call.problem));
     });
   });
 }
@@ -310,15 +305,16 @@ void count_own_stripes(
     const Flow& flow,
     E* edges,
     const Launch& launch) {
+  const auto& in = std::get<EdgeStripes>(plan.layout);
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     if constexpr (std::is_same_v<UniformEdgeOf<T>, E>) {
-      visit_stripes<T>(plan.stripes, [&](auto log_lanes, auto column) {
+      visit_stripes<T>(in, [&](auto log_lanes, auto column) {
         using Column = typename decltype(column)::type;
         start(
             launch, "count_own_stripes", count_own_stripes_kernel<log_lanes(), Column, T>,
-            shape_of(plan, launch.limits.has_clusters()), static_cast<const T*>(problem.data),
-            plan.stripes, ranges, static_cast<unsigned>(bins), flow, edges, totals_of(problem));
+            shape_of(plan, launch.limits.has_clusters()), static_cast<const T*>(problem.data), in,
+            ranges, static_cast<unsigned>(bins), flow, edges, totals_of(problem));
       });
     } else {
       throw InternalError("count_own_stripes: edges of another type");

@@ -51,23 +51,19 @@ __global__ __launch_bounds__(kThreadsOfTeams, 1) void count_teams_kernel(
 
 } // namespace
 
-void count_teams_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  visit_wide_type(problem.type, [&](auto tag) {
+void count_layout(const EdgeTeams& in, const EdgeCount& call, const Launch& launch) {
+  visit_wide_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto with = [&](auto kernel) {
       start(
           launch, "count_teams", kernel,
           LaunchShape{
-              grid_of(plan.blocks), dim3(plan.threads), plan.shared_bytes, 1, plan.overlaps},
-          static_cast<const T*>(problem.data), plan.teams, edges, flow, totals_of(problem));
+              grid_of(call.plan.blocks), dim3(call.plan.threads), call.plan.shared_bytes, 1,
+              call.plan.overlaps},
+          static_cast<const T*>(call.problem.data), in, call.edges, call.flow,
+          totals_of(call.problem));
     };
-    visit_whole<T>(
-        plan.teams.whole, [&](auto whole) { with(count_teams_kernel<Count, whole(), T>); });
+    visit_whole<T>(in.whole, [&](auto whole) { with(count_teams_kernel<Count, whole(), T>); });
   });
 }
 

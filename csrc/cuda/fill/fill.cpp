@@ -11,30 +11,11 @@ void count_between(
   if (plan.clears) {
     clear(launch, problem, plan.overlaps);
   }
-  count_by(plan, problem, edges, flow, launch);
+  count_by({plan, problem, edges, flow}, launch);
 }
 
-void count_by(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  switch (plan.layout) {
-    case EdgeLayout::kBytes:
-      return count_bytes_between(problem, edges, flow, launch);
-    case EdgeLayout::kTeams:
-      return count_teams_between(plan, problem, edges, flow, launch);
-    case EdgeLayout::kStreams:
-      return count_streams_between(plan, problem, edges, flow, launch);
-    case EdgeLayout::kColumns:
-      return count_columns_between(plan, problem, edges, flow, launch);
-    case EdgeLayout::kStripes:
-      return count_stripes_between(plan, problem, edges, flow, launch);
-    case EdgeLayout::kTiles:
-      return count_tiles_between(plan, problem, edges, flow, launch);
-  }
-  no_kernel("count_between");
+void count_by(const EdgeCount& call, const Launch& launch) {
+  std::visit([&](const auto& in) { count_layout(in, call, launch); }, call.plan.layout);
 }
 
 } // namespace histo::cuda

@@ -14,13 +14,14 @@ namespace histo::cuda {
 void count_between(
     const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
 
-/// The same by its plan, in counts that are cleared if the plan says so.
-void count_by(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
+/// A count by its plan, in counts that are cleared if the plan says so.
+struct EdgeCount {
+  const EdgePlan& plan;
+  const Problem& problem;
+  const Edges& edges;
+  const Flow& flow;
+};
+void count_by(const EdgeCount& call, const Launch& launch);
 
 /// Counts by a plan of plan_own_rows between low and high, [channels], of the type of the edges, and
 /// writes these. Counts are cleared if the plan says so.
@@ -43,38 +44,12 @@ void edges_of(const Problem& problem, const UniformBins& bins, const Launch& lau
 void edges_of_axes(const std::vector<UniformBins>& axes, const Launch& launch);
 
 // The layouts of EdgePlan.
-void count_streams_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void count_teams_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void count_columns_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void count_stripes_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void count_tiles_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch);
-void count_bytes_between(
-    const Problem& problem, const Edges& edges, const Flow& flow, const Launch& launch);
+void count_layout(const EdgeBytes& in, const EdgeCount& call, const Launch& launch);
+void count_layout(const EdgeTeams& in, const EdgeCount& call, const Launch& launch);
+void count_layout(const EdgeStreams& in, const EdgeCount& call, const Launch& launch);
+void count_layout(const ChannelColumns& in, const EdgeCount& call, const Launch& launch);
+void count_layout(const EdgeStripes& in, const EdgeCount& call, const Launch& launch);
+void count_layout(const Generic& in, const EdgeCount& call, const Launch& launch);
 
 /// Whether the edges of channels do not decrease and none is NaN: a byte for each channel, or one
 /// if they share them.

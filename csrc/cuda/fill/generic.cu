@@ -86,30 +86,25 @@ void count_generic(
   });
 }
 
-void count_tiles_between(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const Flow& flow,
-    const Launch& launch) {
-  const uint8_t* valid =
-      plan.checks_channels() ? check_channels(edges, problem.num_channels(), launch) : nullptr;
-  const auto& in = std::get<Generic>(plan.tiles.layout);
-  visit_unsigned_type(problem.type, [&](auto tag) {
+void count_layout(const Generic& in, const EdgeCount& call, const Launch& launch) {
+  const uint8_t* valid = call.plan.checks_channels()
+                             ? check_channels(call.edges, call.problem.num_channels(), launch)
+                             : nullptr;
+  visit_unsigned_type(call.problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     using Axis = EdgeAxis<T>;
     // A search is much code, so it stands once.
     using Shape = TileShape<false, true, false, 1>;
-    const auto kernel = in.table_stride == 0
-                            ? count_generic_kernel<TileInResult, Shape, Axis, T>
-                            : count_generic_kernel<TileTable<Count>, Shape, Axis, T>;
+    const auto kernel = in.has_table() ? count_generic_kernel<TileTable<Count>, Shape, Axis, T>
+                                       : count_generic_kernel<TileInResult, Shape, Axis, T>;
     start(
         launch, "count_tiles", kernel,
         LaunchShape{
-            grid_of(plan.blocks), dim3(static_cast<unsigned>(plan.threads)), plan.shared_bytes,
-            plan.tiles.cluster, launch.limits.has_clusters()},
-        static_cast<const T*>(problem.data), in, Axis{edges, flow, problem.type, valid},
-        problem.num_bins, totals_of(problem));
+            grid_of(call.plan.blocks), dim3(static_cast<unsigned>(call.plan.threads)),
+            call.plan.shared_bytes, in.cluster(), launch.limits.has_clusters()},
+        static_cast<const T*>(call.problem.data), in,
+        Axis{call.edges, call.flow, call.problem.type, valid}, call.problem.num_bins,
+        totals_of(call.problem));
   });
 }
 

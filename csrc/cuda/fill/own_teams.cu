@@ -62,6 +62,7 @@ void count_own_teams(
     const UniformBins& bins,
     const Flow& flow,
     const Launch& launch) {
+  const auto& in = std::get<EdgeTeams>(plan.layout);
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, false);
   visit_wide_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
@@ -74,11 +75,11 @@ void count_own_teams(
             LaunchShape{
                 grid_of(plan.blocks), dim3(plan.threads), plan.shared_bytes, 1,
                 launch.limits.has_clusters()},
-            static_cast<const T*>(problem.data), plan.teams, Ranges<E>{low, high}, edges,
+            static_cast<const T*>(problem.data), in, Ranges<E>{low, high}, edges,
             static_cast<E*>(bins.edges), flow, totals_of(problem));
       };
       visit_whole<T>(
-          plan.teams.whole, [&](auto whole) { with(count_own_teams_kernel<Count, whole(), T>); });
+          in.whole, [&](auto whole) { with(count_own_teams_kernel<Count, whole(), T>); });
     }
   });
 }

@@ -172,18 +172,13 @@ namespace {
 /// The kernel that writes the edges clears the counts, too.
 template <class E, class AnyRanges>
 void count_between_stored(
-    const AnyRanges& ranges,
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const UniformBins& bins,
-    const Flow& flow,
-    const Launch& launch) {
-  const int64_t rows = edges.shared ? 1 : problem.num_channels();
+    const AnyRanges& ranges, const EdgeCount& call, const UniformBins& bins, const Launch& launch) {
+  const Problem& problem = call.problem;
+  const int64_t rows = call.edges.shared ? 1 : problem.num_channels();
   set_up(
       ranges, rows, bins.bins, static_cast<E*>(bins.edges), problem.counts,
-      plan.clears ? problem.num_counts() : 0, launch);
-  count_by(plan, problem, edges, flow, launch);
+      call.plan.clears ? problem.num_counts() : 0, launch);
+  count_by(call, launch);
 }
 
 /// The range of each channel.
@@ -198,23 +193,19 @@ Ranges<E> find_ranges(const Problem& problem, const Launch& launch) {
 
 template <class E>
 void count_between_extremes(
-    const UniformPlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    const UniformBins& bins,
-    const Flow& flow,
-    const Launch& launch) {
+    const EdgeCount& call, bool computes_edges, const UniformBins& bins, const Launch& launch) {
+  const auto& [plan, problem, edges, flow] = call;
   const Ranges<E> ranges = find_ranges<E>(problem, launch);
-  if (plan.layout == UniformLayout::kStored) {
-    return count_between_stored<E>(ranges, plan.edges, problem, edges, bins, flow, launch);
+  if (!computes_edges) {
+    return count_between_stored<E>(ranges, call, bins, launch);
   }
-  if (plan.edges.clears) {
-    clear(launch, problem, plan.edges.overlaps);
+  if (plan.clears) {
+    clear(launch, problem, plan.overlaps);
   }
-  plan.layout == UniformLayout::kOwnStripes
+  std::holds_alternative<EdgeStripes>(plan.layout)
       ? count_own_stripes<E>(
-            plan.edges, problem, ranges, bins.bins, flow, static_cast<E*>(bins.edges), launch)
-      : count_own_teams(plan.edges, problem, ranges.low, ranges.high, bins, flow, launch);
+            plan, problem, ranges, bins.bins, flow, static_cast<E*>(bins.edges), launch)
+      : count_own_teams(plan, problem, ranges.low, ranges.high, bins, flow, launch);
 }
 
 /// Writes edges that do not depend on the elements, and clears the counts.
@@ -249,15 +240,15 @@ void count_uniform(
   }
   const Edges edges = Edges::all(bins.edges, bins.type, bins.bins, !own);
   const UniformPlan plan = plan_uniform(problem, edges, launch.limits);
-  if (plan.layout == UniformLayout::kShort) {
-    plan.computes_edges(edges)
-        ? count_own_ranges(plan.short_channels, problem, bins, flow, launch)
-        : count_short_channels(plan.short_channels, problem, bins, flow, launch);
-  } else if (own) {
-    count_between_extremes<E>(plan, problem, edges, bins, flow, launch);
+  if (const auto* in = std::get_if<ShortPlan>(&plan.layout)) {
+    return plan.computes_edges ? count_own_ranges(*in, problem, bins, flow, launch)
+                               : count_short_channels(*in, problem, bins, flow, launch);
+  }
+  const EdgeCount call{std::get<EdgePlan>(plan.layout), problem, edges, flow};
+  if (own) {
+    count_between_extremes<E>(call, plan.computes_edges, bins, launch);
   } else {
-    const OneRange range{bins.range[0], bins.range[1]};
-    count_between_stored<E>(range, plan.edges, problem, edges, bins, flow, launch);
+    count_between_stored<E>(OneRange{bins.range[0], bins.range[1]}, call, bins, launch);
   }
 }
 

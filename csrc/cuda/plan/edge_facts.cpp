@@ -41,19 +41,42 @@ PlanFacts facts_of_bytes(const Problem& problem, const DeviceLimits& limits) {
   return facts;
 }
 
-Facts facts_of(const EdgeStreams& in) {
-  return {{"layout", "streams"},          {"vec16s", in.has_runs}, {"chunks", in.chunks},
-          {"rows_per_block", in.share},   {"parts", in.parts},     {"part_bins", in.part_bins},
-          {"copies", 1 << in.log_copies}, {"bins_by", kByCells}};
+/// What the facts of layouts depend on, too.
+struct Counted {
+  const Problem& problem;
+  const Edges& edges;
+  bool computes_edges; // the kernel that counts does
+  const DeviceLimits& limits;
+
+  std::string kernel(const char* of) const {
+    return (computes_edges ? "count_own_" : "count_") + std::string(of);
+  }
+};
+
+PlanFacts facts_of(const EdgeBytes&, const Counted& of) {
+  PlanFacts facts = facts_of_bytes(of.problem, of.limits);
+  facts.groups = {
+      {"layout", Facts{{"layout", "bytes"}, {"bins_by", kBySearch}}}, {"raw_bytes", facts.groups}};
+  facts.steps.emplace_back("map_bytes");
+  return facts;
 }
 
-Facts facts_of(const EdgeTeams& in) {
-  return {
+PlanFacts facts_of(const EdgeStreams& in, const Counted&) {
+  const Facts layout{
+      {"layout", "streams"},          {"vec16s", in.has_runs}, {"chunks", in.chunks},
+      {"rows_per_block", in.share},   {"parts", in.parts},     {"part_bins", in.part_bins},
+      {"copies", 1 << in.log_copies}, {"bins_by", kByCells}};
+  return {{{"layout", layout}}, {"count_streams"}};
+}
+
+PlanFacts facts_of(const EdgeTeams& in, const Counted& of) {
+  const Facts layout{
       {"layout", "teams"},
       {"vec16s", true},
       {"chunks", in.parts},
       {"teams", in.teams},
       {"bins_by", kByCells}};
+  return {{{"layout", layout}}, {of.kernel("teams")}};
 }
 
 Facts facts_of(const ChannelColumns& in, const char* layout, const char* bins_by) {
@@ -72,10 +95,22 @@ Facts facts_of(const ChannelColumns& in, const char* layout, const char* bins_by
       {"bins_by", bins_by}};
 }
 
-Facts facts_of(const EdgeStripes& in) {
-  Facts facts = facts_of(in, "stripes", kByCells);
-  facts.emplace_back("copies", 1 << (in.log_lanes - in.log_words));
-  return facts;
+PlanFacts facts_of(const ChannelColumns& in, const Counted& of) {
+  return {
+      {{"layout", facts_of(in, "columns", kByFormula)}},
+      {"find_columns", "count_columns"},
+      ColumnMemory::of(in, of.edges, of.problem.type).bytes()};
+}
+
+PlanFacts facts_of(const EdgeStripes& in, const Counted& of) {
+  Facts layout = facts_of(in, "stripes", kByCells);
+  layout.emplace_back("copies", 1 << (in.log_lanes - in.log_words));
+  return {{{"layout", layout}}, {of.kernel("stripes")}};
+}
+
+PlanFacts facts_of(const Generic& in, const Counted&) {
+  const Facts layout{{"layout", in.has_table() ? "tiles" : "scattered"}, {"bins_by", kBySearch}};
+  return {{{"layout", layout}}, {"count_tiles"}};
 }
 
 PlanFacts facts_of(const ShortPlan& plan, bool computes_edges) {
@@ -91,49 +126,11 @@ PlanFacts facts_of(const ShortPlan& plan, bool computes_edges) {
       {{"layout", layout}, blocks}, {computes_edges ? "count_own_ranges" : "count_short_channels"}};
 }
 
-/// The kernel that counts. `computes_edges`: it does.
-PlanFacts facts_of_count(
-    const EdgePlan& plan,
-    const Problem& problem,
-    const Edges& edges,
-    bool computes_edges,
-    const DeviceLimits& limits) {
-  const std::string count = computes_edges ? "count_own_" : "count_";
-  PlanFacts facts;
-  Facts layout;
-  switch (plan.layout) {
-    case EdgeLayout::kBytes: {
-      layout = {{"layout", "bytes"}, {"bins_by", kBySearch}};
-      const PlanFacts bytes = facts_of_bytes(problem, limits);
-      facts = {{{"raw_bytes", bytes.groups}}, bytes.steps, bytes.workspace_bytes};
-      facts.steps.emplace_back("map_bytes");
-      break;
-    }
-    case EdgeLayout::kTeams:
-      layout = facts_of(plan.teams);
-      facts.steps = {count + "teams"};
-      break;
-    case EdgeLayout::kStreams:
-      layout = facts_of(plan.streams);
-      facts.steps = {"count_streams"};
-      break;
-    case EdgeLayout::kColumns:
-      layout = facts_of(plan.columns, "columns", kByFormula);
-      facts.steps = {"find_columns", "count_columns"};
-      facts.workspace_bytes = ColumnMemory::of(plan.columns, edges, problem.type).bytes();
-      break;
-    case EdgeLayout::kStripes:
-      layout = facts_of(plan.stripes);
-      facts.steps = {count + "stripes"};
-      break;
-    case EdgeLayout::kTiles:
-      layout = {{"layout", plan.has_table() ? "tiles" : "scattered"}, {"bins_by", kBySearch}};
-      facts.steps = {"count_tiles"};
-      break;
-  }
+/// The kernel that counts, and those before it that it needs.
+PlanFacts facts_of_count(const EdgePlan& plan, const Counted& of) {
+  PlanFacts facts = std::visit([&](const auto& in) { return facts_of(in, of); }, plan.layout);
   facts.groups.insert(
-      facts.groups.begin(),
-      {{"layout", layout}, grid(plan.blocks, plan.threads, plan.shared_bytes, plan.clears)});
+      facts.groups.begin() + 1, grid(plan.blocks, plan.threads, plan.shared_bytes, plan.clears));
   return facts;
 }
 
@@ -145,7 +142,7 @@ PlanFacts facts_of_search(
     facts.steps = {"check_edges"};
     facts.workspace_bytes = edges.shared ? 1 : problem.num_channels();
   }
-  append(facts, facts_of_count(plan, problem, edges, false, limits));
+  append(facts, facts_of_count(plan, {problem, edges, false, limits}));
   return facts;
 }
 
@@ -202,21 +199,21 @@ PlanFacts facts_of(
     const Problem& problem,
     const Edges& edges,
     const DeviceLimits& limits) {
-  const bool computes_edges = plan.computes_edges(edges);
-  PlanFacts facts{{{"bins", Facts{{"computes_edges", computes_edges}}}}, {}};
-  if (plan.layout == UniformLayout::kShort) {
-    append(facts, facts_of(plan.short_channels, computes_edges));
+  PlanFacts facts{{{"bins", Facts{{"computes_edges", plan.computes_edges}}}}, {}};
+  if (const auto* in = std::get_if<ShortPlan>(&plan.layout)) {
+    append(facts, facts_of(*in, plan.computes_edges));
     return facts;
   }
+  const auto& in = std::get<EdgePlan>(plan.layout);
   if (!edges.shared) {
     append(facts, facts_of_extremes(problem, edges, limits));
   }
-  if (computes_edges) {
-    append(facts, {{}, steps_of_clearing(plan.edges)});
-    append(facts, facts_of_count(plan.edges, problem, edges, true, limits));
+  if (plan.computes_edges) {
+    append(facts, {{}, steps_of_clearing(in)});
+    append(facts, facts_of_count(in, {problem, edges, true, limits}));
   } else {
     append(facts, {{}, {"uniform_edges"}}); // it clears the counts, too
-    append(facts, facts_of_search(plan.edges, problem, edges, limits));
+    append(facts, facts_of_search(in, problem, edges, limits));
   }
   return facts;
 }

@@ -36,7 +36,6 @@ int64_t column_bytes(ElementType type, int64_t bins) {
 /// Tables of columns in stripes of 32 words, wide ones if they pay, or else of 8.
 std::optional<EdgePlan> plan_columns(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
-  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t word_bytes = bytes_of_word(element_bytes);
   for (const auto& [bytes, log_words] :
@@ -48,16 +47,16 @@ std::optional<EdgePlan> plan_columns(
     }
     // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
     // long as reading three times as much.
-    plan.columns = columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
-    const int64_t bytes_of_block = plan.columns.share * columns * element_bytes;
+    const ChannelColumns in =
+        columns_of(problem, bytes, log_words, kSetupBytes + 3 * shared, limits);
+    const int64_t bytes_of_block = in.share * columns * element_bytes;
     if (bytes > word_bytes && bytes_of_block < kMinReadsOfWide * shared) {
       continue;
     }
-    plan.layout = EdgeLayout::kColumns;
-    plan.threads = threads_of_columns(element_bytes, !is_integer(problem.type));
-    plan.shared_bytes = shared;
-    plan.blocks = plan.columns.blocks();
-    return has_rows_for_columns(plan.columns, bins + 3) ? std::optional(plan) : std::nullopt;
+    const EdgePlan plan{
+        in,     in.blocks(), threads_of_columns(element_bytes, !is_integer(problem.type)),
+        shared, false,       false};
+    return has_rows_for_columns(in, bins + 3) ? std::optional(plan) : std::nullopt;
   }
   return std::nullopt;
 }
@@ -85,22 +84,22 @@ int64_t chunks_of_stripe(
   return best;
 }
 
-/// The rows of a block.
-void plan_rows_of_stripes(
-    const Problem& problem, int64_t bins, const DeviceLimits& limits, EdgeStripes& in) {
+/// Stripes, and the rows of a block.
+EdgeStripes stripes_with_rows(const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  static_cast<ChannelColumns&>(in) =
-      columns_of(problem, bytes_of_word(element_bytes), kLogWordsOfStripe, kSetupBytes, limits);
+  const int64_t word_bytes = bytes_of_word(element_bytes);
+  EdgeStripes in{
+      columns_of(problem, word_bytes, kLogWordsOfStripe, kSetupBytes, limits), 0, false, 0};
   const int64_t of_row = int64_t{in.places()} * in.width(static_cast<unsigned>(element_bytes));
   const int64_t row_bytes = of_row * element_bytes;
   const int64_t table_bytes = (bins + 3) * 4 << kLogWordsOfStripe;
-  const int64_t chunks =
-      chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes);
-  in.share = std::max<int64_t>(ceil_div(in.rows, chunks), 1);
-  if (!are_columns(problem, bytes_of_word(element_bytes))) { // no other layout counts them
-    in.share = std::min(in.share, std::max<int64_t>(kMostElementsOfStripe / of_row, 1));
-  }
-  in.chunks = static_cast<unsigned>(std::max<int64_t>(ceil_div(in.rows, in.share), 1));
+  const int64_t share = ceil_div(
+      in.rows,
+      chunks_of_stripe(in, int64_t{limits.sm_count} * kStripesOfSm, row_bytes, table_bytes));
+  const bool is_only_layout = !are_columns(problem, word_bytes);
+  const int64_t most = std::max<int64_t>(kMostElementsOfStripe / of_row, 1);
+  in.set_share(is_only_layout ? std::min(share, most) : share);
+  return in;
 }
 
 /// Tables of columns in stripes of 8 words. `bytes_of_bins`: shared memory of a block for its bins.
@@ -110,25 +109,24 @@ std::optional<EdgePlan> plan_stripes(
     int64_t bytes_of_bins,
     bool shares_edges,
     const DeviceLimits& limits) {
-  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
       (!are_columns(problem, bytes_of_word(element_bytes)) && !are_general_columns(problem))) {
     return std::nullopt;
   }
-  EdgeStripes& in = plan.stripes;
   const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
                        kReservedBytes - kReservedOfStripes - bytes_of_bins;
   const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
   const bool has_few_rows = problem.num_rows() < kRowsPerSlotOfLanes * (bins + 3);
-  in.log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
-  if (table_bytes(in.log_lanes) > room) {
+  const unsigned log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
+  if (table_bytes(log_lanes) > room) {
     return std::nullopt;
   }
-  plan_rows_of_stripes(problem, bins, limits, in);
+  EdgeStripes in = stripes_with_rows(problem, bins, limits);
   const bool meet = in.chunks > 1 || in.columns != in.channels; // in a count
+  in.log_lanes = log_lanes;
   in.adds = meet || problem.adds;
-  plan.layout = EdgeLayout::kStripes;
+  EdgePlan plan{};
   plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
   plan.threads = kMostThreadsOfStripes;
   const int64_t blocks_of_sm =
@@ -150,6 +148,7 @@ std::optional<EdgePlan> plan_stripes(
   const int64_t at_once =
       int64_t{limits.sm_count} * (kStripesOfSm * kMostThreadsOfStripes / plan.threads);
   in.works = static_cast<unsigned>(works);
+  plan.layout = in;
   plan.blocks = std::min(works, at_once);
   plan.clears = meet && !problem.adds;
   plan.overlaps = plan.clears && limits.has_clusters();
@@ -163,7 +162,6 @@ int64_t stream_bytes(ElementType type, int64_t bins, unsigned log_copies, int64_
 
 std::optional<EdgePlan> plan_streams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
-  EdgePlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
   const auto fits = [&](int64_t part_bins, unsigned log_copies) {
     return stream_bytes(problem.type, part_bins, log_copies, kFewestBuckets) + kReserved <=
@@ -181,30 +179,31 @@ std::optional<EdgePlan> plan_streams(
   if (element_bytes == 2 && !is_integer(problem.type)) {
     log_copies = fits(part_bins, 5) ? 5 : fits(part_bins, 3) ? 3 : 0;
   }
-  plan.layout = EdgeLayout::kStreams;
-  plan.threads = threads_of_streams(element_bytes);
-  static_cast<ChannelStreams&>(plan.streams) = streams_of(problem, parts, limits);
-  plan.streams.parts = static_cast<unsigned>(parts);
-  plan.streams.part_bins = part_bins;
-  plan.streams.log_copies = log_copies;
-  plan.blocks = problem.num_channels() * plan.streams.chunks * parts;
   const auto bytes_with = [&](int64_t buckets) {
     return stream_bytes(problem.type, part_bins, log_copies, buckets);
   };
-  const int64_t bytes_of_block =
-      ceil_div(problem.num_rows(), int64_t{plan.streams.chunks}) * element_bytes;
+  EdgeStreams in{
+      streams_of(problem, parts, limits),
+      static_cast<unsigned>(parts),
+      part_bins,
+      log_copies,
+      kFewestBuckets,
+      false};
+  const int64_t bytes_of_block = ceil_div(in.num_rows, int64_t{in.chunks}) * element_bytes;
   const int64_t room = std::min(kMostSharedWithBuckets, limits.shared_per_block - kReserved);
-  int32_t buckets = kFewestBuckets;
-  while (buckets < kMostBuckets && bytes_with(2 * buckets) <= room &&
-         bytes_of_block >= 2 * buckets * kMinBytesOfBucket) {
-    buckets *= 2;
+  while (in.buckets < kMostBuckets && bytes_with(2 * in.buckets) <= room &&
+         bytes_of_block >= 2 * in.buckets * kMinBytesOfBucket) {
+    in.buckets *= 2;
   }
-  plan.streams.buckets = buckets;
-  plan.shared_bytes = bytes_with(buckets);
-  plan.streams.adds = plan.streams.chunks > 1 || problem.adds;
-  plan.clears = plan.streams.adds && !problem.adds;
-  plan.overlaps = plan.clears && limits.has_clusters() && parts == 1;
-  return plan;
+  in.adds = in.chunks > 1 || problem.adds;
+  const bool clears = in.adds && !problem.adds;
+  return EdgePlan{
+      in,
+      problem.num_channels() * in.chunks * parts,
+      threads_of_streams(element_bytes),
+      bytes_with(in.buckets),
+      clears,
+      clears && limits.has_clusters() && parts == 1};
 }
 
 /// Whether channels are so few and so long that blocks of one channel, which take a whole SM, count
@@ -218,25 +217,19 @@ bool are_long(const Problem& problem, int64_t bytes_of_sm, const DeviceLimits& l
 /// Tables of teams. Edges that are stored need thresholds and buckets, which the block's teams share.
 std::optional<EdgePlan> plan_teams(
     const Problem& problem, int64_t bins, bool stored, const DeviceLimits& limits) {
-  EdgePlan plan{};
   const int64_t words = words_of(bins + 3, 0);
-  plan.teams.buckets = stored ? kFewestBuckets : 0;
-  const int64_t of_block =
-      stored ? words * bytes_of_wide(problem.type) + plan.teams.buckets * 4 : 0;
+  const int32_t buckets = stored ? kFewestBuckets : 0;
+  const int64_t of_block = stored ? words * bytes_of_wide(problem.type) + buckets * 4 : 0;
   const TeamMemory memory{kReserved + of_block, words * kCounterBytes};
   const auto teams = teams_of(problem, memory, limits);
   if (!teams) {
     return std::nullopt;
   }
-  plan.layout = EdgeLayout::kTeams;
-  static_cast<ChannelTeams&>(plan.teams) = *teams;
-  plan.threads = teams->threads();
-  plan.blocks = blocks_of(*teams, limits);
-  plan.shared_bytes = of_block + teams->teams * memory.of_team;
-  plan.teams.adds = teams->parts > 1 || problem.adds;
-  plan.clears = plan.teams.adds && !problem.adds;
-  plan.overlaps = plan.clears && limits.has_clusters();
-  return plan;
+  const EdgeTeams in{*teams, buckets, teams->parts > 1 || problem.adds};
+  const bool clears = in.adds && !problem.adds;
+  return EdgePlan{in,           blocks_of(in, limits),
+                  in.threads(), of_block + in.teams * memory.of_team,
+                  clears,       clears && limits.has_clusters()};
 }
 
 } // namespace
@@ -267,27 +260,22 @@ bool are_bytes_worth_sums(const Problem& problem, const Edges& edges, const Devi
 }
 
 EdgePlan plan_bytes(const Problem& problem, int64_t bins, const DeviceLimits& limits) {
-  EdgePlan plan{};
   constexpr int64_t kWarps = kThreadsOfBytes / 32, kBlocksOfSm = 8;
   const int64_t channels = problem.num_channels(), most = kBlocksOfSm * limits.sm_count;
-  plan.layout = EdgeLayout::kBytes;
-  plan.of_warps = channels > most && bins <= kMostBinsOfByteWarp;
-  plan.threads = kThreadsOfBytes;
-  plan.blocks = std::min(plan.of_warps ? ceil_div(channels, kWarps) : channels, most);
-  return plan;
+  const bool of_warps = channels > most && bins <= kMostBinsOfByteWarp;
+  const int64_t blocks = of_warps ? ceil_div(channels, kWarps) : channels;
+  return {EdgeBytes{of_warps}, std::min(blocks, most), kThreadsOfBytes, 0, false, false};
 }
 
 EdgePlan plan_tiles(const Problem& problem, const DeviceLimits& limits) {
   const TableEntries entries{bytes_of_type(problem.type), problem.num_bins, false};
-  EdgePlan plan{};
-  plan.layout = EdgeLayout::kTiles;
-  plan.tiles = plan_generic({problem, entries, limits});
-  plan.threads = plan.tiles.threads;
-  plan.blocks = plan.tiles.blocks;
-  plan.shared_bytes = plan.tiles.shared_bytes;
-  plan.clears = plan.tiles.clears;
-  plan.overlaps = plan.clears && limits.has_clusters();
-  return plan;
+  const CountPlan tiles = plan_generic({problem, entries, limits});
+  return {std::get<Generic>(tiles.layout),
+          tiles.blocks,
+          tiles.threads,
+          tiles.shared_bytes,
+          tiles.clears,
+          tiles.clears && limits.has_clusters()};
 }
 
 } // namespace

@@ -39,7 +39,8 @@ struct EdgeStreams : ChannelStreams {
   }
 };
 
-/// Teams count channels in all their bins.
+/// Teams count channels in all their bins. The channels share their edges or, if edges are computed,
+/// have their own.
 struct EdgeTeams : ChannelTeams {
   int32_t buckets; // as EdgeStreams has them; none if edges are computed
   bool adds;       // as EdgeStreams has it
@@ -65,45 +66,35 @@ struct ColumnMemory {
 };
 
 /// A block counts stripes of columns one after another. Its table is small, so that a
-/// multiprocessor has several blocks.
+/// multiprocessor has several blocks. Channels share their edges, or edges are computed.
 struct EdgeStripes : ChannelColumns {
   unsigned log_lanes; // of a table: columns have several lanes if a stripe has fewer words
   bool adds;          // counts hold numbers: those of other blocks, or of other calls
   unsigned works;     // the chunks of all stripes
 };
 
-enum class EdgeLayout {
-  kBytes, // types of one byte: raw bytes are counted, and their sums mapped to bins
-  kTeams, // channels that share their edges; or, where edges are computed, have their own
-  kStreams,
-  kColumns,
-  kStripes, // columns in small tables, if channels share their edges
-  kTiles,   // of few rows, or of more bins than a table of streams has: fill/generic.cu
+/// Types of one byte: raw bytes are counted, and their sums mapped to bins.
+struct EdgeBytes {
+  bool of_warps; // a warp maps the sums of a channel, and not a block
 };
 
 constexpr int kThreadsOfBytes = 256;
 
+/// ChannelColumns have large tables, and a kernel of their own finds their bins. Generic counts few
+/// rows, or more bins than a table of streams has.
 struct EdgePlan {
-  EdgeLayout layout;
-  EdgeTeams teams;
-  EdgeStreams streams;
-  ChannelColumns columns;
-  EdgeStripes stripes;
-  CountPlan tiles; // its layout is Generic
-  bool of_warps;   // kBytes: a warp maps the sums of a channel, and not a block
+  std::variant<EdgeBytes, EdgeTeams, EdgeStreams, ChannelColumns, EdgeStripes, Generic> layout;
   int64_t blocks;
   int threads;
   int64_t shared_bytes;
   bool clears;   // the counts are cleared by a kernel of their own, because blocks add to them
   bool overlaps; // the count starts before that kernel ends
 
-  /// Whether a tile has a table in shared memory, and is not counted in the result.
-  bool has_table() const {
-    return std::get<Generic>(tiles.layout).table_stride > 0;
-  }
   /// Whether a kernel of its own asks which channels have valid edges.
   bool checks_channels() const {
-    return layout == EdgeLayout::kTiles ? !has_table() : streams.parts > 1;
+    const auto* streams = std::get_if<EdgeStreams>(&layout);
+    const auto* tiles = std::get_if<Generic>(&layout);
+    return (streams != nullptr && streams->parts > 1) || (tiles != nullptr && !tiles->has_table());
   }
 };
 

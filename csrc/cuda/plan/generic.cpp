@@ -104,7 +104,7 @@ CountPlan plan_tiles(const Request& request, const TileTables& tables) {
   plan.layout = in;
   plan.blocks = in.tiles * in.chunks;
   plan.threads = kGenericThreads;
-  plan.cluster = in.clustered ? static_cast<int>(in.chunks) : 1;
+  plan.cluster = in.cluster();
   plan.shared_bytes = has_table ? table_bytes : 2 * int64_t{kHotBins} * kCounterBytes;
   plan.clears = meet && !problem.adds;
   return plan;
@@ -131,7 +131,7 @@ CountPlan plan_generic_in_result(const Request& request) {
 }
 
 LayoutFacts facts_of(const Generic& in, const Problem& problem) {
-  const bool has_table = in.table_stride > 0;
+  const bool has_table = in.has_table();
   const Facts layout{
       {"method", has_table ? "generic" : "atomics"},
       {"access", in.vec16s ? name_of(Access::kVec16) : "elements"},

@@ -249,6 +249,13 @@ struct Generic {
   bool sets;         // the rows have a third loop, around the others
   bool adds;         // counts hold numbers: those of other blocks, or of other calls
   int64_t set_stride;
+
+  HISTO_HOST_DEVICE bool has_table() const {
+    return table_stride > 0;
+  }
+  int cluster() const {
+    return clustered ? static_cast<int>(chunks) : 1;
+  }
 };
 // A larger argument makes the kernel slower. Workaround nvcc-13.0-small-argument: see
 // docs/tuning.md.

@@ -8,28 +8,10 @@
 
 namespace histo::cuda {
 
-enum class UniformLayout {
-  kShort,      // short channels: one kernel makes edges and counts
-  kOwnStripes, // columns with ranges of their own: edges are computed where values meet them
-  kOwnTeams,   // the same for channels that lie one after another
-  kStored,     // a kernel writes the edges, and another one searches them
-};
-
+/// Short channels are counted by one kernel. Others have the plan of a count between edges.
 struct UniformPlan {
-  UniformLayout layout;
-  ShortPlan short_channels; // kShort
-  EdgePlan edges;           // of the other layouts
-
-  /// Whether edges are computed where values meet them.
-  bool computes_edges(const Edges& edges) const {
-    return layout == UniformLayout::kShort ? are_computed(edges) : layout != UniformLayout::kStored;
-  }
-
-  /// Whether a short channel computes its edges. Float64 edges of one range are those that a channel
-  /// would have. Float32 edges of one range are rounded from float64.
-  static bool are_computed(const Edges& edges) {
-    return !edges.shared || edges.type == ElementType::kFloat64;
-  }
+  std::variant<ShortPlan, EdgePlan> layout;
+  bool computes_edges; // where values meet them, and not by a kernel before
 };
 
 /// Edges that channels share are those of a range of numbers. Others lie between the extremes of each
