@@ -428,15 +428,10 @@ void quantile() {
 }
 
 std::string words_of(const cuda::SketchPlan& plan) {
-  switch (plan.layout) {
-    case cuda::SketchLayout::kBytes:
-      return "bytes";
-    case cuda::SketchLayout::kStreams:
-      return std::string("streams") + (plan.streams.chunks > 1 ? " chunks" : "");
-    case cuda::SketchLayout::kTiles:
-      return "tiles";
+  if (const auto* streams = std::get_if<cuda::ChannelStreams>(&plan.layout)) {
+    return std::string("streams") + (streams->chunks > 1 ? " chunks" : "");
   }
-  return "";
+  return std::holds_alternative<cuda::Generic>(plan.layout) ? "tiles" : "bytes";
 }
 
 SketchBins read_bins() {

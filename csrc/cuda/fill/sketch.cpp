@@ -14,15 +14,7 @@ void add_to_sketch(
       bins,
       {reinterpret_cast<Count::Total*>(to.counts), reinterpret_cast<long long*>(to.min_key),
        reinterpret_cast<long long*>(to.max_key), bins.num_counts()}};
-  switch (plan.layout) {
-    case SketchLayout::kBytes:
-      return add_bytes_to_sketch(call, launch);
-    case SketchLayout::kStreams:
-      return add_streams_to_sketch(call, launch);
-    case SketchLayout::kTiles:
-      return add_tiles_to_sketch(call, launch);
-  }
-  no_kernel("add_to_sketch");
+  std::visit([&](const auto& in) { add_layout(in, call, launch); }, plan.layout);
 }
 
 } // namespace histo::cuda

@@ -31,8 +31,8 @@ struct SketchAdd {
 };
 
 // The layouts of SketchPlan.
-void add_bytes_to_sketch(const SketchAdd& call, const Launch& launch);
-void add_streams_to_sketch(const SketchAdd& call, const Launch& launch);
-void add_tiles_to_sketch(const SketchAdd& call, const Launch& launch);
+void add_layout(const SketchBytes& in, const SketchAdd& call, const Launch& launch);
+void add_layout(const ChannelStreams& in, const SketchAdd& call, const Launch& launch);
+void add_layout(const Generic& in, const SketchAdd& call, const Launch& launch);
 
 } // namespace histo::cuda

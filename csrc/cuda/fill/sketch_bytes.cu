@@ -32,7 +32,7 @@ __global__ __launch_bounds__(kBytes) void sketch_bytes_kernel(
 
 } // namespace
 
-void add_bytes_to_sketch(const SketchAdd& call, const Launch& launch) {
+void add_layout(const SketchBytes&, const SketchAdd& call, const Launch& launch) {
   const unsigned long long* sums = count_bytes(call.input, launch);
   visit_byte_type(call.input.type, [&](auto tag) {
     start(

@@ -84,7 +84,7 @@ __global__ __launch_bounds__(Shape::kThreads, Shape::kBlocks) void sketch_stream
 
 } // namespace
 
-void add_streams_to_sketch(const SketchAdd& call, const Launch& launch) {
+void add_layout(const ChannelStreams& in, const SketchAdd& call, const Launch& launch) {
   visit_sketch_type(call.input.type, call.bins, [&](auto tag, auto bits) {
     using T = typename decltype(tag)::type;
     using Bits = typename decltype(bits)::type;
@@ -95,8 +95,7 @@ void add_streams_to_sketch(const SketchAdd& call, const Launch& launch) {
       start(
           launch, "sketch_streams", kernel, grid_of(call.plan.blocks),
           dim3(static_cast<unsigned>(call.plan.threads)), call.plan.shared_bytes,
-          static_cast<const T*>(call.input.data), call.plan.streams, SketchIndex<Bits>(call.bins),
-          call.to);
+          static_cast<const T*>(call.input.data), in, SketchIndex<Bits>(call.bins), call.to);
     } else {
       no_kernel("sketch_streams");
     }

@@ -43,11 +43,10 @@ __global__ __launch_bounds__(kGenericThreads) void sketch_tiles_kernel(
 
 } // namespace
 
-void add_tiles_to_sketch(const SketchAdd& call, const Launch& launch) {
+void add_layout(const Generic& in, const SketchAdd& call, const Launch& launch) {
   visit_sketch_type(call.input.type, call.bins, [&](auto tag, auto bits) {
     using T = typename decltype(tag)::type;
     using Bits = typename decltype(bits)::type;
-    const auto& in = std::get<Generic>(call.plan.tiles.layout);
     const auto with = [&](auto kernel) {
       start(
           launch, "sketch_tiles", kernel, grid_of(call.plan.blocks), dim3(kGenericThreads),
@@ -55,11 +54,11 @@ void add_tiles_to_sketch(const SketchAdd& call, const Launch& launch) {
           SketchIndex<Bits>(call.bins), call.to);
     };
     if constexpr (sizeof(T) > 1) {
-      if (in.table_stride > 0) {
+      if (in.has_table()) {
         return with(sketch_tiles_kernel<TileTable<Count>, T, Bits>);
       }
     }
-    if (in.table_stride > 0) {
+    if (in.has_table()) {
       no_kernel("sketch_tiles");
     }
     with(sketch_tiles_kernel<TileInResult, T, Bits>);

@@ -8,16 +8,13 @@
 
 namespace histo::cuda {
 
-enum class SketchLayout {
-  kBytes,   // types of one byte: raw bytes are counted, and their sums added
-  kStreams, // a block has rows of one channel, and a table of all its counts
-  kTiles,   // of few rows, of any strides, or of more counts than a table has: in the result
-};
+/// Types of one byte: raw bytes are counted, and their sums added.
+struct SketchBytes {};
 
+/// A block of ChannelStreams has a table of all counts of its channel. Generic adds few rows, any
+/// strides, or more counts than a table has.
 struct SketchPlan {
-  SketchLayout layout;
-  ChannelStreams streams;
-  CountPlan tiles; // its layout is Generic
+  std::variant<SketchBytes, ChannelStreams, Generic> layout;
   int64_t blocks;
   int threads;
   int64_t shared_bytes;
