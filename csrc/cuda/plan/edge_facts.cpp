@@ -114,12 +114,11 @@ PlanFacts facts_of(const Generic& in, const Counted&) {
 }
 
 PlanFacts facts_of(const ShortPlan& plan, bool computes_edges) {
-  constexpr int kWarp = 32;
   const Facts layout{
       {"layout", "short"},
       {"vec16s", true},
       {"chunks", 1},
-      {"teams", plan.of_warps ? plan.threads / kWarp : 1},
+      {"teams", plan.teams()},
       {"bins_by", kByCells}};
   const Fact blocks = grid(plan.blocks, plan.threads, plan.shared_bytes, false);
   return {

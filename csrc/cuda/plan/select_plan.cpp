@@ -91,8 +91,7 @@ std::optional<SelectPlan> plan_staged(const SelectRequest& request) {
   plan.staged = {
       *in, static_cast<unsigned>(plan.group), plan.values_of_q, plan.slots,
       static_cast<unsigned>(of_team)};
-  plan.blocks =
-      blocks_of_short(request.channels, plan.of_warps, plan.threads, plan.shared_bytes, limits);
+  plan.blocks = blocks_of_short(request.channels, teams, plan.threads, plan.shared_bytes, limits);
   plan.layout = SelectLayout::kStaged;
   return plan;
 }

@@ -18,9 +18,15 @@ int64_t table_bytes(int64_t bins) {
   return ceil_div((bins + 3) * kCounterBytes, kVec16Bytes) * kVec16Bytes;
 }
 
-void set_grid(ShortPlan& plan, const DeviceLimits& limits) {
+/// The plan with its shared memory, `fixed` bytes and those of teams, and its blocks.
+std::optional<ShortPlan> with_grid(ShortPlan plan, int64_t fixed, const DeviceLimits& limits) {
+  plan.shared_bytes = fixed + plan.teams() * plan.in.team_bytes;
+  if (plan.shared_bytes + kReserved > limits.shared_per_block) {
+    return std::nullopt;
+  }
   plan.blocks = blocks_of_short(
-      plan.in.vec16s.num_channels(), plan.of_warps, plan.threads, plan.shared_bytes, limits);
+      plan.in.vec16s.num_channels(), plan.teams(), plan.threads, plan.shared_bytes, limits);
+  return plan;
 }
 
 std::optional<ShortPlan> plan_teams(
@@ -61,14 +67,13 @@ bool fills_with_warps(const ChannelVec16s& in, const DeviceLimits& limits) {
 
 int64_t blocks_of_short(
     int64_t channels,
-    bool of_warps,
+    int64_t teams,
     int threads,
     int64_t shared_bytes,
     const DeviceLimits& limits) {
   const int64_t by_shared = limits.shared_per_sm / (shared_bytes + 2 * kReserved);
   const int64_t of_sm =
       std::clamp<int64_t>(kThreadsOfSmOfShort / threads, 1, std::max<int64_t>(by_shared, 1));
-  const int64_t teams = of_warps ? threads / kWarp : 1;
   return std::min(ceil_div(channels, teams), of_sm * limits.sm_count);
 }
 
@@ -81,15 +86,8 @@ std::optional<ShortPlan> plan_own_ranges(
   const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
   plan->threads =
       plan->of_warps ? kFewestThreadsOfShort : threads_of_short_block(vec16s, channels, limits);
-  const int64_t teams = plan->of_warps ? plan->threads / kWarp : 1;
-  const int64_t team_bytes = vec16s * kVec16Bytes + table_bytes(bins);
-  plan->in.team_bytes = static_cast<unsigned>(team_bytes);
-  plan->shared_bytes = teams * team_bytes;
-  if (plan->shared_bytes + kReserved > limits.shared_per_block) {
-    return std::nullopt;
-  }
-  set_grid(*plan, limits);
-  return plan;
+  plan->in.team_bytes = static_cast<unsigned>(vec16s * kVec16Bytes + table_bytes(bins));
+  return with_grid(*plan, 0, limits);
 }
 
 std::optional<ShortPlan> plan_short_channels(
@@ -101,14 +99,13 @@ std::optional<ShortPlan> plan_short_channels(
   if (!plan || !is_float || bins > kMostSharedBinsOfShort) {
     return std::nullopt;
   }
-  const int64_t vec16s = plan->in.vec16s.vec16s(), channels = plan->in.vec16s.num_channels();
-  plan->in.buckets = kBucketsOfShort;
   const int64_t fixed =
       words_of(bins + 3, 0) * int64_t{sizeof(float)} + kBucketsOfShort * 4 + edge_bytes;
+  const int64_t table = table_bytes(bins);
+  plan->in.buckets = kBucketsOfShort;
+  plan->in.team_bytes = static_cast<unsigned>(table);
   if (plan->of_warps) {
     // Warps share the thresholds of their block.
-    const int64_t table = table_bytes(bins);
-    plan->in.team_bytes = static_cast<unsigned>(table);
     int64_t most = 0;
     for (const int64_t blocks : {2, 1}) {
       const int64_t room =
@@ -123,18 +120,11 @@ std::optional<ShortPlan> plan_short_channels(
     if (most == 0) {
       return std::nullopt;
     }
-    plan->shared_bytes = fixed + plan->threads / kWarp * table;
   } else {
-    plan->threads = threads_of_short_block(vec16s, channels, limits);
-    const int64_t table = table_bytes(bins);
-    plan->in.team_bytes = static_cast<unsigned>(table);
-    plan->shared_bytes = fixed + table;
+    const ChannelVec16s& in = plan->in.vec16s;
+    plan->threads = threads_of_short_block(in.vec16s(), in.num_channels(), limits);
   }
-  if (plan->shared_bytes + kReserved > limits.shared_per_block) {
-    return std::nullopt;
-  }
-  set_grid(*plan, limits);
-  return plan;
+  return with_grid(*plan, fixed, limits);
 }
 
 } // namespace histo::cuda

@@ -23,15 +23,20 @@ struct ShortPlan {
   int64_t blocks;
   int threads;
   int64_t shared_bytes;
+
+  /// The teams of a block.
+  int64_t teams() const {
+    return of_warps ? threads / 32 : 1;
+  }
 };
 
 /// Threads of a block that is a team.
 int threads_of_short_block(int64_t vec16s, int64_t channels, const DeviceLimits& limits);
 /// Whether channels are so short, and so many, that warps are teams.
 bool fills_with_warps(const ChannelVec16s& in, const DeviceLimits& limits);
-/// The blocks that take `channels` channels.
+/// The blocks that take `channels` channels, with so many teams each.
 int64_t blocks_of_short(
-    int64_t channels, bool of_warps, int threads, int64_t shared_bytes, const DeviceLimits& limits);
+    int64_t channels, int64_t teams, int threads, int64_t shared_bytes, const DeviceLimits& limits);
 
 /// Channels that are read once: their extremes, then their counts. None if they are too long, have
 /// too many bins for a table, or do not lie in runs.
