@@ -163,30 +163,31 @@ int64_t bytes_of_element(const Problem& problem, int axes) {
   return bytes;
 }
 
-bool choose_storage(
-    const Problem& problem, const JointCells& cells, const DeviceLimits& limits, JointPlan& plan) {
-  const int64_t beside = axis_bytes(problem, cells, plan.types, plan.streams.buckets);
-  const int64_t room = limits.shared_per_block - kReserved - beside;
-  const auto bytes = [&](JointStorage storage) { return cells.words(storage) * kCounterBytes; };
+int64_t table_bytes(const JointCells& cells, JointStorage storage) {
+  return cells.words(storage) * kCounterBytes;
+}
+
+/// Where cells are counted, if a block has `room` bytes for them.
+std::optional<JointStorage> storage_of(
+    const Problem& problem, const JointCells& cells, int64_t room) {
   const bool is_dense = problem.num_rows() * kMostCellsOfRow >= cells.size();
-  if (is_dense && bytes(JointStorage::kTable) <= room) {
-    plan.storage = JointStorage::kTable;
-  } else if (is_dense && bytes(JointStorage::kHalves) <= room) {
-    plan.storage = JointStorage::kHalves;
-  } else if (takes_index(problem, cells.axes) && problem.num_channels() == 1 && room >= 0) {
-    plan.storage = JointStorage::kIndex;
-  } else {
-    return false;
+  for (const JointStorage storage : {JointStorage::kTable, JointStorage::kHalves}) {
+    if (is_dense && table_bytes(cells, storage) <= room) {
+      return storage;
+    }
   }
-  plan.shared_bytes = beside + bytes(plan.storage);
-  return true;
+  const bool indexes = takes_index(problem, cells.axes) && problem.num_channels() == 1 && room >= 0;
+  return indexes ? std::optional(JointStorage::kIndex) : std::nullopt;
 }
 
 // --- The streams -------------------------------------------------------------------------
 
-void set_operands(const Problem& problem, JointPlan& plan) {
-  JointStreams& in = plan.streams;
-  for (int d = 0; d < in.cells.axes; ++d) {
+/// All rows of the operands, without blocks.
+JointStreams operands_of(const Problem& problem, const JointCells& cells) {
+  JointStreams in{};
+  in.cells = cells;
+  in.buckets = kBucketsOfJoint;
+  for (int d = 0; d < cells.axes; ++d) {
     const View& view = problem.operand(d);
     const int64_t bytes = bytes_of_type(view.type);
     in.data[d] = view.data;
@@ -205,6 +206,7 @@ void set_operands(const Problem& problem, JointPlan& plan) {
   }
   in.run = problem.rows[2].size;
   in.num_rows = problem.num_rows();
+  return in;
 }
 
 void set_blocks(const Problem& problem, const DeviceLimits& limits, JointPlan& plan) {
@@ -266,15 +268,17 @@ std::optional<JointPlan> plan_joint(
   if (!types || !cells) {
     return std::nullopt;
   }
+  const int64_t beside = axis_bytes(problem, *cells, *types, kBucketsOfJoint);
+  const auto storage = storage_of(problem, *cells, limits.shared_per_block - kReserved - beside);
+  if (!storage) {
+    return std::nullopt;
+  }
   JointPlan plan{};
   plan.samples = *samples;
   plan.types = *types;
-  plan.streams.cells = *cells;
-  plan.streams.buckets = kBucketsOfJoint;
-  if (!choose_storage(problem, *cells, limits, plan)) {
-    return std::nullopt;
-  }
-  set_operands(problem, plan);
+  plan.storage = *storage;
+  plan.streams = operands_of(problem, *cells);
+  plan.shared_bytes = beside + table_bytes(*cells, *storage);
   set_blocks(problem, limits, plan);
   return plan;
 }
