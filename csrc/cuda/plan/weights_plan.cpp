@@ -68,16 +68,18 @@ Tables tables_of(ElementType weight) {
 /// The memory of a block beside its table of sums.
 struct AxisMemory {
   bool has_edges;
+  int64_t bins;
   int64_t wide_bytes; // of a threshold
 
-  AxisMemory(const Problem& problem, const Edges* edges) : has_edges(edges != nullptr) {
+  AxisMemory(const Problem& problem, const Edges* edges)
+      : has_edges(edges != nullptr), bins(has_edges ? edges->bins : problem.num_bins) {
     wide_bytes = value_kind(problem.type) == WordKind::kFloat32 ? 4 : 8;
   }
-  int64_t slots(int64_t bins) const {
-    return bins + (has_edges ? 3 : 1);
+  int64_t slots(int64_t of_bins) const {
+    return of_bins + (has_edges ? 3 : 1);
   }
-  int64_t bytes(int64_t bins, int64_t buckets) const {
-    return has_edges ? words_of(slots(bins), 0u) * wide_bytes + buckets * 4 : 0;
+  int64_t bytes(int64_t of_bins, int64_t buckets) const {
+    return has_edges ? words_of(slots(of_bins), 0u) * wide_bytes + buckets * 4 : 0;
   }
 };
 
@@ -144,10 +146,9 @@ std::optional<WeightsPlan> plan_short_streams(
     return std::nullopt;
   }
   const AxisMemory axis(problem, edges);
-  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
-  const int64_t slots = axis.slots(bins);
-  const int64_t beside =
-      axis.bytes(bins, kFewestBucketsOfWeights) + slots * kNumNonFinite * int64_t{sizeof(unsigned)};
+  const int64_t slots = axis.slots(axis.bins);
+  const int64_t beside = axis.bytes(axis.bins, kFewestBucketsOfWeights) +
+                         slots * kNumNonFinite * int64_t{sizeof(unsigned)};
   for (int64_t blocks = kMostShortOfSm; blocks > 0; blocks /= 2) {
     const int64_t room = room_of(blocks, limits) - beside;
     const auto table = fitting(all, slots, problem.num_rows(), kMostLogCopiesOfAll, room);
@@ -158,7 +159,7 @@ std::optional<WeightsPlan> plan_short_streams(
     static_cast<ChannelStreams&>(in) = streams_of(problem, 1, limits);
     in.set_share(in.num_rows);
     in.parts = 1;
-    in.part_bins = bins;
+    in.part_bins = axis.bins;
     in.buckets = kFewestBucketsOfWeights;
     in.table = *table;
     in.writes = true;
@@ -183,12 +184,11 @@ std::optional<WeightsPlan> plan_streams(
   }
   const View& weights = problem.operand(1);
   const AxisMemory axis(problem, edges);
-  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
   const int64_t room = limits.shared_per_block - kReserved;
   const int64_t rows = problem.num_rows() * problem.num_channels() / limits.sm_count;
   WeightStreams& in = plan.streams;
   for (int64_t parts = 1; parts <= (edges != nullptr ? kMaxParts : 1); ++parts) {
-    const int64_t of_part = ceil_div(bins, parts);
+    const int64_t of_part = ceil_div(axis.bins, parts);
     const auto table = table_of(
         weights.type, axis.slots(of_part), std::min(rows, problem.num_rows()),
         room - axis.bytes(of_part, kFewestBucketsOfWeights), kFewestLogCopiesOfAll);
@@ -257,16 +257,15 @@ std::optional<WeightsPlan> plan_columns(
     return std::nullopt;
   }
   const AxisMemory axis(problem, edges);
-  const int64_t bins = edges != nullptr ? edges->bins : problem.num_bins;
   const int64_t of_axis =
-      edges != nullptr ? (bins + 1) * kColumnsOfWeights * axis.wide_bytes + 16 : 0;
+      axis.has_edges ? (axis.bins + 1) * kColumnsOfWeights * axis.wide_bytes + 16 : 0;
   const int64_t room = limits.shared_per_block - kReserved - of_axis;
   const View& weights = problem.operand(1);
   const Tables tables = tables_of(weights.type);
   const unsigned log_columns = log2_of(kColumnsOfWeights);
   WordTable table = tables.all;
   table.set_copies(log_columns);
-  const auto slots = static_cast<unsigned>(axis.slots(std::min<int64_t>(bins, 1 << 20)));
+  const auto slots = static_cast<unsigned>(axis.slots(std::min<int64_t>(axis.bins, 1 << 20)));
   if (table.size(slots) * int64_t{4} > room) {
     table = tables.window;
     table.set_copies(log_columns);
