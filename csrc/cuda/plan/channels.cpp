@@ -4,7 +4,6 @@
 #include <iterator>
 #include <numeric>
 
-#include "core/numbers.h"
 #include "cuda/plan/common.h"
 
 namespace histo::cuda {
@@ -43,11 +42,6 @@ bool are_whole(const Problem& problem, int64_t word_bytes) {
 }
 
 } // namespace
-
-int64_t bytes_of_type(ElementType type) {
-  return visit_number_type(
-      type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
-}
 
 ChannelStreams streams_of(
     const Problem& problem, int64_t others, const DeviceLimits& limits, int64_t setup_bytes) {

@@ -90,8 +90,6 @@ struct ChannelColumns {
   }
 };
 
-int64_t bytes_of_type(ElementType type);
-
 /// `others`: how many blocks share the same rows. Setting a block out takes as long as reading
 /// `setup_bytes`.
 ChannelStreams streams_of(

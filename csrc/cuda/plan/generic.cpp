@@ -135,7 +135,7 @@ LayoutFacts facts_of(const Generic& in, const Problem& problem) {
   const Facts layout{
       {"method", has_table ? "generic" : "atomics"},
       {"access", in.vec16s ? name_of(Access::kVec16) : "elements"},
-      {"load_bytes", in.vec16s ? kVec16Bytes : element_bytes(problem.type)},
+      {"load_bytes", in.vec16s ? kVec16Bytes : bytes_of_type(problem.type)},
       {"tile_channels", in.tile_channels},
       {"tiles", in.tiles},
       {"chunks", in.chunks},

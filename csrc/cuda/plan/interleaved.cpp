@@ -119,7 +119,6 @@ CountPlan plan_without_layout(
   CountPlan plan{};
   plan.blocks = partition.blocks();
   plan.threads = partition.threads;
-  plan.cluster = 1;
   plan.shared_bytes = shared_bytes;
   plan.clears = in.cleared;
   plan.shares_lines = shares_lines(request, geometry, partition);
@@ -133,7 +132,7 @@ CountPlan plan_without_layout(
 
 LayoutFacts facts_of_columns(
     const ColumnLayout& in, const ColumnFacts& own, const Problem& problem) {
-  const int64_t bytes = element_bytes(in.type), gap = in.channels - in.counted;
+  const int64_t bytes = bytes_of_type(in.type), gap = in.channels - in.counted;
   const bool in_turn = in.columns % in.channels != 0;
   const Facts layout{
       {"method", "interleaved"},

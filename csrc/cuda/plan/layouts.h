@@ -284,7 +284,7 @@ struct CountPlan {
   std::variant<Interleaved, WholeRows, Planar, Clustered, Runs, Generic, Partitioned> layout;
   int64_t blocks;
   int threads;
-  int cluster;             // blocks of a cluster; 1: no clusters
+  int cluster = 1;         // blocks of a cluster; 1: no clusters
   int64_t shared_bytes;    // of a block, for its table
   int64_t workspace_bytes; // for tables that are reduced later, or for buckets of other blocks
   int64_t reduce_blocks;   // 0: no reduction

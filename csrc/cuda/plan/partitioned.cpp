@@ -90,7 +90,6 @@ std::optional<CountPlan> plan_partitioned(const Request& request) {
   plan.layout = in;
   plan.blocks = blocks;
   plan.threads = kPartitionedThreads;
-  plan.cluster = 1;
   plan.shared_bytes = owners->shared_bytes;
   plan.workspace_bytes = kBarrierBytes + 2 * owners->count * blocks * kBucketBytes;
   plan.clears = true;

@@ -292,7 +292,6 @@ std::optional<CountPlan> plan_runs(const Request& request) {
   plan.layout = in;
   plan.blocks = ceil_div(stretches.segments, int64_t{1} << in.log_segments) * in.chunks;
   plan.threads = blocks_of_sm == 1 && entries.bytes > 1 ? 2 * kRunThreads : kRunThreads;
-  plan.cluster = 1;
   plan.shared_bytes = shared_bytes;
   plan.clears = in.cleared;
   return plan.blocks < kMaxRows ? std::optional(plan) : std::nullopt;
@@ -317,7 +316,7 @@ LayoutFacts facts_of(const Runs& in, const Problem& problem) {
       {"table_keys", in.table_entries},
       {"table_counters_per_key", int64_t{in.columns} << in.log_copies},
       {"counter_bits", 32}};
-  const int64_t between_channels = problem.num_rows() * in.gap_channels() * element_bytes(in.type);
+  const int64_t between_channels = problem.num_rows() * in.gap_channels() * bytes_of_type(in.type);
   return {
       "count_runs", layout, table,
       in.segments * (between_channels + in.runs() * in.run_bytes_between)};

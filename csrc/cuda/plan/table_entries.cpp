@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "core/numbers.h"
+
 namespace histo::cuda {
 namespace {
 
@@ -27,13 +29,13 @@ int64_t values_of(const Problem& problem) {
 
 } // namespace
 
-int64_t element_bytes(ElementType type) {
-  return visit_element_type(
+int64_t bytes_of_type(ElementType type) {
+  return visit_number_type(
       type, [](auto tag) { return int64_t{sizeof(typename decltype(tag)::type)}; });
 }
 
 TableEntries entries_of(const Problem& problem, const ByteAxis& axis) {
-  const int64_t bytes = element_bytes(problem.type);
+  const int64_t bytes = bytes_of_type(problem.type);
   if (bytes > 1) {
     return {bytes, values_of(problem), true};
   }

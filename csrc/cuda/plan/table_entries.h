@@ -6,7 +6,7 @@
 
 namespace histo::cuda {
 
-int64_t element_bytes(ElementType type);
+int64_t bytes_of_type(ElementType type);
 
 /// A value with counters in a table has an entry there: a byte that of its bits, a wider integer
 /// that of its bin.
