@@ -517,8 +517,9 @@ void summary() {
       problem, {counts.data<int64_t>(), numbers.data<double>(), sums.data<int64_t>()}, launch);
   const cuda::SummaryPlan plan = cuda::plan_summary(problem, launch.limits);
   constexpr const char* kLayouts[] = {"streams", "runs", "columns"};
-  std::cout << kLayouts[static_cast<int>(plan.layout)]
-            << (plan.streams.chunks > 1 || plan.columns.chunks > 1 ? " chunks" : "")
+  const bool has_chunks =
+      std::visit([](const auto& layout) { return layout.chunks > 1; }, plan.layout);
+  std::cout << kLayouts[plan.layout.index()] << (has_chunks ? " chunks" : "")
             << (plan.threads == cuda::kThreadsOfWarpSummary ? " warps" : "") << '\n';
   counts.write();
   numbers.write();

@@ -15,17 +15,9 @@ struct ChannelRuns {
   unsigned chunks; // of a channel
 };
 
-enum class SummaryLayout {
-  kStreams, // a channel is one run, or its elements lie apart
-  kRuns,    // a channel is several runs
-  kColumns, // channels lie side by side
-};
-
+/// Streams have a channel that is one run, or whose elements lie apart; runs one of several runs.
 struct SummaryPlan {
-  SummaryLayout layout;
-  ChannelStreams streams;
-  ChannelRuns runs;
-  ChannelColumns columns;
+  std::variant<ChannelStreams, ChannelRuns, ChannelColumns> layout;
   int threads; // of a block of streams or runs
   int64_t blocks;
   bool adds; // several blocks add to what is found of a channel

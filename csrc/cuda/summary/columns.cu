@@ -119,17 +119,18 @@ void summarize_columns(
     const Problem& problem,
     unsigned long long* found,
     const Launch& launch) {
+  const auto& in = std::get<ChannelColumns>(plan.layout);
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     constexpr int kColumns = ColumnOfThread<T>::kOfWord << kLogWordsOfSummary;
     auto kernel = summarize_columns_kernel<T, ColumnOfThread<T>>;
     if constexpr (sizeof(T) > 1) {
-      kernel = plan.columns.are_general() ? summarize_columns_kernel<T, GeneralColumn<T>> : kernel;
+      kernel = in.are_general() ? summarize_columns_kernel<T, GeneralColumn<T>> : kernel;
     }
     start(
         launch, "summarize_columns", kernel, grid_of(plan.blocks), dim3(kThreads<T>),
         2 * SummaryRows<T>::kAdded * kColumns * int64_t{sizeof(uint32_t)},
-        static_cast<const T*>(problem.data), plan.columns, found);
+        static_cast<const T*>(problem.data), in, found);
   });
 }
 

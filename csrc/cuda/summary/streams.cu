@@ -156,10 +156,11 @@ void summarize_streams(
   visit_number_type(problem.type, [&](auto tag) {
     using T = typename decltype(tag)::type;
     const auto* data = static_cast<const T*>(problem.data);
-    if (plan.layout == SummaryLayout::kRuns) {
-      start_streams<RunsOfBlock<T>>(plan, plan.runs, data, found, launch);
+    if (const auto* runs = std::get_if<ChannelRuns>(&plan.layout)) {
+      start_streams<RunsOfBlock<T>>(plan, *runs, data, found, launch);
     } else {
-      start_streams<StreamOfBlock<T>>(plan, plan.streams, data, found, launch);
+      start_streams<StreamOfBlock<T>>(
+          plan, std::get<ChannelStreams>(plan.layout), data, found, launch);
     }
   });
 }

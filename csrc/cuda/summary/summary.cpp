@@ -14,16 +14,16 @@ void summarize(const Problem& given, const Summary& results, const Launch& launc
     using Rows = SummaryRows<T>;
     const int64_t bytes = channels * Rows::kRows * int64_t{sizeof(unsigned long long)};
     auto* found = static_cast<unsigned long long*>(launch.allocate(bytes));
-    SummaryPlan plan{};
-    if (elements > 0) {
-      plan = plan_summary(problem, launch.limits);
-    }
-    if (elements == 0 || plan.adds) {
+    if (elements == 0) {
       fill_zero(launch, found, bytes);
-    }
-    if (elements > 0) {
-      plan.layout == SummaryLayout::kColumns ? summarize_columns(plan, problem, found, launch)
-                                             : summarize_streams(plan, problem, found, launch);
+    } else {
+      const SummaryPlan plan = plan_summary(problem, launch.limits);
+      if (plan.adds) {
+        fill_zero(launch, found, bytes);
+      }
+      std::holds_alternative<ChannelColumns>(plan.layout)
+          ? summarize_columns(plan, problem, found, launch)
+          : summarize_streams(plan, problem, found, launch);
     }
     const FoundRows rows{
         reinterpret_cast<const int64_t*>(found), Rows::kRows, channels, Rows::kSum, Rows::kSquares};
