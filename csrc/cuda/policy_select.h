@@ -40,7 +40,10 @@ constexpr int threads_of_select_streams(int64_t element) {
 }
 // The same of columns. Shown by: float32 [2^16, 512] median
 constexpr int kThreadsOfSelectColumns = 768;
-// The same of a block of a cluster that has a stripe of columns. Setting it out for all passes takes
+// Columns must fill this part of the lanes of their stripes. Case: five quantiles of int16
+// [2850924, 22][:, :15].
+constexpr double kLeastFillOfColumns = 0.5;
+// Threads of a block of a cluster that has a stripe of columns. Setting it out for all passes takes
 // as long as reading so many bytes. Case: bfloat16 [8192, 4096] median.
 constexpr int kThreadsOfStripes = 1024;
 constexpr int64_t kSetupBytesOfStripe = 512 << 10;

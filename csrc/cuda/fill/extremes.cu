@@ -256,8 +256,12 @@ void find_extremes_of(
     UniformEdgeOf<T>* low,
     UniformEdgeOf<T>* high,
     const Launch& launch) {
-  const Problem problem = copied_into_runs(given, launch);
-  const ExtremesPlan plan = plan_extremes(problem, launch.limits);
+  ExtremesPlan plan = plan_extremes(given, launch.limits);
+  Problem problem = given;
+  if (plan.layout != ExtremesLayout::kShort) { // which reads gaps sooner than it copies them
+    problem = copied_into_runs(given, launch);
+    plan = plan_extremes(problem, launch.limits);
+  }
   const int64_t channels = problem.num_channels();
   ExtremesOut<T> out{nullptr, low, high, widened};
   if (plan.parts() == 1) {

@@ -36,6 +36,9 @@ int64_t column_bytes(ElementType type, int64_t bins) {
 /// Tables of columns in stripes of 32 words, wide ones if they pay, or else of 8.
 std::optional<EdgePlan> plan_columns(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
+  if (problem.num_rows() < kMinRowsOfColumns) {
+    return std::nullopt;
+  }
   const int64_t element_bytes = bytes_of_type(problem.type);
   const int64_t word_bytes = bytes_of_word(element_bytes);
   for (const auto& [bytes, log_words] :
@@ -110,7 +113,7 @@ std::optional<EdgePlan> plan_stripes(
     bool shares_edges,
     const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
-  if (element_bytes == 1 || problem.num_rows() < kMinRowsOfStripes ||
+  if (element_bytes == 1 || problem.num_rows() < kMinRowsOfColumns ||
       (!are_columns(problem, bytes_of_word(element_bytes)) && !are_general_columns(problem))) {
     return std::nullopt;
   }
@@ -253,9 +256,10 @@ namespace {
 /// Few rows have fewer elements than bytes have values. But if many channels have many edges of
 /// their own, mapping sums takes less time than searching each element among edges in memory.
 bool are_bytes_worth_sums(const Problem& problem, const Edges& edges, const DeviceLimits& limits) {
-  constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 24;
+  constexpr int64_t kMinOwnBins = 128, kMinOwnChannelsOfSm = 24, kMostOwnBinsOfRow = 4;
   return problem.num_rows() >= kMinRowsOfByteTable ||
          (!edges.shared && edges.bins >= kMinOwnBins && edges.bins <= kMostBinsOfByteWarp &&
+          edges.bins <= kMostOwnBinsOfRow * problem.num_rows() &&
           problem.num_channels() >= kMinOwnChannelsOfSm * limits.sm_count);
 }
 

@@ -17,6 +17,8 @@ constexpr int64_t kCostOfLine = 20;         // a line of L1 for a lane
 constexpr int64_t kCostOfElement = 2;       // comparing it alone
 constexpr int64_t kCostOfLane = 24;         // setting it up, or comparing a vec16
 constexpr int64_t kCostOfPart = 3;          // loading an element of a vec16 that is not full
+// One plan is clearly better if another costs 7/5 as much.
+constexpr int64_t kClearly[] = {7, 5};
 // Lanes that read fast together.
 constexpr int64_t kLanesOfSm = 1024;
 
@@ -157,8 +159,13 @@ int64_t cost_of(const ExtremesPlan& plan, const Problem& problem, const DeviceLi
 } // namespace
 
 ExtremesPlan plan_extremes(const Problem& problem, const DeviceLimits& limits) {
+  ExtremesPlan plan = plan_teams(problem, limits);
   const auto columns = plan_columns(problem, limits);
-  ExtremesPlan plan = columns ? *columns : plan_teams(problem, limits);
+  // What strides cost is known roughly, so they must cost much less.
+  if (columns && kClearly[0] * cost_of(plan, problem, limits) >
+                     kClearly[1] * cost_of(*columns, problem, limits)) {
+    plan = *columns;
+  }
   const ExtremesPlan of_short = plan_short(problem);
   if (cost_of(of_short, problem, limits) < cost_of(plan, problem, limits)) {
     return of_short;

@@ -124,10 +124,10 @@ std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
   const Problem& problem = request.problem;
   const DeviceLimits& limits = request.limits;
   const int64_t element_bytes = request.element_bytes, word_bytes = bytes_of_word(element_bytes);
+  const int64_t columns = word_bytes / element_bytes * kLanes;
   if (!are_columns(problem, word_bytes) && !are_general_columns(problem)) {
     return std::nullopt;
   }
-  const int64_t columns = word_bytes / element_bytes * kLanes;
   // A slot of a column has counters and a prefix; the first digit has a counter more.
   const int64_t slot_bytes =
       columns * ((int64_t{1} << kBitsOfColumnDigit) * kCounterBytes + element_bytes);
@@ -141,8 +141,13 @@ std::optional<SelectPlan> plan_columns(const SelectRequest& request) {
   plan->threads = kThreadsOfSelectColumns;
   plan->shared_bytes = plan->slots * slot_bytes + columns * kCounterBytes;
   plan->columns = columns_of(problem, word_bytes, 5, kSetupBytes + 3 * plan->shared_bytes, limits);
+  const ChannelColumns& in = plan->columns;
+  if (static_cast<double>(in.columns) <
+      kLeastFillOfColumns * static_cast<double>(in.stripes * columns)) {
+    return std::nullopt;
+  }
   set_steps(plan->columns, plan->threads);
-  plan->blocks = plan->columns.blocks();
+  plan->blocks = in.blocks();
   return plan;
 }
 

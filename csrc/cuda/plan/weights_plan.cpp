@@ -253,7 +253,8 @@ std::optional<WeightsPlan> plan_columns(
     const Problem& problem, const Edges* edges, const DeviceLimits& limits) {
   WeightsPlan plan{};
   const int64_t element_bytes = bytes_of_type(problem.type);
-  if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes)) {
+  if (!takes_columns(problem, edges) || !are_columns(problem, element_bytes) ||
+      problem.num_channels() * problem.num_rows() < kFewestElementsOfColumns) {
     return std::nullopt;
   }
   const AxisMemory axis(problem, edges);
