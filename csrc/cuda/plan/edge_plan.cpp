@@ -10,8 +10,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
-
 int64_t bytes_of_wide(ElementType type) {
   return visit_number_type(type, [](auto tag) {
     return int64_t{sizeof(typename Number<typename decltype(tag)::type>::Wide)};
@@ -45,7 +43,7 @@ std::optional<EdgePlan> plan_columns(
        {std::pair{kMostBytesOfWord, 5u}, std::pair{word_bytes, 5u}, std::pair{word_bytes, 3u}}) {
     const int64_t columns = bytes / element_bytes << log_words;
     const int64_t shared = column_bytes(problem.type, bins) * columns + 16;
-    if (!are_columns(problem, bytes) || shared + kReserved > limits.shared_per_block) {
+    if (!are_columns(problem, bytes) || shared + kDeclaredBytes > limits.shared_per_block) {
       continue;
     }
     // Tables are filled and reduced, and blocks of later waves meet in fewer lines: together as
@@ -118,7 +116,7 @@ std::optional<EdgePlan> plan_stripes(
     return std::nullopt;
   }
   const int64_t room = std::min(limits.shared_per_block, limits.shared_per_sm / kStripesOfSm) -
-                       kReservedBytes - kReservedOfStripes - bytes_of_bins;
+                       kReservedBytes - kDeclaredBytes - bytes_of_bins;
   const auto table_bytes = [&](unsigned log_lanes) { return (bins + 3) * 4 << log_lanes; };
   const bool has_few_rows = problem.num_rows() < kRowsPerSlotOfLanes * (bins + 3);
   const unsigned log_lanes = has_few_rows || table_bytes(5) > room ? 3 : 5;
@@ -133,7 +131,7 @@ std::optional<EdgePlan> plan_stripes(
   plan.shared_bytes = table_bytes(in.log_lanes) + bytes_of_bins;
   plan.threads = kMostThreadsOfStripes;
   const int64_t blocks_of_sm =
-      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kReservedOfStripes);
+      limits.shared_per_sm / (plan.shared_bytes + kReservedBytes + kDeclaredBytes);
   while (plan.threads > kFewestThreadsOfStripes &&
          blocks_of_sm * plan.threads >= 2 * kStripesOfSm * kMostThreadsOfStripes &&
          in.share * in.places() << in.log_words < kEnoughLoadsOfStripes * plan.threads) {
@@ -167,7 +165,7 @@ std::optional<EdgePlan> plan_streams(
     const Problem& problem, int64_t bins, const DeviceLimits& limits) {
   const int64_t element_bytes = bytes_of_type(problem.type);
   const auto fits = [&](int64_t part_bins, unsigned log_copies) {
-    return stream_bytes(problem.type, part_bins, log_copies, kFewestBuckets) + kReserved <=
+    return stream_bytes(problem.type, part_bins, log_copies, kFewestBuckets) + kDeclaredBytes <=
            limits.shared_per_block;
   };
   int64_t parts = 1;
@@ -193,7 +191,7 @@ std::optional<EdgePlan> plan_streams(
       kFewestBuckets,
       false};
   const int64_t bytes_of_block = ceil_div(in.num_rows, int64_t{in.chunks}) * element_bytes;
-  const int64_t room = std::min(kMostSharedWithBuckets, limits.shared_per_block - kReserved);
+  const int64_t room = std::min(kMostSharedWithBuckets, limits.shared_per_block - kDeclaredBytes);
   while (in.buckets < kMostBuckets && bytes_with(2 * in.buckets) <= room &&
          bytes_of_block >= 2 * in.buckets * kMinBytesOfBucket) {
     in.buckets *= 2;
@@ -223,7 +221,7 @@ std::optional<EdgePlan> plan_teams(
   const int64_t words = words_of(bins + 3, 0);
   const int32_t buckets = stored ? kFewestBuckets : 0;
   const int64_t of_block = stored ? words * bytes_of_wide(problem.type) + buckets * 4 : 0;
-  const TeamMemory memory{kReserved + of_block, words * kCounterBytes};
+  const TeamMemory memory{kDeclaredBytes + of_block, words * kCounterBytes};
   const auto teams = teams_of(problem, memory, limits);
   if (!teams) {
     return std::nullopt;

@@ -8,7 +8,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
 constexpr int64_t kWordsOfVec16 = kVec16Bytes / kCounterBytes;
 
 bool is_aligned(const View& view) {
@@ -269,7 +268,8 @@ std::optional<JointPlan> plan_joint(
     return std::nullopt;
   }
   const int64_t beside = axis_bytes(problem, *cells, *types, kBucketsOfJoint);
-  const auto storage = storage_of(problem, *cells, limits.shared_per_block - kReserved - beside);
+  const auto storage =
+      storage_of(problem, *cells, limits.shared_per_block - kDeclaredBytes - beside);
   if (!storage) {
     return std::nullopt;
   }

@@ -8,7 +8,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
 constexpr int64_t kSpareOfList = 32;
 
 } // namespace
@@ -35,7 +34,7 @@ std::optional<SelectPlan> plan_listed(const SelectRequest& request) {
   listed.room =
       static_cast<int64_t>(kRoomOfList * 2 * margin * static_cast<double>(rows)) + kSpareOfList;
   const auto shared_of = [](int q) { return int64_t{kThreadsOfLists} * q * bytes_of_list(q); };
-  const bool together = shared_of(kMostQOfLists) + kReserved <= limits.shared_per_block;
+  const bool together = shared_of(kMostQOfLists) + kDeclaredBytes <= limits.shared_per_block;
   const int64_t most_lists = kMostBytesOfLists / (channels * listed.room * element_bytes);
   plan.group = together ? std::clamp(num_q, int64_t{1}, int64_t{kMostQOfLists}) : 1;
   if (listed.room > kMostRoomOfList || most_lists < plan.group) {

@@ -11,7 +11,6 @@ namespace histo::cuda {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kReserved = 1024; // of shared memory, for what kernels declare themselves
 
 /// Bytes of a table of bins, with counters for what is outside and for NaN.
 int64_t table_bytes(int64_t bins) {
@@ -21,7 +20,7 @@ int64_t table_bytes(int64_t bins) {
 /// The plan with its shared memory, `fixed` bytes and those of teams, and its blocks.
 std::optional<ShortPlan> with_grid(ShortPlan plan, int64_t fixed, const DeviceLimits& limits) {
   plan.shared_bytes = fixed + plan.teams() * plan.in.team_bytes;
-  if (plan.shared_bytes + kReserved > limits.shared_per_block) {
+  if (plan.shared_bytes + kReservedBytes > limits.shared_per_block) {
     return std::nullopt;
   }
   plan.blocks = blocks_of_short(
@@ -71,7 +70,7 @@ int64_t blocks_of_short(
     int threads,
     int64_t shared_bytes,
     const DeviceLimits& limits) {
-  const int64_t by_shared = limits.shared_per_sm / (shared_bytes + 2 * kReserved);
+  const int64_t by_shared = limits.shared_per_sm / (shared_bytes + 2 * kReservedBytes);
   const int64_t of_sm =
       std::clamp<int64_t>(kThreadsOfSmOfShort / threads, 1, std::max<int64_t>(by_shared, 1));
   return std::min(ceil_div(channels, teams), of_sm * limits.sm_count);
@@ -109,8 +108,8 @@ std::optional<ShortPlan> plan_short_channels(
     int64_t most = 0;
     for (const int64_t blocks : {2, 1}) {
       const int64_t room =
-          std::min(limits.shared_per_sm / blocks - kReserved, limits.shared_per_block) - kReserved -
-          fixed;
+          std::min(limits.shared_per_sm / blocks - kReservedBytes, limits.shared_per_block) -
+          kReservedBytes - fixed;
       const int64_t warps = std::min(room / table, kThreadsOfSmOfShort / blocks / kWarp);
       if (warps * blocks > most) {
         most = warps * blocks;

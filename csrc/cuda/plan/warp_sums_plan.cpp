@@ -9,7 +9,6 @@ namespace histo::cuda {
 namespace {
 
 constexpr int64_t kWarp = 32;
-constexpr int64_t kReserved = 2048;    // of shared memory, for what kernels declare themselves
 constexpr int64_t kMostBins = 1 << 15; // slots in lists have 16 bits
 constexpr int64_t kListBytes = 2;      // of a slot
 constexpr unsigned kWordsOfSum = sum_layout(ElementType::kFloat32).digits;
@@ -49,7 +48,7 @@ std::optional<WarpSumsPlan> plan_warp_sums(
   in.table = table_of_warp();
   const int64_t wide_bytes = value_kind(problem.type) == WordKind::kFloat32 ? 4 : 8;
   const int64_t of_axis = words_of(int64_t{in.slots}, 0u) * wide_bytes + in.buckets * 4;
-  const int64_t room = limits.shared_per_block - kReserved - of_axis;
+  const int64_t room = limits.shared_per_block - kDeclaredBytes - of_axis;
   const int64_t of_warp = in.slots * (int64_t{in.table.slot_bytes} + kListBytes);
   const int64_t fitting = room / of_warp;
   if (fitting < kFewestWarpsOfWarpSums) {

@@ -12,7 +12,6 @@
 namespace histo::cuda {
 namespace {
 
-constexpr int64_t kReserved = 2048; // of shared memory, for what kernels declare themselves
 constexpr int64_t kWarp = 32;
 
 Extent scaled(const Extent& loop, int64_t bytes) {
@@ -131,7 +130,7 @@ void set_weights(const Problem& problem, WeightStreams& in) {
 /// The shared memory of one of several blocks of an SM.
 int64_t room_of(int64_t blocks, const DeviceLimits& limits) {
   const int64_t share = limits.shared_per_sm / blocks - kReservedBytes;
-  return std::min(limits.shared_per_block, share) - kReserved;
+  return std::min(limits.shared_per_block, share) - kDeclaredBytes;
 }
 
 /// Many short channels: a block has a channel and writes its result. Several blocks share an SM, so
@@ -184,7 +183,7 @@ std::optional<WeightsPlan> plan_streams(
   }
   const View& weights = problem.operand(1);
   const AxisMemory axis(problem, edges);
-  const int64_t room = limits.shared_per_block - kReserved;
+  const int64_t room = limits.shared_per_block - kDeclaredBytes;
   const int64_t rows = problem.num_rows() * problem.num_channels() / limits.sm_count;
   WeightStreams& in = plan.streams;
   for (int64_t parts = 1; parts <= (edges != nullptr ? kMaxParts : 1); ++parts) {
@@ -260,7 +259,7 @@ std::optional<WeightsPlan> plan_columns(
   const AxisMemory axis(problem, edges);
   const int64_t of_axis =
       axis.has_edges ? (axis.bins + 1) * kColumnsOfWeights * axis.wide_bytes + 16 : 0;
-  const int64_t room = limits.shared_per_block - kReserved - of_axis;
+  const int64_t room = limits.shared_per_block - kDeclaredBytes - of_axis;
   const View& weights = problem.operand(1);
   const Tables tables = tables_of(weights.type);
   const unsigned log_columns = log2_of(kColumnsOfWeights);
