@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from operator import index
@@ -275,12 +276,31 @@ def edges_or_number(argument: str, value: Any, *, least_ndim: int = 1) -> int | 
     return value  # type: ignore[no-any-return]
 
 
-def tensor_or_shape(argument: str, value: Any) -> Tensor | Sequence[int]:
-    """An array or an image as a tensor; all else as it is, so that a list is a shape."""
-    is_other = isinstance(value, (Tensor, Sequence))
-    if not is_other and any(hasattr(value, name) for name in _ARRAYS):
-        return tensor_of(argument, value, "a tensor, an array, an image or a shape")
-    return value  # type: ignore[no-any-return]
+def tensor_or_shape(op: str, value: Any, dtype: torch.dtype) -> Tensor:
+    """An array or an image as a tensor, and a shape, which a list is, too, as one without data."""
+    is_shape = isinstance(value, Sequence) and not isinstance(value, (str, bytes))
+    if not is_shape and not isinstance(value, Tensor):
+        expected = "a tensor, an array, an image or a shape"
+        if not any(hasattr(value, name) for name in _ARRAYS):
+            raise TypeError(f"{op}: input must be {expected}, got {type(value).__name__}")
+        value = tensor_of(f"{op}: input", value, expected)
+    if is_shape:
+        try:
+            shape = tuple(map(index, value))
+        except TypeError:
+            raise TypeError(f"{op}: input must be a shape of ints, got {shown(value)}") from None
+        if any(size < 0 for size in shape):
+            raise ValueError(f"{op}: input must be a shape without negatives, got {list(shape)}")
+    elif value.is_nested:
+        return value  # type: ignore[no-any-return]
+    else:
+        shape = tuple(value.shape)
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"{op}: dtype must be a torch.dtype, got {type(dtype).__name__}")
+    itemsize = (dtype if is_shape else value.dtype).itemsize
+    if math.prod(max(size, 1) for size in shape) * itemsize >= 1 << 62:
+        raise ValueError(f"{op}: input must take less than 2^62 bytes, got {list(shape)}")
+    return torch.empty(shape, dtype=dtype, device="meta") if is_shape else value
 
 
 def filled(input: Tensor, value: Any, dtype: torch.dtype) -> Tensor:

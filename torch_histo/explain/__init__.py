@@ -6,24 +6,15 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import index
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
 from torch import Tensor
 
-from .._arguments import (
-    FIRST,
-    all_but_channel,
-    dimensions,
-    kept_dimensions,
-    number_of_bins,
-    shown,
-    tensor_or_shape,
-)
+from .._arguments import FIRST, dimensions, kept_dimensions, number_of_bins, tensor_or_shape
 from .._keywords import refuse_keyword
 from ..devices import Device, assumed_device, limits_of
-from ..ops import _check_channel_histogram, channel_histogram
+from ..ops import _check_channel_histogram, channel_histogram, without_channel
 from ._plan_facts import Plan, name_of
 
 if TYPE_CHECKING:
@@ -90,96 +81,50 @@ def explain(
     if unknown:
         names = ("input", "num_bins", "dim", "channel_dim", "dtype", "device")
         refuse_keyword("explain", unknown, names)
-    tensor = described("explain", input, dtype)
+    tensor = tensor_or_shape("explain", input, dtype)
     if channel_dim is not None:
-        tensor, dim = all_but_channel(op, tensor, dim, channel_dim, default=FIRST)
+        tensor, dim = without_channel(tensor, dim, channel_dim)
     dims = dimensions(op, dim)
     num_bins = number_of_bins(op, num_bins, bins, tensor.dtype)
     for name, number in (("num_bins", num_bins), *(("dim", d) for d in dims)):
         if not -(1 << 63) <= number < 1 << 63:
-            raise TypeError(f"channel_histogram: {name} must be an int of 64 bits, got {number}")
+            raise TypeError(f"{op}: {name} must be an int of 64 bits, got {number}")
     if tensor.is_nested:
         channel_histogram(tensor, num_bins)  # raises
     _check_channel_histogram(tensor, tensor.dim(), num_bins, dims, "auto")
     check_counts("explain", tensor, dims, num_bins)
-    limits, assumed = target(tensor, device)
-    call, place = call_of(tensor, dims, num_bins), place_of(tensor)
-    if not isinstance(limits, Device):
-        facts = facts_of("channel_histogram_on_cpu", *place, num_bins, dims)
-        return CpuExplanation(*call, facts)
-    facts = facts_of("channel_histogram", *place, address_of(tensor), num_bins, dims, limits=limits)
-    return Explanation(*call, facts, limits, assumed)
+    gpu, assumed = target(tensor, device)
+    facts = facts_of(op, tensor, gpu, num_bins=num_bins, dim=dims)
+    kind = CpuExplanation if gpu is None else Explanation
+    return kind(tuple(tensor.shape), tensor.dtype, tuple(dims), num_bins, facts, gpu, assumed)
 
 
-def facts_of(op: str, *place: object, limits: Device | None = None, **options: Any) -> Any:
+def facts_of(op: str, input: Tensor, gpu: Device | None, **options: Any) -> dict[str, Any]:
     """The facts of a plan that an operator makes."""
-    if limits is not None:
-        options |= {
-            "sm_count": limits.sm_count,
-            "shared_bytes_per_block": limits.shared_bytes_per_block,
-            "shared_bytes_per_sm": limits.shared_bytes_per_sm,
-            "capability": 10 * limits.capability[0] + limits.capability[1],
-        }
-    facts = json.loads(getattr(torch.ops.histo, f"_plan_{op}")(*place, **options))
-    for groups in (facts, facts.get("raw_bytes", {})):
-        if "launches" in groups:
-            groups["launches"]["steps"] = tuple(groups["launches"]["steps"])
-    return facts
+    options |= {"dtype": name_of(input.dtype), "sizes": input.shape, "strides": input.stride()}
+    if gpu is None:
+        op += "_on_cpu"
+    else:
+        # A meta tensor has no address; allocations are aligned.
+        offset = input.storage_offset() * input.dtype.itemsize
+        options["address"] = offset if input.is_meta else input.data_ptr()
+        for limit in ("sm_count", "shared_bytes_per_block", "shared_bytes_per_sm"):
+            options[limit] = getattr(gpu, limit)
+        options["capability"] = 10 * gpu.capability[0] + gpu.capability[1]
+    text = getattr(torch.ops.histo, f"_plan_{op}")(**options)
+    return json.loads(text, object_hook=_with_tuples)  # type: ignore[no-any-return]
 
 
-def call_of(
-    input: Tensor, dims: Sequence[int] | None, num_bins: int
-) -> tuple[tuple[int, ...], torch.dtype, tuple[int, ...], int]:
-    return tuple(input.shape), input.dtype, tuple(dims or ()), num_bins
+def _with_tuples(facts: dict[str, Any]) -> dict[str, Any]:
+    return {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
 
 
-def place_of(input: Tensor) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
-    return name_of(input.dtype), tuple(input.shape), input.stride()
-
-
-def address_of(input: Tensor) -> int:
-    """A meta tensor has none; allocations are aligned."""
-    offset = input.storage_offset() * input.dtype.itemsize
-    return int(offset if input.is_meta else input.data_ptr())
-
-
-def target(
-    input: Tensor, device: str | torch.device | Device | None
-) -> tuple[str | torch.device | Device, bool]:
-    """The CPU, or the limits of a GPU; and whether these are assumed."""
+def target(input: Tensor, device: str | torch.device | Device | None) -> tuple[Device | None, bool]:
+    """The limits of a GPU, or None for the CPU; and whether these are assumed."""
     assumed = device is None and input.is_meta
     if device is None:
         device = assumed_device() if assumed else input.device
-    if not isinstance(device, Device) and str(device) == "cpu":
-        return device, assumed
-    return limits_of(device), assumed
-
-
-def described(op: str, input: object, dtype: torch.dtype) -> Tensor:
-    """A tensor, or one without data for a shape."""
-    value = tensor_or_shape(f"{op}: input", input)
-    if isinstance(value, Tensor) and value.is_nested:
-        return value
-    shape = value.shape if isinstance(value, Tensor) else _shape(op, value)
-    if not isinstance(dtype, torch.dtype):
-        raise TypeError(f"{op}: dtype must be a torch.dtype, got {type(dtype).__name__}")
-    itemsize = value.dtype.itemsize if isinstance(value, Tensor) else dtype.itemsize
-    if math.prod(max(size, 1) for size in shape) * itemsize >= 1 << 62:
-        raise ValueError(f"{op}: input must take less than 2^62 bytes, got {list(shape)}")
-    return value if isinstance(value, Tensor) else torch.empty(shape, dtype=dtype, device="meta")
-
-
-def _shape(op: str, value: object) -> tuple[int, ...]:
-    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        expected = "input must be a tensor, an array, an image or a shape"
-        raise TypeError(f"{op}: {expected}, got {type(value).__name__}")
-    try:
-        shape = tuple(index(size) for size in value)
-    except TypeError:
-        raise TypeError(f"{op}: input must be a shape of ints, got {shown(value)}") from None
-    if any(size < 0 for size in shape):
-        raise ValueError(f"{op}: input must be a shape without negatives, got {list(shape)}")
-    return shape
+    return None if str(device) == "cpu" else limits_of(device), assumed
 
 
 def check_counts(op: str, input: Tensor, dims: Sequence[int] | None, num_bins: int) -> None:

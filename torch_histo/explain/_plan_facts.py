@@ -45,8 +45,7 @@ class Facts:
         """Earlier versions saved each fact as a field."""
         own = {field.name for field in fields(self)}  # type: ignore[arg-type]
         saved = {name: value for name, value in state.items() if name not in own}
-        self.__dict__.update(facts={"saved": saved})
-        self.__dict__.update({name: value for name, value in state.items() if name in own})
+        self.__dict__.update({"facts": {"saved": saved}, **state})
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +82,7 @@ class Plan(Facts):
         return text.replace("\xa0", " ")
 
 
-def name_of(dtype: torch.dtype) -> str:
+def name_of(dtype: torch.dtype | str) -> str:
     return str(dtype).removeprefix("torch.")
 
 
@@ -101,16 +100,15 @@ def _told(group: str, name: str, value: Any) -> str:
     if isinstance(value, tuple):
         return " then ".join(value)
     if value is True:
-        told = _WORDS.get(name, words)
-    elif isinstance(value, str | torch.dtype):
-        told = str(value).removeprefix("torch.")
-        told = told if name in (group, "method") else f"{words} {told}"
+        return _WORDS.get(name, words).replace(" ", "\xa0")
+    if isinstance(value, str | torch.dtype):
+        told = name_of(value)
     elif "bytes" in name:
-        words = re.sub("^bytes (of )?| bytes$", "", words)
-        told = f"{words} {_in_bytes(value)}"
+        words, told = re.sub("^bytes (of )?| bytes$", "", words), _in_bytes(value)
     else:
-        told = f"{value:,}" if name == group else f"{words} {value:,}"
-    return told if isinstance(value, str) else told.replace(" ", "\xa0")
+        told = f"{value:,}"
+    told = told if name in (group, "method") else f"{words} {told}"
+    return told.replace(" ", "\xa0")
 
 
 def _prediction(seconds: float | None, device: Device) -> str:
@@ -144,6 +142,7 @@ HOW = {
     "formula": "by a formula, corrected by a comparison with an edge where it may be wrong",
     "cells": "by a table of cells, and comparisons with the edges near a value",
     "search": "by a search among all edges",
+    "": "unknown: only data tell the edges",
 }
 
 

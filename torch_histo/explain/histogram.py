@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -15,35 +13,18 @@ from .._arguments import (
     all_but_channel,
     edges_or_number,
     is_plain,
-    kept_dimensions,
     reduced_dimensions,
+    tensor_or_shape,
 )
-from .._histogram_rules import check_call, check_counted
+from .._histogram_rules import check_call
 from .._keywords import refuse_keyword
 from .._one_call import takes_one_call
 from .._ranges import Range, pair_of
 from .._weight_operators import weighted_histogram
 from ..devices import Device
-from ..histograms import (
-    ARGUMENTS,
-    UniformBins,
-    checked_call,
-    edges_of,
-    histogram,
-    raise_in_own_words,
-)
-from ..weights import groups_of_channels, weight_of
-from . import (
-    CpuExplanation,
-    Explanation,
-    address_of,
-    call_of,
-    check_counts,
-    described,
-    facts_of,
-    place_of,
-    target,
-)
+from ..histograms import ARGUMENTS, checked_call, edges_of, histogram, raise_in_own_words
+from ..weights import Dims, groups_of_channels, weight_of
+from . import CpuExplanation, Explanation, check_counts, facts_of, target
 from ._plan_facts import HOW, Plan, name_of
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import WeightFacts as WeightFacts
@@ -74,10 +55,8 @@ class HistogramExplanation(Plan):
         groups = dict(self.facts)
         for name, plan in (("keys", self.keys), ("raw bytes", self.raw_bytes)):
             if plan is not None:
-                parts = [
-                    plan.facts.get(group, {}) for group in ("layout", "table", "grid", "threads")
-                ]
-                groups[name] = dict(chain.from_iterable(part.items() for part in parts))
+                told = [plan.facts.get(g, {}) for g in ("layout", "table", "grid", "threads")]
+                groups[name] = {fact: value for group in told for fact, value in group.items()}
         if self.weight is not None:
             if not self.weight.multiplies:  # sums have a layout of their own
                 for group in ("layout", "table", "grid", "launches", "keys", "raw bytes"):
@@ -128,7 +107,7 @@ def explain_histogram(
     """
     if unknown:
         refuse_keyword("explain_histogram", unknown, (*ARGUMENTS, "dtype", "device"))
-    tensor = described("explain_histogram", input, dtype)
+    tensor = tensor_or_shape("explain_histogram", input, dtype)
     if channel_dim is not None:
         tensor, dim = all_but_channel("histogram", tensor, dim, channel_dim)
     is_one_call = takes_one_call(bins, range) and is_plain(tensor) and weight is None
@@ -136,106 +115,73 @@ def explain_histogram(
     if tensor.is_nested or tensor.layout != torch.strided:
         histogram(tensor)  # raises
     dims, edges, source = _edges(tensor, bins, range, dim, density, flow)
-    num_bins = edges.shape[-1] - 1
+    num_bins, shares_edges = edges.shape[-1] - 1, edges.numel() == edges.shape[-1]
     check_counts("explain_histogram", tensor, dims, num_bins)
-    limits, assumed = target(tensor, device)
-    gpu = limits if isinstance(limits, Device) else None
-    call, place = call_of(tensor, dims, num_bins), place_of(tensor)
-    nested: dict[str, Any] = {}
-    if gpu is None:
-        facts = facts_of("histogram_on_cpu", num_bins, *place, dims, flow)
-        nested["keys"] = _counted_keys(call, flow, facts)
-    else:
+    gpu, assumed = target(tensor, device)
+    options: dict[str, Any] = {"num_bins": num_bins, "dim": dims, "flow": flow}
+    own: dict[str, Any] = {}
+    if gpu is not None:
+        options |= {"edge_dtype": name_of(edges.dtype), "shared_edges": shares_edges}
         own = {"own_ranges": source == "extremes"} if is_one_call else {}
-        where = *_kind(edges), num_bins, *place, address_of(tensor)
-        facts = facts_of("histogram", *where, dims, flow, limits=gpu, **own)
-        if "raw_bytes" in facts:
-            counted = call[0], torch.uint8, call[2], 256, facts.pop("raw_bytes")
-            nested["raw_bytes"] = Explanation(*counted, gpu, assumed)
-    memory = facts["memory"]
-    if source == "extremes" and facts["layout"]["layout"] != "short":
-        memory["bytes_moved"] += memory["bytes_read"] * (
-            3 if memory["copies_input"] and not is_one_call else 1
-        )
+    facts = facts_of("histogram", tensor, gpu, **options, **own)
+    shape, over = tuple(tensor.shape), tuple(dims or ())
+    nested: dict[str, Any] = {}
+    for name, kind in (("keys", CpuExplanation), ("raw_bytes", Explanation)):
+        if name in facts:
+            groups = facts.pop(name)
+            counted = getattr(torch, groups.pop("dtype")), over, groups.pop("num_bins")
+            nested[name] = kind(shape, *counted, groups, gpu, assumed)
+    memory, layout, of_bins = facts["memory"], facts["layout"], facts.pop("bins", {})
+    if source == "extremes" and layout["layout"] != "short":
+        reads = 3 if memory["copies_input"] and not is_one_call else 1
+        memory["bytes_moved"] += reads * memory["bytes_read"]
     if weight is not None:
-        nested["weight"] = found = _facts_of_weight(tensor, edges, dims, flow, weight, density, gpu)
-        memory["bytes_moved"] += found.bytes_read
-    lie = "evenly" if source != "given" else edges_lie(edges)
-    channels = math.prod(tensor.shape[d] for d in kept_dimensions(tensor.dim(), dims or ()))
-    searches, of_bins = _searches(facts["layout"], facts.pop("bins", {}), lie, channels)
-    of_edges = {"edges": source, "edge_dtype": edges.dtype, "edges_lie": lie}
-    of_edges["shares_edges"] = edges.numel() == num_bins + 1
-    facts = {"edges": of_edges, "bins": of_bins, **facts}
-    return HistogramExplanation(*call, facts, gpu, assumed, flow, channels, searches, **nested)
-
-
-def _kind(edges: Tensor) -> tuple[str, bool]:
-    """The type of edges, and whether channels share them."""
-    return name_of(edges.dtype), edges.numel() == edges.shape[-1]
-
-
-def _counted_keys(call: Any, flow: bool, facts: dict[str, Any]) -> CpuExplanation:
-    """How keys, or patterns, are counted."""
-    shape, _, dims, num_bins = call
-    layout = facts["layout"]
-    size = layout.get("key_bytes", 1)
-    keys = 256**size if layout["layout"] == "patterns" else num_bins + (3 if flow else 0)
-    dtype = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}[size]
-    return CpuExplanation(shape, dtype, dims, keys, facts.pop("keys"))
-
-
-def _searches(
-    layout: dict[str, Any], facts: dict[str, Any], lie: str, channels: int
-) -> tuple[tuple[BinSearch, ...], dict[str, Any]]:
-    """How bins are found, and the facts of this."""
+        nested["weight"] = _facts_of_weight(tensor, edges, weight, density, options, gpu)
+        memory["bytes_moved"] += nested["weight"].bytes_read
+    lie = edges_lie(edges) if source == "given" else "evenly"
+    channels = memory["bytes_of_counts"] // (8 * (num_bins + 3 * flow))
     by = layout.pop("bins_by", "").split(" or ")  # between edges that lie evenly, and others
-    how = by[0] if lie == "evenly" else by[-1]
-    if not how or facts.get("computes_edges"):
-        return (), facts
-    if not lie:
-        return (), facts | {"bins": "unknown: only data tell the edges"}
-    return (BinSearch(how, channels),), facts | {"bins": HOW[how]}
+    if by[0] and not of_bins.get("computes_edges"):
+        how = "" if not lie else by[0] if lie == "evenly" else by[-1]
+        of_bins["bins"] = HOW[how]
+        nested["searches"] = (BinSearch(how, channels),) if how else ()
+    of_edges = {"edges": source, "edge_dtype": edges.dtype, "edges_lie": lie}
+    of_edges["shares_edges"] = shares_edges
+    facts = {"edges": of_edges, "bins": of_bins, **facts}
+    call = shape, tensor.dtype, over, num_bins
+    return HistogramExplanation(*call, facts, gpu, assumed, flow, channels, **nested)
 
 
 def _facts_of_weight(
-    input: Tensor,
-    edges: Tensor,
-    dims: list[int] | None,
-    flow: bool,
-    weight: Tensor | ArrayLike,
-    density: bool,
-    gpu: Device | None,
+    input: Tensor, edges: Tensor, weight: Any, density: bool, options: Any, gpu: Device | None
 ) -> WeightFacts:
     """What `histogram` would refuse is an error in the same words."""
-    shape = tuple(input.shape)
-    taken = weight_of("histogram", weight, input)
+    dims, flow, taken = options["dim"], options["flow"], weight_of("histogram", weight, input)
     try:
-        whole = torch.empty(shape, dtype=input.dtype, device="meta")
+        whole = torch.empty(input.shape, dtype=input.dtype, device="meta")
         on_meta = edges.to("meta"), taken.detach().to("meta")
         *kept, bins, size = weighted_histogram(whole, *on_meta, dims, flow=flow).shape
     except (RuntimeError, TypeError) as error:
         raise_in_own_words(error, input, edges)
         raise
-    strides = taken.expand(shape).stride()
+    strides = taken.expand(input.shape).stride()
     calls, most = groups_of_channels(kept, max(bins, 1) * size * 8)
-    reduced = reduced_dimensions(len(shape), dims or ())
+    reduced = reduced_dimensions(input.dim(), dims or ())
     facts = {
         "weights": f"{list(taken.shape)} {name_of(taken.dtype)}",
-        "bytes_read": taken.numel() * taken.itemsize,
-        "multiplies": all(shape[d] == 1 or strides[d] == 0 for d in reduced),
+        "bytes_read": taken.nbytes,
+        "multiplies": all(input.shape[d] == 1 or strides[d] == 0 for d in reduced),
         "sum_size": size,
         "calls": calls,
         "bytes_of_digits": most,
     }
     sums = {}
-    if gpu is not None and math.prod(shape) > 0:
-        dtype, _, input_strides = place_of(input)
-        samples = shape, dtype, input_strides, address_of(input)
+    if gpu is not None and input.numel() > 0:
         # Where the weights are on no GPU, they are taken to be aligned.
-        weights = name_of(taken.dtype), strides, taken.data_ptr() if taken.is_cuda else 0
-        of_edges = *_kind(edges), edges.shape[-1] - 1
+        options |= {"weight_address": taken.data_ptr() if taken.is_cuda else 0}
+        options |= {"weight_dtype": name_of(taken.dtype), "weight_strides": strides}
         rounds = not density and not taken.requires_grad
-        sums = facts_of("weights", *of_edges, *samples, *weights, dims, flow, rounds, limits=gpu)
+        sums = facts_of("weights", input, gpu, **options, rounds=rounds)
         if sums["layout"] == "warps":  # which keep digits in shared memory
             facts |= {"calls": 1, "bytes_of_digits": 0}
         if facts["multiplies"] or facts["calls"] > 1:  # each call has its own plan
@@ -244,26 +190,19 @@ def _facts_of_weight(
 
 
 def _edges(
-    input: Tensor,
-    bins: int | Tensor,
-    range: Range | None,
-    dim: int | Sequence[int] | None,
-    density: bool,
-    flow: bool,
+    input: Tensor, bins: int | Tensor, range: Any, dim: int | Dims, density: bool, flow: bool
 ) -> tuple[list[int] | None, Tensor, str]:
     """The dimensions, the edges, which are a meta tensor if nobody knows them, and where these
     come from."""
     like = input
     if input.is_meta:  # a tensor where the edges are
-        numbers = [bins, *pair_of(range)]
-        devices = [number.device for number in numbers if isinstance(number, Tensor)]
+        devices = [end.device for end in (bins, *pair_of(range)) if isinstance(end, Tensor)]
         like = torch.empty(0, dtype=input.dtype, device=devices[0] if devices else "cpu")
     dims, wanted = checked_call(like, bins, range, dim, density, flow)
-    source = "given" if isinstance(wanted, Tensor) else "range"
-    if isinstance(wanted, UniformBins) and wanted.bounds is None:
-        source, like = "extremes", input
+    source = "given" if isinstance(wanted, Tensor) else "range" if wanted.bounds else "extremes"
+    if source == "extremes":
+        like = torch.empty(input.shape, dtype=input.dtype, device="meta")
     try:
-        check_counted("histogram", like, input.dim(), dims)
         edges = edges_of(like, dims, wanted)
         check_call(like, input.shape, dims, edges)
     except (RuntimeError, TypeError) as error:

@@ -37,6 +37,8 @@ PlanFacts facts_of_bytes(const Problem& problem, const DeviceLimits& limits) {
   PlanFacts facts = facts_of(make_plan(bytes, entries_of(bytes, axis), limits), bytes);
   facts.groups.push_back(launches_of(facts.steps));
   facts.groups.emplace_back("memory", Facts{{"workspace_bytes", facts.workspace_bytes}});
+  facts.groups.emplace_back("dtype", "uint8");
+  facts.groups.emplace_back("num_bins", kPatternsOfByte);
   facts.workspace_bytes += problem.num_channels() * kPatternsOfByte * int64_t{sizeof(int64_t)};
   return facts;
 }

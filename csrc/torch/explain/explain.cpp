@@ -99,11 +99,13 @@ std::string plan_numbers_on_cpu(
   const DescribedProblem asked(input, checked, Flow{flow}.num_counts(num_bins));
   Facts layout{{"layout", "nothing to count"}};
   CountFacts keys;
+  Problem counted = asked.problem; // patterns, or slots
+  counted.type = ElementType::kUInt8;
   int64_t workspace = 0;
   if (!asked.is_empty()) {
     const std::optional<Problem> patterns = cpu::patterns_of(asked.problem);
-    Problem counted = patterns.value_or(asked.problem); // patterns, or slots
     if (patterns) {
+      counted = *patterns;
       workspace = counted.num_counts() * int64_t{sizeof(int64_t)};
     } else {
       counted.type = cpu::slot_type_of(asked.problem, num_bins, {flow});
@@ -118,6 +120,8 @@ std::string plan_numbers_on_cpu(
   keys.groups.emplace_back("memory", Facts{{"workspace_bytes", keys.workspace_bytes}});
   const Fact processor("processor", Facts{{"loops", cpu::chosen_loops()}});
   keys.groups.push_back(processor);
+  keys.groups.emplace_back("dtype", "uint" + std::to_string(8 * cpu::size_of(counted.type)));
+  keys.groups.emplace_back("num_bins", counted.num_bins);
   return json({{"layout", layout}, {"keys", keys.groups}, asked.memory(workspace, 0), processor});
 }
 
