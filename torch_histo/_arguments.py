@@ -95,7 +95,7 @@ def shown(value: object) -> str:
     dtype, sizes = getattr(value, "dtype", None), getattr(value, "shape", ())
     is_complex = isinstance(dtype, torch.dtype) and dtype.is_complex
     if sizes and (is_complex or getattr(dtype, "kind", "") in ("O", "c", "m", "M")):
-        return f"{type(value).__name__} of {str(dtype).removeprefix('torch.')}"
+        return f"{type(value).__name__} of {name_of(dtype)}"
     text = " ".join(repr(value).split())
     return text if len(text) <= 80 else text[:77] + "..."
 
@@ -134,7 +134,7 @@ def number_of_bins(
         return integer(op, num_bins, "num_bins must be an int of 64 bits")
     if dtype not in _WITHOUT_DEFAULT:
         return DEFAULT_BINS  # or of a dtype that the operator refuses
-    name = str(dtype).removeprefix("torch.")
+    name = name_of(dtype)
     # torch finds no maximum of unsigned integers.
     largest, more = "input.max()", "; shift negative ones first"
     if not dtype.is_signed:
@@ -376,5 +376,9 @@ def require(condition: bool | torch.SymBool, message: str, *got: int | Sequence[
 
 def describe(tensor: Tensor) -> tuple[str, str, str]:
     """The facts about a tensor that the checks in C++ need; it may hold no data."""
-    dtype, layout = str(tensor.dtype), str(tensor.layout)
-    return tensor.device.type, dtype.removeprefix("torch."), layout.removeprefix("torch.")
+    return tensor.device.type, name_of(tensor.dtype), name_of(tensor.layout)
+
+
+def name_of(value: object) -> str:
+    """A dtype or a layout without the name of the package."""
+    return str(value).removeprefix("torch.")

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import has_values, is_compiling, is_dtensor, shown
+from torch_histo._arguments import has_values, is_compiling, is_dtensor, name_of, shown
 from torch_histo._exact import exact_double
 
 RULES = ("auto", "fd", "rice", "sqrt", "sturges")
@@ -162,7 +162,7 @@ def _typed(numbers: Sequence[float], dtype: torch.dtype) -> np.ndarray[Any, Any]
     """Numbers as NumPy has them: bool is uint8 there, and narrow floats are float32 here."""
     if dtype.is_floating_point:
         return np.array(numbers, np.float64 if dtype == torch.float64 else np.float32)
-    kind = np.dtype("uint8" if dtype == torch.bool else str(dtype).removeprefix("torch."))
+    kind = np.dtype("uint8" if dtype == torch.bool else name_of(dtype))
     info = np.iinfo(kind)  # float64 rounds the last integers of 64 bits beyond it
     return np.array([min(max(int(v), info.min), info.max) for v in numbers], kind)
 

@@ -12,6 +12,7 @@ from torch_histo import _library
 from torch_histo._arguments import (
     describe,
     kept_dimensions,
+    name_of,
     raise_from,
     reduced_dimensions,
     require,
@@ -78,8 +79,7 @@ def _check_bounds(low: Tensor, high: Tensor, num_bins: int, dtype: torch.dtype) 
         require(num_bins >= 1, "uniform_edges: num_bins must be at least 1, got {}", num_bins)
         num_bins = 1
     check = torch.ops.histo._check_bounds.default
-    name = str(dtype).removeprefix("torch.")
-    raise_from(check, *describe(low), *describe(high), num_bins, name)
+    raise_from(check, *describe(low), *describe(high), num_bins, name_of(dtype))
 
 
 @torch.library.register_fake("histo::histogram")  # type: ignore[untyped-decorator]

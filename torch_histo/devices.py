@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 
 _KIB = 1 << 10
 
@@ -59,11 +60,15 @@ DEVICES = (
 """The GPUs that `explain` knows by name."""
 
 
-def assumed_device() -> torch.device | Device:
-    """The device for an input that is on none: the current GPU, or the first of `DEVICES`."""
+def target(input: Tensor, device: str | torch.device | Device | None) -> tuple[Device | None, bool]:
+    """The limits of a GPU, or None for the CPU; and whether these are assumed, because nobody
+    named a device, and the input is on none."""
+    if device is not None or not input.is_meta:
+        device = input.device if device is None else device
+        return None if str(device) == "cpu" else limits_of(device), False
     if torch.cuda.is_available():
-        return torch.device("cuda", torch.cuda.current_device())
-    return DEVICES[0]
+        return limits_of(torch.device("cuda", torch.cuda.current_device())), True
+    return DEVICES[0], True
 
 
 def limits_of(device: str | torch.device | Device) -> Device:

@@ -15,6 +15,7 @@ from torch_histo._arguments import (
     is_compiling,
     is_plain,
     kept_dimensions,
+    name_of,
     reduced_dimensions,
     shown,
     tensor_of,
@@ -193,9 +194,8 @@ def coordinates_of(
     if not isinstance(sample, Tensor):
         sample = tensor_of(name, sample, "a tuple of tensors, or a tensor or an array [..., D]")
     if sample.layout != torch.strided:
-        layout = str(sample.layout).removeprefix("torch.")
-        expected = "must be a dense tensor"
-        raise RuntimeError(f"{name} {expected}, got layout {layout}: pass its to_dense()")
+        expected, got = "must be a dense tensor", f"layout {name_of(sample.layout)}"
+        raise RuntimeError(f"{name} {expected}, got {got}: pass its to_dense()")
     if sample.dim() < 2 or sample.shape[-1] == 0:
         raise RuntimeError(
             f"{name} must have the coordinates in its last dimension, [..., D], "

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from tqdm import tqdm  # type: ignore[import-untyped]
 
+from .._arguments import name_of
 from .._ranges import range_of_extremes
 from ..histograms import histogram
 from ..ops import channel_histogram, text_histogram
@@ -283,7 +284,7 @@ def _edges(source: Source, low: Tensor, high: Tensor, num_bins: int, log: bool) 
             f"got {float(low):g} {float(high):g}"
         )
     if low.dim() == 0 and float(low) < float(high) and edges[0] == edges[-1]:
-        name = str(dtype).removeprefix("torch.")
+        name = name_of(dtype)
         raise SourceError(
             f"--range must be two numbers that differ as {name} for {source.dtype} values, "
             f"got {float(low)} {float(high)}"

@@ -11,11 +11,18 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from .._arguments import FIRST, dimensions, kept_dimensions, number_of_bins, tensor_or_shape
+from .._arguments import (
+    FIRST,
+    dimensions,
+    kept_dimensions,
+    name_of,
+    number_of_bins,
+    tensor_or_shape,
+)
 from .._keywords import refuse_keyword
-from ..devices import Device, assumed_device, limits_of
+from ..devices import Device, target
 from ..ops import _check_channel_histogram, channel_histogram, without_channel
-from ._plan_facts import Plan, name_of
+from ._plan_facts import Plan
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -117,14 +124,6 @@ def facts_of(op: str, input: Tensor, gpu: Device | None, **options: Any) -> dict
 
 def _with_tuples(facts: dict[str, Any]) -> dict[str, Any]:
     return {k: tuple(v) if isinstance(v, list) else v for k, v in facts.items()}
-
-
-def target(input: Tensor, device: str | torch.device | Device | None) -> tuple[Device | None, bool]:
-    """The limits of a GPU, or None for the CPU; and whether these are assumed."""
-    assumed = device is None and input.is_meta
-    if device is None:
-        device = assumed_device() if assumed else input.device
-    return None if str(device) == "cpu" else limits_of(device), assumed
 
 
 def check_counts(op: str, input: Tensor, dims: Sequence[int] | None, num_bins: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from .._arguments import name_of
 from ..devices import Device
 
 _ELSEWHERE = """
@@ -80,10 +81,6 @@ class Plan(Facts):
         if self.device:
             text += f"\n  predicted  {_prediction(self.predicted_seconds, self.device)}"
         return text.replace("\xa0", " ")
-
-
-def name_of(dtype: torch.dtype | str) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def _gpu(device: Device, is_assumed: bool) -> str:

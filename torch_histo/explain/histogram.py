@@ -13,19 +13,20 @@ from .._arguments import (
     all_but_channel,
     edges_or_number,
     is_plain,
+    name_of,
     reduced_dimensions,
     tensor_or_shape,
 )
-from .._histogram_rules import check_call
+from .._histogram_rules import check_call, check_counted
 from .._keywords import refuse_keyword
 from .._one_call import takes_one_call
 from .._ranges import Range, pair_of
 from .._weight_operators import weighted_histogram
-from ..devices import Device
+from ..devices import Device, target
 from ..histograms import ARGUMENTS, checked_call, edges_of, histogram, raise_in_own_words
 from ..weights import Dims, groups_of_channels, weight_of
-from . import CpuExplanation, Explanation, check_counts, facts_of, target
-from ._plan_facts import HOW, Plan, name_of
+from . import CpuExplanation, Explanation, check_counts, facts_of
+from ._plan_facts import HOW, Plan
 from ._plan_facts import BinSearch as BinSearch
 from ._plan_facts import WeightFacts as WeightFacts
 from ._plan_facts import WrongEdge as WrongEdge
@@ -84,13 +85,10 @@ def explain_histogram(
     which waits for the device that they are on.
 
     Args:
-        input: a tensor, an array or an image, whose dtype, strides and alignment count, or the
-            shape of a contiguous and aligned one, which is what a list is, too.
+        input, dtype, device: as in `explain`, which has uint8 where a shape has float32 here.
         bins, range, dim, channel_dim, density, flow: as in `histogram`.
         weight: as in `histogram`; of a tensor, which may be a meta tensor, on any device, only the
             dtype and the sizes count.
-        dtype: the dtype that goes with a shape; a tensor has its own.
-        device: as in `explain`.
 
     Raises:
         RuntimeError, TypeError: what `histogram` would refuse, in the same words.
@@ -200,9 +198,10 @@ def _edges(
         like = torch.empty(0, dtype=input.dtype, device=devices[0] if devices else "cpu")
     dims, wanted = checked_call(like, bins, range, dim, density, flow)
     source = "given" if isinstance(wanted, Tensor) else "range" if wanted.bounds else "extremes"
-    if source == "extremes":
-        like = torch.empty(input.shape, dtype=input.dtype, device="meta")
     try:
+        check_counted("histogram", like, input.dim(), dims)
+        if source == "extremes":  # nothing is read to find them
+            like = torch.empty(input.shape, dtype=input.dtype, device="meta")
         edges = edges_of(like, dims, wanted)
         check_call(like, input.shape, dims, edges)
     except (RuntimeError, TypeError) as error:

@@ -14,7 +14,7 @@ from torch import Tensor
 from typing_extensions import Self
 
 from torch_histo import distributed
-from torch_histo._arguments import filled, raise_from, shown
+from torch_histo._arguments import filled, name_of, raise_from, shown
 from torch_histo._exact import exact_double
 from torch_histo._keywords import refuse_keyword
 from torch_histo._ranges import Range
@@ -259,7 +259,7 @@ def check_types(name: str, weight_dtype: object, variance: object) -> None:
         raise TypeError(f"{name}: {expected}, got {shown(weight_dtype)}")
     if not isinstance(variance, bool):
         raise TypeError(f"{name}: variance must be a bool, got {shown(variance)}")
-    device, dtype, layout = "cpu", str(weight_dtype).removeprefix("torch."), "strided"
+    device, dtype, layout = "cpu", name_of(weight_dtype), "strided"
     description = device, "float32", layout, 1, device, dtype, layout, 1
     try:
         raise_from(torch.ops.histo._check_weight.default, name, *description)

@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from ..._arguments import name_of
 from . import base
 from .base import Dim, Part, Piece, Source, SourceError, decoding
 
@@ -215,7 +216,7 @@ def _stored(
         return read
 
     kept = float_type or torch.from_numpy(np.empty(0, dtype.newbyteorder("="))).dtype
-    return Array(dtype_name(kept), counted_type(kept), shape, reader, fortran)
+    return Array(name_of(kept), counted_type(kept), shape, reader, fortran)
 
 
 def _stored_float4(at_values: Callable[[], IO[bytes]], shape: tuple[int, ...]) -> Array:
@@ -240,10 +241,6 @@ def _stored_float4(at_values: Callable[[], IO[bytes]], shape: tuple[int, ...]) -
 def unpacked_float4(packed: Tensor) -> Tensor:
     """The values of bytes that hold two each; the last dimension is twice as long."""
     return FLOAT4.flatten()[torch.stack([packed & 15, packed >> 4], -1).int()].flatten(-2)
-
-
-def dtype_name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")
 
 
 def counted_type(dtype: torch.dtype) -> torch.dtype:

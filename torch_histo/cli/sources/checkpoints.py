@@ -15,13 +15,13 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from ..._arguments import name_of
 from .arrays import (
     ADVICE,
     Array,
     Block,
     array_source,
     counted_type,
-    dtype_name,
     looks_like_safetensors,
     npz_parts,
     safetensors_parts,
@@ -108,7 +108,7 @@ def _tensors(content: object) -> list[tuple[str, Tensor]]:
 
 
 def tensor_source(tensor: Tensor, dim: Dim) -> Source:
-    name = dtype_name(tensor.dtype)
+    name = name_of(tensor.dtype)
     if tensor.is_nested:
         raise SourceError("expected a dense tensor, found a nested one: save its values()")
     if tensor.layout != torch.strided:
