@@ -103,11 +103,9 @@ def channel_histogram(
                 [10, 10],
                 [10, 10]])
     """
-    part = _part("distributed.channel_histogram", local_input, group)
-
-    def add(counts: Tensor) -> None:
-        all_reduce("distributed.channel_histogram: local_input", counts, group)
-
+    name = "distributed.channel_histogram"
+    part = _part(name, local_input, group)
+    _, add = _of_all(f"{name}: local_input", group)
     if channel_dim is not None:
         part, dim = ops.without_channel(part, dim, channel_dim)
     if weight is not None and not unknown:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -68,6 +69,10 @@ class Plottable:
         """A copy of one channel."""
         raise NotImplementedError
 
+    def _sizes(self) -> Sequence[int]:
+        """Those of the channels."""
+        return self.hist.shape[:-1]
+
     def _get_name(self) -> str:
         """The name of the class, in errors and where torch shows modules."""
         return type(self).__name__
@@ -79,13 +84,15 @@ class Plottable:
     @property
     def axes(self) -> tuple[Axis, ...]:
         """The dimensions of channels, and the bins."""
-        bounds = self._common_edges()
-        pairs = tuple(pairwise(bounds))
         channels = (
             Axis(tuple(range(size)), "channel", Traits(False, True, False, False))
-            for size in self.hist.shape[:-1]
+            for size in self._sizes()
         )
-        return *channels, Axis(pairs, "value", Traits(False, False, True, True))
+        bins = (
+            Axis(tuple(pairwise(edges)), label, Traits(False, False, True, True))
+            for label, edges in self._labelled_edges()
+        )
+        return *channels, *bins
 
     def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
         """The counts on the host. With `flow` those outside, too: NaN is overflow, as in
@@ -108,14 +115,18 @@ class Plottable:
         flow = {"circular": False, "underflow": False, "overflow": False}
         channels = [
             {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
-            for size in self.hist.shape[:-1]
+            for size in self._sizes()
         ]
         flow |= {"underflow": True, "overflow": True}
-        bins = {"type": "variable", "edges": self._common_edges()} | flow
-        return {"uhi_schema": 1, "axes": [*channels, bins], "storage": self._storage()}
+        bins = [{"type": "variable", "edges": edges} | flow for _, edges in self._labelled_edges()]
+        return {"uhi_schema": 1, "axes": [*channels, *bins], "storage": self._storage()}
 
     def _storage(self) -> dict[str, Any]:
         return {"type": "double", "values": self.values(flow=True)}
+
+    def _labelled_edges(self) -> list[tuple[str, list[float]]]:
+        """The label and the edges of each axis of bins."""
+        return [("value", self._common_edges())]
 
     def _common_edges(self) -> list[float]:
         edges = self.edges
@@ -158,7 +169,7 @@ class Plottable:
 
     def _axes_to_draw_on(self, ax: Any) -> Any:
         name = f"{self._get_name()}.plot"
-        lines = self.hist.shape[:-1].numel()
+        lines = math.prod(self._sizes())
         if lines > _MOST_LINES:
             expected = f"channels must be at most {_MOST_LINES}"
             raise RuntimeError(f"{name}: {expected}, got {lines}: take one by .channel(index)")
@@ -167,13 +178,13 @@ class Plottable:
     def _on_host(self) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
         """Counts [channels, n + 3] and edges [channels, n + 1]."""
         hist = self.hist
-        edges = self.edges.expand(*hist.shape[:-1], -1)
+        edges = self.edges.expand(*self._sizes(), -1)
         flat = (tensor.cpu().numpy().reshape(-1, tensor.shape[-1]) for tensor in (hist, edges))
         return next(flat), next(flat)
 
     def _labels(self) -> list[str]:
         """The names of channels in a legend; an empty one if there are no channels."""
-        sizes = self.hist.shape[:-1]
+        sizes = self._sizes()
         return [f"channel {', '.join(map(str, i))}" if sizes else "" for i in np.ndindex(*sizes)]
 
     def _marked(self, q: Sequence[float]) -> npt.NDArray[np.float64]:

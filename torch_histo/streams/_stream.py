@@ -145,10 +145,13 @@ class Stream(Plottable, nn.Module):
             TypeError: another class.
         """
         name = f"{self._get_name()}.merge"
-        if type(other) is not type(self):
-            got = other._described() if isinstance(other, Stream) else type(other).__name__
-            raise TypeError(f"{name}: other must be a {self._described()}, got {got}")
-        self._check_mergeable(name, other)
+        expected = self._described()
+        got = other._described() if isinstance(other, Stream) else type(other).__name__
+        if type(other) is not type(self) or got != expected:
+            raise TypeError(f"{name}: other must be a {expected}, got {got}")
+        bins, got = self._described_bins(), other._described_bins()
+        if bins != got:
+            raise RuntimeError(f"{name}: other must have {bins}, got {got}")
         own, others = self.edge_bits, other.edge_bits.to(self.edge_bits.device)
         if has_values(own) and has_values(others) and not torch.equal(own, others):
             raise RuntimeError(f"{name}: other must have bins of the same edges, got other edges")
@@ -158,12 +161,6 @@ class Stream(Plottable, nn.Module):
     def _described(self) -> str:
         """What can be merged, in the words of errors."""
         return self._get_name()
-
-    def _check_mergeable(self, name: str, other: Self) -> None:
-        """Raises what is wrong with the bins and the channels of another module of the class."""
-        own, others = self._described_bins(), other._described_bins()
-        if own != others:
-            raise RuntimeError(f"{name}: other must have {own}, got {others}")
 
     def _described_bins(self) -> str:
         bins, sizes = self.edge_bits.shape[-1] - 1, list(self._sizes())
@@ -252,10 +249,6 @@ class Stream(Plottable, nn.Module):
         for buffer, counts in one._of_channels():
             one.register_buffer(buffer, counts[index].clone())
         return one
-
-    def _sizes(self) -> Sequence[int]:
-        """Those of the channels."""
-        return self.hist.shape[:-1]
 
     def _of_channels(self) -> list[tuple[str, Tensor]]:
         """The buffers that have an entry a channel."""

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 import torch
-import torch.distributed as dist
 from torch import Tensor
-from typing_extensions import Self
 
-from torch_histo import distributed
 from torch_histo._arguments import is_dtensor, kept_dimensions, shown
 from torch_histo._joint_errors import Coordinates, in_words_of_call
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
-from torch_histo._weight_operators import normalize_digits, sum_of_digits, sum_size
+from torch_histo._weight_operators import sum_of_digits, sum_size
 from torch_histo.joint import (
     Bins,
     Coordinate,
@@ -31,15 +27,13 @@ from torch_histo.joint import (
 from torch_histo.streams import NO_RANGE, checked_bins
 from torch_histo.streams._axes import axes_of, common_sizes
 from torch_histo.streams._drawing import axes_for, in_units, unit_of, with_unit
-from torch_histo.streams._plottable import Axis, Traits
-from torch_histo.streams._stream import Stream
-from torch_histo.streams.weighted import check_types, held_weight
+from torch_histo.streams.weighted import DigitStream, check_types, held_weight, shown_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-class StreamingHistogramdd(Stream):
+class StreamingHistogramdd(DigitStream):
     """Counts the elements of one sample after another by the bins of all their coordinates, channel
     by channel, or adds up their weights.
 
@@ -86,7 +80,6 @@ class StreamingHistogramdd(Stream):
     Source: np.histogramdd for the bins.
     """
 
-    digits: Tensor
     _arguments = ("sample", "weight", "dim", "channel_dim")
 
     def __init__(
@@ -178,7 +171,7 @@ class StreamingHistogramdd(Stream):
             digits = weighted_joint_histogram(call.tensors, edges, own, dims, flow=True)
         except (RuntimeError, TypeError) as error:
             raise in_words_of_call(call, error) from None
-        self._add_digits(digits)
+        self._add_digits([digits])
 
     def forward(  # type: ignore[override]
         self,
@@ -223,25 +216,8 @@ class StreamingHistogramdd(Stream):
             raise TypeError(f"{call.op}: {expected}, got {shown(weight)}")
         return None
 
-    def _add_digits(self, digits: Tensor) -> None:
-        total = self.digits + digits.to(self.digits.device)
-        self.digits.copy_(normalize_digits(total))
-
-    def _add(self, other: Self) -> None:
-        self._add_digits(other.digits)
-
-    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
-        distributed.all_reduce(argument, self.digits, group)
-        self.digits.copy_(normalize_digits(self.digits))
-
     def _described(self) -> str:
         return f"{self._get_name()} with weight_dtype={self.weight_dtype}"
-
-    def _check_mergeable(self, name: str, other: Self) -> None:
-        if self.weight_dtype != other.weight_dtype:
-            expected, got = self._described(), other._described()
-            raise TypeError(f"{name}: other must be a {expected}, got {got}")
-        super()._check_mergeable(name, other)
 
     def _described_bins(self) -> str:
         bins = " x ".join(str(n - 3) for n in self.slots)
@@ -286,43 +262,18 @@ class StreamingHistogramdd(Stream):
             hist = hist.narrow(first + d, 1, slots - 3)
         return hist
 
-    # UHI's PlottableHistogram
-
-    @property
-    def axes(self) -> tuple[Axis, ...]:
-        """The dimensions of channels, and the bins of each axis."""
-        channels = (
-            Axis(tuple(range(size)), "channel", Traits(False, True, False, False))
-            for size in self._sizes()
-        )
-        traits = Traits(False, False, True, True)
-        bins = (
-            Axis(tuple(pairwise(edges)), f"coordinate {d}", traits)
-            for d, edges in enumerate(self._lists_of_edges())
-        )
-        return *channels, *bins
-
-    def _lists_of_edges(self) -> list[list[float]]:
+    def _labelled_edges(self) -> list[tuple[str, list[float]]]:
         if self.edge_bits.dim() > 1:
             raise RuntimeError(
                 f"{self._get_name()}.axes: edges must be the same in all channels, got "
                 f"{list(self.edge_bits.shape[:-1])} of them: take one by .channel(index)"
             )
-        return [edges.tolist() for edges in self.edges]
+        return [(f"coordinate {d}", edges.tolist()) for d, edges in enumerate(self.edges)]
 
     def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
         """Counts or sums on the host. With `flow` those outside, too: NaN is overflow, as in
         boost-histogram."""
-        digits = self.digits
-        if not flow:
-            digits = self._inner(digits, behind=1)
-        first = len(self._sizes())
-        for d in range(len(self.slots) if flow else 0):
-            size = digits.shape[first + d]
-            above = digits.narrow(first + d, size - 2, 2).sum(first + d, keepdim=True)
-            digits = torch.cat((digits.narrow(first + d, 0, size - 2), above), first + d)
-        found: npt.NDArray[np.float64] = sum_of_digits(digits).double().cpu().numpy()
-        return found
+        return shown_sums(self.digits, len(self.slots), flow)
 
     def variances(self, flow: bool = False) -> Any:
         """Those of Poisson: the counts; None for sums of weights."""
@@ -330,17 +281,6 @@ class StreamingHistogramdd(Stream):
 
     def counts(self, flow: bool = False) -> Any:
         return self.variances(flow)
-
-    def _to_uhi_(self) -> dict[str, Any]:
-        """For hist.Hist and boost_histogram.Histogram, which are made from it."""
-        flow = {"circular": False, "underflow": False, "overflow": False}
-        channels = [
-            {"type": "regular", "lower": 0, "upper": size, "bins": size} | flow
-            for size in self._sizes()
-        ]
-        flow |= {"underflow": True, "overflow": True}
-        bins = [{"type": "variable", "edges": edges} | flow for edges in self._lists_of_edges()]
-        return {"uhi_schema": 1, "axes": [*channels, *bins], "storage": self._storage()}
 
     def plot(self, ax: Any = None) -> Any:  # type: ignore[override]
         """Draws two axes as a heat map with a colour bar, by matplotlib. Bins without a width to

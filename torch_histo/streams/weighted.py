@@ -32,13 +32,30 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
 
-class WeightedStreamingHistogram(StreamingHistogram):
-    """What `StreamingHistogram` makes where it has a `weight_dtype`.
+class DigitStream(Stream):
+    """A stream whose state is the digits of sums.
 
-    The state is digits, which are canonical after each update and merge. So their bits do not
-    depend on how the stream was divided, and nothing is rounded before somebody looks."""
+    They are canonical after each update and merge. So their bits do not depend on how the stream
+    was divided, and nothing is rounded before somebody looks."""
 
     digits: Tensor
+
+    def _add_digits(self, others: Sequence[Tensor]) -> None:
+        for (_, own), other in zip(self._of_channels(), others, strict=True):
+            own.copy_(normalize_digits(own + other.to(own.device)))
+
+    def _add(self, other: Self) -> None:
+        self._add_digits([digits for _, digits in other._of_channels()])
+
+    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
+        for _, digits in self._of_channels():
+            distributed.all_reduce(argument, digits, group)
+            digits.copy_(normalize_digits(digits))
+
+
+class WeightedStreamingHistogram(DigitStream, StreamingHistogram):
+    """What `StreamingHistogram` makes where it has a `weight_dtype`."""
+
     square_digits: Tensor
     _arguments = ("x", "weight", "dim", "channel_dim")
     _operator = "weighted_histogram"
@@ -146,28 +163,9 @@ class WeightedStreamingHistogram(StreamingHistogram):
         self.update(x, weight, dim, channel_dim=channel_dim, **unknown)
         return x
 
-    def _add_digits(self, others: Sequence[Tensor]) -> None:
-        for (_, own), other in zip(self._of_channels(), others, strict=True):
-            own.copy_(normalize_digits(own + other.to(own.device)))
-
-    def _add(self, other: Self) -> None:
-        self._add_digits([digits for _, digits in other._of_channels()])
-
-    def _add_others(self, argument: str, group: dist.ProcessGroup | None) -> None:
-        for _, digits in self._of_channels():
-            distributed.all_reduce(argument, digits, group)
-            digits.copy_(normalize_digits(digits))
-
     def _described(self) -> str:
         types = f"weight_dtype={self.weight_dtype}, variance={self.variance}"
         return f"{self._get_name()} with {types}"
-
-    def _check_mergeable(self, name: str, other: Self) -> None:
-        if self._described() != other._described():
-            raise TypeError(
-                f"{name}: other must be a {self._described()}, got {other._described()}"
-            )
-        super()._check_mergeable(name, other)
 
     def _sizes(self) -> Sequence[int]:
         return self.digits.shape[:-2]
@@ -186,11 +184,11 @@ class WeightedStreamingHistogram(StreamingHistogram):
     def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
         """The sums on the host. With `flow` those outside, too: NaN is overflow, as in
         boost-histogram."""
-        return _shown_sums(self.digits, flow)
+        return shown_sums(self.digits, 1, flow)
 
     def variances(self, flow: bool = False) -> npt.NDArray[np.float64] | None:  # type: ignore[override]
         """The sums of squared weights, each exact and rounded once; None without `variance`."""
-        return _shown_sums(self.square_digits, flow) if self.variance else None
+        return shown_sums(self.square_digits, 1, flow) if self.variance else None
 
     def counts(self, flow: bool = False) -> npt.NDArray[np.float64] | None:  # type: ignore[override]
         """How many equal weights would have these sums and variances, as UHI has it: values ** 2
@@ -245,12 +243,16 @@ def held_weight(name: str, dtype: torch.dtype, x: Tensor, weight: Any) -> Tensor
     return exact_double(weight) if dtype == torch.float64 else weight.to(dtype)
 
 
-def _shown_sums(digits: Tensor, flow: bool) -> npt.NDArray[np.float64]:
-    bins = digits[..., 1:-2, :]
-    if flow:
-        above = digits[..., -2:, :].sum(-2, keepdim=True)
-        bins = torch.cat((digits[..., :-2, :], above), -2)
-    return sum_of_digits(bins).double().cpu().numpy()  # type: ignore[no-any-return]
+def shown_sums(digits: Tensor, axes: int, flow: bool) -> npt.NDArray[np.float64]:
+    """The sums of so many axes on the host. With `flow` those outside, too: NaN is overflow."""
+    for d in range(digits.dim() - 1 - axes, digits.dim() - 1):
+        size = digits.shape[d]
+        if flow:
+            above = digits.narrow(d, size - 2, 2).sum(d, keepdim=True)
+            digits = torch.cat((digits.narrow(d, 0, size - 2), above), d)
+        else:
+            digits = digits.narrow(d, 1, size - 3)
+    return sum_of_digits(digits).double().cpu().numpy()  # type: ignore[no-any-return]
 
 
 def check_types(name: str, weight_dtype: object, variance: object) -> None:
