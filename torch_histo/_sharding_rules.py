@@ -20,49 +20,30 @@ Ways = list[tuple[list[Placement], list[Placement]]]
 def channel_histogram(
     input: Any, num_bins: int = 256, dim: Sequence[int] = (0,), *, variant: str = "auto"
 ) -> Ways:
-    kept = kept_dimensions(input.ndim, dim)
-    ways: Ways = [([Replicate()], [Replicate()])]
-    for d in range(input.ndim):
-        counts = Shard(kept.index(d)) if d in kept else Partial("sum")
-        ways.append(([counts], [Shard(d)]))
-    return ways
+    return _ways([input], [], dim)
 
 
 def text_histogram(text: Any, *, variant: str = "auto") -> Ways:
     return [([Replicate()], [Replicate()]), ([Partial("sum")], [Shard(0)])]
 
 
-def edges_shard(edges: Any, channel_dims: int, channel: int) -> Placement:
-    """The edges of sharded channels: sharded, too, or the same for all channels."""
-    own = channel - channel_dims + edges.ndim
-    return Shard(own) if own >= 0 and edges.shape[own] > 1 else Replicate()
+def own_shard(beside: Any, ndim: int, d: int) -> Placement:
+    """The placement of what broadcasts to a tensor of `ndim` dimensions that is sharded at `d`, as
+    weights and edges do: sharded, too, or the same for all."""
+    own = d - ndim + beside.ndim
+    return Shard(own) if own >= 0 and beside.shape[own] > 1 else Replicate()
 
 
 def histogram(
     input: Any, edges: Any, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Ways:
-    kept = kept_dimensions(input.ndim, dim or ())
-    ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
-    for d in range(input.ndim):
-        if d in kept:
-            channel = kept.index(d)
-            of_edges = edges_shard(edges, len(kept) + 1, channel)
-            ways.append(([Shard(channel)], [Shard(d), of_edges]))
-        else:
-            ways.append(([Partial("sum")], [Shard(d), Replicate()]))
-    return ways
+    return _ways([input], [edges], dim)
 
 
 def finite_range(input: Any, dim: Sequence[int] | None = None) -> Ways:
-    kept = kept_dimensions(input.ndim, dim or ())
-    ways: Ways = [([Replicate(), Replicate()], [Replicate()])]
-    for d in range(input.ndim):
-        if d in kept:
-            channel = Shard(kept.index(d))
-            ways.append(([channel, channel], [Shard(d)]))
-        else:
-            ways.append(([Partial("min"), Partial("max")], [Shard(d)]))
-    return ways
+    extremes: list[Placement] = [Partial("min"), Partial("max")]
+    ways = _ways([input], [], dim)
+    return [(extremes if of[0].is_partial() else of * 2, placed) for of, placed in ways]
 
 
 def uniform_edges(
@@ -76,7 +57,7 @@ def uniform_edges(
     ndim = max(low.ndim, high.ndim)
     ways: Ways = [([Replicate()], [Replicate(), Replicate()])]
     for d in range(ndim):
-        bounds = [edges_shard(bound, ndim, d) for bound in (low, high)]
+        bounds = [own_shard(bound, ndim, d) for bound in (low, high)]
         if bounds != [Replicate(), Replicate()]:
             ways.append(([Shard(d)], bounds))
     return ways
@@ -101,63 +82,53 @@ def quantile(
     return ways
 
 
-def own_shard(beside: Any, ndim: int, d: int) -> Placement:
-    """The placement of what broadcasts to a tensor of `ndim` dimensions that is sharded at `d`."""
-    own = d - ndim + beside.ndim
-    return Shard(own) if own >= 0 and beside.shape[own] > 1 else Replicate()
-
-
 def weighted_histogram(
     input: Any, edges: Any, weight: Any, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Ways:
-    ways = histogram(input, edges, dim, flow=flow)
-    shards: list[Placement] = [Replicate()]
-    shards += [own_shard(weight, input.ndim, d) for d in range(input.ndim)]
-    return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
+    return _with_weight(_ways([input], [edges], dim), input, weight)
 
 
 def weighted_channel_histogram(
     input: Any, weight: Any, num_bins: int = 256, dim: Sequence[int] = (0,)
 ) -> Ways:
-    ways = channel_histogram(input, num_bins, dim)
-    shards: list[Placement] = [Replicate()]
-    shards += [own_shard(weight, input.ndim, d) for d in range(input.ndim)]
-    return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
+    return _with_weight(_ways([input], [], dim), input, weight)
 
 
 def joint_histogram(
     inputs: Any, edges: Any, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Ways:
-    return _joint_ways(inputs, edges, dim)
+    return _ways(inputs, edges, dim)
 
 
 def weighted_joint_histogram(
     inputs: Any, edges: Any, weight: Any, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Ways:
-    ndim = inputs[0].ndim
-    own = [Replicate(), *(own_shard(weight, ndim, d) for d in range(ndim))]
-    ways = zip(_joint_ways(inputs, edges, dim), own, strict=True)
-    return [(results, [*placed, of_weight]) for (results, placed), of_weight in ways]
+    return _with_weight(_ways(inputs, edges, dim), inputs[0], weight)
 
 
 def joint_index(inputs: Any, edges: Any, dim: Sequence[int] | None, flow: bool) -> Ways:
-    return [([placed[0]], placed) for _, placed in _joint_ways(inputs, edges, dim)]
+    return [([placed[0]], placed) for _, placed in _ways(inputs, edges, dim)]
 
 
-def _joint_ways(inputs: Any, edges: Any, dim: Sequence[int] | None) -> Ways:
-    """All inputs have the same sizes, and the same shards."""
+def _ways(inputs: Sequence[Any], edges: Sequence[Any], dim: Sequence[int] | None) -> Ways:
+    """Those of counts. All inputs have the same sizes, and the same shards."""
     ndim = inputs[0].ndim
     kept = kept_dimensions(ndim, dim or ())
-    ways: Ways = [([Replicate()], [Replicate()] * (2 * len(inputs)))]
+    ways: Ways = [([Replicate()], [Replicate()] * (len(inputs) + len(edges)))]
     for d in range(ndim):
         shards: list[Placement] = [Shard(d)] * len(inputs)
         if d in kept:
             channel = kept.index(d)
-            of_edges = [edges_shard(e, len(kept) + 1, channel) for e in edges]
+            of_edges = [own_shard(e, len(kept) + 1, channel) for e in edges]
             ways.append(([Shard(channel)], [*shards, *of_edges]))
         else:
             ways.append(([Partial("sum")], [*shards, *([Replicate()] * len(edges))]))
     return ways
+
+
+def _with_weight(ways: Ways, input: Any, weight: Any) -> Ways:
+    shards = [Replicate(), *(own_shard(weight, input.ndim, d) for d in range(input.ndim))]
+    return [(results, [*inputs, own]) for (results, inputs), own in zip(ways, shards, strict=True)]
 
 
 def digits(digits: Any) -> Ways:
@@ -169,21 +140,19 @@ def digits(digits: Any) -> Ways:
 def weight_gradient(
     grad: Any, input: Any, edges: Any, dim: Sequence[int] | None, flow: bool
 ) -> Ways:
-    ways = histogram(input, edges, dim, flow=flow)
-    return [_gradient_way(results[0], inputs) for results, inputs in ways]
+    return _of_gradient(_ways([input], [edges], dim))
 
 
 def weight_gradient_of_values(grad: Any, input: Any, dim: Sequence[int]) -> Ways:
-    ways = channel_histogram(input, 0, dim)
-    return [_gradient_way(results[0], inputs) for results, inputs in ways]
+    return _of_gradient(_ways([input], [], dim))
 
 
-def _gradient_way(
-    sums: Placement, inputs: list[Placement]
-) -> tuple[list[Placement], list[Placement]]:
-    """The gradient of the weights lies where the input does."""
-    grad = Replicate() if sums.is_partial() else sums
-    return [inputs[0]], [grad, *inputs]
+def _of_gradient(ways: Ways) -> Ways:
+    """The gradient of the weights lies where the input does, and that of the sums where they do."""
+    return [
+        ([placed[0]], [Replicate() if sums.is_partial() else sums, *placed])
+        for (sums,), placed in ways
+    ]
 
 
 RULES: dict[Any, Callable[..., Ways]] = {
