@@ -209,6 +209,23 @@ def kept_dimensions(ndim: int, dim: Sequence[int]) -> list[int]:
     return [d for d in range(ndim) if d not in reduced]
 
 
+def kept_sizes(sizes: Sequence[int], dim: Sequence[int] | None) -> list[int]:
+    """Those of the dimensions that the counts have, too."""
+    return [sizes[d] for d in kept_dimensions(len(sizes), dim or ())]
+
+
+def of_all_samples(
+    input: Tensor, at: int, dim: Sequence[int] | None
+) -> tuple[Tensor, list[int], int]:
+    """For vmap: input and dimensions of a call for all samples, which lie along dimension `at`, and
+    where the samples are in the result."""
+    ndim = input.dim() - 1
+    if ndim == 0:  # numbers, each a 1-D sample of one element
+        input, ndim = input.unsqueeze(1), 1
+    reduced = reduced_dimensions(ndim, dim or ())
+    return input, [d + (d >= at) for d in reduced], at - sum(d < at for d in reduced)
+
+
 TENSOR_LIKE = "a tensor, an array, an image or a list of numbers"
 _FLOATS_BEYOND_NUMPY = {
     name: getattr(torch, name) for name in ("bfloat16", "float8_e4m3fn", "float8_e5m2")
@@ -332,6 +349,12 @@ _ARRAYS = ("__array__", "__array_interface__", "__cuda_array_interface__")
 
 def is_dtensor(value: object) -> bool:
     return type(value).__name__ == "DTensor"  # importing its module takes long
+
+
+def refuse_dtensor(argument: str, value: object, to_pass: str) -> None:
+    if is_dtensor(value):
+        expected = "must be what this process holds"
+        raise TypeError(f"{argument} {expected}, got a DTensor: pass {to_pass}")
 
 
 def has_values(tensor: Tensor) -> bool:

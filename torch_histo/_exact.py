@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_histo import _library
-from torch_histo._arguments import kept_dimensions, reduced_dimensions
+from torch_histo._arguments import kept_sizes, of_all_samples
 from torch_histo._histogram_rules import check_counted
 
 _library.load()  # the rules below need the operators
@@ -82,7 +82,7 @@ def num_digits(dtype: torch.dtype) -> int:
 @torch.library.register_fake("histo::_summary")  # type: ignore[untyped-decorator]
 def _(input: Tensor, dim: Sequence[int] | None, digits: bool) -> tuple[Tensor, Tensor, Tensor]:
     check_counted("summarize", input, input.dim(), dim)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    kept = kept_sizes(input.shape, dim)
     size = num_digits(input.dtype) if digits else 0
     return (
         input.new_empty([_COUNTS, *kept], dtype=torch.int64),
@@ -104,14 +104,11 @@ def _(
     dim: Sequence[int] | None,
     digits: bool,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], tuple[int, int, int]]:
-    at, ndim = in_dims[0], input.dim() - 1
+    at = in_dims[0]
     assert at is not None
-    check_counted("summarize", input, ndim, dim)
-    if ndim == 0:
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim or ())
-    place = at - sum(d < at for d in reduced)
-    found = torch.ops.histo._summary(input, [d + (d >= at) for d in reduced], digits)
+    check_counted("summarize", input, input.dim() - 1, dim)
+    input, dims, place = of_all_samples(input, at, dim)
+    found = torch.ops.histo._summary(input, dims, digits)
     return found, (place + 1, place + 1, place)
 
 

@@ -11,10 +11,10 @@ from torch import Tensor
 from torch_histo import _library
 from torch_histo._arguments import (
     describe,
-    kept_dimensions,
+    kept_sizes,
     name_of,
+    of_all_samples,
     raise_from,
-    reduced_dimensions,
     require,
 )
 
@@ -35,7 +35,7 @@ def check_call(
 ) -> None:
     """Raises what the operator would, for an input of this shape."""
     _check_edges(op, input, len(shape), dims, edges, edges.dim())
-    kept = [shape[d] for d in kept_dimensions(len(shape), dims or ())]
+    kept = kept_sizes(shape, dims)
     _check_edge_sizes(op, edges.shape, kept)
 
 
@@ -87,7 +87,7 @@ def _(
     input: Tensor, edges: Tensor, dim: Sequence[int] | None = None, *, flow: bool = False
 ) -> Tensor:
     check_call(input, input.shape, dim, edges)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    kept = kept_sizes(input.shape, dim)
     counts = edges.shape[-1] - 1 + (3 if flow else 0)
     return input.new_empty([*kept, counts], dtype=torch.int64)
 
@@ -97,7 +97,7 @@ def _check_counts(
 ) -> None:
     check_call(input, input.shape, dim, edges, "histogram_add_")
     raise_from(torch.ops.histo._check_counts.default, *describe(input), *describe(counts))
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    kept = kept_sizes(input.shape, dim)
     sizes = [*kept, edges.shape[-1] - 1 + (3 if flow else 0)]
     pairs = zip(counts.shape, sizes, strict=False)
     for fits in (counts.dim() == len(sizes), *(a == b for a, b in pairs)):
@@ -125,7 +125,7 @@ def _(
 @torch.library.register_fake("histo::finite_range")  # type: ignore[untyped-decorator]
 def _(input: Tensor, dim: Sequence[int] | None = None) -> tuple[Tensor, Tensor]:
     check_counted("finite_range", input, input.dim(), dim)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    kept = kept_sizes(input.shape, dim)
     dtype = torch.float32 if is_small_float(input) else torch.float64
     return input.new_empty(kept, dtype=dtype), input.new_empty(kept, dtype=dtype)
 
@@ -172,15 +172,11 @@ def as_one_call(
         input, at = input.expand(info.batch_size, *input.shape), 0
     ndim, edges_ndim = input.dim() - 1, edges.dim() - (edges_at is not None)
     _check_edges(op, input, ndim, dim, edges, edges_ndim)
-    if ndim == 0:  # numbers, each a 1-D sample of one element
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim or ())
-    sample = [size for d, size in enumerate(input.shape) if d != at]
-    kept = [size for d, size in enumerate(sample) if d not in reduced]
+    input, dims, place = of_all_samples(input, at, dim)
+    kept = [size for d, size in enumerate(input.shape) if d != at and d not in dims]
     _check_edge_sizes(op, [size for d, size in enumerate(edges.shape) if d != edges_at], kept)
-    place = at - sum(d < at for d in reduced)
     edges = samples_first(edges, edges_at, len(kept) + 1).movedim(0, place)
-    return input, edges, [d + (d >= at) for d in reduced], place
+    return input, edges, dims, place
 
 
 @torch.library.register_vmap("histo::histogram")  # type: ignore[untyped-decorator]
@@ -223,13 +219,9 @@ def _(
 def _(
     info: Any, in_dims: tuple[int, ...], input: Tensor, dim: Sequence[int] | None = None
 ) -> tuple[tuple[Tensor, Tensor], tuple[int, int]]:
-    at, ndim = in_dims[0], input.dim() - 1
-    check_counted("finite_range", input, ndim, dim)
-    if ndim == 0:
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim or ())
-    place = at - sum(d < at for d in reduced)
-    low, high = torch.ops.histo.finite_range(input, [d + (d >= at) for d in reduced])
+    check_counted("finite_range", input, input.dim() - 1, dim)
+    input, dims, place = of_all_samples(input, in_dims[0], dim)
+    low, high = torch.ops.histo.finite_range(input, dims)
     return (low, high), (place, place)
 
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from torch_histo import _library
-from torch_histo._arguments import kept_dimensions, reduced_dimensions, require
+from torch_histo._arguments import kept_dimensions, kept_sizes, reduced_dimensions, require
 from torch_histo._histogram_rules import _check_edge_sizes, _check_edges, samples_first
 from torch_histo._weight_operators import _check_weight, _check_weight_sizes, sum_size
 
@@ -43,7 +43,7 @@ def _check_coordinate(
         for name, of_list in (("input", f"inputs[{d}]"), ("edges", f"edges[{d}]")):
             message = message.replace(f"{op}: {name} must", f"{op}: {of_list} must")
         raise RuntimeError(message) from None
-    kept = [sample[d] for d in kept_dimensions(len(sample), dim or ())]
+    kept = kept_sizes(sample, dim)
     _check_edge_sizes(op, own, kept, f"edges[{d}]")
 
 
@@ -76,7 +76,7 @@ def _result_sizes(op: str, sizes: Sequence[int], edges: Tensors, dim: Dims, flow
     if all(type(n) is int for n in slots) and prod(slots) >= 1 << 63:
         got = " x ".join(map(str, slots))
         raise RuntimeError(f"{op}: edges must make fewer than 2^63 joint bins, got {got}")
-    return [*(sizes[d] for d in kept_dimensions(len(sizes), dim or ())), *slots]
+    return [*kept_sizes(sizes, dim), *slots]
 
 
 @torch.library.register_fake("histo::joint_histogram")  # type: ignore[untyped-decorator]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torch_histo import _library
-from torch_histo._arguments import kept_dimensions
+from torch_histo._arguments import kept_sizes
 from torch_histo._histogram_rules import check_counted
 
 _library.load()  # the rules below need the operators
@@ -34,7 +34,7 @@ def _(
     if input.device != hist.device:
         expected = f"the buffers must be on the device of input, {input.device}"
         raise RuntimeError(f"_sketch_add_: {expected}, got {hist.device}")
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim or ())]
+    kept = kept_sizes(input.shape, dim)
     if list(min_key.shape) != kept or list(max_key.shape) != kept or list(hist.shape[:-1]) != kept:
         sizes = [list(tensor.shape) for tensor in (hist, min_key, max_key)]
         expected = f"the buffers must have the channels' sizes, {kept}"

@@ -12,8 +12,9 @@ from torch_histo import _library
 from torch_histo._arguments import (
     describe,
     kept_dimensions,
+    kept_sizes,
+    of_all_samples,
     raise_from,
-    reduced_dimensions,
     require,
 )
 from torch_histo._histogram_rules import (
@@ -78,10 +79,6 @@ def _check_digits(op: str, digits: Tensor, ndim: int) -> int:
     return size
 
 
-def _kept(sizes: Sequence[int], dim: Sequence[int] | None) -> list[int]:
-    return [sizes[d] for d in kept_dimensions(len(sizes), dim or ())]
-
-
 @torch.library.register_fake("histo::weighted_histogram")  # type: ignore[untyped-decorator]
 def _(
     input: Tensor,
@@ -95,7 +92,7 @@ def _(
     _check_weight(BETWEEN, input, input.dim(), weight, weight.dim())
     _check_weight_sizes(BETWEEN, weight.shape, input.shape)
     bins = edges.shape[-1] - 1 + (3 if flow else 0)
-    sizes = [*_kept(input.shape, dim), bins, sum_size(weight.dtype)]
+    sizes = [*kept_sizes(input.shape, dim), bins, sum_size(weight.dtype)]
     return input.new_empty(sizes, dtype=torch.int64)
 
 
@@ -104,7 +101,7 @@ def _(input: Tensor, weight: Tensor, num_bins: int = 256, dim: Sequence[int] = (
     _check_values(VALUES, input, input.dim(), num_bins, dim)
     _check_weight(VALUES, input, input.dim(), weight, weight.dim())
     _check_weight_sizes(VALUES, weight.shape, input.shape)
-    sizes = [*_kept(input.shape, dim), num_bins, sum_size(weight.dtype)]
+    sizes = [*kept_sizes(input.shape, dim), num_bins, sum_size(weight.dtype)]
     return input.new_empty(sizes, dtype=torch.int64)
 
 
@@ -140,14 +137,14 @@ def _gradient_like(input: Tensor, dim: Sequence[int]) -> Tensor:
 def _(grad: Tensor, input: Tensor, edges: Tensor, dim: Sequence[int] | None, flow: bool) -> Tensor:
     check_call(input, input.shape, dim, edges, GRADIENT)
     bins = edges.shape[-1] - 1 + (3 if flow else 0)
-    _check_gradient_sizes(grad, [*_kept(input.shape, dim), bins])
+    _check_gradient_sizes(grad, [*kept_sizes(input.shape, dim), bins])
     return _gradient_like(input, dim or ())
 
 
 @torch.library.register_fake("histo::_weight_gradient_of_values")  # type: ignore[untyped-decorator]
 def _(grad: Tensor, input: Tensor, dim: Sequence[int]) -> Tensor:
     _check_values(GRADIENT, input, input.dim(), grad.shape[-1] if grad.dim() else 0, dim)
-    _check_gradient_sizes(grad, [*_kept(input.shape, dim), *grad.shape[-1:]])
+    _check_gradient_sizes(grad, [*kept_sizes(input.shape, dim), *grad.shape[-1:]])
     return _gradient_like(input, dim)
 
 
@@ -185,15 +182,6 @@ def _(
     return weighted_histogram(samples, edges, weight, dims, flow=flow), place
 
 
-def _values_of_samples(input: Tensor, at: int, dim: Sequence[int]) -> tuple[Tensor, list[int], int]:
-    """Input and dimensions of a call for all samples, and where these are in its result."""
-    ndim = input.dim() - 1
-    if ndim == 0:  # numbers, each a 1-D sample of one element
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim)
-    return input, [d + (d >= at) for d in reduced], at - sum(d < at for d in reduced)
-
-
 @torch.library.register_vmap("histo::weighted_channel_histogram")  # type: ignore[untyped-decorator]
 def _(
     info: Any,
@@ -205,7 +193,7 @@ def _(
 ) -> tuple[Tensor, int]:
     input, at, sample = _samples_at(input, in_dims[0], info)
     _check_values(VALUES, input, len(sample), num_bins, dim)
-    samples, dims, place = _values_of_samples(input, at, dim)
+    samples, dims, place = of_all_samples(input, at, dim)
     weight = _weight_of_samples(VALUES, weight, in_dims[1], input, sample, at)
     return weighted_channel_histogram(samples, weight, num_bins, dims), place
 
@@ -258,7 +246,7 @@ def _(
 ) -> tuple[Tensor, int]:
     input, at, sample = _samples_at(input, in_dims[1], info)
     _check_values(GRADIENT, input, len(sample), 0, dim)
-    samples, dims, place = _values_of_samples(input, at, dim)
+    samples, dims, place = of_all_samples(input, at, dim)
     grad = _gradient_of_samples(info, grad, in_dims[0], place)
     found = weight_gradient_of_values(grad, samples, dims)
     return found if sample else found.squeeze(1), at

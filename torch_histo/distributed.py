@@ -13,9 +13,9 @@ from torch_histo import ops, quantiles
 from torch_histo._arguments import (
     FIRST,
     all_but_channel,
-    is_dtensor,
-    kept_dimensions,
+    kept_sizes,
     reduced_dimensions,
+    refuse_dtensor,
     tensor_of,
 )
 from torch_histo._joint_errors import Coordinates
@@ -343,7 +343,7 @@ def _quantile(
     quantiles.check(local_input, probabilities, dims, interpolation, name)
     argument = f"{name}: local_input"
     ndim = local_input.dim()
-    kept = [local_input.shape[d] for d in kept_dimensions(ndim, dims or ())]
+    kept = kept_sizes(local_input.shape, dims)
     reduced = reduced_dimensions(ndim, dims or ())
     rows = _rows_of_all(argument, local_input, reduced if ndim else (), group)
     _, add = _of_all(argument, group)
@@ -389,8 +389,5 @@ def _part(name: str, given: Tensor | ArrayLike, group: dist.ProcessGroup | None)
 
 
 def _refuse_dtensor(name: str, argument: str, tensor: Tensor) -> None:
-    if is_dtensor(tensor):
-        raise TypeError(
-            f"{name}: {argument} must be what this process holds, "
-            f"got a DTensor: pass it to torch_histo.{name.removeprefix('distributed.')}"
-        )
+    function = name.removeprefix("distributed.")
+    refuse_dtensor(f"{name}: {argument}", tensor, f"it to torch_histo.{function}")

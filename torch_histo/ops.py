@@ -16,11 +16,11 @@ from torch_histo._arguments import (
     describe,
     dimensions,
     is_compiling,
-    kept_dimensions,
+    kept_sizes,
     number_of_bins,
+    of_all_samples,
     raise_as_python_would,
     raise_from,
-    reduced_dimensions,
     require,
     shown,
     tensor_of,
@@ -310,7 +310,7 @@ def _(
 ) -> Tensor:
     contiguous = _contiguous_enough(input, variant)
     _check_channel_histogram(input, input.dim(), num_bins, dim, variant, contiguous=contiguous)
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dim)]
+    kept = kept_sizes(input.shape, dim)
     try:
         return input.new_empty([*kept, num_bins], dtype=torch.int64)
     except RuntimeError as error:
@@ -328,20 +328,19 @@ def _(text: Tensor, *, variant: str = "auto") -> Tensor:
 
 
 def _count_samples(
-    batch: Tensor, at: int, reduced: set[int], num_bins: int, variant: str
+    batch: Tensor, at: int, dim: Sequence[int], num_bins: int, variant: str
 ) -> tuple[Tensor, int]:
     """The counts of all samples by one call, and where their dimension is in the result.
 
-    The samples lie along dimension `at` of the batch; `reduced` are dimensions of a sample.
+    The samples lie along dimension `at` of the batch; `dim` are dimensions of a sample.
     """
+    batch, dims, place = of_all_samples(batch, at, dim)
     if variant != "auto" and batch.device.type == "cuda":
         # A study variant takes rows of channels: those of all samples side by side.
         rows = batch.movedim(at, 1)
         counts = channel_histogram(rows.flatten(1).contiguous(), num_bins, variant=variant)
         return counts.reshape(*rows.shape[1:], num_bins), 0
-    dims = [d + (d >= at) for d in reduced]
-    counts = channel_histogram(batch, num_bins, dims, variant=variant)
-    return counts, at - sum(d < at for d in reduced)
+    return channel_histogram(batch, num_bins, dims, variant=variant), place
 
 
 @torch.library.register_vmap("histo::channel_histogram")  # type: ignore[untyped-decorator]
@@ -354,12 +353,8 @@ def _(
     *,
     variant: str = "auto",
 ) -> tuple[Tensor, int]:
-    ndim = input.dim() - 1
-    _check_channel_histogram(input, ndim, num_bins, dim, variant)
-    if ndim == 0:  # numbers, each a 1-D sample of one element
-        input, ndim = input.unsqueeze(1), 1
-    reduced = reduced_dimensions(ndim, dim)
-    return _count_samples(input, in_dims[0], reduced, num_bins, variant)
+    _check_channel_histogram(input, input.dim() - 1, num_bins, dim, variant)
+    return _count_samples(input, in_dims[0], dim, num_bins, variant)
 
 
 @torch.library.register_vmap("histo::text_histogram")  # type: ignore[untyped-decorator]
@@ -368,6 +363,6 @@ def _(
 ) -> tuple[Tensor, int]:
     _check_text_histogram(text, text.dim() - 1, variant)
     # One text is a call of its own; many are channels, whose letters join four to a bin.
-    counts, at = _count_samples(text, in_dims[0], {0}, ord("z") + 1, variant)
+    counts, at = _count_samples(text, in_dims[0], (0,), ord("z") + 1, variant)
     letters = torch.nn.functional.pad(counts[..., ord("a") :], (0, 2))
     return letters.reshape(*letters.shape[:-1], 7, 4).sum(-1), at

@@ -15,9 +15,9 @@ from torch_histo._arguments import (
     all_but_channel,
     dimensions,
     is_compiling,
-    is_dtensor,
-    kept_dimensions,
+    kept_sizes,
     reduced_dimensions,
+    refuse_dtensor,
     renamed,
     tensor_of,
 )
@@ -165,9 +165,7 @@ def summarize(
         input, dim = all_but_channel("summarize", input, dim, channel_dim)
     dims = dimensions("summarize", dim)
     bits, exponents = checked_bins("summarize", bits, exponents)
-    if is_dtensor(input):
-        expected = "input must be what this process holds"
-        raise TypeError(f"summarize: {expected}, got a DTensor: pass input.to_local()")
+    refuse_dtensor("summarize: input", input, "input.to_local()")
     try:
         numbers = tuple(_exact.read(input, dims)[:_NUMBERS])
         sketch = _sketch(input, dims, bits, exponents) if is_compiling() else None
@@ -196,7 +194,7 @@ def _quantiles(input: Tensor, dims: list[int], q: Any, counts: Tensor) -> Tensor
 def _sketch(
     input: Tensor, dims: list[int], bits: int, exponents: tuple[int, int]
 ) -> QuantileSketch:
-    kept = [input.shape[d] for d in kept_dimensions(input.dim(), dims)]
+    kept = kept_sizes(input.shape, dims)
     sketch = QuantileSketch(kept, bits, exponents, device=input.device)
     sketch._set(*sketch._read(input, dims or None))
     if fraction_bits(input.dtype) <= bits:

@@ -11,14 +11,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor
 
-from .._arguments import (
-    FIRST,
-    dimensions,
-    kept_dimensions,
-    name_of,
-    number_of_bins,
-    tensor_or_shape,
-)
+from .._arguments import FIRST, dimensions, kept_sizes, name_of, number_of_bins, tensor_or_shape
 from .._keywords import refuse_keyword
 from ..devices import Device, target
 from ..ops import _check_channel_histogram, channel_histogram, without_channel
@@ -128,7 +121,7 @@ def _with_tuples(facts: dict[str, Any]) -> dict[str, Any]:
 
 def check_counts(op: str, input: Tensor, dims: Sequence[int] | None, num_bins: int) -> None:
     """Sizes in bytes are 64-bit numbers; beyond them nothing could be allocated either."""
-    kept = math.prod(input.shape[d] for d in kept_dimensions(input.dim(), dims or ()))
+    kept = math.prod(kept_sizes(input.shape, dims))
     if kept * num_bins * 8 >= 1 << 62:
         expected = "num_bins must be so few that the counts take less than 2^62 bytes"
         raise ValueError(f"{op}: {expected}, got {num_bins}")
