@@ -167,7 +167,7 @@ def histogram(
             found = None if density else sums_and_edges(input, weight, bins, range, dim, flow)
         if found is not None:
             hist, edges = found
-            return Histogram(density_of(hist, edges) if density else hist, edges)
+            return Histogram(density_of(hist, [edges]) if density else hist, edges)
     return histogram_of(input, bins, range, dim, density, flow, unknown, weight=weight)
 
 
@@ -209,7 +209,7 @@ def histogram_of(
         raise
     if add is not None:
         add(hist)
-    return Histogram(density_of(hist, edges.detach()) if density else hist, edges)
+    return Histogram(density_of(hist, [edges.detach()]) if density else hist, edges)
 
 
 def _edges_by_rule(

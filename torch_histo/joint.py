@@ -14,7 +14,7 @@ from torch_histo._arguments import (
     edges_or_number,
     is_compiling,
     is_plain,
-    kept_dimensions,
+    kept_sizes,
     name_of,
     reduced_dimensions,
     shown,
@@ -38,7 +38,7 @@ from torch_histo.histograms import (
     checked_call,
     edges_of,
 )
-from torch_histo.weights import _MOST_BYTES, Add, added, weight_of, weighted_sums
+from torch_histo.weights import _MOST_BYTES, Add, added, density_of, weight_of, weighted_sums
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -268,7 +268,7 @@ def joint_of(
     except (RuntimeError, TypeError) as error:
         raise in_words_of_call(call, error, is_list) from None
     if density:
-        hist = density_of_joint(hist, joint.edges, total)
+        hist = density_of(hist, joint.edges, total)
     return JointHistogram(hist, tuple(edges))
 
 
@@ -321,7 +321,7 @@ class _Joint(NamedTuple):
         if is_compiling() or not is_plain(self.xs[0]):
             return True
         x = self.xs[0]
-        kept = [x.shape[d] for d in kept_dimensions(x.dim(), self.dims or ())]
+        kept = kept_sizes(x.shape, self.dims)
         bytes_of_all = prod(kept) * prod(self.slots()) * sum_size(weight.dtype) * 8
         return not kept or bytes_of_all <= _MOST_BYTES
 
@@ -412,23 +412,3 @@ def _ranges_of(op: str, range: Ranges | None, axes: int) -> list[Any]:
     if len(found) != axes or any(isinstance(own, (int, float)) for own in found):
         raise RuntimeError(f"{op}: {expected}, got {shown(range)}")
     return found
-
-
-def density_of_joint(hist: Tensor, edges: list[Tensor], total: Tensor | None) -> Tensor:
-    """counts or sums / (their total * the bins' volumes), channel by channel."""
-    hist = added(hist)  # before divisions, which round
-    axes = len(edges)
-    if total is None:
-        total = hist.flatten(hist.dim() - axes).sum(-1)
-    is_small = not hist.is_floating_point() and all(e.dtype == torch.float32 for e in edges)
-    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
-    density: Tensor = hist.double()
-    for d, own in enumerate(edges):
-        wide = own.double()
-        bins = own.shape[-1] - 1
-        widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)
-        before, behind = d, axes - 1 - d
-        widths = widths.reshape(*widths.shape[:-1], *[1] * before, bins, *[1] * behind)
-        density = density / widths
-    density = density / added(total).reshape(*total.shape, *[1] * axes)
-    return density.float() if is_small else density

@@ -144,7 +144,7 @@ def weighted_sums(
     sums: Tensor = found[0]
     if density:
         assert isinstance(bins, Tensor)
-        return density_of(sums, bins, found[1], torch.float64)
+        return density_of(sums, [bins], found[1], torch.float64)
     return sums
 
 
@@ -313,16 +313,29 @@ class _Gradient(torch.autograd.Function):
 
 
 def density_of(
-    hist: Tensor, edges: Tensor, total: Tensor | None = None, dtype: torch.dtype | None = None
+    hist: Tensor,
+    edges: Sequence[Tensor],
+    total: Tensor | None = None,
+    dtype: torch.dtype | None = None,
 ) -> Tensor:
-    """counts or sums / (their total * the bins' widths), channel by channel."""
+    """counts or sums / (their total * the bins' widths or volumes), channel by channel, for the
+    edges of each axis."""
     hist = added(hist)  # before divisions, which round
-    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
-    wide = edges.double()
-    bins = hist.shape[-1]
-    widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
-    total = hist.sum(-1) if total is None else added(total)
-    density = hist / widths / total.unsqueeze(-1)
+    axes = len(edges)
+    if total is None:
+        total = hist.sum(list(range(-axes, 0)), keepdim=True)
+    else:
+        total = added(total).reshape(*total.shape, *[1] * axes)
     if dtype is None:
-        dtype = edges.dtype if edges.is_floating_point() else torch.float64
-    return density.to(dtype)
+        is_small = not hist.is_floating_point() and all(e.dtype == torch.float32 for e in edges)
+        dtype = torch.float32 if is_small else torch.float64
+    # In the order of NumPy's divisions, so that float64 is equal bit for bit.
+    density = hist
+    for d, own in enumerate(edges):
+        wide, bins = own.double(), own.shape[-1] - 1
+        widths = wide.narrow(-1, 1, bins) - wide.narrow(-1, 0, bins)  # DTensors have no diff
+        if axes > 1:
+            before, behind = [1] * d, [1] * (axes - 1 - d)
+            widths = widths.reshape(*widths.shape[:-1], *before, bins, *behind)
+        density = density / widths
+    return (density / total).to(dtype)

@@ -21,10 +21,10 @@ from torch_histo._arguments import (
     has_values,
     integer,
     is_compiling,
-    is_dtensor,
     is_plain,
-    kept_dimensions,
+    kept_sizes,
     raise_as_python_would,
+    refuse_dtensor,
     renamed,
     shown,
     tensor_of,
@@ -196,7 +196,7 @@ class Stream(Plottable, nn.Module):
     def density(self) -> Tensor:
         """counts / (their sum * the bins' widths), as `torch_histo.histogram` with `density`:
         float64, of the sizes of channels and bins. NaN for a channel without counts."""
-        return density_of(self.hist[..., 1:-2], self.edges)
+        return density_of(self.hist[..., 1:-2], [self.edges])
 
     def quantile(
         self, q: float | Sequence[float] | Tensor | None = None, **unknown: NoReturn
@@ -276,15 +276,13 @@ class Stream(Plottable, nn.Module):
     def _checked_dim(self, x: Tensor, dim: int | Sequence[int] | None) -> list[int] | None:
         """The dimensions to count over, of a tensor that has the channels and the device."""
         name, channels = f"{self._get_name()}.update", list(self._sizes())
-        if is_dtensor(x):
-            expected = "x must be what this process holds"
-            raise TypeError(f"{name}: {expected}, got a DTensor: pass x.to_local()")
+        refuse_dtensor(f"{name}: x", x, "x.to_local()")
         if x.device != self.edge_bits.device:
             expected = f"x must be on the device of the module, {self.edge_bits.device}"
             raise RuntimeError(f"{name}: {expected}, got {x.device}: call .to(x.device)")
         dims = self._dimensions(dim)
         try:
-            if [x.shape[d] for d in kept_dimensions(x.dim(), dims or ())] != channels:
+            if kept_sizes(x.shape, dims) != channels:
                 check_counted("histogram", x, x.dim(), dims)
                 expected = f"x must have the channels' sizes, {channels}, beside dim"
                 raise RuntimeError(f"{name}: {expected}, got {list(x.shape)} over dim={dim}")

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from torch_histo._arguments import is_dtensor, kept_dimensions, shown
+from torch_histo._arguments import kept_sizes, refuse_dtensor, shown
 from torch_histo._joint_errors import Coordinates, in_words_of_call
 from torch_histo._joint_operators import joint_histogram, weighted_joint_histogram
 from torch_histo._keywords import refuse_keyword
@@ -21,13 +21,13 @@ from torch_histo.joint import (
     Ranges,
     broadcast,
     coordinates_of,
-    density_of_joint,
     without_channel,
 )
 from torch_histo.streams import NO_RANGE, checked_bins
 from torch_histo.streams._axes import axes_of, common_sizes
 from torch_histo.streams._drawing import axes_for, in_units, unit_of, with_unit
 from torch_histo.streams.weighted import DigitStream, check_types, held_weight, shown_sums
+from torch_histo.weights import density_of
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
@@ -196,14 +196,12 @@ class StreamingHistogramdd(DigitStream):
             expected = f"sample must have {len(self.slots)} coordinates"
             raise RuntimeError(f"{op}: {expected}, got {len(names)}")
         for own, name in zip(call.tensors, names, strict=True):
-            if is_dtensor(own):
-                expected = f"{name} must be what this process holds"
-                raise TypeError(f"{op}: {expected}, got a DTensor: pass its to_local()")
+            refuse_dtensor(f"{op}: {name}", own, "its to_local()")
             if own.device != self.edge_bits.device:
                 expected = f"{name} must be on the device of the module, {self.edge_bits.device}"
                 raise RuntimeError(f"{op}: {expected}, got {own.device}: call .to({own.device})")
         fits = all(-x.dim() <= d < x.dim() for d in dims or ())  # the operator refuses others
-        if fits and [x.shape[d] for d in kept_dimensions(x.dim(), dims or ())] != channels:
+        if fits and kept_sizes(x.shape, dims) != channels:
             expected = f"sample must have the channels' sizes, {channels}, beside dim"
             raise RuntimeError(f"{op}: {expected}, got {list(x.shape)} over dim={dim}")
         return dims
@@ -247,7 +245,7 @@ class StreamingHistogramdd(DigitStream):
             inner = self._inner(self.digits, behind=1)
             last = inner.dim() - 1
             total = sum_of_digits(inner.flatten(last - len(self.slots), last - 1).sum(-2))
-        return density_of_joint(self._inner(self.hist), list(self.edges), total)
+        return density_of(self._inner(self.hist), self.edges, total)
 
     def _sizes(self) -> Sequence[int]:
         return self.digits.shape[: self.digits.dim() - 1 - len(self.slots)]

@@ -179,7 +179,7 @@ class WeightedStreamingHistogram(DigitStream, StreamingHistogram):
         float64, of the sizes of channels and bins. The total is exact, and rounded once, too."""
         inner = self.digits[..., 1:-2, :]
         total = sum_of_digits(inner.sum(-2))
-        return density_of(sum_of_digits(inner), self.edges, total, torch.float64)
+        return density_of(sum_of_digits(inner), [self.edges], total, torch.float64)
 
     def values(self, flow: bool = False) -> npt.NDArray[np.float64]:
         """The sums on the host. With `flow` those outside, too: NaN is overflow, as in
