@@ -26,6 +26,14 @@
 
 namespace histo {
 
+using torch::headeronly::ScalarType;
+using torch::stable::Tensor;
+
+/// The dimensions that are reduced; none means all.
+using Dims = std::optional<std::vector<int64_t>>;
+/// Two numbers, or none for the extremes of each channel.
+using GivenRange = std::optional<std::vector<double>>;
+
 enum class Variant {
   kAuto,
   kGlobalAtomic,
@@ -56,7 +64,7 @@ struct Checked {
 };
 
 /// The sizes of the dimensions that a result keeps.
-std::vector<int64_t> kept_sizes(const torch::stable::Tensor& input, const Checked& checked);
+std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked);
 
 /// The type of elements of a dtype by torch's name, if it is taken anywhere.
 std::optional<ElementType> element_type(std::string_view dtype);
@@ -75,8 +83,7 @@ Checked check_values(
     int64_t num_bins,
     const std::vector<int64_t>& dim);
 /// `op`: the operator that counts numbers, or looks at their range. No `dim` means all.
-Checked check_numbers(
-    std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim);
+Checked check_numbers(std::string_view op, const Description& input, const Dims& dim);
 void check_edges(std::string_view op, const Description& input, const Description& edges);
 /// Weights of the elements of the input, but for their sizes.
 void check_weight(std::string_view op, const Description& input, const Description& weight);
@@ -116,65 +123,56 @@ Problem loops_as_problem(
 /// A problem without counts, and the tensors that it reads.
 struct Operands {
   Problem problem;
-  std::vector<torch::stable::Tensor> tensors; // what its views point into
+  std::vector<Tensor> tensors; // what its views point into
 };
 
 /// `tensors` and `kept` as for loops_as_problem; `num_counts` are those of a channel.
 Operands prepare_operands(
-    std::vector<torch::stable::Tensor> tensors,
-    const std::vector<int64_t>& kept,
-    int64_t num_counts);
+    std::vector<Tensor> tensors, const std::vector<int64_t>& kept, int64_t num_counts);
 
 /// A checked call: the problem, and the tensors that own its memory.
 struct Call {
   Variant variant;
   Problem problem;
-  std::vector<torch::stable::Tensor> operands; // what the views of `problem` point into
-  torch::stable::Tensor counts;                // the result, not initialized
+  std::vector<Tensor> operands; // what the views of `problem` point into
+  Tensor counts;                // the result, not initialized
 };
 
 Call prepare_channel_histogram(
-    const torch::stable::Tensor& input,
+    const Tensor& input,
     int64_t num_bins,
     const std::vector<int64_t>& dim,
     std::string_view variant);
-Call prepare_text_histogram(const torch::stable::Tensor& text, std::string_view variant);
+Call prepare_text_histogram(const Tensor& text, std::string_view variant);
 
 /// A checked call of histogram.
 struct HistogramCall {
   Call call; // num_bins of its problem are all counts of a channel
   Edges edges;
   Flow flow;
-  torch::stable::Tensor edges_tensor; // what `edges` points into
+  Tensor edges_tensor; // what `edges` points into
 };
 HistogramCall prepare_histogram(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow);
+    const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);
 
 /// A checked call that adds to counts of the caller.
 struct HistogramAddCall {
   HistogramCall histogram;
   /// The counts before the call, and those of the call: [2, sizes]. None if the counts are
   /// contiguous and share no memory with another tensor of the call: they are counted in place.
-  std::optional<torch::stable::Tensor> terms;
+  std::optional<Tensor> terms;
 };
 HistogramAddCall prepare_histogram_add(
-    const torch::stable::Tensor& counts,
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow);
+    const Tensor& counts, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);
 /// Ends a call whose terms are counted.
-void add_terms(const torch::stable::Tensor& counts, const HistogramAddCall& call);
+void add_terms(const Tensor& counts, const HistogramAddCall& call);
 
 /// The edges of a checked call with bins of one width.
 struct UniformEdges {
   int64_t num_bins;
-  std::vector<double> range;    // both ends, which differ; empty for the extremes of each channel
-  torch::stable::Tensor tensor; // not initialized
-  ElementType type;             // of the tensor
+  std::vector<double> range; // both ends, which differ; empty for the extremes of each channel
+  Tensor tensor;             // not initialized
+  ElementType type;          // of the tensor
 
   UniformBins bins() const {
     return {num_bins, range.empty() ? nullptr : range.data(), tensor.mutable_data_ptr(), type};
@@ -191,72 +189,58 @@ struct EdgesOfCall {
   UniformEdges edges;
 };
 EdgesOfCall prepare_edges_of(
-    const torch::stable::Tensor& input,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim);
+    const Tensor& input, int64_t num_bins, const GivenRange& range, const Dims& dim);
 UniformCall prepare_uniform_histogram(
-    const torch::stable::Tensor& input,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow);
+    const Tensor& input, int64_t num_bins, const GivenRange& range, const Dims& dim, bool flow);
 
 /// A checked call of finite_range.
 struct RangeCall {
   Operands operands;
-  torch::stable::Tensor low, high; // the results, float32 or float64
+  Tensor low, high; // the results, float32 or float64
   bool in_float32;
 };
-RangeCall prepare_finite_range(
-    const torch::stable::Tensor& input, const std::optional<std::vector<int64_t>>& dim);
+RangeCall prepare_finite_range(const Tensor& input, const Dims& dim);
 
 /// A checked call of _summary.
 struct SummaryCall {
   Operands operands;
-  torch::stable::Tensor counts, numbers, digits; // the results
-  Summary results;                               // their memory
+  Tensor counts, numbers, digits; // the results
+  Summary results;                // their memory
 };
-SummaryCall prepare_summary(
-    const torch::stable::Tensor& input,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool digits);
+SummaryCall prepare_summary(const Tensor& input, const Dims& dim, bool digits);
 
 /// A checked call of _moments_of_digits.
 struct MomentsCall {
-  torch::stable::Tensor digits, number; // contiguous
-  torch::stable::Tensor moments;        // the result
+  Tensor digits, number; // contiguous
+  Tensor moments;        // the result
   ElementType type;
   int64_t channels;
 };
-MomentsCall prepare_moments_of_digits(
-    const torch::stable::Tensor& digits,
-    const torch::stable::Tensor& number,
-    torch::headeronly::ScalarType dtype);
+MomentsCall prepare_moments_of_digits(const Tensor& digits, const Tensor& number, ScalarType dtype);
 
 /// A checked call of uniform_edges.
 struct EdgesCall {
-  torch::stable::Tensor low, high; // contiguous, of one shape
-  torch::stable::Tensor edges;     // the result
+  Tensor low, high; // contiguous, of one shape
+  Tensor edges;     // the result
   int64_t rows;
   int64_t bins;
   bool bounds_in_float32;
   bool edges_in_float32;
 };
 EdgesCall prepare_uniform_edges(
-    const torch::stable::Tensor& low,
-    const torch::stable::Tensor& high,
+    const Tensor& low,
+    const Tensor& high,
     int64_t num_bins,
-    std::optional<torch::headeronly::ScalarType> given,
+    std::optional<ScalarType> given,
     bool in_float32);
 
 /// A checked call of quantile.
 struct QuantileCall {
-  Selection selection; // nothing is to be selected if there is no q or no channel
-  std::vector<torch::stable::Tensor> operands; // what `selection` points into
-  torch::stable::Tensor q;                     // the same
-  torch::stable::Tensor below, above, weights; // the same; of the result's shape
-  torch::headeronly::ScalarType result;
+  Selection selection;          // nothing is to be selected if there is no q or no channel
+  std::vector<Tensor> operands; // what `selection` points into
+  Tensor q;                     // the same
+  Tensor below, above, weights; // the same; of the result's shape
+  ScalarType result;
 
   bool is_empty() const {
     return selection.num_q == 0 || selection.problem.num_channels() == 0;
@@ -268,9 +252,9 @@ struct QuantileCall {
   }
 };
 QuantileCall prepare_quantile(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& q,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Tensor& input,
+    const Tensor& q,
+    const Dims& dim,
     bool keepdim,
     std::string_view interpolation,
     bool ignore_nan);
@@ -282,42 +266,42 @@ struct SketchAddCall {
   SketchState state;
 };
 SketchAddCall prepare_sketch_add(
-    const torch::stable::Tensor& hist,
-    const torch::stable::Tensor& min_key,
-    const torch::stable::Tensor& max_key,
-    const torch::stable::Tensor& input,
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& input,
     const SketchBins& bins,
-    const std::optional<std::vector<int64_t>>& dim);
+    const Dims& dim);
 
 /// A checked call for quantiles of a sketch.
 struct SketchQuantileCall {
   SketchQuantiles quantiles;
-  torch::stable::Tensor q;     // what `quantiles` points into
-  torch::stable::Tensor found; // the same; the result
+  Tensor q;     // what `quantiles` points into
+  Tensor found; // the same; the result
 };
 SketchQuantileCall prepare_sketch_quantile(
-    const torch::stable::Tensor& hist,
-    const torch::stable::Tensor& min_key,
-    const torch::stable::Tensor& max_key,
-    const torch::stable::Tensor& q,
+    const Tensor& hist,
+    const Tensor& min_key,
+    const Tensor& max_key,
+    const Tensor& q,
     const SketchBins& bins,
     double place);
 
 /// Uninitialized memory on the device of `like`, held until this object goes.
 class Workspace final : public Allocator {
  public:
-  explicit Workspace(const torch::stable::Tensor& like) : like_(like) {
+  explicit Workspace(const Tensor& like) : like_(like) {
   }
   void* operator()(int64_t bytes) override;
 
  private:
-  torch::stable::Tensor like_;
-  std::vector<torch::stable::Tensor> held_;
+  Tensor like_;
+  std::vector<Tensor> held_;
 };
 
 /// Throws std::runtime_error.
 [[noreturn]] void fail(const std::string& message);
 
-Description describe(const torch::stable::Tensor& tensor);
+Description describe(const Tensor& tensor);
 
 } // namespace histo

@@ -210,8 +210,7 @@ Checked check_text_histogram(const Description& text, std::string_view variant) 
   return checked;
 }
 
-Checked check_numbers(
-    std::string_view op, const Description& input, const std::optional<std::vector<int64_t>>& dim) {
+Checked check_numbers(std::string_view op, const Description& input, const Dims& dim) {
   check_input(op, "input", input);
   const std::optional<ElementType> element = element_type(input.dtype);
   if (!element) {

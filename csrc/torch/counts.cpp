@@ -12,8 +12,6 @@
 
 namespace histo {
 
-using torch::stable::Tensor;
-
 namespace {
 
 /// Whether two elements may share memory: each stride must go past all that shorter ones reach.

@@ -10,9 +10,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 struct Dtype {

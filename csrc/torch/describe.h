@@ -10,8 +10,8 @@
 namespace histo {
 
 /// torch's name of a dtype: most are ScalarType's own in lower case.
-std::string_view dtype_name(torch::headeronly::ScalarType code);
+std::string_view dtype_name(ScalarType code);
 
-std::vector<int64_t> sizes_of(const torch::stable::Tensor& tensor);
+std::vector<int64_t> sizes_of(const Tensor& tensor);
 
 } // namespace histo

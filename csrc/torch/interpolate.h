@@ -18,25 +18,18 @@
 namespace histo {
 
 /// torch's own interpolation, so that results are equal to torch.quantile's bit for bit.
-inline torch::stable::Tensor lerp(
-    const torch::stable::Tensor& below,
-    const torch::stable::Tensor& above,
-    const torch::stable::Tensor& weights) {
+inline Tensor lerp(const Tensor& below, const Tensor& above, const Tensor& weights) {
   std::array<StableIValue, 3> stack{
       torch::stable::detail::from(below), torch::stable::detail::from(above),
       torch::stable::detail::from(weights)};
   STABLE_TORCH_ERROR_CODE_CHECK(
       torch_call_dispatcher("aten::lerp", "Tensor", stack.data(), TORCH_ABI_VERSION));
-  return torch::stable::detail::to<torch::stable::Tensor>(stack[0]);
+  return torch::stable::detail::to<Tensor>(stack[0]);
 }
 
 /// Values are interpolated in the type of the ranks, and then rounded to that of the result.
-inline torch::stable::Tensor interpolate_between(
-    const QuantileCall& call,
-    const torch::stable::Tensor& below,
-    const torch::stable::Tensor& above,
-    const torch::stable::Tensor& weights) {
-  using torch::headeronly::ScalarType;
+inline Tensor interpolate_between(
+    const QuantileCall& call, const Tensor& below, const Tensor& above, const Tensor& weights) {
   const ScalarType between = call.selection.float64_ranks ? ScalarType::Double : ScalarType::Float;
   return torch::stable::to(
       lerp(torch::stable::to(below, between), torch::stable::to(above, between), weights),
@@ -44,8 +37,7 @@ inline torch::stable::Tensor interpolate_between(
 }
 
 /// Subnormal numbers are numbers here, too, whatever torch.set_flush_denormal says.
-inline torch::stable::Tensor interpolate(const QuantileCall& call) {
-  using torch::stable::Tensor;
+inline Tensor interpolate(const QuantileCall& call) {
   if (!call.interpolates()) {
     return call.below;
   }

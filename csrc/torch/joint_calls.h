@@ -14,39 +14,39 @@ namespace histo {
 struct JointCall {
   Problem problem; // of the coordinates, and then the weight or the view of the joint bins
   JointAxes axes;
-  std::vector<torch::stable::Tensor> operands; // what `problem` points into
-  std::vector<torch::stable::Tensor> edges;    // what `axes` point into
-  torch::stable::Tensor result;                // not initialized
+  std::vector<Tensor> operands; // what `problem` points into
+  std::vector<Tensor> edges;    // what `axes` point into
+  Tensor result;                // not initialized
 };
 /// Writes the joint bins of a call of prepare_joint_index.
 using WriteJointIndex = std::function<void(const JointCall&)>;
 
 /// The edges of several axes, between two numbers of `ranges` each.
 std::vector<UniformEdges> prepare_edges_of_axes(
-    const std::vector<torch::stable::Tensor>& inputs,
+    const std::vector<Tensor>& inputs,
     const std::vector<int64_t>& num_bins,
     const std::vector<double>& ranges);
 
 /// The joint bins of more than `most_axes` coordinates are written at once: they are the first
 /// coordinate of the call.
 JointCall prepare_joint_histogram(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const Dims& dim,
     bool flow,
     const WriteJointIndex& write);
 JointCall prepare_weighted_joint_histogram(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const torch::stable::Tensor& weight,
-    const std::optional<std::vector<int64_t>>& dim,
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const Tensor& weight,
+    const Dims& dim,
     bool flow,
     size_t most_axes,
     const WriteJointIndex& write);
 JointCall prepare_joint_index(
-    const std::vector<torch::stable::Tensor>& inputs,
-    const std::vector<torch::stable::Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const std::vector<Tensor>& inputs,
+    const std::vector<Tensor>& edges,
+    const Dims& dim,
     bool flow,
     const WriteJointIndex& write);
 

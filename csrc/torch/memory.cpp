@@ -12,9 +12,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 /// Returns the tensor that `make` allocates. If memory is short, throws torch's words for that:

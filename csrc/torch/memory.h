@@ -11,26 +11,21 @@ namespace histo {
 
 /// Uninitialized memory on the device of `like`. If there is none, an error in torch's words tells
 /// what it was for.
-torch::stable::Tensor allocate(
-    const torch::stable::Tensor& like,
-    const std::vector<int64_t>& shape,
-    torch::headeronly::ScalarType dtype,
-    std::string_view use);
+Tensor allocate(
+    const Tensor& like, const std::vector<int64_t>& shape, ScalarType dtype, std::string_view use);
 
 /// The same, a tensor of these sizes whose dimensions lie in memory in this order, outer ones first.
-torch::stable::Tensor allocate_in_order(
-    const torch::stable::Tensor& like,
+Tensor allocate_in_order(
+    const Tensor& like,
     const std::vector<int64_t>& sizes,
     const std::vector<int64_t>& order,
-    torch::headeronly::ScalarType dtype,
+    ScalarType dtype,
     std::string_view use);
 
 /// The elements that loops visit, outer ones first, as a contiguous tensor of their sizes.
-torch::stable::Tensor contiguous_copy(
-    const torch::stable::Tensor& input, const std::vector<Extent>& loops);
+Tensor contiguous_copy(const Tensor& input, const std::vector<Extent>& loops);
 
 /// A contiguous tensor of the elements that this one has when it is expanded to `sizes`.
-torch::stable::Tensor expanded(
-    const torch::stable::Tensor& tensor, const std::vector<int64_t>& sizes);
+Tensor expanded(const Tensor& tensor, const std::vector<int64_t>& sizes);
 
 } // namespace histo

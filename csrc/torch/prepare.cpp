@@ -18,9 +18,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 /// Subnormal numbers are numbers, whatever torch.set_flush_denormal says.
@@ -88,7 +85,7 @@ HistogramCall prepare_between(
     std::string_view op,
     const Tensor& input,
     const Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     const CountsOf& counts_of) {
   const Between between = check_between(op, input, edges, dim);
@@ -143,10 +140,7 @@ bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to
 }
 
 Between check_between(
-    std::string_view op,
-    const Tensor& input,
-    const Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim) {
+    std::string_view op, const Tensor& input, const Tensor& edges, const Dims& dim) {
   const Description of_input = describe(input), of_edges = describe(edges);
   Between between{check_numbers(op, of_input, dim), 0, {}, {}, false};
   check_edges(op, of_input, of_edges);
@@ -229,21 +223,14 @@ Call prepare_text_histogram(const Tensor& text, std::string_view variant) {
 }
 
 HistogramCall prepare_histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
   return prepare_between(kHistogram, input, edges, dim, flow, [&](const auto& sizes) {
     return allocate(input, sizes, ScalarType::Long, kUseOfCounts);
   });
 }
 
 HistogramAddCall prepare_histogram_add(
-    const Tensor& counts,
-    const Tensor& input,
-    const Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow) {
+    const Tensor& counts, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
   std::optional<Tensor> terms;
   const auto counts_of = [&](std::vector<int64_t> sizes) {
     check_counts(counts, input, sizes);
@@ -261,10 +248,7 @@ HistogramAddCall prepare_histogram_add(
 }
 
 UniformEdges prepare_edges(
-    const Tensor& input,
-    const Checked& checked,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range) {
+    const Tensor& input, const Checked& checked, int64_t num_bins, const GivenRange& range) {
   if (num_bins < 1) {
     fail(join(kHistogram, ": bins must be at least 1, got ", std::to_string(num_bins)));
   }
@@ -279,28 +263,20 @@ UniformEdges prepare_edges(
 }
 
 UniformCall prepare_uniform_histogram(
-    const Tensor& input,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow) {
+    const Tensor& input, int64_t num_bins, const GivenRange& range, const Dims& dim, bool flow) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   UniformEdges edges = prepare_edges(input, checked, num_bins, range);
   return {prepare(input, checked, Flow{flow}.num_counts(num_bins), kUseOfCounts), std::move(edges)};
 }
 
 EdgesOfCall prepare_edges_of(
-    const Tensor& input,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim) {
+    const Tensor& input, int64_t num_bins, const GivenRange& range, const Dims& dim) {
   const Checked checked = check_numbers(kHistogram, describe(input), dim);
   return {
       prepare_operands({input}, checked.kept, 1), prepare_edges(input, checked, num_bins, range)};
 }
 
-RangeCall prepare_finite_range(
-    const Tensor& input, const std::optional<std::vector<int64_t>>& dim) {
+RangeCall prepare_finite_range(const Tensor& input, const Dims& dim) {
   const std::string_view op = "finite_range";
   const Checked checked = check_numbers(op, describe(input), dim);
   const std::vector<int64_t> shape = kept_sizes(input, checked);
@@ -342,7 +318,7 @@ EdgesCall prepare_uniform_edges(
 QuantileCall prepare_quantile(
     const Tensor& input,
     const Tensor& q,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool keepdim,
     std::string_view interpolation,
     bool ignore_nan) {

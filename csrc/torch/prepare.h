@@ -18,47 +18,33 @@ struct Between {
   ElementType type;           // of the edges
   bool shared;                // all channels have the same edges
 
-  torch::stable::Tensor expanded(const torch::stable::Tensor& edges) const;
+  Tensor expanded(const Tensor& edges) const;
   /// The edges of a tensor that expanded() returned.
-  Edges edges_at(const torch::stable::Tensor& expanded_edges) const;
+  Edges edges_at(const Tensor& expanded_edges) const;
 };
 
 Between check_between(
-    std::string_view op,
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim);
+    std::string_view op, const Tensor& input, const Tensor& edges, const Dims& dim);
 
 /// The edges of bins of one width, between the two numbers of a range or each channel's extremes.
 UniformEdges prepare_edges(
-    const torch::stable::Tensor& input,
-    const Checked& checked,
-    int64_t num_bins,
-    const std::optional<std::vector<double>>& range);
+    const Tensor& input, const Checked& checked, int64_t num_bins, const GivenRange& range);
 
 /// Checks a weight of the elements of the input, and its sizes.
-void check_weight(
-    std::string_view op, const torch::stable::Tensor& input, const torch::stable::Tensor& weight);
+void check_weight(std::string_view op, const Tensor& input, const Tensor& weight);
 
 void check_same_gpu(
-    std::string_view op,
-    std::string_view argument,
-    const torch::stable::Tensor& tensor,
-    const torch::stable::Tensor& other);
+    std::string_view op, std::string_view argument, const Tensor& tensor, const Tensor& other);
 
 /// Whether a tensor of these sizes expands to others. Both end with the same dimension.
 bool broadcasts(const std::vector<int64_t>& from, const std::vector<int64_t>& to);
 
 /// A contiguous result, but for the order of its dimensions: those that are kept come first. So it
 /// is one loop over channels and one over rows, beside any input.
-torch::stable::Tensor allocate_by_channels(
-    const torch::stable::Tensor& input,
-    const Checked& checked,
-    torch::headeronly::ScalarType dtype,
-    std::string_view use);
+Tensor allocate_by_channels(
+    const Tensor& input, const Checked& checked, ScalarType dtype, std::string_view use);
 
 /// The sizes of the dimensions that a result keeps, and then `last`.
-std::vector<int64_t> kept_sizes(
-    const torch::stable::Tensor& input, const Checked& checked, int64_t last);
+std::vector<int64_t> kept_sizes(const Tensor& input, const Checked& checked, int64_t last);
 
 } // namespace histo

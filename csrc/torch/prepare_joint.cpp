@@ -14,9 +14,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 /// A tensor of coordinates, and the axis of their bins.
@@ -101,7 +98,7 @@ Coordinates check_joint(
     std::string_view op,
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow) {
   check_lists(op, inputs, edges);
   Coordinates coordinates{op, {}, {}, {flow}};
@@ -225,7 +222,7 @@ std::vector<UniformEdges> prepare_edges_of_axes(
 JointCall prepare_joint_histogram(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     const WriteJointIndex& write) {
   Coordinates coordinates = check_joint(kJointHistogram, inputs, edges, dim, flow);
@@ -241,7 +238,7 @@ JointCall prepare_weighted_joint_histogram(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
     const Tensor& weight,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     size_t most_axes,
     const WriteJointIndex& write) {
@@ -263,7 +260,7 @@ JointCall prepare_weighted_joint_histogram(
 JointCall prepare_joint_index(
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     const WriteJointIndex& write) {
   Coordinates coordinates = check_joint(kJointIndex, inputs, edges, dim, flow);

@@ -9,9 +9,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 SketchBins check_bins(std::string_view op, int64_t bits, int64_t first, int64_t last) {
@@ -76,7 +73,7 @@ SketchAddCall prepare_sketch_add(
     const Tensor& max_key,
     const Tensor& input,
     const SketchBins& given,
-    const std::optional<std::vector<int64_t>>& dim) {
+    const Dims& dim) {
   const std::string_view op = "_sketch_add_";
   const SketchBins bins = check_bins(op, given.bits, given.first, given.last);
   const Checked checked = check_numbers(op, describe(input), dim);

@@ -9,9 +9,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 constexpr std::string_view kMomentsOfDigits = "_moments_of_digits";
@@ -50,8 +47,7 @@ void check_devices(const Tensor& digits, const Tensor& number) {
 
 } // namespace
 
-SummaryCall prepare_summary(
-    const Tensor& input, const std::optional<std::vector<int64_t>>& dim, bool digits) {
+SummaryCall prepare_summary(const Tensor& input, const Dims& dim, bool digits) {
   const Checked checked = check_numbers("summarize", describe(input), dim);
   std::vector<int64_t> kept = kept_sizes(input, checked);
   Operands operands = prepare_operands({input}, checked.kept, 1);

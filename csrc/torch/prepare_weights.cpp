@@ -14,9 +14,6 @@
 
 namespace histo {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
 namespace {
 
 constexpr std::string_view kWeightGradient = "_weight_gradient";
@@ -178,11 +175,7 @@ Tensor allocate_by_channels(
 }
 
 WeightedCall prepare_weighted_histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    const Tensor& weight,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, const Tensor& weight, const Dims& dim, bool flow) {
   const Between between = check_between(kWeightedHistogram, input, edges, dim);
   check_weight(kWeightedHistogram, input, weight);
   const int64_t num_bins = Flow{flow}.num_counts(between.bins);
@@ -194,8 +187,8 @@ UniformSumsCall prepare_uniform_sums(
     const Tensor& input,
     const Tensor& weight,
     int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim,
+    const GivenRange& range,
+    const Dims& dim,
     bool flow,
     int64_t most_bytes,
     const RoundsInKernel& rounds_in_kernel) {
@@ -220,7 +213,7 @@ SumsCall prepare_sums(
     const Tensor& weight,
     const std::optional<Tensor>& edges,
     int64_t num_bins,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     int64_t most_bytes,
     const RoundsInKernel& rounds_in_kernel) {
@@ -267,11 +260,7 @@ DigitsCall prepare_normalize_digits(const Tensor& digits) {
 }
 
 WeightGradientCall prepare_weight_gradient(
-    const Tensor& gradient,
-    const Tensor& input,
-    const Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow) {
+    const Tensor& gradient, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow) {
   const Between between = check_between(kWeightGradient, input, edges, dim);
   const int64_t num_bins = Flow{flow}.num_counts(between.bins);
   return with_edges(

@@ -16,29 +16,22 @@ namespace histo {
 
 /// A checked call of weighted_histogram, or of weighted_channel_histogram, which has no edges.
 struct WeightedCall {
-  Problem problem; // of the input and the weight; num_bins are all bins of a channel
-  std::vector<torch::stable::Tensor> operands; // what its views point into
-  torch::stable::Tensor digits;                // the result, not initialized
+  Problem problem;              // of the input and the weight; num_bins are all bins of a channel
+  std::vector<Tensor> operands; // what its views point into
+  Tensor digits;                // the result, not initialized
   Edges edges;
   Flow flow;
-  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+  std::optional<Tensor> edges_tensor; // what `edges` points into
 };
 WeightedCall prepare_weighted_histogram(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& edges,
-    const torch::stable::Tensor& weight,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow);
+    const Tensor& input, const Tensor& edges, const Tensor& weight, const Dims& dim, bool flow);
 WeightedCall prepare_weighted_channel_histogram(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& weight,
-    int64_t num_bins,
-    const std::vector<int64_t>& dim);
+    const Tensor& input, const Tensor& weight, int64_t num_bins, const std::vector<int64_t>& dim);
 
 /// A checked call of _sums, which has edges or the number of values.
 struct SumsCall {
-  WeightedCall weighted;      // the digits of integers are the sums
-  torch::stable::Tensor sums; // not initialized
+  WeightedCall weighted; // the digits of integers are the sums
+  Tensor sums;           // not initialized
 
   /// The sums that digits are rounded to.
   double* rounded() const {
@@ -50,11 +43,11 @@ struct SumsCall {
 using RoundsInKernel = std::function<bool(const Problem&, const Edges&)>;
 /// It fails if several channels have more than `most_bytes` bytes of digits together, and need them.
 SumsCall prepare_sums(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& weight,
-    const std::optional<torch::stable::Tensor>& edges,
+    const Tensor& input,
+    const Tensor& weight,
+    const std::optional<Tensor>& edges,
     int64_t num_bins,
-    const std::optional<std::vector<int64_t>>& dim,
+    const Dims& dim,
     bool flow,
     int64_t most_bytes,
     const RoundsInKernel& rounds_in_kernel = {});
@@ -65,44 +58,38 @@ struct UniformSumsCall : SumsCall {
   UniformEdges uniform;
 };
 UniformSumsCall prepare_uniform_sums(
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& weight,
+    const Tensor& input,
+    const Tensor& weight,
     int64_t num_bins,
-    const std::optional<std::vector<double>>& range,
-    const std::optional<std::vector<int64_t>>& dim,
+    const GivenRange& range,
+    const Dims& dim,
     bool flow,
     int64_t most_bytes,
     const RoundsInKernel& rounds_in_kernel = {});
 
 /// A checked call of sum_of_digits or of normalize_digits.
 struct DigitsCall {
-  torch::stable::Tensor digits; // contiguous: the argument, or a copy of it
-  torch::stable::Tensor result; // of normalize_digits: the same as `digits`
+  Tensor digits; // contiguous: the argument, or a copy of it
+  Tensor result; // of normalize_digits: the same as `digits`
   int64_t bins;
   int size; // of the last dimension
 };
-DigitsCall prepare_sum_of_digits(const torch::stable::Tensor& digits);
-DigitsCall prepare_normalize_digits(const torch::stable::Tensor& digits);
+DigitsCall prepare_sum_of_digits(const Tensor& digits);
+DigitsCall prepare_normalize_digits(const Tensor& digits);
 
 /// A checked call of _weight_gradient, or of _weight_gradient_of_values, which has no edges.
 struct WeightGradientCall {
   Problem problem; // of the input and the view of the result; num_bins are those of a channel
-  std::vector<torch::stable::Tensor> operands; // what its views point into
-  torch::stable::Tensor gradient;              // contiguous
-  torch::stable::Tensor result;                // of the input's sizes, not initialized
+  std::vector<Tensor> operands; // what its views point into
+  Tensor gradient;              // contiguous
+  Tensor result;                // of the input's sizes, not initialized
   Edges edges;
   Flow flow;
-  std::optional<torch::stable::Tensor> edges_tensor; // what `edges` points into
+  std::optional<Tensor> edges_tensor; // what `edges` points into
 };
 WeightGradientCall prepare_weight_gradient(
-    const torch::stable::Tensor& gradient,
-    const torch::stable::Tensor& input,
-    const torch::stable::Tensor& edges,
-    const std::optional<std::vector<int64_t>>& dim,
-    bool flow);
+    const Tensor& gradient, const Tensor& input, const Tensor& edges, const Dims& dim, bool flow);
 WeightGradientCall prepare_weight_gradient_of_values(
-    const torch::stable::Tensor& gradient,
-    const torch::stable::Tensor& input,
-    const std::vector<int64_t>& dim);
+    const Tensor& gradient, const Tensor& input, const std::vector<int64_t>& dim);
 
 } // namespace histo

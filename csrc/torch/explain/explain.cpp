@@ -92,7 +92,7 @@ std::string plan_numbers_on_cpu(
     std::string dtype,
     std::vector<int64_t> sizes,
     std::vector<int64_t> strides,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool flow) {
   const Described input{dtype, sizes, strides};
   const Checked checked = check_numbers("histogram", input.description("cpu"), dim);

@@ -12,8 +12,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 // Tensors that no kernel is registered for end here: sparse, quantized, other
 // devices, and CUDA without the CUDA library. The checks name the error.
 Tensor channel_histogram_elsewhere(
@@ -28,8 +26,7 @@ Tensor text_histogram_elsewhere(const Tensor& text, std::string variant) {
   fail_without_cuda("text_histogram");
 }
 
-Tensor histogram_elsewhere(
-    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool) {
+Tensor histogram_elsewhere(const Tensor& input, const Tensor& edges, Dims dim, bool) {
   const Description of_input = describe(defined("histogram", "input", input));
   check_numbers("histogram", of_input, dim);
   check_edges("histogram", of_input, describe(defined("histogram", "edges", edges)));
@@ -37,11 +34,7 @@ Tensor histogram_elsewhere(
 }
 
 void histogram_add_elsewhere(
-    const Tensor& counts,
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool) {
+    const Tensor& counts, const Tensor& input, const Tensor& edges, Dims dim, bool) {
   const Description of_input = describe(defined("histogram_add_", "input", input));
   check_numbers("histogram_add_", of_input, dim);
   check_edges("histogram_add_", of_input, describe(defined("histogram_add_", "edges", edges)));
@@ -49,18 +42,13 @@ void histogram_add_elsewhere(
   fail_without_cuda("histogram_add_");
 }
 
-std::tuple<Tensor, Tensor> finite_range_elsewhere(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+std::tuple<Tensor, Tensor> finite_range_elsewhere(const Tensor& input, Dims dim) {
   check_numbers("finite_range", describe(defined("finite_range", "input", input)), dim);
   fail_without_cuda("finite_range");
 }
 
 Tensor uniform_edges_elsewhere(
-    const Tensor& low,
-    const Tensor& high,
-    int64_t num_bins,
-    std::optional<torch::headeronly::ScalarType>,
-    bool) {
+    const Tensor& low, const Tensor& high, int64_t num_bins, std::optional<ScalarType>, bool) {
   check_bounds(
       describe(defined("uniform_edges", "low", low)),
       describe(defined("uniform_edges", "high", high)), num_bins);
@@ -68,20 +56,14 @@ Tensor uniform_edges_elsewhere(
 }
 
 Tensor quantile_elsewhere(
-    const Tensor& input,
-    const Tensor& q,
-    std::optional<std::vector<int64_t>> dim,
-    bool,
-    std::string interpolation,
-    bool) {
+    const Tensor& input, const Tensor& q, Dims dim, bool, std::string interpolation, bool) {
   const Description of_input = describe(defined("quantile", "input", input));
   check_numbers("quantile", of_input, dim);
   check_quantile(of_input, describe(defined("quantile", "q", q)), interpolation);
   fail_without_cuda("quantile");
 }
 
-std::tuple<Tensor, Tensor, Tensor> summary_elsewhere(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim, bool) {
+std::tuple<Tensor, Tensor, Tensor> summary_elsewhere(const Tensor& input, Dims dim, bool) {
   check_numbers("summarize", describe(defined("summarize", "input", input)), dim);
   fail_without_cuda("summarize");
 }
@@ -94,26 +76,23 @@ Tensor text_histogram_nested(const Tensor&, std::string) {
   fail_nested("text_histogram", "text");
 }
 
-Tensor histogram_nested(const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+Tensor histogram_nested(const Tensor&, const Tensor&, Dims, bool) {
   fail_nested("histogram", "input");
 }
 
-void histogram_add_nested(
-    const Tensor&, const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+void histogram_add_nested(const Tensor&, const Tensor&, const Tensor&, Dims, bool) {
   fail_nested("histogram_add_", "input");
 }
 
-std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, std::optional<std::vector<int64_t>>) {
+std::tuple<Tensor, Tensor> finite_range_nested(const Tensor&, Dims) {
   fail_nested("finite_range", "input");
 }
 
-Tensor quantile_nested(
-    const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool, std::string, bool) {
+Tensor quantile_nested(const Tensor&, const Tensor&, Dims, bool, std::string, bool) {
   fail_nested("quantile", "input");
 }
 
-std::tuple<Tensor, Tensor, Tensor> summary_nested(
-    const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+std::tuple<Tensor, Tensor, Tensor> summary_nested(const Tensor&, Dims, bool) {
   fail_nested("summarize", "input");
 }
 

@@ -11,13 +11,11 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 [[noreturn]] void refuse(
     const char* op,
     const std::vector<Tensor>& inputs,
     const std::vector<Tensor>& edges,
-    const std::optional<std::vector<int64_t>>& dim) {
+    const Dims& dim) {
   if (inputs.empty()) {
     fail(std::string(op) + ": inputs must hold at least one tensor, got none");
   }
@@ -32,19 +30,12 @@ using torch::stable::Tensor;
 }
 
 Tensor joint_histogram_elsewhere(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool) {
+    std::vector<Tensor> inputs, std::vector<Tensor> edges, Dims dim, bool) {
   refuse("joint_histogram", inputs, edges, dim);
 }
 
 Tensor weighted_joint_histogram_elsewhere(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
-    bool) {
+    std::vector<Tensor> inputs, std::vector<Tensor> edges, const Tensor& weight, Dims dim, bool) {
   const char* op = "weighted_joint_histogram";
   if (!inputs.empty()) {
     check_weight(
@@ -53,17 +44,12 @@ Tensor weighted_joint_histogram_elsewhere(
   refuse(op, inputs, edges, dim);
 }
 
-Tensor joint_histogram_nested(
-    std::vector<Tensor>, std::vector<Tensor>, std::optional<std::vector<int64_t>>, bool) {
+Tensor joint_histogram_nested(std::vector<Tensor>, std::vector<Tensor>, Dims, bool) {
   fail_nested("joint_histogram", "inputs");
 }
 
 Tensor weighted_joint_histogram_nested(
-    std::vector<Tensor>,
-    std::vector<Tensor>,
-    const Tensor&,
-    std::optional<std::vector<int64_t>>,
-    bool) {
+    std::vector<Tensor>, std::vector<Tensor>, const Tensor&, Dims, bool) {
   fail_nested("weighted_joint_histogram", "inputs");
 }
 

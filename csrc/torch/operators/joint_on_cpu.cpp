@@ -10,8 +10,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 std::vector<Tensor> edges_of_axes(
     std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
   std::vector<Tensor> edges;
@@ -27,11 +25,7 @@ void write_index(const JointCall& call) {
       call.problem, call.axes, static_cast<int64_t*>(call.result.mutable_data_ptr()));
 }
 
-Tensor joint_histogram(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+Tensor joint_histogram(std::vector<Tensor> inputs, std::vector<Tensor> edges, Dims dim, bool flow) {
   const JointCall call = prepare_joint_histogram(inputs, edges, dim, flow, write_index);
   Workspace workspace(call.result);
   cpu::count_joint(call.problem, call.axes, workspace);
@@ -42,7 +36,7 @@ Tensor weighted_joint_histogram(
     std::vector<Tensor> inputs,
     std::vector<Tensor> edges,
     const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool flow) {
   const JointCall call =
       prepare_weighted_joint_histogram(inputs, edges, weight, dim, flow, kMostAxes, write_index);
@@ -51,11 +45,7 @@ Tensor weighted_joint_histogram(
   return call.result;
 }
 
-Tensor joint_index(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+Tensor joint_index(std::vector<Tensor> inputs, std::vector<Tensor> edges, Dims dim, bool flow) {
   const JointCall call = prepare_joint_index(inputs, edges, dim, flow, write_index);
   write_index(call);
   return call.result;

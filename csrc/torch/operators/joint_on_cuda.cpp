@@ -13,8 +13,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 std::vector<Tensor> edges_of_axes(
     std::vector<Tensor> inputs, std::vector<int64_t> num_bins, std::vector<double> ranges) {
   const std::vector<UniformEdges> prepared = prepare_edges_of_axes(inputs, num_bins, ranges);
@@ -37,11 +35,7 @@ void write_index(const JointCall& call) {
   });
 }
 
-Tensor joint_histogram(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+Tensor joint_histogram(std::vector<Tensor> inputs, std::vector<Tensor> edges, Dims dim, bool flow) {
   const JointCall call = prepare_joint_histogram(inputs, edges, dim, flow, write_index);
   on_device(call.result, [&](const cuda::Launch& launch) {
     cuda::count_joint(call.problem, call.axes, launch);
@@ -53,7 +47,7 @@ Tensor weighted_joint_histogram(
     std::vector<Tensor> inputs,
     std::vector<Tensor> edges,
     const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool flow) {
   // The joint bins of all coordinates are integers, whose weights are added up.
   const JointCall call =
@@ -69,11 +63,7 @@ Tensor weighted_joint_histogram(
   return call.result;
 }
 
-Tensor joint_index(
-    std::vector<Tensor> inputs,
-    std::vector<Tensor> edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+Tensor joint_index(std::vector<Tensor> inputs, std::vector<Tensor> edges, Dims dim, bool flow) {
   const JointCall call = prepare_joint_index(inputs, edges, dim, flow, write_index);
   write_index(call);
   return call.result;

@@ -14,8 +14,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 template <class Binning>
 Tensor run(const Call& call, const Binning& binning) {
   if (call.variant == Variant::kSequential) {
@@ -36,8 +34,7 @@ Tensor text_histogram(const Tensor& text, std::string variant) {
   return run(prepare_text_histogram(text, variant), LetterBinning{});
 }
 
-Tensor histogram(
-    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
+Tensor histogram(const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
   Workspace workspace(prepared.call.counts);
   cpu::count_between(prepared.call.problem, prepared.edges, nullptr, prepared.flow, workspace);
@@ -45,11 +42,7 @@ Tensor histogram(
 }
 
 void histogram_add(
-    const Tensor& counts,
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& counts, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
   const HistogramCall& histogram = prepared.histogram;
   Workspace workspace(input);
@@ -58,22 +51,14 @@ void histogram_add(
 }
 
 std::tuple<Tensor, Tensor> uniform_histogram(
-    const Tensor& input,
-    int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, int64_t num_bins, GivenRange range, Dims dim, bool flow) {
   const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
   Workspace workspace(prepared.call.counts);
   cpu::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, workspace);
   return {prepared.call.counts, prepared.edges.tensor};
 }
 
-Tensor edges_of(
-    const Tensor& input,
-    int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim) {
+Tensor edges_of(const Tensor& input, int64_t num_bins, GivenRange range, Dims dim) {
   const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
   cpu::edges_of(prepared.operands.problem, prepared.edges.bins());
   return prepared.edges.tensor;
@@ -87,7 +72,7 @@ void sketch_add(
     int64_t bits,
     int64_t first,
     int64_t last,
-    std::optional<std::vector<int64_t>> dim) {
+    Dims dim) {
   const SketchAddCall call =
       prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
   Workspace workspace(hist);
@@ -114,8 +99,7 @@ T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-std::tuple<Tensor, Tensor> finite_range(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+std::tuple<Tensor, Tensor> finite_range(const Tensor& input, Dims dim) {
   const RangeCall call = prepare_finite_range(input, dim);
   if (call.in_float32) {
     cpu::finite_range(call.operands.problem, data_of<float>(call.low), data_of<float>(call.high));
@@ -137,7 +121,7 @@ Tensor uniform_edges(
     const Tensor& low,
     const Tensor& high,
     int64_t num_bins,
-    std::optional<torch::headeronly::ScalarType> dtype,
+    std::optional<ScalarType> dtype,
     bool in_float32) {
   const EdgesCall call = prepare_uniform_edges(low, high, num_bins, dtype, in_float32);
   if (call.bounds_in_float32) {
@@ -151,7 +135,7 @@ Tensor uniform_edges(
 Tensor quantile(
     const Tensor& input,
     const Tensor& q,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool keepdim,
     std::string interpolation,
     bool ignore_nan) {
@@ -194,7 +178,7 @@ std::string numbers_error(
     std::string dtype,
     std::string layout,
     int64_t ndim,
-    std::optional<std::vector<int64_t>> dim) {
+    Dims dim) {
   return error_of([&] { check_numbers(op, {device, dtype, layout, false, ndim}, dim); });
 }
 
@@ -254,7 +238,7 @@ std::string quantile_error(
     std::string q_dtype,
     std::string q_layout,
     int64_t q_ndim,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     std::string interpolation) {
   return error_of([&] {
     const Description input{device, dtype, layout, false, ndim};

@@ -24,8 +24,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 template <class Binning>
 void run_variant(
     Variant variant, const Problem& problem, const Binning& binning, const cuda::Launch& launch) {
@@ -95,30 +93,21 @@ void count_between(const Tensor& input, const HistogramCall& prepared) {
   });
 }
 
-Tensor histogram(
-    const Tensor& input, const Tensor& edges, std::optional<std::vector<int64_t>> dim, bool flow) {
+Tensor histogram(const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const HistogramCall prepared = prepare_histogram(input, edges, dim, flow);
   count_between(input, prepared);
   return prepared.call.counts;
 }
 
 void histogram_add(
-    const Tensor& counts,
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& counts, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const HistogramAddCall prepared = prepare_histogram_add(counts, input, edges, dim, flow);
   count_between(input, prepared.histogram);
   add_terms(counts, prepared);
 }
 
 std::tuple<Tensor, Tensor> uniform_histogram(
-    const Tensor& input,
-    int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, int64_t num_bins, GivenRange range, Dims dim, bool flow) {
   const UniformCall prepared = prepare_uniform_histogram(input, num_bins, range, dim, flow);
   on_device(input, [&](const cuda::Launch& launch) {
     cuda::count_uniform(prepared.call.problem, prepared.edges.bins(), Flow{flow}, launch);
@@ -126,11 +115,7 @@ std::tuple<Tensor, Tensor> uniform_histogram(
   return {prepared.call.counts, prepared.edges.tensor};
 }
 
-Tensor edges_of(
-    const Tensor& input,
-    int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim) {
+Tensor edges_of(const Tensor& input, int64_t num_bins, GivenRange range, Dims dim) {
   const EdgesOfCall prepared = prepare_edges_of(input, num_bins, range, dim);
   on_device(input, [&](const cuda::Launch& launch) {
     cuda::edges_of(prepared.operands.problem, prepared.edges.bins(), launch);
@@ -143,8 +128,7 @@ T* data_of(const Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-std::tuple<Tensor, Tensor> finite_range(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim) {
+std::tuple<Tensor, Tensor> finite_range(const Tensor& input, Dims dim) {
   const RangeCall call = prepare_finite_range(input, dim);
   on_device(input, [&](const cuda::Launch& launch) {
     if (call.in_float32) {
@@ -165,8 +149,6 @@ void fill_edges(const EdgesCall& call, const cuda::Launch& launch) {
       static_cast<const T*>(call.high.const_data_ptr()), call.rows, call.bins,
       data_of<Edge>(call.edges), launch);
 }
-
-using torch::headeronly::ScalarType;
 
 Tensor uniform_edges(
     const Tensor& low,
@@ -195,7 +177,7 @@ void sketch_add(
     int64_t bits,
     int64_t first,
     int64_t last,
-    std::optional<std::vector<int64_t>> dim) {
+    Dims dim) {
   const SketchAddCall call =
       prepare_sketch_add(hist, min_key, max_key, input, {bits, first, last}, dim);
   on_device(input, [&](const cuda::Launch& launch) {
@@ -222,7 +204,7 @@ Tensor sketch_quantile(
 Tensor quantile(
     const Tensor& input,
     const Tensor& q,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool keepdim,
     std::string interpolation,
     bool ignore_nan) {
@@ -251,8 +233,7 @@ Tensor fractions(const Tensor& like, std::vector<double> q) {
   return found;
 }
 
-std::tuple<Tensor, Tensor, Tensor> summary(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
+std::tuple<Tensor, Tensor, Tensor> summary(const Tensor& input, Dims dim, bool digits) {
   const SummaryCall call = prepare_summary(input, dim, digits);
   on_device(input, [&](const cuda::Launch& launch) {
     cuda::summarize(call.operands.problem, call.results, launch);

@@ -25,7 +25,7 @@ inline cuda::DeviceLimits limits_of(int index) {
 
 /// Calls f with a launch on the device of `like` and the stream that is current there.
 template <class F>
-void on_device(const torch::stable::Tensor& like, const F& f) {
+void on_device(const Tensor& like, const F& f) {
   const int32_t device = like.get_device_index();
   const torch::stable::accelerator::DeviceGuard guard(device);
   void* stream = nullptr;

@@ -19,8 +19,7 @@ namespace histo {
 }
 
 /// torch.ops makes an undefined tensor of None.
-inline const torch::stable::Tensor& defined(
-    const char* op, const char* argument, const torch::stable::Tensor& tensor) {
+inline const Tensor& defined(const char* op, const char* argument, const Tensor& tensor) {
   if (!tensor.defined()) {
     fail(std::string(op) + ": " + argument + " must be a torch.Tensor, got None");
   }

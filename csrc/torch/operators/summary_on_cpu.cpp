@@ -16,11 +16,7 @@
 namespace histo {
 namespace {
 
-using torch::headeronly::ScalarType;
-using torch::stable::Tensor;
-
-std::tuple<Tensor, Tensor, Tensor> summary(
-    const Tensor& input, std::optional<std::vector<int64_t>> dim, bool digits) {
+std::tuple<Tensor, Tensor, Tensor> summary(const Tensor& input, Dims dim, bool digits) {
   const SummaryCall call = prepare_summary(input, dim, digits);
   cpu::summarize(call.operands.problem, call.results);
   return {call.counts, call.numbers, call.digits};

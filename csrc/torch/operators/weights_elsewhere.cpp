@@ -13,14 +13,8 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 Tensor weighted_histogram_elsewhere(
-    const Tensor& input,
-    const Tensor& edges,
-    const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
-    bool) {
+    const Tensor& input, const Tensor& edges, const Tensor& weight, Dims dim, bool) {
   const char* op = "weighted_histogram";
   const Description of_input = describe(defined(op, "input", input));
   check_numbers(op, of_input, dim);
@@ -52,8 +46,7 @@ Tensor normalize_digits_elsewhere(const Tensor& digits) {
   refuse_digits("normalize_digits", digits);
 }
 
-Tensor weighted_histogram_nested(
-    const Tensor&, const Tensor&, const Tensor&, std::optional<std::vector<int64_t>>, bool) {
+Tensor weighted_histogram_nested(const Tensor&, const Tensor&, const Tensor&, Dims, bool) {
   fail_nested("weighted_histogram", "input");
 }
 

@@ -12,14 +12,8 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 Tensor weighted_histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, const Tensor& weight, Dims dim, bool flow) {
   const WeightedCall call = prepare_weighted_histogram(input, edges, weight, dim, flow);
   Workspace workspace(call.digits);
   cpu::sum_weights_between(call.problem, call.edges, nullptr, call.flow, workspace);
@@ -57,8 +51,8 @@ std::tuple<Tensor, Tensor> uniform_sums(
     const Tensor& input,
     const Tensor& weight,
     int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim,
+    GivenRange range,
+    Dims dim,
     bool flow,
     int64_t most_bytes) {
   const UniformSumsCall call =
@@ -74,7 +68,7 @@ Tensor sums(
     const Tensor& weight,
     std::optional<Tensor> edges,
     int64_t num_bins,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool flow,
     int64_t most_bytes) {
   const SumsCall call = prepare_sums(input, weight, edges, num_bins, dim, flow, most_bytes);
@@ -101,11 +95,7 @@ double* result_of(const WeightGradientCall& call) {
 }
 
 Tensor weight_gradient(
-    const Tensor& grad,
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& grad, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const WeightGradientCall call = prepare_weight_gradient(grad, input, edges, dim, flow);
   cpu::weight_gradient_between(
       call.problem, call.edges, call.flow, gradient_of(call), result_of(call));

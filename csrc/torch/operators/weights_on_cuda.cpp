@@ -14,8 +14,6 @@
 namespace histo {
 namespace {
 
-using torch::stable::Tensor;
-
 /// Calls add() if there is something to sum.
 template <class F>
 void sum(const Problem& problem, const cuda::Launch& launch, const F& add) {
@@ -39,11 +37,7 @@ Tensor run(const WeightedCall& call, const F& add) {
 }
 
 Tensor weighted_histogram(
-    const Tensor& input,
-    const Tensor& edges,
-    const Tensor& weight,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& input, const Tensor& edges, const Tensor& weight, Dims dim, bool flow) {
   const WeightedCall call = prepare_weighted_histogram(input, edges, weight, dim, flow);
   return run(call, [&](const cuda::Launch& launch) {
     cuda::sum_weights_between(call.problem, call.edges, call.flow, nullptr, launch);
@@ -80,8 +74,8 @@ std::tuple<Tensor, Tensor> uniform_sums(
     const Tensor& input,
     const Tensor& weight,
     int64_t num_bins,
-    std::optional<std::vector<double>> range,
-    std::optional<std::vector<int64_t>> dim,
+    GivenRange range,
+    Dims dim,
     bool flow,
     int64_t most_bytes) {
   const UniformSumsCall call = prepare_uniform_sums(
@@ -103,7 +97,7 @@ Tensor sums(
     const Tensor& weight,
     std::optional<Tensor> edges,
     int64_t num_bins,
-    std::optional<std::vector<int64_t>> dim,
+    Dims dim,
     bool flow,
     int64_t most_bytes) {
   const SumsCall call =
@@ -152,11 +146,7 @@ Tensor run(const WeightGradientCall& call, const F& gather) {
 }
 
 Tensor weight_gradient(
-    const Tensor& grad,
-    const Tensor& input,
-    const Tensor& edges,
-    std::optional<std::vector<int64_t>> dim,
-    bool flow) {
+    const Tensor& grad, const Tensor& input, const Tensor& edges, Dims dim, bool flow) {
   const WeightGradientCall call = prepare_weight_gradient(grad, input, edges, dim, flow);
   return run(call, [&](const double* gradient, const cuda::Launch& launch) {
     cuda::weight_gradient_between(call.problem, call.edges, call.flow, gradient, launch);
